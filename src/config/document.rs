@@ -171,8 +171,26 @@ impl<'a> Section<'a> {
         wanted: &str,
         read: impl Fn(&DeValue) -> Option<T>,
     ) -> Result<T, ConfigError> {
-        let missing = || self.wrong(format!("{} has no `{key}`: add one, {wanted}", self.title));
-        self.read(key, wanted, read)?.ok_or_else(missing)
+        self.read(key, wanted, read)?
+            .ok_or_else(|| self.missing(key, wanted))
+    }
+
+    /// Whether the section sets `key`.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// The error for a required key that is not set.
+    pub fn missing(&self, key: &str, wanted: &str) -> ConfigError {
+        self.wrong(format!("{} has no `{key}`: add one, {wanted}", self.title))
+    }
+
+    /// The error for the value of `key`, which is not what is `wanted`.
+    pub fn refuse_key(&self, key: &str, wanted: &str) -> ConfigError {
+        match self.table.get(key) {
+            Some(value) => self.refuse(key, value, wanted),
+            None => self.missing(key, wanted),
+        }
     }
 
     /// The error for a `value` of `key` that is not what is `wanted`.
@@ -217,9 +235,4 @@ impl<'a> Section<'a> {
     fn error(&self, value: &Value, text: String) -> ConfigError {
         ConfigError::at(self.source, value.span().start, text)
     }
-}
-
-/// The value of a key of an inline table.
-pub fn entry<'a>(table: &'a DeTable<'a>, key: &str) -> Option<&'a DeValue<'a>> {
-    table.get(key).map(Spanned::get_ref)
 }

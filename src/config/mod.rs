@@ -1,18 +1,19 @@
 //! The configuration: `lanai.toml`, its defaults, and what qmgr overrides.
 //!
 //! Reading is pure: text in, [`Config`] out, or a [`ConfigError`] that names the line, the key and
-//! the remedy. A file is accepted whole or not at all. [`KEYS`] is the list of all that is known;
+//! the remedy. A file is accepted whole or not at all. [`listed`] is the list of all keys;
 //! the manual `lanai.toml(5)` is held to it by a test.
 
 pub mod document;
-mod keys;
+mod key;
+mod kinds;
 pub mod overrides;
 mod sections;
 pub mod settings;
 pub mod warnings;
 
 pub use document::ConfigError;
-pub use keys::{HEAD, KEYS, WEIGHTS};
+pub use sections::{Listed, listed};
 
 use crate::config::overrides::{AttributeKey, QmgrObject};
 use crate::model::account::charge::UsageRules;
@@ -436,6 +437,34 @@ impl fmt::Display for Person {
 }
 
 impl Config {
+    /// The settings of a preset where the file sets nothing.
+    pub fn with_preset(preset: Preset) -> Config {
+        let policy = preset.policy();
+        Config {
+            launch: sections::launch_of(preset),
+            preset,
+            cycle: CycleConfig {
+                poll_interval: preset.poll_interval(),
+                ..CycleConfig::default()
+            },
+            accrual: policy.accrual,
+            backfill: policy.backfill,
+            placement: policy.placement,
+            preemption: policy.preemption,
+            precedence: policy.precedence,
+            qualities: policy.qualities,
+            fair_share: policy.fair_share,
+            usage: policy.usage,
+            starvation: policy.starvation,
+            ..Config::default()
+        }
+    }
+
+    /// The settings of its preset.
+    fn of_preset(&self) -> Config {
+        Config::with_preset(self.preset)
+    }
+
     /// Reads the text of a `lanai.toml`; an empty one gives the defaults.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         sections::read(text)
@@ -470,7 +499,7 @@ impl Config {
 
     /// All limits, as they hold; those that a quality of service is exempt from stand last (M27).
     fn limits_with_exemptions(&self) -> Limits {
-        sections::quality::lift(self.limits.clone(), &self.qualities)
+        sections::qos::with_exemptions(self.limits.clone(), &self.qualities)
     }
 
     /// Who makes way, with what other sections say of it.

@@ -1,7 +1,7 @@
 //! What a configuration says that may not be what is meant.
 
 use super::Config;
-use super::settings::{Origin, Setting, resolved};
+use super::settings::{Origin, Setting, effective};
 use crate::config::overrides::QmgrOverrides;
 use crate::model::account::decay::Decay;
 use crate::model::expression::Expression;
@@ -48,9 +48,8 @@ fn unused_priorities(config: &Config) -> Vec<String> {
 /// What the file says beyond the preset that has no effect as things are: of each section the first
 /// key, if it is for one cause.
 fn idle(config: &Config, settings: &[Setting]) -> Vec<String> {
-    let preset =
-        Config::parse(&format!("preset = \"{}\"", config.preset.name())).unwrap_or_default();
-    let preset = resolved(&preset, "", &QmgrOverrides::default());
+    let preset = Config::with_preset(config.preset);
+    let preset = effective(&preset, "", &QmgrOverrides::default());
     let mut said = BTreeSet::new();
     let sentence = |(setting, preset): (&Setting, &Setting)| {
         let Origin::Line(line) = setting.origin else {
@@ -131,7 +130,10 @@ mod tests {
 
     fn said(text: &str) -> Vec<String> {
         let config = Config::parse(text).unwrap();
-        warnings(&config, &resolved(&config, text, &QmgrOverrides::default()))
+        warnings(
+            &config,
+            &effective(&config, text, &QmgrOverrides::default()),
+        )
     }
 
     /// I2b.
@@ -220,7 +222,7 @@ mod tests {
         assert!(said("[order.weights]\nqos = 1\n[usage]\nhalf_life = \"1d\"\n").is_empty());
         for (name, _) in Preset::ALL {
             let text = format!("preset = \"{name}\"\n");
-            let written = Written(&resolved(
+            let written = Written(&effective(
                 &Config::parse(&text).unwrap(),
                 &text,
                 &QmgrOverrides::default(),

@@ -31,7 +31,7 @@ mod turns;
 pub use crate::model::account::pool_terms::PoolTerms;
 pub use crate::model::account::starvation::Starvation;
 pub use components::Components;
-pub use factors::{FACTORS, Factor, Factors};
+pub use factors::{FACTORS, Factor, FactorRow, Factors};
 pub use fair_share::FairShare;
 pub use order::{Favor, Order, Precedence};
 pub use own_say::{OwnSay, UserPriority};

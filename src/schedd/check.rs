@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::config::overrides::QmgrOverrides;
-use crate::config::settings::{Setting, Written, resolved};
+use crate::config::settings::{Setting, Written, effective};
 use crate::config::warnings::warnings;
 use crate::sched::share_tree::outline;
 use crate::schedd::configuration;
@@ -34,7 +34,7 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
         ),
     };
     let (config, misfits) = of_file.with_overrides(&amendments);
-    let settings = resolved(&config, &text, &amendments);
+    let settings = effective(&config, &text, &amendments);
     let misfits = misfits
         .iter()
         .map(|misfit| format!("what qmgr has said does not fit, and does not count: {misfit}"));
@@ -104,7 +104,7 @@ mod tests {
         let text =
             "preset = \"it4i\"\n[order.weights]\nqos = 1\n[[account]]\nname = \"a\"\nshares = 2\n";
         let config = Config::parse(text).unwrap();
-        let settings = resolved(&config, text, &QmgrOverrides::default());
+        let settings = effective(&config, text, &QmgrOverrides::default());
         let warnings = warnings(&config, &settings);
         let found = Found {
             file: "/etc/a.toml".into(),

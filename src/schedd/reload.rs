@@ -1,7 +1,7 @@
 //! Another configuration while schedd runs: `lanai.toml` read anew, or said by `qmgr`; what follows
 //! from it beyond the server.
 
-use crate::config::settings::{Setting, resolved};
+use crate::config::settings::{Setting, effective};
 use crate::model::resource::Kind;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
@@ -162,7 +162,7 @@ fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
 
 /// What is configured otherwise than before: keys with their values, and sections that are gone.
 fn changes(now: &Setup, next: &Setup) -> Vec<String> {
-    let settings = |setup: &Setup| resolved(&setup.config, &setup.text, &setup.amendments);
+    let settings = |setup: &Setup| effective(&setup.config, &setup.text, &setup.amendments);
     let place = |setting: &Setting| (setting.section, setting.name.clone(), setting.key.clone());
     let (before, after) = (settings(now), settings(next));
     let values: BTreeMap<_, _> = before

@@ -6,8 +6,8 @@ use crate::support::{files, root};
 use lanai::cli::programs::PROGRAMS;
 use lanai::cli::{completion, man};
 use lanai::config::overrides::QmgrOverrides;
-use lanai::config::settings::resolved;
-use lanai::config::{Config, KEYS, LaunchConfig, ServerConfig};
+use lanai::config::settings::effective;
+use lanai::config::{Config, LaunchConfig, Listed, ServerConfig, listed};
 use lanai::model::policy::Preset;
 use lanai::model::reason::CODES;
 use std::collections::BTreeMap;
@@ -109,11 +109,12 @@ fn completions_for_bash_are_bash() {
 #[test]
 fn the_manual_describes_every_key_of_the_configuration() {
     let page = std::fs::read_to_string(root().join("man/lanai.toml.5")).unwrap();
-    for (section, keys) in KEYS {
-        for key in *keys {
+    for section in listed() {
+        for key in section.names() {
             assert!(
                 page.contains(&format!("\n.B {key}\n")),
-                "man/lanai.toml.5 lacks `.B {key}` of [{section}]"
+                "man/lanai.toml.5 lacks `.B {key}` of {}",
+                section.title()
             );
         }
     }
@@ -125,7 +126,7 @@ fn the_manual_names_the_presets_that_change_a_default() {
     let page = std::fs::read_to_string(root().join("man/lanai.toml.5")).unwrap();
     let settings = |preset: &str| {
         let text = format!("preset = \"{preset}\"");
-        let settings = resolved(
+        let settings = effective(
             &Config::parse(&text).unwrap(),
             "",
             &QmgrOverrides::default(),
@@ -218,7 +219,7 @@ fn the_example_configuration_shows_the_defaults() {
         .lines()
         .map(|line| format!("{}\n", if is_setting(line) { &line[1..] } else { line }))
         .collect();
-    for key in KEYS.iter().flat_map(|(_, keys)| *keys) {
+    for key in listed().iter().flat_map(Listed::names) {
         let is_shown =
             text.contains(&format!("\n{key} = ")) || text.contains(&format!(".{key}]\n"));
         assert!(is_shown, "etc/lanai.toml.example lacks `{key}`");

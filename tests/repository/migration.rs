@@ -8,7 +8,7 @@
 use crate::support::root;
 use lanai::cli::programs::PROGRAMS;
 use lanai::config::overrides::{QmgrObject, known};
-use lanai::config::{Config, KEYS};
+use lanai::config::{Config, Listed, listed};
 use lanai::model::attribute::may_set;
 use lanai::model::job::state::State;
 use lanai::model::job_id::JobId;
@@ -355,10 +355,10 @@ fn check_key(name: &str) -> Result<(), String> {
     if !manual.lines().any(is_heading) {
         return Err(format!("`{name}`: no such section"));
     }
-    let keys = KEYS
-        .iter()
-        .find(|(known, _)| *known == bare)
-        .map(|(_, keys)| *keys)
+    let section_listed = listed().into_iter().find(|known| known.name == bare);
+    let keys = section_listed
+        .as_ref()
+        .map(Listed::names)
         .unwrap_or_default();
     let key = rest.split(' ').next().unwrap_or_default();
     if !key.is_empty() && !keys.contains(&key) {

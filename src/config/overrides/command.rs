@@ -103,7 +103,7 @@ impl QmgrOverrides {
     /// be ones that its attributes can have.
     pub fn with(&self, command: &QmgrCommand, file: &Config) -> Result<QmgrOverrides, Refusal> {
         command.check_size()?;
-        let (config, _) = file.with_overrides(self);
+        let (mut config, _) = file.with_overrides(self);
         let (mut next, target) = (self.clone(), &command.target);
         match command.verb {
             Verb::Create => next.create(target, &config, file)?,
@@ -119,7 +119,7 @@ impl QmgrOverrides {
                 &target.keeper(&edit.key.attribute),
                 command.verb,
                 edit,
-                &config,
+                &mut config,
             )?;
         }
         next.check(target, &command.edits, file)?;
@@ -206,7 +206,7 @@ impl QmgrOverrides {
         target: &QmgrObject,
         verb: Verb,
         edit: &Edit,
-        config: &Config,
+        config: &mut Config,
     ) -> Result<(), Refusal> {
         let known = known(target, &edit.key.attribute).ok_or_else(Refusal::undefined_attribute)?;
         let key = AttributeKey {
@@ -237,7 +237,7 @@ impl QmgrOverrides {
         target: &QmgrObject,
         key: &AttributeKey,
         edit: &Edit,
-        config: &Config,
+        config: &mut Config,
     ) -> Result<String, Refusal> {
         let known = known(target, &key.attribute).ok_or_else(Refusal::undefined_attribute)?;
         let illegal = || Refusal::illegal_value(&key.to_string());
@@ -350,7 +350,7 @@ fn is_unspoken(file: &Config, target: &QmgrObject) -> bool {
 }
 
 /// The attribute as it is, all its entries together.
-fn current(config: &Config, target: &QmgrObject, key: &AttributeKey) -> String {
+fn current(config: &mut Config, target: &QmgrObject, key: &AttributeKey) -> String {
     let Some(attribute) = find(target, &key.attribute) else {
         return String::new();
     };
@@ -362,7 +362,7 @@ fn current(config: &Config, target: &QmgrObject, key: &AttributeKey) -> String {
         .join(",")
 }
 
-fn present(config: &Config, target: &QmgrObject, key: &AttributeKey) -> Vec<AttributeKey> {
+fn present(config: &mut Config, target: &QmgrObject, key: &AttributeKey) -> Vec<AttributeKey> {
     let Some(attribute) = find(target, &key.attribute) else {
         return Vec::new();
     };

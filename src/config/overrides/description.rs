@@ -48,7 +48,10 @@ pub fn described(config: &Config, amendments: &QmgrOverrides) -> Vec<Described> 
         .chain([QmgrObject::Server, QmgrObject::Sched])
         .chain(nodes)
         .chain(hooks);
-    let others = others.map(|target| object(config, amendments, target));
+    let others: Vec<QmgrObject> = others.collect();
+    let mut scratch = config.clone();
+    let others = others.into_iter();
+    let others = others.map(|target| object(&mut scratch, amendments, target));
     resources.chain(others).collect()
 }
 
@@ -67,7 +70,7 @@ fn resource(config: &Config, name: &str) -> Described {
     }
 }
 
-fn object(config: &Config, amendments: &QmgrOverrides, target: QmgrObject) -> Described {
+fn object(config: &mut Config, amendments: &QmgrOverrides, target: QmgrObject) -> Described {
     let mut lines = Vec::new();
     for attribute in attributes::all(&target) {
         let is_said = amendments.says_value(&target, attribute.name);

@@ -1,6 +1,9 @@
 //! How attributes of `qmgr` are kept in a configuration: what each form of them reads and writes.
 
 use super::{AttributeKey, QmgrObject, limits};
+use crate::config::key::Row;
+use crate::config::kinds::not_negative;
+use crate::config::sections::{HOOK, NODE, ONCE, QUEUE, QueueConfig};
 use crate::config::{Config, NodeConfig};
 use crate::model::hook::Hook;
 use crate::model::queue::Queue;
@@ -14,38 +17,32 @@ type Get<T> = fn(&T) -> Option<String>;
 /// Sets it, or with None unsets it; false for a value that it cannot have.
 type Put<T> = fn(&mut T, Option<&str>) -> bool;
 
-type List<T> = fn(&T) -> &ResourceList;
-
-type ListMut<T> = fn(&mut T) -> &mut ResourceList;
-
-/// Where an attribute stands in a configuration.
+/// Where an attribute is in a configuration.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
-    /// With the server.
+    /// The key of `lanai.toml` that has this attribute.
+    Key,
+    /// The same, for a list of resources.
+    Amounts,
+    /// Part of the configuration.
     Server(Get<Config>, Put<Config>),
-    /// A list of resources there.
-    ServerAmounts(List<Config>, ListMut<Config>),
-    /// What the whole system has of a resource.
-    Totals,
-    /// With a queue.
+    /// Part of a queue.
     Queue(Get<Queue>, Put<Queue>),
-    /// A list of resources there.
-    QueueAmounts(List<Queue>, ListMut<Queue>),
-    /// With a node.
-    Node(Get<NodeConfig>, Put<NodeConfig>),
-    /// With a hook.
+    /// Part of a hook.
     Hook(Get<Hook>, Put<Hook>),
-    /// What a node has.
+    /// The totals of resources that the whole system has.
+    Totals,
+    /// The resources of a node.
     Available,
     /// A limit: of jobs, or of resources.
     Limit(limits::Form),
-    /// Kept and shown, and nothing else.
+    /// Kept and shown, without effect.
     Kept(Kind),
-    /// Always this, which may be said.
+    /// Always this value, which may be set.
     Always(&'static str),
-    /// Told by the server alone.
+    /// Only the server sets it.
     ReadOnly,
-    /// PBS has it, Lanai has not.
+    /// PBS has it, Lanai does not.
     Missing,
 }
 
@@ -53,45 +50,86 @@ impl Form {
     /// Whether it is a list of resources.
     pub fn is_of_resources(self) -> bool {
         match self {
-            Form::ServerAmounts(..) | Form::QueueAmounts(..) | Form::Totals | Form::Available => {
-                true
-            }
+            Form::Amounts | Form::Totals | Form::Available => true,
             Form::Limit(form) => form.is_of_resources(),
             _ => false,
         }
     }
 }
 
-/// All values of an attribute in a configuration, each with its resource if it is a list of them.
-pub(super) fn read(
-    config: &Config,
-    target: &QmgrObject,
-    name: &str,
-    form: Form,
-) -> Vec<(Option<String>, String)> {
-    let one = |text: Option<String>| text.into_iter().map(|text| (None, text)).collect();
-    let list = |list: &ResourceList| {
-        list.iter()
-            .map(|(name, value)| (Some(name.clone()), value.to_string()))
-            .collect()
-    };
+/// Values, each with its resource if it is one of a list of them.
+type Values = Vec<(Option<String>, String)>;
+
+/// All values of an attribute in a configuration.
+pub(super) fn read(config: &mut Config, target: &QmgrObject, name: &str, form: Form) -> Values {
     match form {
+        Form::Key | Form::Amounts => read_key(config, target, name),
         Form::Server(get, _) => one(get(config)),
-        Form::ServerAmounts(of, _) => list(of(config)),
-        Form::Totals => totals(config),
         Form::Queue(get, _) => one(queue(config, target).and_then(get)),
-        Form::QueueAmounts(of, _) => queue(config, target).map(of).map(list).unwrap_or_default(),
-        Form::Node(get, _) => one(node(config, target).and_then(get)),
         Form::Hook(get, _) => one(hook(config, target).and_then(get)),
+        Form::Totals => totals(config),
         Form::Available => node(config, target)
-            .map(|node| list(&node.available))
+            .map(|node| each(&node.available))
             .unwrap_or_default(),
         Form::Limit(form) => limits::read(config, target, form),
         Form::Always(text) => one(Some(text.to_string())),
-        Form::Kept(_) | Form::ReadOnly | Form::Missing => one(config
-            .kept
-            .get(&(target.clone(), AttributeKey::plain(name)))
-            .cloned()),
+        Form::Kept(_) | Form::ReadOnly | Form::Missing => {
+            let place = (target.clone(), AttributeKey::plain(name));
+            one(config.kept.get(&place).cloned())
+        }
+    }
+}
+
+fn one(text: Option<String>) -> Values {
+    text.into_iter().map(|text| (None, text)).collect()
+}
+
+fn each(list: &ResourceList) -> Values {
+    let values = list.iter();
+    values
+        .map(|(name, value)| (Some(name.clone()), value.to_string()))
+        .collect()
+}
+
+fn read_key(config: &mut Config, target: &QmgrObject, name: &str) -> Values {
+    match target {
+        QmgrObject::Server | QmgrObject::Sched => read_row(attribute(name), config),
+        QmgrObject::Queue(_) => match queue(config, target).cloned() {
+            Some(queue) => read_row(QUEUE.attribute(name), &mut row(queue)),
+            None => Values::new(),
+        },
+        QmgrObject::Node(_) => match node(config, target).cloned() {
+            Some(mut node) => read_row(NODE.attribute(name), &mut node),
+            None => Values::new(),
+        },
+        QmgrObject::Hook(_) => match hook(config, target).cloned() {
+            Some(mut hook) => read_row(HOOK.attribute(name), &mut hook),
+            None => Values::new(),
+        },
+        QmgrObject::Resource(_) => Values::new(),
+    }
+}
+
+fn read_row<T>(row: Option<&'static dyn Row<T>>, of: &mut T) -> Values {
+    let Some(row) = row else {
+        return Values::new();
+    };
+    if let Some(list) = row.resources(of) {
+        return each(list);
+    }
+    one(row.shown(of))
+}
+
+/// The key of a section that stands once.
+fn attribute(name: &str) -> Option<&'static dyn Row<Config>> {
+    ONCE.iter().find_map(|table| table.attribute(name))
+}
+
+/// A queue as a section of the file, without its factor.
+fn row(queue: Queue) -> QueueConfig {
+    QueueConfig {
+        queue,
+        factor: None,
     }
 }
 
@@ -103,42 +141,87 @@ pub(super) fn write(
     form: Form,
     text: Option<&str>,
 ) -> Result<(), Refusal> {
-    let illegal = || Refusal::illegal_value("");
-    let good = match form {
+    let is_legal = match form {
+        Form::Key => write_key(config, target, key, text, None),
+        Form::Amounts => {
+            let value = resource(config, key, text)?;
+            write_key(config, target, key, None, Some(value))
+        }
         Form::Server(_, put) => put(config, text),
         Form::Queue(_, put) => queue_mut(config, target).is_some_and(|queue| put(queue, text)),
-        Form::Node(_, put) => put(node_mut(config, target), text),
-        Form::Hook(_, put) => config
-            .hooks
-            .iter_mut()
-            .find(|hook| hook.name == target.name())
-            .is_some_and(|hook| put(hook, text)),
-        Form::ServerAmounts(_, of) => {
-            let value = resource(config, key, text)?;
-            insert(of(config), key, value)
-        }
-        Form::QueueAmounts(_, of) => {
-            let value = resource(config, key, text)?;
-            queue_mut(config, target).is_some_and(|queue| insert(of(queue), key, value))
-        }
+        Form::Hook(_, put) => hook_mut(config, target).is_some_and(|hook| put(hook, text)),
         Form::Available => {
             let value = available(config, key, text)?;
-            insert(&mut node_mut(config, target).available, key, value)
+            insert(&mut node_mut(config, target).available, key, value);
+            true
         }
         Form::Totals => return set_total(config, key, text),
         Form::Limit(form) => return limits::write(config, target, key, form, text),
         Form::Kept(kind) => keep(config, target, key, kind, text),
-        Form::Always(always) => {
-            return if is_same(always, text) {
-                Ok(())
-            } else {
-                Err(always_so(key, always))
-            };
-        }
+        Form::Always(always) if is_same(always, text) => true,
+        Form::Always(always) => return Err(always_so(key, always)),
         Form::ReadOnly => return Err(Refusal::read_only(&key.to_string())),
         Form::Missing => return Err(Refusal::unsupported(&key.attribute)),
     };
-    if good { Ok(()) } else { Err(illegal()) }
+    if is_legal {
+        Ok(())
+    } else {
+        Err(Refusal::illegal_value(""))
+    }
+}
+
+/// Sets a key to a text, or a resource of a list to a value.
+fn write_key(
+    config: &mut Config,
+    target: &QmgrObject,
+    key: &AttributeKey,
+    text: Option<&str>,
+    value: Option<Option<Value>>,
+) -> bool {
+    let name = key.attribute.as_str();
+    match target {
+        QmgrObject::Server | QmgrObject::Sched => {
+            write_row(attribute(name), config, key, text, value)
+        }
+        QmgrObject::Queue(_) => {
+            let Some(queue) = queue_mut(config, target) else {
+                return false;
+            };
+            let mut row = row(queue.clone());
+            let is_legal = write_row(QUEUE.attribute(name), &mut row, key, text, value);
+            *queue = row.queue;
+            is_legal
+        }
+        QmgrObject::Node(_) => {
+            let node = node_mut(config, target);
+            write_row(NODE.attribute(name), node, key, text, value)
+        }
+        QmgrObject::Hook(_) => hook_mut(config, target)
+            .is_some_and(|hook| write_row(HOOK.attribute(name), hook, key, text, value)),
+        QmgrObject::Resource(_) => false,
+    }
+}
+
+fn write_row<T>(
+    row: Option<&'static dyn Row<T>>,
+    of: &mut T,
+    key: &AttributeKey,
+    text: Option<&str>,
+    value: Option<Option<Value>>,
+) -> bool {
+    let Some(row) = row else {
+        return false;
+    };
+    match value {
+        None => row.set(of, text),
+        Some(value) => match row.resources(of) {
+            Some(list) => {
+                insert(list, key, value);
+                true
+            }
+            None => false,
+        },
+    }
 }
 
 fn is_same(always: &str, text: Option<&str>) -> bool {
@@ -170,6 +253,11 @@ fn queue_mut<'c>(config: &'c mut Config, target: &QmgrObject) -> Option<&'c mut 
 
 fn hook<'c>(config: &'c Config, target: &QmgrObject) -> Option<&'c Hook> {
     config.hooks.iter().find(|hook| hook.name == target.name())
+}
+
+fn hook_mut<'c>(config: &'c mut Config, target: &QmgrObject) -> Option<&'c mut Hook> {
+    let mut hooks = config.hooks.iter_mut();
+    hooks.find(|hook| hook.name == target.name())
 }
 
 fn node<'c>(config: &'c Config, target: &QmgrObject) -> Option<&'c NodeConfig> {
@@ -218,17 +306,8 @@ fn resource(
 ) -> Result<Option<Value>, Refusal> {
     let kind = definition(config, key)?.kind;
     let illegal = || Refusal::illegal_value(&key.to_string());
-    text.map(|text| value(kind, text).ok_or_else(illegal))
+    text.map(|text| not_negative(kind, text).ok_or_else(illegal))
         .transpose()
-}
-
-/// A value of nothing below zero.
-pub(super) fn value(kind: Kind, text: &str) -> Option<Value> {
-    Value::parse(kind, text).filter(|value| match value {
-        Value::Long(number) => *number >= 0,
-        Value::Float(number) => *number >= 0.0,
-        _ => true,
-    })
 }
 
 fn available(
@@ -238,19 +317,19 @@ fn available(
 ) -> Result<Option<Value>, Refusal> {
     let definition = definition(config, key)?;
     let own = ["host", "vnode", "arch"];
-    match !definition.host_level || own.contains(&key.resource.as_deref().unwrap_or_default()) {
-        true => Err(Refusal::read_only(&key.to_string())),
-        false => resource(config, key, text),
+    if !definition.host_level || own.contains(&key.resource.as_deref().unwrap_or_default()) {
+        Err(Refusal::read_only(&key.to_string()))
+    } else {
+        resource(config, key, text)
     }
 }
 
-fn insert(list: &mut ResourceList, key: &AttributeKey, value: Option<Value>) -> bool {
+fn insert(list: &mut ResourceList, key: &AttributeKey, value: Option<Value>) {
     let name = key.resource.clone().unwrap_or_default();
     match value {
         Some(value) => drop(list.insert(name, value)),
         None => drop(list.remove(&name)),
     }
-    true
 }
 
 fn totals(config: &Config) -> Vec<(Option<String>, String)> {

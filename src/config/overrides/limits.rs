@@ -1,9 +1,10 @@
 //! PBS's attributes that are limits (`max_run`, `max_queued_res.ncpus`, and the old
 //! `max_user_run`), in the limits of a configuration.
 
-use super::forms::{definition, value};
+use super::forms::definition;
 use super::{AttributeKey, QmgrObject};
 use crate::config::Config;
+use crate::config::kinds::not_negative;
 use crate::model::limit::pbs::{self, Entry, Whom};
 use crate::model::limit::{Limit, Quantity, Scope, Selector, Stage};
 use crate::model::refusal::Refusal;
@@ -254,7 +255,7 @@ fn amount(resources: &Resources, quantity: &Quantity, text: &str) -> Option<i64>
         Quantity::Resource(name) => kind(resources, name),
         _ => Kind::Long,
     };
-    value(kind, text)?.amount()
+    not_negative(kind, text)?.amount()
 }
 
 /// A counted amount as it is written: a size in the largest unit of which there is a whole number.

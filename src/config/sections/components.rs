@@ -1,153 +1,341 @@
-//! `[order.components]`: what the components of a job's worth count for (M11).
+//! `[order.components]`: the components of a job's priority (M11).
 
-use super::precedence::{above_one, number};
-use super::{BOOLEAN, boolean, keys, sharing, span, span_above_zero};
-use crate::config::ConfigError;
-use crate::config::document::{Section, entry};
+use super::account::TARGET;
+use super::key;
+use super::launch::above_zero;
+use super::order::ABOVE_ONE;
+use crate::config::Config;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::{Key, Nested, Table};
+use crate::config::kinds::{
+    BOOLEAN, Custom, NUMBER, Optional, TableOf, Word, custom, read_by_name, table, table_by_name,
+    time,
+};
 use crate::model::account::Target;
-use crate::model::policy::components::{Component, Components, Count, Goal, Kind, Priorities};
+use crate::model::policy::components::{Component, Count, Goal, Kind};
+use crate::model::resource::Resources;
 use std::collections::BTreeMap;
+use toml::Value;
 use toml::de::DeValue;
 
-const A_NUMBER: &str = "a number";
-const A_COUNT: &str = "a number, or a table as { weight = 1, cap = 30 }";
-const A_TIME: &str = "a time above zero, as \"1h\"";
+const COUNT: Custom<Count> = custom(
+    || "a number, or a table as { weight = 1, cap = 30 }".to_string(),
+    read_count,
+    write_count,
+);
+const PRIORITIES: TableOf<BTreeMap<String, f64>> = TableOf {
+    read: |table, resources| read_by_name(table, &NUMBER, resources),
+    write: |all| Some(table_by_name(all, Word::write)),
+};
+const USERS: TableOf<BTreeMap<String, Target>> = TableOf {
+    read: |table, resources| read_by_name(table, &TARGET, resources),
+    write: |all| Some(table_by_name(all, |target| target.to_string().into())),
+};
+const GOALS: TableOf<BTreeMap<String, Goal>> = TableOf {
+    read: read_goals,
+    write: |all| Some(table_by_name(all, write_goal)),
+};
 
 /// `[order.components]`.
-pub fn components(section: &Section, preset: Components) -> Result<Components, ConfigError> {
-    section.only(keys("order.components"))?;
-    let mut components = Components {
-        min_walltime: section
-            .read("min_walltime", "a time, as \"10m\"", span)?
-            .unwrap_or(preset.min_walltime),
-        enable_negative: section
-            .read("enable_negative", BOOLEAN, boolean)?
-            .unwrap_or(preset.enable_negative),
-        ..preset
-    };
-    for &(name, kind) in Kind::ALL {
-        let Some(section) = section.section(name)? else {
-            continue;
-        };
-        let counts = component(&section, kind, components.component(kind).clone())?;
-        components.all.insert(kind, counts);
-        match kind {
-            Kind::Credential => {
-                components.priorities = priorities(&section, components.priorities)?
-            }
-            Kind::FairShare => components.users = users(&section)?.unwrap_or(components.users),
-            Kind::Target => components.goals = goals(&section)?.unwrap_or(components.goals),
-            Kind::Resource | Kind::Service | Kind::Usage => (),
-        }
-    }
-    Ok(components)
+pub static COMPONENTS: Table<Config> = Table::new(
+    "order.components",
+    &[
+        &key("min_walltime", time("a time, as \"10m\""), |c| {
+            &mut c.precedence.components.min_walltime
+        })
+        .text("The shortest walltime that counts in expansion factors."),
+        &key("enable_negative", BOOLEAN, |c| {
+            &mut c.precedence.components.enable_negative
+        })
+        .text("Whether a job's priority may be below 1."),
+        &Nested::new(
+            "credential",
+            &CREDENTIAL,
+            "The job's user, group, account, quality of service and queue, in a table of its own.",
+        ),
+        &Nested::new(
+            "fair_share",
+            &FAIR_SHARE,
+            "The distance of the job's owner from the fair-share target, in a table of its own.",
+        ),
+        &Nested::new(
+            "resource",
+            &RESOURCE,
+            "The resources that the job requests, in a table of its own.",
+        ),
+        &Nested::new(
+            "service",
+            &SERVICE,
+            "The time that the job has been waiting, in a table of its own.",
+        ),
+        &Nested::new(
+            "target",
+            &TARGETS,
+            "The distance from the service targets of its quality of service, in a table of its own.",
+        ),
+        &Nested::new(
+            "usage",
+            &USAGE,
+            "The resources that a running job has used, in a table of its own.",
+        ),
+    ],
+);
+
+static CREDENTIAL: Table<Config> = Table::new(
+    "order.components.credential",
+    &[
+        &key("weight", NUMBER, |c| &mut whole(c, Kind::Credential).weight)
+            .text("The weight of the component."),
+        &key("cap", Optional(NUMBER), |c| {
+            &mut whole(c, Kind::Credential).cap
+        })
+        .text("The largest sum of its parts that counts.")
+        .default("none")
+        .example("1000"),
+        &key("user", COUNT, |c| part(c, Kind::Credential, "user"))
+            .text("The priority of its owner."),
+        &key("group", COUNT, |c| part(c, Kind::Credential, "group"))
+            .text("The priority of its owner's primary group."),
+        &key("account", COUNT, |c| part(c, Kind::Credential, "account"))
+            .text("The priority of its account."),
+        &key("qos", COUNT, |c| part(c, Kind::Credential, "qos"))
+            .text("The priority of its quality of service."),
+        &key("queue", COUNT, |c| part(c, Kind::Credential, "queue"))
+            .text("The priority of its queue."),
+        &Nested::inline(
+            "priorities",
+            &CREDENTIAL_PRIORITIES,
+            "The priorities by name, in a table of its own.",
+        ),
+    ],
+);
+
+static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
+    "order.components.credential.priorities",
+    &[
+        &key("user", PRIORITIES, |c| {
+            &mut c.precedence.components.priorities.user
+        })
+        .text("Priorities of users.")
+        .example("{ john = 300, \"*\" = 0 }"),
+        &key("group", PRIORITIES, |c| {
+            &mut c.precedence.components.priorities.group
+        })
+        .text("Priorities of groups.")
+        .example("{ staff = 60 }"),
+        &key("account", PRIORITIES, |c| {
+            &mut c.precedence.components.priorities.account
+        })
+        .text("Priorities of accounts.")
+        .example("{ physics = 120 }"),
+        &key("qos", PRIORITIES, |c| {
+            &mut c.precedence.components.priorities.qos
+        })
+        .text("Priorities of qualities of service.")
+        .example("{ high = 1440 }"),
+        &key("queue", PRIORITIES, |c| {
+            &mut c.precedence.components.priorities.queue
+        })
+        .text("Priorities of queues; a queue that is not named has its own priority.")
+        .example("{ express = 2880 }"),
+    ],
+);
+
+static FAIR_SHARE: Table<Config> = Table::new(
+    "order.components.fair_share",
+    &[
+        &key("weight", NUMBER, |c| &mut whole(c, Kind::FairShare).weight)
+            .text("The weight of the component."),
+        &key("cap", Optional(NUMBER), |c| &mut whole(c, Kind::FairShare).cap)
+            .text("The largest sum of its parts that counts.")
+            .default("none")
+            .example("1000"),
+        &key("user", COUNT, |c| part(c, Kind::FairShare, "user"))
+            .text("The user."),
+        &key("account", COUNT, |c| part(c, Kind::FairShare, "account"))
+            .text("The account, whose target is in [[account]]."),
+        &key("users", USERS, |c| &mut c.precedence.components.users)
+            .text("Targets of users, as { john = 50, \"*\" = \"25-\" }, written as the target of an account.")
+            .example("{ john = 50, \"*\" = \"25-\" }"),
+    ],
+);
+
+static RESOURCE: Table<Config> = Table::new(
+    "order.components.resource",
+    &[
+        &key("weight", NUMBER, |c| &mut whole(c, Kind::Resource).weight)
+            .text("The weight of the component."),
+        &key("cap", Optional(NUMBER), |c| {
+            &mut whole(c, Kind::Resource).cap
+        })
+        .text("The largest sum of its parts that counts.")
+        .default("none")
+        .example("1000"),
+        &key("nodes", COUNT, |c| part(c, Kind::Resource, "nodes")).text("Chunks."),
+        &key("processors", COUNT, |c| {
+            part(c, Kind::Resource, "processors")
+        })
+        .text("Its ncpus."),
+        &key("memory", COUNT, |c| part(c, Kind::Resource, "memory")).text("Megabytes of mem."),
+        &key("swap", COUNT, |c| part(c, Kind::Resource, "swap"))
+            .text("Megabytes of the resource swap, where the site has it."),
+        &key("disk", COUNT, |c| part(c, Kind::Resource, "disk"))
+            .text("Megabytes of the resource disk, where the site has it."),
+        &key("processor_seconds", COUNT, |c| {
+            part(c, Kind::Resource, "processor_seconds")
+        })
+        .text("Processors times walltime."),
+        &key("processor_equivalents", COUNT, |c| {
+            part(c, Kind::Resource, "processor_equivalents")
+        })
+        .text("The largest part of any resource that it requests, times all processors."),
+        &key("walltime", COUNT, |c| part(c, Kind::Resource, "walltime"))
+            .text("Seconds of walltime."),
+    ],
+);
+
+static SERVICE: Table<Config> = Table::new(
+    "order.components.service",
+    &[
+        &key("weight", NUMBER, |c| &mut whole(c, Kind::Service).weight)
+            .text("The weight of the component."),
+        &key("cap", Optional(NUMBER), |c| {
+            &mut whole(c, Kind::Service).cap
+        })
+        .text("The largest sum of its parts that counts.")
+        .default("none")
+        .example("1000"),
+        &key("queue_time", COUNT, |c| {
+            part(c, Kind::Service, "queue_time")
+        })
+        .text("Minutes of its eligible time.")
+        .example("{ weight = 1, cap = 1440 }"),
+        &key("xfactor", COUNT, |c| part(c, Kind::Service, "xfactor"))
+            .text("The expansion factor: 1 + waiting time / walltime."),
+        &key("bypass", COUNT, |c| part(c, Kind::Service, "bypass"))
+            .text("How many jobs with a lower priority have started before it."),
+    ],
+);
+
+static TARGETS: Table<Config> = Table::new(
+    "order.components.target",
+    &[
+        &key("weight", NUMBER, |c| &mut whole(c, Kind::Target).weight)
+            .text("The weight of the component."),
+        &key("cap", Optional(NUMBER), |c| &mut whole(c, Kind::Target).cap)
+            .text("The largest sum of its parts that counts.")
+            .default("none")
+            .example("1000"),
+        &key("queue_time", COUNT, |c| part(c, Kind::Target, "queue_time"))
+            .text("Distance in minutes, at least a second."),
+        &key("xfactor", COUNT, |c| part(c, Kind::Target, "xfactor"))
+            .text("Distance in expansion factor, at least a thousandth."),
+        &key("qos", GOALS, |c| &mut c.precedence.components.goals)
+            .text("The targets of each quality of service, in a table of its own."),
+    ],
+);
+
+/// `[order.components.target.qos]`, one entry (M19).
+pub static GOAL: Table<Goal> = Table::new(
+    "order.components.target.qos",
+    &[
+        &Key::<Goal, _>::new(
+            "queue_time",
+            Optional(above_zero("a time above zero, as \"1h\"")),
+            |goal| &mut goal.queue_time,
+        )
+        .text("The longest time that its jobs should wait."),
+        &Key::<Goal, _>::new("xfactor", Optional(ABOVE_ONE), |goal| &mut goal.xfactor)
+            .text("The highest expansion factor that they should have, above 1."),
+    ],
+);
+
+static USAGE: Table<Config> = Table::new(
+    "order.components.usage",
+    &[
+        &key("weight", NUMBER, |c| &mut whole(c, Kind::Usage).weight)
+            .text("The weight of the component."),
+        &key("cap", Optional(NUMBER), |c| &mut whole(c, Kind::Usage).cap)
+            .text("The largest sum of its parts that counts.")
+            .default("none")
+            .example("1000"),
+        &key("consumed", COUNT, |c| part(c, Kind::Usage, "consumed"))
+            .text("Processor-seconds used."),
+        &key("remaining", COUNT, |c| part(c, Kind::Usage, "remaining"))
+            .text("Processor-seconds to come."),
+        &key("percent", COUNT, |c| part(c, Kind::Usage, "percent"))
+            .text("Percent of its walltime."),
+        &key("execution_time", COUNT, |c| {
+            part(c, Kind::Usage, "execution_time")
+        })
+        .text("Minutes since its start."),
+    ],
+);
+
+fn component(config: &mut Config, kind: Kind) -> &mut Component {
+    let all = &mut config.precedence.components.all;
+    all.entry(kind).or_insert_with(|| Component::of(kind))
 }
 
-/// What a component counts for, and what its parts do.
-fn component(section: &Section, kind: Kind, preset: Component) -> Result<Component, ConfigError> {
-    section.only(keys(&format!("order.components.{}", kind.name())))?;
-    let mut component = preset;
-    let weight = section
-        .read("weight", A_NUMBER, number)?
-        .unwrap_or(component.whole.weight);
-    let cap = section
-        .read("cap", A_NUMBER, number)?
-        .or(component.whole.cap);
-    component.whole = Count { weight, cap };
-    for (part, name) in component.parts.iter_mut().zip(kind.parts()) {
-        *part = section.read(name, A_COUNT, count)?.unwrap_or(*part);
-    }
-    Ok(component)
+fn whole(config: &mut Config, kind: Kind) -> &mut Count {
+    &mut component(config, kind).whole
+}
+
+fn part<'c>(config: &'c mut Config, kind: Kind, name: &str) -> &'c mut Count {
+    let place = kind.parts().iter().position(|part| *part == name);
+    &mut component(config, kind).parts[place.unwrap_or_default()]
 }
 
 /// A weight, or a weight with a cap.
-fn count(value: &DeValue) -> Option<Count> {
+fn read_count(value: &DeValue) -> Option<Count> {
     let Some(table) = value.as_table() else {
-        return number(value).map(Count::of);
+        return f64::read(value).map(Count::of);
     };
-    let is_known = table
-        .keys()
-        .all(|key| ["weight", "cap"].contains(&key.get_ref().as_ref()));
-    let weight = entry(table, "weight")
-        .and_then(number)
-        .filter(|_| is_known)?;
-    match entry(table, "cap") {
-        Some(cap) => Some(Count {
-            weight,
-            cap: Some(number(cap)?),
-        }),
-        None => Some(Count::of(weight)),
+    let is_known = |key: &str| ["weight", "cap"].contains(&key);
+    if !table.keys().all(|key| is_known(key.get_ref())) {
+        return None;
     }
+    let weight = f64::read(table.get("weight")?.get_ref())?;
+    let cap = match table.get("cap") {
+        Some(cap) => Some(f64::read(cap.get_ref())?),
+        None => None,
+    };
+    Some(Count { weight, cap })
 }
 
-/// `[order.components.credential.priorities]` (M14).
-fn priorities(section: &Section, preset: Priorities) -> Result<Priorities, ConfigError> {
-    let Some(section) = section.section("priorities")? else {
-        return Ok(preset);
-    };
-    section.only(keys("order.components.credential.priorities"))?;
-    let of = |kind: &str, preset| Ok(named(&section, kind, A_NUMBER, number)?.unwrap_or(preset));
-    Ok(Priorities {
-        user: of("user", preset.user)?,
-        group: of("group", preset.group)?,
-        account: of("account", preset.account)?,
-        qos: of("qos", preset.qos)?,
-        queue: of("queue", preset.queue)?,
-        groups: preset.groups,
+fn write_count(count: &Count) -> Option<Value> {
+    let weight = Value::from(count.weight);
+    Some(match count.cap {
+        None => weight,
+        Some(cap) => table([("weight", weight), ("cap", cap.into())]),
     })
 }
 
-/// What users are to have (M12).
-fn users(section: &Section) -> Result<Option<BTreeMap<String, Target>>, ConfigError> {
-    named(section, "users", sharing::TARGET, sharing::target)
+fn read_goals(all: &Section, resources: &Resources) -> Result<BTreeMap<String, Goal>, ConfigError> {
+    let mut goals = BTreeMap::new();
+    for (name, _) in all.rest(&[]) {
+        let mut goal = Goal::default();
+        if let Some(section) = all.section(name)? {
+            GOAL.read(&mut goal, &section, resources)?;
+        }
+        goals.insert(name.to_string(), goal);
+    }
+    Ok(goals)
 }
 
-/// `[order.components.target.qos]` (M19).
-fn goals(section: &Section) -> Result<Option<BTreeMap<String, Goal>>, ConfigError> {
-    let Some(all) = section.section("qos")? else {
-        return Ok(None);
-    };
-    let goal = |(name, _): (&str, _)| {
-        let Some(section) = all.section(name)? else {
-            return Ok((name.to_string(), Goal::default()));
-        };
-        section.only(keys("order.components.target.qos"))?;
-        let queue_time = section.read("queue_time", A_TIME, span_above_zero)?;
-        Ok((
-            name.to_string(),
-            Goal {
-                queue_time,
-                xfactor: section.read("xfactor", "a number above 1", above_one)?,
-            },
-        ))
-    };
-    all.rest(&[]).map(goal).collect::<Result<_, _>>().map(Some)
-}
-
-/// A table within a section that has one value for each name.
-fn named<T>(
-    section: &Section,
-    key: &str,
-    wanted: &str,
-    read: fn(&DeValue) -> Option<T>,
-) -> Result<Option<BTreeMap<String, T>>, ConfigError> {
-    let Some(table) = section.section(key)? else {
-        return Ok(None);
-    };
-    let one = |(name, value)| {
-        let value = table
-            .read(name, wanted, read)?
-            .ok_or_else(|| table.refuse(name, value, wanted))?;
-        Ok((name.to_string(), value))
-    };
-    table.rest(&[]).map(one).collect::<Result<_, _>>().map(Some)
+fn write_goal(goal: &Goal) -> Value {
+    let mut goal = *goal;
+    let rows = GOAL.keys.iter();
+    table(rows.filter_map(|row| Some((row.entry().name, row.value(&mut goal)?))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, KEYS};
+    use crate::config::listed;
+    use crate::model::policy::Components;
     use crate::model::policy::Order;
+    use crate::model::policy::components::Component;
     use crate::model::time::Span;
 
     fn read(text: &str) -> Components {
@@ -277,7 +465,8 @@ mod tests {
     fn every_part_has_its_key() {
         for (name, kind) in Kind::ALL {
             let section = format!("order.components.{name}");
-            let known = KEYS.iter().find(|(name, _)| *name == section).unwrap().1;
+            let all = listed();
+            let known = all.iter().find(|one| one.name == section).unwrap().names();
             assert!(
                 ["weight", "cap"]
                     .iter()

@@ -1,169 +1,139 @@
-//! `[launch]`: how jobs are started and ended, and what is done when that goes wrong.
+//! `[launch]`: how jobs are started and ended, and what happens when that goes wrong.
 
-use super::{
-    A_PROGRAM, A_SECOND_OR_MORE, AN_ABSOLUTE_PROGRAM, BOOLEAN, absolute, boolean, by_name, keys,
-    one_of, program, span, span_above_zero, span_from_a_second, whole,
+use super::{computed, key};
+use crate::config::key::Table;
+use crate::config::kinds::{
+    A_SECOND_OR_MORE, BOOLEAN, Custom, OneOf, Optional, OrWord, PROGRAM, Scalar, Word, custom,
+    scalar, table, time, whole,
 };
-use crate::config::document::Section;
-use crate::config::{ConfigError, LaunchConfig};
-use crate::model::hook::rites::Scripts;
-use crate::model::job::checkpoint::CheckpointCommand;
+use crate::config::{Config, LaunchConfig};
 use crate::model::job::response::{
     LimitAction, Missing, Response, Responses, Retries, Rules, StageIn,
 };
 use crate::model::policy::Preset;
 use crate::model::time::Span;
-use toml::de::{DeTable, DeValue};
+use std::path::{Path, PathBuf};
+use toml::Value;
+use toml::de::DeValue;
 
-const LIMITS: &str = "a table of what is done about a job over mem, pmem, vmem or cput: \"cancel\" or \"requeue\", \
-                      or that \"after\" a time, as { mem = \"cancel after 5m\", cput = \"requeue\" }";
-const AN_ABSOLUTE_FOLDER: &str = "the absolute path of a folder";
-const TIMEOUT: &str = "a time of a second or more, as \"10m\", or \"none\"";
+const TIMEOUT: OrWord<Scalar<Span>> = OrWord {
+    word: "none",
+    kind: A_SECOND_OR_MORE,
+    wanted: "a time of a second or more, as \"10m\", or \"none\"",
+};
+const GPU_TOOL: Scalar<PathBuf> = scalar(
+    "the absolute path of a program, the name of one in PATH, or \"none\"",
+    |path| is_program(path),
+);
+const FOLDER: Scalar<PathBuf> = scalar("the absolute path of a folder", |path| path.is_absolute());
+const RETRY: Scalar<Span> = above_zero("a time above zero, as \"60s\"");
+const LIMITS: Custom<Responses> = custom(
+    || {
+        "a table of what is done about a job over mem, pmem, vmem or cput: \"cancel\" or \"requeue\", \
+         or that \"after\" a time, as { mem = \"cancel after 5m\", cput = \"requeue\" }"
+            .to_string()
+    },
+    read_limits,
+    write_limits,
+);
 
-/// What holds where the file says nothing.
+/// `[launch]`.
+pub static LAUNCH: Table<Config> = Table::new(
+    "launch",
+    &[
+        &key("login", BOOLEAN, |c| &mut c.launch.login)
+            .text("Whether the owner's login shell reads its profile before a script runs."),
+        &key("grace", time("a time, as \"10s\""), |c| &mut c.launch.grace)
+            .text("The time between TERM and KILL for a job that is deleted or over its walltime."),
+        &key("overrun", time("a time, as \"30s\""), |c| &mut c.launch.overrun)
+            .text("How long a job may run past its walltime before it is ended."),
+        &key("walltime_action", OneOf(LimitAction::ALL), |c| &mut c.launch.rules.walltime)
+            .text("What happens to a job over its walltime."),
+        &key("limits", LIMITS, |c| &mut c.launch.rules.limits)
+            .text("What happens to a job over another limit, as { mem = \"cancel after 5m\", cput = \"requeue\" }."),
+        &key("max_processes", whole("a number of processes, 0 for any", |_| true), |c| &mut c.launch.max_processes)
+            .text("The most processes and threads that the script of a job, or each of its tasks, may have on a host; 0 for any number."),
+        &key("start_timeout", TIMEOUT, |c| &mut c.launch.start_timeout)
+            .text("How long a node may take to report that a job has begun, at least a second; \"none\" for ever."),
+        &key("staging_timeout", A_SECOND_OR_MORE, |c| &mut c.launch.staging_timeout)
+            .text("How long staging files in may take, and again staging out and delivering output, at least a second."),
+        &key("max_failed_starts", whole("a whole number from 1 on", |count| *count > 0), |c| &mut c.launch.rules.retries.most)
+            .text("After this many failed starts in a row a job is held."),
+        &key("retry", RETRY, |c| &mut c.launch.rules.retries.first)
+            .text("The delay after a first failed start; it doubles with each further failure in a row."),
+        &key("retry_max", above_zero("a time above zero, as \"1h\""), |c| &mut c.launch.rules.retries.longest)
+            .text("The longest such delay."),
+        &key("stage_in", OneOf(Missing::ALL), |c| &mut c.launch.rules.stage_in.missing)
+            .text("What a job does when a file to stage in is missing."),
+        &key("stage_in_retry", RETRY, |c| &mut c.launch.rules.stage_in.retry)
+            .text("The time until a missing file is looked for again."),
+        &key("gpu_tool", GPU_TOOL, |c| &mut c.launch.gpu_tool)
+            .text("The program that reports which processes use which GPUs: an absolute path, the name of a program in PATH, or \"none\"."),
+        &key("gpu_look", A_SECOND_OR_MORE, |c| &mut c.launch.gpu_look)
+            .text("How often noded runs it, at least a second."),
+        &key("prologue", Optional(PROGRAM), |c| &mut c.launch.scripts.prologue)
+            .text("The absolute path of a program that noded runs right before each job, on the first of its nodes.")
+            .default("none")
+            .example("\"/etc/lanai/prologue\""),
+        &key("epilogue", Optional(PROGRAM), |c| &mut c.launch.scripts.epilogue)
+            .text("The absolute path of a program that noded runs right after each job that began.")
+            .default("none")
+            .example("\"/etc/lanai/epilogue\""),
+        &key("script_timeout", A_SECOND_OR_MORE, |c| &mut c.launch.scripts.timeout)
+            .text("How long prologue and epilogue may take each, at least a second."),
+        &key("checkpoint", Optional(PROGRAM), |c| &mut c.launch.checkpoint.program)
+            .text("The absolute path of a program that checkpoints a running job.")
+            .default("none")
+            .example("\"/etc/lanai/checkpoint\""),
+        &key("checkpoint_timeout", A_SECOND_OR_MORE, |c| &mut c.launch.checkpoint.timeout)
+            .text("How long a checkpoint may take, at least a second."),
+        &computed(
+            "checkpoint_path",
+            FOLDER,
+            |c| Some(c.launch.checkpoint.folders.clone()).filter(|path| path.is_absolute()),
+            |c, path| c.launch.checkpoint.folders = path,
+        )
+        .text("The absolute path of the folder that holds the checkpoint folders of jobs, JOBID.CK.")
+        .default("checkpoints, in the folder of noded's state")
+        .example("\"/scratch/checkpoints\""),
+    ],
+);
+
+/// The settings of a preset.
 pub fn preset(preset: Preset) -> LaunchConfig {
-    let retries = if preset == Preset::Maui {
-        Retries::MAUI
-    } else {
-        Retries::default()
-    };
-    let missing = if preset == Preset::Maui {
-        Missing::Wait
-    } else {
-        Missing::Fail
+    let (retries, missing) = match preset {
+        Preset::Maui => (Retries::MAUI, Missing::Wait),
+        _ => (Retries::default(), Missing::Fail),
     };
     let stage_in = StageIn {
         missing,
         ..StageIn::default()
     };
+    let rules = Rules {
+        retries,
+        stage_in,
+        ..Rules::default()
+    };
     LaunchConfig {
-        rules: Rules {
-            retries,
-            stage_in,
-            ..Rules::default()
-        },
+        rules,
         ..LaunchConfig::default()
     }
 }
 
-/// `[launch]`.
-pub fn launch(section: &Section, preset: LaunchConfig) -> Result<LaunchConfig, ConfigError> {
-    section.only(keys("launch"))?;
-    Ok(LaunchConfig {
-        login: section
-            .read("login", BOOLEAN, boolean)?
-            .unwrap_or(preset.login),
-        grace: section
-            .read("grace", "a time, as \"10s\"", span)?
-            .unwrap_or(preset.grace),
-        overrun: section
-            .read("overrun", "a time, as \"30s\"", span)?
-            .unwrap_or(preset.overrun),
-        max_processes: section
-            .read("max_processes", "a number of processes, 0 for any", whole)?
-            .unwrap_or(preset.max_processes),
-        start_timeout: section
-            .read("start_timeout", TIMEOUT, timeout)?
-            .unwrap_or(preset.start_timeout),
-        staging_timeout: section
-            .read("staging_timeout", A_SECOND_OR_MORE, span_from_a_second)?
-            .unwrap_or(preset.staging_timeout),
-        rules: rules(section, preset.rules)?,
-        gpu_tool: section
-            .read("gpu_tool", A_PROGRAM, program)?
-            .unwrap_or(preset.gpu_tool),
-        gpu_look: section
-            .read("gpu_look", A_SECOND_OR_MORE, span_from_a_second)?
-            .unwrap_or(preset.gpu_look),
-        scripts: scripts(section, preset.scripts)?,
-        checkpoint: checkpoint(section, preset.checkpoint)?,
-    })
+/// A time above zero.
+pub const fn above_zero(wanted: &'static str) -> Scalar<Span> {
+    scalar(wanted, |span| *span > Span(0))
 }
 
-fn scripts(section: &Section, preset: Scripts) -> Result<Scripts, ConfigError> {
-    let script = |key| section.read(key, AN_ABSOLUTE_PROGRAM, absolute);
-    Ok(Scripts {
-        prologue: script("prologue")?.or(preset.prologue),
-        epilogue: script("epilogue")?.or(preset.epilogue),
-        timeout: section
-            .read("script_timeout", A_SECOND_OR_MORE, span_from_a_second)?
-            .unwrap_or(preset.timeout),
-    })
+/// Whether a path is absolute or the name of a program in PATH.
+pub fn is_program(path: &Path) -> bool {
+    let is_name = !path.as_os_str().is_empty() && path.components().count() == 1;
+    path.is_absolute() || is_name
 }
 
-fn checkpoint(
-    section: &Section,
-    preset: CheckpointCommand,
-) -> Result<CheckpointCommand, ConfigError> {
-    let timeout = section.read("checkpoint_timeout", A_SECOND_OR_MORE, span_from_a_second)?;
-    Ok(CheckpointCommand {
-        program: section
-            .read("checkpoint", AN_ABSOLUTE_PROGRAM, absolute)?
-            .or(preset.program),
-        timeout: timeout.unwrap_or(preset.timeout),
-        folders: section
-            .read("checkpoint_path", AN_ABSOLUTE_FOLDER, absolute)?
-            .unwrap_or(preset.folders),
-    })
-}
-
-fn rules(section: &Section, preset: Rules) -> Result<Rules, ConfigError> {
-    let walltime = section.read(
-        "walltime_action",
-        &one_of(LimitAction::ALL),
-        by_name(LimitAction::named),
-    )?;
-    Ok(Rules {
-        retries: retries(section, preset.retries)?,
-        walltime: walltime.unwrap_or(preset.walltime),
-        limits: section
-            .read("limits", LIMITS, limits)?
-            .unwrap_or(preset.limits),
-        stage_in: stage_in(section, preset.stage_in)?,
-        // Said in `[preemption]`.
-        boost: preset.boost,
-    })
-}
-
-fn stage_in(section: &Section, preset: StageIn) -> Result<StageIn, ConfigError> {
-    let missing = section.read("stage_in", &one_of(Missing::ALL), by_name(Missing::named))?;
-    let retry = section.read(
-        "stage_in_retry",
-        "a time above zero, as \"60s\"",
-        span_above_zero,
-    )?;
-    Ok(StageIn {
-        missing: missing.unwrap_or(preset.missing),
-        retry: retry.unwrap_or(preset.retry),
-    })
-}
-
-fn retries(section: &Section, preset: Retries) -> Result<Retries, ConfigError> {
-    let most = section.read("max_failed_starts", "a whole number from 1 on", |v| {
-        whole(v).filter(|n| *n > 0)
-    })?;
-    Ok(Retries {
-        most: most.unwrap_or(preset.most),
-        first: section
-            .read("retry", "a time above zero, as \"60s\"", span_above_zero)?
-            .unwrap_or(preset.first),
-        longest: section
-            .read("retry_max", "a time above zero, as \"1h\"", span_above_zero)?
-            .unwrap_or(preset.longest),
-    })
-}
-
-fn timeout(value: &DeValue) -> Option<Option<Span>> {
-    match value.as_str() {
-        Some("none") => Some(None),
-        _ => span_from_a_second(value).map(Some),
-    }
-}
-
-fn limits(value: &DeValue) -> Option<Responses> {
-    let table: &DeTable = value.as_table()?;
+fn read_limits(value: &DeValue) -> Option<Responses> {
     let mut responses = Responses::default();
-    for (name, value) in table {
+    for (name, value) in value.as_table()? {
         let response = match name.get_ref().as_ref() {
             "mem" => &mut responses.mem,
             "pmem" => &mut responses.pmem,
@@ -171,20 +141,41 @@ fn limits(value: &DeValue) -> Option<Responses> {
             "cput" => &mut responses.cput,
             _ => return None,
         };
-        *response = answer(value.get_ref())?;
+        *response = read_response(value.get_ref().as_str()?)?;
     }
     Some(responses)
 }
 
 /// `cancel`, or `cancel after 5m`.
-fn answer(value: &DeValue) -> Option<Response> {
-    let text = value.as_str()?;
+fn read_response(text: &str) -> Option<Response> {
     let (action, after) = match text.split_once(" after ") {
-        Some((action, after)) => (action, span(&DeValue::String(after.trim().into()))?),
+        Some((action, after)) => {
+            let after = Span::read(&DeValue::String(after.trim().into()))?;
+            (action, after)
+        }
         None => (text, Span(0)),
     };
-    Some(Response {
-        action: LimitAction::named(action.trim())?,
-        after,
-    })
+    let action = LimitAction::named(action.trim())?;
+    Some(Response { action, after })
+}
+
+fn write_limits(limits: &Responses) -> Option<Value> {
+    let limits = [
+        ("mem", limits.mem),
+        ("pmem", limits.pmem),
+        ("vmem", limits.vmem),
+        ("cput", limits.cput),
+    ];
+    Some(table(
+        limits.map(|(name, response)| (name, write_response(response))),
+    ))
+}
+
+fn write_response(response: Response) -> Value {
+    let action = response.action.name();
+    if response.after == Span(0) {
+        return action.into();
+    }
+    let after = response.after.write();
+    format!("{action} after {}", after.as_str().unwrap_or_default()).into()
 }

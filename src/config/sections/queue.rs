@@ -1,133 +1,289 @@
-//! `[[queue]]`: who may submit what to it, and what becomes of that.
+//! `[[queue]]`: access, limits and routes of a queue.
 
-use super::scheduling::{DEPTH, depth};
-use super::{
-    A_SECOND_OR_MORE, BOOLEAN, NAME_OF_QUEUE, boolean, from_one, keys, list, queue_name,
-    resource_value, span_from_a_second, text, wanted, whole,
+use super::backfill::DEPTH;
+use super::qos::CHARGE;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::{Key, Table};
+use crate::config::kinds::{
+    A_SECOND_OR_MORE, Amounts, BOOLEAN, ELEMENTS, FROM_0_TO_1, Kind, List, Optional, Scalar, TEXT,
+    Whole, list, scalar, whole,
 };
-use crate::config::ConfigError;
-use crate::config::document::Section;
 use crate::model::admission;
-use crate::model::queue::{AccessList, Queue, Route};
-use crate::model::resource::{Definition, ResourceList, Resources};
+use crate::model::queue::{Queue, Route};
+use crate::model::resource::Resources;
+use crate::model::time::Span;
+use toml::Value;
 use toml::de::DeValue;
 
-pub(super) const CHARGE: &str = "true, false or a number from 0 on";
-const NAMES: &str =
-    "a list of names, each as \"ann\", \"-ann\" to keep out, or \"+\" for everybody";
+/// A section `[[queue]]`: the queue, and its factor, which the policy keeps.
+#[derive(Clone)]
+pub struct QueueConfig {
+    /// The queue.
+    pub queue: Queue,
+    /// Its factor (F5).
+    pub factor: Option<f64>,
+}
+
+const NAME: Scalar<String> = scalar(
+    "the name of a queue: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15",
+    |name| Queue::is_name(name),
+);
+const PRIORITY: Whole<i32> = whole("a whole number from -1024 to 1023", |number| {
+    (-1024..=1023).contains(number)
+});
+const DESTINATIONS: List<Scalar<String>> = list(NAME, "a list of queues");
+const NAMES: List<Scalar<String>> = list(
+    TEXT,
+    "a list of names, each as \"ann\", \"-ann\" to keep out, or \"+\" for everybody",
+);
+
+/// A time, of which PBS has 0 for none.
+struct OptionalTime;
+
+impl Kind for OptionalTime {
+    type Value = Option<Span>;
+
+    fn wanted(&self) -> String {
+        A_SECOND_OR_MORE.wanted()
+    }
+
+    fn read(&self, value: &DeValue) -> Option<Option<Span>> {
+        A_SECOND_OR_MORE.read(value).map(Some)
+    }
+
+    fn write(&self, value: &Option<Span>) -> Option<Value> {
+        A_SECOND_OR_MORE.write(value.as_ref()?)
+    }
+
+    fn parse(&self, text: &str) -> Option<Option<Span>> {
+        let time = Span::parse(text)?;
+        Some(Some(time).filter(|time| *time >= Span::seconds(1)))
+    }
+
+    fn show(&self, value: &Option<Span>) -> Option<String> {
+        A_SECOND_OR_MORE.show(value.as_ref()?)
+    }
+
+    fn empty(&self) -> Option<Option<Span>> {
+        Some(None)
+    }
+}
+
+const fn key<K: Kind>(
+    name: &'static str,
+    kind: K,
+    field: fn(&mut QueueConfig) -> &mut K::Value,
+) -> Key<QueueConfig, K> {
+    Key::new(name, kind, field)
+}
+
+const fn computed<K: Kind>(
+    name: &'static str,
+    kind: K,
+    get: fn(&QueueConfig) -> Option<K::Value>,
+    set: fn(&mut QueueConfig, K::Value),
+) -> Key<QueueConfig, K> {
+    Key::computed(name, kind, get, set)
+}
 
 /// `[[queue]]`.
-pub fn queue(section: &Section, resources: &Resources) -> Result<Queue, ConfigError> {
-    section.only(keys("queue"))?;
-    let priority = |v: &DeValue| whole(v).filter(|n| (-1024..=1023).contains(n));
-    let amounts = |key| amounts(section, key, resources);
-    let default = Queue::named("");
-    let stated = section.read("priority", "a whole number from -1024 to 1023", priority)?;
-    Ok(Queue {
-        name: section.require("name", NAME_OF_QUEUE, queue_name)?,
-        priority: stated.unwrap_or(0),
-        has_priority: stated.is_some(),
-        enabled: section.read("enabled", BOOLEAN, boolean)?.unwrap_or(true),
-        started: section.read("started", BOOLEAN, boolean)?.unwrap_or(true),
-        backfill_depth: section.read("backfill_depth", DEPTH, depth)?,
-        charge: section
-            .read("charge", CHARGE, charge)?
-            .unwrap_or(default.charge),
-        route: route(section)?,
-        from_route_only: section
-            .read("from_route_only", BOOLEAN, boolean)?
-            .unwrap_or(false),
-        nested: section.read("nested", BOOLEAN, boolean)?.unwrap_or(false),
-        access: access(section)?,
-        least: amounts("resources_min")?,
-        most: amounts("resources_max")?,
-        defaults: amounts("resources_default")?,
-        chunk_defaults: amounts("default_chunk")?,
-        max_array_size: section.read(
-            "max_array_size",
-            "a number of elements from 1 on",
-            from_one,
-        )?,
-        comment: section.read("comment", "a text", text)?,
-    })
+pub static QUEUE: Table<QueueConfig> = Table::new(
+    "queue",
+    &[
+        &key("name", NAME, |q| &mut q.queue.name)
+            .required()
+            .text("At most 15 letters, digits, \"-\", \"_\" and \".\".")
+            .example("\"workq\""),
+        &computed(
+            "priority",
+            Optional(PRIORITY),
+            |q| Some(q.queue.has_priority.then_some(q.queue.priority)),
+            |q, priority| {
+                q.queue.has_priority = priority.is_some();
+                q.queue.priority = priority.unwrap_or(0);
+            },
+        )
+        .pbs(&["Priority"])
+        .text("Its priority, -1024 to 1023, the highest first.")
+        .default("0")
+        .example("0"),
+        &key("enabled", BOOLEAN, |q| &mut q.queue.enabled)
+            .pbs(&["enabled"])
+            .unset("False")
+            .text("Whether it accepts jobs."),
+        &key("started", BOOLEAN, |q| &mut q.queue.started)
+            .pbs(&["started"])
+            .unset("False")
+            .text("Whether its jobs may start."),
+        &key("backfill_depth", Optional(DEPTH), |q| {
+            &mut q.queue.backfill_depth
+        })
+        .pbs(&["backfill_depth"])
+        .text("How many of its blocked jobs have a planned start, or \"all\".")
+        .default("none")
+        .example("1"),
+        &key("charge", CHARGE, |q| &mut q.queue.charge).text(
+            "How much of the usage of its jobs is charged: 1 or true for all, 0 or false for none.",
+        ),
+        &key("factor", Optional(FROM_0_TO_1), |q| &mut q.factor)
+            .text("The factor of the queue in by = \"multifactor\", 0 to 1.")
+            .default("its priority divided by 1024")
+            .example("0"),
+        &computed(
+            "route_destinations",
+            DESTINATIONS,
+            |q| Some(q.queue.route.as_ref()?.destinations.clone()),
+            |q, queues| route(q).destinations = queues,
+        )
+        .pbs(&["route_destinations"])
+        .text(
+            "Makes it a routing queue: jobs go on to the first of these queues that accepts them.",
+        )
+        .default("none")
+        .example("[\"workq\"]"),
+        &computed(
+            "route_held_jobs",
+            BOOLEAN,
+            |q| Some(q.queue.route.as_ref()?.held_jobs),
+            |q, flag| route(q).held_jobs = flag,
+        )
+        .pbs(&["route_held_jobs"])
+        .unset("False")
+        .hidden_by_default()
+        .text("Whether held jobs are routed too.")
+        .default("false")
+        .example("false"),
+        &computed(
+            "route_waiting_jobs",
+            BOOLEAN,
+            |q| Some(q.queue.route.as_ref()?.waiting_jobs),
+            |q, flag| route(q).waiting_jobs = flag,
+        )
+        .pbs(&["route_waiting_jobs"])
+        .unset("False")
+        .hidden_by_default()
+        .text("Whether jobs that wait for their start time (qsub -a) are routed too.")
+        .default("false")
+        .example("false"),
+        &computed(
+            "route_lifetime",
+            OptionalTime,
+            |q| Some(q.queue.route.as_ref()?.lifetime),
+            |q, time| route(q).lifetime = time,
+        )
+        .pbs(&["route_lifetime"])
+        .text("How long a job may wait in it before it is deleted, as \"2h\".")
+        .default("for ever")
+        .example("\"2h\""),
+        &computed(
+            "route_retry_time",
+            OptionalTime,
+            |q| Some(q.queue.route.as_ref()?.retry_time),
+            |q, time| route(q).retry_time = time,
+        )
+        .pbs(&["route_retry_time"])
+        .text("The time until a job that no queue accepts is tried again.")
+        .default("\"30s\"")
+        .example("\"30s\""),
+        &key("from_route_only", BOOLEAN, |q| &mut q.queue.from_route_only)
+            .pbs(&["from_route_only"])
+            .unset("False")
+            .hidden_by_default()
+            .text("Whether it accepts only jobs from routing queues."),
+        &key("nested", BOOLEAN, |q| &mut q.queue.nested)
+            .pbs(&["nested"])
+            .unset("False")
+            .hidden_by_default()
+            .text("Whether its jobs run in nested instances."),
+        &computed(
+            "acl_users",
+            NAMES,
+            |q| q.queue.access.by_user.then(|| q.queue.access.users.clone()),
+            |q, users| (q.queue.access.users, q.queue.access.by_user) = (users, true),
+        )
+        .pbs(&["acl_users", "acl_user_enable"])
+        .text("Users who may submit to it, as [\"-eve\", \"ann\", \"bob@head\"].")
+        .default("everybody")
+        .example("[\"-eve\", \"+\"]"),
+        &computed(
+            "acl_groups",
+            NAMES,
+            |q| {
+                q.queue
+                    .access
+                    .by_group
+                    .then(|| q.queue.access.groups.clone())
+            },
+            |q, groups| (q.queue.access.groups, q.queue.access.by_group) = (groups, true),
+        )
+        .pbs(&["acl_groups", "acl_group_enable"])
+        .text("The same for primary groups.")
+        .default("everybody")
+        .example("[\"staff\"]"),
+        &computed(
+            "acl_hosts",
+            NAMES,
+            |q| q.queue.access.by_host.then(|| q.queue.access.hosts.clone()),
+            |q, hosts| (q.queue.access.hosts, q.queue.access.by_host) = (hosts, true),
+        )
+        .pbs(&["acl_hosts", "acl_host_enable"])
+        .text("The same for submission hosts; \"*.example.org\" names all hosts of a domain.")
+        .default("everywhere")
+        .example("[\"*.example.org\", \"head\"]"),
+        &key("resources_min", Amounts, |q| &mut q.queue.least)
+            .pbs(&["resources_min"])
+            .text("The least that a job must request, as { ncpus = 2 }.")
+            .default("none")
+            .example("{ ncpus = 1 }"),
+        &key("resources_max", Amounts, |q| &mut q.queue.most)
+            .pbs(&["resources_max"])
+            .text("The most that a job may request, as { walltime = \"24:00:00\" }.")
+            .default("none")
+            .example("{ ncpus = 64, walltime = \"24:00:00\" }"),
+        &key("resources_default", Amounts, |q| &mut q.queue.defaults)
+            .pbs(&["resources_default"])
+            .text("Resources of a job that does not request them, as { walltime = \"1:00:00\" }.")
+            .default("those of [server]")
+            .example("{ walltime = \"1:00:00\" }"),
+        &key("default_chunk", Amounts, |q| &mut q.queue.chunk_defaults)
+            .pbs(&["default_chunk"])
+            .text("The same for each chunk of a job, as { mem = \"1gb\" }.")
+            .default("that of [server]")
+            .example("{ mem = \"1gb\" }"),
+        &key("max_array_size", Optional(ELEMENTS), |q| {
+            &mut q.queue.max_array_size
+        })
+        .pbs(&["max_array_size"])
+        .text("The largest number of subjobs of an array.")
+        .default("that of [server]")
+        .example("1000"),
+        &key("comment", Optional(TEXT), |q| &mut q.queue.comment)
+            .pbs(&["comment"])
+            .text("A comment for users.")
+            .default("none")
+            .example("\"for everybody but eve\""),
+    ],
+)
+.finish(finish);
+
+/// Only destinations make a queue of the file a routing queue.
+fn finish(row: &mut QueueConfig, section: &Section, _: &Resources) -> Result<(), ConfigError> {
+    if !section.has("route_destinations") {
+        row.queue.route = None;
+    }
+    Ok(())
 }
 
-/// Whether it is charged, or how much of it (X24).
-pub(super) fn charge(value: &DeValue) -> Option<f64> {
-    let number = || super::precedence::number(value).filter(|factor| *factor >= 0.0);
-    boolean(value).map(f64::from).or_else(number)
+fn route(row: &mut QueueConfig) -> &mut Route {
+    row.queue.route.get_or_insert_default()
 }
 
-/// A queue with destinations is a routing queue.
-fn route(section: &Section) -> Result<Option<Route>, ConfigError> {
-    let Some(destinations) =
-        section.read("route_destinations", "a list of queues", list(queue_name))?
-    else {
-        return Ok(None);
-    };
-    Ok(Some(Route {
-        destinations,
-        held_jobs: section
-            .read("route_held_jobs", BOOLEAN, boolean)?
-            .unwrap_or(false),
-        waiting_jobs: section
-            .read("route_waiting_jobs", BOOLEAN, boolean)?
-            .unwrap_or(false),
-        lifetime: section.read("route_lifetime", A_SECOND_OR_MORE, span_from_a_second)?,
-        retry_time: section.read("route_retry_time", A_SECOND_OR_MORE, span_from_a_second)?,
-    }))
-}
-
-/// Refuses routing queues that lead nowhere, at the line that says so.
+/// Refuses routing queues that lead nowhere or in a circle.
 pub fn check_routes(root: &Section, queues: &[Queue]) -> Result<(), ConfigError> {
     let Err((place, fault)) = admission::check(queues) else {
         return Ok(());
     };
     let sections = root.sections("queue")?;
-    Err(sections
-        .get(place)
-        .unwrap_or(root)
-        .wrong_at("route_destinations", fault.to_string()))
-}
-
-/// A list that is there counts.
-fn access(section: &Section) -> Result<AccessList, ConfigError> {
-    let names = |key| section.read(key, NAMES, list(text));
-    let (users, groups, hosts) = (
-        names("acl_users")?,
-        names("acl_groups")?,
-        names("acl_hosts")?,
-    );
-    let [by_user, by_group, by_host] = [&users, &groups, &hosts].map(Option::is_some);
-    let [users, groups, hosts] = [users, groups, hosts].map(Option::unwrap_or_default);
-    Ok(AccessList {
-        users,
-        by_user,
-        groups,
-        by_group,
-        hosts,
-        by_host,
-    })
-}
-
-/// A table of resources, as `{ ncpus = 4, walltime = "1:00:00" }`.
-pub(super) fn amounts(
-    section: &Section,
-    key: &str,
-    resources: &Resources,
-) -> Result<ResourceList, ConfigError> {
-    let Some(table) = section.section(key)? else {
-        return Ok(ResourceList::new());
-    };
-    let names: Vec<&str> = resources.iter().map(|(name, _)| name).collect();
-    let mut amounts = ResourceList::new();
-    for (name, value) in table.rest(&[]) {
-        let definition: &Definition = resources
-            .get(name)
-            .ok_or_else(|| table.unknown(name, &names))?;
-        let amount = resource_value(definition.kind, value.get_ref());
-        let amount = amount.ok_or_else(|| table.refuse(name, value, wanted(definition.kind)))?;
-        amounts.insert(name.to_string(), amount);
-    }
-    Ok(amounts)
+    let section = sections.get(place).unwrap_or(root);
+    Err(section.wrong_at("route_destinations", fault.to_string()))
 }

@@ -1,69 +1,75 @@
-//! `[preemption.starvation]`, and what each `[[account]]` says as a pool.
+//! `[preemption.starvation]`: when an operation below its fair share preempts others.
 
-use super::precedence::{from_0_to_1, number};
-use super::scheduling::named;
-use super::{BOOLEAN, boolean, by_name, keys, list, one_of, queue, span};
-use crate::config::ConfigError;
-use crate::config::document::Section;
+use super::key;
+use crate::config::Config;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::Table;
+use crate::config::kinds::{Amounts, BOOLEAN, FROM_0_TO_1, OneOf, Scalar, scalar, time};
 use crate::model::account::Account;
-use crate::model::account::pool_terms::PoolTerms;
-use crate::model::account::pool_terms::{FifoKey, Mode};
-use crate::model::account::starvation::{Boundary, Cutoffs, Overrides, Patience};
+use crate::model::account::starvation::{Boundary, Cutoffs, Patience};
 use crate::model::policy::Starvation;
 use crate::model::resource::Resources;
-use toml::de::DeValue;
+use crate::model::time::Span;
 
-const A_PART: &str = "a number from 0 to 1";
-const A_SHARE: &str = "a part of the cluster, above 0 and at most 1";
-const A_THRESHOLD: &str = "a number from 0 on";
-const A_TIME: &str = "a time, as \"30s\"";
+/// A part of a fair share.
+pub const THRESHOLD: Scalar<f64> = scalar("a number from 0 on", |number| *number >= 0.0);
+/// A time.
+pub const TIME: Scalar<Span> = time("a time, as \"30s\"");
 
 /// `[preemption.starvation]`.
-pub fn starvation(
-    root: &Section,
-    preset: &Starvation,
-    resources: &Resources,
-) -> Result<Starvation, ConfigError> {
-    let section = match root.section("preemption")? {
-        Some(section) => section.section("starvation")?,
-        None => None,
-    };
-    let Some(section) = section else {
-        return Ok(preset.clone());
-    };
-    section.only(keys("preemption.starvation"))?;
-    let said = Overrides {
-        tolerance: section.read("tolerance", A_PART, from_0_to_1)?,
-        timeout: section.read("timeout", A_TIME, span)?,
-        aggressive_timeout: section.read("aggressive_timeout", A_TIME, span)?,
-        enable_aggressive: section.read("enable_aggressive", BOOLEAN, boolean)?,
-        allow_aggressive: section.read("allow_aggressive", BOOLEAN, boolean)?,
-        ..Overrides::default()
-    };
-    let threshold = |key, usual| Ok(section.read(key, A_THRESHOLD, from_zero)?.unwrap_or(usual));
-    let spared = queue::amounts(&section, "non_preemptible_threshold", resources)?;
-    let rule = Starvation {
-        patience: preset.patience.under(&said),
-        aggressive_threshold: threshold("aggressive_threshold", preset.aggressive_threshold)?,
-        preemption_threshold: threshold("preemption_threshold", preset.preemption_threshold)?,
-        boundary: named(&section, "boundary", Boundary::ALL, Boundary::named)?
-            .unwrap_or(preset.boundary),
-        non_preemptible_threshold: if spared.is_empty() {
-            preset.non_preemptible_threshold.clone()
-        } else {
-            spared
-        },
-        backoff: section
-            .read("backoff", A_TIME, span)?
-            .unwrap_or(preset.backoff),
-        update_period: section
-            .read("update_period", A_TIME, span)?
-            .unwrap_or(preset.update_period),
-    };
+pub static STARVATION: Table<Config> = Table::new(
+    "preemption.starvation",
+    &[
+        &key("tolerance", FROM_0_TO_1, |c| {
+            &mut c.starvation.patience.tolerance
+        })
+        .text("An operation with less than this part of its fair share is below it, 0 to 1."),
+        &key("timeout", TIME, |c| &mut c.starvation.patience.timeout)
+            .text("An operation below its fair share for this long starves."),
+        &key("aggressive_timeout", TIME, |c| {
+            &mut c.starvation.patience.aggressive_timeout
+        })
+        .text("After this long it starves aggressively, where that is enabled."),
+        &key("enable_aggressive", BOOLEAN, |c| {
+            &mut c.starvation.patience.enable_aggressive
+        })
+        .text("Whether operations ever starve aggressively."),
+        &key("allow_aggressive", BOOLEAN, |c| {
+            &mut c.starvation.patience.allow_aggressive
+        })
+        .text("Whether they may preempt allocations between the two thresholds."),
+        &key("aggressive_threshold", THRESHOLD, |c| {
+            &mut c.starvation.aggressive_threshold
+        })
+        .text("Allocations up to this part of the fair share are never preempted."),
+        &key("preemption_threshold", THRESHOLD, |c| {
+            &mut c.starvation.preemption_threshold
+        })
+        .text("Allocations beyond this part of the fair share are preempted first."),
+        &key("boundary", OneOf(Boundary::ALL), |c| {
+            &mut c.starvation.boundary
+        })
+        .text("On which side of a threshold an allocation counts that crosses it."),
+        &key("non_preemptible_threshold", Amounts, |c| {
+            &mut c.starvation.non_preemptible_threshold
+        })
+        .text("An operation that uses less of each of these resources is not preempted.")
+        .default("none")
+        .example("{ ncpus = 4 }"),
+        &key("backoff", TIME, |c| &mut c.starvation.backoff)
+            .text("The time between two preemptions on a node."),
+        &key("update_period", TIME, |c| &mut c.starvation.update_period).text(
+            "How long computed fair shares are kept while operations and nodes stay the same.",
+        ),
+    ],
+)
+.finish(finish);
+
+fn finish(config: &mut Config, section: &Section, _: &Resources) -> Result<(), ConfigError> {
+    let rule = &config.starvation;
     let keys = ["aggressive_threshold", "preemption_threshold"];
-    check_thresholds(&section, keys, rule.terms_of("", &[]).cutoffs)?;
-    check_patience(&section, ["timeout", "aggressive_timeout"], rule.patience)?;
-    Ok(rule)
+    check_thresholds(section, keys, rule.terms_of("", &[]).cutoffs)?;
+    check_patience(section, ["timeout", "aggressive_timeout"], rule.patience)
 }
 
 /// Y5: the aggressive threshold is not above the other.
@@ -79,126 +85,63 @@ fn check_thresholds(
     if aggressive <= preemption {
         return Ok(());
     }
-    let said = format!(
-        "`{}` is {aggressive} and `{}` is {preemption}: lower the first or raise the second",
-        keys[0], keys[1]
+    let [low, high] = keys;
+    let text = format!(
+        "`{low}` is {aggressive} and `{high}` is {preemption}: lower the first or raise the second"
     );
-    Err(section.wrong_at(said_one(section, keys), said))
+    Err(section.wrong_at(present(section, keys), text))
 }
 
-/// Y2: who starves aggressively has starved before.
+/// Y2: an operation starves before it starves aggressively.
 fn check_patience(
     section: &Section,
     keys: [&str; 2],
     patience: Patience,
 ) -> Result<(), ConfigError> {
-    let Patience {
-        timeout,
-        aggressive_timeout,
-        ..
-    } = patience;
-    if timeout <= aggressive_timeout {
+    let (timeout, aggressive) = (patience.timeout, patience.aggressive_timeout);
+    if timeout <= aggressive {
         return Ok(());
     }
-    let said = format!(
-        "`{}` is {aggressive_timeout} and `{}` is {timeout}: raise the first or lower the second",
-        keys[1], keys[0]
+    let [first, second] = keys;
+    let text = format!(
+        "`{second}` is {aggressive} and `{first}` is {timeout}: raise the first or lower the second"
     );
-    Err(section.wrong_at(said_one(section, keys), said))
+    Err(section.wrong_at(present(section, keys), text))
 }
 
 /// The one of two keys that the section has.
-fn said_one<'k>(section: &Section, keys: [&'k str; 2]) -> &'k str {
-    let has = |key: &&str| section.rest(&[]).any(|(known, _)| known == *key);
-    keys.into_iter().find(has).unwrap_or(keys[0])
+fn present<'k>(section: &Section, keys: [&'k str; 2]) -> &'k str {
+    let found = keys.into_iter().find(|key| section.has(key));
+    found.unwrap_or(keys[0])
 }
 
-/// Whether what holds in each pool makes sense, as far as that says something itself.
-pub fn check_pools(
+/// Checks accounts that set a pair of values of which the other may come from an account above.
+pub fn check_accounts(
     root: &Section,
     rule: &Starvation,
     accounts: &[Account],
 ) -> Result<(), ConfigError> {
     for (section, account) in root.sections("account")?.iter().zip(accounts) {
-        let said = &account.pool.starvation;
-        if said.timeout.is_some() || said.aggressive_timeout.is_some() {
-            let patience = rule.patience_of(&account.name, accounts);
-            check_patience(
-                section,
-                ["starvation_timeout", "aggressive_starvation_timeout"],
-                patience,
-            )?;
+        let own = &account.pool.starvation;
+        if own.timeout.is_some() || own.aggressive_timeout.is_some() {
+            let keys = ["starvation_timeout", "aggressive_starvation_timeout"];
+            check_patience(section, keys, rule.patience_of(&account.name, accounts))?;
         }
-        if said.aggressive_threshold.is_some() || said.preemption_threshold.is_some() {
-            let cutoffs = rule.terms_of(&account.name, accounts).cutoffs;
-            check_thresholds(
-                section,
-                ["aggressive_preemption_threshold", "preemption_threshold"],
-                cutoffs,
-            )?;
+        if own.aggressive_threshold.is_some() || own.preemption_threshold.is_some() {
+            let keys = ["aggressive_preemption_threshold", "preemption_threshold"];
+            let terms = rule.terms_of(&account.name, accounts);
+            check_thresholds(section, keys, terms.cutoffs)?;
         }
     }
     Ok(())
-}
-
-/// What an `[[account]]` says as a pool, but for what speaks of resources.
-pub fn pool(section: &Section) -> Result<PoolTerms, ConfigError> {
-    let key = |value: &DeValue| by_name(FifoKey::named)(value);
-    let wanted = format!("a list of {}, each once", one_of(FifoKey::ALL));
-    let line = section.read("fifo_sort", &wanted, |value| {
-        list(key)(value).filter(|line| is_distinct(line))
-    })?;
-    Ok(PoolTerms {
-        max_share: section.read("max_share", A_SHARE, |value| {
-            from_0_to_1(value).filter(|share| *share > 0.0)
-        })?,
-        mode: named(section, "mode", Mode::ALL, Mode::named)?.unwrap_or_default(),
-        fifo_sort: line.unwrap_or_default(),
-        starvation: Overrides {
-            tolerance: section.read("tolerance", A_PART, from_0_to_1)?,
-            timeout: section.read("starvation_timeout", A_TIME, span)?,
-            aggressive_timeout: section.read("aggressive_starvation_timeout", A_TIME, span)?,
-            enable_aggressive: section.read("enable_aggressive_starvation", BOOLEAN, boolean)?,
-            allow_aggressive: section.read("allow_aggressive_preemption", BOOLEAN, boolean)?,
-            aggressive_threshold: section.read(
-                "aggressive_preemption_threshold",
-                A_THRESHOLD,
-                from_zero,
-            )?,
-            preemption_threshold: section.read("preemption_threshold", A_THRESHOLD, from_zero)?,
-        },
-        ..PoolTerms::default()
-    })
-}
-
-/// What each `[[account]]` says of resources as a pool.
-pub fn amounts(
-    root: &Section,
-    accounts: &mut [Account],
-    resources: &Resources,
-) -> Result<(), ConfigError> {
-    for (section, account) in root.sections("account")?.iter().zip(accounts) {
-        account.pool.guarantee = queue::amounts(section, "guarantee", resources)?;
-        account.pool.non_preemptible_threshold =
-            queue::amounts(section, "non_preemptible_threshold", resources)?;
-    }
-    Ok(())
-}
-
-fn is_distinct(line: &[FifoKey]) -> bool {
-    line.iter()
-        .enumerate()
-        .all(|(place, key)| !line[..place].contains(key))
-}
-
-fn from_zero(value: &DeValue) -> Option<f64> {
-    number(value).filter(|number| *number >= 0.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::model::account::pool_terms::{FifoKey, Mode, PoolTerms};
+    use crate::model::account::starvation::Overrides;
     use crate::model::resource::Value;
     use crate::model::time::Span;
 

@@ -11,7 +11,7 @@ use crate::config::overrides::Verb;
 use crate::config::overrides::known;
 use crate::config::settings::Origin;
 use crate::config::settings::Setting;
-use crate::config::settings::resolved;
+use crate::config::settings::effective;
 use crate::model::job::Job;
 use crate::model::job::Share;
 use crate::model::job::state::State;
@@ -402,7 +402,7 @@ fn has_jobs(server: &ServerState, queue: &str) -> bool {
 
 /// The line of the file at which a node is named.
 fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
-    let all = resolved(&setup.file, &setup.text, &QmgrOverrides::default());
+    let all = effective(&setup.file, &setup.text, &QmgrOverrides::default());
     let is_it = |known: &&Setting| {
         (known.section, known.name.as_deref(), &*known.key) == ("node", Some(name), "name")
     };

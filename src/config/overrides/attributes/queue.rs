@@ -1,6 +1,6 @@
 //! A queue's attributes.
 
-use super::texts::{count, joined, number, put, seconds, span, told, truth};
+use super::texts::{joined, put, told, truth};
 use super::{Attribute, Form, at};
 use crate::model::queue::{Queue, Route};
 use crate::model::resource::Kind;
@@ -10,47 +10,14 @@ pub(super) const QUEUE_HEAD: &[Attribute] = &[
         "queue_type",
         Form::Queue(|queue| Some(kind(queue).to_string()), set_kind),
     ),
-    at(
-        "Priority",
-        Form::Queue(
-            |queue| queue.has_priority.then(|| queue.priority.to_string()),
-            |queue, text| {
-                let priority = number(text, "0").filter(|number| (-1024..=1023).contains(number));
-                let Some(priority) = priority else {
-                    return false;
-                };
-                (queue.priority, queue.has_priority) = (priority as i32, text.is_some());
-                true
-            },
-        ),
-    ),
+    at("Priority", Form::Key),
     at("total_jobs", Form::ReadOnly),
     at("state_count", Form::ReadOnly),
 ];
 
 pub(super) const QUEUE: &[Attribute] = &[
-    at(
-        "from_route_only",
-        Form::Queue(
-            |queue| told(queue.from_route_only).filter(|_| queue.from_route_only),
-            |queue, text| {
-                truth(text, false)
-                    .map(|is_so| queue.from_route_only = is_so)
-                    .is_some()
-            },
-        ),
-    ),
-    at(
-        "nested",
-        Form::Queue(
-            |queue| told(queue.nested).filter(|_| queue.nested),
-            |queue, text| {
-                truth(text, false)
-                    .map(|is_so| queue.nested = is_so)
-                    .is_some()
-            },
-        ),
-    ),
+    at("from_route_only", Form::Key),
+    at("nested", Form::Key),
     at(
         "acl_host_enable",
         Form::Queue(
@@ -87,18 +54,9 @@ pub(super) const QUEUE: &[Attribute] = &[
             |queue, text| put(&mut queue.access.users, text),
         ),
     ),
-    at(
-        "resources_max",
-        Form::QueueAmounts(|queue| &queue.most, |queue| &mut queue.most),
-    ),
-    at(
-        "resources_min",
-        Form::QueueAmounts(|queue| &queue.least, |queue| &mut queue.least),
-    ),
-    at(
-        "resources_default",
-        Form::QueueAmounts(|queue| &queue.defaults, |queue| &mut queue.defaults),
-    ),
+    at("resources_max", Form::Amounts),
+    at("resources_min", Form::Amounts),
+    at("resources_default", Form::Amounts),
     at(
         "acl_group_enable",
         Form::Queue(
@@ -117,38 +75,13 @@ pub(super) const QUEUE: &[Attribute] = &[
             |queue, text| put(&mut queue.access.groups, text),
         ),
     ),
-    at(
-        "default_chunk",
-        Form::QueueAmounts(
-            |queue| &queue.chunk_defaults,
-            |queue| &mut queue.chunk_defaults,
-        ),
-    ),
+    at("default_chunk", Form::Amounts),
     at("checkpoint_min", Form::Kept(Kind::Long)),
     at("kill_delay", Form::Missing),
     at("resources_available", Form::Missing),
     at("resources_assigned", Form::ReadOnly),
-    at(
-        "max_array_size",
-        Form::Queue(
-            |queue| queue.max_array_size.map(|most| most.to_string()),
-            |queue, text| {
-                count(text)
-                    .map(|most| queue.max_array_size = most)
-                    .is_some()
-            },
-        ),
-    ),
-    at(
-        "backfill_depth",
-        Form::Queue(
-            |queue| queue.backfill_depth.map(|depth| depth.to_string()),
-            |queue, text| {
-                let depth = text.map(str::parse).transpose().ok();
-                depth.map(|depth| queue.backfill_depth = depth).is_some()
-            },
-        ),
-    ),
+    at("max_array_size", Form::Key),
+    at("backfill_depth", Form::Key),
     at(
         "route_destinations",
         Form::Queue(
@@ -161,108 +94,17 @@ pub(super) const QUEUE: &[Attribute] = &[
             |queue, text| put(&mut route(queue).destinations, text),
         ),
     ),
-    at(
-        "route_held_jobs",
-        Form::Queue(
-            |queue| {
-                queue
-                    .route
-                    .as_ref()
-                    .filter(|route| route.held_jobs)
-                    .and_then(|_| told(true))
-            },
-            |queue, text| {
-                truth(text, false)
-                    .map(|is_so| route(queue).held_jobs = is_so)
-                    .is_some()
-            },
-        ),
-    ),
-    at(
-        "route_waiting_jobs",
-        Form::Queue(
-            |queue| {
-                queue
-                    .route
-                    .as_ref()
-                    .filter(|route| route.waiting_jobs)
-                    .and_then(|_| told(true))
-            },
-            |queue, text| {
-                truth(text, false)
-                    .map(|is_so| route(queue).waiting_jobs = is_so)
-                    .is_some()
-            },
-        ),
-    ),
-    at(
-        "route_retry_time",
-        Form::Queue(
-            |queue| {
-                queue
-                    .route
-                    .as_ref()
-                    .and_then(|route| seconds(route.retry_time))
-            },
-            |queue, text| {
-                span(text)
-                    .map(|span| route(queue).retry_time = span)
-                    .is_some()
-            },
-        ),
-    ),
-    at(
-        "route_lifetime",
-        Form::Queue(
-            |queue| {
-                queue
-                    .route
-                    .as_ref()
-                    .and_then(|route| seconds(route.lifetime))
-            },
-            |queue, text| {
-                span(text)
-                    .map(|span| route(queue).lifetime = span)
-                    .is_some()
-            },
-        ),
-    ),
+    at("route_held_jobs", Form::Key),
+    at("route_waiting_jobs", Form::Key),
+    at("route_retry_time", Form::Key),
+    at("route_lifetime", Form::Key),
     at("node_group_key", Form::Missing),
     at("partition", Form::Missing),
     at("alt_router", Form::Missing),
     at("hasnodes", Form::ReadOnly),
-    at(
-        "comment",
-        Form::Queue(
-            |queue| queue.comment.clone(),
-            |queue, text| {
-                queue.comment = text.map(str::to_string);
-                true
-            },
-        ),
-    ),
-    at(
-        "enabled",
-        Form::Queue(
-            |queue| told(queue.enabled),
-            |queue, text| {
-                truth(text, false)
-                    .map(|is_so| queue.enabled = is_so)
-                    .is_some()
-            },
-        ),
-    ),
-    at(
-        "started",
-        Form::Queue(
-            |queue| told(queue.started),
-            |queue, text| {
-                truth(text, false)
-                    .map(|is_so| queue.started = is_so)
-                    .is_some()
-            },
-        ),
-    ),
+    at("comment", Form::Key),
+    at("enabled", Form::Key),
+    at("started", Form::Key),
 ];
 
 fn kind(queue: &Queue) -> &'static str {

@@ -34,16 +34,6 @@ pub(super) fn truth(text: Option<&str>, unset: bool) -> Option<bool> {
     }
 }
 
-pub(super) fn number(text: Option<&str>, unset: &str) -> Option<i64> {
-    text.unwrap_or(unset).trim().parse().ok()
-}
-
-/// A number from one on, or none.
-pub(super) fn count(text: Option<&str>) -> Option<Option<u32>> {
-    text.map(|text| text.trim().parse().ok().filter(|number| *number > 0))
-        .map_or(Some(None), |number| number.map(Some))
-}
-
 pub(super) fn seconds(span: Option<Span>) -> Option<String> {
     span.map(|span| span.as_seconds().to_string())
 }

@@ -1,0 +1,369 @@
+//! A row of the table of keys: name, kind of value, place in the configuration, qmgr's name and
+//! description. The reader of `lanai.toml`, `schedd --check`, qmgr, the manual page and the example
+//! file are all derived from these rows.
+
+use super::document::{ConfigError, Section};
+use super::kinds::Kind;
+use crate::model::resource::ResourceList;
+use crate::model::resource::Resources;
+use toml::Value;
+
+/// A section: its keys, and the rules that concern several of them.
+pub struct Table<T: 'static> {
+    /// `order.weights`.
+    pub name: &'static str,
+    /// The keys in the order in which they are read and shown.
+    pub keys: &'static [&'static dyn Row<T>],
+    is_open: bool,
+    finish: Finish<T>,
+}
+
+/// Checks and completes a section after its keys have been read.
+type Finish<T> = fn(&mut T, &Section, &Resources) -> Result<(), ConfigError>;
+
+impl<T> Table<T> {
+    /// A section whose keys do not depend on each other.
+    pub const fn new(name: &'static str, keys: &'static [&'static dyn Row<T>]) -> Table<T> {
+        Table {
+            name,
+            keys,
+            is_open: false,
+            finish: |_, _, _| Ok(()),
+        }
+    }
+
+    /// Sets the rules that concern several keys.
+    pub const fn finish(mut self, finish: Finish<T>) -> Table<T> {
+        self.finish = finish;
+        self
+    }
+
+    /// Leaves other keys to the rules.
+    pub const fn open(mut self) -> Table<T> {
+        self.is_open = true;
+        self
+    }
+
+    /// The names of all keys, aliases included.
+    pub fn names(&self) -> Vec<&'static str> {
+        let names = |row: &&'static dyn Row<T>| [Some(row.entry().name), row.entry().alias];
+        self.keys.iter().flat_map(names).flatten().collect()
+    }
+
+    /// Reads a section of the file.
+    pub fn read(
+        &self,
+        of: &mut T,
+        section: &Section,
+        resources: &Resources,
+    ) -> Result<(), ConfigError> {
+        if !self.is_open {
+            section.only(&self.names())?;
+        }
+        for row in self.keys {
+            row.read(of, section, resources)?;
+        }
+        (self.finish)(of, section, resources)
+    }
+
+    /// The row that holds an attribute of qmgr.
+    pub fn attribute(&self, name: &str) -> Option<&'static dyn Row<T>> {
+        let has_it = |row: &&&'static dyn Row<T>| row.entry().pbs.contains(&name);
+        let nested = || self.keys.iter().filter_map(|row| row.nested());
+        let own = self.keys.iter().find(has_it).copied();
+        own.or_else(|| nested().find_map(|table| table.attribute(name)))
+    }
+}
+
+/// A row without the types of its value and its owner.
+pub trait Row<T>: Sync {
+    /// Name and description.
+    fn entry(&self) -> &Entry;
+
+    /// Reads the key from a section, if the section has it.
+    fn read(&self, of: &mut T, section: &Section, resources: &Resources)
+    -> Result<(), ConfigError>;
+
+    /// The value as the file may hold it; None if it is not set.
+    fn value(&self, of: &mut T) -> Option<Value>;
+
+    /// The value as qmgr shows it.
+    fn shown(&self, _of: &mut T) -> Option<String> {
+        None
+    }
+
+    /// Sets the value from qmgr's text; None unsets it. Returns false for an illegal value.
+    fn set(&self, _of: &mut T, _text: Option<&str>) -> bool {
+        false
+    }
+
+    /// The value, if it is a list of resources, which qmgr sets one by one.
+    fn resources<'t>(&self, _of: &'t mut T) -> Option<&'t mut ResourceList> {
+        None
+    }
+
+    /// The table of its own that the key stands for: `weights` in `[order]`.
+    fn nested(&self) -> Option<&'static Table<T>> {
+        None
+    }
+}
+
+/// The part of a row that does not depend on its types.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// The key.
+    pub name: &'static str,
+    /// A second name of the key.
+    pub alias: Option<&'static str>,
+    /// The attributes of qmgr that set it.
+    pub pbs: &'static [&'static str],
+    /// One line for the manual.
+    pub text: &'static str,
+    /// For the manual: what holds where the key is not set and no preset sets it.
+    pub default: &'static str,
+    /// For the example file: a value of a key that has no default.
+    pub example: &'static str,
+    unset: Option<&'static str>,
+    hides_default: bool,
+    is_required: bool,
+}
+
+impl Entry {
+    /// A key that qmgr does not know.
+    pub const fn new(name: &'static str, text: &'static str) -> Entry {
+        Entry {
+            name,
+            alias: None,
+            pbs: &[],
+            text,
+            default: "",
+            example: "",
+            unset: None,
+            hides_default: false,
+            is_required: false,
+        }
+    }
+}
+
+/// A key whose value is a part of a `T`.
+pub struct Key<T, K: Kind> {
+    entry: Entry,
+    kind: K,
+    place: Place<T, K::Value>,
+    preset: Option<fn(&T) -> T>,
+}
+
+/// Where a value is in a `T`.
+enum Place<T, V> {
+    Field(fn(&mut T) -> &mut V),
+    Computed(fn(&T) -> Option<V>, fn(&mut T, V)),
+}
+
+impl<T, K: Kind> Key<T, K> {
+    /// A key for a field.
+    pub const fn new(name: &'static str, kind: K, field: fn(&mut T) -> &mut K::Value) -> Self {
+        Key {
+            entry: Entry::new(name, ""),
+            kind,
+            place: Place::Field(field),
+            preset: None,
+        }
+    }
+
+    /// A key for a value that is no field by itself.
+    pub const fn computed(
+        name: &'static str,
+        kind: K,
+        get: fn(&T) -> Option<K::Value>,
+        set: fn(&mut T, K::Value),
+    ) -> Self {
+        Key {
+            entry: Entry::new(name, ""),
+            kind,
+            place: Place::Computed(get, set),
+            preset: None,
+        }
+    }
+
+    /// Sets the description.
+    pub const fn text(mut self, text: &'static str) -> Self {
+        self.entry.text = text;
+        self
+    }
+
+    /// Sets what the manual calls the default of a key without a default value.
+    pub const fn default(mut self, default: &'static str) -> Self {
+        self.entry.default = default;
+        self
+    }
+
+    /// Sets the value in the example file.
+    pub const fn example(mut self, example: &'static str) -> Self {
+        self.entry.example = example;
+        self
+    }
+
+    /// Sets a second name.
+    pub const fn alias(mut self, alias: &'static str) -> Self {
+        self.entry.alias = Some(alias);
+        self
+    }
+
+    /// The section must have the key.
+    pub const fn required(mut self) -> Self {
+        self.entry.is_required = true;
+        self
+    }
+
+    /// Sets the attributes of qmgr that change the key.
+    pub const fn pbs(mut self, names: &'static [&'static str]) -> Self {
+        self.entry.pbs = names;
+        self
+    }
+
+    /// Sets what qmgr's `unset` makes of it, as qmgr's text.
+    pub const fn unset(mut self, text: &'static str) -> Self {
+        self.entry.unset = Some(text);
+        self
+    }
+
+    /// qmgr's `unset` restores the preset's value.
+    pub const fn unset_by(mut self, preset: fn(&T) -> T) -> Self {
+        self.preset = Some(preset);
+        self
+    }
+
+    /// qmgr shows the value only if it differs from the unset one.
+    pub const fn hidden_by_default(mut self) -> Self {
+        self.entry.hides_default = true;
+        self
+    }
+
+    fn get<R>(&self, of: &mut T, take: impl FnOnce(&K::Value) -> Option<R>) -> Option<R> {
+        match self.place {
+            Place::Field(field) => take(field(of)),
+            Place::Computed(get, _) => take(&get(of)?),
+        }
+    }
+
+    fn put(&self, of: &mut T, value: K::Value) {
+        match self.place {
+            Place::Field(field) => *field(of) = value,
+            Place::Computed(_, set) => set(of, value),
+        }
+    }
+
+    /// The value that qmgr's text means.
+    fn parse(&self, of: &T, text: Option<&str>) -> Option<K::Value> {
+        if let (None, Some(preset)) = (text, self.preset) {
+            return self.get(&mut preset(of), |value| Some(value.clone()));
+        }
+        match text.or(self.entry.unset) {
+            Some(text) => self.kind.parse(text),
+            None => self.kind.empty(),
+        }
+    }
+}
+
+impl<T, K: Kind> Row<T> for Key<T, K> {
+    fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    fn read(
+        &self,
+        of: &mut T,
+        section: &Section,
+        resources: &Resources,
+    ) -> Result<(), ConfigError> {
+        let names = [Some(self.entry.name), self.entry.alias];
+        for name in names.into_iter().flatten() {
+            if let Some(value) = self.kind.read_key(section, name, resources)? {
+                self.put(of, value);
+                return Ok(());
+            }
+        }
+        if self.entry.is_required {
+            return Err(section.missing(self.entry.name, &self.kind.wanted()));
+        }
+        Ok(())
+    }
+
+    fn value(&self, of: &mut T) -> Option<Value> {
+        self.get(of, |value| self.kind.write(value))
+    }
+
+    fn shown(&self, of: &mut T) -> Option<String> {
+        let shown = self.get(of, |value| self.kind.show(value));
+        shown.filter(|text| !self.entry.hides_default || self.entry.unset != Some(text))
+    }
+
+    fn set(&self, of: &mut T, text: Option<&str>) -> bool {
+        let value = self.parse(of, text);
+        value.map(|value| self.put(of, value)).is_some()
+    }
+
+    fn resources<'t>(&self, of: &'t mut T) -> Option<&'t mut ResourceList> {
+        match self.place {
+            Place::Field(field) => self.kind.resources(field(of)),
+            Place::Computed(..) => None,
+        }
+    }
+}
+
+/// A key that stands for a table of its own.
+pub struct Nested<T: 'static> {
+    entry: Entry,
+    table: &'static Table<T>,
+    is_inline: bool,
+}
+
+impl<T> Nested<T> {
+    /// A table that `schedd --check` writes as a section of its own.
+    pub const fn new(name: &'static str, table: &'static Table<T>, text: &'static str) -> Self {
+        Nested {
+            entry: Entry::new(name, text),
+            table,
+            is_inline: false,
+        }
+    }
+
+    /// A table that `schedd --check` writes as a value of the key.
+    pub const fn inline(name: &'static str, table: &'static Table<T>, text: &'static str) -> Self {
+        Nested {
+            is_inline: true,
+            ..Nested::new(name, table, text)
+        }
+    }
+}
+
+impl<T> Row<T> for Nested<T> {
+    fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    fn read(
+        &self,
+        of: &mut T,
+        section: &Section,
+        resources: &Resources,
+    ) -> Result<(), ConfigError> {
+        match section.section(self.entry.name)? {
+            Some(section) => self.table.read(of, &section, resources),
+            None => Ok(()),
+        }
+    }
+
+    fn value(&self, of: &mut T) -> Option<Value> {
+        if !self.is_inline {
+            return None;
+        }
+        let rows = self.table.keys.iter();
+        let values = rows.filter_map(|row| Some((row.entry().name.to_string(), row.value(of)?)));
+        Some(Value::Table(values.collect()))
+    }
+
+    fn nested(&self) -> Option<&'static Table<T>> {
+        Some(self.table)
+    }
+}

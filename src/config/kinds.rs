@@ -1,0 +1,747 @@
+//! Kinds of values: how they are written in `lanai.toml` and in qmgr, and what is accepted.
+
+use super::document::{ConfigError, Section};
+use crate::model::expression::Expression;
+use crate::model::resource::{self, ResourceList, Resources, Size};
+use crate::model::time::Span;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
+use toml::Value;
+use toml::de::DeValue;
+
+/// A kind of value.
+pub trait Kind: Sync + 'static {
+    /// The value in the configuration.
+    type Value: Clone + 'static;
+
+    /// What the file must hold, for refusals: "true or false".
+    fn wanted(&self) -> String;
+
+    /// Reads a value of the file; None for one of another kind or out of range.
+    fn read(&self, value: &DeValue) -> Option<Self::Value>;
+
+    /// The value as the file may hold it; None if nothing is set.
+    fn write(&self, value: &Self::Value) -> Option<Value>;
+
+    /// Reads a key of a section. Kinds that need the resources or that name their own mistakes
+    /// replace this.
+    fn read_key(
+        &self,
+        section: &Section,
+        key: &str,
+        _resources: &Resources,
+    ) -> Result<Option<Self::Value>, ConfigError> {
+        section.read(key, &self.wanted(), |value| self.read(value))
+    }
+
+    /// Reads qmgr's text.
+    fn parse(&self, _text: &str) -> Option<Self::Value> {
+        None
+    }
+
+    /// The value as qmgr shows it.
+    fn show(&self, _value: &Self::Value) -> Option<String> {
+        None
+    }
+
+    /// What qmgr's `unset` leaves; None if there must be a value.
+    fn empty(&self) -> Option<Self::Value> {
+        None
+    }
+
+    /// The value, if it is a list of resources.
+    fn resources<'v>(&self, _value: &'v mut Self::Value) -> Option<&'v mut ResourceList> {
+        None
+    }
+}
+
+/// A value with one form of text.
+pub trait Word: Sized + Clone + 'static {
+    /// Reads a value of the file.
+    fn read(value: &DeValue) -> Option<Self>;
+
+    /// The value for the file.
+    fn write(&self) -> Value;
+
+    /// Reads qmgr's text.
+    fn parse(text: &str) -> Option<Self>;
+
+    /// The value for qmgr.
+    fn show(&self) -> String;
+}
+
+/// Words within bounds.
+#[derive(Clone, Copy)]
+pub struct Scalar<V> {
+    wanted: &'static str,
+    accepts: fn(&V) -> bool,
+}
+
+/// Words for which `accepts` is true; `wanted` describes them.
+pub const fn scalar<V: Word>(wanted: &'static str, accepts: fn(&V) -> bool) -> Scalar<V> {
+    Scalar { wanted, accepts }
+}
+
+impl<V: Word> Kind for Scalar<V> {
+    type Value = V;
+
+    fn wanted(&self) -> String {
+        self.wanted.to_string()
+    }
+
+    fn read(&self, value: &DeValue) -> Option<V> {
+        V::read(value).filter(self.accepts)
+    }
+
+    fn write(&self, value: &V) -> Option<Value> {
+        Some(value.write())
+    }
+
+    fn parse(&self, text: &str) -> Option<V> {
+        V::parse(text).filter(self.accepts)
+    }
+
+    fn show(&self, value: &V) -> Option<String> {
+        Some(value.show())
+    }
+}
+
+/// Whole numbers within bounds.
+#[derive(Clone, Copy)]
+pub struct Whole<N> {
+    wanted: &'static str,
+    accepts: fn(&N) -> bool,
+}
+
+/// Whole numbers for which `accepts` is true; `wanted` describes them.
+pub const fn whole<N>(wanted: &'static str, accepts: fn(&N) -> bool) -> Whole<N> {
+    Whole { wanted, accepts }
+}
+
+impl<N> Kind for Whole<N>
+where
+    N: TryFrom<i64> + Into<i64> + FromStr + Display + Copy + 'static,
+{
+    type Value = N;
+
+    fn wanted(&self) -> String {
+        self.wanted.to_string()
+    }
+
+    fn read(&self, value: &DeValue) -> Option<N> {
+        integer(value).filter(self.accepts)
+    }
+
+    fn write(&self, value: &N) -> Option<Value> {
+        Some(Value::Integer((*value).into()))
+    }
+
+    fn parse(&self, text: &str) -> Option<N> {
+        text.trim().parse().ok().filter(self.accepts)
+    }
+
+    fn show(&self, value: &N) -> Option<String> {
+        Some(value.to_string())
+    }
+}
+
+/// One of a list of names.
+#[derive(Clone, Copy)]
+pub struct OneOf<V: 'static>(pub &'static [(&'static str, V)]);
+
+impl<V: Copy + PartialEq + Sync> Kind for OneOf<V> {
+    type Value = V;
+
+    fn wanted(&self) -> String {
+        one_of(self.0)
+    }
+
+    fn read(&self, value: &DeValue) -> Option<V> {
+        self.parse(value.as_str()?)
+    }
+
+    fn write(&self, value: &V) -> Option<Value> {
+        self.show(value).map(Value::from)
+    }
+
+    fn parse(&self, text: &str) -> Option<V> {
+        let found = self.0.iter().find(|(name, _)| *name == text);
+        found.map(|(_, value)| *value)
+    }
+
+    fn show(&self, value: &V) -> Option<String> {
+        let found = self.0.iter().find(|(_, known)| known == value);
+        found.map(|(name, _)| name.to_string())
+    }
+}
+
+/// The names of a list, for a refusal: `"a", "b" or "c"`.
+pub fn one_of<V>(all: &[(&str, V)]) -> String {
+    let names: Vec<String> = all.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// A value that need not be set.
+pub struct Optional<K>(pub K);
+
+impl<K: Kind> Kind for Optional<K> {
+    type Value = Option<K::Value>;
+
+    fn wanted(&self) -> String {
+        self.0.wanted()
+    }
+
+    fn read(&self, value: &DeValue) -> Option<Option<K::Value>> {
+        self.0.read(value).map(Some)
+    }
+
+    fn write(&self, value: &Option<K::Value>) -> Option<Value> {
+        self.0.write(value.as_ref()?)
+    }
+
+    fn read_key(
+        &self,
+        section: &Section,
+        key: &str,
+        resources: &Resources,
+    ) -> Result<Option<Option<K::Value>>, ConfigError> {
+        Ok(self.0.read_key(section, key, resources)?.map(Some))
+    }
+
+    fn parse(&self, text: &str) -> Option<Option<K::Value>> {
+        self.0.parse(text).map(Some)
+    }
+
+    fn show(&self, value: &Option<K::Value>) -> Option<String> {
+        self.0.show(value.as_ref()?)
+    }
+
+    fn empty(&self) -> Option<Option<K::Value>> {
+        Some(None)
+    }
+}
+
+/// A value, or a word for none: `"never"`.
+pub struct OrWord<K> {
+    /// The word.
+    pub word: &'static str,
+    /// The kind of the value.
+    pub kind: K,
+    /// What the file must hold.
+    pub wanted: &'static str,
+}
+
+impl<K: Kind> Kind for OrWord<K> {
+    type Value = Option<K::Value>;
+
+    fn wanted(&self) -> String {
+        self.wanted.to_string()
+    }
+
+    fn read(&self, value: &DeValue) -> Option<Option<K::Value>> {
+        if value.as_str() == Some(self.word) {
+            return Some(None);
+        }
+        self.kind.read(value).map(Some)
+    }
+
+    fn write(&self, value: &Option<K::Value>) -> Option<Value> {
+        match value {
+            Some(value) => self.kind.write(value),
+            None => Some(self.word.into()),
+        }
+    }
+}
+
+/// A list of values.
+pub struct List<K> {
+    item: K,
+    wanted: &'static str,
+    hides_empty: bool,
+}
+
+/// A list; `wanted` describes it, or if it is empty the kind of the items does.
+pub const fn list<K>(item: K, wanted: &'static str) -> List<K> {
+    List {
+        item,
+        wanted,
+        hides_empty: false,
+    }
+}
+
+/// A list that is not shown while it is empty.
+pub const fn list_if_any<K>(item: K, wanted: &'static str) -> List<K> {
+    List {
+        item,
+        wanted,
+        hides_empty: true,
+    }
+}
+
+impl<K: Kind> Kind for List<K> {
+    type Value = Vec<K::Value>;
+
+    fn wanted(&self) -> String {
+        if self.wanted.is_empty() {
+            return format!("a list of {}", self.item.wanted());
+        }
+        self.wanted.to_string()
+    }
+
+    fn read(&self, value: &DeValue) -> Option<Vec<K::Value>> {
+        let items = value.as_array()?.iter();
+        items.map(|item| self.item.read(item.get_ref())).collect()
+    }
+
+    fn write(&self, value: &Vec<K::Value>) -> Option<Value> {
+        let items: Vec<Value> = value
+            .iter()
+            .filter_map(|item| self.item.write(item))
+            .collect();
+        (!self.hides_empty || !value.is_empty()).then_some(Value::Array(items))
+    }
+
+    fn parse(&self, text: &str) -> Option<Vec<K::Value>> {
+        let items = text.split(',').map(str::trim);
+        items
+            .filter(|item| !item.is_empty())
+            .map(|item| self.item.parse(item))
+            .collect()
+    }
+
+    fn show(&self, value: &Vec<K::Value>) -> Option<String> {
+        let items: Vec<String> = value
+            .iter()
+            .filter_map(|item| self.item.show(item))
+            .collect();
+        Some(items.join(",")).filter(|text| !text.is_empty())
+    }
+
+    fn empty(&self) -> Option<Vec<K::Value>> {
+        Some(Vec::new())
+    }
+}
+
+/// A kind of its own, for values that no other kind describes.
+pub struct Custom<V: 'static> {
+    /// What the file must hold.
+    pub wanted: fn() -> String,
+    /// Reads a value of the file.
+    pub read: fn(&DeValue) -> Option<V>,
+    /// The value for the file.
+    pub write: fn(&V) -> Option<Value>,
+    /// Reads qmgr's text.
+    pub parse: fn(&str) -> Option<V>,
+    /// The value for qmgr.
+    pub show: fn(&V) -> Option<String>,
+}
+
+/// A kind of its own that qmgr does not know.
+pub const fn custom<V>(
+    wanted: fn() -> String,
+    read: fn(&DeValue) -> Option<V>,
+    write: fn(&V) -> Option<Value>,
+) -> Custom<V> {
+    Custom {
+        wanted,
+        read,
+        write,
+        parse: |_| None,
+        show: |_| None,
+    }
+}
+
+impl<V: Clone> Kind for Custom<V> {
+    type Value = V;
+
+    fn wanted(&self) -> String {
+        (self.wanted)()
+    }
+
+    fn read(&self, value: &DeValue) -> Option<V> {
+        (self.read)(value)
+    }
+
+    fn write(&self, value: &V) -> Option<Value> {
+        (self.write)(value)
+    }
+
+    fn parse(&self, text: &str) -> Option<V> {
+        (self.parse)(text)
+    }
+
+    fn show(&self, value: &V) -> Option<String> {
+        (self.show)(value)
+    }
+}
+
+/// A table within a section, read by a function of its own.
+pub struct TableOf<V: 'static> {
+    /// Reads the table.
+    pub read: fn(&Section, &Resources) -> Result<V, ConfigError>,
+    /// The value for the file.
+    pub write: fn(&V) -> Option<Value>,
+}
+
+impl<V: Clone> Kind for TableOf<V> {
+    type Value = V;
+
+    fn wanted(&self) -> String {
+        "a table".to_string()
+    }
+
+    fn read(&self, _value: &DeValue) -> Option<V> {
+        None
+    }
+
+    fn write(&self, value: &V) -> Option<Value> {
+        (self.write)(value)
+    }
+
+    fn read_key(
+        &self,
+        section: &Section,
+        key: &str,
+        resources: &Resources,
+    ) -> Result<Option<V>, ConfigError> {
+        let table = section.section(key)?;
+        table
+            .map(|table| (self.read)(&table, resources))
+            .transpose()
+    }
+}
+
+/// A table of resources, as `{ ncpus = 4, walltime = "1:00:00" }`.
+pub struct Amounts;
+
+impl Kind for Amounts {
+    type Value = ResourceList;
+
+    fn wanted(&self) -> String {
+        "a table of resources".to_string()
+    }
+
+    fn read(&self, _value: &DeValue) -> Option<ResourceList> {
+        None
+    }
+
+    fn write(&self, value: &ResourceList) -> Option<Value> {
+        let entries = value
+            .iter()
+            .map(|(name, value)| (name.as_str(), resource_word(value)));
+        (!value.is_empty()).then(|| table(entries))
+    }
+
+    fn read_key(
+        &self,
+        section: &Section,
+        key: &str,
+        resources: &Resources,
+    ) -> Result<Option<ResourceList>, ConfigError> {
+        let Some(table) = section.section(key)? else {
+            return Ok(None);
+        };
+        let mut amounts = ResourceList::new();
+        for (name, value) in table.rest(&[]) {
+            let Some(definition) = resources.get(name) else {
+                let names: Vec<&str> = resources.iter().map(|(name, _)| name).collect();
+                return Err(table.unknown(name, &names));
+            };
+            let wanted = wanted_of(definition.kind);
+            let amount = resource_value(definition.kind, value.get_ref());
+            let amount = amount.ok_or_else(|| table.refuse(name, value, wanted))?;
+            amounts.insert(name.to_string(), amount);
+        }
+        Ok(Some(amounts))
+    }
+
+    fn resources<'v>(&self, value: &'v mut ResourceList) -> Option<&'v mut ResourceList> {
+        Some(value)
+    }
+}
+
+/// An expression.
+pub struct Formula(pub &'static str);
+
+impl Kind for Formula {
+    type Value = Option<Expression>;
+
+    fn wanted(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn read(&self, value: &DeValue) -> Option<Option<Expression>> {
+        Expression::parse(value.as_str()?).ok().map(Some)
+    }
+
+    fn write(&self, value: &Option<Expression>) -> Option<Value> {
+        value.as_ref().map(|formula| formula.text().into())
+    }
+
+    fn read_key(
+        &self,
+        section: &Section,
+        key: &str,
+        _resources: &Resources,
+    ) -> Result<Option<Option<Expression>>, ConfigError> {
+        let Some(text) = section.read(key, &self.wanted(), String::read)? else {
+            return Ok(None);
+        };
+        let read = Expression::parse(&text);
+        read.map(|formula| Some(Some(formula)))
+            .map_err(|fault| section.wrong_at(key, format!("`{key}` cannot be read: {fault}")))
+    }
+}
+
+// ---------------------------------------------------------------- kinds that many keys share
+
+/// True or false.
+pub const BOOLEAN: Scalar<bool> = scalar("true or false", |_| true);
+/// Any text.
+pub const TEXT: Scalar<String> = scalar("a text", |_| true);
+/// Any number.
+pub const NUMBER: Scalar<f64> = scalar("a number", |_| true);
+/// A part of a whole.
+pub const FROM_0_TO_1: Scalar<f64> =
+    scalar("a number from 0 to 1", |part| (0.0..=1.0).contains(part));
+/// A time for which the daemons wait.
+pub const A_SECOND_OR_MORE: Scalar<Span> = scalar(
+    "a time of a second or more, as \"10m\" or \"1:00:00\"",
+    |span| *span >= Span::seconds(1),
+);
+/// A program.
+pub const PROGRAM: Scalar<PathBuf> =
+    scalar("the absolute path of a program", |path| path.is_absolute());
+/// How many elements an array may have.
+pub const ELEMENTS: Whole<u32> = whole("a number of elements from 1 on", |count| *count > 0);
+
+/// A time of any length, in the words of a key.
+pub const fn time(wanted: &'static str) -> Scalar<Span> {
+    scalar(wanted, |_| true)
+}
+
+// ---------------------------------------------------------------- words
+
+impl Word for bool {
+    fn read(value: &DeValue) -> Option<bool> {
+        value.as_bool()
+    }
+
+    fn write(&self) -> Value {
+        (*self).into()
+    }
+
+    fn parse(text: &str) -> Option<bool> {
+        match resource::Value::parse(resource::Kind::Boolean, text)? {
+            resource::Value::Boolean(flag) => Some(flag),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        resource::Value::Boolean(*self).to_string()
+    }
+}
+
+impl Word for f64 {
+    /// A finite number, whole or not.
+    fn read(value: &DeValue) -> Option<f64> {
+        let number = match value {
+            DeValue::Integer(_) => integer::<i64>(value)? as f64,
+            DeValue::Float(number) => number.as_str().replace('_', "").parse().ok()?,
+            _ => return None,
+        };
+        number.is_finite().then_some(number)
+    }
+
+    fn write(&self) -> Value {
+        (*self).into()
+    }
+
+    fn parse(text: &str) -> Option<f64> {
+        let number: f64 = text.trim().parse().ok()?;
+        number.is_finite().then_some(number)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Word for String {
+    fn read(value: &DeValue) -> Option<String> {
+        value.as_str().map(str::to_string)
+    }
+
+    fn write(&self) -> Value {
+        self.as_str().into()
+    }
+
+    fn parse(text: &str) -> Option<String> {
+        Some(text.to_string())
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Word for PathBuf {
+    fn read(value: &DeValue) -> Option<PathBuf> {
+        value.as_str().map(PathBuf::from)
+    }
+
+    fn write(&self) -> Value {
+        self.show().into()
+    }
+
+    fn parse(text: &str) -> Option<PathBuf> {
+        Some(PathBuf::from(text))
+    }
+
+    fn show(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+/// The file has `"1h 30m"` or `"1:30:00"`, qmgr whole seconds.
+impl Word for Span {
+    fn read(value: &DeValue) -> Option<Span> {
+        let text = value.as_str()?;
+        if text.contains(':') {
+            return Span::parse(text);
+        }
+        let length = humantime::parse_duration(text).ok()?;
+        i64::try_from(length.as_millis()).ok().map(Span)
+    }
+
+    /// In the largest unit that divides it.
+    fn write(&self) -> Value {
+        let units = [
+            ("d", 86_400_000),
+            ("h", 3_600_000),
+            ("m", 60_000),
+            ("s", 1000),
+        ];
+        let divides = |(_, length): &(&str, i64)| self.0 != 0 && self.0 % length == 0;
+        match units.into_iter().find(divides) {
+            Some((unit, length)) => format!("{}{unit}", self.0 / length).into(),
+            None if self.0 == 0 => "0s".into(),
+            None => format!("{}ms", self.0).into(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Span> {
+        let seconds: i32 = text.trim().parse().ok()?;
+        Some(Span::seconds(seconds.into()))
+    }
+
+    fn show(&self) -> String {
+        self.as_seconds().to_string()
+    }
+}
+
+impl Word for Size {
+    fn read(value: &DeValue) -> Option<Size> {
+        Size::parse(value.as_str()?)
+    }
+
+    fn write(&self) -> Value {
+        self.to_string().into()
+    }
+
+    fn parse(text: &str) -> Option<Size> {
+        Size::parse(text)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+// ---------------------------------------------------------------- helpers of several kinds
+
+/// An integer of the file.
+pub fn integer<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
+    let number = value.as_integer()?;
+    N::try_from(i64::from_str_radix(number.as_str(), number.radix()).ok()?).ok()
+}
+
+/// A table for the file.
+pub fn table<'k>(entries: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
+    let entries = entries.into_iter();
+    Value::Table(
+        entries
+            .map(|(key, value)| (key.to_string(), value))
+            .collect(),
+    )
+}
+
+/// A table of values by name.
+pub fn table_by_name<V>(all: &BTreeMap<String, V>, write: impl Fn(&V) -> Value) -> Value {
+    table(all.iter().map(|(name, one)| (name.as_str(), write(one))))
+}
+
+/// A table that has one value of a kind for each name.
+pub fn read_by_name<K: Kind>(
+    table: &Section,
+    kind: &K,
+    resources: &Resources,
+) -> Result<BTreeMap<String, K::Value>, ConfigError> {
+    let mut all = BTreeMap::new();
+    for (name, value) in table.rest(&[]) {
+        let read = kind.read_key(table, name, resources)?;
+        let refusal = || table.refuse(name, value, &kind.wanted());
+        all.insert(name.to_string(), read.ok_or_else(refusal)?);
+    }
+    Ok(all)
+}
+
+/// What a resource of this kind may have.
+pub fn wanted_of(kind: resource::Kind) -> &'static str {
+    match kind {
+        resource::Kind::Time => "a time, as \"1:00:00\"",
+        resource::Kind::Size => "a size, as \"8gb\"",
+        resource::Kind::Long => "a whole number from 0 on",
+        resource::Kind::Float => "a number from 0 on",
+        resource::Kind::Boolean => "true or false",
+        resource::Kind::String => "a text",
+    }
+}
+
+/// A resource's value, written as TOML's own kind or as PBS's text; nothing below zero.
+pub fn resource_value(kind: resource::Kind, value: &DeValue) -> Option<resource::Value> {
+    let text = match value {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Integer(_) => integer::<i64>(value)?.to_string(),
+        DeValue::Float(number) => number.as_str().to_string(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        _ => return None,
+    };
+    not_negative(kind, &text)
+}
+
+/// A resource's value of PBS's text; nothing below zero.
+pub fn not_negative(kind: resource::Kind, text: &str) -> Option<resource::Value> {
+    resource::Value::parse(kind, text).filter(|value| match value {
+        resource::Value::Long(number) => *number >= 0,
+        resource::Value::Float(number) => *number >= 0.0,
+        _ => true,
+    })
+}
+
+/// A resource's value for the file.
+pub fn resource_word(value: &resource::Value) -> Value {
+    match value {
+        resource::Value::Long(number) => (*number).into(),
+        resource::Value::Float(number) => (*number).into(),
+        resource::Value::Boolean(flag) => (*flag).into(),
+        other => other.to_string().into(),
+    }
+}

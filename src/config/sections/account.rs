@@ -1,0 +1,394 @@
+//! `[[account]]`: the nodes of the fair-share tree, and their settings as pools.
+
+use super::each;
+use super::starvation::{THRESHOLD, TIME};
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::{Key, Table};
+use crate::config::kinds::{
+    Amounts, BOOLEAN, Custom, FROM_0_TO_1, Kind, OneOf, Optional, Scalar, TEXT, Word, custom, list,
+    one_of, scalar, table,
+};
+use crate::model::account::pool_terms::{FifoKey, Mode};
+use crate::model::account::{Account, Shares, Target, check};
+use crate::model::resource::Resources;
+use std::collections::BTreeSet;
+use toml::Value;
+use toml::de::DeValue;
+
+/// The sum of shares, by which a share is divided, stays finite and above zero.
+const MOST_SHARES: f64 = 1e9;
+const LEAST_SHARES: f64 = 1e-9;
+
+const NAME: Scalar<String> = scalar("a name without blanks and without any of , / : @", |name| {
+    is_name(name)
+});
+const PARENT: Scalar<String> = scalar("the name of another account", |name| is_name(name));
+const SHARES: Custom<Shares> = custom(
+    || "a number from 0 to 1000000000, or \"parent\"".to_string(),
+    read_shares,
+    |shares| Some(write_shares(shares)),
+);
+/// A part of all usage.
+pub const TARGET: Custom<Target> = custom(
+    || {
+        "percent of all usage, as 25 or \"25\", as \"25+\" (at least), \"25-\" (at most), \"25%\" (never more), or \
+         \"86400^\" (never more seconds)"
+            .to_string()
+    },
+    read_target,
+    |target| Some(target.to_string().into()),
+);
+const USERS: Custom<Vec<(String, Shares)>> = custom(
+    || {
+        "a list of users, each once, as [\"ann\", \"bob\"], or a table of their shares, as { ann = 1, bob = \
+         \"parent\" }"
+            .to_string()
+    },
+    read_users,
+    |users| write_users(users),
+);
+const LARGEST_PART: Scalar<f64> = scalar("a part of the cluster, above 0 and at most 1", |part| {
+    *part > 0.0 && *part <= 1.0
+});
+const FIFO_SORT: Custom<Vec<FifoKey>> = custom(
+    || format!("a list of {}, each once", one_of(FifoKey::ALL)),
+    read_fifo_sort,
+    |keys| write_fifo_sort(keys),
+);
+
+const fn key<K: Kind>(
+    name: &'static str,
+    kind: K,
+    field: fn(&mut Account) -> &mut K::Value,
+) -> Key<Account, K> {
+    Key::new(name, kind, field)
+}
+
+/// `[[account]]`.
+pub static ACCOUNT: Table<Account> = Table::new(
+    "account",
+    &[
+        &key("name", NAME, |a| &mut a.name)
+            .required()
+            .text("A name without blanks and without any of \",\", \"/\", \":\" and \"@\".")
+            .example("\"physics\""),
+        &key("parent", Optional(PARENT), |a| &mut a.parent)
+            .text("The account that contains it.")
+            .default("none")
+            .example("\"science\""),
+        &key("shares", SHARES, |a| &mut a.shares)
+            .text("Its shares: a number from 0 on, or \"parent\"."),
+        &key("target", Optional(TARGET), |a| &mut a.target)
+            .text("With method = \"target\": percent of all usage, as 25 or \"25\".")
+            .default("what its shares give it")
+            .example("\"25+\""),
+        &key("users", Optional(USERS), |a| &mut a.users)
+            .text("Its users, as a list, or as a table with the shares of each.")
+            .default("every user who charges it, with one share each")
+            .example("{ ann = 1, bob = 2 }"),
+        &key("guarantee", Amounts, |a| &mut a.pool.guarantee)
+            .text("Resources that it has before the rest is divided by shares, as far as it uses them.")
+            .default("none")
+            .example("{ ncpus = 16 }"),
+        &key("max_share", Optional(LARGEST_PART), |a| &mut a.pool.max_share)
+            .text("The largest part of the cluster that is its fair share, above 0 and at most 1.")
+            .default("all of it")
+            .example("0.5"),
+        &Key::<Account, _>::computed(
+            "mode",
+            OneOf(Mode::ALL),
+            |a| Some(a.pool.mode).filter(|mode| *mode != Mode::default()),
+            |a, mode| a.pool.mode = mode,
+        )
+        .text("Which of its operations comes first: \"fair_share\" or \"fifo\".")
+        .default("\"fair_share\"")
+        .example("\"fair_share\""),
+        &key("fifo_sort", FIFO_SORT, |a| &mut a.pool.fifo_sort)
+            .text("The sort keys of mode = \"fifo\".")
+            .default("[\"start_time\"]")
+            .example("[\"weight\", \"start_time\"]"),
+        &key("tolerance", Optional(FROM_0_TO_1), |a| &mut a.pool.starvation.tolerance)
+            .text("Replaces tolerance of [preemption.starvation] for it and the accounts below it.")
+            .default(INHERITED)
+            .example("0.8"),
+        &key("starvation_timeout", Optional(TIME), |a| &mut a.pool.starvation.timeout)
+            .text("Replaces timeout in the same way.")
+            .default(INHERITED)
+            .example("\"30s\""),
+        &key("aggressive_starvation_timeout", Optional(TIME), |a| &mut a.pool.starvation.aggressive_timeout)
+            .text("Replaces aggressive_timeout in the same way.")
+            .default(INHERITED)
+            .example("\"2m\""),
+        &key("enable_aggressive_starvation", Optional(BOOLEAN), |a| &mut a.pool.starvation.enable_aggressive)
+            .text("Replaces enable_aggressive in the same way.")
+            .default(INHERITED)
+            .example("false"),
+        &key("allow_aggressive_preemption", Optional(BOOLEAN), |a| &mut a.pool.starvation.allow_aggressive)
+            .text("Replaces allow_aggressive in the same way.")
+            .default(INHERITED)
+            .example("true"),
+        &key("aggressive_preemption_threshold", Optional(THRESHOLD), |a| &mut a.pool.starvation.aggressive_threshold)
+            .text("Replaces aggressive_threshold in the same way.")
+            .default(INHERITED)
+            .example("0.2"),
+        &key("preemption_threshold", Optional(THRESHOLD), |a| &mut a.pool.starvation.preemption_threshold)
+            .text("Replaces preemption_threshold in the same way.")
+            .default(INHERITED)
+            .example("1.0"),
+        &key("non_preemptible_threshold", Amounts, |a| &mut a.pool.non_preemptible_threshold)
+            .text("Replaces non_preemptible_threshold in the same way.")
+            .default(INHERITED)
+            .example("{ ncpus = 4 }"),
+    ],
+);
+
+const INHERITED: &str =
+    "that of the nearest account above it, else that of [preemption.starvation]";
+
+/// All accounts of the file; they must form a tree.
+pub fn read_accounts(root: &Section, resources: &Resources) -> Result<Vec<Account>, ConfigError> {
+    let accounts = each(root, &ACCOUNT, resources, |_| Account::default())?;
+    let Err((place, fault)) = check(&accounts) else {
+        return Ok(accounts);
+    };
+    let sections = root.sections("account")?;
+    let section = sections.get(place).unwrap_or(root);
+    Err(section.wrong_at("parent", fault.to_string()))
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !",/:@".contains(c);
+    !name.is_empty() && name.len() <= 255 && name.chars().all(is_plain)
+}
+
+fn read_shares(value: &DeValue) -> Option<Shares> {
+    if value.as_str() == Some("parent") {
+        return Some(Shares::Parent);
+    }
+    let is_share = |number: &f64| *number == 0.0 || (LEAST_SHARES..=MOST_SHARES).contains(number);
+    f64::read(value).filter(is_share).map(Shares::Of)
+}
+
+fn write_shares(shares: &Shares) -> Value {
+    match shares {
+        Shares::Parent => "parent".into(),
+        Shares::Of(number) if number.fract() == 0.0 => (*number as i64).into(),
+        Shares::Of(number) => (*number).into(),
+    }
+}
+
+fn read_target(value: &DeValue) -> Option<Target> {
+    let text = String::read(value).or_else(|| Some(f64::read(value)?.to_string()))?;
+    Target::parse(&text)
+}
+
+/// Users with their shares, by a list or a table.
+fn read_users(value: &DeValue) -> Option<Vec<(String, Shares)>> {
+    let users: Vec<(String, Shares)> = match value.as_table() {
+        Some(table) => table
+            .iter()
+            .map(|(name, value)| Some((name.get_ref().to_string(), read_shares(value.get_ref())?)))
+            .collect::<Option<_>>()?,
+        None => {
+            let names = list(TEXT, "").read(value)?.into_iter();
+            names.map(|name| (name, Shares::default())).collect()
+        }
+    };
+    let distinct: BTreeSet<&str> = users.iter().map(|(name, _)| name.as_str()).collect();
+    let are_names = distinct.iter().all(|name| is_name(name));
+    (distinct.len() == users.len() && are_names).then_some(users)
+}
+
+fn write_users(users: &[(String, Shares)]) -> Option<Value> {
+    let users = users.iter();
+    Some(table(
+        users.map(|(name, own)| (name.as_str(), write_shares(own))),
+    ))
+}
+
+fn read_fifo_sort(value: &DeValue) -> Option<Vec<FifoKey>> {
+    let keys = list(OneOf(FifoKey::ALL), "").read(value)?;
+    let is_double = |place: usize| keys[..place].contains(&keys[place]);
+    (!(0..keys.len()).any(is_double)).then_some(keys)
+}
+
+fn write_fifo_sort(keys: &[FifoKey]) -> Option<Value> {
+    let names: Vec<Value> = keys.iter().map(|key| key.name().into()).collect();
+    (!names.is_empty()).then(|| names.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::model::account::TargetKind;
+    use crate::model::policy::FairShare;
+    use crate::model::policy::fair_share::{Distance, Method, Subject, Ties};
+
+    fn refusal(text: &str) -> String {
+        Config::parse(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn accounts_and_the_method_are_read() {
+        let config = Config::parse(
+            r#"
+            [fairshare]
+            method = "fairtree"
+            subject = "account"
+            ties = "flux"
+            distance = "ratio"
+            [[account]]
+            name = "crystals"
+            parent = "physics"
+            shares = "parent"
+            users = ["ann", "bob"]
+            [[account]]
+            name = "physics"
+            shares = 40
+            target = "25+"
+            users = { eve = 2, dan = 0.5, fay = "parent" }
+            [[account]]
+            name = "guests"
+            target = 10
+            "#,
+        )
+        .unwrap();
+        let policy = config.policy().fair_share;
+        assert_eq!(
+            (policy.method, policy.subject),
+            (Method::Tree, Subject::Account)
+        );
+        assert_eq!(
+            (policy.ties, policy.distance),
+            (Ties::Flux, Distance::Ratio)
+        );
+        let [crystals, physics, guests] = policy.accounts.as_slice() else {
+            panic!("{policy:?}")
+        };
+        assert_eq!(
+            (crystals.parent.as_deref(), crystals.shares),
+            (Some("physics"), Shares::Parent)
+        );
+        let one = |name: &str| (name.to_string(), Shares::Of(1.0));
+        assert_eq!(crystals.users, Some(vec![one("ann"), one("bob")]));
+        assert_eq!(
+            (physics.shares, physics.target),
+            (Shares::Of(40.0), Target::parse("25+"))
+        );
+        let shares = |user: &str| {
+            physics
+                .users
+                .iter()
+                .flatten()
+                .find(|(name, _)| name == user)
+                .map(|(_, s)| *s)
+        };
+        assert_eq!(shares("eve"), Some(Shares::Of(2.0)));
+        assert_eq!(
+            (shares("dan"), shares("fay")),
+            (Some(Shares::Of(0.5)), Some(Shares::Parent))
+        );
+        assert_eq!(
+            (guests.parent.as_deref(), guests.shares, &guests.users),
+            (None, Shares::Of(1.0), &None)
+        );
+        assert_eq!(
+            guests.target,
+            Some(Target {
+                value: 10.0,
+                bound: TargetKind::Target
+            })
+        );
+    }
+
+    #[test]
+    fn a_preset_says_how_usage_counts() {
+        let policy = |text: &str| Config::parse(text).unwrap().policy().fair_share;
+        assert_eq!(policy(""), FairShare::default());
+        assert_eq!(policy("").method, Method::Classic);
+        let it4i = policy("preset = \"it4i\"");
+        assert_eq!(
+            (it4i.method, it4i.subject),
+            (Method::Linear, Subject::Account)
+        );
+        assert_eq!(
+            policy("preset = \"it4i\"\n[fairshare]\nmethod = \"off\"").subject,
+            Subject::Account
+        );
+        assert_eq!(policy("preset = \"maui\"").method, Method::Target);
+        assert_eq!(policy("preset = \"qube\"").method, Method::Off);
+    }
+
+    #[test]
+    fn what_makes_no_tree_is_refused_with_its_line() {
+        let said = refusal("[[account]]\nname = \"a\"\nparent = \"b\"");
+        assert_eq!(
+            said,
+            "line 3: there is no [[account]] named `b`: add one, or correct the parent of `a`"
+        );
+        let said = refusal(
+            "[[account]]\nname = \"a\"\nparent = \"b\"\n[[account]]\nname = \"b\"\nparent = \"a\"",
+        );
+        assert_eq!(
+            said,
+            "line 3: `a` is its own ancestor: remove one of the parents in a -> b -> a"
+        );
+        let said = refusal("[[account]]\nname = \"a\"\n[[account]]\nname = \"a\"");
+        assert_eq!(
+            said,
+            "line 4: there are two [[account]] named `a`: remove one or rename it"
+        );
+        assert_eq!(
+            refusal("[[account]]\nshares = 1"),
+            format!(
+                "line 1: [[account]] has no `name`: add one, {}",
+                NAME.wanted()
+            )
+        );
+    }
+
+    #[test]
+    fn shares_and_names_out_of_bounds_are_refused() {
+        let of = |more: &str| refusal(&format!("[[account]]\nname = \"a\"\n{more}"));
+        let said = "line 3: `shares` in [[account]] must be a number from 0 to 1000000000, or \"parent\", not -1";
+        assert_eq!(of("shares = -1"), said);
+        for shares in ["inf", "nan", "1e-30", "1e10", "\"10\"", "true"] {
+            assert!(
+                of(&format!("shares = {shares}")).contains("must be a number from 0"),
+                "{shares}"
+            );
+        }
+        for users in [
+            "[\"ann\", \"ann\"]",
+            "[\"a b\"]",
+            "{ ann = -1 }",
+            "\"ann\"",
+            "[1]",
+            "[\"\"]",
+        ] {
+            assert!(
+                of(&format!("users = {users}")).contains("must be a list of users"),
+                "{users}"
+            );
+        }
+        for target in ["\"25*\"", "-1", "101", "true"] {
+            assert!(
+                of(&format!("target = {target}")).contains("must be percent of all usage"),
+                "{target}"
+            );
+        }
+        assert!(
+            refusal("[[account]]\nname = \"a/b\"")
+                .contains("`name` in [[account]] must be a name without blanks")
+        );
+        assert!(
+            refusal("[fairshare]\nmethod = \"best\"")
+                .contains("must be \"classic\", \"linear\", \"fairtree\"")
+        );
+        assert!(
+            refusal("[fairshare]\nhalf = 1")
+                .starts_with("line 2: unknown key `half` in [fairshare]")
+        );
+    }
+}

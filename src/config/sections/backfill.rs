@@ -1,0 +1,237 @@
+//! `[backfill]`: how lower jobs may start around blocked ones.
+
+use super::{computed, key};
+use crate::config::Config;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::Table;
+use crate::config::kinds::Kind;
+use crate::config::kinds::{
+    A_SECOND_OR_MORE, Custom, List, OneOf, TEXT, Whole, custom, integer, list, table, whole,
+};
+use crate::model::policy::{Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric};
+use crate::model::resource::Resources;
+use crate::model::time::Span;
+use toml::Value;
+use toml::de::DeValue;
+
+/// A number of jobs, or all.
+pub const DEPTH: Custom<u32> = Custom {
+    wanted: || "a whole number from 0 on, or \"all\"".to_string(),
+    read: read_depth,
+    write: |depth| Some(write_depth(*depth)),
+    parse: |text| text.parse().ok(),
+    show: |depth| Some(depth.to_string()),
+};
+const CONSIDER: Whole<u32> = whole("a whole number, 0 for all", |_| true);
+const CHUNK_SIZE: Whole<u32> = whole("a number of processors from 1 on", |size| *size > 0);
+const GROUPS: List<Custom<Group>> = list(
+    custom(String::new, read_group, write_group),
+    "a list of groups, as [{ qos = [\"high\"], depth = 1 }]",
+);
+
+/// `[backfill]`.
+pub static BACKFILL: Table<Config> = Table::new(
+    "backfill",
+    &[
+        &key("policy", OneOf(Filling::ALL), |c| &mut c.backfill.policy)
+            .text("Which jobs may start while a job with a higher priority is blocked."),
+        &key("order", OneOf(FillOrder::ALL), |c| &mut c.backfill.order)
+            .text("The order in which they are tried."),
+        &key("metric", OneOf(Metric::ALL), |c| &mut c.backfill.metric)
+            .text("The measure of \"bestfit\" and \"greedy\"."),
+        &key("depth", DEPTH, |c| &mut c.backfill.depth)
+            .pbs(&["backfill_depth"])
+            .unset("1")
+            .text("The number of blocked jobs with a planned start, or \"all\"."),
+        &key("keep", OneOf(Keep::ALL), |c| &mut c.backfill.keep)
+            .text("What happens to a planned start when its job is overtaken."),
+        &key("consider", CONSIDER, |c| &mut c.backfill.consider)
+            .text("The number of jobs tried after the first blocked one; 0 for all."),
+        &computed(
+            "chunk_size",
+            CHUNK_SIZE,
+            |c| c.backfill.chunk.map(|chunk| chunk.size),
+            |c, size| chunk(c).size = size,
+        )
+        .text("Freed resources are kept for blocked jobs of at least this many processors.")
+        .default("none")
+        .example("8"),
+        &computed(
+            "chunk_duration",
+            A_SECOND_OR_MORE,
+            |c| c.backfill.chunk.map(|chunk| chunk.duration),
+            |c, duration| chunk(c).duration = duration,
+        )
+        .text("How long they are kept after they became free.")
+        .default("none")
+        .example("\"5m\""),
+        &key("groups", GROUPS, |c| &mut c.backfill.groups)
+            .text("Separate depths for jobs of some qualities of service.")
+            .default("none")
+            .example("[{ qos = [\"high\"], depth = 1 }]"),
+    ],
+)
+.finish(finish);
+
+fn chunk(config: &mut Config) -> &mut Chunk {
+    config.backfill.chunk.get_or_insert(Chunk {
+        size: 1,
+        duration: Span(0),
+    })
+}
+
+/// `chunk_size` and `chunk_duration` need each other.
+fn finish(_: &mut Config, section: &Section, _: &Resources) -> Result<(), ConfigError> {
+    for [key, other] in [
+        ["chunk_size", "chunk_duration"],
+        ["chunk_duration", "chunk_size"],
+    ] {
+        if section.has(key) && !section.has(other) {
+            return Err(section.wrong_at(key, format!("`{key}` needs a `{other}`")));
+        }
+    }
+    Ok(())
+}
+
+fn read_depth(value: &DeValue) -> Option<u32> {
+    match value.as_str() {
+        Some("all") => Some(Backfill::ALL),
+        Some(_) => None,
+        None => integer(value),
+    }
+}
+
+fn write_depth(depth: u32) -> Value {
+    if depth == Backfill::ALL {
+        "all".into()
+    } else {
+        i64::from(depth).into()
+    }
+}
+
+fn read_group(value: &DeValue) -> Option<Group> {
+    let table = value.as_table().filter(|table| table.len() == 2)?;
+    Some(Group {
+        qos: list(TEXT, "").read(table.get("qos")?.get_ref())?,
+        depth: integer(table.get("depth")?.get_ref())?,
+    })
+}
+
+fn write_group(group: &Group) -> Option<Value> {
+    Some(table([
+        ("qos", group.qos.clone().into()),
+        ("depth", i64::from(group.depth).into()),
+    ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::model::expression::Expression;
+    use crate::model::policy::*;
+    use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
+    use crate::model::time::Span;
+
+    #[test]
+    fn backfill_and_placement_are_read() {
+        let config = Config::parse(
+            r#"
+            preset = "maui"
+            [backfill]
+            policy = "bestfit"
+            order = "shortest"
+            metric = "pe"
+            depth = "all"
+            keep = "highest"
+            consider = 5
+            chunk_size = 4
+            chunk_duration = "5m"
+            groups = [{ qos = ["high"], depth = 2 }]
+            [placement]
+            availability = { default = "combined", mem = "dedicated" }
+            allocation = "priority"
+            rank = "SPEED"
+            distribution = "balanced"
+            access = "singleuser"
+            sets = { choice = "oneof", by = "switch", values = ["a"], delay = "0s" }
+            "#,
+        )
+        .unwrap();
+        let backfill = config.policy().backfill;
+        assert_eq!(
+            (backfill.policy, backfill.order, backfill.metric),
+            (Filling::BestFit, FillOrder::Shortest, Metric::Pe)
+        );
+        assert_eq!(
+            (backfill.depth, backfill.keep, backfill.consider),
+            (Backfill::ALL, Keep::Highest, 5)
+        );
+        assert_eq!(
+            backfill.chunk,
+            Some(Chunk {
+                size: 4,
+                duration: Span::seconds(300)
+            })
+        );
+        assert_eq!(
+            backfill.groups,
+            [Group {
+                qos: vec!["high".to_string()],
+                depth: 2
+            }]
+        );
+        let placement = config.policy().placement;
+        assert_eq!(placement.availability, Availability::Combined);
+        assert_eq!(placement.availabilities["mem"], Availability::Dedicated);
+        assert_eq!(
+            (placement.allocation, placement.rank),
+            (NodeAllocation::Priority, Expression::parse("SPEED").ok())
+        );
+        assert_eq!(
+            (placement.distribution, placement.access),
+            (Distribution::Balanced, NodeAccess::SingleUser)
+        );
+        let sets = placement.sets.unwrap();
+        assert_eq!(
+            (sets.choice, sets.by.as_str(), sets.delay),
+            (SetChoice::OneOf, "switch", Some(Span(0)))
+        );
+    }
+
+    #[test]
+    fn a_preset_holds_where_nothing_is_said() {
+        let policy = |text: &str| Config::parse(text).unwrap().policy();
+        assert_eq!(policy("preset = \"qube\"").backfill.policy, Filling::Skip);
+        assert_eq!(
+            policy("preset = \"qube\"\n[backfill]\npolicy = \"firstfit\"")
+                .backfill
+                .depth,
+            0
+        );
+        assert_eq!(
+            policy("preset = \"maui\"\n[backfill]\ndepth = 3")
+                .placement
+                .allocation,
+            NodeAllocation::LastAvailable
+        );
+        assert_eq!(policy("preset = \"hybrid\""), Policy::default());
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_with_what_is() {
+        let refusal = |text: &str| Config::parse(text).unwrap_err().to_string();
+        assert_eq!(
+            refusal("[backfill]\npolicy = \"best\""),
+            "line 2: `policy` in [backfill] must be \"none\", \"skip\", \"firstfit\", \"bestfit\", \"greedy\" or \
+             \"preempt\", not \"best\""
+        );
+        assert_eq!(
+            refusal("[backfill]\nchunk_size = 4"),
+            "line 2: `chunk_size` needs a `chunk_duration`"
+        );
+        assert!(
+            refusal("preset = \"slurm\"")
+                .starts_with("line 1: `preset` in the file must be \"hybrid\"")
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! `[cycle]`: when the scheduler runs, and what it records.
+
+use super::{computed, key};
+use crate::config::Config;
+use crate::config::key::Table;
+use crate::config::kinds::{A_SECOND_OR_MORE, BOOLEAN, Scalar, scalar};
+use crate::model::resource::Size;
+use std::path::PathBuf;
+
+const RECORD: Scalar<PathBuf> = scalar("the absolute path of a file, or \"\" for none", |path| {
+    path.is_absolute() || path.as_os_str().is_empty()
+});
+const RECORD_SIZE: Scalar<Size> = scalar("a size, as \"64mb\"", |_| true);
+
+/// `[cycle]`.
+pub static CYCLE: Table<Config> = Table::new(
+    "cycle",
+    &[
+        &key("scheduling", BOOLEAN, |c| &mut c.cycle.scheduling)
+            .pbs(&["scheduling"])
+            .unset("True")
+            .text("Whether cycles start jobs; if not, only qrun does."),
+        &key("poll_interval", A_SECOND_OR_MORE, |c| &mut c.cycle.poll_interval)
+            .pbs(&["scheduler_iteration"])
+            .unset("600")
+            .text("The longest time between two scheduling cycles when nothing happens, at least a second."),
+        &key("default_walltime", A_SECOND_OR_MORE, |c| &mut c.cycle.default_walltime)
+            .text("The walltime that the scheduler assumes for a job without one, at least a second."),
+        &computed(
+            "record",
+            RECORD,
+            |c| Some(c.cycle.record.clone().unwrap_or_default()),
+            |c, path| c.cycle.record = Some(path).filter(|path| path.is_absolute()),
+        )
+        .text("The absolute path of a file in which schedd records the input and the plan of every cycle, for \"qsim check --recorded\"."),
+        &key("record_size", RECORD_SIZE, |c| &mut c.cycle.record_size)
+            .text("The size at which recording stops; the last line says so."),
+    ],
+);

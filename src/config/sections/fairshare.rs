@@ -1,0 +1,53 @@
+//! `[fairshare]`: how usage lowers the priority of jobs.
+
+use super::key;
+use crate::config::Config;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::Table;
+use crate::config::kinds::{OneOf, Optional, Scalar, scalar};
+use crate::model::policy::fair_share::{Distance, Method, Subject, Ties};
+
+const ACCOUNT: Scalar<String> = scalar("the name of an account", |_| true);
+
+/// `[fairshare]`.
+pub static FAIR_SHARE: Table<Config> = Table::new(
+    "fairshare",
+    &[
+        &key("method", OneOf(Method::ALL), |c| &mut c.fair_share.method).text(
+            "How a factor from 0 (over-served) to 1 (unserved) follows from shares and usage.",
+        ),
+        &key("subject", OneOf(Subject::ALL), |c| {
+            &mut c.fair_share.subject
+        })
+        .text("Whose usage counts for a job."),
+        &key("ties", OneOf(Ties::ALL), |c| &mut c.fair_share.ties)
+            .text("Which levels \"fairtree\" considers equal."),
+        &key("distance", OneOf(Distance::ALL), |c| {
+            &mut c.fair_share.distance
+        })
+        .text("How \"target\" measures the distance from the target."),
+        &key("default_account", Optional(ACCOUNT), |c| {
+            &mut c.fair_share.default_account
+        })
+        .text("The [[account]] below which users without an account get one of their own.")
+        .default("none")
+        .example("\"physics\""),
+    ],
+);
+
+/// The default account must exist.
+pub fn check_default_account(root: &Section, config: &Config) -> Result<(), ConfigError> {
+    let Some(name) = &config.fair_share.default_account else {
+        return Ok(());
+    };
+    let accounts = &config.fair_share.accounts;
+    if accounts.iter().any(|account| account.name == *name) {
+        return Ok(());
+    }
+    let text = format!(
+        "there is no [[account]] named `{name}`: add one, or name another as `default_account`"
+    );
+    let section = root.section("fairshare")?;
+    let section = section.as_ref().unwrap_or(root);
+    Err(section.wrong_at("default_account", text))
+}

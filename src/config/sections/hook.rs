@@ -1,0 +1,166 @@
+//! `[[hook]]`: programs of the site that decide about jobs at certain events.
+
+use super::node::is_host_name;
+use crate::config::key::{Key, Table};
+use crate::config::kinds::{
+    A_SECOND_OR_MORE, BOOLEAN, Custom, Kind, OneOf, Scalar, TEXT, Whole, custom, list, one_of,
+    scalar, whole,
+};
+use crate::model::hook::{FailAction, Hook, Occasion, RunsAs};
+use std::collections::BTreeSet;
+use std::path::Path;
+use toml::Value;
+use toml::de::DeValue;
+
+const NAME: Scalar<String> = scalar("a name: letters, digits, `-`, `_` and `.`", |name| {
+    is_host_name(name)
+});
+const EVENTS: Custom<BTreeSet<Occasion>> = Custom {
+    wanted: || format!("{}, one or a list of these", one_of(Occasion::ALL)),
+    read: read_events,
+    write: |events| {
+        let names = events.iter().map(|event| event.name().into());
+        Some(names.collect::<Vec<Value>>().into())
+    },
+    parse: |text| {
+        let names = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        names.map(Occasion::named).collect()
+    },
+    show: |events| {
+        let names: Vec<&str> = events.iter().map(|event| event.name()).collect();
+        Some(names.join(",")).filter(|text| !text.is_empty())
+    },
+};
+/// A program with its arguments.
+pub const COMMAND: Custom<Vec<String>> = custom(
+    || "the absolute path of a program, alone or in a list with its arguments".to_string(),
+    read_command,
+    |command| Some(command.clone().into()),
+);
+const ORDER: Whole<u16> = whole("a whole number from 1 to 1000", |order| {
+    (1..=1000).contains(order)
+});
+
+const fn key<K: Kind>(
+    name: &'static str,
+    kind: K,
+    field: fn(&mut Hook) -> &mut K::Value,
+) -> Key<Hook, K> {
+    Key::new(name, kind, field)
+}
+
+/// `[[hook]]`.
+pub static HOOK: Table<Hook> = Table::new(
+    "hook",
+    &[
+        &key("name", NAME, |h| &mut h.name)
+            .required()
+            .text("Its name.")
+            .example("\"accounts\""),
+        &key("event", EVENTS, |h| &mut h.occasions)
+            .required()
+            .pbs(&["event"])
+            .unset("")
+            .text("The events that run it, one or a list.")
+            .example("[\"queuejob\", \"modifyjob\"]"),
+        &key("command", COMMAND, |h| &mut h.command)
+            .required()
+            .pbs(&["command"])
+            .text("The absolute path of the program, alone or in a list with its arguments.")
+            .example("[\"/etc/lanai/hooks/accounts\", \"--strict\"]"),
+        &key("enabled", BOOLEAN, |h| &mut h.is_enabled)
+            .pbs(&["enabled"])
+            .unset("True")
+            .text("Whether it runs at all."),
+        &key("order", ORDER, |h| &mut h.order)
+            .pbs(&["order"])
+            .unset("1")
+            .text("Its place among the hooks of an event, 1 to 1000, the lowest first."),
+        &key("alarm", A_SECOND_OR_MORE, |h| &mut h.alarm)
+            .pbs(&["alarm"])
+            .unset("30")
+            .text("How long it may take."),
+        &key("freq", A_SECOND_OR_MORE, |h| &mut h.every)
+            .pbs(&["freq"])
+            .unset("120")
+            .text("How often exechost_periodic runs it."),
+        &key("user", OneOf(RunsAs::ALL), |h| &mut h.runs_as)
+            .pbs(&["user"])
+            .unset("pbsadmin")
+            .text("The user it runs as on nodes: \"pbsadmin\" as noded, \"pbsuser\" as the job's owner."),
+        &key("fail_action", OneOf(FailAction::ALL), |h| &mut h.on_failure)
+            .pbs(&["fail_action"])
+            .unset("none")
+            .text("What happens to a node on which it fails: \"none\" or \"offline_vnodes\"."),
+    ],
+);
+
+fn read_events(value: &DeValue) -> Option<BTreeSet<Occasion>> {
+    let one = |value: &DeValue| Occasion::named(value.as_str()?);
+    let Some(list) = value.as_array() else {
+        return Some([one(value)?].into());
+    };
+    let all: Option<BTreeSet<Occasion>> = list.iter().map(|item| one(item.get_ref())).collect();
+    all.filter(|all| !all.is_empty())
+}
+
+fn read_command(value: &DeValue) -> Option<Vec<String>> {
+    let words = match value.as_str() {
+        Some(word) => vec![word.to_string()],
+        None => list(TEXT, "").read(value)?,
+    };
+    let is_absolute = Path::new(words.first()?).is_absolute();
+    let has_nul = words.iter().any(|word| word.contains('\0'));
+    (is_absolute && !has_nul).then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::model::hook::{Hook, Occasion};
+    use crate::model::time::Span;
+
+    #[test]
+    fn a_hook_says_when_it_is_asked_and_what_is_run() {
+        let text = "[[hook]]\nname = \"a\"\nevent = [\"queuejob\", \"modifyjob\"]\ncommand = [\"/bin/a\", \"-x\"]\n\
+                    [[hook]]\nname = \"b\"\nevent = \"exechost_periodic\"\ncommand = \"/bin/b\"\nfreq = \"10m\"\norder = 7\n";
+        let hooks = Config::parse(text).unwrap().hooks;
+        assert_eq!(
+            hooks[0].occasions,
+            [Occasion::QueueJob, Occasion::ModifyJob].into()
+        );
+        assert_eq!(hooks[0].command, ["/bin/a", "-x"]);
+        assert_eq!(
+            (hooks[0].order, hooks[0].alarm, hooks[0].is_enabled),
+            (Hook::ORDER, Hook::ALARM, true)
+        );
+        assert_eq!((hooks[1].order, hooks[1].every), (7, Span::seconds(600)));
+    }
+
+    #[test]
+    fn what_cannot_be_a_hook_is_refused_with_its_line() {
+        for (wrong, named) in [
+            ("event = \"queue\"\ncommand = \"/bin/a\"", "queuejob"),
+            ("event = []\ncommand = \"/bin/a\"", "event"),
+            ("event = \"queuejob\"\ncommand = \"a\"", "absolute"),
+            ("event = \"queuejob\"\ncommand = []", "command"),
+            ("event = \"queuejob\"", "command"),
+            (
+                "event = \"queuejob\"\ncommand = \"/bin/a\"\norder = 0",
+                "order",
+            ),
+            (
+                "event = \"queuejob\"\ncommand = \"/bin/a\"\nalarm = \"0s\"",
+                "alarm",
+            ),
+        ] {
+            let error = Config::parse(&format!("[[hook]]\nname = \"a\"\n{wrong}\n"))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(named), "{wrong}: {error}");
+        }
+    }
+}

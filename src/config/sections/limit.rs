@@ -1,0 +1,334 @@
+//! `[[limit]]`: how much may run or wait for a user, group, project, account, queue or quality.
+
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::{Key, Table};
+use crate::config::kinds::{
+    BOOLEAN, Custom, Kind, TableOf, custom, integer, resource_value, resource_word, table,
+    wanted_of,
+};
+use crate::model::account::ROOT_NAME;
+use crate::model::limit::{Limit, Limits, Quantity, Scope, Selector, Stage};
+use crate::model::resource::{self, Resources, Size};
+use std::collections::BTreeMap;
+use toml::Value;
+use toml::de::DeValue;
+
+type Quantities = BTreeMap<String, resource::Value>;
+
+/// A section `[[limit]]`, which makes a limit of each stage and quantity.
+#[derive(Default)]
+pub struct LimitConfig {
+    scope: Scope,
+    running: Quantities,
+    running_soft: Quantities,
+    idle: Quantities,
+    queued: Quantities,
+    queued_soft: Quantities,
+    waiting: Quantities,
+    waiting_soft: Quantities,
+    overrides: bool,
+}
+
+const SELECTOR: Custom<Selector> = custom(
+    || "a name, or \"*\" for each".to_string(),
+    read_selector,
+    write_selector,
+);
+const QUANTITIES: TableOf<Quantities> = TableOf {
+    read: read_quantities,
+    write: |all| {
+        let entries = all
+            .iter()
+            .map(|(name, value)| (name.as_str(), resource_word(value)));
+        (!all.is_empty()).then(|| table(entries))
+    },
+};
+
+const fn key<K: Kind>(
+    name: &'static str,
+    kind: K,
+    field: fn(&mut LimitConfig) -> &mut K::Value,
+) -> Key<LimitConfig, K> {
+    Key::new(name, kind, field)
+}
+
+/// `[[limit]]`.
+pub static LIMIT: Table<LimitConfig> = Table::new(
+    "limit",
+    &[
+        &key("queue", SELECTOR, |l| &mut l.scope.queue)
+            .text("The queue whose jobs count: a name, or \"*\" for each queue by itself.")
+            .default("all")
+            .example("\"workq\""),
+        &key("user", SELECTOR, |l| &mut l.scope.user)
+            .text("The user, in the same way.")
+            .default("all")
+            .example("\"*\""),
+        &key("group", SELECTOR, |l| &mut l.scope.group)
+            .text("The primary group, in the same way.")
+            .default("all")
+            .example("\"staff\""),
+        &key("project", SELECTOR, |l| &mut l.scope.project)
+            .text("The project, in the same way.")
+            .default("all")
+            .example("\"wave\""),
+        &key("account", SELECTOR, |l| &mut l.scope.account)
+            .text("The account, in the same way; jobs of accounts below it count too.")
+            .default("all")
+            .example("\"physics\""),
+        &key("qos", SELECTOR, |l| &mut l.scope.qos)
+            .text("The quality of service, in the same way.")
+            .default("all")
+            .example("\"expedite\""),
+        &key("running", QUANTITIES, |l| &mut l.running)
+            .text("How much may run, as { jobs = 4, ncpus = 128, mem = \"1tb\" }.")
+            .default("no limit")
+            .example("{ jobs = 8, ncpus = 128 }"),
+        &key("running_soft", QUANTITIES, |l| &mut l.running_soft)
+            .text("How much may run while jobs within this limit wait.")
+            .default("no limit")
+            .example("{ jobs = 2 }"),
+        &key("idle", QUANTITIES, |l| &mut l.idle)
+            .text("How much of what waits is considered in a cycle.")
+            .default("no limit")
+            .example("{ jobs = 10 }"),
+        &key("queued", QUANTITIES, |l| &mut l.queued)
+            .text("How much may wait or run; more is refused at submission.")
+            .default("no limit")
+            .example("{ jobs = 1000 }"),
+        &key("queued_soft", QUANTITIES, |l| &mut l.queued_soft)
+            .text("The amount from which a submission gets a warning.")
+            .default("no limit")
+            .example("{ jobs = 500 }"),
+        &key("waiting", QUANTITIES, |l| &mut l.waiting)
+            .text("How much may wait in state Q; more is refused at submission.")
+            .default("no limit")
+            .example("{ jobs = 100 }"),
+        &key("waiting_soft", QUANTITIES, |l| &mut l.waiting_soft)
+            .text("The amount from which a submission gets a warning.")
+            .default("no limit")
+            .example("{ jobs = 50 }"),
+        &Key::<LimitConfig, _>::computed(
+            "override",
+            BOOLEAN,
+            |l| l.overrides.then_some(true),
+            |l, overrides| l.overrides = overrides,
+        )
+        .text("Whether it replaces all limits of the same kind that name no quality of service.")
+        .default("false")
+        .example("true"),
+    ],
+)
+.finish(finish);
+
+fn finish(row: &mut LimitConfig, section: &Section, _: &Resources) -> Result<(), ConfigError> {
+    if row.scope.account == Selector::Named(ROOT_NAME.to_string()) {
+        let text = format!(
+            "`{ROOT_NAME}` is the whole system: for a limit on all jobs leave `account` out"
+        );
+        return Err(section.wrong_at("account", text));
+    }
+    if row.overrides && !matches!(row.scope.qos, Selector::Named(_)) {
+        return Err(section.wrong_at("override", "`override` needs a `qos` by name".to_string()));
+    }
+    for (name, hard) in [("queued", &row.queued), ("waiting", &row.waiting)] {
+        if hard.contains_key(Quantity::Equivalents.name()) {
+            let text = format!(
+                "`pe` is measured against the nodes there are: limit what runs by it, not what is {name}"
+            );
+            return Err(section.wrong_at(name, text));
+        }
+    }
+    if row.limits().is_empty() {
+        let text = "a [[limit]] limits something: say `running = { jobs = 4 }`";
+        return Err(section.wrong(text.to_string()));
+    }
+    Ok(())
+}
+
+impl LimitConfig {
+    /// The section that would make a limit.
+    pub fn of(limit: &Limit, resources: &Resources) -> LimitConfig {
+        let mut row = LimitConfig {
+            scope: limit.scope.clone(),
+            overrides: limit.overrides,
+            ..LimitConfig::default()
+        };
+        let name = limit.quantity.name();
+        let definition = match limit.quantity {
+            Quantity::Resource(_) => resources.get(name),
+            _ => None,
+        };
+        let kind = definition.map_or(resource::Kind::Long, |definition| definition.kind);
+        let (hard, soft) = match limit.stage {
+            Stage::Running => (&mut row.running, &mut row.running_soft),
+            Stage::Queued => (&mut row.queued, &mut row.queued_soft),
+            Stage::Waiting => (&mut row.waiting, &mut row.waiting_soft),
+            Stage::Idle => (&mut row.idle, &mut row.running_soft),
+        };
+        for (list, amount) in [(hard, limit.hard), (soft, limit.soft)] {
+            if let Some(amount) = amount {
+                list.insert(name.to_string(), counted(kind, amount));
+            }
+        }
+        row
+    }
+
+    /// The limits: of each stage those with a soft bound first.
+    pub fn limits(&self) -> Vec<Limit> {
+        let none = Quantities::new();
+        let stages = [
+            (Stage::Running, &self.running, &self.running_soft),
+            (Stage::Idle, &self.idle, &none),
+            (Stage::Queued, &self.queued, &self.queued_soft),
+            (Stage::Waiting, &self.waiting, &self.waiting_soft),
+        ];
+        let mut limits = Vec::new();
+        for (stage, hard, soft) in stages {
+            let mut names: Vec<&String> = hard.keys().chain(soft.keys()).collect();
+            names.sort_by_key(|name| (!soft.contains_key(*name), Quantity::from(name.to_string())));
+            names.dedup();
+            limits.extend(names.into_iter().map(|name| Limit {
+                scope: self.scope.clone(),
+                stage,
+                quantity: Quantity::from(name.clone()),
+                soft: soft.get(name).and_then(resource::Value::amount),
+                hard: hard.get(name).and_then(resource::Value::amount),
+                overrides: self.overrides,
+            }));
+        }
+        limits
+    }
+}
+
+/// An amount as a value; a size is exact.
+fn counted(kind: resource::Kind, amount: i64) -> resource::Value {
+    match kind {
+        resource::Kind::Size => {
+            let bytes = amount.max(0).unsigned_abs();
+            resource::Value::Size(Size::exactly(bytes))
+        }
+        kind => resource::Value::of_amount(kind, amount),
+    }
+}
+
+/// All limits of the file.
+pub fn read_limits(root: &Section, resources: &Resources) -> Result<Limits, ConfigError> {
+    let mut all = Vec::new();
+    for section in root.sections("limit")? {
+        let mut row = LimitConfig::default();
+        LIMIT.read(&mut row, &section, resources)?;
+        all.extend(row.limits());
+    }
+    Ok(Limits {
+        all,
+        ..Limits::default()
+    })
+}
+
+fn read_selector(value: &DeValue) -> Option<Selector> {
+    match value.as_str()? {
+        "" => None,
+        "*" => Some(Selector::Each),
+        name => Some(Selector::Named(name.to_string())),
+    }
+}
+
+fn write_selector(selector: &Selector) -> Option<Value> {
+    match selector {
+        Selector::All => None,
+        Selector::Each => Some("*".into()),
+        Selector::Named(name) => Some(name.clone().into()),
+    }
+}
+
+/// A table of quantities, as `{ jobs = 4, mem = "1tb" }`.
+fn read_quantities(section: &Section, resources: &Resources) -> Result<Quantities, ConfigError> {
+    let counted = resources
+        .iter()
+        .filter(|(_, definition)| definition.consumable);
+    let own = Quantity::NAMED.iter().map(|(name, _)| *name);
+    let names: Vec<&str> = own.chain(counted.map(|(name, _)| name)).collect();
+    let mut all = Quantities::new();
+    for (name, value) in section.rest(&[]) {
+        if !names.contains(&name) {
+            return Err(section.unknown(name, &names));
+        }
+        let definition = match Quantity::from(name.to_string()) {
+            Quantity::Resource(_) => resources.get(name),
+            _ => None,
+        };
+        let (amount, wanted) = match definition {
+            Some(definition) => (
+                resource_value(definition.kind, value.get_ref()),
+                wanted_of(definition.kind),
+            ),
+            None => {
+                let number = integer(value.get_ref()).filter(|number| *number >= 0);
+                (
+                    number.map(resource::Value::Long),
+                    "a whole number from 0 on",
+                )
+            }
+        };
+        let amount = amount.ok_or_else(|| section.refuse(name, value, wanted))?;
+        all.insert(name.to_string(), amount);
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::model::limit::{Quantity, Selector, Stage};
+
+    #[test]
+    fn a_section_may_limit_several_quantities_at_several_stages() {
+        let text = "[[limit]]\nqueue = \"batch\"\nuser = \"*\"\nrunning = { jobs = 8, mem = \"1gb\" }\n\
+                    running_soft = { jobs = 2, nodes = 3 }\nidle = { jobs = 9 }\n";
+        let limits = Config::parse(text).unwrap().policy().limits.all;
+        let told: Vec<_> = limits
+            .iter()
+            .map(|limit| (limit.stage, limit.quantity.name(), limit.soft, limit.hard))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (Stage::Running, "jobs", Some(2), Some(8)),
+                (Stage::Running, "nodes", Some(3), None),
+                (Stage::Running, "mem", None, Some(1 << 30)),
+                (Stage::Idle, "jobs", None, Some(9)),
+            ]
+        );
+        let scope = &limits[0].scope;
+        assert_eq!(
+            (&scope.queue, &scope.user),
+            (&Selector::Named("batch".to_string()), &Selector::Each)
+        );
+        assert_eq!(
+            (&scope.qos, &limits[1].quantity),
+            (&Selector::All, &Quantity::Nodes)
+        );
+    }
+
+    #[test]
+    fn what_limits_nothing_or_an_unknown_thing_is_refused() {
+        let refusal = |text: &str| Config::parse(text).unwrap_err().to_string();
+        assert!(refusal("[[limit]]\nuser = \"*\"\n").contains("limits something"));
+        let unknown = refusal("[[limit]]\nrunning = { job = 4 }\n");
+        assert!(
+            unknown.contains("`job`") && unknown.contains("jobs"),
+            "{unknown}"
+        );
+        assert!(refusal("[[limit]]\nrunning = { jobs = -1 }\n").contains("from 0 on"));
+        let root = refusal("[[limit]]\naccount = \"root\"\nrunning = { jobs = 1 }\n");
+        assert!(
+            root.contains("line 2") && root.contains("leave `account` out"),
+            "{root}"
+        );
+        assert!(
+            refusal("[[limit]]\noverride = true\nrunning = { jobs = 1 }\n")
+                .contains("needs a `qos`")
+        );
+    }
+}

@@ -1,0 +1,297 @@
+//! `[[node]]`: a node and its terms.
+
+use crate::config::NodeConfig;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::{Key, Table};
+use crate::config::kinds::{
+    Custom, Kind, List, OneOf, Optional, Scalar, TEXT, Whole, Word, custom, list, list_if_any,
+    resource_value, scalar, wanted_of, whole,
+};
+use crate::model::node::{Adjust, NodeSharing};
+use crate::model::request::cluster_path::{ClusterPath, Restriction};
+use crate::model::request::placement_policy::NodeAccess;
+use crate::model::resource::{Definition, ResourceList, Resources, is_plain};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use toml::Value;
+use toml::de::DeValue;
+
+const NAME: Scalar<String> = scalar("a node name: letters, digits, `-`, `_` and `.`", |name| {
+    is_host_name(name)
+});
+const SOCKET: Scalar<PathBuf> = scalar("the absolute path of a socket", |path| path.is_absolute());
+const NUMBERS: Custom<Vec<u16>> = custom(
+    || "a list of numbers from 0 on, each once, as [0, 1]".to_string(),
+    read_numbers,
+    |numbers| write_numbers(numbers),
+);
+const JOBS: Whole<u32> = whole("a number of jobs from 1 on", |count| *count > 0);
+const LOAD: Custom<u32> = custom(
+    || "a load above 0, as 8 or 7.5".to_string(),
+    read_load,
+    |thousandths| Some((f64::from(*thousandths) / 1000.0).into()),
+);
+const CLUSTER: Custom<ClusterPath> = custom(
+    || "a cluster, as \"/film/shot3\"".to_string(),
+    |value| value.as_str()?.parse().ok(),
+    |path| (*path != ClusterPath::default()).then(|| path.to_string().into()),
+);
+const GROUPS: List<Scalar<String>> = list_if_any(TEXT, "a list of names, as [\"gpu\"]");
+const RESTRICTIONS: Custom<Restriction> = custom(
+    || "clusters, as \"/a/+ || /b\"".to_string(),
+    |value| value.as_str()?.parse().ok(),
+    |clusters| Some(clusters.to_string().into()),
+);
+const PRIORITY: Whole<i32> = whole("a whole number", |_| true);
+
+const fn key<K: Kind>(
+    name: &'static str,
+    kind: K,
+    field: fn(&mut NodeConfig) -> &mut K::Value,
+) -> Key<NodeConfig, K> {
+    Key::new(name, kind, field)
+}
+
+/// `[[node]]`. Any other key is the name of a host-level resource.
+pub static NODE: Table<NodeConfig> = Table::new(
+    "node",
+    &[
+        &key("name", NAME, |n| &mut n.name)
+            .required()
+            .text("The name that its noded reports.")
+            .example("\"hut\""),
+        &key("socket", Optional(SOCKET), |n| &mut n.socket)
+            .pbs(&["socket"])
+            .text("The absolute path of its noded's socket.")
+            .default("the noded of this host")
+            .example("\"/run/lanai/hut.sock\""),
+        &key("gpus", Optional(NUMBERS), |n| &mut n.gpus)
+            .text("The GPUs for jobs, by number, in the order in which jobs get them.")
+            .default("all that noded finds, the lowest first")
+            .example("[2, 3, 0, 1]"),
+        &Key::<NodeConfig, _>::computed(
+            "exclude_gpus",
+            NUMBERS,
+            |n| Some(n.exclude_gpus.clone()).filter(|numbers| !numbers.is_empty()),
+            |n, numbers| n.exclude_gpus = numbers,
+        )
+        .text("GPUs that no job gets, by number.")
+        .default("none")
+        .example("[0]"),
+        &key("sharing", OneOf(NodeSharing::ALL), |n| &mut n.terms.sharing)
+            .pbs(&["sharing"])
+            .unset("default_shared")
+            .hidden_by_default()
+            .text("Whether jobs share it, as in PBS."),
+        &key("access", OneOf(NodeAccess::ALL), |n| &mut n.terms.access)
+            .text("Who else may use it beside a job."),
+        &key("max_jobs", Optional(JOBS), |n| &mut n.terms.max_jobs)
+            .alias("max_running")
+            .pbs(&["max_running"])
+            .text("The most jobs at once.")
+            .default("any number")
+            .example("32"),
+        &key("max_user_jobs", Optional(JOBS), |n| {
+            &mut n.terms.max_user_jobs
+        })
+        .alias("max_user_run")
+        .pbs(&["max_user_run"])
+        .text("The most jobs of one user at once.")
+        .default("any number")
+        .example("8"),
+        &key("max_load", Optional(LOAD), |n| &mut n.terms.max_load)
+            .text("The load at which it accepts no more jobs, as 7.5.")
+            .default("none")
+            .example("7.5"),
+        &key("adjust", OneOf(Adjust::ALL), |n| &mut n.terms.adjust)
+            .text("How max_load limits new jobs."),
+        &key("cluster", CLUSTER, |n| &mut n.terms.cluster)
+            .text("Its place in the tree of clusters, as \"/film/shot3\".")
+            .default("\"/\"")
+            .example("\"/\""),
+        &key("groups", GROUPS, |n| &mut n.terms.groups)
+            .text("The groups of hosts that it belongs to, as [\"gpu\"].")
+            .default("none")
+            .example("[\"gpu\"]"),
+        &key("restrictions", Optional(RESTRICTIONS), |n| {
+            &mut n.terms.restrictions
+        })
+        .text("The clusters whose jobs it accepts, as \"/film/+ || /promo\".")
+        .default("all")
+        .example("\"/film/+ || /promo\""),
+        &key("priority", PRIORITY, |n| &mut n.terms.priority)
+            .pbs(&["Priority"])
+            .unset("0")
+            .hidden_by_default()
+            .text("The value of PRIORITY in rank of [placement]."),
+    ],
+)
+.open()
+.finish(|node, section, resources| {
+    node.is_listed = true;
+    node.available = read_available(section, resources)?;
+    Ok(())
+});
+
+/// Whether a name may be that of a host.
+pub fn is_host_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 255 && name.chars().all(is_plain)
+}
+
+/// The resources among the keys of a `[[node]]`.
+fn read_available(section: &Section, resources: &Resources) -> Result<ResourceList, ConfigError> {
+    let own = NODE.names();
+    let can_be_set = |name: &str, definition: &Definition| {
+        definition.host_level && definition.requestable && !["host", "vnode"].contains(&name)
+    };
+    let mut available = ResourceList::new();
+    for (key, value) in section.rest(&own) {
+        let definition = resources.get(key);
+        let Some(definition) = definition.filter(|known| can_be_set(key, known)) else {
+            let settable = resources
+                .iter()
+                .filter(|(name, known)| can_be_set(name, known));
+            let names: Vec<&str> = own
+                .iter()
+                .copied()
+                .chain(settable.map(|(name, _)| name))
+                .collect();
+            return Err(section.unknown(key, &names));
+        };
+        let amount = resource_value(definition.kind, value.get_ref());
+        let refusal = || section.refuse(key, value, wanted_of(definition.kind));
+        available.insert(key.to_string(), amount.ok_or_else(refusal)?);
+    }
+    Ok(available)
+}
+
+fn read_numbers(value: &DeValue) -> Option<Vec<u16>> {
+    let kind: Whole<u16> = whole("", |_| true);
+    let numbers = list(kind, "").read(value)?;
+    let distinct: BTreeSet<u16> = numbers.iter().copied().collect();
+    (distinct.len() == numbers.len()).then_some(numbers)
+}
+
+fn write_numbers(numbers: &[u16]) -> Option<Value> {
+    let numbers = numbers.iter().map(|number| i64::from(*number).into());
+    Some(numbers.collect::<Vec<Value>>().into())
+}
+
+/// In thousandths.
+fn read_load(value: &DeValue) -> Option<u32> {
+    let load = f64::read(value)?;
+    (load > 0.0 && load < 4_000_000.0).then_some((load * 1000.0).round() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::model::node::{Adjust, NodeSharing};
+    use crate::model::request::placement_policy::NodeAccess;
+    use crate::model::system_resource::Meter;
+    use crate::model::time::Span;
+
+    #[test]
+    fn the_terms_of_a_node_are_read() {
+        let config = Config::parse(
+            r#"
+            [[node]]
+            name = "n1"
+            sharing = "force_excl"
+            access = "singleuser"
+            max_running = 4
+            max_user_jobs = 2
+            max_load = 7.5
+            adjust = "procs"
+            cluster = "/film"
+            groups = ["gpu", "new"]
+            restrictions = "/film/+ || /promo"
+            priority = -3
+            "#,
+        )
+        .unwrap();
+        let terms = &config.nodes[0].terms;
+        assert_eq!(
+            (terms.sharing, terms.access),
+            (NodeSharing::ForceExcl, NodeAccess::SingleUser)
+        );
+        assert_eq!((terms.max_jobs, terms.max_user_jobs), (Some(4), Some(2)));
+        assert_eq!(
+            (terms.max_load, terms.adjust, terms.priority),
+            (Some(7500), Adjust::Procs, -3)
+        );
+        assert_eq!(
+            (terms.cluster.to_string().as_str(), terms.groups.len()),
+            ("/film", 2)
+        );
+        assert_eq!(
+            terms.restrictions.as_ref().unwrap().to_string(),
+            "/film/+ || /promo"
+        );
+        let refusal = Config::parse("[[node]]\nname = \"n1\"\nsharing = \"no\"")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refusal.starts_with("line 3: `sharing` in [[node]] must be \"default_shared\", "),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn what_the_whole_system_has_is_read() {
+        let resource = |more: &str| {
+            Config::parse(&format!(
+                "[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\n{more}"
+            ))
+        };
+        let config =
+            resource("host_level = false\ntotal = 50\nper_host = true\nhosts = [\"n1\", \"n2\"]")
+                .unwrap();
+        let (name, pool) = &config.pools[0];
+        assert_eq!(
+            (name.as_str(), pool.total, pool.per_host),
+            ("nuke", 50, true)
+        );
+        assert_eq!(pool.scope.to_string(), "hosts=n1,n2");
+        assert!(resource("").unwrap().pools.is_empty());
+        let refusal = |more: &str| resource(more).unwrap_err().to_string();
+        assert_eq!(
+            refusal("host_level = false"),
+            "line 5: jobs take `nuke` of what the whole system has: say how much, as total = 50"
+        );
+        let said = "line 5: `total` is for what the whole system has: consumable = true and host_level = false";
+        assert_eq!(refusal("total = 5"), said);
+    }
+
+    #[test]
+    fn who_is_asked_what_there_is_of_a_resource_is_read() {
+        let resource = |more: &str| {
+            Config::parse(&format!(
+                "[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\n{more}"
+            ))
+        };
+        let pooled = |more: &str| resource(&format!("host_level = false\ntotal = 50\n{more}"));
+        let meters = |more: &str| pooled(more).unwrap().meters;
+        let meter =
+            &meters("command = [\"/bin/free\", \"-n\"]\ninterval = \"5s\"\ntimeout = \"2s\"")[0];
+        assert_eq!((meter.0.as_str(), meter.1.command.len()), ("nuke", 2));
+        assert_eq!(
+            (meter.1.interval, meter.1.timeout),
+            (Span::seconds(5), Span::seconds(2))
+        );
+        assert_eq!(
+            meters("command = \"/bin/free\"")[0].1.interval,
+            Meter::INTERVAL
+        );
+        assert!(meters("").is_empty());
+        let refusal = |config: Result<Config, _>| {
+            config
+                .map(|_| ())
+                .map_err(|error: crate::config::ConfigError| error.to_string())
+                .unwrap_err()
+        };
+        assert!(refusal(pooled("command = \"free\"")).contains("absolute"));
+        assert!(refusal(pooled("interval = \"5s\"")).contains("there is none"));
+        assert!(refusal(resource("command = \"/bin/free\"")).contains("what the whole system has"));
+    }
+}

@@ -1,0 +1,332 @@
+//! `[order]` and `[order.weights]`: the order of waiting jobs.
+
+use super::components::COMPONENTS;
+use super::key;
+use super::launch::above_zero;
+use crate::config::Config;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::{Entry, Key, Nested, Row, Table};
+use crate::config::kinds::{
+    A_SECOND_OR_MORE, BOOLEAN, Formula, Kind, NUMBER, OneOf, Optional, Scalar, Whole, scalar, time,
+    whole,
+};
+use crate::model::expression::Expression;
+use crate::model::job::eligible_time::Accrual;
+use crate::model::policy::formula::NAMES;
+use crate::model::policy::{FACTORS, Factor, FactorRow, Favor, Order, Turns, UserPriority};
+use crate::model::resource::Resources;
+use crate::model::spelling::nearest;
+use crate::model::time::Span;
+use toml::Value;
+
+const PRIORITY: Whole<i32> = whole("a priority, from -1024 to 1023", |_| true);
+/// A number above 1.
+pub const ABOVE_ONE: Scalar<f64> = scalar("a number above 1", |number| *number > 1.0);
+
+/// `[order]`.
+pub static ORDER: Table<Config> = Table::new(
+    "order",
+    &[
+        &key("by", OneOf(Order::ALL), |c| &mut c.precedence.order)
+            .pbs(&["job_sort_formula"])
+            .text("What orders the waiting jobs."),
+        &key("formula", Formula("an expression over what is known of a job"), |c| &mut c.precedence.formula)
+            .pbs(&["job_sort_formula"])
+            .text("The expression that by = \"formula\" evaluates for each job, in the language of requirements.")
+            .default("none")
+            .example("\"queue_priority * 1000 + eligible_time / 3600\""),
+        &key("formula_threshold", Optional(NUMBER), |c| &mut c.precedence.threshold)
+            .pbs(&["job_sort_formula_threshold"])
+            .text("A job whose priority is at most this does not start, in any order that gives it a priority.")
+            .default("none")
+            .example("0"),
+        &key("accrual", OneOf(Accrual::ALL), |c| &mut c.accrual)
+            .text("Which waiting time counts as eligible time, which qstat -f shows."),
+        &key("update_period", time("a time, as \"60s\""), |c| &mut c.precedence.update_period)
+            .text("How long a computed priority is kept; 0 computes priorities anew in each cycle."),
+        &key("lexicographic", BOOLEAN, |c| &mut c.precedence.lexicographic)
+            .text("Whether jobs of a queue with a higher priority come first, whatever their own priority."),
+        &key("turns", OneOf(Turns::ALL), |c| &mut c.precedence.tiers.turns)
+            .text("How the jobs of several queues are merged."),
+        &key("max_starve", Optional(above_zero("a time above 0, as \"24h\"")), |c| &mut c.precedence.tiers.max_starve)
+            .text("A job with more eligible time than this comes before all others.")
+            .default("none")
+            .example("\"24h\""),
+        &Nested::new("weights", &WEIGHTS, "The weights of the factors, in a table of its own, [order.weights]."),
+        &key("user_priority", OneOf(UserPriority::ALL), |c| &mut c.precedence.own_say.user_priority)
+            .text("How far users who are no operators may raise the priority of a job with qsub -p and qalter -p."),
+        &key("highest_user_priority", Optional(PRIORITY), |c| &mut c.precedence.own_say.highest_user_priority)
+            .text("The best priority that users may set with user_priority = \"clamp\".")
+            .default("none")
+            .example("100"),
+        &key("lowest_is_best", BOOLEAN, |c| &mut c.precedence.own_say.lowest_is_best)
+            .text("Whether priorities are those of Qube: from 1, the best, to 9999, the worst and the default."),
+        &key("user_factor_ratchet", BOOLEAN, |c| &mut c.precedence.own_say.user_factor_ratchet)
+            .text("Whether an owner may only lower --user-factor; an operator may raise it."),
+        &Nested::new("components", &COMPONENTS, "The components of a job's priority, in tables of their own, [order.components] and those below it."),
+    ],
+)
+.finish(finish);
+
+/// `[order.weights]`: a key for each factor, and how some of them are computed.
+static WEIGHTS: Table<Config> = Table::new("order.weights", &WEIGHT_KEYS);
+
+static WEIGHT_KEYS: [&dyn Row<Config>; FACTORS.len() + 3] = {
+    let mut keys: [&dyn Row<Config>; FACTORS.len() + 3] = [&MAX_WAIT; FACTORS.len() + 3];
+    let mut place = 0;
+    while place < FACTORS.len() {
+        keys[place] = &FACTOR_WEIGHTS[place];
+        place += 1;
+    }
+    keys[place + 1] = &FAVOR;
+    keys[place + 2] = &SLOWDOWN_CAP;
+    keys
+};
+static MAX_WAIT: Key<Config, Scalar<Span>> =
+    key("max_wait", A_SECOND_OR_MORE, |c| &mut c.precedence.max_wait)
+        .text("The waiting time from which wait_time is 1.");
+static FAVOR: Key<Config, OneOf<Favor>> =
+    key("favor", OneOf(Favor::ALL), |c| &mut c.precedence.favor)
+        .text("Which jobs have a high size factor: \"large\" or \"small\".");
+static SLOWDOWN_CAP: Key<Config, Scalar<f64>> = key("slowdown_cap", ABOVE_ONE, |c| {
+    &mut c.precedence.slowdown_cap
+})
+.text("The slowdown from which the slowdown factor is 1.");
+
+static FACTOR_WEIGHTS: [FactorWeight; FACTORS.len()] = {
+    let mut weights = [FactorWeight::of(&FACTORS[0]); FACTORS.len()];
+    let mut place = 0;
+    while place < FACTORS.len() {
+        weights[place] = FactorWeight::of(&FACTORS[place]);
+        place += 1;
+    }
+    weights
+};
+
+/// The weight of a factor.
+#[derive(Clone, Copy)]
+struct FactorWeight {
+    entry: Entry,
+    factor: Factor,
+}
+
+impl FactorWeight {
+    const fn of(row: &'static FactorRow) -> FactorWeight {
+        FactorWeight {
+            entry: Entry::new(row.name, row.about),
+            factor: row.factor,
+        }
+    }
+}
+
+impl Row<Config> for FactorWeight {
+    fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    fn read(
+        &self,
+        config: &mut Config,
+        section: &Section,
+        resources: &Resources,
+    ) -> Result<(), ConfigError> {
+        if let Some(weight) = NUMBER.read_key(section, self.entry.name, resources)? {
+            config.precedence.weights[self.factor] = weight;
+        }
+        Ok(())
+    }
+
+    fn value(&self, config: &mut Config) -> Option<Value> {
+        Some(config.precedence.weights[self.factor].into())
+    }
+}
+
+fn finish(
+    config: &mut Config,
+    section: &Section,
+    resources: &Resources,
+) -> Result<(), ConfigError> {
+    let rule = &config.precedence;
+    let unknown = rule
+        .formula
+        .as_ref()
+        .and_then(|formula| unknown_name(formula, resources));
+    if let Some(unknown) = unknown {
+        return Err(section.wrong_at("formula", unknown));
+    }
+    if rule.order == Order::Formula && rule.formula.is_none() {
+        return Err(section.wrong_at("by", "`by = \"formula\"` needs a `formula`".to_string()));
+    }
+    check_user_priority(config, section)
+}
+
+/// The bound of users' priorities must be in the range of priorities. A preset's bound does not
+/// apply when the file reverses their direction.
+fn check_user_priority(config: &mut Config, section: &Section) -> Result<(), ConfigError> {
+    let preset = config.preset.policy().precedence.own_say;
+    let own_say = &mut config.precedence.own_say;
+    let is_reversed = own_say.lowest_is_best != preset.lowest_is_best;
+    if is_reversed && !section.has("highest_user_priority") {
+        own_say.highest_user_priority = None;
+    }
+    let range = own_say.range();
+    let wanted = format!("a priority, from {} to {}", range.start(), range.end());
+    let bound = own_say.highest_user_priority;
+    if bound.is_some_and(|priority| !range.contains(&priority)) {
+        return Err(section.refuse_key("highest_user_priority", &wanted));
+    }
+    if own_say.user_priority == UserPriority::Clamp && bound.is_none() {
+        let text = format!("`user_priority = \"clamp\"` needs a `highest_user_priority`, {wanted}");
+        return Err(section.wrong_at("user_priority", text));
+    }
+    Ok(())
+}
+
+/// An error for the first name in a formula that no job has, with the nearest known one.
+pub fn unknown_name(formula: &Expression, resources: &Resources) -> Option<String> {
+    let resources = resources.iter().map(|(name, _)| name);
+    let known: Vec<&str> = NAMES.iter().copied().chain(resources).collect();
+    let mut names = formula.names().into_iter().chain(formula.words());
+    let unknown = names.find(|name| !known.contains(name))?;
+    let near = nearest(unknown, &known).unwrap_or_default();
+    Some(format!(
+        "`{unknown}` is nothing known of a job; the nearest known name is `{near}`"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::model::job::eligible_time::Accrual;
+    use crate::model::policy::{Factor, Factors, Order, Precedence};
+    use crate::model::policy::{Tiers, Turns};
+    use crate::model::time::Span;
+
+    fn said(text: &str) -> String {
+        Config::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn who_goes_first_is_said_by_name() {
+        let config =
+            Config::parse("[order]\nby = \"formula\"\nformula = \"ncpus * 10 + job_priority\"\n")
+                .unwrap();
+        assert_eq!(
+            config.policy().precedence,
+            Precedence::by_formula("ncpus * 10 + job_priority")
+        );
+        assert_eq!(
+            Config::parse("[order]\nby = \"priority\"\n")
+                .unwrap()
+                .policy()
+                .precedence
+                .order,
+            Order::Priority
+        );
+        assert_eq!(Config::default().policy().precedence, Precedence::default());
+    }
+
+    /// F1, F2.
+    #[test]
+    fn factors_have_weights_and_bounds() {
+        let text = "[order]\nby = \"multifactor\"\n[order.weights]\nwait_time = 2\nqos = 0.5\nmax_wait = \"1d\"\n\
+                    [[queue]]\nname = \"debug\"\nfactor = 1\n[[queue]]\nname = \"batch\"\nfactor = 0.3\n";
+        let precedence = Config::parse(text).unwrap().policy().precedence;
+        assert_eq!(
+            (
+                precedence.weights[Factor::WaitTime],
+                precedence.weights[Factor::Qos],
+                precedence.weights[Factor::JobSize]
+            ),
+            (2.0, 0.5, 0.0)
+        );
+        assert_eq!(
+            (precedence.queues["batch"], precedence.qos["expedite"]),
+            (0.3, 1.0)
+        );
+        let inline = Config::parse("[order]\nweights = { slowdown = 3 }\n")
+            .unwrap()
+            .policy()
+            .precedence
+            .weights;
+        assert_eq!(inline, Factors::HYBRID.with(Factor::Slowdown, 3.0));
+        for wrong in [
+            "max_wait = \"0\"",
+            "qos = \"x\"",
+            "size = 1",
+            "slowdown_cap = 1.0",
+            "favor = \"wide\"",
+        ] {
+            let said = said(&format!("[order.weights]\n{wrong}\n"));
+            assert!(said.contains("line 2"), "{wrong}: {said}");
+        }
+    }
+
+    /// I15.
+    #[test]
+    fn a_formula_that_cannot_be_read_is_refused_with_its_place() {
+        let said_of = |formula: &str| {
+            said(&format!(
+                "[order]\nby = \"formula\"\nformula = \"{formula}\"\n"
+            ))
+        };
+        let syntax = said_of("ncpus * * 2");
+        assert!(
+            syntax.contains("line 3") && syntax.contains("column 9"),
+            "{syntax}"
+        );
+        let unknown = said_of("elegible_time");
+        assert!(
+            unknown.contains("`elegible_time` is nothing known")
+                && unknown.contains("`eligible_time`"),
+            "{unknown}"
+        );
+        let none = said("[order]\nby = \"formula\"\n");
+        assert!(none.contains("needs a `formula`"), "{none}");
+        let name = said("[order]\nby = \"formulae\"\n");
+        assert!(name.contains("formula"), "{name}");
+    }
+
+    fn accrual(text: &str) -> Accrual {
+        Config::parse(text).unwrap().policy().accrual
+    }
+
+    /// X9: the preset says it where the file does not.
+    #[test]
+    fn what_counts_as_eligible_time_is_said_by_name() {
+        assert_eq!(accrual(""), Accrual::Pbs);
+        assert_eq!(accrual("preset = \"maui\""), Accrual::QueuePolicy);
+        assert_eq!(accrual("preset = \"flux\""), Accrual::Always);
+        assert_eq!(
+            accrual("preset = \"maui\"\n[order]\naccrual = \"full_policy\""),
+            Accrual::FullPolicy
+        );
+        let refused = Config::parse("[order]\naccrual = \"sometimes\"")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("line 2") && refused.contains("queue_policy"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn what_goes_before_the_worth_is_said_by_name() {
+        let text = "[order]\nturns = \"round_robin\"\nmax_starve = \"24h\"\n";
+        let tiers = Config::parse(text).unwrap().policy().precedence.tiers;
+        let day = Some(Span::seconds(86_400));
+        assert_eq!(
+            tiers,
+            Tiers {
+                turns: Turns::RoundRobin,
+                max_starve: day
+            }
+        );
+        for wrong in ["turns = \"robin\"", "max_starve = \"0s\""] {
+            let said = Config::parse(&format!("[order]\n{wrong}\n"))
+                .unwrap_err()
+                .to_string();
+            assert!(said.contains("line 2"), "{wrong}: {said}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `[placement]`: which nodes a job gets.
+
+use super::launch::is_program;
+use super::{computed, key};
+use crate::config::Config;
+use crate::config::key::Table;
+use crate::config::kinds::{
+    A_SECOND_OR_MORE, Custom, Formula, Kind, OneOf, Optional, Scalar, TEXT, Word, custom, list,
+    scalar, table, table_by_name,
+};
+use crate::model::policy::{Availability, NodeSets, SetChoice};
+use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
+use crate::model::time::Span;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use toml::Value;
+use toml::de::DeValue;
+
+/// One for all resources, and others by resource.
+type Availabilities = (Availability, BTreeMap<String, Availability>);
+
+const AVAILABILITY: Custom<Availabilities> = custom(
+    || {
+        "\"dedicated\", \"utilized\" or \"combined\", or a table of these by resource, with \"default\" for the \
+         others, as { default = \"dedicated\", mem = \"combined\" }"
+            .to_string()
+    },
+    read_availability,
+    write_availability,
+);
+const CHOOSER: Scalar<PathBuf> = scalar("the absolute path of a program", |path| is_program(path));
+const SETS: Custom<NodeSets> = custom(
+    || {
+        "a table, as { choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], delay = \"10m\" }"
+            .to_string()
+    },
+    read_sets,
+    write_sets,
+);
+
+/// `[placement]`.
+pub static PLACEMENT: Table<Config> = Table::new(
+    "placement",
+    &[
+        &computed(
+            "availability",
+            AVAILABILITY,
+            |c| Some((c.placement.availability, c.placement.availabilities.clone())),
+            |c, (all, each)| (c.placement.availability, c.placement.availabilities) = (all, each),
+        )
+        .text("What counts as used on a node, for all resources or in a table by resource."),
+        &key("allocation", OneOf(NodeAllocation::ALL), |c| {
+            &mut c.placement.allocation
+        })
+        .text("Which of the suitable nodes a job gets."),
+        &key(
+            "rank",
+            Formula("an expression over what is known of a node"),
+            |c| &mut c.placement.rank,
+        )
+        .text("The expression by which \"priority\" ranks nodes, the highest first.")
+        .default("none")
+        .example("\"SPEED - 10 * JOBCOUNT\""),
+        &key("program", Optional(CHOOSER), |c| &mut c.placement.program)
+            .text("The absolute path of the program that ranks nodes for \"local\".")
+            .default("none")
+            .example("\"/usr/local/lib/lanai/choose-nodes\""),
+        &key("program_timeout", Optional(A_SECOND_OR_MORE), |c| {
+            &mut c.placement.program_timeout
+        })
+        .text("How long the program may take.")
+        .default("\"5s\"")
+        .example("\"5s\""),
+        &key("distribution", OneOf(Distribution::ALL), |c| {
+            &mut c.placement.distribution
+        })
+        .text("How chunks and tasks are distributed over the nodes."),
+        &key("access", OneOf(NodeAccess::ALL), |c| {
+            &mut c.placement.access
+        })
+        .text("Who may share a node with a job that does not request otherwise."),
+        &key("sets", Optional(SETS), |c| &mut c.placement.sets)
+            .text("Sets of nodes; a job should run within one of them.")
+            .default("none")
+            .example(
+                "{ choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], delay = \"10m\" }",
+            ),
+        &key(
+            "veto",
+            Formula("an expression over a node and a job"),
+            |c| &mut c.placement.veto,
+        )
+        .text("An expression over host.* and job.*; a job gets no node where it is true.")
+        .default("none")
+        .example("\"job.user == 'guest' && host.name == 'n1'\""),
+    ],
+);
+
+fn read_availability(value: &DeValue) -> Option<Availabilities> {
+    let Some(table) = value.as_table() else {
+        return Some((Availability::named(value.as_str()?)?, BTreeMap::new()));
+    };
+    let mut each = BTreeMap::new();
+    for (name, value) in table {
+        let one = Availability::named(value.get_ref().as_str()?)?;
+        each.insert(name.get_ref().to_string(), one);
+    }
+    Some((each.remove("default").unwrap_or_default(), each))
+}
+
+fn write_availability((all, each): &Availabilities) -> Option<Value> {
+    if each.is_empty() {
+        return Some(all.name().into());
+    }
+    let mut each = each.clone();
+    each.insert("default".to_string(), *all);
+    Some(table_by_name(&each, |one| one.name().into()))
+}
+
+fn read_sets(value: &DeValue) -> Option<NodeSets> {
+    let table = value.as_table()?;
+    let is_known = |key: &str| ["choice", "by", "values", "delay"].contains(&key);
+    if !table.keys().all(|key| is_known(key.get_ref())) {
+        return None;
+    }
+    let values = match table.get("values") {
+        Some(values) => list(TEXT, "").read(values.get_ref())?,
+        None => Vec::new(),
+    };
+    let delay = match table.get("delay") {
+        Some(delay) => Some(Span::read(delay.get_ref())?),
+        None => None,
+    };
+    Some(NodeSets {
+        choice: SetChoice::named(table.get("choice")?.get_ref().as_str()?)?,
+        by: String::read(table.get("by")?.get_ref())?,
+        values,
+        delay,
+    })
+}
+
+fn write_sets(sets: &NodeSets) -> Option<Value> {
+    let delay = sets.delay.map(|delay| ("delay", delay.write()));
+    let known = [
+        ("choice", sets.choice.name().into()),
+        ("by", sets.by.clone().into()),
+        ("values", sets.values.clone().into()),
+    ];
+    Some(table(known.into_iter().chain(delay)))
+}

@@ -1,0 +1,261 @@
+//! `[preemption]`: which running jobs are preempted for which others, and how.
+
+use super::key;
+use super::starvation::STARVATION;
+use crate::config::Config;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::{Nested, Table};
+use crate::config::kinds::{
+    BOOLEAN, Custom, List, OneOf, Optional, Scalar, TEXT, Whole, list, one_of, time, whole,
+};
+use crate::model::job::preemption::PreemptAction;
+use crate::model::policy::preemption::{Actions, Condition, Mode, NoAgenda, Trigger, Victims};
+use crate::model::resource::Resources;
+use std::collections::BTreeSet;
+use toml::de::DeValue;
+
+const TRIGGERS: List<OneOf<Trigger>> = list(OneOf(Trigger::ALL), "");
+const ACTIONS: Custom<Actions> = Custom {
+    wanted: || {
+        format!(
+            "{}, a list of them in the order in which they are tried, or PBS's letters with percents \
+             of the walltime left, as \"SCR 80 SC 50 S\"",
+            one_of(&PreemptAction::configurable())
+        )
+    },
+    read: read_actions,
+    write: |actions| Some(actions.to_string().into()),
+    parse: |text| text.parse().ok(),
+    show: |actions| Some(actions.to_string()),
+};
+const LEVELS: Custom<Vec<Vec<Condition>>> = Custom {
+    wanted: || {
+        "a list of levels, the highest first, as [\"express_queue\", \"normal_jobs\"]; of express_queue, \
+         starving_jobs, fairshare, queue_softlimits, server_softlimits and normal_jobs, joined by `+`"
+            .to_string()
+    },
+    read: read_levels,
+    write: |levels| Some(level_names(levels).into()),
+    parse: parse_levels,
+    show: |levels| Some(level_names(levels).join(", ")),
+};
+/// PBS has one word, for the newest; qmgr takes those of `lanai.toml` too.
+const VICTIMS: Custom<Victims> = Custom {
+    wanted: || one_of(Victims::ALL),
+    read: |value| Victims::named(value.as_str()?),
+    write: |victims| Some(victims.name().into()),
+    parse: |text| match text.trim() {
+        NEWEST => Some(Victims::Newest),
+        name => Victims::named(name),
+    },
+    show: |victims| match victims {
+        Victims::Newest => Some(NEWEST.to_string()),
+        other => Some(other.name().to_string()),
+    },
+};
+const NEWEST: &str = "min_time_since_start";
+const EXPRESS: Whole<i32> = whole("a priority of queues, as 150", |_| true);
+const RELEASES: List<Scalar<String>> = list(TEXT, "a list of names of resources, as [\"ncpus\"]");
+
+/// `[preemption]`.
+pub static PREEMPTION: Table<Config> = Table::new(
+    "preemption",
+    &[
+        &key("triggers", TRIGGERS, |c| &mut c.preemption.triggers)
+            .text("What lets a waiting job preempt running ones, in the order tried."),
+        &key("repair", BOOLEAN, |c| &mut c.preemption.repair)
+            .text("Whether jobs are preempted where a node or a limit has become too small."),
+        &key("mode", OneOf(Mode::ALL), |c| &mut c.preemption.mode)
+            .text("When jobs leave that trigger \"qube\" preempts."),
+        &key("no_agenda", OneOf(NoAgenda::ALL), |c| {
+            &mut c.preemption.no_agenda
+        })
+        .text("When a preempted job that is no array leaves: \"now\", or \"wait\" for its end."),
+        &key("victims", VICTIMS, |c| &mut c.preemption.victims)
+            .pbs(&["preempt_sort"])
+            .unset_by(Config::of_preset)
+            .text("Which jobs are preempted first."),
+        &key("action", ACTIONS, |c| &mut c.preemption.actions)
+            .pbs(&["preempt_order"])
+            .unset_by(Config::of_preset)
+            .text("How jobs are preempted, as a name, a list of names, or PBS's letters."),
+        &key("grace", Optional(time("a time, as \"10s\"")), |c| {
+            &mut c.preemption.grace
+        })
+        .text("The time between TERM and KILL for a preempted job.")
+        .default("as [launch] grace")
+        .example("\"10s\""),
+        &key("interruption", time("a time, as \"10s\""), |c| {
+            &mut c.preemption.interruption
+        })
+        .text("The time that a job with a signal of its own (qsub -W interrupt=) has to end."),
+        &key("exempt", time("a time, as \"60s\""), |c| {
+            &mut c.preemption.exempt
+        })
+        .text("How long a job that has started is not preempted."),
+        &key("preempted_boost", BOOLEAN, |c| &mut c.preemption.boost)
+            .text("Whether a preempted job goes before all jobs of the same priority."),
+        &key("levels", LEVELS, |c| &mut c.preemption.levels)
+            .pbs(&["preempt_prio"])
+            .unset_by(Config::of_preset)
+            .text("The levels of trigger \"levels\", the highest first."),
+        &key("express", EXPRESS, |c| &mut c.preemption.express)
+            .pbs(&["preempt_queue_prio"])
+            .unset_by(Config::of_preset)
+            .text("The priority from which a queue is an express queue."),
+        &key("releases", RELEASES, |c| &mut c.releases.0)
+            .pbs(&["restrict_res_to_release_on_suspend"])
+            .text("The resources that a suspended job releases."),
+        &Nested::new(
+            "starvation",
+            &STARVATION,
+            "A table of its own, [preemption.starvation].",
+        ),
+    ],
+)
+.finish(finish);
+
+/// A suspended job can release resources that are counted, each named once.
+fn finish(
+    config: &mut Config,
+    section: &Section,
+    resources: &Resources,
+) -> Result<(), ConfigError> {
+    if !section.has("releases") {
+        return Ok(());
+    }
+    let nodes = resources.consumables().into_iter();
+    let counted: BTreeSet<&str> = nodes.chain(resources.pooled()).collect();
+    let mut seen = BTreeSet::new();
+    for name in &config.releases.0 {
+        let fault = if !counted.contains(name.as_str()) {
+            format!("`{name}` is no resource that is counted: name such as ncpus, ngpus or mem")
+        } else if !seen.insert(name.as_str()) {
+            format!("`{name}` is named twice: once is enough")
+        } else {
+            continue;
+        };
+        return Err(section.wrong_at("releases", fault));
+    }
+    Ok(())
+}
+
+fn read_actions(value: &DeValue) -> Option<Actions> {
+    if let Some(text) = value.as_str() {
+        let one = read_action(text).map(|action| vec![action].into());
+        return one.or_else(|| text.parse().ok());
+    }
+    let mut actions = Vec::new();
+    for item in value.as_array()? {
+        let action = read_action(item.get_ref().as_str()?)?;
+        if actions.contains(&action) {
+            return None;
+        }
+        actions.push(action);
+    }
+    (!actions.is_empty()).then(|| actions.into())
+}
+
+/// `cancel` is Maui's word for `delete`.
+fn read_action(name: &str) -> Option<PreemptAction> {
+    match name {
+        "cancel" => Some(PreemptAction::Delete),
+        name => PreemptAction::named(name).filter(|action| !action.waits_for_end()),
+    }
+}
+
+fn read_levels(value: &DeValue) -> Option<Vec<Vec<Condition>>> {
+    let levels = value.as_array()?.iter();
+    levels
+        .map(|level| parse_level(level.get_ref().as_str()?))
+        .collect()
+}
+
+/// `express_queue+fairshare`.
+fn parse_level(text: &str) -> Option<Vec<Condition>> {
+    text.split('+')
+        .map(|word| Condition::named(word.trim()))
+        .collect()
+}
+
+/// `express_queue+fairshare, normal_jobs`, the highest first, each once.
+fn parse_levels(text: &str) -> Option<Vec<Vec<Condition>>> {
+    let levels: Vec<Vec<Condition>> = text.split(',').map(parse_level).collect::<Option<_>>()?;
+    let is_double = |at: usize| levels[..at].contains(&levels[at]);
+    (!(1..levels.len()).any(is_double)).then_some(levels)
+}
+
+fn level_names(levels: &[Vec<Condition>]) -> Vec<String> {
+    let joined = |level: &Vec<Condition>| {
+        let names: Vec<&str> = level.iter().map(|condition| condition.name()).collect();
+        names.join("+")
+    };
+    levels.iter().map(joined).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::model::job::preemption::PreemptAction;
+    use crate::model::policy::preemption::{Condition, Mode, Trigger, Victims};
+    use crate::model::time::Span;
+
+    #[test]
+    fn who_makes_way_is_said_by_name() {
+        let text = "[preemption]\ntriggers = [\"qos\", \"levels\"]\nmode = \"aggressive\"\nvictims = \"cheapest\"\n\
+                    action = [\"suspend\", \"cancel\"]\ngrace = \"2s\"\nexempt = \"1m\"\nrepair = false\n\
+                    levels = [\"starving_jobs + express_queue\", \"normal_jobs\"]\nexpress = 200\n";
+        let found = Config::parse(text).unwrap().policy().preemption;
+        assert_eq!(found.triggers, [Trigger::Qos, Trigger::Levels]);
+        assert_eq!(
+            (found.mode, found.victims, found.repair),
+            (Mode::Aggressive, Victims::Cheapest, false)
+        );
+        assert_eq!(
+            found.actions.of(None),
+            [PreemptAction::Suspend, PreemptAction::Delete]
+        );
+        assert_eq!(
+            (found.grace, found.exempt),
+            (Some(Span::seconds(2)), Span::seconds(60))
+        );
+        assert_eq!(
+            found.levels,
+            [
+                vec![Condition::Starving, Condition::Express],
+                vec![Condition::Normal]
+            ]
+        );
+        let text = "[preemption]\naction = \"SCR 80 SC 50 S\"\n";
+        assert_eq!(
+            Config::parse(text)
+                .unwrap()
+                .policy()
+                .preemption
+                .actions
+                .of(Some(10.0)),
+            [PreemptAction::Suspend]
+        );
+    }
+
+    #[test]
+    fn what_nobody_can_do_is_refused_with_its_line() {
+        let wrong = [
+            "triggers = [\"rank\"]",
+            "action = \"finish\"",
+            "action = []",
+            "action = [\"requeue\", \"requeue\"]",
+        ];
+        for wrong in wrong.into_iter().chain([
+            "levels = [\"best\"]",
+            "mode = \"soon\"",
+            "grace = 3",
+            "harsh = true",
+        ]) {
+            let said = Config::parse(&format!("[preemption]\n{wrong}\n"))
+                .unwrap_err()
+                .to_string();
+            assert!(said.contains("line 2"), "{wrong}: {said}");
+        }
+    }
+}

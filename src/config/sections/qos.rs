@@ -1,0 +1,389 @@
+//! `[[qos]]`: the qualities of service.
+
+use super::each;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::{Key, Table};
+use crate::config::kinds::{
+    BOOLEAN, Custom, FROM_0_TO_1, Kind, List, Scalar, TEXT, TableOf, Whole, Word, custom, list,
+    list_if_any, scalar, table, whole,
+};
+use crate::model::job::value_syntax;
+use crate::model::limit::{Limit, Limits, Scope, Selector};
+use crate::model::policy::quality::{Flag, Grant, Named, Qualities, Quality};
+use crate::model::resource::Resources;
+use std::collections::BTreeSet;
+use toml::Value;
+use toml::de::DeValue;
+
+const NAME: Scalar<String> = scalar(
+    "a name without blanks and any of / [ ] \" ; : | < > + , ? *",
+    |name| !name.is_empty() && value_syntax::project(name) && !name.contains(char::is_whitespace),
+);
+const NAMES: List<Scalar<String>> = list(
+    TEXT,
+    "a list of names, as [\"ann\", \"bob\"]; \"*\" is everybody, [] is nobody",
+);
+const PRIORITY: Whole<i64> = whole("a whole number", |number| i32::try_from(*number).is_ok());
+const FLAGS: List<Custom<Flag>> = list_if_any(
+    custom(
+        || Flag::NAMES.to_string(),
+        |value| Flag::named(value.as_str()?),
+        |flag| Some(flag.to_string().into()),
+    ),
+    "",
+);
+const DEFAULT_FOR: TableOf<Named> = TableOf {
+    read: read_default_for,
+    write: write_default_for,
+};
+/// How much of the usage of jobs is charged to their owners (X24).
+pub const CHARGE: Custom<f64> = custom(
+    || "true, false or a number from 0 on".to_string(),
+    read_charge,
+    |charge| Some((*charge).into()),
+);
+
+const fn key<K: Kind>(
+    name: &'static str,
+    kind: K,
+    field: fn(&mut Quality) -> &mut K::Value,
+) -> Key<Quality, K> {
+    Key::new(name, kind, field)
+}
+
+const fn names(
+    name: &'static str,
+    get: fn(&Quality) -> Option<Vec<String>>,
+    set: fn(&mut Quality, Vec<String>),
+) -> Key<Quality, List<Scalar<String>>> {
+    Key::computed(name, NAMES, get, set)
+}
+
+/// `[[qos]]`.
+pub static QOS: Table<Quality> = Table::new(
+    "qos",
+    &[
+        &key("name", NAME, |q| &mut q.name)
+            .required()
+            .text("A name without blanks.")
+            .example("\"expedite\""),
+        &key("factor", FROM_0_TO_1, |q| &mut q.factor)
+            .text("A number from 0 to 1 for the weight qos in [order.weights]."),
+        &names(
+            "users",
+            |q| Some(listed(q)?.users.clone()),
+            |q, users| grant(q, |named| named.users = users),
+        )
+        .text(
+            "Users who may request it, besides operators and managers; \"*\" for all, [] for none.",
+        )
+        .default(ANYBODY)
+        .example("[\"ann\"]"),
+        &names(
+            "groups",
+            |q| if_any(&listed(q)?.groups),
+            |q, groups| grant(q, |named| named.groups = groups),
+        )
+        .text("The same for groups that a job's owner is in.")
+        .default(ANYBODY)
+        .example("[\"staff\"]"),
+        &names(
+            "accounts",
+            |q| if_any(&listed(q)?.accounts),
+            |q, accounts| grant(q, |named| named.accounts = accounts),
+        )
+        .text("The same for the account of the job, -A.")
+        .default(ANYBODY)
+        .example("[\"paying\"]"),
+        &names(
+            "queues",
+            |q| if_any(&listed(q)?.queues),
+            |q, queues| grant(q, |named| named.queues = queues),
+        )
+        .text("The same for the queue of the job.")
+        .default(ANYBODY)
+        .example("[\"night\"]"),
+        &key("exempt", BOOLEAN, |q| &mut q.exempt)
+            .text("Whether resources_min and resources_max of queues do not apply to its jobs."),
+        &key("priority", PRIORITY, |q| &mut q.priority)
+            .text("The priority of its jobs in the component credential of [order.components]."),
+        &key("flags", FLAGS, |q| &mut q.flags)
+            .text("Special rules for its jobs, as [\"NOBF\", \"IGNMAXJOB\"].")
+            .default("none")
+            .example("[\"NOBF\", \"IGNMAXJOB\"]"),
+        &key("default_for", DEFAULT_FOR, |q| &mut q.default_for)
+            .text("Jobs that have it without requesting it, by users, groups, accounts or queues.")
+            .default("none")
+            .example("{ queues = [\"night\"] }"),
+        &key("charge", CHARGE, |q| &mut q.charge).text(
+            "How much of the usage of its jobs is charged: 1 or true for all, 0 or false for none.",
+        ),
+    ],
+);
+
+const ANYBODY: &str = "everybody, if none of users, groups, accounts and queues is set";
+
+/// All qualities of service; where the file has none, the preset's.
+pub fn read_qualities(
+    root: &Section,
+    preset: Qualities,
+    resources: &Resources,
+) -> Result<Qualities, ConfigError> {
+    let blank = |_: &str| Quality {
+        name: String::new(),
+        factor: Qualities::NORMAL_FACTOR,
+        grant: Grant::All,
+        exempt: false,
+        priority: 0,
+        flags: Vec::new(),
+        default_for: Named::default(),
+        charge: 1.0,
+    };
+    let all = each(root, &QOS, resources, blank)?;
+    Ok(if all.is_empty() {
+        preset
+    } else {
+        Qualities::only(all)
+    })
+}
+
+fn listed(quality: &Quality) -> Option<&Named> {
+    match &quality.grant {
+        Grant::All => None,
+        Grant::Listed(named) => Some(named),
+    }
+}
+
+/// Changes the lists of those who may request it; without any list, everybody may.
+fn grant(quality: &mut Quality, change: impl FnOnce(&mut Named)) {
+    let mut named = listed(quality).cloned().unwrap_or_default();
+    change(&mut named);
+    quality.grant = Grant::Listed(named);
+}
+
+fn if_any(names: &[String]) -> Option<Vec<String>> {
+    (!names.is_empty()).then(|| names.to_vec())
+}
+
+/// `default_for = { queues = ["night"] }`.
+fn read_default_for(section: &Section, _: &Resources) -> Result<Named, ConfigError> {
+    section.only(&["users", "groups", "accounts", "queues"])?;
+    let names = |key: &str| {
+        let names = section.read(key, &NAMES.wanted(), |value| NAMES.read(value))?;
+        Ok(names.unwrap_or_default())
+    };
+    Ok(Named {
+        users: names("users")?,
+        groups: names("groups")?,
+        accounts: names("accounts")?,
+        queues: names("queues")?,
+    })
+}
+
+fn write_default_for(named: &Named) -> Option<Value> {
+    let lists = [
+        ("users", &named.users),
+        ("groups", &named.groups),
+        ("accounts", &named.accounts),
+        ("queues", &named.queues),
+    ];
+    let mut lists = lists
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .peekable();
+    lists.peek()?;
+    Some(table(
+        lists.map(|(name, names)| (name, names.clone().into())),
+    ))
+}
+
+fn read_charge(value: &DeValue) -> Option<f64> {
+    match value.as_bool() {
+        Some(is_charged) => Some(f64::from(is_charged)),
+        None => f64::read(value).filter(|part| *part >= 0.0),
+    }
+}
+
+/// The limits, followed by the exemptions that flags of qualities of service grant (M27).
+pub fn with_exemptions(limits: Limits, qualities: &Qualities) -> Limits {
+    let mut all = limits.all.clone();
+    let counted: BTreeSet<_> = limits
+        .all
+        .iter()
+        .map(|limit| (limit.stage, &limit.quantity))
+        .collect();
+    for quality in &qualities.all {
+        for (stage, quantity) in &counted {
+            if !quality.flags.iter().any(|flag| flag.ignores(quantity)) {
+                continue;
+            }
+            let scope = Scope {
+                qos: Selector::Named(quality.name.clone()),
+                ..Scope::default()
+            };
+            all.push(Limit {
+                scope,
+                stage: *stage,
+                quantity: (*quantity).clone(),
+                soft: None,
+                hard: None,
+                overrides: true,
+            });
+        }
+    }
+    Limits { all, ..limits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::model::policy::{OwnSay, UserPriority};
+
+    fn said(text: &str) -> String {
+        Config::parse(text).expect_err(text).to_string()
+    }
+
+    /// F4.
+    #[test]
+    fn qualities_of_service_are_read() {
+        let policy = |text: &str| Config::parse(text).unwrap().policy();
+        assert_eq!(policy("").qualities, Qualities::default());
+        let text = "[[qos]]\nname = \"high\"\nfactor = 0.8\nusers = [\"ann\"]\naccounts = [\"a\"]\nexempt = true\n\
+                    priority = 7\ncharge = false\n[[qos]]\nname = \"low\"\n[order]\nby = \"multifactor\"\n";
+        let policy = policy(text);
+        let [high, low, normal] = policy.qualities.all.as_slice() else {
+            panic!("{policy:?}")
+        };
+        assert_eq!((high.factor, high.exempt, high.priority), (0.8, true, 7));
+        assert_eq!([high.charge, low.charge], [0.0, 1.0], "X24");
+        let named = Named {
+            users: vec!["ann".into()],
+            accounts: vec!["a".into()],
+            ..Named::default()
+        };
+        let grant = Grant::Listed(named);
+        assert_eq!(
+            (&high.grant, &low.grant, low.factor),
+            (&grant, &Grant::All, 0.5)
+        );
+        assert_eq!(
+            (normal.name.as_str(), policy.qualities.closed),
+            ("normal", true)
+        );
+        assert_eq!(
+            (
+                policy.precedence.qos["high"],
+                policy.precedence.qos.get("expedite")
+            ),
+            (0.8, None)
+        );
+        assert_eq!(
+            policy.precedence.components.priorities.qos,
+            [("high".to_string(), 7.0)].into()
+        );
+    }
+
+    /// M27.
+    #[test]
+    fn flags_and_who_has_a_quality_without_asking_are_read() {
+        let text = "[[qos]]\nname = \"a\"\nflags = [\"NOBF\", \"IGNMAXJOB\"]\nqueues = [\"night\"]\n\
+                    default_for = { users = [\"ann\"] }\n[[limit]]\nuser = \"*\"\n\
+                    running = { jobs = 2, nodes = 3 }\nqueued = { jobs = 9 }\n";
+        let policy = Config::parse(text).unwrap().policy();
+        let quality = policy.qualities.find("a").unwrap();
+        assert_eq!(
+            quality
+                .flags
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>(),
+            ["NOBF", "IGNMAXJOB"]
+        );
+        assert_eq!(
+            (
+                &quality.default_for.users[..],
+                quality.default_for.queues.len()
+            ),
+            (&["ann".to_string()][..], 0)
+        );
+        let none: Vec<_> = policy
+            .limits
+            .all
+            .iter()
+            .filter(|limit| limit.overrides)
+            .collect();
+        assert_eq!(
+            none.len(),
+            2,
+            "of jobs that run and that are queued, not of nodes: {none:?}"
+        );
+        assert!(
+            none.iter()
+                .all(|limit| limit.bounds().softly().is_none() && limit.quantity.name() == "jobs")
+        );
+        let said = said("[[qos]]\nname = \"a\"\nflags = [\"PREEMPT\"]\n");
+        assert!(said.contains("a list of DEDICATED, NOBF"), "{said}");
+    }
+
+    #[test]
+    fn what_is_no_quality_of_service_is_refused_with_its_line() {
+        assert!(said("[[qos]]\nfactor = 1").contains("[[qos]] has no `name`"));
+        for (wrong, expected) in [
+            ("factor = 1.5", "must be a number from 0 to 1, not 1.5"),
+            ("users = \"ann\"", "must be a list of names"),
+            ("user = [\"ann\"]", "the nearest known one is `users`"),
+            (
+                "charge = -1",
+                "must be true, false or a number from 0 on, not -1",
+            ),
+            ("priority = 1.5", "must be a whole number"),
+        ] {
+            let said = said(&format!("[[qos]]\nname = \"a\"\n{wrong}\n"));
+            assert!(
+                said.starts_with("line 3: ") && said.contains(expected),
+                "{wrong}: {said}"
+            );
+        }
+        assert!(said("[[qos]]\nname = \"a b\"").contains("must be a name without blanks"));
+        assert!(
+            said("[[qos]]\nname = \"a\"\n[[qos]]\nname = \"a\"")
+                .contains("there are two [[qos]] named `a`")
+        );
+    }
+
+    /// X22, Q18.
+    #[test]
+    fn what_owners_may_say_is_read() {
+        let own_say = |text: &str| Config::parse(text).unwrap().policy().precedence.own_say;
+        assert_eq!(own_say(""), OwnSay::default());
+        let clamp = OwnSay {
+            user_priority: UserPriority::Clamp,
+            highest_user_priority: Some(100),
+            lowest_is_best: true,
+            user_factor_ratchet: true,
+        };
+        let text = "[order]\nuser_priority = \"clamp\"\nhighest_user_priority = 100\nlowest_is_best = true\n\
+                    user_factor_ratchet = true\n";
+        assert_eq!(own_say(text), clamp);
+        let qube = own_say("preset = \"qube\"");
+        assert_eq!(
+            (qube.lowest_is_best, qube.highest_user_priority),
+            (true, Some(1))
+        );
+        assert_eq!(
+            own_say("preset = \"it4i\"").user_priority,
+            UserPriority::Free
+        );
+        let said_of = |text: &str| said(&format!("[order]\n{text}\n"));
+        assert!(
+            said_of("user_priority = \"clamp\"")
+                .contains("needs a `highest_user_priority`, a priority, from -1024")
+        );
+        assert!(said_of("highest_user_priority = 1024").contains("a priority, from -1024 to 1023"));
+        assert!(
+            said_of("highest_user_priority = 0\nlowest_is_best = true")
+                .contains("a priority, from 1 to 9999")
+        );
+    }
+}

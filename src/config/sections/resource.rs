@@ -1,0 +1,284 @@
+//! `[[resource]]`: the site's own resources.
+
+use super::hook::COMMAND;
+use super::node::NODE;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::{Key, Table};
+use crate::config::kinds::{
+    A_SECOND_OR_MORE, BOOLEAN, Kind, List, OneOf, Optional, Scalar, TEXT, Word, list,
+    resource_value, resource_word, scalar,
+};
+use crate::model::request::host_list::HostList;
+use crate::model::resource::{self, Definition, Resources, Size};
+use crate::model::system_resource::{Meter, Pool};
+use crate::model::time::Span;
+use toml::Value;
+use toml::de::DeValue;
+
+/// A section `[[resource]]`.
+pub struct ResourceConfig {
+    /// The name.
+    pub name: String,
+    /// What it is.
+    pub definition: Definition,
+    total: Option<i64>,
+    per_host: Option<bool>,
+    hosts: Option<Vec<String>>,
+    command: Option<Vec<String>>,
+    interval: Option<Span>,
+    timeout: Option<Span>,
+}
+
+const NAME: Scalar<String> = scalar("a letter, then letters, digits, `-` and `_`", |name| {
+    Resources::is_name(name)
+});
+const TYPES: &[(&str, resource::Kind)] = &[
+    ("long", resource::Kind::Long),
+    ("size", resource::Kind::Size),
+    ("time", resource::Kind::Time),
+    ("float", resource::Kind::Float),
+    ("boolean", resource::Kind::Boolean),
+    ("string", resource::Kind::String),
+];
+const HOSTS: List<Scalar<String>> = list(TEXT, "a list of hosts, as [\"n1\", \"n2\"]");
+
+/// An amount, which is a size if the type of the resource is one.
+struct Total;
+
+impl Kind for Total {
+    type Value = resource::Value;
+
+    fn wanted(&self) -> String {
+        "how much there is, as 50 or \"10tb\"".to_string()
+    }
+
+    fn read(&self, _: &DeValue) -> Option<resource::Value> {
+        None
+    }
+
+    fn write(&self, value: &resource::Value) -> Option<Value> {
+        Some(resource_word(value))
+    }
+
+    fn read_key(
+        &self,
+        section: &Section,
+        key: &str,
+        _: &Resources,
+    ) -> Result<Option<resource::Value>, ConfigError> {
+        let name = section.read("type", "a type", String::read)?;
+        let kind = match name.as_deref() {
+            Some("size") => resource::Kind::Size,
+            _ => resource::Kind::Long,
+        };
+        section.read(key, &self.wanted(), |value| resource_value(kind, value))
+    }
+}
+
+const fn key<K: Kind>(
+    name: &'static str,
+    kind: K,
+    field: fn(&mut ResourceConfig) -> &mut K::Value,
+) -> Key<ResourceConfig, K> {
+    Key::new(name, kind, field)
+}
+
+/// `[[resource]]`.
+pub static RESOURCE: Table<ResourceConfig> = Table::new(
+    "resource",
+    &[
+        &key("name", NAME, |r| &mut r.name)
+            .required()
+            .text("A letter, then letters, digits, \"-\" and \"_\".")
+            .example("\"licence\""),
+        &key("type", OneOf(TYPES), |r| &mut r.definition.kind)
+            .required()
+            .pbs(&["type"])
+            .text("\"long\", \"size\", \"time\", \"float\", \"boolean\" or \"string\".")
+            .example("\"long\""),
+        &key("consumable", BOOLEAN, |r| &mut r.definition.consumable)
+            .text("Whether a job takes it from its node while it runs, like ncpus.")
+            .example("true"),
+        &key("host_level", BOOLEAN, |r| &mut r.definition.host_level)
+            .text(
+                "Whether it belongs to nodes and may stand in a chunk; else to the job as a whole.",
+            )
+            .example("false"),
+        &Key::<ResourceConfig, _>::computed(
+            "total",
+            Total,
+            |r| {
+                Some(match r.definition.kind {
+                    resource::Kind::Size => {
+                        let bytes = r.total?.max(0).unsigned_abs();
+                        resource::Value::Size(Size::exactly(bytes))
+                    }
+                    _ => resource::Value::Long(r.total?),
+                })
+            },
+            |r, total| r.total = total.amount(),
+        )
+        .text("How much the whole system has of a consumable that is not host_level, as licenses.")
+        .default("none")
+        .example("50"),
+        &key("per_host", Optional(BOOLEAN), |r| &mut r.per_host)
+            .text("Whether a job takes it once for each of its hosts, and not once in all.")
+            .default("false")
+            .example("false"),
+        &key("hosts", Optional(HOSTS), |r| &mut r.hosts)
+            .text("The only hosts on which it can be used, as [\"n1\", \"n2\"].")
+            .default("all")
+            .example("[\"hut\", \"porch\"]"),
+        &key("command", Optional(COMMAND), |r| &mut r.command)
+            .text("A program that prints how much there is, as a license server reports.")
+            .default("none")
+            .example("[\"/usr/local/sbin/licences-free\", \"nuke\"]"),
+        &key("interval", Optional(A_SECOND_OR_MORE), |r| &mut r.interval)
+            .text("The time between two runs of the command, at least a second.")
+            .default("\"30s\"")
+            .example("\"30s\""),
+        &key("timeout", Optional(A_SECOND_OR_MORE), |r| &mut r.timeout)
+            .text("How long the command may take.")
+            .default("\"10s\"")
+            .example("\"10s\""),
+    ],
+)
+.finish(finish);
+
+/// A section with nothing but a name.
+pub fn blank(name: &str) -> ResourceConfig {
+    ResourceConfig {
+        name: name.to_string(),
+        definition: Definition {
+            kind: resource::Kind::String,
+            host_level: true,
+            consumable: false,
+            requestable: true,
+        },
+        total: None,
+        per_host: None,
+        hosts: None,
+        command: None,
+        interval: None,
+        timeout: None,
+    }
+}
+
+impl ResourceConfig {
+    /// The section that would make a resource.
+    pub fn of(
+        name: &str,
+        definition: &Definition,
+        pool: Option<&Pool>,
+        meter: Option<&Meter>,
+    ) -> ResourceConfig {
+        let hosts = |pool: &Pool| {
+            let (_, names) = pool.scope.shown().find(|(part, _)| *part == "hosts")?;
+            Some(names.split(',').map(str::to_string).collect())
+        };
+        ResourceConfig {
+            definition: definition.clone(),
+            total: pool.map(|pool| pool.total),
+            per_host: pool.map(|pool| pool.per_host),
+            hosts: pool.and_then(hosts),
+            command: meter.map(|meter| meter.command.clone()),
+            interval: meter.map(|meter| meter.interval),
+            timeout: meter.map(|meter| meter.timeout),
+            ..blank(name)
+        }
+    }
+
+    /// Whether the whole system has it, and not its nodes.
+    fn is_pooled(&self) -> bool {
+        self.definition.consumable && !self.definition.host_level
+    }
+
+    /// How much the whole system has of it.
+    pub fn pool(&self) -> Option<(String, Pool)> {
+        let hosts = self.hosts.clone().unwrap_or_default().join(",");
+        let scope = HostList::default().with("hosts", &hosts).ok()?;
+        let pool = Pool {
+            total: self.total?,
+            per_host: self.per_host.unwrap_or(false),
+            scope,
+            ..Pool::default()
+        };
+        Some((self.name.clone(), pool))
+    }
+
+    /// The command that prints how much there is.
+    pub fn meter(&self) -> Option<(String, Meter)> {
+        let meter = Meter {
+            command: self.command.clone()?,
+            interval: self.interval.unwrap_or(Meter::INTERVAL),
+            timeout: self.timeout.unwrap_or(Meter::TIMEOUT),
+        };
+        Some((self.name.clone(), meter))
+    }
+}
+
+fn finish(row: &mut ResourceConfig, section: &Section, _: &Resources) -> Result<(), ConfigError> {
+    let name = &row.name;
+    let is_known =
+        Resources::builtin().get(name).is_some() || NODE.names().contains(&name.as_str());
+    if is_known {
+        return Err(section.wrong_at("name", format!("`{name}` is built in: choose another name")));
+    }
+    let can_be_counted = matches!(
+        row.definition.kind,
+        resource::Kind::Long | resource::Kind::Size | resource::Kind::Float
+    );
+    if row.definition.consumable && !can_be_counted {
+        let text = format!(
+            "only `long`, `float` and `size` can be counted: give `{name}` one of them, or consumable = false"
+        );
+        return Err(section.wrong_at("consumable", text));
+    }
+    if row.is_pooled() {
+        check_pool(row, section)
+    } else {
+        check_no_pool(row, section)
+    }
+}
+
+fn check_pool(row: &ResourceConfig, section: &Section) -> Result<(), ConfigError> {
+    if row.total.is_none() {
+        let name = &row.name;
+        let text =
+            format!("jobs take `{name}` of what the whole system has: say how much, as total = 50");
+        return Err(section.wrong_at("host_level", text));
+    }
+    if row.pool().is_none() {
+        let text = format!("`hosts` must be {}", HOSTS.wanted());
+        return Err(section.wrong_at("hosts", text));
+    }
+    check_command(row, section)
+}
+
+fn check_no_pool(row: &ResourceConfig, section: &Section) -> Result<(), ConfigError> {
+    let keys = [
+        ("total", row.total.is_some()),
+        ("per_host", row.per_host == Some(true)),
+        ("hosts", row.hosts.is_some()),
+        ("command", row.command.is_some()),
+    ];
+    if let Some((key, _)) = keys.into_iter().find(|(_, is_set)| *is_set) {
+        let text = "is for what the whole system has: consumable = true and host_level = false";
+        return Err(section.wrong_at(key, format!("`{key}` {text}")));
+    }
+    check_command(row, section)
+}
+
+fn check_command(row: &ResourceConfig, section: &Section) -> Result<(), ConfigError> {
+    let keys = [
+        ("interval", row.interval.is_some()),
+        ("timeout", row.timeout.is_some()),
+    ];
+    match keys.into_iter().find(|(_, is_set)| *is_set) {
+        Some((key, _)) if row.command.is_none() => Err(section.wrong_at(
+            key,
+            format!("`{key}` is for a `command`, and there is none"),
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,179 @@
+//! `[server]`: the installation as a whole.
+
+use super::key;
+use super::node::is_host_name;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::Table;
+use crate::config::kinds::{
+    A_SECOND_OR_MORE, Amounts, BOOLEAN, Custom, ELEMENTS, FROM_0_TO_1, List, OneOf, Optional,
+    PROGRAM, Scalar, Word, list, scalar, time, whole,
+};
+use crate::config::{Config, LARGEST_SCRIPT_MB, Person, Workdir};
+use crate::model::job::value_syntax;
+use crate::model::queue::Queue;
+use crate::model::resource::{Resources, Size};
+use std::path::PathBuf;
+use toml::Value;
+use toml::de::DeValue;
+
+const HOST_NAME: Scalar<String> =
+    scalar("a host name: letters, digits, `-`, `_` and `.`", |name| {
+        is_host_name(name)
+    });
+const PEOPLE: List<Scalar<Person>> = list(
+    scalar("a person", |_| true),
+    "a list of \"user\", \"user@host\" or \"*\"",
+);
+const QUEUE_NAME: Scalar<String> = scalar(
+    "the name of a queue: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15",
+    |name| Queue::is_name(name),
+);
+const SCRIPT_SIZE: Scalar<Size> = scalar("a size, as \"1mb\", of at most 16mb", |size| {
+    size.bytes() <= Size::megabytes(LARGEST_SCRIPT_MB).bytes()
+});
+const OPTIONS: Scalar<String> = scalar("options on one line, as \"-r n -m n\"", |text| {
+    value_syntax::is_line(text)
+});
+/// qmgr does not take the empty path.
+const MAILER: Custom<PathBuf> = Custom {
+    wanted: || "the absolute path of a program, or \"\" for no mail".to_string(),
+    read: |value| {
+        let path = PathBuf::read(value)?;
+        (path.is_absolute() || path.as_os_str().is_empty()).then_some(path)
+    },
+    write: |path| Some(path.write()),
+    parse: |text| PathBuf::parse(text).filter(|path| path.is_absolute()),
+    show: |path| Some(path.show()),
+};
+const SENDER: Scalar<String> = scalar(
+    "a name without blanks, as \"lanai\" or \"lanai@head\"",
+    |name| {
+        let is_other = |c: char| c.is_whitespace() || c.is_control();
+        !name.is_empty() && !name.starts_with('-') && !name.contains(is_other)
+    },
+);
+const WORKDIRS: &[(&str, Workdir)] = &[("submit", Workdir::Submit), ("home", Workdir::Home)];
+
+/// `[server]`.
+pub static SERVER: Table<Config> = Table::new(
+    "server",
+    &[
+        &key("name", Optional(HOST_NAME), |c| &mut c.server.name)
+            .text("The part of a job id after the dot.")
+            .default("the name of the host")
+            .example("\"head\""),
+        &key("default_queue", QUEUE_NAME, |c| &mut c.server.default_queue)
+            .pbs(&["default_queue"])
+            .text("The queue of a job submitted without -q."),
+        &key("query_other_jobs", BOOLEAN, |c| &mut c.server.query_other_jobs)
+            .pbs(&["query_other_jobs"])
+            .unset("True")
+            .text("Whether users see the jobs of others with qstat, qselect and tracejob."),
+        &key("default_qsub_arguments", OPTIONS, |c| &mut c.server.default_qsub_arguments)
+            .pbs(&["default_qsub_arguments"])
+            .unset("")
+            .hidden_by_default()
+            .text("Options of qsub that apply where neither the command line nor the script sets them."),
+        &key("operators", PEOPLE, |c| &mut c.server.operators)
+            .pbs(&["operators"])
+            .text("Users who may act on the jobs of others: a list of \"user\", \"user@host\" or \"*\".")
+            .default("only root")
+            .example("[\"ann\", \"bob@head\"]"),
+        &key("managers", PEOPLE, |c| &mut c.server.managers)
+            .pbs(&["managers"])
+            .text("Users who may do anything, in the same form.")
+            .default("only root")
+            .example("[\"ann@head\"]"),
+        &key("history", time("a time, as \"90d\""), |c| &mut c.server.history)
+            .pbs(&["job_history_duration", "job_history_enable"])
+            .text("How long finished jobs are kept for qstat -x and tracejob."),
+        &key("accounting", time("a time, as \"400d\""), |c| &mut c.server.accounting)
+            .text("How long the accounting records that qacct(1) reads are kept."),
+        &key("workdir", OneOf(WORKDIRS), |c| &mut c.server.workdir)
+            .text("The directory in which a job starts."),
+        &key("jobscript_max_size", SCRIPT_SIZE, |c| &mut c.server.jobscript_max_size)
+            .text("The largest job script accepted, at most 16mb."),
+        &key("max_array_size", Optional(ELEMENTS), |c| &mut c.server.max_array_size)
+            .pbs(&["max_array_size"])
+            .text("The largest number of subjobs of an array.")
+            .default("any number")
+            .example("10000"),
+        &key("resv_users", PEOPLE, |c| &mut c.server.reserving.users)
+            .pbs(&["resv_users"])
+            .unset("*")
+            .text("Users who may make reservations: a list of \"user\", \"user@host\" or \"*\"; empty for none."),
+        &key("resv_max_number", whole("a number from 0 on", |_| true), |c| &mut c.server.reserving.number)
+            .pbs(&["resv_max_number"])
+            .unset("10")
+            .text("The most reservations of one user."),
+        &key("resv_max_duration", A_SECOND_OR_MORE, |c| &mut c.server.reserving.duration)
+            .pbs(&["resv_max_duration"])
+            .text("The longest duration of a user's reservation."),
+        &key("resv_max_share", FROM_0_TO_1, |c| &mut c.server.reserving.share)
+            .pbs(&["resv_max_share"])
+            .unset("0.5")
+            .text("The largest part of all processors that the reservations of one user may have at any time, 0 to 1."),
+        &key("refuse_impossible", BOOLEAN, |c| &mut c.server.refuse_impossible)
+            .text("Whether qsub refuses a job that the configured nodes could never run."),
+        &key("resources_default", Amounts, |c| &mut c.server.defaults)
+            .pbs(&["resources_default"])
+            .text("Resources of a job that neither the job nor its queue sets, as { ncpus = 1, walltime = \"1:00:00\" }.")
+            .default("none")
+            .example("{ ncpus = 1 }"),
+        &key("default_chunk", Amounts, |c| &mut c.server.chunk_defaults)
+            .pbs(&["default_chunk"])
+            .text("The same for each chunk of a job, as { ncpus = 1 }.")
+            .default("none")
+            .example("{ ncpus = 1 }"),
+        &key("resources_max", Amounts, |c| &mut c.server.most)
+            .pbs(&["resources_max"])
+            .text("The most that a job may request of resources that its queue does not limit.")
+            .default("none")
+            .example("{ walltime = \"48:00:00\" }"),
+        &key("shared", BOOLEAN, |c| &mut c.server.shared)
+            .text("Whether many users share the installation."),
+        &key("idle", A_SECOND_OR_MORE, |c| &mut c.server.idle)
+            .text("How long the daemons of a personal installation stay without work, at least a second."),
+        &key("min_uid", whole("a user number from 0 on", |_| true), |c| &mut c.server.min_uid)
+            .text("In a shared installation, jobs of users with a lower user id do not run."),
+        &key("mailer", Optional(MAILER), |c| &mut c.server.mailer)
+            .pbs(&["mailer"])
+            .text("The absolute path of the program that sends mail (qsub -m, -M), or \"\" for none.")
+            .default("\"/usr/sbin/sendmail\" if it exists, else none")
+            .example("\"/usr/sbin/sendmail\""),
+        &key("mail_from", Optional(SENDER), |c| &mut c.server.mail_from)
+            .pbs(&["mail_from"])
+            .text("The sender of mail.")
+            .default("the user that schedd runs as")
+            .example("\"lanai\""),
+        &key("notify", Optional(PROGRAM), |c| &mut c.server.notify)
+            .text("The absolute path of a program that schedd runs when a job begins, ends or is aborted.")
+            .default("none")
+            .example("\"/etc/lanai/notify\""),
+    ],
+)
+.finish(finish);
+
+/// Accounting records are kept at least as long as finished jobs.
+fn finish(config: &mut Config, _: &Section, _: &Resources) -> Result<(), ConfigError> {
+    config.server.accounting = config.server.accounting.max(config.server.history);
+    Ok(())
+}
+
+impl Word for Person {
+    fn read(value: &DeValue) -> Option<Person> {
+        Person::parse(value.as_str()?)
+    }
+
+    fn write(&self) -> Value {
+        self.to_string().into()
+    }
+
+    fn parse(text: &str) -> Option<Person> {
+        Person::parse(text)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}

@@ -1,0 +1,187 @@
+//! `[usage]`: what usage counts, and how it decays.
+
+use super::{computed, key};
+use crate::config::Config;
+use crate::config::document::{ConfigError, Section};
+use crate::config::key::Table;
+use crate::config::kinds::{
+    A_SECOND_OR_MORE, Kind, OneOf, OrWord, Scalar, TableOf, Whole, scalar, table, whole,
+};
+use crate::model::account::charge::Weights;
+use crate::model::account::decay::{Decay, Fading};
+use crate::model::resource::Resources;
+use crate::model::time::Span;
+use toml::Value;
+
+const DAY: Span = Span::seconds(24 * 3600);
+/// The most windows: each is a number for each member of the fair-share tree.
+const MOST_WINDOWS: u32 = 1000;
+
+const WINDOWS: Whole<u32> = whole("a number of windows from 1 to 1000", |count| {
+    (1..=MOST_WINDOWS).contains(count)
+});
+const FACTOR: Scalar<f64> = scalar("a number from 0 to 1", |part| (0.0..=1.0).contains(part));
+const RESET: OrWord<Scalar<Span>> = OrWord {
+    word: "never",
+    kind: A_SECOND_OR_MORE,
+    wanted: "a time of a second or more, as \"365d\", or \"never\"",
+};
+const WEIGHT: Scalar<f64> = scalar("a number from 0 to 1e9", |weight| {
+    (0.0..=1e9).contains(weight)
+});
+const WEIGHTS: TableOf<Weights> = TableOf {
+    read: read_weights,
+    write: write_weights,
+};
+
+/// `[usage]`.
+pub static USAGE: Table<Config> = Table::new(
+    "usage",
+    &[
+        &computed(
+            "decay",
+            OneOf(Fading::ALL),
+            |c| Some(fading(c.usage.decay)),
+            |c, fading| c.usage.decay = decay(fading),
+        )
+        .text("How old usage loses weight."),
+        &computed("half_life", A_SECOND_OR_MORE, half_life, set_half_life)
+            .text("The time after which usage counts half, at least a second.")
+            .default("\"7d\"")
+            .example("\"7d\""),
+        &computed(
+            "window",
+            A_SECOND_OR_MORE,
+            |c| Some(window(c)?.0),
+            |c, length| {
+                if let Decay::Window { length: known, .. } = &mut c.usage.decay {
+                    *known = length;
+                }
+            },
+        )
+        .text("The length of a window, at least a second; for \"window\".")
+        .default("\"24h\"")
+        .example("\"24h\""),
+        &computed(
+            "windows",
+            WINDOWS,
+            |c| Some(window(c)?.1),
+            |c, count| {
+                if let Decay::Window { count: known, .. } = &mut c.usage.decay {
+                    *known = count;
+                }
+            },
+        )
+        .text("How many windows count, the current one included, at most 1000; for \"window\".")
+        .default("7")
+        .example("7"),
+        &computed(
+            "factor",
+            FACTOR,
+            |c| Some(window(c)?.2),
+            |c, factor| {
+                if let Decay::Window { factor: known, .. } = &mut c.usage.decay {
+                    *known = factor;
+                }
+            },
+        )
+        .text("The weight of a window relative to the next younger one, 0 to 1; for \"window\".")
+        .default("1")
+        .example("1.0"),
+        &key("reset", RESET, |c| &mut c.usage.reset)
+            .text("Usage before the last end of a period of this length does not count."),
+        &key("weights", WEIGHTS, |c| &mut c.usage.weights).text(
+            "What a second of each resource counts, as { cores = 1, gpus = 10, power = 0.01 }.",
+        ),
+    ],
+);
+
+fn fading(decay: Decay) -> Fading {
+    match decay {
+        Decay::None => Fading::None,
+        Decay::Step { .. } => Fading::Step,
+        Decay::Continuous { .. } => Fading::Continuous,
+        Decay::Window { .. } => Fading::Window,
+    }
+}
+
+fn decay(fading: Fading) -> Decay {
+    let half_life = Decay::WEEK;
+    match fading {
+        Fading::None => Decay::None,
+        Fading::Step => Decay::Step { half_life },
+        Fading::Continuous => Decay::Continuous { half_life },
+        Fading::Window => Decay::Window {
+            length: DAY,
+            count: 7,
+            factor: 1.0,
+        },
+    }
+}
+
+fn half_life(config: &Config) -> Option<Span> {
+    match config.usage.decay {
+        Decay::Step { half_life } | Decay::Continuous { half_life } => Some(half_life),
+        Decay::None | Decay::Window { .. } => None,
+    }
+}
+
+fn set_half_life(config: &mut Config, time: Span) {
+    match &mut config.usage.decay {
+        Decay::Step { half_life } | Decay::Continuous { half_life } => *half_life = time,
+        Decay::None | Decay::Window { .. } => {}
+    }
+}
+
+fn window(config: &Config) -> Option<(Span, u32, f64)> {
+    match config.usage.decay {
+        Decay::Window {
+            length,
+            count,
+            factor,
+        } => Some((length, count, factor)),
+        _ => None,
+    }
+}
+
+/// The weights of cores, gpus, mem and nodes, and of consumables that none of these counts.
+fn read_weights(section: &Section, resources: &Resources) -> Result<Weights, ConfigError> {
+    let mut weights = Weights::default();
+    let consumable = resources
+        .iter()
+        .filter(|(_, definition)| definition.consumable);
+    let others = consumable
+        .map(|(name, _)| name)
+        .filter(|name| !Weights::is_counted_by_another_name(name));
+    let names: Vec<&str> = Weights::NAMES.into_iter().chain(others).collect();
+    for (name, value) in section.rest(&[]) {
+        if !names.contains(&name) {
+            return Err(section.unknown(name, &names));
+        }
+        let weight = WEIGHT.read(value.get_ref());
+        let weight = weight.ok_or_else(|| section.refuse(name, value, &WEIGHT.wanted()))?;
+        match name {
+            "nodes" => weights.nodes = weight,
+            "cores" => weights.cores = weight,
+            "gpus" => weights.gpus = weight,
+            "mem" => weights.mem = weight,
+            _ => _ = weights.resources.insert(name.to_string(), weight),
+        }
+    }
+    Ok(weights)
+}
+
+fn write_weights(weights: &Weights) -> Option<Value> {
+    let known = [
+        ("cores", weights.cores),
+        ("gpus", weights.gpus),
+        ("mem", weights.mem),
+        ("nodes", weights.nodes),
+    ];
+    let others = weights
+        .resources
+        .iter()
+        .map(|(name, weight)| (name.as_str(), *weight));
+    let all = known.into_iter().chain(others);
+    Some(table(all.map(|(name, weight)| (name, weight.into()))))
+}
