@@ -7,7 +7,7 @@ use crate::cli::client::query::{self, Ask};
 use crate::cli::output::event_text::{self, EventLine, LogSource};
 use crate::cli::output::full::printable;
 use crate::cli::output::json::{Document, Preamble};
-use crate::model::time::{Span, Time, Wall};
+use crate::model::time::{Time, Wall};
 use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::timestamp;
 use crate::sys::clock;
@@ -173,7 +173,7 @@ impl TracejobArgs {
         let id = operand.job(&server.name).ok_or_else(missing)?;
         let answers = ask(&Question::Trace(id))?;
         let record = answers.jobs.first().ok_or_else(missing)?;
-        let past = Span::seconds(86_400).0.saturating_mul(i64::from(self.days));
+        let past = i64::from(self.days) * 86_400;
         let since = Wall(now.0.saturating_sub(past));
         let mut lines = event_text::of(record, &answers.events, server, server.clock.time(now));
         lines.retain(|line| server.clock.wall(line.at) >= since && self.keeps(line));
@@ -309,6 +309,7 @@ mod tests {
     use crate::cli::client::source::Answers;
     use crate::cli::example::{NOW, SUBMITTED, System, parse, queued};
     use crate::model::job::event::Event;
+    use crate::model::time::Span;
 
     fn told(words: &str, events: Vec<(Time, Event)>) -> (String, Vec<String>) {
         let args: TracejobArgs = parse(command, words).unwrap();
