@@ -15,21 +15,21 @@
 use lanai::model::account::charge::{Charge, UsageRules};
 use lanai::model::account::member::Member;
 use lanai::model::account::{Account, Shares};
-use lanai::model::job::Share;
+use lanai::model::job::NodeShare;
 use lanai::model::job::held::Held;
 use lanai::model::job_id::JobId;
-use lanai::model::policy::{Factor, Factors, Order, Precedence, Preset};
+use lanai::model::policy::{Factor, Factors, Precedence, Preset, PriorityOrder};
 use lanai::model::request::placement_policy::NodeAccess;
-use lanai::model::resource::Value;
+use lanai::model::resource::ResourceValue;
 use lanai::model::time::{Span, Time};
 use lanai::sched::cycle;
-use lanai::sched::fixture::{Scene, cluster};
+use lanai::sched::fixture::{TestCluster, cluster};
 use lanai::sched::placement::cycle_cache::CycleCache;
-use lanai::sched::share_tree::usage::Usage;
+use lanai::sched::share_tree::usage::UsageTable;
 use lanai::sched::view::change::Change;
-use lanai::sched::view::holdings::Claimant;
-use lanai::sched::view::preemption_candidate::Tenure;
-use lanai::sched::view::snapshot::Tenant;
+use lanai::sched::view::holdings::RunningOwner;
+use lanai::sched::view::preemption_candidate::PreemptionCandidate;
+use lanai::sched::view::snapshot::JobOwner;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -103,7 +103,7 @@ fn measure_starvation(unit: f64) {
     let plan = cycle::run(&scene.state, &scene.policy, scene.now);
     scene.state.take_over(&plan);
     scene.now = Time(31_000);
-    let tick = |mut scene: Scene| {
+    let tick = |mut scene: TestCluster| {
         scene.state.prioritise(&scene.policy, scene.now);
         cycle::run_again(
             &scene.state,
@@ -147,7 +147,7 @@ fn measure_starvation(unit: f64) {
 
 /// So many arrays with ten elements each of one processor, one after the other on as many nodes of
 /// ten.
-fn crowded(arrays: u64) -> Scene {
+fn crowded(arrays: u64) -> TestCluster {
     let mut scene = cluster(&format!("{arrays} x ncpus=10"));
     scene.policy = Preset::Ytsaurus.policy();
     for number in 1..=arrays {
@@ -159,18 +159,18 @@ fn crowded(arrays: u64) -> Scene {
             scene.state.occupy(
                 id,
                 &[share(&node)],
-                Tenant::of(&job, NodeAccess::Shared),
+                JobOwner::of(&job, NodeAccess::Shared),
                 Time(86_400_000),
             );
-            scene.state.belongs_to(id, &Claimant::of(&job));
+            scene.state.belongs_to(id, &RunningOwner::of(&job));
             let (started, rerunnable) = (Time(-i64::from(element)), true);
-            scene.state.set_tenure(
+            scene.state.set_candidate(
                 id,
-                Tenure {
+                PreemptionCandidate {
                     started,
                     rerunnable,
                     processors: 1,
-                    ..Tenure::default()
+                    ..PreemptionCandidate::default()
                 },
             );
         }
@@ -178,11 +178,11 @@ fn crowded(arrays: u64) -> Scene {
     scene
 }
 
-fn share(node: &str) -> Share {
-    Share {
+fn share(node: &str) -> NodeShare {
+    NodeShare {
         node: node.into(),
         host: node.into(),
-        taken: vec![("ncpus".into(), Value::Long(1))],
+        taken: vec![("ncpus".into(), ResourceValue::Long(1))],
         cpus: vec![],
         gpus: vec![],
         mpiprocs: 1,
@@ -196,7 +196,7 @@ fn share(node: &str) -> Share {
 fn measure_order(unit: f64) {
     let mut scene = busy_cluster(10_000);
     scene.policy.precedence = Precedence {
-        order: Order::Multifactor,
+        order: PriorityOrder::Multifactor,
         weights: Factors::HYBRID.with(Factor::Slowdown, 1000.0),
         ..Precedence::default()
     };
@@ -204,7 +204,7 @@ fn measure_order(unit: f64) {
     scene.state.make(&Change::Usage(Cow::Owned(used_by_all())));
     enqueue(&mut scene, 100_000);
     let (policy, mut now) = (scene.policy.clone(), Time(0));
-    let mut rate = |scene: &mut Scene| {
+    let mut rate = |scene: &mut TestCluster| {
         now = now + Span::seconds(60);
         scene.state.prioritise(&policy, now);
         usize::from(scene.state.is_idle())
@@ -254,7 +254,7 @@ fn accounts() -> Vec<Account> {
 }
 
 /// A charge of an hour for each user, the first ones' largest.
-fn used_by_all() -> Usage {
+fn used_by_all() -> UsageTable {
     let charge = |user: u64| Charge {
         member: Member::new(&format!("a{}", user / 10), &format!("user{user}")),
         from: Time(0),
@@ -268,7 +268,7 @@ fn used_by_all() -> Usage {
         factor: 1.0,
     };
     let charges: Vec<Charge> = (0..USERS).map(charge).collect();
-    Usage::of(UsageRules::default(), &charges)
+    UsageTable::of(UsageRules::default(), &charges)
 }
 
 /// Milliseconds.
@@ -311,7 +311,7 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
 }
 
 /// A cycle that remembers the one before, if there is anything to decide, as in schedd.
-fn again(scene: &Scene, memory: &mut CycleCache) -> usize {
+fn again(scene: &TestCluster, memory: &mut CycleCache) -> usize {
     if cycle::is_due(&scene.state, &scene.policy, scene.now, memory) {
         all_the_same(scene, memory)
     } else {
@@ -320,21 +320,21 @@ fn again(scene: &Scene, memory: &mut CycleCache) -> usize {
 }
 
 /// The same whether there is or not.
-fn all_the_same(scene: &Scene, memory: &mut CycleCache) -> usize {
+fn all_the_same(scene: &TestCluster, memory: &mut CycleCache) -> usize {
     cycle::run_again(&scene.state, &scene.policy, scene.now, memory)
         .verdicts
         .len()
 }
 
 /// A cycle without a memory.
-fn run(scene: &Scene) -> usize {
+fn run(scene: &TestCluster) -> usize {
     cycle::run(&scene.state, &scene.policy, scene.now)
         .verdicts
         .len()
 }
 
 /// Carries out plans until nothing more starts.
-fn saturate(scene: &mut Scene) {
+fn saturate(scene: &mut TestCluster) {
     loop {
         let plan = cycle::run(&scene.state, &scene.policy, scene.now);
         if plan.starts.is_empty() {
@@ -347,7 +347,7 @@ fn saturate(scene: &mut Scene) {
 const FIRST_RUNNING: u64 = 10_000_000;
 
 /// Nodes of 20 kinds, seven of ten full or nearly so, with ends spread over a day.
-fn busy_cluster(nodes: usize) -> Scene {
+fn busy_cluster(nodes: usize) -> TestCluster {
     let mut dice = Dice(1);
     let kinds: Vec<(u64, u64)> = [16, 32, 64, 128]
         .into_iter()
@@ -379,7 +379,7 @@ fn busy_cluster(nodes: usize) -> Scene {
 }
 
 /// Jobs of so many shapes: a few shapes have most of the jobs, a few people have most of them.
-fn enqueue(scene: &mut Scene, jobs: u64) {
+fn enqueue(scene: &mut TestCluster, jobs: u64) {
     let mut dice = Dice(2);
     let shapes = shapes(&mut dice);
     for id in 1..=jobs {

@@ -1,7 +1,7 @@
 //! What the server stores on disk, as data: the spool writes it, and a simulation ignores it.
 
 use crate::config::overrides::QmgrOverrides;
-use crate::model::account::accounting::Entry;
+use crate::model::account::accounting::AccountingEntry;
 use crate::model::account::charge::Charge;
 use crate::model::job::Attempt;
 use crate::model::job::Digest;
@@ -10,14 +10,14 @@ use crate::model::job::array::Rewrite;
 use crate::model::job::dependency::Tie;
 use crate::model::job::dependency::effects;
 use crate::model::job::event::Event;
-use crate::model::job::promise::Promise;
+use crate::model::job::promise::PromisedStart;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::reservation::Happened;
 use crate::model::reservation::Reservation;
-use crate::model::system_resource::Telling;
+use crate::model::system_resource::ReportedCount;
 use crate::model::time::Time;
 use crate::model::trigger::CycleRecord;
 use std::sync::Arc;
@@ -58,23 +58,23 @@ pub enum Update {
     /// What happened to a job, and when.
     Event(Time, JobId, Event),
     /// A bond between jobs, new or changed.
-    Tie(Tie, effects::Standing),
+    Tie(Tie, effects::TieState),
     /// Why the jobs of a class do not start.
     Verdict(u64, Option<(Reason, Time)>),
     /// The start promised to a job, or that none is any more.
-    Promise(JobId, Option<Promise>),
+    Promise(JobId, Option<PromisedStart>),
     /// What an attempt that is over is charged; once it is written, that stands.
     Charge(ChargePart, Box<Charge>),
     /// All charges for what was over before are kept no longer.
     ForgetCharges(Time),
     /// An attempt that is over, and when that was; once it is written, that stands.
-    Entry(Time, Box<Entry>),
+    Entry(Time, Box<AccountingEntry>),
     /// A portion of the entries of what was over before is kept no longer.
     ForgetEntries(Time),
     /// A look of the scheduler; the last [`CycleRecord::KEPT`] are kept.
     Cycle(CycleRecord),
     /// What was last told of a resource of the whole system; None for nothing that counts.
-    Telling(String, Option<Telling>),
+    Telling(String, Option<ReportedCount>),
     /// A node.
     Node(Box<Node>),
     /// A node by name, of which nothing is known any more.

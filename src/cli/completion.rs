@@ -1,6 +1,6 @@
 //! Completions for shells, written from the same definitions that read the command line.
 
-use super::programs::Program;
+use super::programs::CliProgram;
 use clap_complete::Shell;
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ pub const SHELLS: &[Shell] = &[Shell::Bash, Shell::Zsh, Shell::Fish];
 
 /// The file of a program's completion, under the folder of its shell: `bash/qsub`, `zsh/_qsub`,
 /// `fish/qsub.fish`.
-pub fn file_name(program: &Program, shell: Shell) -> PathBuf {
+pub fn file_name(program: &CliProgram, shell: Shell) -> PathBuf {
     let name = match shell {
         Shell::Zsh => format!("_{}", program.name),
         Shell::Fish => format!("{}.fish", program.name),
@@ -19,7 +19,7 @@ pub fn file_name(program: &Program, shell: Shell) -> PathBuf {
 }
 
 /// The completion of a program.
-pub fn script(program: &Program, shell: Shell) -> Vec<u8> {
+pub fn script(program: &CliProgram, shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut (program.command)(), program.name, &mut script);
     script

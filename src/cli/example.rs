@@ -4,19 +4,19 @@ use super::client::exit::Failure;
 use super::client::query::{Ask, TakePart};
 use super::client::source::Answers;
 use crate::model::job::array::{Elements, Indices};
-use crate::model::job::state::{Holds, State};
+use crate::model::job::state::{Holds, JobState};
 use crate::model::job::{
-    Digest, Exit, Job, Join, Life, Owner, Program, Run, Share, Spec, Usage, Want,
+    Digest, Exit, Job, JobProgram, Join, Life, NodeShare, Owner, Run, Spec, Usage, Want,
 };
 use crate::model::job_id::JobId;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
 use crate::model::request::select::Request;
-use crate::model::resource::{ResourceList, Resources, Size, Value};
+use crate::model::resource::{ResourceList, ResourceValue, Resources, Size};
 use crate::model::time::{ClockTable, Span, Time, Wall};
 use crate::wire::message::{
-    Answer, Arrays, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row,
-    ServerFacts,
+    Arrays, ClientAnswer, Detail, Filter, History, JobRecord, JobRow, NodeRecord, Question,
+    QueueCounts, ServerFacts,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub fn server() -> ServerFacts {
 /// `walltime=01:00:00`, `mem=512mb`, `ncpus=2`, as shown.
 pub fn resources(list: &str) -> ResourceList {
     let value = |name: &str, text: &str| {
-        Value::parse(Resources::builtin().get(name).unwrap().kind, text).unwrap()
+        ResourceValue::parse(Resources::builtin().get(name).unwrap().kind, text).unwrap()
     };
     let pairs = list
         .split_whitespace()
@@ -96,7 +96,7 @@ fn spec(name: &str, list: &str) -> Spec {
             list: resources(list),
             ..Request::default()
         }),
-        program: Program::Script(Digest([0; 32])),
+        program: JobProgram::Script(Digest([0; 32])),
         environ: Digest([0; 32]),
         workdir: "/home/alice/w".into(),
         init_workdir: None,
@@ -108,10 +108,10 @@ fn spec(name: &str, list: &str) -> Spec {
 }
 
 /// A queued job of alice's.
-pub fn queued(id: u64, name: &str, list: &str) -> Record {
+pub fn queued(id: u64, name: &str, list: &str) -> JobRecord {
     let life = Life {
         rank: None,
-        state: State::Queued,
+        state: JobState::Queued,
         holds: Holds::NONE,
         run_count: 0,
         attempt: 0,
@@ -154,7 +154,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         life,
         elements: None,
     };
-    Record {
+    JobRecord {
         job,
         reason: None,
         never_since: None,
@@ -167,12 +167,17 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
 }
 
 /// A share of node `head`.
-pub fn share(ncpus: i64, mem: Option<&str>) -> Share {
-    let mem = mem.map(|text| ("mem".to_string(), Value::Size(Size::parse(text).unwrap())));
-    let taken = std::iter::once(("ncpus".to_string(), Value::Long(ncpus)))
+pub fn share(ncpus: i64, mem: Option<&str>) -> NodeShare {
+    let mem = mem.map(|text| {
+        (
+            "mem".to_string(),
+            ResourceValue::Size(Size::parse(text).unwrap()),
+        )
+    });
+    let taken = std::iter::once(("ncpus".to_string(), ResourceValue::Long(ncpus)))
         .chain(mem)
         .collect();
-    Share {
+    NodeShare {
         node: "head".into(),
         host: "head".into(),
         taken,
@@ -185,13 +190,13 @@ pub fn share(ncpus: i64, mem: Option<&str>) -> Share {
 }
 
 /// The job, running on `shares` for 301 seconds.
-pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
+pub fn running(mut record: JobRecord, shares: Vec<NodeShare>) -> JobRecord {
     let life = &mut record.job.life;
     let ncpus = shares
         .iter()
         .map(|share| crate::shown::exec_host::processors(share) as u32)
         .sum();
-    life.state = State::Running;
+    life.state = JobState::Running;
     life.run_count = 1;
     let run = Run {
         session: Some(4711),
@@ -209,16 +214,16 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
 }
 
 /// The running job, ended with this status after 301 seconds.
-pub fn finished(mut record: Record, status: i32, deleted: bool) -> Record {
+pub fn finished(mut record: JobRecord, status: i32, deleted: bool) -> JobRecord {
     let life = &mut record.job.life;
-    life.state = State::Finished;
+    life.state = JobState::Finished;
     life.exit = Some(Exit { status, deleted });
     life.obittime = Some(SUBMITTED + Span::seconds(301));
     record
 }
 
 /// The job with another specification.
-pub fn with(mut record: Record, change: impl FnOnce(&mut Spec)) -> Record {
+pub fn with(mut record: JobRecord, change: impl FnOnce(&mut Spec)) -> JobRecord {
     let mut spec = (*record.job.spec).clone();
     change(&mut spec);
     record.job.spec = Arc::new(spec);
@@ -228,8 +233,8 @@ pub fn with(mut record: Record, change: impl FnOnce(&mut Spec)) -> Record {
 /// A node of 4 processors and 8 GB, alone on its host.
 pub fn node(name: &str, host: &str) -> NodeRecord {
     let mut available = resources("arch=linux mem=8gb ncpus=4");
-    available.insert("host".into(), Value::String(host.into()));
-    available.insert("vnode".into(), Value::String(name.into()));
+    available.insert("host".into(), ResourceValue::String(host.into()));
+    available.insert("vnode".into(), ResourceValue::String(name.into()));
     let facts = NodeFacts {
         name: name.into(),
         host: host.into(),
@@ -263,7 +268,7 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
 /// A whole system that answers questions as schedd does.
 #[derive(Default)]
 pub struct System {
-    pub jobs: Vec<Record>,
+    pub jobs: Vec<JobRecord>,
     pub nodes: Vec<NodeRecord>,
 }
 
@@ -272,17 +277,17 @@ impl System {
     pub fn feed(&self) -> impl FnMut(&Question, &mut TakePart) -> Result<(), Failure> + '_ {
         |question, part| {
             let answers = self.answer(question);
-            part(Answer::Server(Box::new(answers.server)))?;
+            part(ClientAnswer::Server(Box::new(answers.server)))?;
             answers
                 .rows
                 .into_iter()
-                .try_for_each(|row| part(Answer::Rows(vec![row])))?;
+                .try_for_each(|row| part(ClientAnswer::Rows(vec![row])))?;
             answers
                 .jobs
                 .into_iter()
-                .try_for_each(|record| part(Answer::Jobs(vec![record])))?;
-            part(Answer::Queues(answers.queues))?;
-            part(Answer::Nodes(answers.nodes))
+                .try_for_each(|record| part(ClientAnswer::Jobs(vec![record])))?;
+            part(ClientAnswer::Queues(answers.queues))?;
+            part(ClientAnswer::Nodes(answers.nodes))
         }
     }
 
@@ -327,11 +332,11 @@ impl System {
     }
 
     /// A job; an element also without a record.
-    fn named(&self, id: JobId) -> Option<Record> {
+    fn named(&self, id: JobId) -> Option<JobRecord> {
         let own = self.jobs.iter().find(|record| record.job.id == id).cloned();
         let array = id.parent().and_then(|array| self.named(array));
         let element = || {
-            Some(Record {
+            Some(JobRecord {
                 job: array.as_ref()?.job.unrecorded(id.index()?)?,
                 ..array.clone()?
             })
@@ -339,7 +344,7 @@ impl System {
         own.or_else(element)
     }
 
-    fn elements(&self, id: JobId, only: Option<Indices>) -> impl Iterator<Item = Record> {
+    fn elements(&self, id: JobId, only: Option<Indices>) -> impl Iterator<Item = JobRecord> {
         let all = self.named(id).and_then(|record| record.job.indices());
         let wanted = all.and_then(|all| only.map_or(Some(all), |only| all.common(only)));
         let ids = wanted
@@ -361,12 +366,12 @@ impl System {
             )
         };
         let states = [
-            State::Queued,
-            State::Held,
-            State::Waiting,
-            State::Running,
-            State::Begun,
-            State::Finished,
+            JobState::Queued,
+            JobState::Held,
+            JobState::Waiting,
+            JobState::Running,
+            JobState::Begun,
+            JobState::Finished,
         ];
         QueueCounts {
             queue: Queue::named("workq"),
@@ -377,12 +382,12 @@ impl System {
     }
 }
 
-fn tell(answers: &mut Answers, detail: Detail, found: impl Iterator<Item = Record>) {
+fn tell(answers: &mut Answers, detail: Detail, found: impl Iterator<Item = JobRecord>) {
     match detail {
         Detail::Row => answers.rows = found.map(|record| row(&record)).collect(),
         Detail::Whole => {
             answers.jobs = found
-                .map(|record| Record {
+                .map(|record| JobRecord {
                     environ: None,
                     ..record
                 })
@@ -393,7 +398,7 @@ fn tell(answers: &mut Answers, detail: Detail, found: impl Iterator<Item = Recor
 }
 
 /// The job as an array of these indices, of which none has begun.
-pub fn array(record: Record, indices: &str) -> Record {
+pub fn array(record: JobRecord, indices: &str) -> JobRecord {
     let indices: Indices = indices.parse().unwrap();
     let mut record = with(record, |spec| spec.array = Some(indices));
     record.job.id = JobId::array(record.job.id.number);
@@ -401,12 +406,12 @@ pub fn array(record: Record, indices: &str) -> Record {
     record
 }
 
-fn meets(filter: &Filter, record: &Record) -> bool {
+fn meets(filter: &Filter, record: &JobRecord) -> bool {
     let (job, state) = (&record.job, record.job.life.state);
     let history = match filter.history {
         History::All => true,
-        History::Live => state != State::Finished,
-        History::Finished => state == State::Finished,
+        History::Live => state != JobState::Finished,
+        History::Finished => state == JobState::Finished,
     };
     let arrays = !matches!(filter.arrays, Arrays::Only | Arrays::ElementsOnly) || job.id.is_array();
     history
@@ -416,9 +421,9 @@ fn meets(filter: &Filter, record: &Record) -> bool {
         && (filter.states.is_empty() || filter.states.contains(&state))
 }
 
-fn row(record: &Record) -> Row {
+fn row(record: &JobRecord) -> JobRow {
     let job = &record.job;
-    Row {
+    JobRow {
         id: job.id,
         name: job.spec.name.clone(),
         owner: job.owner.user.clone(),

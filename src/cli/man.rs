@@ -7,7 +7,7 @@
 //! page. Blank lines separate blocks. A block is a paragraph, a term with its indented description,
 //! or, when all of it is indented, an example.
 
-use super::programs::{PROGRAMS, Program};
+use super::programs::{CliProgram, PROGRAMS};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 use std::io;
@@ -36,7 +36,7 @@ const PARTS: &[&str] = &[
 const INDENT: &str = "    ";
 
 /// A section of [`PARTS`].
-struct Section {
+struct ManualPart {
     heading: &'static str,
     /// The pages that show it; all when absent.
     pages: Option<&'static str>,
@@ -44,7 +44,7 @@ struct Section {
 }
 
 /// The file of a program's page: `qsub.1`.
-pub fn file_name(program: &Program) -> String {
+pub fn file_name(program: &CliProgram) -> String {
     format!("{}.{}", program.name, program.section)
 }
 
@@ -52,7 +52,7 @@ pub fn file_name(program: &Program) -> String {
 const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
 /// The page of a program, as roff.
-pub fn page(program: &Program) -> io::Result<Vec<u8>> {
+pub fn page(program: &CliProgram) -> io::Result<Vec<u8>> {
     let man = Man::new((program.command)());
     let mut body = Vec::new();
     man.render_name_section(&mut body)?;
@@ -66,7 +66,7 @@ pub fn page(program: &Program) -> io::Result<Vec<u8>> {
 }
 
 /// The title line; the empty third field is the date.
-fn title(program: &Program) -> String {
+fn title(program: &CliProgram) -> String {
     let name = program.name.to_uppercase();
     format!(
         ".TH {name} {} \"\" \"lanai {}\" Lanai",
@@ -76,7 +76,7 @@ fn title(program: &Program) -> String {
 }
 
 /// The usage as `--help` has it: a list of thirty letters in brackets would tell less.
-fn synopsis(program: &Program) -> Roff {
+fn synopsis(program: &CliProgram) -> Roff {
     let usage = (program.command)().render_usage().to_string();
     let mut roff = Roff::new();
     roff.control("SH", ["SYNOPSIS"]);
@@ -94,7 +94,7 @@ fn synopsis(program: &Program) -> Roff {
 }
 
 /// What the commands of a program do, a section each with their options.
-fn commands(program: &Program, body: &mut Vec<u8>) -> io::Result<()> {
+fn commands(program: &CliProgram, body: &mut Vec<u8>) -> io::Result<()> {
     let mut command = (program.command)();
     command.build();
     for command in command
@@ -118,7 +118,7 @@ fn commands(program: &Program, body: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// The program's sections of [`PARTS`], and the list of all pages.
-fn beyond_options(program: &Program) -> Roff {
+fn beyond_options(program: &CliProgram) -> Roff {
     let mut roff = Roff::new();
     for section in sections().filter(|section| section.is_on(program.name)) {
         roff.control("SH", [section.heading]);
@@ -128,22 +128,22 @@ fn beyond_options(program: &Program) -> Roff {
     roff
 }
 
-fn sections() -> impl Iterator<Item = Section> {
+fn sections() -> impl Iterator<Item = ManualPart> {
     PARTS
         .iter()
         .flat_map(|part| part.split("\n# "))
-        .map(Section::parse)
+        .map(ManualPart::parse)
 }
 
-impl Section {
-    fn parse(section: &'static str) -> Section {
+impl ManualPart {
+    fn parse(section: &'static str) -> ManualPart {
         let (title, text) = section.split_once('\n').unwrap_or((section, ""));
         let title = title.trim_start_matches("# ");
         let (heading, pages) = match title.strip_suffix(')').and_then(|t| t.rsplit_once(" (")) {
             Some((heading, pages)) => (heading, Some(pages)),
             None => (title, None),
         };
-        Section {
+        ManualPart {
             heading,
             pages,
             text,
@@ -193,7 +193,7 @@ fn on_one_line(text: &str) -> String {
     lines.join(" ")
 }
 
-fn see_also(roff: &mut Roff, program: &Program) {
+fn see_also(roff: &mut Roff, program: &CliProgram) {
     let others = PROGRAMS.iter().filter(|other| other.name != program.name);
     let pages = others.map(|other| (other.name, other.section)).chain([
         ("lanai.toml", 5),
@@ -214,7 +214,7 @@ fn see_also(roff: &mut Roff, program: &Program) {
 mod tests {
     use super::*;
 
-    fn text(program: &Program) -> String {
+    fn text(program: &CliProgram) -> String {
         String::from_utf8(page(program).unwrap()).unwrap()
     }
 
@@ -265,13 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_holds_options_then_extras_and_no_date() {
+    fn a_page_has_options_then_other_sections_and_no_date() {
         let command = || {
             clap::Command::new("qsub")
                 .about("Submits")
                 .arg(clap::arg!(-N <NAME> "Its name"))
         };
-        let page = text(&Program {
+        let page = text(&CliProgram {
             name: "qsub",
             section: 1,
             command,

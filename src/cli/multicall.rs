@@ -6,7 +6,7 @@
 
 use super::arguments::getopt;
 use super::client::exit::{self, Failure};
-use super::programs::{PROGRAMS, Program};
+use super::programs::{CliProgram, PROGRAMS};
 use crate::sys::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -82,7 +82,7 @@ fn overview() -> String {
 }
 
 /// A program and the first sentence of its description.
-fn line(program: &Program) -> String {
+fn line(program: &CliProgram) -> String {
     let command = (program.command)();
     let about = command
         .get_about()

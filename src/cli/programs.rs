@@ -34,7 +34,7 @@ use std::process::ExitCode;
 
 /// One program of Lanai.
 #[derive(Debug)]
-pub struct Program {
+pub struct CliProgram {
     /// Its name, also of its manual page.
     pub name: &'static str,
     /// The section of its manual page: 1 for users, 8 for administrators.
@@ -46,188 +46,188 @@ pub struct Program {
 }
 
 /// All programs, in alphabetical order within a section.
-pub const PROGRAMS: &[Program] = &[
-    Program {
+pub const PROGRAMS: &[CliProgram] = &[
+    CliProgram {
         name: "pbs_ralter",
         section: 1,
         command: pbs_ralter::command,
         main: Some(pbs_ralter::main),
     },
-    Program {
+    CliProgram {
         name: "pbs_rdel",
         section: 1,
         command: pbs_rdel::command,
         main: Some(pbs_rdel::main),
     },
-    Program {
+    CliProgram {
         name: "pbs_release_nodes",
         section: 1,
         command: pbs_release_nodes::command,
         main: Some(pbs_release_nodes::main),
     },
-    Program {
+    CliProgram {
         name: "pbs_rstat",
         section: 1,
         command: pbs_rstat::command,
         main: Some(pbs_rstat::main),
     },
-    Program {
+    CliProgram {
         name: "pbs_rsub",
         section: 1,
         command: pbs_rsub::command,
         main: Some(pbs_rsub::main),
     },
-    Program {
+    CliProgram {
         name: "pbsdsh",
         section: 1,
         command: pbsdsh::command,
         main: Some(pbsdsh::main),
     },
-    Program {
+    CliProgram {
         name: "pbsnodes",
         section: 1,
         command: pbsnodes::command,
         main: Some(pbsnodes::main),
     },
-    Program {
+    CliProgram {
         name: "qacct",
         section: 1,
         command: qacct::command,
         main: Some(qacct::main),
     },
-    Program {
+    CliProgram {
         name: "qalter",
         section: 1,
         command: job_command::command::<QalterArgs>,
         main: Some(job_command::main::<QalterArgs>),
     },
-    Program {
+    CliProgram {
         name: "qdel",
         section: 1,
         command: job_command::command::<QdelArgs>,
         main: Some(job_command::main::<QdelArgs>),
     },
-    Program {
+    CliProgram {
         name: "qhold",
         section: 1,
         command: job_command::command::<QholdArgs>,
         main: Some(job_command::main::<QholdArgs>),
     },
-    Program {
+    CliProgram {
         name: "qmove",
         section: 1,
         command: job_command::command::<QmoveArgs>,
         main: Some(job_command::main::<QmoveArgs>),
     },
-    Program {
+    CliProgram {
         name: "qmsg",
         section: 1,
         command: job_command::command::<QmsgArgs>,
         main: Some(job_command::main::<QmsgArgs>),
     },
-    Program {
+    CliProgram {
         name: "qorder",
         section: 1,
         command: qorder::command,
         main: Some(qorder::main),
     },
-    Program {
+    CliProgram {
         name: "qrerun",
         section: 1,
         command: job_command::command::<QrerunArgs>,
         main: Some(job_command::main::<QrerunArgs>),
     },
-    Program {
+    CliProgram {
         name: "qrls",
         section: 1,
         command: job_command::command::<QrlsArgs>,
         main: Some(job_command::main::<QrlsArgs>),
     },
-    Program {
+    CliProgram {
         name: "qrun",
         section: 1,
         command: job_command::command::<QrunArgs>,
         main: Some(job_command::main::<QrunArgs>),
     },
-    Program {
+    CliProgram {
         name: "qselect",
         section: 1,
         command: qselect::command,
         main: Some(qselect::main),
     },
-    Program {
+    CliProgram {
         name: "qsig",
         section: 1,
         command: job_command::command::<QsigArgs>,
         main: Some(job_command::main::<QsigArgs>),
     },
-    Program {
+    CliProgram {
         name: "qsim",
         section: 1,
         command: qsim::command,
         main: Some(qsim::main),
     },
-    Program {
+    CliProgram {
         name: "qstat",
         section: 1,
         command: qstat::command,
         main: Some(qstat::main),
     },
-    Program {
+    CliProgram {
         name: "qsub",
         section: 1,
         command: qsub::command,
         main: Some(qsub::main),
     },
-    Program {
+    CliProgram {
         name: "tracejob",
         section: 1,
         command: tracejob::command,
         main: Some(tracejob::main),
     },
-    Program {
+    CliProgram {
         name: "noded",
         section: 8,
         command: crate::noded::command,
         main: None,
     },
-    Program {
+    CliProgram {
         name: "qdisable",
         section: 8,
         command: queue_state::qdisable_command,
         main: Some(queue_state::qdisable),
     },
-    Program {
+    CliProgram {
         name: "qenable",
         section: 8,
         command: queue_state::qenable_command,
         main: Some(queue_state::qenable),
     },
-    Program {
+    CliProgram {
         name: "qmgr",
         section: 8,
         command: qmgr::command,
         main: Some(qmgr::main),
     },
-    Program {
+    CliProgram {
         name: "qstart",
         section: 8,
         command: queue_state::qstart_command,
         main: Some(queue_state::qstart),
     },
-    Program {
+    CliProgram {
         name: "qstop",
         section: 8,
         command: queue_state::qstop_command,
         main: Some(queue_state::qstop),
     },
-    Program {
+    CliProgram {
         name: "qterm",
         section: 8,
         command: qterm::command,
         main: Some(qterm::main),
     },
-    Program {
+    CliProgram {
         name: "schedd",
         section: 8,
         command: crate::schedd::command,

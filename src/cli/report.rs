@@ -8,7 +8,7 @@ use super::client::source::QuerySource;
 use super::output::attribute_output;
 use super::output::job_selection::is_job_id;
 use super::output::json::{Document, Preamble};
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Time, Wall};
@@ -18,7 +18,7 @@ use crate::sys::process::random;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::client::Client;
 use crate::wire::message::{
-    Answer, Detail, Payload, Question, Record, Reply, Request, ServerFacts, Submission,
+    ClientAnswer, ClientRequest, Detail, JobRecord, NewJob, Payload, Question, Reply, ServerFacts,
 };
 use clap::Args;
 use std::ffi::OsString;
@@ -208,7 +208,7 @@ fn written(
 }
 
 /// A submission that is never made: it says what to look for room for.
-fn imagined(resources: &[OsString]) -> Result<Submission, Failure> {
+fn imagined(resources: &[OsString]) -> Result<NewJob, Failure> {
     let job = job_options::JobOptions {
         resources: resources.to_vec(),
         ..Default::default()
@@ -220,8 +220,8 @@ fn imagined(resources: &[OsString]) -> Result<Submission, Failure> {
         knows_host: |_| false,
     };
     let mut settings = job.settings(&place)?;
-    settings.push(Setting::new("Job_Name", "holes"));
-    Ok(Submission {
+    settings.push(AttributeSetting::new("Job_Name", "holes"));
+    Ok(NewJob {
         token: random()?,
         settings,
         payload: Payload::Command(vec!["true".into()]),
@@ -289,11 +289,13 @@ impl ReportContext {
         ahead: ForecastQuery,
         each: &mut dyn FnMut(&ReportContext, ForecastAnswer) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut reply = self.client.call(&Request::Ask(Question::Ahead(ahead)))?;
+        let mut reply = self
+            .client
+            .call(&ClientRequest::Ask(Question::Ahead(ahead)))?;
         loop {
             match reply {
-                Reply::Part(Answer::Server(_)) => {}
-                Reply::Part(Answer::Ahead(part)) => each(self, part)?,
+                Reply::Part(ClientAnswer::Server(_)) => {}
+                Reply::Part(ClientAnswer::Ahead(part)) => each(self, part)?,
                 Reply::Done => return Ok(()),
                 Reply::Refused(refusal) => return Err(refusal.into()),
                 _ => return Err(exit::garbled()),
@@ -302,7 +304,7 @@ impl ReportContext {
         }
     }
 
-    fn records(&mut self, ids: &[JobId]) -> Result<Vec<Record>, Failure> {
+    fn records(&mut self, ids: &[JobId]) -> Result<Vec<JobRecord>, Failure> {
         Ok(self
             .source
             .ask(&Question::JobsById(ids.to_vec(), Detail::Whole))?
@@ -336,11 +338,11 @@ pub(super) fn ask(
     ahead: ForecastQuery,
 ) -> Result<(Option<ServerFacts>, Vec<ForecastAnswer>), Failure> {
     let (mut server, mut told) = (None, Vec::new());
-    let mut reply = client.call(&Request::Ask(Question::Ahead(ahead)))?;
+    let mut reply = client.call(&ClientRequest::Ask(Question::Ahead(ahead)))?;
     loop {
         match reply {
-            Reply::Part(Answer::Server(facts)) => server = Some(*facts),
-            Reply::Part(Answer::Ahead(part)) => told.push(part),
+            Reply::Part(ClientAnswer::Server(facts)) => server = Some(*facts),
+            Reply::Part(ClientAnswer::Ahead(part)) => told.push(part),
             Reply::Done => return Ok((server, told)),
             Reply::Refused(refusal) => return Err(refusal.into()),
             _ => return Err(exit::garbled()),

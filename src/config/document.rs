@@ -51,7 +51,7 @@ pub struct Section<'a> {
 }
 
 /// A value, with its place in the file.
-pub type Value<'a> = Spanned<DeValue<'a>>;
+pub type LocatedValue<'a> = Spanned<DeValue<'a>>;
 
 impl<'a> Section<'a> {
     /// The file itself.
@@ -100,7 +100,7 @@ impl<'a> Section<'a> {
         let DeValue::Array(array) = value.get_ref() else {
             return Err(refusal(value));
         };
-        let section = |value: &'a Value<'a>| match value.get_ref() {
+        let section = |value: &'a LocatedValue<'a>| match value.get_ref() {
             DeValue::Table(table) => Ok(Section {
                 source: self.source,
                 title: title.clone(),
@@ -121,7 +121,7 @@ impl<'a> Section<'a> {
     }
 
     /// The keys that are not among `known`, with their values.
-    pub fn rest(&self, known: &[&str]) -> impl Iterator<Item = (&'a str, &'a Value<'a>)> {
+    pub fn rest(&self, known: &[&str]) -> impl Iterator<Item = (&'a str, &'a LocatedValue<'a>)> {
         self.table
             .iter()
             .map(|(key, value)| (key.get_ref().as_ref(), value))
@@ -194,7 +194,7 @@ impl<'a> Section<'a> {
     }
 
     /// The error for a `value` of `key` that is not what is `wanted`.
-    pub fn refuse(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
+    pub fn refuse(&self, key: &str, value: &LocatedValue, wanted: &str) -> ConfigError {
         let found: String = self
             .source
             .get(value.span())
@@ -232,7 +232,7 @@ impl<'a> Section<'a> {
         ConfigError::at(self.source, self.offset, String::new()).line
     }
 
-    fn error(&self, value: &Value, text: String) -> ConfigError {
+    fn error(&self, value: &LocatedValue, text: String) -> ConfigError {
         ConfigError::at(self.source, value.span().start, text)
     }
 }

@@ -13,7 +13,7 @@ pub struct Table<T: 'static> {
     /// `order.weights`.
     pub name: &'static str,
     /// The keys in the order in which they are read and shown.
-    pub keys: &'static [&'static dyn Row<T>],
+    pub keys: &'static [&'static dyn KeyRow<T>],
     is_open: bool,
     finish: Finish<T>,
 }
@@ -23,7 +23,7 @@ type Finish<T> = fn(&mut T, &Section, &Resources) -> Result<(), ConfigError>;
 
 impl<T> Table<T> {
     /// A section whose keys do not depend on each other.
-    pub const fn new(name: &'static str, keys: &'static [&'static dyn Row<T>]) -> Table<T> {
+    pub const fn new(name: &'static str, keys: &'static [&'static dyn KeyRow<T>]) -> Table<T> {
         Table {
             name,
             keys,
@@ -46,7 +46,7 @@ impl<T> Table<T> {
 
     /// The names of all keys, aliases included.
     pub fn names(&self) -> Vec<&'static str> {
-        let names = |row: &&'static dyn Row<T>| [Some(row.entry().name), row.entry().alias];
+        let names = |row: &&'static dyn KeyRow<T>| [Some(row.entry().name), row.entry().alias];
         self.keys.iter().flat_map(names).flatten().collect()
     }
 
@@ -67,8 +67,8 @@ impl<T> Table<T> {
     }
 
     /// The row that holds an attribute of qmgr.
-    pub fn attribute(&self, name: &str) -> Option<&'static dyn Row<T>> {
-        let has_it = |row: &&&'static dyn Row<T>| row.entry().pbs.contains(&name);
+    pub fn attribute(&self, name: &str) -> Option<&'static dyn KeyRow<T>> {
+        let has_it = |row: &&&'static dyn KeyRow<T>| row.entry().pbs.contains(&name);
         let nested = || self.keys.iter().filter_map(|row| row.nested());
         let own = self.keys.iter().find(has_it).copied();
         own.or_else(|| nested().find_map(|table| table.attribute(name)))
@@ -76,7 +76,7 @@ impl<T> Table<T> {
 }
 
 /// A row without the types of its value and its owner.
-pub trait Row<T>: Sync {
+pub trait KeyRow<T>: Sync {
     /// Name and description.
     fn entry(&self) -> &Entry;
 
@@ -149,12 +149,12 @@ impl Entry {
 pub struct Key<T, K: Kind> {
     entry: Entry,
     kind: K,
-    place: Place<T, K::Value>,
+    place: KeyPlace<T, K::Value>,
     preset: Option<fn(&T) -> T>,
 }
 
 /// Where a value is in a `T`.
-enum Place<T, V> {
+enum KeyPlace<T, V> {
     Field(fn(&mut T) -> &mut V),
     Computed(fn(&T) -> Option<V>, fn(&mut T, V)),
 }
@@ -165,7 +165,7 @@ impl<T, K: Kind> Key<T, K> {
         Key {
             entry: Entry::new(name, ""),
             kind,
-            place: Place::Field(field),
+            place: KeyPlace::Field(field),
             preset: None,
         }
     }
@@ -180,7 +180,7 @@ impl<T, K: Kind> Key<T, K> {
         Key {
             entry: Entry::new(name, ""),
             kind,
-            place: Place::Computed(get, set),
+            place: KeyPlace::Computed(get, set),
             preset: None,
         }
     }
@@ -241,15 +241,15 @@ impl<T, K: Kind> Key<T, K> {
 
     fn get<R>(&self, of: &mut T, take: impl FnOnce(&K::Value) -> Option<R>) -> Option<R> {
         match self.place {
-            Place::Field(field) => take(field(of)),
-            Place::Computed(get, _) => take(&get(of)?),
+            KeyPlace::Field(field) => take(field(of)),
+            KeyPlace::Computed(get, _) => take(&get(of)?),
         }
     }
 
     fn put(&self, of: &mut T, value: K::Value) {
         match self.place {
-            Place::Field(field) => *field(of) = value,
-            Place::Computed(_, set) => set(of, value),
+            KeyPlace::Field(field) => *field(of) = value,
+            KeyPlace::Computed(_, set) => set(of, value),
         }
     }
 
@@ -265,7 +265,7 @@ impl<T, K: Kind> Key<T, K> {
     }
 }
 
-impl<T, K: Kind> Row<T> for Key<T, K> {
+impl<T, K: Kind> KeyRow<T> for Key<T, K> {
     fn entry(&self) -> &Entry {
         &self.entry
     }
@@ -305,8 +305,8 @@ impl<T, K: Kind> Row<T> for Key<T, K> {
 
     fn resources<'t>(&self, of: &'t mut T) -> Option<&'t mut ResourceList> {
         match self.place {
-            Place::Field(field) => self.kind.resources(field(of)),
-            Place::Computed(..) => None,
+            KeyPlace::Field(field) => self.kind.resources(field(of)),
+            KeyPlace::Computed(..) => None,
         }
     }
 }
@@ -337,7 +337,7 @@ impl<T> Nested<T> {
     }
 }
 
-impl<T> Row<T> for Nested<T> {
+impl<T> KeyRow<T> for Nested<T> {
     fn entry(&self) -> &Entry {
         &self.entry
     }

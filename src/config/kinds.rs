@@ -110,17 +110,17 @@ impl<V: Word> Kind for Scalar<V> {
 
 /// Whole numbers within bounds.
 #[derive(Clone, Copy)]
-pub struct Whole<N> {
+pub struct WholeNumber<N> {
     wanted: &'static str,
     accepts: fn(&N) -> bool,
 }
 
 /// Whole numbers for which `accepts` is true; `wanted` describes them.
-pub const fn whole<N>(wanted: &'static str, accepts: fn(&N) -> bool) -> Whole<N> {
-    Whole { wanted, accepts }
+pub const fn whole<N>(wanted: &'static str, accepts: fn(&N) -> bool) -> WholeNumber<N> {
+    WholeNumber { wanted, accepts }
 }
 
-impl<N> Kind for Whole<N>
+impl<N> Kind for WholeNumber<N>
 where
     N: TryFrom<i64> + Into<i64> + FromStr + Display + Copy + 'static,
 {
@@ -418,9 +418,9 @@ impl<V: Clone> Kind for TableOf<V> {
 }
 
 /// A table of resources, as `{ ncpus = 4, walltime = "1:00:00" }`.
-pub struct Amounts;
+pub struct AmountTable;
 
-impl Kind for Amounts {
+impl Kind for AmountTable {
     type Value = ResourceList;
 
     fn wanted(&self) -> String {
@@ -519,7 +519,7 @@ pub const A_SECOND_OR_MORE: Scalar<Span> = scalar(
 pub const PROGRAM: Scalar<PathBuf> =
     scalar("the absolute path of a program", |path| path.is_absolute());
 /// How many elements an array may have.
-pub const ELEMENTS: Whole<u32> = whole("a number of elements from 1 on", |count| *count > 0);
+pub const ELEMENTS: WholeNumber<u32> = whole("a number of elements from 1 on", |count| *count > 0);
 
 /// A time of any length, in the words of a key.
 pub const fn time(wanted: &'static str) -> Scalar<Span> {
@@ -538,14 +538,14 @@ impl Word for bool {
     }
 
     fn parse(text: &str) -> Option<bool> {
-        match resource::Value::parse(resource::Kind::Boolean, text)? {
-            resource::Value::Boolean(flag) => Some(flag),
+        match resource::ResourceValue::parse(resource::ResourceType::Boolean, text)? {
+            resource::ResourceValue::Boolean(flag) => Some(flag),
             _ => None,
         }
     }
 
     fn show(&self) -> String {
-        resource::Value::Boolean(*self).to_string()
+        resource::ResourceValue::Boolean(*self).to_string()
     }
 }
 
@@ -704,19 +704,22 @@ pub fn read_by_name<K: Kind>(
 }
 
 /// What a resource of this kind may have.
-pub fn wanted_of(kind: resource::Kind) -> &'static str {
+pub fn wanted_of(kind: resource::ResourceType) -> &'static str {
     match kind {
-        resource::Kind::Time => "a time, as \"1:00:00\"",
-        resource::Kind::Size => "a size, as \"8gb\"",
-        resource::Kind::Long => "a whole number from 0 on",
-        resource::Kind::Float => "a number from 0 on",
-        resource::Kind::Boolean => "true or false",
-        resource::Kind::String => "a text",
+        resource::ResourceType::Time => "a time, as \"1:00:00\"",
+        resource::ResourceType::Size => "a size, as \"8gb\"",
+        resource::ResourceType::Long => "a whole number from 0 on",
+        resource::ResourceType::Float => "a number from 0 on",
+        resource::ResourceType::Boolean => "true or false",
+        resource::ResourceType::String => "a text",
     }
 }
 
 /// A resource's value, written as TOML's own kind or as PBS's text; nothing below zero.
-pub fn resource_value(kind: resource::Kind, value: &DeValue) -> Option<resource::Value> {
+pub fn resource_value(
+    kind: resource::ResourceType,
+    value: &DeValue,
+) -> Option<resource::ResourceValue> {
     let text = match value {
         DeValue::String(text) => text.to_string(),
         DeValue::Integer(_) => integer::<i64>(value)?.to_string(),
@@ -728,20 +731,20 @@ pub fn resource_value(kind: resource::Kind, value: &DeValue) -> Option<resource:
 }
 
 /// A resource's value of PBS's text; nothing below zero.
-pub fn not_negative(kind: resource::Kind, text: &str) -> Option<resource::Value> {
-    resource::Value::parse(kind, text).filter(|value| match value {
-        resource::Value::Long(number) => *number >= 0,
-        resource::Value::Float(number) => *number >= 0.0,
+pub fn not_negative(kind: resource::ResourceType, text: &str) -> Option<resource::ResourceValue> {
+    resource::ResourceValue::parse(kind, text).filter(|value| match value {
+        resource::ResourceValue::Long(number) => *number >= 0,
+        resource::ResourceValue::Float(number) => *number >= 0.0,
         _ => true,
     })
 }
 
 /// A resource's value for the file.
-pub fn resource_word(value: &resource::Value) -> Value {
+pub fn resource_word(value: &resource::ResourceValue) -> Value {
     match value {
-        resource::Value::Long(number) => (*number).into(),
-        resource::Value::Float(number) => (*number).into(),
-        resource::Value::Boolean(flag) => (*flag).into(),
+        resource::ResourceValue::Long(number) => (*number).into(),
+        resource::ResourceValue::Float(number) => (*number).into(),
+        resource::ResourceValue::Boolean(flag) => (*flag).into(),
         other => other.to_string().into(),
     }
 }

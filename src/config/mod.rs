@@ -19,23 +19,23 @@ use crate::config::overrides::{AttributeKey, QmgrObject};
 use crate::model::account::charge::UsageRules;
 use crate::model::expression::Expression;
 use crate::model::hook::Hook;
-use crate::model::hook::rites::Scripts;
+use crate::model::hook::rites::JobScripts;
 use crate::model::job::checkpoint::CheckpointCommand;
 use crate::model::job::eligible_time::Accrual;
-use crate::model::job::response::Rules;
+use crate::model::job::response::FailureRules;
 use crate::model::job::suspension::Releases;
 use crate::model::limit::{Limit, Limits};
-use crate::model::node::Terms;
+use crate::model::node::NodeTerms;
 use crate::model::policy::quality::Qualities;
 use crate::model::policy::site_time::PrimeHours;
 use crate::model::policy::{
-    Backfill, FairShare, Placement, Policy, Precedence, Preemption, Preset, Starvation,
+    Backfill, FairShare, PlacementPolicy, Policy, Precedence, PreemptionPolicy, Preset, Starvation,
 };
 use crate::model::queue::Queue;
-use crate::model::reservation::recurrence::Standing;
+use crate::model::reservation::recurrence::StandingWindow;
 use crate::model::reservation::window::WindowAccess;
 use crate::model::resource::{Definition, ResourceList, Resources, Size};
-use crate::model::system_resource::{Meter, Pool};
+use crate::model::system_resource::{Pool, ResourceMeter};
 use crate::model::time::Span;
 use chrono::NaiveDateTime;
 use std::collections::BTreeMap;
@@ -59,9 +59,9 @@ pub struct Config {
     /// `[backfill]`.
     pub backfill: Backfill,
     /// `[placement]`.
-    pub placement: Placement,
+    pub placement: PlacementPolicy,
     /// `[preemption]`.
-    pub preemption: Preemption,
+    pub preemption: PreemptionPolicy,
     /// `[order]`.
     pub precedence: Precedence,
     /// `[[qos]]`.
@@ -95,7 +95,7 @@ pub struct Config {
     /// What the whole system has of some of these.
     pub pools: Vec<(String, Pool)>,
     /// How it is found out of some of these what there is.
-    pub meters: Vec<(String, Meter)>,
+    pub meters: Vec<(String, ResourceMeter)>,
     /// What `qmgr` has said besides, which is shown and has no effect.
     pub(super) kept: BTreeMap<(QmgrObject, AttributeKey), String>,
 }
@@ -210,14 +210,14 @@ pub struct LaunchConfig {
     /// How long copying and delivering a job's files may take, before it and after it each.
     pub staging_timeout: Span,
     /// What is done about failed starts and about jobs over their limits.
-    pub rules: Rules,
+    pub rules: FailureRules,
     /// The program that tells which processes use which GPUs: a path, the name of one in `PATH`, or
     /// [`NO_TOOL`]. [`GPU_TOOL`] is asked only where noded finds GPUs for it to tell of.
     pub gpu_tool: PathBuf,
     /// How often it is asked.
     pub gpu_look: Span,
     /// What the site runs right before and after each job.
-    pub scripts: Scripts,
+    pub scripts: JobScripts,
     /// By which command of the site it is written down how far a job has come.
     pub checkpoint: CheckpointCommand,
 }
@@ -237,10 +237,10 @@ impl Default for LaunchConfig {
             max_processes: 8192,
             start_timeout: Some(Span::seconds(600)),
             staging_timeout: Span::seconds(3600),
-            rules: Rules::default(),
+            rules: FailureRules::default(),
             gpu_tool: GPU_TOOL.into(),
             gpu_look: Span::seconds(30),
-            scripts: Scripts::default(),
+            scripts: JobScripts::default(),
             checkpoint: CheckpointCommand::default(),
         }
     }
@@ -283,7 +283,7 @@ pub struct NodeConfig {
     /// Laid over what noded measured.
     pub available: ResourceList,
     /// On what terms jobs get it.
-    pub terms: Terms,
+    pub terms: NodeTerms,
     /// Its GPUs by number, in the order in which jobs get them; None for those noded found, lowest
     /// first.
     pub gpus: Option<Vec<u16>>,
@@ -300,7 +300,7 @@ impl NodeConfig {
             name: name.to_string(),
             socket: None,
             available: ResourceList::new(),
-            terms: Terms::default(),
+            terms: NodeTerms::default(),
             gpus: None,
             exclude_gpus: Vec::new(),
             is_listed: false,
@@ -349,7 +349,7 @@ pub enum Times {
         to: NaiveDateTime,
     },
     /// Again and again.
-    Standing(Standing),
+    Standing(StandingWindow),
 }
 
 /// `[[dedicated]]`: a time, local, in which only jobs of dedicated queues run.
@@ -503,9 +503,9 @@ impl Config {
     }
 
     /// Who makes way, with what other sections say of it.
-    fn preemption(&self) -> Preemption {
+    fn preemption(&self) -> PreemptionPolicy {
         let checkpoints = self.launch.checkpoint.program.is_some();
-        Preemption {
+        PreemptionPolicy {
             checkpoints,
             releases: self.releases.0.clone(),
             ..self.preemption.clone()
@@ -513,8 +513,8 @@ impl Config {
     }
 
     /// What becomes of jobs whose attempts go wrong, or that have made way.
-    pub fn rules(&self) -> Rules {
-        Rules {
+    pub fn rules(&self) -> FailureRules {
+        FailureRules {
             boost: self.preemption.boost,
             ..self.launch.rules
         }

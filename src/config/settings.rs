@@ -4,7 +4,7 @@
 mod objects;
 
 use super::Config;
-use super::key::{Entry, Row, Table};
+use super::key::{Entry, KeyRow, Table};
 use super::overrides::{QmgrObject, QmgrOverrides};
 use super::sections::{ONCE, PRIME_TIME};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use toml::de::{DeTable, DeValue};
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Origin {
+pub enum SettingOrigin {
     /// The preset, or the default of all presets.
     Preset,
     /// This line of the file, from 1.
@@ -27,7 +27,7 @@ pub enum Origin {
 
 /// A key with its value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Setting {
+pub struct KeySetting {
     /// `order.weights`; empty for what stands before the first section.
     pub section: &'static str,
     /// Of sections of which there may be many: which; of limits the number.
@@ -38,10 +38,10 @@ pub struct Setting {
     /// As the file may hold it; None for a key that is not set and has no default.
     pub value: Option<Value>,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: SettingOrigin,
 }
 
-impl Setting {
+impl KeySetting {
     /// `[order] by`, `[[queue]] gpu enabled`.
     pub fn title(&self) -> String {
         match &self.name {
@@ -52,7 +52,7 @@ impl Setting {
 }
 
 /// All settings of a configuration that was read from `text` and then overridden.
-pub fn effective(config: &Config, text: &str, overrides: &QmgrOverrides) -> Vec<Setting> {
+pub fn effective(config: &Config, text: &str, overrides: &QmgrOverrides) -> Vec<KeySetting> {
     let table = DeTable::parse(text).ok();
     let source = Source {
         root: table.as_ref().map(|table| table.get_ref()),
@@ -60,7 +60,7 @@ pub fn effective(config: &Config, text: &str, overrides: &QmgrOverrides) -> Vec<
         overrides,
     };
     let mut scratch = config.clone();
-    let mut all = vec![Setting {
+    let mut all = vec![KeySetting {
         section: "",
         name: None,
         key: "preset".into(),
@@ -86,19 +86,19 @@ struct Source<'s> {
 
 impl Source<'_> {
     /// The settings of a section that stands once, and of those below it.
-    fn collect<T>(&self, table: &Table<T>, of: &mut T, all: &mut Vec<Setting>) {
-        let value = |row: &&'static dyn Row<T>| {
+    fn collect<T>(&self, table: &Table<T>, of: &mut T, all: &mut Vec<KeySetting>) {
+        let value = |row: &&'static dyn KeyRow<T>| {
             let entry = row.entry();
             let value = row.value(of);
             if row.nested().is_some() && value.is_none() {
                 return None;
             }
             let origin = if self.is_overridden(entry) {
-                Origin::Qmgr
+                SettingOrigin::Qmgr
             } else {
                 self.origin(table.name, entry.name)
             };
-            Some(Setting {
+            Some(KeySetting {
                 section: table.name,
                 name: None,
                 key: entry.name.into(),
@@ -124,9 +124,9 @@ impl Source<'_> {
         })
     }
 
-    fn origin(&self, section: &str, key: &str) -> Origin {
+    fn origin(&self, section: &str, key: &str) -> SettingOrigin {
         let line = self.root.and_then(|root| self.line(root, section, key));
-        line.map_or(Origin::Preset, Origin::Line)
+        line.map_or(SettingOrigin::Preset, SettingOrigin::Line)
     }
 
     /// The line that sets a key.
@@ -156,7 +156,7 @@ impl Source<'_> {
 }
 
 /// The settings as a `lanai.toml`, each with a comment on where it comes from.
-pub struct Written<'s>(pub &'s [Setting]);
+pub struct Written<'s>(pub &'s [KeySetting]);
 
 impl fmt::Display for Written<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -168,7 +168,8 @@ impl fmt::Display for Written<'_> {
             if (setting.section, setting.name.as_deref()) != section {
                 section = (setting.section, setting.name.as_deref());
                 // A file that names the default qualities of service would exclude all others.
-                let is_default = setting.section == "qos" && setting.origin == Origin::Preset;
+                let is_default =
+                    setting.section == "qos" && setting.origin == SettingOrigin::Preset;
                 mark = if is_default { "# " } else { "" };
                 match setting.name {
                     Some(_) => writeln!(f, "\n{mark}[[{}]]", setting.section)?,
@@ -177,17 +178,17 @@ impl fmt::Display for Written<'_> {
             }
             f.write_str(mark)?;
             match setting.origin {
-                Origin::Qmgr => writeln!(f, "{line:<width$}  # qmgr")?,
-                Origin::Line(number) => writeln!(f, "{line:<width$}  # line {number}")?,
-                Origin::Preset if setting.value.is_none() => writeln!(f, "{line}")?,
-                Origin::Preset => writeln!(f, "{line:<width$}  # preset")?,
+                SettingOrigin::Qmgr => writeln!(f, "{line:<width$}  # qmgr")?,
+                SettingOrigin::Line(number) => writeln!(f, "{line:<width$}  # line {number}")?,
+                SettingOrigin::Preset if setting.value.is_none() => writeln!(f, "{line}")?,
+                SettingOrigin::Preset => writeln!(f, "{line:<width$}  # preset")?,
             }
         }
         Ok(())
     }
 }
 
-fn line(setting: &Setting) -> String {
+fn line(setting: &KeySetting) -> String {
     match &setting.value {
         Some(value) => format!("{} = {value}", setting.key),
         None => format!("# {} is not set", setting.key),

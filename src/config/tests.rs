@@ -4,9 +4,9 @@ use super::*;
 use crate::model::account::charge::Weights;
 use crate::model::account::decay::Decay;
 use crate::model::job::response::{
-    LimitAction, Missing, Response, Responses, Retries, Rules, StageIn,
+    FailureRules, LimitAction, Missing, Response, Responses, Retries, StageIn,
 };
-use crate::model::resource::{Kind, Value};
+use crate::model::resource::{ResourceType, ResourceValue};
 
 fn refusal(text: &str) -> String {
     Config::parse(text).expect_err(text).to_string()
@@ -98,7 +98,7 @@ fn every_key_is_read() {
     };
     assert_eq!(config.queues(), vec![short]);
     let scratch = Definition {
-        kind: Kind::Size,
+        kind: ResourceType::Size,
         host_level: true,
         consumable: true,
         requestable: true,
@@ -109,7 +109,7 @@ fn every_key_is_read() {
         node.socket.as_deref(),
         Some(std::path::Path::new("/run/n1.sock"))
     );
-    assert_eq!(node.available.get("ncpus"), Some(&Value::Long(4)));
+    assert_eq!(node.available.get("ncpus"), Some(&ResourceValue::Long(4)));
     assert_eq!(
         node.available
             .get("scratch")
@@ -159,12 +159,12 @@ fn what_is_done_when_a_job_goes_wrong_is_read() {
         missing: Missing::Wait,
         retry: Span::seconds(300),
     };
-    let expected = Rules {
+    let expected = FailureRules {
         retries,
         walltime: LimitAction::Requeue,
         limits,
         stage_in,
-        ..Rules::default()
+        ..FailureRules::default()
     };
     assert_eq!(launch.rules, expected);
     assert_eq!(launch.start_timeout, Some(Span::seconds(90)));

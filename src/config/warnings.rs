@@ -1,12 +1,12 @@
 //! What a configuration says that may not be what is meant.
 
 use super::Config;
-use super::settings::{Origin, Setting, effective};
+use super::settings::{KeySetting, SettingOrigin, effective};
 use crate::config::overrides::QmgrOverrides;
 use crate::model::account::decay::Decay;
 use crate::model::expression::Expression;
 use crate::model::policy::formula::asks_for;
-use crate::model::policy::{Order, Preset, UserPriority};
+use crate::model::policy::{Preset, PriorityOrder, UserPriority};
 use crate::model::queue::Queue;
 use std::collections::BTreeSet;
 
@@ -15,12 +15,12 @@ use std::collections::BTreeSet;
 const NEAREST: i32 = 2;
 
 /// One sentence for each; `settings` are those of the configuration with where they come from.
-pub fn warnings(config: &Config, settings: &[Setting]) -> Vec<String> {
+pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     let rule = &config.precedence;
     let formula = rule
         .formula
         .as_ref()
-        .filter(|_| rule.order == Order::Formula && !rule.lexicographic);
+        .filter(|_| rule.order == PriorityOrder::Formula && !rule.lexicographic);
     let sums_up = |formula: &Expression| asks_for(formula, |name| name == "queue_priority");
     let is_it4i = rule.formula == Preset::It4i.policy().precedence.formula;
     let near = formula
@@ -47,12 +47,12 @@ fn unused_priorities(config: &Config) -> Vec<String> {
 
 /// What the file says beyond the preset that has no effect as things are: of each section the first
 /// key, if it is for one cause.
-fn idle(config: &Config, settings: &[Setting]) -> Vec<String> {
+fn idle(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     let preset = Config::with_preset(config.preset);
     let preset = effective(&preset, "", &QmgrOverrides::default());
     let mut said = BTreeSet::new();
-    let sentence = |(setting, preset): (&Setting, &Setting)| {
-        let Origin::Line(line) = setting.origin else {
+    let sentence = |(setting, preset): (&KeySetting, &KeySetting)| {
+        let SettingOrigin::Line(line) = setting.origin else {
             return None;
         };
         if setting.value.is_some() && setting.value == preset.value {
@@ -68,10 +68,13 @@ fn idle(config: &Config, settings: &[Setting]) -> Vec<String> {
 }
 
 /// What a setting needs to count and has not.
-fn need(config: &Config, setting: &Setting) -> Option<&'static str> {
+fn need(config: &Config, setting: &KeySetting) -> Option<&'static str> {
     let (rule, decay) = (&config.precedence, config.usage.decay);
     let (missing, need) = match (setting.section, &*setting.key) {
-        ("order", "formula") => (rule.order != Order::Formula, "[order] by = \"formula\""),
+        ("order", "formula") => (
+            rule.order != PriorityOrder::Formula,
+            "[order] by = \"formula\"",
+        ),
         ("order", "highest_user_priority") => (
             rule.own_say.user_priority != UserPriority::Clamp,
             "[order] user_priority = \"clamp\"",
@@ -81,7 +84,7 @@ fn need(config: &Config, setting: &Setting) -> Option<&'static str> {
             "an order that uses job priorities: \"multifactor\", \"priority\" or \"cluster\"",
         ),
         ("order.weights", _) => (
-            rule.order != Order::Multifactor,
+            rule.order != PriorityOrder::Multifactor,
             "[order] by = \"multifactor\"",
         ),
         ("usage", "half_life") => {
@@ -93,7 +96,7 @@ fn need(config: &Config, setting: &Setting) -> Option<&'static str> {
             "[usage] decay = \"window\"",
         ),
         (section, _) if section.starts_with("order.components") => (
-            rule.order != Order::Components,
+            rule.order != PriorityOrder::Components,
             "[order] by = \"components\"",
         ),
         _ => return None,

@@ -35,7 +35,7 @@ pub struct Account {
     pub shares: Shares,
     /// What it is to have by method `target`; None for what its shares give it.
     #[serde(default)]
-    pub target: Option<Target>,
+    pub target: Option<UsageTarget>,
     /// Who belongs to it, each with a share of its part; None for whoever charges it, with one
     /// share each.
     #[serde(default)]
@@ -73,7 +73,7 @@ impl fmt::Display for Shares {
 
 /// What somebody is to have of all that is used (M12).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Target {
+pub struct UsageTarget {
     /// Percent; seconds of weighted resources for [`Bound::Amount`].
     pub value: f64,
     /// Which way it counts.
@@ -96,10 +96,10 @@ pub enum TargetKind {
     Amount,
 }
 
-impl Target {
+impl UsageTarget {
     /// Reads `25`, `25+`, `25-`, `25%` or `25^`; None for anything else, for numbers below 0, and
     /// for percents above 100.
-    pub fn parse(text: &str) -> Option<Target> {
+    pub fn parse(text: &str) -> Option<UsageTarget> {
         let signs = [
             ('+', TargetKind::Floor),
             ('-', TargetKind::Ceiling),
@@ -122,12 +122,12 @@ impl Target {
         };
         (0.0..=largest)
             .contains(&value)
-            .then_some(Target { value, bound })
+            .then_some(UsageTarget { value, bound })
     }
 }
 
 /// As it stands in the file.
-impl fmt::Display for Target {
+impl fmt::Display for UsageTarget {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let sign = match self.bound {
             TargetKind::Target => "",
@@ -142,7 +142,7 @@ impl fmt::Display for Target {
 
 /// Why accounts make no tree.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum AccountFault {
     /// The parent is none of them.
     #[error("there is no [[account]] named `{parent}`: add one, or correct the parent of `{name}`")]
     Orphan {
@@ -164,7 +164,7 @@ pub enum Fault {
 
 /// Whether accounts of different names make a tree: the first that does not fit, by its place, and
 /// why.
-pub fn check(accounts: &[Account]) -> Result<(), (usize, Fault)> {
+pub fn check(accounts: &[Account]) -> Result<(), (usize, AccountFault)> {
     let parents: BTreeMap<&str, Option<&str>> = accounts
         .iter()
         .map(|account| (account.name.as_str(), account.parent.as_deref()))
@@ -177,34 +177,34 @@ pub fn check(accounts: &[Account]) -> Result<(), (usize, Fault)> {
         .map_or(Ok(()), Err)
 }
 
-fn fault_of(account: &Account, parents: &BTreeMap<&str, Option<&str>>) -> Option<Fault> {
+fn fault_of(account: &Account, parents: &BTreeMap<&str, Option<&str>>) -> Option<AccountFault> {
     let is_bare =
         account.parent.is_none() && account.shares == Shares::default() && account.target.is_none();
     if account.name == ROOT_NAME {
-        (!is_bare).then_some(Fault::Root)
+        (!is_bare).then_some(AccountFault::Root)
     } else {
         climb(&account.name, parents).err()
     }
 }
 
 /// Goes from an account up to the root.
-fn climb(name: &str, parents: &BTreeMap<&str, Option<&str>>) -> Result<(), Fault> {
+fn climb(name: &str, parents: &BTreeMap<&str, Option<&str>>) -> Result<(), AccountFault> {
     let mut path = vec![name];
     let mut seen = BTreeSet::from([name]);
     let mut at = name;
     while let Some(Some(parent)) = parents.get(at).filter(|parent| **parent != Some(ROOT_NAME)) {
         if !parents.contains_key(parent) {
-            return Err(Fault::Orphan {
+            return Err(AccountFault::Orphan {
                 name: at.to_string(),
                 parent: parent.to_string(),
             });
         }
         path.push(parent);
         if !seen.insert(parent) {
-            return Err(Fault::Circle(parent.to_string(), path.join(" -> ")));
+            return Err(AccountFault::Circle(parent.to_string(), path.join(" -> ")));
         }
         if path.len() > DEEPEST {
-            return Err(Fault::Deep(name.to_string()));
+            return Err(AccountFault::Deep(name.to_string()));
         }
         at = parent;
     }
@@ -271,7 +271,7 @@ mod tests {
         let said = "1: `root` is the whole: it has users, but no parent, shares or target";
         assert_eq!(fault(&[account("a", ""), account("root", "a")]), said);
         let target = Account {
-            target: Target::parse("5"),
+            target: UsageTarget::parse("5"),
             ..account("root", "")
         };
         assert_eq!(fault(&[account("a", ""), target]), said);
@@ -280,11 +280,11 @@ mod tests {
     #[test]
     fn targets_are_read_and_written() {
         for text in ["50", "10+", "35-", "25%", "12.5", "86400^"] {
-            assert_eq!(Target::parse(text).unwrap().to_string(), text);
+            assert_eq!(UsageTarget::parse(text).unwrap().to_string(), text);
         }
-        assert_eq!(Target::parse("10+").unwrap().bound, TargetKind::Floor);
+        assert_eq!(UsageTarget::parse("10+").unwrap().bound, TargetKind::Floor);
         for text in ["", "+", "-5", "101", "inf", "NaN", "10+-", "1e400^", "ten"] {
-            assert_eq!(Target::parse(text), None, "{text}");
+            assert_eq!(UsageTarget::parse(text), None, "{text}");
         }
     }
 }

@@ -14,7 +14,7 @@ mod routing;
 
 use super::queue::Queue;
 use crate::model::job::Spec;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::policy::quality::Qualities;
 use crate::model::refusal::Refusal;
 use crate::model::request::Defaults;
@@ -22,11 +22,11 @@ use crate::model::resource::Resources;
 use std::sync::Arc;
 
 pub use access::Visitor;
-pub use routing::{Fault, Turn, check};
+pub use routing::{RouteFault, RouteOutcome, check};
 
 /// What decides about a job at the door.
 #[derive(Clone, Copy)]
-pub struct Entrance<'a> {
+pub struct QueueAdmission<'a> {
     /// The queues of the site.
     pub queues: &'a [Queue],
     /// All resources known.
@@ -60,10 +60,10 @@ pub fn elsewhere(spec: &Spec, queue: &str) -> Spec {
     spec
 }
 
-impl Entrance<'_> {
+impl QueueAdmission<'_> {
     /// Lets a job that will stand so into the queue that it names, or right on to where that routes
     /// it.
-    pub fn enter(&self, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
+    pub fn enter(&self, spec: &Spec, standing: JobState) -> Result<Entered, Refusal> {
         let queue = self.find(&spec.queue)?;
         let own = self.admit(spec, queue, false)?;
         let Some(route) = &queue.route else {

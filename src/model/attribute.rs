@@ -3,15 +3,15 @@
 //! `qsub` and `qalter` say what they want as settings: attribute, value. [`submit`] makes a new
 //! job's [`Draft`] of them, [`alter`] a changed one of an old; both do all or nothing.
 
-use super::job::dependency::Wish;
+use super::job::dependency::ParsedDependency;
 use super::job::state::Holds;
-use super::job::{Digest, Job, Join, Program, Spec};
+use super::job::{Digest, Job, JobProgram, Join, Spec};
 use crate::model::policy::Policy;
 use crate::model::policy::quality::QosApplicant;
 use crate::model::refusal::Refusal;
 use crate::model::request::select::Request;
 use crate::model::request::{operands, placement_requirements};
-use crate::model::resource::{Resources, Value};
+use crate::model::resource::{ResourceValue, Resources};
 use crate::model::server_name::same_server;
 use crate::model::spelling::close;
 use crate::model::text::Text;
@@ -28,7 +28,7 @@ use table::{AttributeRule, Effect, TABLE, Who};
 
 /// One attribute to set: `Resource_List` has a resource, others have none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct AttributeSetting {
     /// As PBS names it: `Job_Name`, `Priority`, `Resource_List`.
     pub attribute: String,
     /// The resource, for `Resource_List`.
@@ -37,10 +37,10 @@ pub struct Setting {
     pub value: Text,
 }
 
-impl Setting {
+impl AttributeSetting {
     /// Sets `attribute` to `value`.
-    pub fn new(attribute: &str, value: impl Into<Text>) -> Setting {
-        Setting {
+    pub fn new(attribute: &str, value: impl Into<Text>) -> AttributeSetting {
+        AttributeSetting {
             attribute: attribute.into(),
             resource: None,
             value: value.into(),
@@ -48,8 +48,8 @@ impl Setting {
     }
 
     /// Asks for `value` of `resource`.
-    pub fn resource(resource: &str, value: impl Into<Text>) -> Setting {
-        Setting {
+    pub fn resource(resource: &str, value: impl Into<Text>) -> AttributeSetting {
+        AttributeSetting {
             attribute: LIST.into(),
             resource: Some(resource.into()),
             value: value.into(),
@@ -69,7 +69,7 @@ pub struct Draft {
     /// The comment an operator gave it.
     pub comment: Option<String>,
     /// The dependencies to add to those it has.
-    pub depend: Wish,
+    pub depend: ParsedDependency,
     /// The names of jobs to wait for, and patterns of such names.
     pub names: Vec<String>,
     /// The eligible time that an operator says it has now.
@@ -86,7 +86,7 @@ impl Draft {
             holds: job.life.holds,
             run_count: job.life.run_count,
             comment: job.life.comment.clone(),
-            depend: Wish::default(),
+            depend: ParsedDependency::default(),
             names: Vec::new(),
             eligible_time: None,
             notes: Vec::new(),
@@ -96,9 +96,9 @@ impl Draft {
 
 /// What a new job has besides its settings.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub struct SubmitContext {
     /// What to run.
-    pub program: Program,
+    pub program: JobProgram,
     /// The environment handed on.
     pub environ: Digest,
     /// Where qsub ran.
@@ -168,9 +168,13 @@ const RUNNING: [&str; 5] = [
 
 /// A new job. `queue` names its destination, `queue@server` or `@server` too; whether that queue
 /// exists is for the caller to find out.
-pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result<Draft, Refusal> {
+pub fn submit(
+    settings: &[AttributeSetting],
+    origin: SubmitContext,
+    context: &Context,
+) -> Result<Draft, Refusal> {
     let mut draft = blank(origin, context.policy.precedence.own_say.unsaid());
-    let (settings, notes) = dialects::translated(with_wishes(settings), context.resources)?;
+    let (settings, notes) = dialects::translated(with_requests(settings), context.resources)?;
     draft.notes = notes;
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         match setting.attribute.as_str() {
@@ -198,10 +202,10 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
 }
 
 /// Wishes that came as `-l`, as what they are.
-fn with_wishes(settings: &[Setting]) -> Vec<Setting> {
-    let wish = |setting: &Setting| {
+fn with_requests(settings: &[AttributeSetting]) -> Vec<AttributeSetting> {
+    let wish = |setting: &AttributeSetting| {
         let attribute = placement_requirements::by_resource(setting.resource.as_deref()?)?;
-        Some(Setting {
+        Some(AttributeSetting {
             attribute: attribute.into(),
             resource: None,
             ..setting.clone()
@@ -225,7 +229,7 @@ fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
                 "it deals out {} chunks of one kind: ask for so many",
                 geometry.tasks()
             );
-            Err(Refusal::illegal_wish("geometry", &why))
+            Err(Refusal::illegal_placement("geometry", &why))
         }
     }
 }
@@ -244,9 +248,13 @@ fn suits_array(spec: &Spec) -> Result<(), Refusal> {
 
 /// The job changed: attributes that PBS lets nobody change, or not now, or not the caller, are
 /// refused, and with them the whole.
-pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Draft, Refusal> {
+pub fn alter(
+    old: &Draft,
+    settings: &[AttributeSetting],
+    context: &Context,
+) -> Result<Draft, Refusal> {
     let mut draft = old.clone();
-    let settings = &with_wishes(settings);
+    let settings = &with_requests(settings);
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         let attribute = permitted(&setting.attribute, context)?;
         if attribute.who == Who::Submitter {
@@ -287,7 +295,7 @@ pub fn may_set(name: &str, privileged: bool) -> Result<(), Refusal> {
     find(name, privileged).map(|_| ())
 }
 
-fn blank(origin: Origin, priority: i32) -> Draft {
+fn blank(origin: SubmitContext, priority: i32) -> Draft {
     let spec = Spec {
         name: "STDIN".into(),
         queue: String::new(),
@@ -331,7 +339,7 @@ fn blank(origin: Origin, priority: i32) -> Draft {
         holds: Holds::NONE,
         run_count: 0,
         comment: None,
-        depend: Wish::default(),
+        depend: ParsedDependency::default(),
         names: Vec::new(),
         eligible_time: None,
         notes: Vec::new(),
@@ -349,7 +357,7 @@ pub fn destination(text: &str, ours: &str) -> Result<String, Refusal> {
 }
 
 /// Names and texts of the settings that ask for resources.
-fn asked(settings: &[Setting]) -> Result<Vec<(String, String)>, Refusal> {
+fn asked(settings: &[AttributeSetting]) -> Result<Vec<(String, String)>, Refusal> {
     let asked = settings.iter().filter(|setting| setting.attribute == LIST);
     asked
         .map(|setting| {
@@ -412,7 +420,7 @@ fn apply(
                         }
                         _ => Ok(()),
                     });
-            set.map_err(|why| Refusal::illegal_wish(attribute.name, &why))
+            set.map_err(|why| Refusal::illegal_placement(attribute.name, &why))
         }
         Effect::Never => Err(Refusal::read_only(attribute.name)),
     }
@@ -460,7 +468,7 @@ fn check_running(
             request
                 .list
                 .get(name)
-                .and_then(Value::amount)
+                .and_then(ResourceValue::amount)
                 .unwrap_or(i64::MAX)
         };
         if limit(new) > limit(old) && !rights.privileged {

@@ -37,11 +37,11 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-pub use evaluation::{Fault, Wrong};
-pub use value::{Scope, Value};
-pub use verdict::{On, Refusal, UnmetKind, Verdict};
+pub use evaluation::{EvaluationFault, Wrong};
+pub use value::{ExpressionValue, NameScope};
+pub use verdict::{RequirementVerdict, UnmetKind, UnmetOnHost, UnmetRequirement};
 
-use node::Node;
+use node::ExpressionNode;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -56,7 +56,7 @@ pub const LONGEST: usize = 8192;
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
     text: String,
-    root: Node,
+    root: ExpressionNode,
 }
 
 impl Expression {
@@ -74,22 +74,25 @@ impl Expression {
     }
 
     /// Its value; `Value::Undefined` where that hangs on a name that `scope` does not know.
-    pub fn evaluate<'a>(&'a self, scope: &'a dyn Scope) -> Result<Value<'a>, Fault> {
+    pub fn evaluate<'a>(
+        &'a self,
+        scope: &'a dyn NameScope,
+    ) -> Result<ExpressionValue<'a>, EvaluationFault> {
         evaluation::evaluate(&self.root, scope)
     }
 
     /// Its value as a number; None if that is undefined.
-    pub fn number(&self, scope: &dyn Scope) -> Result<Option<f64>, Fault> {
+    pub fn number(&self, scope: &dyn NameScope) -> Result<Option<f64>, EvaluationFault> {
         evaluation::number(&self.root, scope)
     }
 
     /// Whether it is true, without a word on why not: nothing is allocated.
-    pub fn holds(&self, scope: &dyn Scope) -> bool {
+    pub fn holds(&self, scope: &dyn NameScope) -> bool {
         matches!(evaluation::truth(&self.root, scope), Ok(Some(true)))
     }
 
     /// Whether it is true, and else which part of it is not and what was found there (Q3).
-    pub fn verdict(&self, scope: &dyn Scope) -> Verdict {
+    pub fn verdict(&self, scope: &dyn NameScope) -> RequirementVerdict {
         verdict::judge(&self.root, scope)
     }
 
@@ -98,7 +101,7 @@ impl Expression {
     pub fn names(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         self.root.visit(&mut |node| {
-            if let Node::Name(name) = node {
+            if let ExpressionNode::Name(name) = node {
                 names.insert(name.as_ref());
             }
         });
@@ -110,7 +113,7 @@ impl Expression {
     pub fn words(&self) -> BTreeSet<&str> {
         let mut words = BTreeSet::new();
         self.root.visit(&mut |node| {
-            if let Node::Word(word) = node {
+            if let ExpressionNode::Word(word) = node {
                 words.insert(word.as_ref());
             }
         });

@@ -6,7 +6,7 @@ mod answer;
 
 pub mod rites;
 
-pub use answer::{HookAnswer, Said};
+pub use answer::{HookAnswer, HookExit};
 
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// When hooks are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Occasion {
+pub enum HookEvent {
     /// A job is submitted.
     QueueJob,
     /// A job is altered.
@@ -33,21 +33,21 @@ pub enum Occasion {
     ExechostPeriodic,
 }
 
-impl Occasion {
+impl HookEvent {
     /// All of them, as they are written.
-    pub const ALL: &'static [(&'static str, Occasion)] = &[
-        ("queuejob", Occasion::QueueJob),
-        ("modifyjob", Occasion::ModifyJob),
-        ("runjob", Occasion::RunJob),
-        ("execjob_begin", Occasion::ExecjobBegin),
-        ("execjob_prologue", Occasion::ExecjobPrologue),
-        ("execjob_epilogue", Occasion::ExecjobEpilogue),
-        ("execjob_end", Occasion::ExecjobEnd),
-        ("exechost_periodic", Occasion::ExechostPeriodic),
+    pub const ALL: &'static [(&'static str, HookEvent)] = &[
+        ("queuejob", HookEvent::QueueJob),
+        ("modifyjob", HookEvent::ModifyJob),
+        ("runjob", HookEvent::RunJob),
+        ("execjob_begin", HookEvent::ExecjobBegin),
+        ("execjob_prologue", HookEvent::ExecjobPrologue),
+        ("execjob_epilogue", HookEvent::ExecjobEpilogue),
+        ("execjob_end", HookEvent::ExecjobEnd),
+        ("exechost_periodic", HookEvent::ExechostPeriodic),
     ];
 
     /// The one of this name.
-    pub fn named(name: &str) -> Option<Occasion> {
+    pub fn named(name: &str) -> Option<HookEvent> {
         Self::ALL
             .iter()
             .find(|(known, _)| *known == name)
@@ -66,7 +66,7 @@ impl Occasion {
     pub fn is_on_nodes(self) -> bool {
         !matches!(
             self,
-            Occasion::QueueJob | Occasion::ModifyJob | Occasion::RunJob
+            HookEvent::QueueJob | HookEvent::ModifyJob | HookEvent::RunJob
         )
     }
 }
@@ -115,7 +115,7 @@ pub struct Hook {
     /// Its name.
     pub name: String,
     /// When it is asked.
-    pub occasions: BTreeSet<Occasion>,
+    pub occasions: BTreeSet<HookEvent>,
     /// The program, absolute, and its arguments. It reads what is about to happen as JSON.
     pub command: Vec<String>,
     /// Whether it is asked at all.
@@ -173,7 +173,7 @@ impl Hook {
 }
 
 /// Those asked on an occasion, in their order.
-pub fn asked(hooks: &[Hook], occasion: Occasion) -> Vec<&Hook> {
+pub fn asked(hooks: &[Hook], occasion: HookEvent) -> Vec<&Hook> {
     let is_asked = |hook: &&Hook| {
         hook.is_enabled && hook.occasions.contains(&occasion) && !hook.command.is_empty()
     };
@@ -189,7 +189,7 @@ mod tests {
     fn hook(name: &str, order: u16, is_enabled: bool) -> Hook {
         Hook {
             name: name.into(),
-            occasions: [Occasion::QueueJob].into(),
+            occasions: [HookEvent::QueueJob].into(),
             command: vec!["/bin/true".into()],
             is_enabled,
             order,
@@ -214,7 +214,7 @@ mod tests {
                 .map(|hook| hook.name.as_str())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(names(Occasion::QueueJob), ["a", "b", "c"]);
-        assert!(names(Occasion::RunJob).is_empty());
+        assert_eq!(names(HookEvent::QueueJob), ["a", "b", "c"]);
+        assert!(names(HookEvent::RunJob).is_empty());
     }
 }

@@ -29,21 +29,21 @@ use crate::model::indices::list::IndexList;
 use crate::model::job_id::JobId;
 use crate::model::request::placement_requirements::PlacementRequirements;
 use crate::model::request::select::Request;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::signal;
 use crate::model::text::Text;
 use crate::model::time::{Span, Time, Wall};
 use array::{Elements, Indices};
-use checkpoint::Progress;
+use checkpoint::CheckpointProgress;
 use deferral::Deferral;
 use dependency::Bars;
 use dependency::label::Awaited;
 use eligible_time::Eligibility;
-use preemption::Yielding;
+use preemption::JobPreemption;
 use release::Released;
 use run_limits::RunLimit;
 use serde::{Deserialize, Serialize};
-use state::{Holds, State};
+use state::{Holds, JobState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -160,7 +160,7 @@ impl fmt::Debug for Digest {
 
 /// What the job runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Program {
+pub enum JobProgram {
     /// A script, kept in the spool.
     Script(Digest),
     /// `qsub -- command arguments`, run without a shell.
@@ -255,7 +255,7 @@ pub struct Spec {
     /// `-l`; jobs that ask for the same may share it.
     pub request: Arc<Request>,
     /// What to run.
-    pub program: Program,
+    pub program: JobProgram,
     /// The environment handed on (`Variable_List`): `K=V` entries, each ended by a zero byte.
     pub environ: Digest,
     /// Where qsub ran, absolute.
@@ -320,7 +320,7 @@ impl Spec {
     /// The walltime asked for.
     pub fn walltime(&self) -> Option<Span> {
         match self.request.list.get("walltime") {
-            Some(Value::Time(span)) => Some(*span),
+            Some(ResourceValue::Time(span)) => Some(*span),
             _ => None,
         }
     }
@@ -347,7 +347,7 @@ impl SubjobLimit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Life {
     /// Where it stands.
-    pub state: State,
+    pub state: JobState,
     /// What bars it from starting.
     pub holds: Holds,
     /// PBS's count of starts; `-W run_count=` and `qalter` may raise it.
@@ -420,7 +420,7 @@ pub struct Life {
     pub moved_to: Option<String>,
     /// For whom it made way last, and how.
     #[serde(default)]
-    pub yielding: Option<Box<Yielding>>,
+    pub yielding: Option<Box<JobPreemption>>,
     /// Why its start was put off, if the comment says that it was.
     #[serde(default)]
     pub deferral: Option<Deferral>,
@@ -432,7 +432,7 @@ pub struct Run {
     /// Its number.
     pub attempt: Attempt,
     /// What it holds, chunk by chunk; the first share's node runs the script.
-    pub shares: Vec<Share>,
+    pub shares: Vec<NodeShare>,
     /// When it was decided.
     pub started: Time,
     /// What it was worth then (F9): the score stays as it was. None for one that was started out of
@@ -466,7 +466,7 @@ pub struct Run {
     pub pauses: Option<Box<Pauses>>,
     /// Whether it is to be written down how far it has come.
     #[serde(default)]
-    pub checkpoint: Progress,
+    pub checkpoint: CheckpointProgress,
     /// The identity of the state directory of the noded that is ordered to start it. None for an
     /// attempt of an earlier version: it belongs to the state directory that its node had last.
     #[serde(default)]
@@ -475,16 +475,16 @@ pub struct Run {
 
 /// What one chunk holds on one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Share {
+pub struct NodeShare {
     /// The node.
     pub node: String,
     /// The host it is part of.
     pub host: String,
     /// Consumables taken, in the order requested.
-    pub taken: Vec<(String, Value)>,
+    pub taken: Vec<(String, ResourceValue)>,
     /// What the job has of system-wide resources; they are counted with one of its shares.
     #[serde(default)]
-    pub pooled: Vec<(String, Value)>,
+    pub pooled: Vec<(String, ResourceValue)>,
     /// Processors bound to, by the host's numbers; empty when nothing is bound.
     pub cpus: Vec<u16>,
     /// GPUs handed out, by the host's numbers.
@@ -548,7 +548,7 @@ pub struct Exit {
 
 /// How an attempt ended, as its shepherd saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct AttemptOutcome {
     /// What happened.
     pub how: How,
     /// The last signal that we or `qsig` or `qdel` sent, if any.
@@ -633,7 +633,7 @@ impl How {
     }
 }
 
-impl Outcome {
+impl AttemptOutcome {
     /// What is said of the end beyond its status, if anything: figures, then notes.
     pub fn remark(&self) -> Option<String> {
         let figures = self.how.excess().map(|text| format!(" ({text})"));

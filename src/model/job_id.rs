@@ -11,12 +11,12 @@ pub struct JobId {
     /// The sequence number, counted by the server.
     pub number: u64,
     /// Which part of what was submitted under it.
-    pub part: Part,
+    pub part: IdPart,
 }
 
 /// What of a submission an id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Part {
+pub enum IdPart {
     /// `12`: a job that is no array.
     Whole,
     /// `12[]`: an array of jobs.
@@ -30,7 +30,7 @@ impl JobId {
     pub const fn job(number: u64) -> JobId {
         JobId {
             number,
-            part: Part::Whole,
+            part: IdPart::Whole,
         }
     }
 
@@ -38,7 +38,7 @@ impl JobId {
     pub const fn array(number: u64) -> JobId {
         JobId {
             number,
-            part: Part::Array,
+            part: IdPart::Array,
         }
     }
 
@@ -46,7 +46,7 @@ impl JobId {
     pub const fn element(number: u64, index: u32) -> JobId {
         JobId {
             number,
-            part: Part::Element(index),
+            part: IdPart::Element(index),
         }
     }
 
@@ -58,14 +58,14 @@ impl JobId {
     /// The index of an element.
     pub fn index(self) -> Option<u32> {
         match self.part {
-            Part::Element(index) => Some(index),
-            Part::Whole | Part::Array => None,
+            IdPart::Element(index) => Some(index),
+            IdPart::Whole | IdPart::Array => None,
         }
     }
 
     /// Whether it names an array.
     pub fn is_array(self) -> bool {
-        self.part == Part::Array
+        self.part == IdPart::Array
     }
 
     /// The file that a stream of this job's goes to by default: `STDIN.o12`, for an element
@@ -73,9 +73,9 @@ impl JobId {
     pub fn output_file(self, name: &str, letter: char) -> String {
         let number = self.number;
         match self.part {
-            Part::Whole => format!("{name}.{letter}{number}"),
-            Part::Array => format!("{name}.{letter}{number}.^array_index^"),
-            Part::Element(index) => format!("{name}.{letter}{number}.{index}"),
+            IdPart::Whole => format!("{name}.{letter}{number}"),
+            IdPart::Array => format!("{name}.{letter}{number}.^array_index^"),
+            IdPart::Element(index) => format!("{name}.{letter}{number}.{index}"),
         }
     }
 
@@ -88,9 +88,9 @@ impl JobId {
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self.part {
-            Part::Whole => write!(f, "{}", self.number),
-            Part::Array => write!(f, "{}[]", self.number),
-            Part::Element(index) => write!(f, "{}[{index}]", self.number),
+            IdPart::Whole => write!(f, "{}", self.number),
+            IdPart::Array => write!(f, "{}[]", self.number),
+            IdPart::Element(index) => write!(f, "{}[{index}]", self.number),
         }
     }
 }

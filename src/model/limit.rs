@@ -31,7 +31,7 @@ pub enum Selector {
 
 /// Whose jobs count together: those that all selectors mean.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Scope {
+pub struct LimitScope {
     /// By queue.
     pub queue: Selector,
     /// By user.
@@ -48,7 +48,7 @@ pub struct Scope {
 
 /// Which jobs count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Stage {
+pub enum LimitStage {
     /// Those that run (M22): others wait.
     Running,
     /// Those that wait and may be considered (M24): others are not considered.
@@ -59,18 +59,18 @@ pub enum Stage {
     Waiting,
 }
 
-impl Stage {
+impl LimitStage {
     /// With their names in `[[limit]]`.
-    pub const ALL: [(&str, Stage); 4] = [
-        ("running", Stage::Running),
-        ("idle", Stage::Idle),
-        ("queued", Stage::Queued),
-        ("waiting", Stage::Waiting),
+    pub const ALL: [(&str, LimitStage); 4] = [
+        ("running", LimitStage::Running),
+        ("idle", LimitStage::Idle),
+        ("queued", LimitStage::Queued),
+        ("waiting", LimitStage::Waiting),
     ];
 
     /// As `[[limit]]` has it.
     pub fn name(self) -> &'static str {
-        Stage::ALL
+        LimitStage::ALL
             .iter()
             .find(|(_, stage)| *stage == self)
             .map_or("", |(name, _)| name)
@@ -137,9 +137,9 @@ impl From<Quantity> for String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// Whose jobs count together.
-    pub scope: Scope,
+    pub scope: LimitScope,
     /// Which of them.
-    pub stage: Stage,
+    pub stage: LimitStage,
     /// What of them.
     pub quantity: Quantity,
     /// So much only when all others within theirs have started or are promised a start (M23).
@@ -163,7 +163,7 @@ pub struct LimitValues {
 
 impl LimitValues {
     /// What there may be while there are jobs within their soft limits.
-    pub fn softly(self) -> Option<i64> {
+    pub fn soft_limit(self) -> Option<i64> {
         self.soft.into_iter().chain(self.hard).min()
     }
 
@@ -217,7 +217,7 @@ impl Limit {
     }
 }
 
-impl Scope {
+impl LimitScope {
     /// The selectors: queue, user, group, project, account, quality of service.
     pub fn selectors(&self) -> [&Selector; 6] {
         [
@@ -234,14 +234,14 @@ impl Scope {
 /// The names by which limits know a job, in the order of [`Scope::selectors`]: one or none of each,
 /// but of an account all above it too, the own one first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Subject {
+pub struct LimitSubject {
     /// Its names.
     pub names: [Vec<String>; 6],
 }
 
-impl Subject {
+impl LimitSubject {
     /// That of credentials; its accounts, the own one first, and the name of its group are told.
-    pub fn new(who: &Credentials, group: String, accounts: Vec<String>) -> Subject {
+    pub fn new(who: &Credentials, group: String, accounts: Vec<String>) -> LimitSubject {
         let qos = who.qos.clone().unwrap_or_else(|| NORMAL_QOS.to_string());
         let one = |name: &str| vec![name.to_string()];
         let names = [
@@ -252,12 +252,12 @@ impl Subject {
             accounts,
             vec![qos],
         ];
-        Subject { names }
+        LimitSubject { names }
     }
 }
 
 /// Those whose jobs count together: a value for each selector that is not for all.
-pub type Key = Vec<String>;
+pub type LimitKey = Vec<String>;
 
 /// A limit that concerns somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -265,7 +265,7 @@ pub struct Concern {
     /// Its place among all.
     pub place: usize,
     /// With whom it counts them.
-    pub whom: Key,
+    pub whom: LimitKey,
     /// What of it no other limit stands in the place of; something is.
     pub bounds: LimitValues,
 }
@@ -295,23 +295,23 @@ impl Limits {
 
     /// The names by which limits know the jobs of somebody, whose accounts are these, the own one
     /// first. A group that no limit names goes by its number.
-    pub fn subject(&self, who: &Credentials, accounts: Vec<String>) -> Subject {
+    pub fn subject(&self, who: &Credentials, accounts: Vec<String>) -> LimitSubject {
         let group = self
             .groups
             .get(&who.gid)
             .cloned()
             .unwrap_or_else(|| who.gid.to_string());
-        Subject::new(who, group, accounts)
+        LimitSubject::new(who, group, accounts)
     }
 
     /// Whether any is about a stage.
-    pub fn concern(&self, stage: Stage) -> bool {
+    pub fn concern(&self, stage: LimitStage) -> bool {
         self.all.iter().any(|limit| limit.stage == stage)
     }
 
     /// Those of a directory that concern a subject, in their order; a limit for each account counts
     /// it for several.
-    pub fn concerning(&self, subject: &Subject, directory: &Directory) -> Vec<Concern> {
+    pub fn concerning(&self, subject: &LimitSubject, directory: &Directory) -> Vec<Concern> {
         let of = |place: usize| {
             let limit = &self.all[place];
             keys(&limit.scope, subject)
@@ -348,7 +348,7 @@ impl Limits {
 }
 
 /// Whom a scope counts a subject for; nobody if it does not concern it.
-fn keys(scope: &Scope, subject: &Subject) -> Vec<Key> {
+fn keys(scope: &LimitScope, subject: &LimitSubject) -> Vec<LimitKey> {
     // Where many are named by many limits, most limits are for somebody else.
     let is_else = |(selector, names): (&Selector, &Vec<String>)| matches!(selector, Selector::Named(name) if !names.contains(name));
     if scope
@@ -359,14 +359,14 @@ fn keys(scope: &Scope, subject: &Subject) -> Vec<Key> {
     {
         return Vec::new();
     }
-    let mut keys: Vec<Key> = vec![Vec::new()];
+    let mut keys: Vec<LimitKey> = vec![Vec::new()];
     for (selector, names) in scope.selectors().into_iter().zip(&subject.names) {
         let meant: Vec<&String> = match selector {
             Selector::All => continue,
             Selector::Each => names.iter().collect(),
             Selector::Named(name) => names.iter().filter(|known| *known == name).collect(),
         };
-        let with = |key: &Key, name: &String| key.iter().chain([name]).cloned().collect();
+        let with = |key: &LimitKey, name: &String| key.iter().chain([name]).cloned().collect();
         keys = keys
             .iter()
             .flat_map(|key| meant.iter().map(move |name| with(key, name)))
@@ -379,7 +379,7 @@ fn keys(scope: &Scope, subject: &Subject) -> Vec<Key> {
 mod tests {
     use super::*;
 
-    fn subject(user: &str, qos: &str) -> Subject {
+    fn subject(user: &str, qos: &str) -> LimitSubject {
         let names = [
             vec!["batch"],
             vec![user],
@@ -388,13 +388,13 @@ mod tests {
             vec!["dev", "root"],
             vec![qos],
         ];
-        Subject {
+        LimitSubject {
             names: names.map(|names| names.into_iter().map(str::to_string).collect()),
         }
     }
 
-    fn jobs(scope: Scope, hard: i64) -> Limit {
-        let (stage, quantity) = (Stage::Running, Quantity::Jobs);
+    fn jobs(scope: LimitScope, hard: i64) -> Limit {
+        let (stage, quantity) = (LimitStage::Running, Quantity::Jobs);
         Limit {
             scope,
             stage,
@@ -410,7 +410,10 @@ mod tests {
     }
 
     fn found(limits: &Limits, user: &str, qos: &str) -> Vec<(i64, String)> {
-        let found = limits.concerning(&subject(user, qos), &Directory::new(limits, Stage::Running));
+        let found = limits.concerning(
+            &subject(user, qos),
+            &Directory::new(limits, LimitStage::Running),
+        );
         found
             .iter()
             .map(|found| (found.bounds.hard.unwrap(), found.whom.join("/")))
@@ -419,13 +422,13 @@ mod tests {
 
     #[test]
     fn a_limit_on_something_else_or_elsewhere_stands_in_nobodys_place() {
-        let each = || Scope {
+        let each = || LimitScope {
             user: Selector::Each,
-            ..Scope::default()
+            ..LimitScope::default()
         };
-        let own = || Scope {
+        let own = || LimitScope {
             user: named("ann"),
-            ..Scope::default()
+            ..LimitScope::default()
         };
         let both = |other: Limit| {
             found(
@@ -448,7 +451,7 @@ mod tests {
         );
         assert_eq!(
             both(jobs(
-                Scope {
+                LimitScope {
                     queue: named("batch"),
                     ..own()
                 },
@@ -462,20 +465,20 @@ mod tests {
     #[test]
     fn who_is_named_has_a_limit_of_his_own_in_place_of_that_of_each() {
         let each = jobs(
-            Scope {
+            LimitScope {
                 user: Selector::Each,
-                ..Scope::default()
+                ..LimitScope::default()
             },
             4,
         );
         let john = jobs(
-            Scope {
+            LimitScope {
                 user: named("john"),
-                ..Scope::default()
+                ..LimitScope::default()
             },
             8,
         );
-        let everybody = jobs(Scope::default(), 100);
+        let everybody = jobs(LimitScope::default(), 100);
         let limits = Limits {
             all: vec![each, john, everybody],
             ..Limits::default()
@@ -491,7 +494,7 @@ mod tests {
         assert_eq!(
             limits.concerning(
                 &subject("ann", "normal"),
-                &Directory::new(&limits, Stage::Idle)
+                &Directory::new(&limits, LimitStage::Idle)
             ),
             []
         );
@@ -500,10 +503,10 @@ mod tests {
     /// M25.
     #[test]
     fn a_limit_may_be_one_of_each_user_in_a_queue() {
-        let scope = |queue: Selector| Scope {
+        let scope = |queue: Selector| LimitScope {
             queue,
             user: Selector::Each,
-            ..Scope::default()
+            ..LimitScope::default()
         };
         let limits = Limits {
             all: vec![
@@ -520,18 +523,18 @@ mod tests {
     #[test]
     fn a_quality_of_service_may_have_its_limit_in_place_of_all_others() {
         let steve = jobs(
-            Scope {
+            LimitScope {
                 user: named("steve"),
-                ..Scope::default()
+                ..LimitScope::default()
             },
             30,
         );
         let high = Limit {
             overrides: true,
             ..jobs(
-                Scope {
+                LimitScope {
                     qos: named("high"),
-                    ..Scope::default()
+                    ..LimitScope::default()
                 },
                 64,
             )
@@ -548,16 +551,16 @@ mod tests {
     #[test]
     fn a_group_that_is_named_is_known_by_its_number() {
         let staff = jobs(
-            Scope {
+            LimitScope {
                 group: named("staff"),
-                ..Scope::default()
+                ..LimitScope::default()
             },
             2,
         );
         let each = jobs(
-            Scope {
+            LimitScope {
                 group: Selector::Each,
-                ..Scope::default()
+                ..LimitScope::default()
             },
             4,
         );
@@ -580,7 +583,7 @@ mod tests {
         };
         let hard = |gid| {
             let subject = limits.subject(&who(gid), Vec::new());
-            let found = limits.concerning(&subject, &Directory::new(&limits, Stage::Running));
+            let found = limits.concerning(&subject, &Directory::new(&limits, LimitStage::Running));
             found
                 .into_iter()
                 .map(|found| (found.bounds.hard.unwrap(), found.whom.join("/")))
@@ -595,9 +598,9 @@ mod tests {
     /// X16: in PBS `max_run` and `max_run_soft` name whom they are for, each by itself.
     #[test]
     fn what_a_limit_does_not_say_of_who_is_named_the_one_of_each_says() {
-        let user = |user| Scope {
+        let user = |user| LimitScope {
             user,
-            ..Scope::default()
+            ..LimitScope::default()
         };
         let of = |scope, soft, hard| Limit {
             soft,
@@ -612,7 +615,7 @@ mod tests {
             };
             let found = limits.concerning(
                 &subject("ann", "high"),
-                &Directory::new(&limits, Stage::Running),
+                &Directory::new(&limits, LimitStage::Running),
             );
             found
                 .iter()
@@ -633,9 +636,9 @@ mod tests {
         let high = Limit {
             overrides: true,
             ..of(
-                Scope {
+                LimitScope {
                     qos: named("high"),
-                    ..Scope::default()
+                    ..LimitScope::default()
                 },
                 Some(1),
                 None,
@@ -651,10 +654,10 @@ mod tests {
     /// Of a limit that names several credentials any one may be somebody else's.
     #[test]
     fn a_limit_is_found_by_whichever_of_its_names_is_told_apart_most() {
-        let both = |user: &str, queue: &str| Scope {
+        let both = |user: &str, queue: &str| LimitScope {
             user: named(user),
             queue: named(queue),
-            ..Scope::default()
+            ..LimitScope::default()
         };
         let all = [
             both("ann", "batch"),
@@ -667,7 +670,7 @@ mod tests {
             ..Limits::default()
         };
         assert_eq!(
-            Directory::new(&limits, Stage::Running).of(&subject("ann", "normal")),
+            Directory::new(&limits, LimitStage::Running).of(&subject("ann", "normal")),
             [0, 2]
         );
         assert_eq!(
@@ -683,7 +686,7 @@ mod tests {
         for quantity in quantities.chain([Quantity::Resource("mem".to_string())]) {
             let limit = Limit {
                 quantity,
-                ..jobs(Scope::default(), 1)
+                ..jobs(LimitScope::default(), 1)
             };
             let text = serde_json::to_string(&limit).unwrap();
             assert_eq!(
@@ -698,9 +701,9 @@ mod tests {
     #[test]
     fn a_limit_of_each_account_counts_for_all_above_it() {
         let each = jobs(
-            Scope {
+            LimitScope {
                 account: Selector::Each,
-                ..Scope::default()
+                ..LimitScope::default()
             },
             8,
         );
@@ -716,7 +719,7 @@ mod tests {
 
     #[test]
     fn a_soft_limit_above_the_hard_one_is_the_hard_one() {
-        let of = |soft, hard| LimitValues { soft, hard }.softly();
+        let of = |soft, hard| LimitValues { soft, hard }.soft_limit();
         assert_eq!(
             [
                 of(Some(2), Some(8)),

@@ -36,12 +36,12 @@ pub struct NodeFacts {
     pub load: u32,
     /// What the administrator says of it beyond what it has.
     #[serde(default)]
-    pub terms: Terms,
+    pub terms: NodeTerms,
 }
 
 /// On what terms jobs get a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct NodeTerms {
     /// Whether jobs share it that do not say (PBS's `sharing`).
     pub sharing: NodeSharing,
     /// Who else may be where a job is (M46).

@@ -33,11 +33,11 @@ pub use crate::model::account::starvation::Starvation;
 pub use components::Components;
 pub use factors::{FACTORS, Factor, FactorRow, Factors};
 pub use fair_share::FairShare;
-pub use order::{Favor, Order, Precedence};
+pub use order::{Favor, Precedence, PriorityOrder};
 pub use own_say::{OwnSay, UserPriority};
-pub use preemption::Preemption;
+pub use preemption::PreemptionPolicy;
 pub use preset::Preset;
-pub use turns::{Tiers, Turns};
+pub use turns::{Tiers, TurnPolicy};
 
 /// The policy of a cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub struct Policy {
     /// How lower jobs may start around blocked ones.
     pub backfill: Backfill,
     /// Which nodes a job gets.
-    pub placement: Placement,
+    pub placement: PlacementPolicy,
     /// What a job without walltime is planned with (PBS: five years).
     pub default_walltime: Span,
     /// How usage makes jobs go later.
@@ -68,7 +68,7 @@ pub struct Policy {
     pub limits: Limits,
     /// Who makes way for whom.
     #[serde(default)]
-    pub preemption: Preemption,
+    pub preemption: PreemptionPolicy,
     /// When who has less than its fair share makes others give way.
     #[serde(default)]
     pub starvation: Starvation,
@@ -77,14 +77,14 @@ pub struct Policy {
 impl Policy {
     /// Whether the priority of a queue has any effect: on the order of jobs, or on who preempts.
     pub fn uses_queue_priority(&self, queue: &str) -> bool {
-        let Preemption {
+        let PreemptionPolicy {
             triggers, levels, ..
         } = &self.preemption;
         let has_express = levels
             .iter()
             .flatten()
-            .any(|condition| *condition == preemption::Condition::Express);
-        let preempts = triggers.contains(&preemption::Trigger::Levels) && has_express;
+            .any(|condition| *condition == preemption::LevelCondition::Express);
+        let preempts = triggers.contains(&preemption::PreemptTrigger::Levels) && has_express;
         preempts || self.precedence.uses_queue_priority(queue)
     }
 
@@ -106,13 +106,13 @@ impl Default for Policy {
             precedence: Precedence::default(),
             qualities: Qualities::default(),
             backfill: Backfill::default(),
-            placement: Placement::default(),
+            placement: PlacementPolicy::default(),
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),
             fair_share: FairShare::default(),
             usage: UsageRules::default(),
             accrual: Accrual::default(),
             limits: Limits::default(),
-            preemption: Preemption::default(),
+            preemption: PreemptionPolicy::default(),
             starvation: Starvation::default(),
         }
     }
@@ -130,13 +130,13 @@ pub struct Backfill {
     /// How many blocked jobs are promised a start: 1 is EASY, [`Backfill::ALL`] is conservative.
     pub depth: u32,
     /// What becomes of a promise when its job is overtaken.
-    pub keep: Keep,
+    pub keep: BookingRetention,
     /// How many jobs are tried behind the first blocked one; 0 for all.
     pub consider: u32,
     /// Freed room is kept for wide jobs for a while.
-    pub chunk: Option<Chunk>,
+    pub chunk: Option<SetAside>,
     /// Depths of their own for jobs of some qualities of service; others share `depth`.
-    pub groups: Vec<Group>,
+    pub groups: Vec<BookingGroup>,
 }
 
 impl Backfill {
@@ -151,7 +151,7 @@ impl Default for Backfill {
             order: FillOrder::Priority,
             metric: Metric::Procs,
             depth: 1,
-            keep: Keep::CurrentHighest,
+            keep: BookingRetention::CurrentHighest,
             consider: 0,
             chunk: None,
             groups: Vec::new(),
@@ -205,7 +205,7 @@ named! {
 
 named! {
     /// What becomes of a promise when its job is overtaken (M32).
-    Keep {
+    BookingRetention {
         /// Only the jobs that are highest now have one.
         CurrentHighest = "currenthighest",
         /// Once given it is kept.
@@ -217,7 +217,7 @@ named! {
 
 /// Freed room is kept for wide jobs (M35).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chunk {
+pub struct SetAside {
     /// For jobs of at least so many processors.
     pub size: u32,
     /// For so long after it became free.
@@ -226,7 +226,7 @@ pub struct Chunk {
 
 /// Promises for jobs of some qualities of service (M33).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
+pub struct BookingGroup {
     /// Which.
     pub qos: Vec<String>,
     /// How many of their jobs are promised a start.
@@ -235,7 +235,7 @@ pub struct Group {
 
 /// `[placement]`: which nodes a job gets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Placement {
+pub struct PlacementPolicy {
     /// What of a node counts as taken.
     pub availability: Availability,
     /// The same for some resources alone.
@@ -259,7 +259,7 @@ pub struct Placement {
     pub veto: Option<Expression>,
 }
 
-impl Placement {
+impl PlacementPolicy {
     /// Whether what nodes measure changes where jobs may go.
     pub fn heeds_measures(&self) -> bool {
         let measured = |availability: &Availability| *availability != Availability::Dedicated;

@@ -6,7 +6,7 @@
 pub mod counters;
 
 use crate::model::job::Job;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::resource::{ResourceList, is_plain};
 use crate::model::time::Span;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -85,11 +85,11 @@ impl Route {
     pub const RETRY: Span = Span::seconds(30);
 
     /// Whether a job that stands so is passed on.
-    pub fn passes(&self, standing: State) -> bool {
+    pub fn passes(&self, standing: JobState) -> bool {
         match standing {
-            State::Held => self.held_jobs,
-            State::Waiting => self.waiting_jobs,
-            State::Queued => true,
+            JobState::Held => self.held_jobs,
+            JobState::Waiting => self.waiting_jobs,
+            JobState::Queued => true,
             _ => false,
         }
     }
@@ -126,13 +126,13 @@ fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> 
     }
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Charge {
+    enum ChargeRate {
         Whether(bool),
         Part(f64),
     }
-    Ok(match Charge::deserialize(deserializer)? {
-        Charge::Whether(charged) => f64::from(charged),
-        Charge::Part(part) => part,
+    Ok(match ChargeRate::deserialize(deserializer)? {
+        ChargeRate::Whether(charged) => f64::from(charged),
+        ChargeRate::Part(part) => part,
     })
 }
 
@@ -157,15 +157,18 @@ impl Queue {
         let waits = spec.queue == self.name
             && self.nested
             && self.started
-            && job.life.state == State::Queued;
+            && job.life.state == JobState::Queued;
         let is_plain = spec.array.is_none() && !spec.interactive && !spec.block;
         waits && is_plain && spec.reservation.is_none() && spec.label.is_none()
     }
 
     /// Whether a job that stands so may leave by routing: because it is passed on, or has waited
     /// too long for that.
-    pub fn routes(&self, standing: State) -> bool {
-        let waits = matches!(standing, State::Queued | State::Held | State::Waiting);
+    pub fn routes(&self, standing: JobState) -> bool {
+        let waits = matches!(
+            standing,
+            JobState::Queued | JobState::Held | JobState::Waiting
+        );
         self.route.as_ref().is_some_and(|route| {
             self.started && route.passes(standing) || waits && route.lifetime.is_some()
         })
@@ -221,8 +224,13 @@ mod tests {
 
     /// As queued, held, waiting and running jobs fare.
     fn leave(queue: &Queue) -> [bool; 4] {
-        [State::Queued, State::Held, State::Waiting, State::Running]
-            .map(|standing| queue.routes(standing))
+        [
+            JobState::Queued,
+            JobState::Held,
+            JobState::Waiting,
+            JobState::Running,
+        ]
+        .map(|standing| queue.routes(standing))
     }
 
     #[test]

@@ -8,11 +8,11 @@ mod stage;
 
 pub use codes::{CODES, Code, stage_of};
 pub use rows::SentenceContext;
-pub use stage::Stage;
+pub use stage::CycleStage;
 
 use crate::model::job_id::JobId;
 use crate::model::limit;
-use crate::model::limit::excess::Excess;
+use crate::model::limit::excess::LimitExcess;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,7 @@ pub enum Reason {
         expand: Option<u32>,
     },
     /// A limit on what runs, or waits, on somebody's behalf would be exceeded (M5).
-    Limited(Box<Excess>),
+    Limited(Box<LimitExcess>),
     /// Too little is free now.
     Busy {
         /// Of which resource.
@@ -287,24 +287,24 @@ impl Reason {
     /// Whether it is that too many others are considered: of jobs of one class it may hold for some
     /// only, and what holds for the others is kept by [`own_name`] (M24).
     pub fn is_of_list(&self) -> bool {
-        matches!(self, Reason::Limited(excess) if excess.stage == limit::Stage::Idle)
+        matches!(self, Reason::Limited(excess) if excess.stage == limit::LimitStage::Idle)
     }
 
     /// As it is kept: without who uses a limit, which changes all the time and is found out on
     /// demand.
     pub fn kept(&self) -> Reason {
         match self {
-            Reason::Limited(excess) => Reason::Limited(Box::new(Excess {
+            Reason::Limited(excess) => Reason::Limited(Box::new(LimitExcess {
                 by: Vec::new(),
                 more: 0,
-                ..Excess::clone(excess)
+                ..LimitExcess::clone(excess)
             })),
             other => other.clone(),
         }
     }
 
     /// The stage that refuses for this reason.
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> CycleStage {
         codes::stage_of(&self.code())
     }
 
@@ -419,12 +419,12 @@ pub(crate) mod tests {
         all.extend([Reason::QueueRoutes, Reason::NestedQueue, Reason::NoBackfill]);
         let of_user = super::super::limit::excess::tests::of_user;
         all.push(Reason::Limited(Box::new(of_user())));
-        all.push(Reason::Limited(Box::new(Excess {
+        all.push(Reason::Limited(Box::new(LimitExcess {
             soft: true,
             ..of_user()
         })));
-        all.push(Reason::Limited(Box::new(Excess {
-            stage: limit::Stage::Idle,
+        all.push(Reason::Limited(Box::new(LimitExcess {
+            stage: limit::LimitStage::Idle,
             ..of_user()
         })));
         all.extend([
@@ -459,8 +459,8 @@ pub(crate) mod tests {
             assert_eq!(code.stage, reason.stage(), "{reason:?}");
         }
         assert_eq!(
-            Stage::ALL.map(Stage::name),
-            Stage::ALL.map(|stage| format!("{stage:?}").to_lowercase())
+            CycleStage::ALL.map(CycleStage::name),
+            CycleStage::ALL.map(|stage| format!("{stage:?}").to_lowercase())
         );
     }
 

@@ -347,7 +347,7 @@ impl Refusal {
     }
 
     /// A wish on where to run that makes no sense; which, and why.
-    pub fn illegal_wish(name: &str, why: &str) -> Refusal {
+    pub fn illegal_placement(name: &str, why: &str) -> Refusal {
         Refusal::new(
             15014,
             format!("Illegal attribute or resource value {name}: {why}"),
@@ -368,7 +368,7 @@ impl Refusal {
 
     /// A quality of service that there is not, and which there are.
     pub fn unknown_quality(name: &str, open: &str) -> Refusal {
-        Refusal::illegal_wish(
+        Refusal::illegal_placement(
             "qos",
             &format!("there is no quality of service `{name}`; ask for one of {open}"),
         )

@@ -15,8 +15,8 @@ pub mod preempt_targets;
 pub mod select;
 
 use crate::model::refusal::Refusal;
-use crate::model::request::preempt_targets::Target;
-use crate::model::resource::{Definition, Kind, ResourceList, Resources, Value};
+use crate::model::request::preempt_targets::PreemptTarget;
+use crate::model::resource::{Definition, ResourceList, ResourceType, ResourceValue, Resources};
 pub use defaults::Defaults;
 use select::{Chunk, Request, Select};
 
@@ -158,7 +158,10 @@ fn merge(asked: &NamedTexts, resources: &Resources) -> NamedTexts {
 
 /// Whether `preempt_targets` says whom it means; anything else says nothing of that.
 fn are_targets(name: &str, text: &str) -> bool {
-    name != "preempt_targets" || text.split(',').all(|word| Target::parse(word).is_some())
+    name != "preempt_targets"
+        || text
+            .split(',')
+            .all(|word| PreemptTarget::parse(word).is_some())
 }
 
 /// The typed values, `select`, `place` and `nodes` aside. An empty time or string asks for nothing.
@@ -172,7 +175,7 @@ fn values(asked: &NamedTexts, resources: &Resources) -> Result<ResourceList, Ref
             continue;
         }
         let kind = resources.get(name).map(|d| d.kind);
-        if text.is_empty() && matches!(kind, Some(Kind::Time | Kind::String)) {
+        if text.is_empty() && matches!(kind, Some(ResourceType::Time | ResourceType::String)) {
             continue;
         }
         let value = resources.parse(name, text)?;
@@ -192,18 +195,22 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Nothing is asked for less than nothing, `nice` aside, nor beyond all measure.
-fn in_range(name: &str, value: &Value) -> bool {
+fn in_range(name: &str, value: &ResourceValue) -> bool {
     match value {
-        Value::Long(number) if name == "nice" => (-MAX_AMOUNT..=MAX_AMOUNT).contains(number),
-        Value::Long(number) => (0..=MAX_AMOUNT).contains(number),
-        Value::Size(size) => i64::try_from(size.bytes()).is_ok_and(|bytes| bytes <= MAX_AMOUNT),
-        Value::Float(number) => *number >= 0.0,
-        Value::Time(_) | Value::Boolean(_) | Value::String(_) => true,
+        ResourceValue::Long(number) if name == "nice" => {
+            (-MAX_AMOUNT..=MAX_AMOUNT).contains(number)
+        }
+        ResourceValue::Long(number) => (0..=MAX_AMOUNT).contains(number),
+        ResourceValue::Size(size) => {
+            i64::try_from(size.bytes()).is_ok_and(|bytes| bytes <= MAX_AMOUNT)
+        }
+        ResourceValue::Float(number) => *number >= 0.0,
+        ResourceValue::Time(_) | ResourceValue::Boolean(_) | ResourceValue::String(_) => true,
     }
 }
 
 fn check_walltimes(values: &ResourceList) -> Result<(), Refusal> {
-    let amount = |name| values.get(name).and_then(Value::amount);
+    let amount = |name| values.get(name).and_then(ResourceValue::amount);
     match (amount("min_walltime"), amount("max_walltime")) {
         (None, Some(_)) => Err(Refusal::max_without_min_walltime()),
         (Some(min), Some(max)) if min > max => Err(Refusal::min_above_max_walltime()),
@@ -268,7 +275,7 @@ fn of_nodes(
 ) -> Result<Request, Refusal> {
     let (select, place) = nodes::as_select(text, &values, resources)?;
     let select = chunk::parse(&select, each, resources)?;
-    values.insert("nodes".into(), Value::String(text.to_string()));
+    values.insert("nodes".into(), ResourceValue::String(text.to_string()));
     Ok(Request {
         list: values,
         select,
@@ -282,7 +289,9 @@ fn of_values(mut values: ResourceList, each: &ResourceList, resources: &Resource
     for (name, value) in each {
         values.entry(name.clone()).or_insert_with(|| value.clone());
     }
-    values.entry("ncpus".into()).or_insert(Value::Long(1));
+    values
+        .entry("ncpus".into())
+        .or_insert(ResourceValue::Long(1));
     let host_level = |name: &str| resources.get(name).is_some_and(|d| d.host_level);
     let taken = values.iter().filter(|(name, _)| host_level(name));
     let chunk = Chunk {
@@ -332,30 +341,34 @@ fn total(request: &mut Request, resources: &Resources) -> Result<(), Refusal> {
         .map(|chunk| i64::from(chunk.count))
         .sum();
     request.list.extend(totals);
-    request.list.insert("nodect".into(), Value::Long(nodect));
     request
         .list
-        .insert("select".into(), Value::String(request.select.text.clone()));
-    request
-        .list
-        .insert("place".into(), Value::String(request.place.text.clone()));
+        .insert("nodect".into(), ResourceValue::Long(nodect));
+    request.list.insert(
+        "select".into(),
+        ResourceValue::String(request.select.text.clone()),
+    );
+    request.list.insert(
+        "place".into(),
+        ResourceValue::String(request.place.text.clone()),
+    );
     Ok(())
 }
 
-fn times(value: &Value, count: u32) -> Option<Value> {
+fn times(value: &ResourceValue, count: u32) -> Option<ResourceValue> {
     Some(match value {
-        Value::Long(number) => Value::Long(number.checked_mul(count.into())?),
-        Value::Size(size) => Value::Size(size.times(count.into())?),
-        Value::Float(number) => Value::Float(number * f64::from(count)),
+        ResourceValue::Long(number) => ResourceValue::Long(number.checked_mul(count.into())?),
+        ResourceValue::Size(size) => ResourceValue::Size(size.times(count.into())?),
+        ResourceValue::Float(number) => ResourceValue::Float(number * f64::from(count)),
         other => other.clone(),
     })
 }
 
-fn plus(a: &Value, b: &Value) -> Option<Value> {
+fn plus(a: &ResourceValue, b: &ResourceValue) -> Option<ResourceValue> {
     Some(match (a, b) {
-        (Value::Long(a), Value::Long(b)) => Value::Long(a.checked_add(*b)?),
-        (Value::Size(a), Value::Size(b)) => Value::Size(a.plus(*b)?),
-        (Value::Float(a), Value::Float(b)) => Value::Float(a + b),
+        (ResourceValue::Long(a), ResourceValue::Long(b)) => ResourceValue::Long(a.checked_add(*b)?),
+        (ResourceValue::Size(a), ResourceValue::Size(b)) => ResourceValue::Size(a.plus(*b)?),
+        (ResourceValue::Float(a), ResourceValue::Float(b)) => ResourceValue::Float(a + b),
         _ => b.clone(),
     })
 }

@@ -9,7 +9,7 @@ pub mod recurrence;
 pub mod request;
 pub mod window;
 
-use crate::model::job::{Owner, Share};
+use crate::model::job::{NodeShare, Owner};
 use crate::model::job_id::JobId;
 use crate::model::queue::Queue;
 use crate::model::request::select::Request;
@@ -30,13 +30,13 @@ pub struct Reservation {
     /// Where.
     pub submit_host: String,
     /// What was asked for.
-    pub terms: Terms,
+    pub terms: ReservationTerms,
     /// Each time it comes; at least one.
     pub occurrences: Vec<Occurrence>,
     /// Which of them is on, or comes next.
     pub current: usize,
     /// Where it stands.
-    pub state: State,
+    pub state: ReservationState,
     /// Nodes of it that are down or offline now.
     pub lost: Vec<String>,
     /// Made.
@@ -47,7 +47,7 @@ pub struct Reservation {
 
 /// What somebody asked for; `pbs_ralter` changes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct ReservationTerms {
     /// `Reserve_Name`.
     pub name: Option<String>,
     /// `Authorized_Users`, `-U`: who may submit to its queue besides its owner: `bob@head`, `-bob`.
@@ -100,12 +100,12 @@ pub struct Occurrence {
     /// When it ends.
     pub to: Wall,
     /// What it has of which node; nothing before it is confirmed.
-    pub shares: Vec<Share>,
+    pub shares: Vec<NodeShare>,
 }
 
 /// Where a reservation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum State {
+pub enum ReservationState {
     /// Not known yet whether it can be had.
     Unconfirmed,
     /// It has its nodes, and has not begun.
@@ -126,7 +126,7 @@ pub enum Happened {
     /// Asked for, by `user@host`.
     Submitted(String),
     /// It has these shares, occurrence by occurrence.
-    Confirmed(Vec<Vec<Share>>),
+    Confirmed(Vec<Vec<NodeShare>>),
     /// It cannot be had, for this reason.
     Denied(String),
     /// Changed, by `user@host`.
@@ -163,16 +163,16 @@ const NAMES: [(&str, &str); 13] = [
 /// The number of a degraded reservation among PBS's.
 const DEGRADED: usize = 10;
 
-impl State {
+impl ReservationState {
     /// Its number among PBS's.
     fn number(self) -> usize {
         match self {
-            State::Unconfirmed => 1,
-            State::Confirmed => 2,
-            State::Running => 5,
-            State::Finished => 6,
-            State::Deleted => 8,
-            State::DeletingJobs => 9,
+            ReservationState::Unconfirmed => 1,
+            ReservationState::Confirmed => 2,
+            ReservationState::Running => 5,
+            ReservationState::Finished => 6,
+            ReservationState::Deleted => 8,
+            ReservationState::DeletingJobs => 9,
         }
     }
 }
@@ -181,14 +181,20 @@ impl Reservation {
     /// What a fact makes of it.
     pub fn apply(&mut self, fact: &Happened, now: Time) {
         match fact {
-            Happened::Submitted(_) => self.state = State::Unconfirmed,
+            Happened::Submitted(_) => self.state = ReservationState::Unconfirmed,
             Happened::Confirmed(shares) => self.confirm(shares),
-            Happened::Denied(_) if self.state == State::Unconfirmed => self.state = State::Deleted,
-            Happened::Began if self.state == State::Confirmed => self.state = State::Running,
+            Happened::Denied(_) if self.state == ReservationState::Unconfirmed => {
+                self.state = ReservationState::Deleted
+            }
+            Happened::Began if self.state == ReservationState::Confirmed => {
+                self.state = ReservationState::Running
+            }
             Happened::Ended => self.end_occurrence(),
             Happened::Lost(nodes) => self.lost = nodes.clone(),
-            Happened::DeleteWanted(_) if !self.is_over() => self.state = State::DeletingJobs,
-            Happened::Emptied if self.is_over() => self.state = State::Deleted,
+            Happened::DeleteWanted(_) if !self.is_over() => {
+                self.state = ReservationState::DeletingJobs
+            }
+            Happened::Emptied if self.is_over() => self.state = ReservationState::Deleted,
             Happened::Denied(_)
             | Happened::Altered(_)
             | Happened::Began
@@ -198,12 +204,12 @@ impl Reservation {
         self.mtime = now;
     }
 
-    fn confirm(&mut self, shares: &[Vec<Share>]) {
+    fn confirm(&mut self, shares: &[Vec<NodeShare>]) {
         for (occurrence, shares) in self.occurrences.iter_mut().zip(shares) {
             occurrence.shares = shares.clone();
         }
-        if self.state == State::Unconfirmed {
-            self.state = State::Confirmed;
+        if self.state == ReservationState::Unconfirmed {
+            self.state = ReservationState::Confirmed;
         }
     }
 
@@ -212,9 +218,9 @@ impl Reservation {
             return;
         }
         if self.current + 1 < self.occurrences.len() {
-            (self.current, self.state) = (self.current + 1, State::Confirmed)
+            (self.current, self.state) = (self.current + 1, ReservationState::Confirmed)
         } else {
-            self.state = State::Finished
+            self.state = ReservationState::Finished
         }
     }
 
@@ -222,12 +228,12 @@ impl Reservation {
     pub fn is_over(&self) -> bool {
         matches!(
             self.state,
-            State::Finished | State::DeletingJobs | State::Deleted
+            ReservationState::Finished | ReservationState::DeletingJobs | ReservationState::Deleted
         )
     }
 
     /// Whether it comes again.
-    pub fn is_standing(&self) -> bool {
+    pub fn is_recurring(&self) -> bool {
         self.terms.rule.is_some()
     }
 
@@ -238,8 +244,9 @@ impl Reservation {
 
     /// Its queue, if it has one: started while it runs, there until it is over.
     pub fn queue(&self) -> Option<Queue> {
-        let has_one = self.has_queue() && !self.is_over() && self.state != State::Unconfirmed;
-        let started = self.state == State::Running;
+        let has_one =
+            self.has_queue() && !self.is_over() && self.state != ReservationState::Unconfirmed;
+        let started = self.state == ReservationState::Running;
         has_one.then(|| Queue {
             started,
             ..Queue::named(&self.id)
@@ -254,16 +261,19 @@ impl Reservation {
     /// When it has something to do next, as watches show it; None when it is over.
     pub fn next_turn(&self) -> Option<Wall> {
         match self.state {
-            State::Confirmed => Some(self.occurrence().from),
-            State::Running => Some(self.occurrence().to),
-            State::Unconfirmed | State::Finished | State::DeletingJobs | State::Deleted => None,
+            ReservationState::Confirmed => Some(self.occurrence().from),
+            ReservationState::Running => Some(self.occurrence().to),
+            ReservationState::Unconfirmed
+            | ReservationState::Finished
+            | ReservationState::DeletingJobs
+            | ReservationState::Deleted => None,
         }
     }
 
     /// What the scheduler sees of it: a window for each occurrence that is not over. `clock` tells
     /// when by schedd's clock watches show what.
     pub fn windows(&self, clock: &ClockTable) -> Vec<Window> {
-        if self.is_over() || self.state == State::Unconfirmed {
+        if self.is_over() || self.state == ReservationState::Unconfirmed {
             return Vec::new();
         }
         let left = self.occurrences.iter().enumerate().skip(self.current);
@@ -272,7 +282,7 @@ impl Reservation {
     }
 
     fn window(&self, index: usize, occurrence: &Occurrence, clock: &ClockTable) -> Window {
-        let begun = index == self.current && self.state == State::Running;
+        let begun = index == self.current && self.state == ReservationState::Running;
         let site = self
             .terms
             .access
@@ -315,7 +325,7 @@ impl Reservation {
 
     /// The id of the window of an occurrence: `S12.2` for the second of a standing one.
     pub fn window_id(&self, index: usize) -> String {
-        if self.is_standing() {
+        if self.is_recurring() {
             format!("{}.{}", self.id, index + 1)
         } else {
             self.id.clone()
@@ -325,7 +335,7 @@ impl Reservation {
     /// The number of the state among PBS's: one that lacks nodes is degraded until it begins.
     fn number(&self) -> usize {
         match self.state {
-            State::Confirmed if !self.lost.is_empty() => DEGRADED,
+            ReservationState::Confirmed if !self.lost.is_empty() => DEGRADED,
             state => state.number(),
         }
     }
@@ -400,7 +410,7 @@ pub(crate) mod tests {
                 gid: 100,
             },
             submit_host: "head".into(),
-            terms: Terms {
+            terms: ReservationTerms {
                 name: None,
                 users: vec!["bob@head".into(), "-carol".into()],
                 groups: vec!["staff".into()],
@@ -415,7 +425,7 @@ pub(crate) mod tests {
             },
             occurrences: (1..=times as i64).map(occurrence).collect(),
             current: 0,
-            state: State::Unconfirmed,
+            state: ReservationState::Unconfirmed,
             lost: Vec::new(),
             ctime: Time(0),
             mtime: Time(0),
@@ -458,7 +468,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_standing_one_waits_for_its_next_time() {
+    fn a_recurring_reservation_waits_for_its_next_window() {
         use Happened::{Began, Confirmed, Ended};
         let once = [Confirmed(vec![]), Began, Ended];
         let waiting = after(2, &once);
@@ -480,7 +490,7 @@ pub(crate) mod tests {
         use Happened::{Began, Confirmed, DeleteWanted, Denied, Emptied, Ended};
         assert_eq!(
             after(1, &[Denied("busy".into()), Confirmed(vec![]), Began]).state,
-            State::Deleted
+            ReservationState::Deleted
         );
         let deleted = [
             Confirmed(vec![]),

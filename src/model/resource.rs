@@ -11,7 +11,7 @@ use std::fmt;
 /// The type of a resource's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ResourceType {
     /// `HH:MM:SS`.
     Time,
     /// Bytes, as `8gb`.
@@ -28,7 +28,7 @@ pub enum Kind {
 
 /// A value of one of the kinds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Value {
+pub enum ResourceValue {
     /// A length of time.
     Time(Span),
     /// A number of bytes, with the unit it was given in.
@@ -46,28 +46,30 @@ pub enum Value {
 /// In so many parts of one a fraction is counted, and never for less than it is.
 const THOUSANDTHS: f64 = 1000.0;
 
-impl Value {
+impl ResourceValue {
     /// Reads a value of `kind`; None if the text is not one.
-    pub fn parse(kind: Kind, text: &str) -> Option<Value> {
+    pub fn parse(kind: ResourceType, text: &str) -> Option<ResourceValue> {
         Some(match kind {
-            Kind::Time => Value::Time(Span::parse(text)?),
-            Kind::Size => Value::Size(Size::parse(text)?),
-            Kind::Long => Value::Long(text.trim().parse().ok()?),
-            Kind::Float => Value::Float(text.parse().ok().filter(|v: &f64| v.is_finite())?),
-            Kind::Boolean => Value::Boolean(parse_boolean(text)?),
-            Kind::String => Value::String(text.to_string()),
+            ResourceType::Time => ResourceValue::Time(Span::parse(text)?),
+            ResourceType::Size => ResourceValue::Size(Size::parse(text)?),
+            ResourceType::Long => ResourceValue::Long(text.trim().parse().ok()?),
+            ResourceType::Float => {
+                ResourceValue::Float(text.parse().ok().filter(|v: &f64| v.is_finite())?)
+            }
+            ResourceType::Boolean => ResourceValue::Boolean(parse_boolean(text)?),
+            ResourceType::String => ResourceValue::String(text.to_string()),
         })
     }
 
     /// Of which kind it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ResourceType {
         match self {
-            Value::Time(_) => Kind::Time,
-            Value::Size(_) => Kind::Size,
-            Value::Long(_) => Kind::Long,
-            Value::Float(_) => Kind::Float,
-            Value::Boolean(_) => Kind::Boolean,
-            Value::String(_) => Kind::String,
+            ResourceValue::Time(_) => ResourceType::Time,
+            ResourceValue::Size(_) => ResourceType::Size,
+            ResourceValue::Long(_) => ResourceType::Long,
+            ResourceValue::Float(_) => ResourceType::Float,
+            ResourceValue::Boolean(_) => ResourceType::Boolean,
+            ResourceValue::String(_) => ResourceType::String,
         }
     }
 
@@ -75,21 +77,23 @@ impl Value {
     /// a fraction; None for text and booleans.
     pub fn amount(&self) -> Option<i64> {
         match self {
-            Value::Time(span) => Some(span.0),
-            Value::Size(size) => Some(i64::try_from(size.bytes()).unwrap_or(i64::MAX)),
-            Value::Long(number) => Some(*number),
-            Value::Float(number) => Some((number * THOUSANDTHS).ceil() as i64),
-            Value::Boolean(_) | Value::String(_) => None,
+            ResourceValue::Time(span) => Some(span.0),
+            ResourceValue::Size(size) => Some(i64::try_from(size.bytes()).unwrap_or(i64::MAX)),
+            ResourceValue::Long(number) => Some(*number),
+            ResourceValue::Float(number) => Some((number * THOUSANDTHS).ceil() as i64),
+            ResourceValue::Boolean(_) | ResourceValue::String(_) => None,
         }
     }
 
     /// The value of `kind` that stands for a counted amount; the inverse of [`Value::amount`].
-    pub fn of_amount(kind: Kind, amount: i64) -> Value {
+    pub fn of_amount(kind: ResourceType, amount: i64) -> ResourceValue {
         match kind {
-            Kind::Time => Value::Time(Span(amount)),
-            Kind::Size => Value::Size(Size::kilobytes(amount.max(0).unsigned_abs().div_ceil(1024))),
-            Kind::Float => Value::Float(amount as f64 / THOUSANDTHS),
-            _ => Value::Long(amount),
+            ResourceType::Time => ResourceValue::Time(Span(amount)),
+            ResourceType::Size => {
+                ResourceValue::Size(Size::kilobytes(amount.max(0).unsigned_abs().div_ceil(1024)))
+            }
+            ResourceType::Float => ResourceValue::Float(amount as f64 / THOUSANDTHS),
+            _ => ResourceValue::Long(amount),
         }
     }
 }
@@ -103,16 +107,16 @@ fn parse_boolean(text: &str) -> Option<bool> {
 }
 
 /// As PBS shows it: `01:00:00`, `8gb`, `4`, `True`.
-impl fmt::Display for Value {
+impl fmt::Display for ResourceValue {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Value::Time(span) => span.fmt(f),
-            Value::Size(size) => size.fmt(f),
-            Value::Long(number) => number.fmt(f),
-            Value::Float(number) => number.fmt(f),
-            Value::Boolean(true) => f.write_str("True"),
-            Value::Boolean(false) => f.write_str("False"),
-            Value::String(text) => text.fmt(f),
+            ResourceValue::Time(span) => span.fmt(f),
+            ResourceValue::Size(size) => size.fmt(f),
+            ResourceValue::Long(number) => number.fmt(f),
+            ResourceValue::Float(number) => number.fmt(f),
+            ResourceValue::Boolean(true) => f.write_str("True"),
+            ResourceValue::Boolean(false) => f.write_str("False"),
+            ResourceValue::String(text) => text.fmt(f),
         }
     }
 }
@@ -237,7 +241,7 @@ pub(crate) fn is_plain(c: char) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
     /// The type of its values.
-    pub kind: Kind,
+    pub kind: ResourceType,
     /// Belongs to a host and may stand in a chunk; else it belongs to the job as a whole.
     pub host_level: bool,
     /// Taken by a job from its node while it runs (PBS flag `n`); else only compared.
@@ -320,7 +324,7 @@ impl Resources {
     }
 
     /// Reads a value for `-l name=text`.
-    pub fn parse(&self, name: &str, text: &str) -> Result<Value, Refusal> {
+    pub fn parse(&self, name: &str, text: &str) -> Result<ResourceValue, Refusal> {
         let definition = self
             .get(name)
             .ok_or_else(|| Refusal::unknown_resource(name))?;
@@ -328,53 +332,59 @@ impl Resources {
         if !definition.requestable {
             return Err(Refusal::read_only(&shown));
         }
-        Value::parse(definition.kind, text).ok_or_else(|| Refusal::illegal_value(&shown))
+        ResourceValue::parse(definition.kind, text).ok_or_else(|| Refusal::illegal_value(&shown))
     }
 }
 
 /// Names, kind, host-level, consumable, requestable (`spec` 1.6, built-in resources).
-const BUILTIN: &[(&str, Kind, bool, bool, bool)] = &[
+const BUILTIN: &[(&str, ResourceType, bool, bool, bool)] = &[
     (
         "walltime cput pcput min_walltime max_walltime",
-        Kind::Time,
+        ResourceType::Time,
         false,
         false,
         true,
     ),
-    ("soft_walltime", Kind::Time, false, false, false),
+    ("soft_walltime", ResourceType::Time, false, false, false),
     (
         "mem vmem hbmem accelerator_memory",
-        Kind::Size,
+        ResourceType::Size,
         true,
         true,
         true,
     ),
-    ("pmem pvmem file", Kind::Size, false, false, true),
-    ("ncpus naccelerators ngpus", Kind::Long, true, true, true),
-    ("mpiprocs ompthreads", Kind::Long, true, false, true),
-    ("nodect cpupercent", Kind::Long, false, false, false),
-    ("nchunk nice", Kind::Long, false, false, true),
+    ("pmem pvmem file", ResourceType::Size, false, false, true),
+    (
+        "ncpus naccelerators ngpus",
+        ResourceType::Long,
+        true,
+        true,
+        true,
+    ),
+    ("mpiprocs ompthreads", ResourceType::Long, true, false, true),
+    ("nodect cpupercent", ResourceType::Long, false, false, false),
+    ("nchunk nice", ResourceType::Long, false, false, true),
     (
         "arch host vnode vntype accelerator_model",
-        Kind::String,
+        ResourceType::String,
         true,
         false,
         true,
     ),
     (
         "software site nodes select place preempt_targets",
-        Kind::String,
+        ResourceType::String,
         false,
         false,
         true,
     ),
-    ("aoe eoe", Kind::String, true, false, true),
-    ("energy", Kind::Float, false, false, false),
-    ("accelerator", Kind::Boolean, true, false, true),
+    ("aoe eoe", ResourceType::String, true, false, true),
+    ("energy", ResourceType::Float, false, false, false),
+    ("accelerator", ResourceType::Boolean, true, false, true),
 ];
 
 /// Values by resource name, in alphabetical order: `Resource_List`, `resources_available`.
-pub type ResourceList = BTreeMap<String, Value>;
+pub type ResourceList = BTreeMap<String, ResourceValue>;
 
 #[cfg(test)]
 mod tests {

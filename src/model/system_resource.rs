@@ -1,6 +1,6 @@
 //! What the whole system has, and no node in particular: licenses and the like (Q21).
 
-use super::resource::{Kind, Value};
+use super::resource::{ResourceType, ResourceValue};
 use crate::model::request::host_list::HostList;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,8 @@ pub struct Pool {
 
 impl Pool {
     /// The same with what was last told of it.
-    pub fn as_told(&self, telling: Option<&Telling>) -> Pool {
-        let Some(Telling {
+    pub fn as_told(&self, telling: Option<&ReportedCount>) -> Pool {
+        let Some(ReportedCount {
             total, elsewhere, ..
         }) = telling
         else {
@@ -41,23 +41,23 @@ impl Pool {
 
 /// What somebody outside has said of such a resource, who knows: a license server's numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Telling {
+pub struct ReportedCount {
     /// How much of it is there; None for as much as is configured.
     pub total: Option<i64>,
     /// How much of that is used by others than our jobs.
     pub elsewhere: i64,
     /// When that was said last.
     pub at: Time,
-    /// Who has said so: a person, or [`Telling::BY_COMMAND`].
+    /// Who has said so: a person, or [`ReportedCount::BY_COMMAND`].
     pub by: String,
 }
 
-impl Telling {
+impl ReportedCount {
     /// It was the resource's own command.
     pub const BY_COMMAND: &str = "command";
 
     /// Whether another says the same, whoever it is and whenever.
-    pub fn says_as(&self, other: &Telling) -> bool {
+    pub fn says_as(&self, other: &ReportedCount) -> bool {
         (self.total, self.elsewhere) == (other.total, other.elsewhere)
     }
 }
@@ -65,7 +65,7 @@ impl Telling {
 /// How it is found out what there is of a resource: a program that prints how much is there, and
 /// how much of that is used by others, if it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meter {
+pub struct ResourceMeter {
     /// The program, absolute, and its arguments.
     pub command: Vec<String>,
     /// From one time to the next.
@@ -74,7 +74,7 @@ pub struct Meter {
     pub timeout: Span,
 }
 
-impl Meter {
+impl ResourceMeter {
     /// As often as it is run where nothing else is said.
     pub const INTERVAL: Span = Span::seconds(30);
     /// As long as it may take where nothing else is said.
@@ -82,9 +82,9 @@ impl Meter {
 
     /// What it has printed: how much is there, and how much of that is in use elsewhere; a number
     /// alone is how much is there. The error is for the log.
-    pub fn read(kind: Kind, said: &str) -> Result<(i64, i64), String> {
+    pub fn read(kind: ResourceType, said: &str) -> Result<(i64, i64), String> {
         let amount = |word: &str| {
-            let amount = Value::parse(kind, word)
+            let amount = ResourceValue::parse(kind, word)
                 .and_then(|value| value.amount())
                 .filter(|amount| *amount >= 0);
             amount.ok_or_else(|| format!("`{}` is no amount", word.escape_debug()))
@@ -113,7 +113,7 @@ pub struct PoolUse {
     /// How much jobs have.
     pub jobs: i64,
     /// What was told of it last.
-    pub telling: Option<Telling>,
+    pub telling: Option<ReportedCount>,
     /// Why its command says nothing, if it was asked and does not.
     pub fault: Option<String>,
 }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     fn told(total: Option<i64>, elsewhere: i64) -> (i64, i64) {
-        let telling = Telling {
+        let telling = ReportedCount {
             total,
             elsewhere,
             at: Time(0),
@@ -177,11 +177,20 @@ mod tests {
 
     #[test]
     fn a_command_prints_one_amount_or_two() {
-        assert_eq!(Meter::read(Kind::Long, "40\n"), Ok((40, 0)));
-        assert_eq!(Meter::read(Kind::Long, " 40\n10\n"), Ok((40, 10)));
-        assert_eq!(Meter::read(Kind::Size, "2gb 1gb"), Ok((2 << 30, 1 << 30)));
+        assert_eq!(ResourceMeter::read(ResourceType::Long, "40\n"), Ok((40, 0)));
+        assert_eq!(
+            ResourceMeter::read(ResourceType::Long, " 40\n10\n"),
+            Ok((40, 10))
+        );
+        assert_eq!(
+            ResourceMeter::read(ResourceType::Size, "2gb 1gb"),
+            Ok((2 << 30, 1 << 30))
+        );
         for said in ["", "-1", "40 x", "1 2 3", "4gb"] {
-            assert!(Meter::read(Kind::Long, said).is_err(), "{said:?}");
+            assert!(
+                ResourceMeter::read(ResourceType::Long, said).is_err(),
+                "{said:?}"
+            );
         }
     }
 }

@@ -2,8 +2,8 @@
 //! came together are one cycle, which names them all.
 
 use crate::model::job::event::Event;
-use crate::model::job::state::State;
-use crate::model::job::{Job, Run, Share};
+use crate::model::job::state::JobState;
+use crate::model::job::{Job, NodeShare, Run};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
@@ -24,13 +24,13 @@ pub enum Trigger {
     /// There is less of it, or nothing more.
     Resource(String),
     /// Something has happened to a job.
-    Job(Turn, JobId),
+    Job(JobChange, JobId),
     /// A node is there, is gone, or is another than before.
     Node(String),
     /// A reservation was made, begins, ends, or is another than before.
     Reservation(String),
     /// A moment has come.
-    Timer(Moment),
+    Timer(AwaitedMoment),
     /// A program of the site has said what it was asked.
     Answer,
     /// Another policy, queue or resource than before.
@@ -47,7 +47,7 @@ pub enum Trigger {
 /// What has happened to a job that makes it, or others, worth a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Turn {
+pub enum JobChange {
     /// It was submitted.
     Submit,
     /// A hold of it was released.
@@ -69,7 +69,7 @@ pub enum Turn {
 /// For which moment was waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Moment {
+pub enum AwaitedMoment {
     /// That at which the last cycle wanted to look again: a promise is due, a window opens,
     /// somebody is no longer put off, it is others' turn.
     Plan,
@@ -79,27 +79,27 @@ pub enum Moment {
     Disk,
 }
 
-impl Turn {
+impl JobChange {
     fn word(self) -> &'static str {
         match self {
-            Turn::Submit => "submit",
-            Turn::Release => "release",
-            Turn::Retry => "retry",
-            Turn::Unblock => "unblock",
-            Turn::Alter => "alter",
-            Turn::Shove => "shove",
-            Turn::Launch => "launch",
-            Turn::Delete => "delete",
+            JobChange::Submit => "submit",
+            JobChange::Release => "release",
+            JobChange::Retry => "retry",
+            JobChange::Unblock => "unblock",
+            JobChange::Alter => "alter",
+            JobChange::Shove => "shove",
+            JobChange::Launch => "launch",
+            JobChange::Delete => "delete",
         }
     }
 }
 
-impl Moment {
+impl AwaitedMoment {
     fn word(self) -> &'static str {
         match self {
-            Moment::Plan => "plan",
-            Moment::Calendar => "calendar",
-            Moment::Disk => "disk",
+            AwaitedMoment::Plan => "plan",
+            AwaitedMoment::Calendar => "calendar",
+            AwaitedMoment::Disk => "disk",
         }
     }
 }
@@ -188,17 +188,17 @@ impl Triggers {
             .into_iter()
             .for_each(|run| self.note_freed(run.shares.iter()));
         let turn = match event {
-            Event::Submitted => Turn::Submit,
-            Event::Released { .. } => Turn::Release,
+            Event::Submitted => JobChange::Submit,
+            Event::Released { .. } => JobChange::Release,
             Event::Due
             | Event::DependencyMet { .. }
             | Event::LabelMet { .. }
-            | Event::RivalReturned { .. } => Turn::Unblock,
-            Event::FailedRerun { .. } | Event::Retried { .. } => Turn::Retry,
+            | Event::RivalReturned { .. } => JobChange::Unblock,
+            Event::FailedRerun { .. } | Event::Retried { .. } => JobChange::Retry,
             Event::Ended { .. } | Event::Vanished { .. } if is_back(job) && closed.is_some() => {
-                Turn::Retry
+                JobChange::Retry
             }
-            Event::Shoved { .. } => Turn::Shove,
+            Event::Shoved { .. } => JobChange::Shove,
             Event::Held { .. }
             | Event::Altered { .. }
             | Event::Moved { .. }
@@ -206,18 +206,20 @@ impl Triggers {
             | Event::Bound { .. }
             | Event::Named { .. }
             | Event::RivalBegan { .. }
-            | Event::StartRefused { .. } => Turn::Alter,
-            Event::Launched { .. } => Turn::Launch,
-            Event::DeleteWanted { .. } if closed.is_none() && job.life.state == State::Finished => {
-                Turn::Delete
+            | Event::StartRefused { .. } => JobChange::Alter,
+            Event::Launched { .. } => JobChange::Launch,
+            Event::DeleteWanted { .. }
+                if closed.is_none() && job.life.state == JobState::Finished =>
+            {
+                JobChange::Delete
             }
             Event::Taken { .. }
             | Event::DependencyBroken { .. }
-            | Event::ElementsDeleted { .. } => Turn::Delete,
+            | Event::ElementsDeleted { .. } => JobChange::Delete,
             Event::Suspended { .. } => {
                 return self.note_freed(job.life.run.iter().flat_map(|run| &run.shares));
             }
-            Event::ResumeWanted { .. } => Turn::Release,
+            Event::ResumeWanted { .. } => JobChange::Release,
             Event::NodesReleased { division, .. } => {
                 return self.note_freed(division.released.iter());
             }
@@ -244,7 +246,7 @@ impl Triggers {
     }
 
     /// What was taken is free again.
-    pub fn note_freed<'a>(&mut self, shares: impl Iterator<Item = &'a Share>) {
+    pub fn note_freed<'a>(&mut self, shares: impl Iterator<Item = &'a NodeShare>) {
         let (mut hosts, mut resources) = (BTreeSet::new(), BTreeSet::new());
         for share in shares {
             hosts.insert(share.host.as_str());
@@ -261,7 +263,10 @@ impl Triggers {
 
 /// Whether a job whose attempt is over waits for another.
 fn is_back(job: &Job) -> bool {
-    matches!(job.life.state, State::Queued | State::Waiting | State::Held)
+    matches!(
+        job.life.state,
+        JobState::Queued | JobState::Waiting | JobState::Held
+    )
 }
 
 /// `slot_free:n1, submit:4 and 3 more`.
@@ -311,14 +316,14 @@ mod tests {
         assert!(triggers.are_none());
         for round in 0..3 {
             triggers.note(Trigger::SlotFree("n1".into()));
-            triggers.note(Trigger::Job(Turn::Submit, JobId::job(4)));
+            triggers.note(Trigger::Job(JobChange::Submit, JobId::job(4)));
             assert_eq!(
                 (triggers.to_string().as_str(), triggers.are_none()),
                 ("slot_free:n1, submit:4", false),
                 "{round}"
             );
         }
-        (5..100).for_each(|job| triggers.note(Trigger::Job(Turn::Submit, JobId::job(job))));
+        (5..100).for_each(|job| triggers.note(Trigger::Job(JobChange::Submit, JobId::job(job))));
         assert_eq!((triggers.first.len(), triggers.more), (16, 81));
         assert!(
             triggers.to_string().ends_with("submit:18 and 81 more"),
@@ -331,8 +336,8 @@ mod tests {
         let all = [
             Trigger::SlotFree("n1".into()),
             Trigger::ResourceFree("nuke".into()),
-            Trigger::Job(Turn::Shove, JobId::element(3, 7)),
-            Trigger::Timer(Moment::Plan),
+            Trigger::Job(JobChange::Shove, JobId::element(3, 7)),
+            Trigger::Timer(AwaitedMoment::Plan),
             Trigger::Poll,
         ];
         let mut triggers = Triggers::default();

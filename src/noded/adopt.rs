@@ -1,10 +1,10 @@
 //! What became of an attempt, told from its folder: still under its shepherd, over, or lost.
 
-use super::folder::{Folder, Identity, Trace};
+use super::folder::{Folder, Identity, ProcessTrace};
 use super::site::Site;
 use super::sweep::{self, Frozen};
 use super::tmpdir;
-use crate::model::job::Outcome;
+use crate::model::job::AttemptOutcome;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
@@ -28,7 +28,7 @@ const MOST_PASSES: usize = 100;
 
 /// What became of an attempt.
 #[derive(Debug)]
-pub enum Found {
+pub enum AdoptedAttempt {
     /// Its shepherd lives.
     Alive {
         /// Readable when the shepherd ends.
@@ -39,7 +39,7 @@ pub enum Found {
         stopped: bool,
     },
     /// It is over.
-    Ended(Outcome),
+    Ended(AttemptOutcome),
     /// Its shepherd ended without a record.
     Lost,
     /// It cannot be told now: nothing may be done about it, and it is to be looked at again.
@@ -47,36 +47,36 @@ pub enum Found {
 }
 
 /// Looks into an attempt's folder.
-pub fn find(site: &Site, folder: &Folder) -> Found {
-    look(site, folder).unwrap_or_else(Found::Unknown)
+pub fn find(site: &Site, folder: &Folder) -> AdoptedAttempt {
+    look(site, folder).unwrap_or_else(AdoptedAttempt::Unknown)
 }
 
-fn look(site: &Site, folder: &Folder) -> io::Result<Found> {
+fn look(site: &Site, folder: &Folder) -> io::Result<AdoptedAttempt> {
     if let Some(outcome) = recorded(folder)? {
-        return Ok(Found::Ended(outcome));
+        return Ok(AdoptedAttempt::Ended(outcome));
     }
     let identity = match folder.identity() {
         // It was whole before the folder got its name: a crash of the machine has spoiled it.
         Err(e) if spoiled(&e) => {
             error!("{folder:?} does not say who its shepherd is: {e}");
-            return Ok(Found::Lost);
+            return Ok(AdoptedAttempt::Lost);
         }
         other => other?,
     };
     if let Some(ended) = shepherd(site, &identity)? {
         let trace = folder.trace().ok().flatten();
         let stopped = trace.as_ref().is_some_and(|trace| trace.stopped);
-        return Ok(Found::Alive {
+        return Ok(AdoptedAttempt::Alive {
             ended,
             session: trace.and_then(|trace| trace.session()),
             stopped,
         });
     }
     // It may have written its record and left between the two looks.
-    Ok(recorded(folder)?.map_or(Found::Lost, Found::Ended))
+    Ok(recorded(folder)?.map_or(AdoptedAttempt::Lost, AdoptedAttempt::Ended))
 }
 
-fn recorded(folder: &Folder) -> io::Result<Option<Outcome>> {
+fn recorded(folder: &Folder) -> io::Result<Option<AttemptOutcome>> {
     match folder.outcome() {
         // What is not there whole is told from the identity, next.
         Err(e) if spoiled(&e) => Ok(None),
@@ -164,7 +164,7 @@ fn remove_beside(folder: &Path) {
     }
 }
 
-fn end_rest(identity: &Identity, trace: Option<&Trace>) {
+fn end_rest(identity: &Identity, trace: Option<&ProcessTrace>) {
     if let Some(path) = trace.and_then(|trace| trace.cgroup.as_ref()) {
         let group = Cgroup::at(Path::new(OsStr::from_bytes(&path.0)));
         let _ = group.kill();

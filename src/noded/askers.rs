@@ -4,17 +4,17 @@
 //! noded keeps nothing of a wish. Who has one says it again until it has come true: so neither a
 //! restart of noded nor one of schedd loses any.
 
-use super::folder::{Folder, Name};
-use super::poller::{Poller, Source};
+use super::folder::{AttemptName, Folder};
+use super::poller::{PollSource, Poller};
 use crate::model::job::Attempt;
-use crate::model::job::task::Token;
+use crate::model::job::task::TaskToken;
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::sys::{clock, socket};
-use crate::wire::frame::{FrameError, Link};
-use crate::wire::order::Report;
+use crate::wire::frame::{FrameError, FrameSocket};
+use crate::wire::order::NodeReport;
 use crate::wire::peer;
-use crate::wire::task::{LARGEST, News, Plea, TaskRequest, Wish};
+use crate::wire::task::{LARGEST, Plea, TaskNews, TaskProgramOptions, TaskRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -45,17 +45,17 @@ pub struct Askers {
     state: PathBuf,
     connected: BTreeMap<u64, TaskClient>,
     /// What schedd has still to be told.
-    said: Vec<Report>,
+    said: Vec<NodeReport>,
 }
 
 #[derive(Debug)]
 struct TaskClient {
-    link: Link,
+    link: FrameSocket,
     uid: u32,
     since: Span,
     /// Which process of which attempt, once that is proved.
-    name: Option<Name>,
-    tokens: BTreeSet<Token>,
+    name: Option<AttemptName>,
+    tokens: BTreeSet<TaskToken>,
     writing: bool,
     /// Since when its wish has been with schedd: until that answers, no other is heard.
     waits: Option<Span>,
@@ -71,7 +71,7 @@ impl Askers {
     ) -> io::Result<Askers> {
         let mode = if others { 0o666 } else { 0o600 };
         let listener = socket::bind(path, mode)?;
-        poller.add(&listener, Source::AskerListener)?;
+        poller.add(&listener, PollSource::AskerListener)?;
         let (path, state) = (path.to_path_buf(), state.to_path_buf());
         Ok(Askers {
             listener,
@@ -104,9 +104,9 @@ impl Askers {
                 "too many connections of user {uid}, or of all"
             )));
         }
-        let link = Link::new(stream)?;
+        let link = FrameSocket::new(stream)?;
         let number = poller.number();
-        poller.add(&link, Source::Asker(number))?;
+        poller.add(&link, PollSource::Asker(number))?;
         let since = clock::monotonic();
         let asker = TaskClient {
             link,
@@ -173,10 +173,10 @@ impl Askers {
                 task,
                 cookie,
             } => {
-                let name = Name { job, attempt, task };
+                let name = AttemptName { job, attempt, task };
                 if asker.name.is_none() && proved(&self.state, name, &cookie, asker.uid) {
                     asker.name = Some(name);
-                    self.say(number, &News::Welcome, poller);
+                    self.say(number, &TaskNews::Welcome, poller);
                 } else {
                     self.dismiss(
                         number,
@@ -192,8 +192,8 @@ impl Askers {
                 Some(name) => {
                     asker.note(&wish);
                     asker.waits = Some(clock::monotonic());
-                    let Name { job, attempt, task } = name;
-                    self.said.push(Report::Wish(Box::new(TaskRequest {
+                    let AttemptName { job, attempt, task } = name;
+                    self.said.push(NodeReport::Wish(Box::new(TaskRequest {
                         job,
                         attempt,
                         task,
@@ -207,7 +207,7 @@ impl Askers {
 
     /// Tells one why it is heard no more.
     fn dismiss(&mut self, number: u64, why: String, poller: &mut Poller) {
-        self.say(number, &News::Refused(why), poller);
+        self.say(number, &TaskNews::Refused(why), poller);
         self.close(number, &FrameError::Closed, poller);
     }
 
@@ -216,7 +216,7 @@ impl Askers {
         &mut self,
         whose: (JobId, Attempt),
         asker: Option<u64>,
-        news: &News,
+        news: &TaskNews,
         poller: &mut Poller,
     ) {
         let of_it = |known: &TaskClient| {
@@ -231,7 +231,7 @@ impl Askers {
             }
             return;
         }
-        let told: Vec<(u64, News)> = self
+        let told: Vec<(u64, TaskNews)> = self
             .connected
             .iter()
             .filter(|(_, asker)| of_it(asker))
@@ -245,7 +245,7 @@ impl Askers {
     pub fn again(&mut self, poller: &mut Poller) {
         let numbers: Vec<u64> = self.connected.keys().copied().collect();
         for number in numbers {
-            self.say(number, &News::Again, poller);
+            self.say(number, &TaskNews::Again, poller);
             self.go_on(number, poller);
         }
     }
@@ -287,7 +287,7 @@ impl Askers {
     }
 
     /// What schedd is to be told.
-    pub fn said(&mut self) -> Vec<Report> {
+    pub fn said(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.said)
     }
 
@@ -298,15 +298,15 @@ impl Askers {
         }
         match socket::bind(&self.path, self.mode) {
             Ok(listener) => {
-                poller.remove(&self.listener, Source::AskerListener);
+                poller.remove(&self.listener, PollSource::AskerListener);
                 self.listener = listener;
-                let _ = poller.add(&self.listener, Source::AskerListener);
+                let _ = poller.add(&self.listener, PollSource::AskerListener);
             }
             Err(e) => warn!("jobs cannot ask for tasks at {}: {e}", self.path.display()),
         }
     }
 
-    fn say(&mut self, number: u64, news: &News, poller: &mut Poller) {
+    fn say(&mut self, number: u64, news: &TaskNews, poller: &mut Poller) {
         let Some(asker) = self.connected.get_mut(&number) else {
             return;
         };
@@ -327,7 +327,7 @@ impl Askers {
         let Some(asker) = self.connected.get_mut(&number) else {
             return;
         };
-        let source = Source::Asker(number);
+        let source = PollSource::Asker(number);
         if !poller.watches(source) {
             if asker.waits.is_none() && poller.add(&asker.link, source).is_ok() {
                 asker.writing = false;
@@ -359,8 +359,8 @@ impl Askers {
                 asker.uid
             ),
         }
-        if poller.watches(Source::Asker(number)) {
-            poller.remove(&asker.link, Source::Asker(number));
+        if poller.watches(PollSource::Asker(number)) {
+            poller.remove(&asker.link, PollSource::Asker(number));
         }
     }
 }
@@ -387,14 +387,16 @@ impl TaskClient {
     }
 
     /// Remembers which tasks it waits for.
-    fn note(&mut self, wish: &Wish) {
+    fn note(&mut self, wish: &TaskProgramOptions) {
         match wish {
-            Wish::Start(program) => self
+            TaskProgramOptions::Start(program) => self
                 .tokens
                 .extend(program.tasks.iter().map(|&(token, _)| token)),
-            Wish::Ask(tokens) => self.tokens.extend(tokens),
-            Wish::Release(tokens) => self.tokens.retain(|token| !tokens.contains(token)),
-            Wish::End(_) => {}
+            TaskProgramOptions::Ask(tokens) => self.tokens.extend(tokens),
+            TaskProgramOptions::Release(tokens) => {
+                self.tokens.retain(|token| !tokens.contains(token))
+            }
+            TaskProgramOptions::End(_) => {}
         }
         while self.tokens.len() > MOST_TOKENS {
             self.tokens.pop_first();
@@ -402,8 +404,8 @@ impl TaskClient {
     }
 
     /// What of it concerns tasks it waits for.
-    fn part_of(&self, news: &News) -> Option<News> {
-        let News::Stages(stages) = news else {
+    fn part_of(&self, news: &TaskNews) -> Option<TaskNews> {
+        let TaskNews::Stages(stages) = news else {
             return Some(news.clone());
         };
         let own: Vec<_> = stages
@@ -411,13 +413,13 @@ impl TaskClient {
             .filter(|(token, _)| self.tokens.contains(token))
             .copied()
             .collect();
-        (!own.is_empty()).then_some(News::Stages(own))
+        (!own.is_empty()).then_some(TaskNews::Stages(own))
     }
 }
 
 /// Whether a process of user `uid` that knows this cookie belongs to what runs here under that
 /// name.
-fn proved(state: &Path, name: Name, cookie: &str, uid: u32) -> bool {
+fn proved(state: &Path, name: AttemptName, cookie: &str, uid: u32) -> bool {
     let folder = Folder::of(state, name);
     let same = folder
         .identity()
@@ -428,12 +430,12 @@ fn proved(state: &Path, name: Name, cookie: &str, uid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::task::Stage;
+    use crate::model::job::task::TaskStage;
 
     #[test]
     fn one_hears_of_the_tasks_it_has_asked_for_until_it_lets_them_go() {
         let (near, _far) = UnixStream::pair().unwrap();
-        let link = Link::new(near).unwrap();
+        let link = FrameSocket::new(near).unwrap();
         let mut asker = TaskClient {
             link,
             uid: 1,
@@ -443,20 +445,20 @@ mod tests {
             writing: false,
             waits: None,
         };
-        let stages = |tokens: &[Token]| {
-            News::Stages(
+        let stages = |tokens: &[TaskToken]| {
+            TaskNews::Stages(
                 tokens
                     .iter()
-                    .map(|&token| (token, Stage::Running))
+                    .map(|&token| (token, TaskStage::Running))
                     .collect(),
             )
         };
         assert_eq!(asker.part_of(&stages(&[1])), None);
-        asker.note(&Wish::Ask(vec![1, 2]));
+        asker.note(&TaskProgramOptions::Ask(vec![1, 2]));
         assert_eq!(asker.part_of(&stages(&[3, 2])), Some(stages(&[2])));
-        asker.note(&Wish::Release(vec![2]));
+        asker.note(&TaskProgramOptions::Release(vec![2]));
         assert_eq!(asker.part_of(&stages(&[3, 2])), None);
-        asker.note(&Wish::Ask((0..100_000).collect()));
+        asker.note(&TaskProgramOptions::Ask((0..100_000).collect()));
         assert_eq!(asker.tokens.len(), MOST_TOKENS);
     }
 }

@@ -8,20 +8,20 @@
 mod launches;
 mod stopping;
 
-use super::adopt::{self, Found};
+use super::adopt::{self, AdoptedAttempt};
 use super::control::{Cancel, Control};
-use super::folder::{self, Folder, Name};
+use super::folder::{self, AttemptName, Folder};
 use super::hollow::Hollow;
-use super::poller::{Poller, Source};
+use super::poller::{PollSource, Poller};
 use super::shepherd::never;
 use super::site::Site;
-use super::spawner::{Building, Spawner, Word};
+use super::spawner::{Building, Spawner, SpawnerCommand};
 use super::terminal::Door;
-use crate::model::job::{Attempt, How, Outcome, TaskNumber, Usage};
+use crate::model::job::{Attempt, AttemptOutcome, How, TaskNumber, Usage};
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::sys::{cgroup, clock};
-use crate::wire::order::{Launch, Report, Standing};
+use crate::wire::order::{AttemptStatus, Launch, NodeReport};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -38,19 +38,19 @@ const FORCE_PATIENCE: Span = Span::seconds(10);
 pub struct Attempts {
     site: Site,
     runner: Runner,
-    entries: BTreeMap<Name, Entry>,
+    entries: BTreeMap<AttemptName, AttemptEntry>,
     /// Launches that the spawner has still to be given, in the order they came.
-    unsent: VecDeque<Name>,
+    unsent: VecDeque<AttemptName>,
     /// Launches that a spawner was given before it was killed, until it is known whether they
     /// began.
-    in_doubt: BTreeMap<u64, Vec<Name>>,
+    in_doubt: BTreeMap<u64, Vec<AttemptName>>,
     /// When to look what has become of orders to stand still or to go on, and for how long was
     /// waited before.
     look: Option<(Span, Span)>,
     /// Whether the poller waits for the spawner to have room.
     waits: bool,
     /// What schedd has still to be told.
-    said: Vec<Report>,
+    said: Vec<NodeReport>,
 }
 
 #[derive(Debug)]
@@ -61,24 +61,24 @@ enum Runner {
 
 /// What is known of one attempt.
 #[derive(Debug)]
-struct Entry {
-    standing: Standing,
+struct AttemptEntry {
+    standing: AttemptStatus,
     /// The launch as the spawner wants it, until the job is known to run.
     launch: Option<Vec<u8>>,
     /// For its shepherd, once that listens.
     kept: Vec<Control>,
     used: Usage,
     /// What tells when its shepherd ends, if anything does.
-    watched: Option<Source>,
+    watched: Option<PollSource>,
     /// Whether its processes are to be stopped, until its shepherd has said that it is so.
     expects: Option<bool>,
     /// When its shepherd is killed unless it has ended: its job was deleted by force.
     kill_at: Option<Span>,
 }
 
-impl Entry {
-    fn new(standing: Standing) -> Entry {
-        Entry {
+impl AttemptEntry {
+    fn new(standing: AttemptStatus) -> AttemptEntry {
+        AttemptEntry {
             standing,
             launch: None,
             kept: Vec::new(),
@@ -90,7 +90,7 @@ impl Entry {
     }
 
     fn over(&self) -> bool {
-        matches!(self.standing, Standing::Ended(_))
+        matches!(self.standing, AttemptStatus::Ended(_))
     }
 }
 
@@ -130,15 +130,16 @@ impl Attempts {
     pub fn adopt(&mut self, poller: &mut Poller) -> io::Result<()> {
         self.watch_spawner(poller)?;
         for name in folder::names(&folder::attempts(&self.site.state))? {
-            self.entries.insert(name, Entry::new(Standing::Starting));
+            self.entries
+                .insert(name, AttemptEntry::new(AttemptStatus::Starting));
             self.examine(name, poller);
         }
         for name in folder::names(&folder::tombstones(&self.site.state))? {
             match self.entries.get(&name) {
-                None => drop(
-                    self.entries
-                        .insert(name, Entry::new(Standing::Ended(never(How::Cancelled)))),
-                ),
+                None => drop(self.entries.insert(
+                    name,
+                    AttemptEntry::new(AttemptStatus::Ended(never(How::Cancelled))),
+                )),
                 // noded may have died between the mark and the word to the shepherd.
                 Some(_) => self.cancel(
                     name,
@@ -159,20 +160,21 @@ impl Attempts {
 
     /// Starts an attempt, unless it is known.
     pub fn start(&mut self, launch: &Launch, poller: &mut Poller) {
-        let name = Name::of(launch);
+        let name = AttemptName::of(launch);
         if self.entries.contains_key(&name) {
             return self.report(name);
         }
         if let Some(highest) = self.above(name) {
             return warn!("attempt {name} refused: attempt {highest} of that job is known");
         }
-        self.entries.insert(name, Entry::new(Standing::Starting));
+        self.entries
+            .insert(name, AttemptEntry::new(AttemptStatus::Starting));
         if let Err(why) = sound(launch) {
             return self.end(name, never(How::NodeFault(why)));
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
             hollow.start(launch, clock::monotonic());
-            return self.stand(name, Standing::Running(1));
+            return self.stand(name, AttemptStatus::Running(1));
         }
         match postcard::to_stdvec(launch) {
             Ok(bytes) => {
@@ -185,8 +187,8 @@ impl Attempts {
     }
 
     /// Ends an attempt, also one that has not been seen. The mark on disk comes first.
-    pub fn cancel(&mut self, name: Name, cancel: Cancel) {
-        match self.entries.get(&name).map(Entry::over) {
+    pub fn cancel(&mut self, name: AttemptName, cancel: Cancel) {
+        match self.entries.get(&name).map(AttemptEntry::over) {
             Some(true) => return self.report(name),
             None if self.above(name).is_some() => {
                 return warn!("cancel of attempt {name} refused: a later one is known");
@@ -217,7 +219,7 @@ impl Attempts {
     }
 
     /// Hands an order on to the shepherd of an attempt that is not over.
-    pub fn tell(&mut self, name: Name, order: Control) {
+    pub fn tell(&mut self, name: AttemptName, order: Control) {
         let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
             return;
         };
@@ -229,8 +231,8 @@ impl Attempts {
     }
 
     /// Puts another node file in the place of an attempt's, if that is not over.
-    pub fn replace_nodes(&mut self, name: Name, nodes: &str) {
-        if self.entries.get(&name).is_none_or(Entry::over)
+    pub fn replace_nodes(&mut self, name: AttemptName, nodes: &str) {
+        if self.entries.get(&name).is_none_or(AttemptEntry::over)
             || matches!(self.runner, Runner::Hollow(_))
         {
             return;
@@ -241,8 +243,8 @@ impl Attempts {
     }
 
     /// The way to the terminal of an attempt that runs.
-    pub fn door(&self, name: Name) -> io::Result<Door> {
-        match self.entries.get(&name).map(Entry::over) {
+    pub fn door(&self, name: AttemptName) -> io::Result<Door> {
+        match self.entries.get(&name).map(AttemptEntry::over) {
             Some(false) => Door::knock(&Folder::of(&self.site.state, name)),
             _ => Err(io::Error::new(
                 io::ErrorKind::NotFound,
@@ -252,13 +254,13 @@ impl Attempts {
     }
 
     /// The session of an attempt that has begun, is not over, and is not to end.
-    pub fn session(&self, name: Name) -> Option<u32> {
+    pub fn session(&self, name: AttemptName) -> Option<u32> {
         if folder::buried(&self.site.state, name).is_some() {
             return None;
         }
         match self.entries.get(&name)?.standing {
-            Standing::Running(session) | Standing::Suspended(session) => Some(session),
-            Standing::Starting | Standing::Ended(_) => None,
+            AttemptStatus::Running(session) | AttemptStatus::Suspended(session) => Some(session),
+            AttemptStatus::Starting | AttemptStatus::Ended(_) => None,
         }
     }
 
@@ -271,8 +273,8 @@ impl Attempts {
     }
 
     /// schedd has the end on disk: forgets the attempt.
-    pub fn confirm(&mut self, name: Name) {
-        match self.entries.get(&name).map(Entry::over) {
+    pub fn confirm(&mut self, name: AttemptName) {
+        match self.entries.get(&name).map(AttemptEntry::over) {
             Some(false) => return warn!("attempt {name} is confirmed but not over"),
             Some(true) => drop(self.entries.remove(&name)),
             None => {}
@@ -297,7 +299,7 @@ impl Attempts {
     }
 
     /// Hears the shepherds of a spawner that is gone.
-    pub fn hear_old(&mut self, source: Source, poller: &mut Poller) {
+    pub fn hear_old(&mut self, source: PollSource, poller: &mut Poller) {
         while let Some(socket) = poller.kept(source) {
             match super::spawner::receive(socket) {
                 Ok(Some((word, passed))) => self.heard(word, passed, poller),
@@ -307,31 +309,37 @@ impl Attempts {
         }
     }
 
-    fn heard(&mut self, word: Word, passed: Option<OwnedFd>, poller: &mut Poller) {
+    fn heard(&mut self, word: SpawnerCommand, passed: Option<OwnedFd>, poller: &mut Poller) {
         match word {
-            Word::Forked(name) => match passed {
+            SpawnerCommand::Forked(name) => match passed {
                 Some(ended) => self.watch_shepherd(name, ended, poller),
                 None => warn!("the shepherd of attempt {name} cannot be watched"),
             },
-            Word::Running(name, session) if self.starting(name) => {
-                self.stand(name, Standing::Running(session));
+            SpawnerCommand::Running(name, session) if self.starting(name) => {
+                self.stand(name, AttemptStatus::Running(session));
                 self.hand_over(name);
             }
-            Word::Stopped(name, session, stopped) => self.note_stopped(name, session, stopped),
-            Word::StagingOut(name) => self.said.push(Report::StagingOut(name.job, name.attempt)),
-            Word::Failed(name, why) if self.starting(name) => {
+            SpawnerCommand::Stopped(name, session, stopped) => {
+                self.note_stopped(name, session, stopped)
+            }
+            SpawnerCommand::StagingOut(name) => self
+                .said
+                .push(NodeReport::StagingOut(name.job, name.attempt)),
+            SpawnerCommand::Failed(name, why) if self.starting(name) => {
                 self.end(name, never(How::NodeFault(why)))
             }
-            Word::Over(name) => self.examine(name, poller),
-            Word::Unrecorded(name, outcome, why) => self.keep_outcome(name, outcome, &why),
-            Word::LeftBehind(name, why) => warn!("attempt {name}: {why}"),
-            Word::Running(..) | Word::Failed(..) => {}
+            SpawnerCommand::Over(name) => self.examine(name, poller),
+            SpawnerCommand::Unrecorded(name, outcome, why) => {
+                self.keep_outcome(name, outcome, &why)
+            }
+            SpawnerCommand::LeftBehind(name, why) => warn!("attempt {name}: {why}"),
+            SpawnerCommand::Running(..) | SpawnerCommand::Failed(..) => {}
         }
     }
 
     /// The outcome is in memory only, until schedd has it.
-    fn keep_outcome(&mut self, name: Name, outcome: Outcome, why: &str) {
-        if self.entries.get(&name).is_none_or(Entry::over) {
+    fn keep_outcome(&mut self, name: AttemptName, outcome: AttemptOutcome, why: &str) {
+        if self.entries.get(&name).is_none_or(AttemptEntry::over) {
             return;
         }
         error!(
@@ -340,14 +348,14 @@ impl Attempts {
         self.end(name, outcome);
     }
 
-    fn starting(&self, name: Name) -> bool {
+    fn starting(&self, name: AttemptName) -> bool {
         self.entries
             .get(&name)
-            .is_some_and(|entry| entry.standing == Standing::Starting)
+            .is_some_and(|entry| entry.standing == AttemptStatus::Starting)
     }
 
     /// A shepherd of this attempt has ended.
-    pub fn shepherd_ended(&mut self, name: Name, source: Source, poller: &mut Poller) {
+    pub fn shepherd_ended(&mut self, name: AttemptName, source: PollSource, poller: &mut Poller) {
         poller.forget(source);
         let watched = self
             .entries
@@ -362,8 +370,8 @@ impl Attempts {
     }
 
     /// Looks into the attempt's folder for what became of it.
-    fn examine(&mut self, name: Name, poller: &mut Poller) {
-        if self.entries.get(&name).is_none_or(Entry::over) {
+    fn examine(&mut self, name: AttemptName, poller: &mut Poller) {
+        if self.entries.get(&name).is_none_or(AttemptEntry::over) {
             return;
         }
         let folder = Folder::of(&self.site.state, name);
@@ -372,8 +380,8 @@ impl Attempts {
             return self.end(name, never(How::NodeFault(why.into())));
         }
         match adopt::find(&self.site, &folder) {
-            Found::Ended(outcome) => self.end(name, outcome),
-            Found::Alive {
+            AdoptedAttempt::Ended(outcome) => self.end(name, outcome),
+            AdoptedAttempt::Alive {
                 ended,
                 session,
                 stopped,
@@ -381,18 +389,18 @@ impl Attempts {
                 self.watch_shepherd(name, ended, poller);
                 match session {
                     Some(session) if self.starting(name) && !stopped => {
-                        self.stand(name, Standing::Running(session))
+                        self.stand(name, AttemptStatus::Running(session))
                     }
                     Some(session) => self.note_stopped(name, session, stopped),
                     None => {}
                 }
             }
-            Found::Lost => {
+            AdoptedAttempt::Lost => {
                 adopt::clear_up(&self.site, &folder);
                 let used = folder.usage().unwrap_or_default();
                 self.end(
                     name,
-                    Outcome {
+                    AttemptOutcome {
                         how: How::ShepherdLost,
                         sent: None,
                         used,
@@ -402,12 +410,12 @@ impl Attempts {
                     },
                 );
             }
-            Found::Unknown(e) => warn!("attempt {name} will be looked at again: {e}"),
+            AdoptedAttempt::Unknown(e) => warn!("attempt {name} will be looked at again: {e}"),
         }
     }
 
-    fn watch_shepherd(&mut self, name: Name, ended: OwnedFd, poller: &mut Poller) {
-        let source = Source::Shepherd(name, poller.number());
+    fn watch_shepherd(&mut self, name: AttemptName, ended: OwnedFd, poller: &mut Poller) {
+        let source = PollSource::Shepherd(name, poller.number());
         if let Some(entry) = self
             .entries
             .get_mut(&name)
@@ -422,7 +430,7 @@ impl Attempts {
     }
 
     /// What becomes of the shepherd it had no longer matters.
-    fn unwatch(&mut self, name: Name, poller: &mut Poller) {
+    fn unwatch(&mut self, name: AttemptName, poller: &mut Poller) {
         if let Some(source) = self
             .entries
             .get_mut(&name)
@@ -433,7 +441,7 @@ impl Attempts {
     }
 
     /// Hands over what was ordered before the shepherd listened.
-    fn hand_over(&mut self, name: Name) {
+    fn hand_over(&mut self, name: AttemptName) {
         let kept = self
             .entries
             .get_mut(&name)
@@ -449,8 +457,8 @@ impl Attempts {
             .entries
             .iter()
             .filter(|(_, entry)| !entry.over() && entry.watched.is_none());
-        let begun = |name: &Name| Folder::of(&self.site.state, *name).exists();
-        let names: Vec<Name> = unwatched.map(|(&name, _)| name).filter(begun).collect();
+        let begun = |name: &AttemptName| Folder::of(&self.site.state, *name).exists();
+        let names: Vec<AttemptName> = unwatched.map(|(&name, _)| name).filter(begun).collect();
         names
             .into_iter()
             .for_each(|name| self.examine(name, poller));
@@ -494,7 +502,7 @@ impl Attempts {
                     .trace()
                     .is_ok_and(|trace| trace.and_then(|trace| trace.session()).is_some())
             };
-            if entry.standing == Standing::Starting && begun() {
+            if entry.standing == AttemptStatus::Starting && begun() {
                 silent.push(name);
             }
             if !entry.kept.is_empty() {
@@ -502,7 +510,7 @@ impl Attempts {
             }
         }
         if !changed.is_empty() {
-            self.said.push(Report::Usage(changed));
+            self.said.push(NodeReport::Usage(changed));
         }
         untold.into_iter().for_each(|name| self.hand_over(name));
         silent
@@ -517,7 +525,8 @@ impl Attempts {
     /// like any other.
     fn kill_overdue(&mut self) {
         let now = clock::monotonic();
-        let is_overdue = |entry: &Entry| !entry.over() && entry.kill_at.is_some_and(|at| at <= now);
+        let is_overdue =
+            |entry: &AttemptEntry| !entry.over() && entry.kill_at.is_some_and(|at| at <= now);
         for (&name, _) in self.entries.iter().filter(|(_, entry)| is_overdue(entry)) {
             match adopt::kill(&self.site, &Folder::of(&self.site.state, name)) {
                 Ok(()) => warn!(
@@ -533,7 +542,7 @@ impl Attempts {
     // ------------------------------------------------------------------------------- reports
 
     /// Every attempt not yet confirmed.
-    pub fn standings(&self) -> Vec<(JobId, Attempt, TaskNumber, Standing)> {
+    pub fn statuses(&self) -> Vec<(JobId, Attempt, TaskNumber, AttemptStatus)> {
         self.entries
             .iter()
             .map(|(name, entry)| (name.job, name.attempt, name.task, entry.standing.clone()))
@@ -542,7 +551,7 @@ impl Attempts {
 
     /// Says again what is over and not yet confirmed.
     pub fn repeat(&mut self) {
-        let over: Vec<Name> = self
+        let over: Vec<AttemptName> = self
             .entries
             .iter()
             .filter(|(_, e)| e.over())
@@ -552,32 +561,32 @@ impl Attempts {
     }
 
     /// What has been said since the last call.
-    pub fn said(&mut self) -> Vec<Report> {
+    pub fn said(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.said)
     }
 
     /// Whether nothing runs.
     pub fn idle(&self) -> bool {
-        self.entries.values().all(Entry::over)
+        self.entries.values().all(AttemptEntry::over)
     }
 
-    fn end(&mut self, name: Name, outcome: Outcome) {
-        self.stand(name, Standing::Ended(outcome));
+    fn end(&mut self, name: AttemptName, outcome: AttemptOutcome) {
+        self.stand(name, AttemptStatus::Ended(outcome));
     }
 
-    fn stand(&mut self, name: Name, standing: Standing) {
+    fn stand(&mut self, name: AttemptName, standing: AttemptStatus) {
         let entry = self
             .entries
             .entry(name)
-            .or_insert_with(|| Entry::new(Standing::Starting));
+            .or_insert_with(|| AttemptEntry::new(AttemptStatus::Starting));
         entry.standing = standing;
         entry.launch = None;
         self.report(name);
     }
 
-    fn report(&mut self, name: Name) {
+    fn report(&mut self, name: AttemptName) {
         if let Some(entry) = self.entries.get(&name) {
-            self.said.push(Report::Attempt(
+            self.said.push(NodeReport::Attempt(
                 name.job,
                 name.attempt,
                 name.task,
@@ -586,13 +595,13 @@ impl Attempts {
         }
     }
 
-    fn entry(&mut self, name: Name, change: impl FnOnce(&mut Entry)) {
+    fn entry(&mut self, name: AttemptName, change: impl FnOnce(&mut AttemptEntry)) {
         self.entries.get_mut(&name).map(change);
     }
 
     /// The highest known attempt of the same job above this one.
-    fn above(&self, name: Name) -> Option<Attempt> {
-        let highest = Name {
+    fn above(&self, name: AttemptName) -> Option<Attempt> {
+        let highest = AttemptName {
             attempt: Attempt::MAX,
             task: TaskNumber::MAX,
             ..name

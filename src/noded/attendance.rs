@@ -11,9 +11,9 @@ use super::folder::Folder;
 use super::shepherd::never;
 use super::site::Site;
 use super::{control::Control, environment};
-use crate::model::hook::rites::Rites;
-use crate::model::hook::{FailAction, Hook, HookAnswer, Occasion, RunsAs, Said, asked};
-use crate::model::job::{How, Outcome, life};
+use crate::model::hook::rites::JobHooks;
+use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent, HookExit, RunsAs, asked};
+use crate::model::job::{AttemptOutcome, How, life};
 use crate::model::text::shortened;
 use crate::model::time::Span;
 use crate::sys::call::{Called, ProgramCall};
@@ -38,7 +38,7 @@ const VARIABLE: &str = "Variable_List.";
 
 /// The site's programs, and the job they are told of.
 #[derive(Debug)]
-pub struct Attendance<'a> {
+pub struct JobHookRunner<'a> {
     /// Where this is.
     pub site: &'a Site,
     /// The job's owner.
@@ -48,20 +48,20 @@ pub struct Attendance<'a> {
     /// The attempt's folder.
     pub folder: &'a Folder,
     /// What is to be done.
-    pub rites: Rites,
+    pub rites: JobHooks,
 }
 
 /// What came of running a program.
 enum Ran {
-    Said(Said, Box<Called>),
+    Said(HookExit, Box<Called>),
     Failed(String),
     Cancelled,
 }
 
-impl Attendance<'_> {
+impl JobHookRunner<'_> {
     /// Asks the hooks of an occasion before the job, which may change its environment; the outcome,
     /// if it is not to run.
-    pub fn before(&self, occasion: Occasion, launch: &mut Launch) -> Option<Outcome> {
+    pub fn before(&self, occasion: HookEvent, launch: &mut Launch) -> Option<AttemptOutcome> {
         for hook in asked(&self.rites.hooks, occasion) {
             let question = self.question(hook, occasion, launch, None);
             let answer = match self.ask(hook, occasion, launch, &question, true) {
@@ -84,7 +84,7 @@ impl Attendance<'_> {
                 }
                 Err(why) => {
                     let why = failure(hook, occasion, &why);
-                    return Some(Outcome {
+                    return Some(AttemptOutcome {
                         unfit: unfit(hook, &why),
                         ..put_back(why)
                     });
@@ -95,7 +95,7 @@ impl Attendance<'_> {
     }
 
     /// Tells the hooks of an occasion after the job. What goes wrong is said in the outcome.
-    pub fn after(&self, occasion: Occasion, launch: &Launch, outcome: &mut Outcome) {
+    pub fn after(&self, occasion: HookEvent, launch: &Launch, outcome: &mut AttemptOutcome) {
         let mut notes = Vec::new();
         for hook in asked(&self.rites.hooks, occasion) {
             let question = self.question(hook, occasion, launch, Some(outcome));
@@ -125,19 +125,19 @@ impl Attendance<'_> {
     }
 
     /// Runs the site's prologue; the outcome, if the job is not to run.
-    pub fn prologue(&self, launch: &Launch) -> Option<Outcome> {
+    pub fn prologue(&self, launch: &Launch) -> Option<AttemptOutcome> {
         let script = self.rites.scripts.prologue.as_ref()?;
         let why = match self.run_script(script, self.prologue_arguments(launch), true) {
             Ran::Cancelled => return Some(never(How::Cancelled)),
             Ran::Failed(why) => why,
             Ran::Said(
-                Said {
+                HookExit {
                     status: Some(0), ..
                 },
                 _,
             ) => return None,
             Ran::Said(
-                Said {
+                HookExit {
                     status: Some(1), ..
                 },
                 called,
@@ -154,13 +154,13 @@ impl Attendance<'_> {
     }
 
     /// Runs the site's epilogue. What goes wrong is said in the outcome.
-    pub fn epilogue(&self, launch: &Launch, outcome: &mut Outcome) {
+    pub fn epilogue(&self, launch: &Launch, outcome: &mut AttemptOutcome) {
         let Some(script) = &self.rites.scripts.epilogue else {
             return;
         };
         let why = match self.run_script(script, self.epilogue_arguments(launch, outcome), false) {
             Ran::Said(
-                Said {
+                HookExit {
                     status: Some(0), ..
                 },
                 _,
@@ -178,7 +178,7 @@ impl Attendance<'_> {
     fn ask(
         &self,
         hook: &Hook,
-        occasion: Occasion,
+        occasion: HookEvent,
         launch: &Launch,
         question: &[u8],
         heeds: bool,
@@ -215,11 +215,11 @@ impl Attendance<'_> {
 
     /// Runs a program to its end, or to that of its time. `heeds`: a cancel ends it.
     fn run(&self, call: &ProgramCall, alarm: Span, heeds: bool) -> Ran {
-        let mut orders = match heeds.then(|| Orders::open(self.folder)).transpose() {
+        let mut orders = match heeds.then(|| AttemptOrders::open(self.folder)).transpose() {
             Ok(orders) => orders,
             Err(e) => return Ran::Failed(format!("signals: {e}")),
         };
-        if orders.as_mut().is_some_and(Orders::cancel) {
+        if orders.as_mut().is_some_and(AttemptOrders::cancel) {
             return Ran::Cancelled;
         }
         let ran = match call.start() {
@@ -237,7 +237,7 @@ impl Attendance<'_> {
 }
 
 /// Hears a program until it has ended.
-fn attend(mut called: Called, alarm: Span, mut orders: Option<&mut Orders>) -> Ran {
+fn attend(mut called: Called, alarm: Span, mut orders: Option<&mut AttemptOrders>) -> Ran {
     let until = Span(clock::monotonic().0.saturating_add(alarm.0));
     let mut given_up: Option<(Span, Ran)> = None;
     loop {
@@ -252,7 +252,7 @@ fn attend(mut called: Called, alarm: Span, mut orders: Option<&mut Orders>) -> R
             (None, kept) => given_up = kept,
         }
         if given_up.is_none() {
-            given_up = if orders.as_deref_mut().is_some_and(Orders::cancel) {
+            given_up = if orders.as_deref_mut().is_some_and(AttemptOrders::cancel) {
                 Some((now + LAST, Ran::Cancelled))
             } else if now >= until {
                 Some((
@@ -271,7 +271,7 @@ fn attend(mut called: Called, alarm: Span, mut orders: Option<&mut Orders>) -> R
     }
 }
 
-fn wait(called: &Called, orders: Option<&Orders>, left: Span) {
+fn wait(called: &Called, orders: Option<&AttemptOrders>, left: Span) {
     let watched = called
         .watched()
         .chain(orders.map(|orders| orders.signals.as_fd()));
@@ -283,17 +283,17 @@ fn wait(called: &Called, orders: Option<&Orders>, left: Span) {
 }
 
 /// What is ordered of the attempt meanwhile.
-struct Orders<'a> {
+struct AttemptOrders<'a> {
     folder: &'a Folder,
     signals: SignalFd,
     seen: u64,
     is_ordered: bool,
 }
 
-impl Orders<'_> {
-    fn open(folder: &Folder) -> std::io::Result<Orders<'_>> {
+impl AttemptOrders<'_> {
+    fn open(folder: &Folder) -> std::io::Result<AttemptOrders<'_>> {
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
-        Ok(Orders {
+        Ok(AttemptOrders {
             folder,
             signals,
             seen: 0,
@@ -323,11 +323,11 @@ impl Orders<'_> {
 }
 
 /// To be started again later (M10).
-fn put_back(why: String) -> Outcome {
+fn put_back(why: String) -> AttemptOutcome {
     never(How::NodeFault(shortened(why, LONGEST)))
 }
 
-fn failure(hook: &Hook, occasion: Occasion, why: &str) -> String {
+fn failure(hook: &Hook, occasion: HookEvent, why: &str) -> String {
     shortened(
         format!("{} hook '{}' failed: {why}", occasion.name(), hook.name),
         LONGEST / 2,
@@ -338,7 +338,7 @@ fn unfit(hook: &Hook, why: &str) -> Option<String> {
     (hook.on_failure == FailAction::OfflineVnodes).then(|| why.to_string())
 }
 
-fn ended(said: &Said) -> String {
+fn ended(said: &HookExit) -> String {
     said.status
         .map_or("a signal ended it".to_string(), |status| {
             format!("it ended with status {status}")
@@ -380,7 +380,7 @@ pub fn groups(
 }
 
 /// `Exit_status` as programs are told it: that of a job that did not run, too.
-fn status(outcome: &Outcome) -> Option<i32> {
+fn status(outcome: &AttemptOutcome) -> Option<i32> {
     life::exit_status(outcome).or(match outcome.how {
         How::Cancelled => Some(life::DELETED),
         _ => None,

@@ -5,18 +5,18 @@
 //! A noded that ends takes its commands along. schedd tells the next one the same again.
 
 use super::attempts::Attempts;
-use super::chore::Chore;
+use super::chore::BlockingIo;
 use super::control::Cancel;
-use super::folder::Name;
-use super::poller::{Poller, Source};
-use crate::model::hook::Said;
+use super::folder::AttemptName;
+use super::poller::{PollSource, Poller};
+use crate::model::hook::HookExit;
 use crate::model::job::Owner;
 use crate::model::job::checkpoint::folder;
 use crate::model::text::shortened;
 use crate::model::time::Span;
 use crate::sys::call::{Called, ProgramCall};
 use crate::sys::{clock, filesystem};
-use crate::wire::order::{Checkpoint, Report};
+use crate::wire::order::{Checkpoint, NodeReport};
 use nix::libc::SIGKILL;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,38 +33,38 @@ const CHECKPOINTED: Cancel = Cancel {
 
 /// The commands that run.
 #[derive(Debug)]
-pub struct Checkpoints {
+pub struct CheckpointCommands {
     /// The folder of this node's state.
     state: PathBuf,
     uid: u32,
-    entries: Vec<Entry>,
+    entries: Vec<RunningCommand>,
     /// What schedd has still to be told.
-    said: Vec<Report>,
+    said: Vec<NodeReport>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    name: Name,
+struct RunningCommand {
+    name: AttemptName,
     order: Checkpoint,
     folder: PathBuf,
-    stage: Stage,
+    stage: CommandStage,
     until: Span,
     /// It was given up: what it says does not matter.
     is_late: bool,
     /// Where the poller says that there is something to hear.
-    sources: Vec<Source>,
+    sources: Vec<PollSource>,
 }
 
 /// How far it is.
 #[derive(Debug)]
-enum Stage {
+enum CommandStage {
     /// The folder is being made: it may be on a disk that hangs.
-    Folder(Chore),
+    Folder(BlockingIo),
     Called(Called),
 }
 
 /// What came of a stage that is over.
-enum Heard {
+enum StageResult {
     /// The folder is there.
     Folder,
     /// It is written down how far the job has come.
@@ -72,41 +72,43 @@ enum Heard {
     Failed(String),
 }
 
-impl Stage {
-    fn hear(&mut self) -> Option<Heard> {
+impl CommandStage {
+    fn hear(&mut self) -> Option<StageResult> {
         match self {
-            Stage::Folder(chore) => {
-                Some(chore.hear()?.map_or_else(Heard::Failed, |()| Heard::Folder))
-            }
-            Stage::Called(called) => {
+            CommandStage::Folder(chore) => Some(
+                chore
+                    .hear()?
+                    .map_or_else(StageResult::Failed, |()| StageResult::Folder),
+            ),
+            CommandStage::Called(called) => {
                 let failure = match called.hear()? {
-                    Ok(Said {
+                    Ok(HookExit {
                         status: Some(0), ..
-                    }) => return Some(Heard::Written),
-                    Ok(Said {
+                    }) => return Some(StageResult::Written),
+                    Ok(HookExit {
                         status: Some(status),
                         ..
                     }) => format!("it ended with status {status}"),
                     Ok(_) => "a signal ended it".into(),
                     Err(error) => error.to_string(),
                 };
-                Some(Heard::Failed(called.blame(failure)))
+                Some(StageResult::Failed(called.blame(failure)))
             }
         }
     }
 
     fn kill(&self) {
         match self {
-            Stage::Folder(chore) => chore.kill(),
-            Stage::Called(called) => called.kill(),
+            CommandStage::Folder(chore) => chore.kill(),
+            CommandStage::Called(called) => called.kill(),
         }
     }
 }
 
-impl Checkpoints {
+impl CheckpointCommands {
     /// None run. `uid`: who we are.
-    pub fn new(state: PathBuf, uid: u32) -> Checkpoints {
-        Checkpoints {
+    pub fn new(state: PathBuf, uid: u32) -> CheckpointCommands {
+        CheckpointCommands {
             state,
             uid,
             entries: Vec::new(),
@@ -116,7 +118,7 @@ impl Checkpoints {
 
     /// Runs the command for a job, unless it runs already.
     pub fn begin(&mut self, order: &Checkpoint, poller: &mut Poller) {
-        let name = Name {
+        let name = AttemptName {
             job: order.job,
             attempt: order.attempt,
             task: 0,
@@ -134,7 +136,7 @@ impl Checkpoints {
                     Span(clock::monotonic().0.saturating_add(order.timeout.0)),
                     order.clone(),
                 );
-                self.entries.push(Entry {
+                self.entries.push(RunningCommand {
                     name,
                     order,
                     folder,
@@ -149,7 +151,7 @@ impl Checkpoints {
     }
 
     /// A job is to end, whatever is written down of it.
-    pub fn give_up(&mut self, name: Name) {
+    pub fn give_up(&mut self, name: AttemptName) {
         for entry in self.entries.iter_mut().filter(|entry| entry.name == name) {
             entry.is_late = true;
             entry.stage.kill();
@@ -194,18 +196,18 @@ impl Checkpoints {
                 continue;
             };
             match heard {
-                Heard::Folder => self.call(entry, session, poller),
+                StageResult::Folder => self.call(entry, session, poller),
                 // Before it comes any farther than what is written down.
-                Heard::Written => attempts.cancel(entry.name, CHECKPOINTED),
-                Heard::Failed(why) => self.fail(entry.name, &why),
+                StageResult::Written => attempts.cancel(entry.name, CHECKPOINTED),
+                StageResult::Failed(why) => self.fail(entry.name, &why),
             }
         }
     }
 
-    fn call(&mut self, entry: Entry, session: u32, poller: &mut Poller) {
+    fn call(&mut self, entry: RunningCommand, session: u32, poller: &mut Poller) {
         match call(&entry.order, session, &entry.folder, poller) {
-            Ok((called, sources)) => self.entries.push(Entry {
-                stage: Stage::Called(called),
+            Ok((called, sources)) => self.entries.push(RunningCommand {
+                stage: CommandStage::Called(called),
                 sources,
                 ..entry
             }),
@@ -214,11 +216,11 @@ impl Checkpoints {
     }
 
     /// What schedd is to be told, since the last call.
-    pub fn said(&mut self) -> Vec<Report> {
+    pub fn said(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.said)
     }
 
-    fn fail(&mut self, name: Name, why: &str) {
+    fn fail(&mut self, name: AttemptName, why: &str) {
         tracing::warn!("attempt {name} is not checkpointed: {why}");
         self.said.push(failed(name, why));
     }
@@ -230,13 +232,13 @@ impl Checkpoints {
         folder: &Path,
         order: &Checkpoint,
         poller: &mut Poller,
-    ) -> io::Result<(Stage, Vec<Source>)> {
+    ) -> io::Result<(CommandStage, Vec<PollSource>)> {
         let reader = self.reader(&order.owner);
         let named = |error| io::Error::other(format!("{}: {error}", folder.display()));
-        let chore = Chore::begin(|| filesystem::make_own(folder, reader).map_err(named))?;
-        let sources = poller.add_all([chore.watched()].into_iter(), Source::Checkpoint);
+        let chore = BlockingIo::begin(|| filesystem::make_own(folder, reader).map_err(named))?;
+        let sources = poller.add_all([chore.watched()].into_iter(), PollSource::Checkpoint);
         let sources = sources.inspect_err(|_| chore.kill())?;
-        Ok((Stage::Folder(chore), sources))
+        Ok((CommandStage::Folder(chore), sources))
     }
 
     /// The user who may read the checkpoint of a job besides us; None where the job is ours.
@@ -245,10 +247,10 @@ impl Checkpoints {
     }
 }
 
-fn late(entry: &Entry) -> Report {
+fn late(entry: &RunningCommand) -> NodeReport {
     let why = match &entry.stage {
-        Stage::Folder(_) => format!("{} could not be made in time", entry.folder.display()),
-        Stage::Called(called) => called.blame(format!(
+        CommandStage::Folder(_) => format!("{} could not be made in time", entry.folder.display()),
+        CommandStage::Called(called) => called.blame(format!(
             "it took longer than {} s",
             entry.order.timeout.as_seconds()
         )),
@@ -256,8 +258,8 @@ fn late(entry: &Entry) -> Report {
     failed(entry.name, &why)
 }
 
-fn failed(name: Name, why: &str) -> Report {
-    Report::NotCheckpointed {
+fn failed(name: AttemptName, why: &str) -> NodeReport {
+    NodeReport::NotCheckpointed {
         job: name.job,
         attempt: name.attempt,
         why: shortened(why.to_string(), LONGEST),
@@ -270,7 +272,7 @@ fn call(
     session: u32,
     folder: &Path,
     poller: &mut Poller,
-) -> io::Result<(Called, Vec<Source>)> {
+) -> io::Result<(Called, Vec<PollSource>)> {
     let program = order.program.display().to_string();
     let path = folder.display().to_string();
     let words = [
@@ -294,7 +296,7 @@ fn call(
         .start()
         .map_err(|e| io::Error::other(format!("{program} cannot be run: {e}")))?;
     let sources = poller
-        .add_all(called.watched(), Source::Checkpoint)
+        .add_all(called.watched(), PollSource::Checkpoint)
         .inspect_err(|_| called.kill())?;
     Ok((called, sources))
 }
@@ -320,8 +322,8 @@ mod tests {
         }
     }
 
-    fn name(order: &Checkpoint) -> Name {
-        Name {
+    fn name(order: &Checkpoint) -> AttemptName {
+        AttemptName {
             job: order.job,
             attempt: order.attempt,
             task: 0,
@@ -329,8 +331,8 @@ mod tests {
     }
 
     /// Commands that have begun at the time 0, and say nothing.
-    fn running(orders: &[Checkpoint], poller: &mut Poller) -> Checkpoints {
-        let mut checkpoints = Checkpoints::new("/no/such/folder".into(), 0);
+    fn running(orders: &[Checkpoint], poller: &mut Poller) -> CheckpointCommands {
+        let mut checkpoints = CheckpointCommands::new("/no/such/folder".into(), 0);
         for order in orders {
             let words = ["/bin/sleep", "300"].map(String::from);
             let call = ProgramCall {
@@ -341,10 +343,10 @@ mod tests {
             };
             let called = call.start().unwrap();
             let sources = poller
-                .add_all(called.watched(), Source::Checkpoint)
+                .add_all(called.watched(), PollSource::Checkpoint)
                 .unwrap();
-            let (stage, folder) = (Stage::Called(called), "/no/such/folder".into());
-            let entry = Entry {
+            let (stage, folder) = (CommandStage::Called(called), "/no/such/folder".into());
+            let entry = RunningCommand {
                 name: name(order),
                 order: order.clone(),
                 folder,
@@ -359,9 +361,9 @@ mod tests {
     }
 
     /// Why jobs are not checkpointed, as schedd is told.
-    fn told(checkpoints: &mut Checkpoints) -> Vec<String> {
+    fn told(checkpoints: &mut CheckpointCommands) -> Vec<String> {
         let why = |report| match report {
-            Report::NotCheckpointed { why, .. } => why,
+            NodeReport::NotCheckpointed { why, .. } => why,
             other => panic!("{other:?}"),
         };
         checkpoints.said().into_iter().map(why).collect()
@@ -404,7 +406,7 @@ mod tests {
             (checkpoints.due(), told(&mut checkpoints).len()),
             (Some(Span::seconds(20)), 0)
         );
-        checkpoints.give_up(Name {
+        checkpoints.give_up(AttemptName {
             attempt: 2,
             ..name(&orders[1])
         });
@@ -418,7 +420,7 @@ mod tests {
     #[test]
     fn the_owner_reads_a_checkpoint_besides_us() {
         let owner = order(1, 1).owner;
-        let reader = |uid| Checkpoints::new("/no/such/folder".into(), uid).reader(&owner);
+        let reader = |uid| CheckpointCommands::new("/no/such/folder".into(), uid).reader(&owner);
         assert_eq!((reader(0), reader(1000)), (Some(1000), None));
     }
 }

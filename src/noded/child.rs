@@ -7,7 +7,7 @@
 use super::delivery::{self, Stream};
 use super::environment::{self, Environment};
 use super::limits;
-use super::program::Program;
+use super::program::ProgramToRun;
 use super::shepherd::UMASK;
 use crate::model::job::Join;
 use crate::model::server_name::same_server;
@@ -35,7 +35,7 @@ const LONGEST_NOTE: usize = 400;
 
 /// All the child needs, made ready by the shepherd.
 #[derive(Debug)]
-pub struct Plan<'a> {
+pub struct ChildPlan<'a> {
     /// The order.
     pub launch: &'a Launch,
     /// Who it runs as.
@@ -49,7 +49,7 @@ pub struct Plan<'a> {
     /// The job's own folder, where it starts, if it has one.
     pub jobdir: Option<&'a Path>,
     /// What to execute.
-    pub program: Program,
+    pub program: ProgramToRun,
     /// With which variables.
     pub environment: Environment,
     /// Processors to be bound to; empty for none.
@@ -60,15 +60,15 @@ pub struct Plan<'a> {
     pub screen: Option<BorrowedFd<'a>>,
 }
 
-impl Plan<'_> {
+impl ChildPlan<'_> {
     /// What failed on a path. A home directory that is not there is this node's fault: another node
     /// may have it mounted. What is missing below one that is there is the owner's.
-    fn fault(&self, what: &str, on: &Path, error: Errno) -> Fault {
+    fn fault(&self, what: &str, on: &Path, error: Errno) -> LaunchFault {
         let is_below_home = on.starts_with(&self.account.home) && is_gone(error);
-        match Fault::of(what, on, error) {
-            Fault::Owner(why) if is_below_home => match find_home(self.account, self.host) {
-                Ok(()) => Fault::Owner(why),
-                Err(missing) => Fault::Node(format!("{why}; {missing}")),
+        match LaunchFault::of(what, on, error) {
+            LaunchFault::Owner(why) if is_below_home => match find_home(self.account, self.host) {
+                Ok(()) => LaunchFault::Owner(why),
+                Err(missing) => LaunchFault::Node(format!("{why}; {missing}")),
             },
             fault => fault,
         }
@@ -107,7 +107,7 @@ fn is_gone(error: Errno) -> bool {
 
 /// What the child tells its shepherd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Word {
+pub enum ChildMessage {
     /// Comes with the job's standard output.
     Output,
     /// About to exec; comes with the job's standard error.
@@ -117,20 +117,20 @@ pub enum Word {
     /// Something its owner should know, though it goes on.
     Note(String),
     /// It cannot.
-    Failed(Fault),
+    Failed(LaunchFault),
 }
 
 /// Why a job cannot start, and who can mend that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Fault {
+pub enum LaunchFault {
     /// Its owner: `what: on what: why`.
     Owner(String),
     /// This node: to be tried again.
     Node(String),
 }
 
-impl Fault {
-    fn of(what: &str, on: &Path, error: Errno) -> Fault {
+impl LaunchFault {
+    fn of(what: &str, on: &Path, error: Errno) -> LaunchFault {
         let text = format!("{what}: {}: {}", on.display(), error.desc());
         match error {
             Errno::ENOMEM
@@ -138,84 +138,84 @@ impl Fault {
             | Errno::EMFILE
             | Errno::ENFILE
             | Errno::EIO
-            | Errno::ENOSPC => Fault::Node(text),
-            _ => Fault::Owner(text),
+            | Errno::ENOSPC => LaunchFault::Node(text),
+            _ => LaunchFault::Owner(text),
         }
     }
 
-    fn node(what: &'static str) -> impl Fn(io::Error) -> Fault {
-        move |error| Fault::Node(format!("{what}: {error}"))
+    fn node(what: &'static str) -> impl Fn(io::Error) -> LaunchFault {
+        move |error| LaunchFault::Node(format!("{what}: {error}"))
     }
 
     fn text(&self) -> &str {
         match self {
-            Fault::Owner(text) | Fault::Node(text) => text,
+            LaunchFault::Owner(text) | LaunchFault::Node(text) => text,
         }
     }
 }
 
 /// Becomes the job. Returns never: into the user's program, or out.
-pub fn run(plan: &Plan, start: BorrowedFd) -> ! {
+pub fn run(plan: &ChildPlan, start: BorrowedFd) -> ! {
     let Err(fault) = become_job(plan, start);
     // Into the job's error file if that is open by now, else into /dev/null.
     let _ = io::stderr().write_all(format!("lanai: {}\n", fault.text()).as_bytes());
-    if let Ok(bytes) = postcard::to_stdvec(&Word::Failed(fault)) {
+    if let Ok(bytes) = postcard::to_stdvec(&ChildMessage::Failed(fault)) {
         let _ = packet::send(start, &bytes, None, true);
     }
     process::leave(1)
 }
 
-fn become_job(plan: &Plan, start: BorrowedFd) -> Result<Infallible, Fault> {
-    setsid().map_err(|e| Fault::node("session")(e.into()))?;
+fn become_job(plan: &ChildPlan, start: BorrowedFd) -> Result<Infallible, LaunchFault> {
+    setsid().map_err(|e| LaunchFault::node("session")(e.into()))?;
     stay_under(plan.shepherd)?;
-    bind(&plan.processors).map_err(Fault::node("processors"))?;
+    bind(&plan.processors).map_err(LaunchFault::node("processors"))?;
     if let Some(groups) = &plan.groups {
-        user::become_user(plan.account, groups).map_err(Fault::node("identity"))?;
+        user::become_user(plan.account, groups).map_err(LaunchFault::node("identity"))?;
         stay_under(plan.shepherd)?;
     }
     plan.group
         .map_or(Ok(()), user::take_group)
-        .map_err(Fault::node("group"))?;
+        .map_err(LaunchFault::node("group"))?;
     umask(Mode::from_bits_truncate(
         plan.launch.umask.unwrap_or(UMASK) & 0o777,
     ));
     match plan.screen {
-        Some(screen) => terminal::sit_down(screen).map_err(Fault::node("terminal"))?,
+        Some(screen) => terminal::sit_down(screen).map_err(LaunchFault::node("terminal"))?,
         None => open_outputs(plan, start)?,
     }
     enter(plan)?;
     for (what, path) in &plan.program.needs {
         executable(path).map_err(|e| plan.fault(what, path, e))?;
     }
-    let say = |word: Word, file: BorrowedFd| {
+    let say = |word: ChildMessage, file: BorrowedFd| {
         let word = postcard::to_stdvec(&word).unwrap_or_default();
-        packet::send(start, &word, Some(file), true).map_err(Fault::node("shepherd"))
+        packet::send(start, &word, Some(file), true).map_err(LaunchFault::node("shepherd"))
     };
-    say(Word::Output, io::stdout().as_fd())?;
-    say(Word::Ready, io::stderr().as_fd())?;
-    process::unblock_signals().map_err(Fault::node("signals"))?;
+    say(ChildMessage::Output, io::stdout().as_fd())?;
+    say(ChildMessage::Ready, io::stderr().as_fd())?;
+    process::unblock_signals().map_err(LaunchFault::node("signals"))?;
     process::close_all_but(&[start]);
     // Whoever started us may have raised it for its own needs.
     process::usual_descriptor_limit();
     if plan.screen.is_some() {
         await_person(start)?;
     }
-    limits::impose(&plan.launch.limits).map_err(Fault::node("limits"))?;
+    limits::impose(&plan.launch.limits).map_err(LaunchFault::node("limits"))?;
     execute(plan)
 }
 
 /// The program finds the window as large as it is, so it starts when somebody sits before it.
-fn await_person(start: BorrowedFd) -> Result<(), Fault> {
+fn await_person(start: BorrowedFd) -> Result<(), LaunchFault> {
     match packet::receive(start, &mut [0; 8], true) {
         Ok(Some(_)) => Ok(()),
         Ok(None) => process::leave(1),
-        Err(e) => Err(Fault::node("terminal")(e)),
+        Err(e) => Err(LaunchFault::node("terminal")(e)),
     }
 }
 
 /// The job does not outlive its shepherd unseen. Becoming another user forgets this.
-fn stay_under(shepherd: Pid) -> Result<(), Fault> {
-    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| Fault::node("session")(e.into()))?;
+fn stay_under(shepherd: Pid) -> Result<(), LaunchFault> {
+    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| LaunchFault::node("session")(e.into()))?;
     if getppid() != shepherd {
         process::leave(1);
     }
@@ -233,7 +233,7 @@ fn bind(processors: &[u16]) -> io::Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
-fn open_outputs(plan: &Plan, start: BorrowedFd) -> Result<(), Fault> {
+fn open_outputs(plan: &ChildPlan, start: BorrowedFd) -> Result<(), LaunchFault> {
     let launch = plan.launch;
     let mut streams = Streams {
         plan,
@@ -246,16 +246,16 @@ fn open_outputs(plan: &Plan, start: BorrowedFd) -> Result<(), Fault> {
         Join::No | Join::Error => Some(streams.open("error file", &launch.error, 'e')?),
     };
     if let Some(file) = &errors {
-        process::as_standard(file, true).map_err(Fault::node("error file"))?;
+        process::as_standard(file, true).map_err(LaunchFault::node("error file"))?;
     }
     let output = match launch.join {
         Join::Error => errors,
         Join::No | Join::Output => Some(streams.open("output file", &launch.output, 'o')?),
     };
     if let Some(file) = &output {
-        process::as_standard(file, false).map_err(Fault::node("output file"))?;
+        process::as_standard(file, false).map_err(LaunchFault::node("output file"))?;
         if launch.join == Join::Output {
-            process::as_standard(file, true).map_err(Fault::node("error file"))?;
+            process::as_standard(file, true).map_err(LaunchFault::node("error file"))?;
         }
     }
     Ok(())
@@ -263,7 +263,7 @@ fn open_outputs(plan: &Plan, start: BorrowedFd) -> Result<(), Fault> {
 
 /// The files for output, opened as the owner.
 struct Streams<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a ChildPlan<'a>,
     start: BorrowedFd<'a>,
     /// Those that are written beside their places.
     begun: Vec<Stream>,
@@ -272,7 +272,7 @@ struct Streams<'a> {
 impl Streams<'_> {
     /// Opens one; where that fails by the owner's fault, its namesake in the home folder, which is
     /// said: a path mistyped must not cost what the job computes.
-    fn open(&mut self, what: &str, path: &Text, letter: char) -> Result<File, Fault> {
+    fn open(&mut self, what: &str, path: &Text, letter: char) -> Result<File, LaunchFault> {
         let (launch, home) = (self.plan.launch, &self.plan.account.home);
         let (ending, direct) = match letter {
             'o' => ("OU", launch.files.direct_output),
@@ -284,7 +284,7 @@ impl Streams<'_> {
                 opened
                     .stream
                     .clone()
-                    .map_or(Ok(()), |stream| self.say(&Word::Beside(stream)))?;
+                    .map_or(Ok(()), |stream| self.say(&ChildMessage::Beside(stream)))?;
                 self.begun.extend(opened.stream);
                 return Ok(opened.file);
             }
@@ -296,18 +296,18 @@ impl Streams<'_> {
             fault,
             delivery::open_at_place(&place, launch.place.task == 0),
         ) {
-            (Fault::Owner(why), Ok(file)) => {
+            (LaunchFault::Owner(why), Ok(file)) => {
                 let note = format!("{why}; it is left in {}", place.display());
-                self.say(&Word::Note(shortened(note, LONGEST_NOTE)))?;
+                self.say(&ChildMessage::Note(shortened(note, LONGEST_NOTE)))?;
                 Ok(file)
             }
             (fault, _) => Err(fault),
         }
     }
 
-    fn say(&self, word: &Word) -> Result<(), Fault> {
+    fn say(&self, word: &ChildMessage) -> Result<(), LaunchFault> {
         let bytes = postcard::to_stdvec(word).unwrap_or_default();
-        packet::send(self.start, &bytes, None, true).map_err(Fault::node("shepherd"))
+        packet::send(self.start, &bytes, None, true).map_err(LaunchFault::node("shepherd"))
     }
 }
 
@@ -315,7 +315,7 @@ fn errno(error: io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
-fn enter(plan: &Plan) -> Result<(), Fault> {
+fn enter(plan: &ChildPlan) -> Result<(), LaunchFault> {
     let workdir = &plan.launch.workdir;
     let path = match plan.jobdir {
         Some(own) => own,
@@ -324,10 +324,10 @@ fn enter(plan: &Plan) -> Result<(), Fault> {
     };
     chdir(path).map_err(|e| match plan.fault("working directory", path, e) {
         // It was there when the job was submitted, on that host.
-        Fault::Owner(why) if is_missing(e) && !path.starts_with(&plan.account.home) => {
+        LaunchFault::Owner(why) if is_missing(e) && !path.starts_with(&plan.account.home) => {
             match plan.submit_host() {
-                Some(host) => Fault::Node(format!("{why}; the job was submitted on {host}")),
-                None => Fault::Owner(why),
+                Some(host) => LaunchFault::Node(format!("{why}; the job was submitted on {host}")),
+                None => LaunchFault::Owner(why),
             }
         }
         fault => fault,
@@ -346,7 +346,7 @@ fn executable(path: &Path) -> Result<(), Errno> {
     eaccess(path, AccessFlags::X_OK)
 }
 
-fn execute(plan: &Plan) -> Result<Infallible, Fault> {
+fn execute(plan: &ChildPlan) -> Result<Infallible, LaunchFault> {
     let program = &plan.program;
     let environment = environment::entries(&plan.environment);
     let what = program.needs.last().map_or("command", |(what, _)| *what);
@@ -358,11 +358,11 @@ fn execute(plan: &Plan) -> Result<Infallible, Fault> {
         match execve(&path, &program.arguments, &environment) {
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
             Err(Errno::EACCES) => error = Errno::EACCES,
-            Err(other) => return Err(Fault::of(what, &file, other)),
+            Err(other) => return Err(LaunchFault::of(what, &file, other)),
             Ok(never) => match never {},
         }
     }
-    Err(Fault::of(what, &program.file, error))
+    Err(LaunchFault::of(what, &program.file, error))
 }
 
 /// The file itself if it is a path, else what it may mean along the job's `PATH`.
@@ -404,14 +404,14 @@ mod tests {
 
     #[test]
     fn a_fault_names_what_failed_on_what_and_why() {
-        let fault = Fault::of("interpreter", Path::new("/no/such"), Errno::ENOENT);
+        let fault = LaunchFault::of("interpreter", Path::new("/no/such"), Errno::ENOENT);
         assert_eq!(
             fault,
-            Fault::Owner("interpreter: /no/such: No such file or directory".into())
+            LaunchFault::Owner("interpreter: /no/such: No such file or directory".into())
         );
         assert!(matches!(
-            Fault::of("output file", Path::new("/x"), Errno::ENOSPC),
-            Fault::Node(_)
+            LaunchFault::of("output file", Path::new("/x"), Errno::ENOSPC),
+            LaunchFault::Node(_)
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! Work on a disk that may hang, done by a process of its own: noded's loop hears of its end and
 //! never waits.
 
-use crate::sys::process::{self, End, Fork, Reaped};
+use crate::sys::process::{self, Fork, ProcessEnd, Reaped};
 use nix::fcntl::OFlag;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
@@ -15,15 +15,15 @@ const LONGEST: u64 = 2000;
 
 /// Work that has begun.
 #[derive(Debug)]
-pub struct Chore {
+pub struct BlockingIo {
     worker: Pid,
     ended: OwnedFd,
     said: File,
 }
 
-impl Chore {
+impl BlockingIo {
     /// Begins it. It does not outlive us.
-    pub fn begin(work: impl FnOnce() -> io::Result<()>) -> io::Result<Chore> {
+    pub fn begin(work: impl FnOnce() -> io::Result<()>) -> io::Result<BlockingIo> {
         let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
         match process::fork()? {
             Fork::Child => {
@@ -39,7 +39,7 @@ impl Chore {
             Fork::Parent(worker) => {
                 let ended =
                     process::pidfd(worker).inspect_err(|_| process::end(worker.as_raw()))?;
-                Ok(Chore {
+                Ok(BlockingIo {
                     worker,
                     ended,
                     said: File::from(near),
@@ -57,7 +57,7 @@ impl Chore {
     pub fn hear(&mut self) -> Option<Result<(), String>> {
         match process::reap(Some(self.worker)) {
             Reaped::Living => return None,
-            Reaped::Ended(_, End::Exited(0)) => return Some(Ok(())),
+            Reaped::Ended(_, ProcessEnd::Exited(0)) => return Some(Ok(())),
             Reaped::Ended(..) | Reaped::NoChild => {}
         }
         let mut said = Vec::new();

@@ -3,21 +3,21 @@
 use super::args::NodedArgs;
 use super::askers::Askers;
 use super::attempts::Attempts;
-use super::checkpoint::Checkpoints;
+use super::checkpoint::CheckpointCommands;
 use super::control::{Cancel, Control};
-use super::folder::Name;
+use super::folder::AttemptName;
 use super::gauge::{self, Gauge, Measured};
 use super::gpus;
 use super::notify::Notifications;
 use super::periodic::Periodic;
-use super::poller::{Poller, Source};
+use super::poller::{PollSource, Poller};
 use super::state::StateFolder;
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
 use crate::sys::home::Home;
 use crate::sys::{clock, socket};
-use crate::wire::frame::{FrameError, Link};
-use crate::wire::order::{Checkpoint, Order, Report};
+use crate::wire::frame::{FrameError, FrameSocket};
+use crate::wire::order::{Checkpoint, NodeReport, ScheddOrder};
 use crate::wire::peer;
 use anyhow::{Context, Result};
 use nix::sys::signalfd::SignalFd;
@@ -89,11 +89,11 @@ struct Daemon {
     welcome: Vec<u32>,
     idle_limit: Option<Span>,
     idle_since: Span,
-    gpus: gpus::Watcher,
+    gpus: gpus::GpuWatcher,
     /// Hooks that are asked again and again; None on nodes that are only pretended.
     periodic: Option<Periodic>,
     /// Commands that write down how far jobs have come; None on nodes that are only pretended.
-    checkpoints: Option<Checkpoints>,
+    checkpoints: Option<CheckpointCommands>,
     notifications: Notifications,
     host: String,
     /// What is in use of the host; None where nothing is measured.
@@ -104,7 +104,7 @@ struct Daemon {
 }
 
 struct Guest {
-    link: Link,
+    link: FrameSocket,
     uid: u32,
     since: Span,
     writing: bool,
@@ -137,45 +137,45 @@ impl Daemon {
         Ok(())
     }
 
-    fn hear(&mut self, source: Source) -> Result<()> {
+    fn hear(&mut self, source: PollSource) -> Result<()> {
         match source {
-            Source::Spawner => self.attempts.hear(&mut self.poller),
-            Source::OldSpawner(_) => self.attempts.hear_old(source, &mut self.poller),
-            Source::OldBuilders(number) => self.attempts.settle(number, &mut self.poller),
-            Source::SpawnerEnded => self
+            PollSource::Spawner => self.attempts.hear(&mut self.poller),
+            PollSource::OldSpawner(_) => self.attempts.hear_old(source, &mut self.poller),
+            PollSource::OldBuilders(number) => self.attempts.settle(number, &mut self.poller),
+            PollSource::SpawnerEnded => self
                 .attempts
                 .spawner_ended(&mut self.poller)
                 .context("the spawner")?,
-            Source::Shepherd(name, _) => {
+            PollSource::Shepherd(name, _) => {
                 self.attempts.shepherd_ended(name, source, &mut self.poller)
             }
-            Source::Listener => self.admit(),
-            Source::Signals => {
+            PollSource::Listener => self.admit(),
+            PollSource::Signals => {
                 self.leaving = self
                     .signals
                     .read_signal()
                     .is_ok_and(|signal| signal.is_some())
             }
-            Source::Guest(number) => self.listen_to(number),
-            Source::GpuTool => {
+            PollSource::Guest(number) => self.listen_to(number),
+            PollSource::GpuTool => {
                 let attempts = &self.attempts;
                 self.gpus.hear(clock::monotonic(), &mut self.poller, || {
                     attempts.shepherds()
                 });
             }
-            Source::Hook(_) => self
+            PollSource::Hook(_) => self
                 .periodic
                 .iter_mut()
                 .for_each(|periodic| periodic.hear(&mut self.poller)),
-            Source::Checkpoint(_) => {
+            PollSource::Checkpoint(_) => {
                 let (attempts, poller) = (&mut self.attempts, &mut self.poller);
                 self.checkpoints
                     .iter_mut()
                     .for_each(|checkpoints| checkpoints.hear(attempts, poller));
             }
-            Source::Notification(_) => self.notifications.hear(&mut self.poller),
-            Source::AskerListener => self.askers.admit(&mut self.poller),
-            Source::Asker(number) => {
+            PollSource::Notification(_) => self.notifications.hear(&mut self.poller),
+            PollSource::AskerListener => self.askers.admit(&mut self.poller),
+            PollSource::Asker(number) => {
                 self.askers
                     .hear(number, self.schedd_listens(), &mut self.poller)
             }
@@ -202,14 +202,14 @@ impl Daemon {
         );
         anyhow::ensure!(self.guests.len() <= MOST_GUESTS, "too many connections");
         let guest = Guest {
-            link: Link::new(stream)?,
+            link: FrameSocket::new(stream)?,
             uid: peer.uid(),
             since: clock::monotonic(),
             writing: false,
             deaf: None,
         };
         let number = self.poller.number();
-        self.poller.add(&guest.link, Source::Guest(number))?;
+        self.poller.add(&guest.link, PollSource::Guest(number))?;
         self.guests.insert(number, guest);
         Ok(())
     }
@@ -219,7 +219,7 @@ impl Daemon {
             return;
         };
         guest.flush();
-        let orders = match guest.link.receive::<Order>() {
+        let orders = match guest.link.receive::<ScheddOrder>() {
             Ok(orders) => orders,
             Err(e) => return self.close(number, &e),
         };
@@ -252,14 +252,14 @@ impl Daemon {
         let Some(guest) = self.guests.remove(&number) else {
             return;
         };
-        self.poller.remove(&guest.link, Source::Guest(number));
+        self.poller.remove(&guest.link, PollSource::Guest(number));
         if self.schedd == Some(number) {
             self.schedd = None;
             self.idle_since = clock::monotonic();
         }
     }
 
-    fn send(&mut self, number: u64, report: &Report) {
+    fn send(&mut self, number: u64, report: &NodeReport) {
         let Some(guest) = self
             .guests
             .get_mut(&number)
@@ -286,7 +286,7 @@ impl Daemon {
         if guest.writing != guest.link.wants_write() {
             guest.writing = guest.link.wants_write();
             self.poller
-                .want_write(&guest.link, Source::Guest(number), guest.writing);
+                .want_write(&guest.link, PollSource::Guest(number), guest.writing);
         }
     }
 
@@ -298,11 +298,11 @@ impl Daemon {
 
     // ------------------------------------------------------------------------- orders
 
-    fn carry_out(&mut self, number: u64, order: Order) {
-        if let Order::Hello { epoch } = order {
+    fn carry_out(&mut self, number: u64, order: ScheddOrder) {
+        if let ScheddOrder::Hello { epoch } = order {
             return self.greet(number, epoch);
         }
-        if let Order::Attach {
+        if let ScheddOrder::Attach {
             epoch,
             job,
             attempt,
@@ -311,7 +311,7 @@ impl Daemon {
             return self.attach(
                 number,
                 epoch,
-                Name {
+                AttemptName {
                     job,
                     attempt,
                     task: 0,
@@ -324,9 +324,9 @@ impl Daemon {
         }
         let attempts = &mut self.attempts;
         match order {
-            Order::Hello { .. } | Order::Attach { .. } => {}
-            Order::Start(launch) => attempts.start(&launch, &mut self.poller),
-            Order::Cancel {
+            ScheddOrder::Hello { .. } | ScheddOrder::Attach { .. } => {}
+            ScheddOrder::Start(launch) => attempts.start(&launch, &mut self.poller),
+            ScheddOrder::Cancel {
                 job,
                 attempt,
                 task,
@@ -334,7 +334,7 @@ impl Daemon {
                 signal,
                 again,
             } => {
-                let name = Name { job, attempt, task };
+                let name = AttemptName { job, attempt, task };
                 self.checkpoints
                     .iter_mut()
                     .for_each(|checkpoints| checkpoints.give_up(name));
@@ -347,22 +347,22 @@ impl Daemon {
                     },
                 );
             }
-            Order::Checkpoint(order) => self.checkpoint(&order),
-            Order::Signal {
+            ScheddOrder::Checkpoint(order) => self.checkpoint(&order),
+            ScheddOrder::Signal {
                 job,
                 attempt,
                 task,
                 signal,
             } => {
-                attempts.tell(Name { job, attempt, task }, Control::Signal(signal));
+                attempts.tell(AttemptName { job, attempt, task }, Control::Signal(signal));
             }
-            Order::Walltime {
+            ScheddOrder::Walltime {
                 job,
                 attempt,
                 times,
             } => {
                 attempts.tell(
-                    Name {
+                    AttemptName {
                         job,
                         attempt,
                         task: 0,
@@ -370,7 +370,7 @@ impl Daemon {
                     Control::Times(times),
                 );
             }
-            Order::Message {
+            ScheddOrder::Message {
                 job,
                 attempt,
                 output,
@@ -378,7 +378,7 @@ impl Daemon {
                 text,
             } => {
                 attempts.tell(
-                    Name {
+                    AttemptName {
                         job,
                         attempt,
                         task: 0,
@@ -390,21 +390,25 @@ impl Daemon {
                     },
                 );
             }
-            Order::Places {
+            ScheddOrder::Places {
                 job,
                 attempt,
                 task,
                 nodes,
-            } => attempts.replace_nodes(Name { job, attempt, task }, &nodes),
-            Order::Suspend { job, attempt, task } => attempts.suspend(Name { job, attempt, task }),
-            Order::Resume {
+            } => attempts.replace_nodes(AttemptName { job, attempt, task }, &nodes),
+            ScheddOrder::Suspend { job, attempt, task } => {
+                attempts.suspend(AttemptName { job, attempt, task })
+            }
+            ScheddOrder::Resume {
                 job,
                 attempt,
                 task,
                 cpus,
-            } => attempts.resume(Name { job, attempt, task }, cpus),
-            Order::Confirm { job, attempt, task } => attempts.confirm(Name { job, attempt, task }),
-            Order::Tell {
+            } => attempts.resume(AttemptName { job, attempt, task }, cpus),
+            ScheddOrder::Confirm { job, attempt, task } => {
+                attempts.confirm(AttemptName { job, attempt, task })
+            }
+            ScheddOrder::Tell {
                 job,
                 attempt,
                 asker,
@@ -413,7 +417,7 @@ impl Daemon {
                 self.askers
                     .tell((job, attempt), asker, &news, &mut self.poller);
             }
-            Order::Attend { server, hooks } => {
+            ScheddOrder::Attend { server, hooks } => {
                 // What every noded is told that is admitted.
                 if self.refused.take().is_some() {
                     info!("following a schedd of epoch {}", self.epoch);
@@ -423,12 +427,12 @@ impl Daemon {
                     .iter_mut()
                     .for_each(|periodic| periodic.attend(server.clone(), hooks.clone(), now));
             }
-            Order::Ping => self.send(number, &Report::Pong),
-            Order::Leave => self.leaving = true,
-            Order::Notify(notification) => {
+            ScheddOrder::Ping => self.send(number, &NodeReport::Pong),
+            ScheddOrder::Leave => self.leaving = true,
+            ScheddOrder::Notify(notification) => {
                 self.notifications.begin(&notification, &mut self.poller)
             }
-            Order::Refuse { why } => self.be_refused(number, why),
+            ScheddOrder::Refuse { why } => self.be_refused(number, why),
         }
     }
 
@@ -443,7 +447,7 @@ impl Daemon {
 
     /// Has it written down how far a running job has come, and then ends the job.
     fn checkpoint(&mut self, order: &Checkpoint) {
-        let name = Name {
+        let name = AttemptName {
             job: order.job,
             attempt: order.attempt,
             task: 0,
@@ -467,7 +471,7 @@ impl Daemon {
     /// with its orders unread.
     fn greet(&mut self, number: u64, epoch: u64) {
         if epoch < self.epoch {
-            self.send(number, &Report::Fenced { epoch: self.epoch });
+            self.send(number, &NodeReport::Fenced { epoch: self.epoch });
             let why = format!("its epoch {epoch} is below {}", self.epoch);
             return self.close(number, &FrameError::Io(std::io::Error::other(why)));
         }
@@ -485,10 +489,10 @@ impl Daemon {
         }
         self.attempts.said();
         let (boot, directory) = (self.boot.clone(), self.directory.clone());
-        let (nodes, attempts) = (self.nodes.clone(), self.attempts.standings());
+        let (nodes, attempts) = (self.nodes.clone(), self.attempts.statuses());
         self.send(
             number,
-            &Report::Hello {
+            &NodeReport::Hello {
                 boot,
                 directory,
                 nodes,
@@ -501,20 +505,20 @@ impl Daemon {
 
     /// Hands a connection on to the shepherd of an interactive job. It may have been dialled by no
     /// schedd but the one that is followed.
-    fn attach(&mut self, number: u64, epoch: u64, name: Name) {
+    fn attach(&mut self, number: u64, epoch: u64, name: AttemptName) {
         if epoch < self.epoch {
-            self.send(number, &Report::Fenced { epoch: self.epoch });
+            self.send(number, &NodeReport::Fenced { epoch: self.epoch });
         }
         let door = match self.attempts.door(name) {
             Ok(door) if epoch >= self.epoch && self.schedd != Some(number) => door,
             Ok(_) => return self.close(number, &FrameError::Closed),
             Err(e) => return self.close(number, &FrameError::Io(e)),
         };
-        self.send(number, &Report::Attached);
+        self.send(number, &NodeReport::Attached);
         let Some(guest) = self.guests.remove(&number) else {
             return;
         };
-        self.poller.remove(&guest.link, Source::Guest(number));
+        self.poller.remove(&guest.link, PollSource::Guest(number));
         if let Err(e) = door.hand_in(guest.link.as_fd()) {
             warn!("the terminal of attempt {name} cannot be handed its connection: {e}");
         }
@@ -523,7 +527,11 @@ impl Daemon {
     fn tell_schedd(&mut self) {
         let mut said = self.attempts.said();
         said.extend(self.askers.said());
-        said.extend(self.checkpoints.iter_mut().flat_map(Checkpoints::said));
+        said.extend(
+            self.checkpoints
+                .iter_mut()
+                .flat_map(CheckpointCommands::said),
+        );
         said.extend(self.notifications.said());
         for report in said {
             // Without a schedd it is dropped here: the next one's greeting is answered with all.
@@ -560,7 +568,7 @@ impl Daemon {
         let checkpoints = self
             .checkpoints
             .as_ref()
-            .and_then(Checkpoints::due)
+            .and_then(CheckpointCommands::due)
             .map(|due| due.0);
         let stops = self.attempts.next_look().map(|next| next.0);
         let next = [
@@ -655,7 +663,7 @@ impl Daemon {
             .into_iter()
             .flat_map(|number| unfit.iter().map(move |why| (number, why)))
         {
-            self.send(number, &Report::Unfit { why: why.clone() });
+            self.send(number, &NodeReport::Unfit { why: why.clone() });
         }
     }
 
@@ -674,7 +682,7 @@ impl Daemon {
     fn tell_of_nodes(&mut self) {
         if let Some(number) = self.schedd {
             let nodes = self.nodes.clone();
-            self.send(number, &Report::Nodes(nodes));
+            self.send(number, &NodeReport::Nodes(nodes));
         }
     }
 
@@ -689,9 +697,9 @@ impl Daemon {
         );
         match listen(&self.path, self.socket_mode) {
             Ok(listener) => {
-                self.poller.remove(&self.listener, Source::Listener);
+                self.poller.remove(&self.listener, PollSource::Listener);
                 self.listener = listener;
-                if let Err(e) = self.poller.add(&self.listener, Source::Listener) {
+                if let Err(e) = self.poller.add(&self.listener, PollSource::Listener) {
                     error!("the socket cannot be listened at: {e}");
                 }
             }

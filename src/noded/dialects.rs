@@ -5,7 +5,7 @@
 //! `SGE_O_WORKDIR`.
 
 use super::environment::{Environment, here};
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::wire::order::Launch;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -98,7 +98,7 @@ fn beside(nodes: &Path, name: &str) -> Vec<u8> {
 }
 
 /// The slots that a share is.
-fn processors(share: &Share) -> u64 {
+fn processors(share: &NodeShare) -> u64 {
     let given = share
         .taken
         .iter()
@@ -110,8 +110,8 @@ fn processors(share: &Share) -> u64 {
 }
 
 /// A line for each GPU, in TORQUE's form.
-fn gpu_file(shares: &[Share]) -> String {
-    let line = |share: &Share, gpu: &u16| format!("{}-gpu{gpu}\n", share.host);
+fn gpu_file(shares: &[NodeShare]) -> String {
+    let line = |share: &NodeShare, gpu: &u16| format!("{}-gpu{gpu}\n", share.host);
     shares
         .iter()
         .flat_map(|share| share.gpus.iter().map(move |gpu| line(share, gpu)))
@@ -139,7 +139,7 @@ mod tests {
     use super::super::launch_for_tests as launch;
     use super::*;
     use crate::model::job_id::JobId;
-    use crate::model::resource::Value;
+    use crate::model::resource::ResourceValue;
     use crate::model::time::Span;
 
     fn told(launch: &Launch) -> Environment {
@@ -181,8 +181,8 @@ mod tests {
         launch.environ = b"SGE_O_WORKDIR=/w\0SGE_TASK_LAST=9\0JOB_ID=x\0".to_vec();
         launch.shares[0]
             .taken
-            .push(("ncpus".into(), Value::Long(2)));
-        launch.shares.push(Share {
+            .push(("ncpus".into(), ResourceValue::Long(2)));
+        launch.shares.push(NodeShare {
             host: "n2".into(),
             gpus: vec![1],
             ..launch.shares[0].clone()

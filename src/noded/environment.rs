@@ -1,7 +1,7 @@
 //! The environment of a job (`PBS_*` and what else it finds set).
 
-use crate::model::job::Share;
-use crate::model::job::grant::{self, Grant};
+use crate::model::job::NodeShare;
+use crate::model::job::grant::{self, HostGrant};
 use crate::sys::user::UserAccount;
 use crate::wire::order::Launch;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What a job's environment is made from, besides its launch order.
 #[derive(Debug)]
-pub struct Surroundings<'a> {
+pub struct EnvironmentSource<'a> {
     /// Who runs it.
     pub account: &'a UserAccount,
     /// Its node file.
@@ -43,7 +43,7 @@ pub struct Surroundings<'a> {
 pub type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The environment: what the submitter handed on, then what only the node knows.
-pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
+pub fn of(launch: &Launch, around: &EnvironmentSource) -> Environment {
     let mut environment = match launch.place.task {
         0 => of_script(launch, around),
         _ => super::task::environment(launch, around),
@@ -66,7 +66,7 @@ fn append_to_path(environment: &mut Environment, folder: &Path) {
     }
 }
 
-fn of_script(launch: &Launch, around: &Surroundings) -> Environment {
+fn of_script(launch: &Launch, around: &EnvironmentSource) -> Environment {
     let mut environment = handed_on(&launch.environ);
     let account = around.account;
     let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
@@ -150,9 +150,9 @@ pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> 
 }
 
 /// TORQUE's words for the size of a job: hosts, lines in the node file, lines of the first host.
-fn count_nodes(environment: &mut Environment, shares: &[Share]) {
+fn count_nodes(environment: &mut Environment, shares: &[NodeShare]) {
     let hosts: BTreeSet<&str> = shares.iter().map(|share| share.host.as_str()).collect();
-    let lines = |shares: &mut dyn Iterator<Item = &Share>| {
+    let lines = |shares: &mut dyn Iterator<Item = &NodeShare>| {
         shares.map(|share| u64::from(share.mpiprocs)).sum::<u64>()
     };
     for (name, value) in [
@@ -165,10 +165,10 @@ fn count_nodes(environment: &mut Environment, shares: &[Share]) {
 }
 
 /// What the job has of this host, for a Lanai within it.
-pub fn tell_grant(environment: &mut Environment, shares: &[Share]) {
+pub fn tell_grant(environment: &mut Environment, shares: &[NodeShare]) {
     environment.insert(
         grant::VARIABLE.into(),
-        Grant::of(here(shares)).text().into_bytes(),
+        HostGrant::of(here(shares)).text().into_bytes(),
     );
 }
 
@@ -176,7 +176,7 @@ pub fn tell_grant(environment: &mut Environment, shares: &[Share]) {
 ///
 /// AMD's libraries heed NVIDIA's variable too, and count by it among what ROCr lets them see: with
 /// both set, most of what was given would be hidden.
-pub fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Surroundings) {
+pub fn set_gpus(environment: &mut Environment, launch: &Launch, around: &EnvironmentSource) {
     let asked = launch.shares.iter().flat_map(|share| &share.taken);
     let asked = asked
         .filter(|(name, _)| name == "ngpus")
@@ -213,7 +213,7 @@ pub fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Surroun
 }
 
 /// The shares on the host that runs the script.
-pub fn here(shares: &[Share]) -> impl Iterator<Item = &Share> {
+pub fn here(shares: &[NodeShare]) -> impl Iterator<Item = &NodeShare> {
     shares.iter().filter(|share| share.host == shares[0].host)
 }
 
@@ -228,7 +228,7 @@ pub fn entries(environment: &Environment) -> Vec<CString> {
 mod tests {
     use super::super::launch_for_tests as launch;
     use super::*;
-    use crate::model::resource::Value;
+    use crate::model::resource::ResourceValue;
 
     fn built(launch: &Launch, gpus: bool) -> Environment {
         made(launch, gpus, false)
@@ -247,7 +247,7 @@ mod tests {
         let home = Some(Path::new("/l"));
         of(
             launch,
-            &Surroundings {
+            &EnvironmentSource {
                 account: &account,
                 nodes,
                 jobdir,
@@ -327,13 +327,13 @@ mod tests {
         );
         launch.shares[0]
             .taken
-            .push(("ngpus".into(), Value::Long(1)));
+            .push(("ngpus".into(), ResourceValue::Long(1)));
         launch.shares[0].gpus = vec![2];
-        launch.shares.push(Share {
+        launch.shares.push(NodeShare {
             gpus: vec![3],
             ..launch.shares[0].clone()
         });
-        launch.shares.push(Share {
+        launch.shares.push(NodeShare {
             gpus: vec![7],
             host: "other".into(),
             ..launch.shares[0].clone()
@@ -347,7 +347,8 @@ mod tests {
             Some("PCI_BUS_ID")
         );
         assert_eq!(value(&built(&launch, true), "ROCR_VISIBLE_DEVICES"), None);
-        let grant = Grant::parse(value(&built(&launch, true), grant::VARIABLE).unwrap()).unwrap();
+        let grant =
+            HostGrant::parse(value(&built(&launch, true), grant::VARIABLE).unwrap()).unwrap();
         assert_eq!(grant.gpus, [2, 3], "of this host alone");
         launch.environ = b"CUDA_VISIBLE_DEVICES=9\0HIP_VISIBLE_DEVICES=9\0".to_vec();
         let amd = made(&launch, true, true);

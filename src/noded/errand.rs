@@ -5,7 +5,7 @@ use super::control::Control;
 use super::folder::Folder;
 use crate::model::time::Span;
 use crate::sys::clock;
-use crate::sys::process::{self, End, Fork, Reaped};
+use crate::sys::process::{self, Fork, ProcessEnd, Reaped};
 use crate::sys::user::{self, UserAccount};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -25,7 +25,7 @@ const LAST_WAIT: Span = Span::seconds(2);
 
 /// Who does it, and what may call it off.
 #[derive(Debug)]
-pub struct Errand<'a> {
+pub struct StagingHelper<'a> {
     /// The owner.
     pub account: &'a UserAccount,
     /// All the owner's groups, when the process must become the owner first.
@@ -55,7 +55,7 @@ pub enum Cancels {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum HelperResult {
     /// All of it.
     Well,
     /// Not all, and why.
@@ -67,7 +67,7 @@ pub enum Done {
 }
 
 /// The process that does the work.
-struct Worker {
+struct HelperProcess {
     pid: Pid,
     /// Readable when it has ended.
     ended: OwnedFd,
@@ -75,10 +75,10 @@ struct Worker {
     said: File,
 }
 
-impl Worker {
-    fn new(pid: Pid, said: OwnedFd) -> io::Result<Worker> {
+impl HelperProcess {
+    fn new(pid: Pid, said: OwnedFd) -> io::Result<HelperProcess> {
         let ended = process::pidfd(pid).inspect_err(|_| process::end(pid.as_raw()))?;
-        Ok(Worker {
+        Ok(HelperProcess {
             pid,
             ended,
             said: File::from(said),
@@ -105,22 +105,24 @@ impl Worker {
     }
 
     /// What came of it, once it has ended.
-    fn result(&self) -> Done {
-        if process::reap(Some(self.pid)) == Reaped::Ended(self.pid, End::Exited(0)) {
-            return Done::Well;
+    fn result(&self) -> HelperResult {
+        if process::reap(Some(self.pid)) == Reaped::Ended(self.pid, ProcessEnd::Exited(0)) {
+            return HelperResult::Well;
         }
         let mut said = Vec::new();
         let _ = (&self.said).take(LONGEST).read_to_end(&mut said);
         match String::from_utf8_lossy(&said).into_owned() {
-            text if text.is_empty() => Done::Failed("the copying process was killed".into()),
-            text => Done::Failed(text),
+            text if text.is_empty() => {
+                HelperResult::Failed("the copying process was killed".into())
+            }
+            text => HelperResult::Failed(text),
         }
     }
 }
 
-impl Errand<'_> {
+impl StagingHelper<'_> {
     /// Does `work` and waits for it.
-    pub fn run(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<Done> {
+    pub fn run(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<HelperResult> {
         let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
         let mut seen = 0;
@@ -138,7 +140,7 @@ impl Errand<'_> {
             }
             Fork::Parent(worker) => {
                 drop(far);
-                Ok(self.wait(&Worker::new(worker, near)?, &signals, seen))
+                Ok(self.wait(&HelperProcess::new(worker, near)?, &signals, seen))
             }
         }
     }
@@ -160,7 +162,7 @@ impl Errand<'_> {
     }
 
     /// Waits until the worker has ended: by itself, by a cancel, or because it is late.
-    fn wait(&self, worker: &Worker, signals: &SignalFd, mut seen: u64) -> Done {
+    fn wait(&self, worker: &HelperProcess, signals: &SignalFd, mut seen: u64) -> HelperResult {
         let mut until = clock::monotonic() + self.limit;
         let (mut ordered, mut cancelled) = (false, self.is_cancelled(&mut seen));
         let mut killed = None;
@@ -172,9 +174,9 @@ impl Errand<'_> {
             }
             if killed.is_none() && (cancelled || is_due) {
                 killed = Some(if cancelled {
-                    Done::Cancelled
+                    HelperResult::Cancelled
                 } else {
-                    Done::Late
+                    HelperResult::Late
                 });
                 worker.kill();
                 until = clock::monotonic() + LAST_WAIT;
@@ -196,7 +198,7 @@ impl Errand<'_> {
         let result = worker.result();
         match killed {
             Some(why) => why,
-            None if cancelled => Done::Cancelled,
+            None if cancelled => HelperResult::Cancelled,
             None => result,
         }
     }
@@ -231,12 +233,12 @@ pub fn together(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(
 }
 
 /// Why not all of the work was done.
-pub fn all_of(done: io::Result<Done>) -> Result<(), String> {
+pub fn all_of(done: io::Result<HelperResult>) -> Result<(), String> {
     match done.map_err(not_delivered)? {
-        Done::Well => Ok(()),
-        Done::Failed(why) => Err(why),
-        Done::Cancelled => Err("cancelled".into()),
-        Done::Late => Err("not done in time".into()),
+        HelperResult::Well => Ok(()),
+        HelperResult::Failed(why) => Err(why),
+        HelperResult::Cancelled => Err("cancelled".into()),
+        HelperResult::Late => Err("not done in time".into()),
     }
 }
 

@@ -19,7 +19,7 @@
 //! finds it there already has been overtaken and leaves: that is why no attempt runs twice.
 
 use super::control::{Cancel, Control};
-use crate::model::job::{Attempt, Outcome, TaskNumber, Usage};
+use crate::model::job::{Attempt, AttemptOutcome, TaskNumber, Usage};
 use crate::model::job_id::{JobId, NotAJob};
 use crate::model::text::Text;
 use crate::sys::{fault, process, procfs};
@@ -51,7 +51,7 @@ const MOST_MESSAGES: u64 = 1 << 20;
 
 /// One attempt of one job, `12.1`, or one of the tasks it has started itself, `12.1.3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Name {
+pub struct AttemptName {
     /// Which job.
     pub job: JobId,
     /// Which attempt.
@@ -61,10 +61,10 @@ pub struct Name {
     pub task: TaskNumber,
 }
 
-impl Name {
+impl AttemptName {
     /// What an order starts.
-    pub fn of(launch: &Launch) -> Name {
-        Name {
+    pub fn of(launch: &Launch) -> AttemptName {
+        AttemptName {
             job: launch.job,
             attempt: launch.attempt,
             task: launch.place.task,
@@ -72,7 +72,7 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for AttemptName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self.task {
             0 => write!(f, "{}.{}", self.job, self.attempt),
@@ -81,14 +81,14 @@ impl fmt::Display for Name {
     }
 }
 
-impl FromStr for Name {
+impl FromStr for AttemptName {
     type Err = NotAJob;
 
-    fn from_str(text: &str) -> Result<Name, NotAJob> {
+    fn from_str(text: &str) -> Result<AttemptName, NotAJob> {
         let (job, rest) = text.split_once('.').ok_or(NotAJob)?;
         let (attempt, task) = rest.split_once('.').unwrap_or((rest, "0"));
         let number = |text: &str| text.parse().map_err(|_| NotAJob);
-        Ok(Name {
+        Ok(AttemptName {
             job: job.parse()?,
             attempt: number(attempt)?,
             task: number(task)?,
@@ -102,7 +102,7 @@ pub struct Identity {
     /// [`VERSION`].
     pub version: u16,
     /// Which attempt.
-    pub name: Name,
+    pub name: AttemptName,
     /// Its process.
     pub pid: i32,
     /// When it started, in ticks since boot.
@@ -122,7 +122,7 @@ struct Versioned {
 
 /// Where the job's processes are to be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trace {
+pub struct ProcessTrace {
     /// The session, which is the first process's number too; 0 until that is forked.
     pub session: i32,
     /// When that process started, in ticks since boot.
@@ -136,7 +136,7 @@ pub struct Trace {
     pub stopped: bool,
 }
 
-impl Trace {
+impl ProcessTrace {
     /// The job's session, once it is forked.
     pub fn session(&self) -> Option<u32> {
         u32::try_from(self.session)
@@ -163,7 +163,7 @@ pub fn tombstones(state: &Path) -> PathBuf {
 
 impl Folder {
     /// The folder of an attempt, whether it is there or not.
-    pub fn of(state: &Path, name: Name) -> Folder {
+    pub fn of(state: &Path, name: AttemptName) -> Folder {
         Folder {
             path: attempts(state).join(name.to_string()),
         }
@@ -175,7 +175,7 @@ impl Folder {
     }
 
     /// The shepherds of the other processes of this attempt on this node.
-    pub fn kin(&self, own: Name) -> Vec<Identity> {
+    pub fn kin(&self, own: AttemptName) -> Vec<Identity> {
         let place = self.path.parent().unwrap_or(&self.path);
         let others = names(place).unwrap_or_default().into_iter();
         let others = others
@@ -238,12 +238,12 @@ impl Folder {
     }
 
     /// How to find its job and what that leaves; None before there is anything to find.
-    pub fn trace(&self) -> io::Result<Option<Trace>> {
+    pub fn trace(&self) -> io::Result<Option<ProcessTrace>> {
         self.part(TRACE, OUTCOME)
     }
 
     /// How it ended; None if that is not recorded.
-    pub fn outcome(&self) -> io::Result<Option<Outcome>> {
+    pub fn outcome(&self) -> io::Result<Option<AttemptOutcome>> {
         self.identity()?;
         self.part(OUTCOME, usize::MAX)
     }
@@ -418,7 +418,12 @@ fn create(folder: &Path, name: &str, mode: u32, owner: Option<(u32, u32)>) -> io
     Ok(file)
 }
 
-fn publish(state: &Path, beside: &Path, name: Name, built: Built) -> io::Result<Option<Built>> {
+fn publish(
+    state: &Path,
+    beside: &Path,
+    name: AttemptName,
+    built: Built,
+) -> io::Result<Option<Built>> {
     let folder = Folder::of(state, name);
     match renameat2(
         AT_FDCWD,
@@ -442,7 +447,7 @@ fn publish(state: &Path, beside: &Path, name: Name, built: Built) -> io::Result<
 
 impl Built {
     /// Records where the job's processes are to be found.
-    pub fn write_trace(&self, trace: &Trace) -> io::Result<()> {
+    pub fn write_trace(&self, trace: &ProcessTrace) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(trace)?;
         if bytes.len() > OUTCOME - TRACE {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -456,12 +461,12 @@ impl Built {
     pub fn note_stopped(&self, stopped: bool) {
         if let Ok(Some(trace)) = self.folder.trace() {
             // Its space on disk is there; should it fail all the same, noded is told by word.
-            let _ = self.write_trace(&Trace { stopped, ..trace });
+            let _ = self.write_trace(&ProcessTrace { stopped, ..trace });
         }
     }
 
     /// Records how it ended.
-    pub fn write_outcome(&self, outcome: &Outcome) -> io::Result<()> {
+    pub fn write_outcome(&self, outcome: &AttemptOutcome) -> io::Result<()> {
         fault::point("attempt.exit")?;
         self.record
             .write_all_at(&serde_json::to_vec(outcome)?, OUTCOME as u64)
@@ -470,7 +475,7 @@ impl Built {
 
 /// Marks an attempt as cancelled. A mark that is there is written over where it is: on a disk that
 /// is full, too.
-pub fn bury(state: &Path, name: Name, cancel: Cancel) -> io::Result<()> {
+pub fn bury(state: &Path, name: AttemptName, cancel: Cancel) -> io::Result<()> {
     fault::point("attempt.tombstone")?;
     let path = tombstones(state).join(name.to_string());
     let mark = File::options()
@@ -484,7 +489,7 @@ pub fn bury(state: &Path, name: Name, cancel: Cancel) -> io::Result<()> {
 }
 
 /// Whether an attempt is marked as cancelled, and how; from a mark that cannot be read: at once.
-pub fn buried(state: &Path, name: Name) -> Option<Cancel> {
+pub fn buried(state: &Path, name: AttemptName) -> Option<Cancel> {
     let text = fs::read_to_string(tombstones(state).join(name.to_string())).ok()?;
     Some(
         text.lines()
@@ -495,19 +500,19 @@ pub fn buried(state: &Path, name: Name) -> Option<Cancel> {
 }
 
 /// Removes the mark.
-pub fn unbury(state: &Path, name: Name) {
+pub fn unbury(state: &Path, name: AttemptName) {
     let _ = fs::remove_file(tombstones(state).join(name.to_string()));
 }
 
 /// The attempts named in a folder of attempts or tombstones, in order.
-pub fn names(folder: &Path) -> io::Result<Vec<Name>> {
+pub fn names(folder: &Path) -> io::Result<Vec<AttemptName>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         names.extend(
             entry?
                 .file_name()
                 .to_str()
-                .and_then(|name| name.parse::<Name>().ok()),
+                .and_then(|name| name.parse::<AttemptName>().ok()),
         );
     }
     names.sort_unstable();
@@ -522,7 +527,7 @@ mod tests {
     use crate::model::time::Span;
 
     fn identity(pid: i32) -> Identity {
-        let name = Name {
+        let name = AttemptName {
             job: JobId::job(7),
             attempt: 2,
             task: 0,
@@ -578,7 +583,7 @@ mod tests {
         };
         let built = build(state.path(), &contents).unwrap().unwrap();
         assert_eq!(built.folder.outcome().unwrap(), None);
-        let outcome = Outcome {
+        let outcome = AttemptOutcome {
             how: How::NodeFault("ä\"\n".into()),
             sent: Some(15),
             used: Usage::default(),
@@ -588,7 +593,7 @@ mod tests {
         };
         built.write_outcome(&outcome).unwrap();
         assert_eq!(built.folder.outcome().unwrap(), Some(outcome));
-        let early = Trace {
+        let early = ProcessTrace {
             session: 0,
             started: 0,
             cgroup: Some("/some/where".into()),
@@ -597,7 +602,7 @@ mod tests {
         };
         built.write_trace(&early).unwrap();
         assert_eq!(built.folder.trace().unwrap().unwrap().session(), None);
-        let trace = Trace {
+        let trace = ProcessTrace {
             session: 4,
             started: 9,
             cgroup: None,
@@ -641,7 +646,10 @@ mod tests {
         }
         let listed = names(&tombstones(state.path())).unwrap();
         assert_eq!(
-            listed.iter().map(Name::to_string).collect::<Vec<_>>(),
+            listed
+                .iter()
+                .map(AttemptName::to_string)
+                .collect::<Vec<_>>(),
             ["3.2", "12.1", "12.1.4"]
         );
         assert_eq!(

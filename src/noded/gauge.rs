@@ -3,7 +3,7 @@
 
 use super::probe::Hardware;
 use crate::model::node::NodeFacts;
-use crate::model::resource::{ResourceList, Size, Value};
+use crate::model::resource::{ResourceList, ResourceValue, Size};
 use crate::sys::sensors;
 
 /// Below a quarter of a processor, or a fiftieth of all of them, a change of the load is none.
@@ -76,10 +76,10 @@ impl Gauge {
 pub fn note(nodes: &mut [NodeFacts], measured: Measured) {
     let count = nodes.len().max(1) as u64;
     let load = (u64::from(measured.load)).div_ceil(count) as u32;
-    let size = |kb: u64| Value::Size(Size::kilobytes(kb.div_ceil(count)));
+    let size = |kb: u64| ResourceValue::Size(Size::kilobytes(kb.div_ceil(count)));
     let utilized = ResourceList::from([
         ("mem".to_string(), size(measured.mem_kb)),
-        ("ncpus".to_string(), Value::Long(processors(load))),
+        ("ncpus".to_string(), ResourceValue::Long(processors(load))),
         ("swap".to_string(), size(measured.swap_kb)),
     ]);
     for node in nodes {
@@ -163,7 +163,7 @@ mod tests {
         );
         assert_eq!(
             (nodes[0].load, &nodes[0].utilized["ncpus"]),
-            (1500, &Value::Long(2))
+            (1500, &ResourceValue::Long(2))
         );
         assert_eq!(
             (nodes[1].utilized["mem"].to_string(), nodes[1].load),

@@ -4,7 +4,7 @@
 //! A process that this host's `/proc` does not show (it has just ended, or lives in another
 //! container) is nobody we can tell about, and counts for nothing.
 
-use super::poller::{Poller, Source};
+use super::poller::{PollSource, Poller};
 use crate::model::time::Span;
 use crate::sys::procfs;
 use crate::sys::tool::{Ended, Tool};
@@ -30,7 +30,7 @@ const QUESTIONS: [&[&str]; 2] = [
 
 /// Watches the GPUs.
 #[derive(Debug)]
-pub struct Watcher {
+pub struct GpuWatcher {
     /// None once it is known that there is no such program.
     tool: Option<PathBuf>,
     pace: Span,
@@ -47,10 +47,10 @@ pub struct Watcher {
     news: Option<BTreeSet<u16>>,
 }
 
-impl Watcher {
+impl GpuWatcher {
     /// Asks `tool` from now on, at this pace; None watches nothing.
-    pub fn new(tool: Option<PathBuf>, pace: Span, now: Span) -> Watcher {
-        Watcher {
+    pub fn new(tool: Option<PathBuf>, pace: Span, now: Span) -> GpuWatcher {
+        GpuWatcher {
             unsure: tool.is_some(),
             tool,
             pace,
@@ -107,7 +107,7 @@ impl Watcher {
     fn ask(&mut self, question: usize, now: Span, poller: &mut Poller) {
         let Some(program) = &self.tool else { return };
         match Tool::start(program, QUESTIONS[question], Span(now.0 + PATIENCE.0)) {
-            Ok(tool) => match poller.add(&tool, Source::GpuTool) {
+            Ok(tool) => match poller.add(&tool, PollSource::GpuTool) {
                 Ok(()) => self.asked = Some((question, tool)),
                 Err(error) => {
                     self.ended = Some(tool.end());
@@ -181,7 +181,7 @@ impl Watcher {
 
     fn put_away(&mut self, poller: &mut Poller) {
         if let Some((_, tool)) = self.asked.take() {
-            poller.remove(&tool, Source::GpuTool);
+            poller.remove(&tool, PollSource::GpuTool);
             self.ended = Some(tool.end());
         }
     }

@@ -1,19 +1,19 @@
 //! A noded within a job of another Lanai: it offers what the job was given, and no more (F17).
 
 use super::probe::Hardware;
-use crate::model::job::grant::Grant;
+use crate::model::job::grant::HostGrant;
 use crate::sys::home::Home;
 use anyhow::{Context, Result, anyhow};
 use std::io::ErrorKind;
 
 /// What this installation may offer, if it lives within a job.
-pub fn read(home: &Home) -> Result<Option<Grant>> {
+pub fn read(home: &Home) -> Result<Option<HostGrant>> {
     let path = home.grant();
     let place = || path.display().to_string();
     match std::fs::read_to_string(&path) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         // To offer the whole host instead would take what is other jobs'.
-        text => Grant::parse(&text.with_context(place)?)
+        text => HostGrant::parse(&text.with_context(place)?)
             .map(Some)
             .map_err(|why| anyhow!(why))
             .with_context(place),
@@ -22,7 +22,7 @@ pub fn read(home: &Home) -> Result<Option<Grant>> {
 
 impl Hardware {
     /// The part of it that a job was given.
-    pub fn within(self, grant: &Grant) -> Hardware {
+    pub fn within(self, grant: &HostGrant) -> Hardware {
         let bound = !grant.cpus.is_empty();
         let processors = if bound {
             grant.cpus.clone()
@@ -45,12 +45,12 @@ impl Hardware {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::resource::Value;
+    use crate::model::resource::ResourceValue;
     use crate::noded::args::NodedArgs;
     use crate::noded::probe;
     use clap::Parser;
 
-    fn offered(grant: &Grant) -> crate::model::node::NodeFacts {
+    fn offered(grant: &HostGrant) -> crate::model::node::NodeFacts {
         let hardware = Hardware {
             host: "porch".into(),
             processors: vec![0, 1, 2, 3],
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_the_job_was_given_is_what_there_is() {
-        let node = offered(&Grant {
+        let node = offered(&HostGrant {
             ncpus: 2,
             mem_kb: Some(1000),
             cpus: vec![1, 3],
@@ -76,7 +76,7 @@ mod tests {
         });
         assert_eq!(
             (&node.available["ncpus"], &node.available["ngpus"]),
-            (&Value::Long(2), &Value::Long(1))
+            (&ResourceValue::Long(2), &ResourceValue::Long(1))
         );
         assert_eq!(node.available["mem"].to_string(), "1000kb");
         assert_eq!((node.cpus, node.gpus), (vec![1, 3], vec![1]));
@@ -84,11 +84,11 @@ mod tests {
 
     #[test]
     fn a_job_bound_to_nothing_binds_nothing() {
-        let node = offered(&Grant {
+        let node = offered(&HostGrant {
             ncpus: 6,
-            ..Grant::default()
+            ..HostGrant::default()
         });
-        assert_eq!(node.available["ncpus"], Value::Long(6));
+        assert_eq!(node.available["ncpus"], ResourceValue::Long(6));
         assert_eq!(
             node.available["mem"].to_string(),
             "4000kb",

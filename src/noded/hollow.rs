@@ -1,7 +1,7 @@
 //! Jobs that are only pretended: for trying out schedules of any size on one machine.
 
-use super::folder::Name;
-use crate::model::job::{How, Outcome, Usage};
+use super::folder::AttemptName;
+use crate::model::job::{AttemptOutcome, How, Usage};
 use crate::model::time::Span;
 use crate::wire::order::Launch;
 use nix::libc::SIGTERM;
@@ -10,25 +10,25 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The pretended jobs that run.
 #[derive(Debug, Default)]
 pub struct Hollow {
-    ends: BTreeSet<(Span, Name)>,
-    began: BTreeMap<Name, (Span, Span)>,
+    ends: BTreeSet<(Span, AttemptName)>,
+    began: BTreeMap<AttemptName, (Span, Span)>,
     /// Those that stand still, and since when.
-    stopped: BTreeMap<Name, Span>,
+    stopped: BTreeMap<AttemptName, Span>,
 }
 
 impl Hollow {
     /// Begins one at `now`.
     pub fn start(&mut self, launch: &Launch, now: Span) {
-        let name = Name::of(launch);
+        let name = AttemptName::of(launch);
         let end = Span(now.0.saturating_add(runtime(launch).0));
         self.began.insert(name, (now, end));
         self.ends.insert((end, name));
     }
 
     /// Ends one that was cancelled.
-    pub fn cancel(&mut self, name: Name, now: Span) -> Option<Outcome> {
+    pub fn cancel(&mut self, name: AttemptName, now: Span) -> Option<AttemptOutcome> {
         let used = self.forget(name, now)?;
-        Some(Outcome {
+        Some(AttemptOutcome {
             how: How::Signaled(SIGTERM),
             sent: Some(SIGTERM),
             used,
@@ -39,7 +39,7 @@ impl Hollow {
     }
 
     /// One stands still, or goes on.
-    pub fn turn(&mut self, name: Name, stop: bool, now: Span) {
+    pub fn turn(&mut self, name: AttemptName, stop: bool, now: Span) {
         let Some(&(began, end)) = self.began.get(&name) else {
             return;
         };
@@ -54,14 +54,14 @@ impl Hollow {
     }
 
     /// Ends those whose time has come.
-    pub fn end(&mut self, now: Span) -> Vec<(Name, Outcome)> {
-        let due: Vec<Name> = self
+    pub fn end(&mut self, now: Span) -> Vec<(AttemptName, AttemptOutcome)> {
+        let due: Vec<AttemptName> = self
             .ends
             .iter()
             .take_while(|(end, _)| *end <= now)
             .map(|&(_, name)| name)
             .collect();
-        let outcome = |used| Outcome {
+        let outcome = |used| AttemptOutcome {
             how: How::Exited(0),
             sent: None,
             used,
@@ -79,7 +79,7 @@ impl Hollow {
         self.ends.first().map(|&(end, _)| end)
     }
 
-    fn forget(&mut self, name: Name, now: Span) -> Option<Usage> {
+    fn forget(&mut self, name: AttemptName, now: Span) -> Option<Usage> {
         let (began, end) = self.began.remove(&name)?;
         self.ends.remove(&(end, name));
         let now = self.stopped.remove(&name).unwrap_or(now);
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(ended.len(), 1);
         assert_eq!((ended[0].0.attempt, &ended[0].1.how), (1, &How::Exited(0)));
         assert_eq!(hollow.next(), Some(Span(61_000)));
-        let outcome = hollow.cancel(Name::of(&launch), Span(3000)).unwrap();
+        let outcome = hollow.cancel(AttemptName::of(&launch), Span(3000)).unwrap();
         assert_eq!(
             (outcome.sent, outcome.used.walltime),
             (Some(15), Span(2000))
@@ -133,7 +133,7 @@ mod tests {
         let mut hollow = Hollow::default();
         let mut launch = launch();
         launch.walltime = Some(Span::seconds(10));
-        let name = Name::of(&launch);
+        let name = AttemptName::of(&launch);
         hollow.start(&launch, Span(0));
         for moment in [4000, 5000] {
             hollow.turn(name, true, Span(moment));

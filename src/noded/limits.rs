@@ -9,7 +9,7 @@
 //! A limit that may be exceeded for a while (`limits` of `lanai.toml`, M51) is no kernel's: the
 //! shepherd notes since when the job has been over it, and forgets that when it is back below.
 
-use super::meter::{Meter, Reading};
+use super::meter::{UsageMeter, UsageSample};
 use crate::model::job::How;
 use crate::model::job::response::Responses;
 use crate::model::job::run_limits::{HostMemoryLimit, RunLimit, RunLimits};
@@ -85,7 +85,7 @@ pub struct Guard {
     over: BTreeMap<RunLimit, Span>,
     next: Option<Span>,
     /// When it last looked, what it saw, and for how long it had paused.
-    last: (Span, Reading, Span),
+    last: (Span, UsageSample, Span),
 }
 
 impl Guard {
@@ -98,7 +98,7 @@ impl Guard {
             room.mem = None;
         }
         let RunLimits { cput, pmem_kb, .. } = launch.limits;
-        let last = (began, Reading::default(), FIRST);
+        let last = (began, UsageSample::default(), FIRST);
         let (responses, over) = (launch.responses, BTreeMap::new());
         let threads = processes.filter(|_| !fence.processes);
         let mut guard = Guard {
@@ -142,7 +142,7 @@ impl Guard {
     /// same attempt runs here under other shepherds.
     pub fn look(
         &mut self,
-        meter: &mut Meter,
+        meter: &mut UsageMeter,
         cgroup: Option<&Cgroup>,
         kin: impl FnOnce() -> Vec<Process>,
         elapsed: Span,
@@ -173,7 +173,7 @@ impl Guard {
     }
 
     /// The first limit that it has been over for longer than it may.
-    fn overdue(&mut self, reading: &Reading, now: Span) -> Option<How> {
+    fn overdue(&mut self, reading: &UsageSample, now: Span) -> Option<How> {
         let excesses = self.excesses(reading);
         self.over
             .retain(|bound, _| excesses.iter().any(|(over, _)| over == bound));
@@ -197,7 +197,7 @@ impl Guard {
     }
 
     /// All limits that it is over.
-    fn excesses(&self, reading: &Reading) -> Vec<(RunLimit, How)> {
+    fn excesses(&self, reading: &UsageSample) -> Vec<(RunLimit, How)> {
         let memory = |bound, used: u64, limit: Option<u64>| {
             limit
                 .filter(|&limit| used > limit)
@@ -228,11 +228,11 @@ impl Guard {
     }
 
     fn pause(&self) -> Option<Span> {
-        self.pause_after(&Reading::default(), Span(1))
+        self.pause_after(&UsageSample::default(), Span(1))
     }
 
     /// How long nothing can go wrong that matters, to go by what was seen now and before.
-    fn pause_after(&self, reading: &Reading, since: Span) -> Option<Span> {
+    fn pause_after(&self, reading: &UsageSample, since: Span) -> Option<Span> {
         let (_, last, paused) = &self.last;
         let memory = |bound, limit: Option<u64>, now: u64, before: u64| {
             if limit.is_some_and(|limit| now > limit) && self.over.contains_key(&bound) {
@@ -320,20 +320,20 @@ fn later(moment: Span, pause: Span) -> Span {
 mod tests {
     use super::super::launch_for_tests as launch;
     use super::*;
-    use crate::model::resource::{Size, Value};
+    use crate::model::resource::{ResourceValue, Size};
 
     fn guard(mem_kb: Option<u64>, cput: Option<Span>) -> Guard {
         let mut launch = launch();
         launch.limits.cput = cput;
-        let taken = mem_kb.map(|kb| ("mem".to_string(), Value::Size(Size::kilobytes(kb))));
+        let taken = mem_kb.map(|kb| ("mem".to_string(), ResourceValue::Size(Size::kilobytes(kb))));
         launch.shares[0].taken.extend(taken);
         Guard::new(&launch, None, Fence::default(), Span(0))
     }
 
-    fn reading(mem_kb: u64) -> Reading {
-        Reading {
+    fn reading(mem_kb: u64) -> UsageSample {
+        UsageSample {
             mem_kb,
-            ..Reading::default()
+            ..UsageSample::default()
         }
     }
 
@@ -366,9 +366,9 @@ mod tests {
             limit: 1000,
         };
         assert_eq!(guard.overdue(&reading(1001), Span(0)), Some(over));
-        let busy = Reading {
+        let busy = UsageSample {
             cput: Span(2001),
-            ..Reading::default()
+            ..UsageSample::default()
         };
         let over = How::Exceeded {
             bound: RunLimit::Cput,
@@ -392,9 +392,9 @@ mod tests {
         );
         let mut guard = made(Fence::default());
         assert_eq!(guard.next(), Some(FIRST));
-        let reading = |threads| Reading {
+        let reading = |threads| UsageSample {
             threads,
-            ..Reading::default()
+            ..UsageSample::default()
         };
         assert_eq!(guard.overdue(&reading(10), Span(0)), None);
         let over = How::Exceeded {

@@ -1,7 +1,7 @@
 //! What a job uses: sampled now and then while it runs, added up when it is over.
 
 use super::shared_memory::SharedMemory;
-use crate::model::job::{Share, Usage};
+use crate::model::job::{NodeShare, Usage};
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::procfs::{self, Process};
@@ -9,7 +9,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 /// The gauge of one job, read by its shepherd.
 #[derive(Debug, Default)]
-pub struct Meter {
+pub struct UsageMeter {
     so_far: Usage,
     /// Its files in shared memory, where they count against its limit on memory.
     files: Option<SharedMemory>,
@@ -17,7 +17,7 @@ pub struct Meter {
 
 /// What the living processes of a job had at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct UsageSample {
     /// Resident memory, in kilobytes; with that of its kin.
     pub mem_kb: u64,
     /// That of the largest process.
@@ -30,15 +30,15 @@ pub struct Reading {
     pub threads: u64,
 }
 
-impl Meter {
+impl UsageMeter {
     /// For a job that holds these. `files`: its files in shared memory, if they count.
-    pub fn new(shares: &[Share], files: Option<SharedMemory>) -> Meter {
+    pub fn new(shares: &[NodeShare], files: Option<SharedMemory>) -> UsageMeter {
         let taken = shares
             .iter()
             .flat_map(|share| &share.taken)
             .filter(|(name, _)| name == "ncpus");
         let ncpus = taken.filter_map(|(_, value)| value.amount()).sum::<i64>();
-        Meter {
+        UsageMeter {
             so_far: Usage {
                 ncpus: u32::try_from(ncpus).unwrap_or(0),
                 ..Usage::default()
@@ -63,7 +63,7 @@ impl Meter {
         kin: &[Process],
         walltime: Span,
         suspect: u64,
-    ) -> Reading {
+    ) -> UsageSample {
         let alive: Vec<Process> = match cgroup {
             Some(group) => group
                 .processes()
@@ -81,7 +81,7 @@ impl Meter {
         self.so_far.vmem_kb = self.so_far.vmem_kb.max(own.vmem_kb);
         let threads = alive.iter().map(|p| p.threads).sum();
         let running = Span(alive.iter().map(|p| p.cput).sum());
-        Reading {
+        UsageSample {
             cput: self.note(cgroup, running, walltime).cput,
             threads,
             ..all
@@ -115,7 +115,12 @@ impl Meter {
 
 /// The memory of processes, and with that of their kin; measured again where all of it, with files
 /// in shared memory, seems to be more than `suspect` kilobytes.
-fn weigh(alive: &[Process], kin: &[Process], suspect: u64, files_kb: u64) -> (Reading, Reading) {
+fn weigh(
+    alive: &[Process],
+    kin: &[Process],
+    suspect: u64,
+    files_kb: u64,
+) -> (UsageSample, UsageSample) {
     let (own, kin) = (procfs::with_own_memory(alive), procfs::with_own_memory(kin));
     let resident: u64 = own.iter().chain(&kin).map(|p| p.mem_kb).sum();
     let is_suspect = resident.saturating_add(files_kb) > suspect;
@@ -134,13 +139,13 @@ fn weigh(alive: &[Process], kin: &[Process], suspect: u64, files_kb: u64) -> (Re
         .map(|(own, shared)| own + shared)
         .max()
         .unwrap_or(0);
-    let own = Reading {
+    let own = UsageSample {
         mem_kb: sum(own_weights.iter(), files_kb),
         largest_kb,
         vmem_kb,
-        ..Reading::default()
+        ..UsageSample::default()
     };
-    let all = Reading {
+    let all = UsageSample {
         mem_kb: sum(own_weights.iter().chain(&kin_weights), files_kb),
         vmem_kb: vmem_kb + kin.iter().map(|p| p.vmem_kb).sum::<u64>(),
         ..own
@@ -183,25 +188,25 @@ mod tests {
     #[test]
     fn memory_is_measured_again_only_where_it_seems_too_much_with_that_of_kin() {
         let (alive, kin) = ([gone(500), gone(300)], [gone(200)]);
-        let own = Reading {
+        let own = UsageSample {
             mem_kb: 800,
             largest_kb: 500,
             vmem_kb: 8000,
-            ..Reading::default()
+            ..UsageSample::default()
         };
-        let all = Reading {
+        let all = UsageSample {
             mem_kb: 1000,
             vmem_kb: 10_000,
             ..own
         };
         assert_eq!(weigh(&alive, &kin, 1000, 0), (own, all));
-        let nothing = |of: Reading| Reading {
+        let nothing = |of: UsageSample| UsageSample {
             mem_kb: 0,
             largest_kb: 0,
             ..of
         };
         assert_eq!(weigh(&alive, &kin, 999, 0), (nothing(own), nothing(all)));
-        let with_files = |of: Reading| Reading {
+        let with_files = |of: UsageSample| UsageSample {
             mem_kb: 300,
             largest_kb: 0,
             ..of
@@ -238,7 +243,7 @@ mod tests {
     /// What kin has is not what this job has used here.
     #[test]
     fn the_peak_is_that_of_its_own_processes() {
-        let mut meter = Meter::new(&[], None);
+        let mut meter = UsageMeter::new(&[], None);
         let before = meter.sample(None, Span(0));
         let most = 1 << 50;
         let reading = meter.look(None, &[gone(most)], Span(7), u64::MAX);

@@ -115,10 +115,10 @@ pub fn command() -> clap::Command {
 
 #[cfg(test)]
 fn launch_for_tests() -> crate::wire::order::Launch {
-    use crate::model::job::{Join, Owner, Share};
+    use crate::model::job::{Join, NodeShare, Owner};
     use crate::model::job_id::JobId;
     use crate::model::time::Span;
-    let share = Share {
+    let share = NodeShare {
         node: "n1".into(),
         host: "n1".into(),
         taken: Vec::new(),

@@ -2,9 +2,9 @@
 //! processes of its own: one starts it, the other limits the time of both, ends all that they have
 //! started, and outlives noded.
 
-use super::child::Fault;
-use super::chore::Chore;
-use super::poller::{Poller, Source};
+use super::child::LaunchFault;
+use super::chore::BlockingIo;
+use super::poller::{PollSource, Poller};
 use super::shepherd::UMASK;
 use super::site::Site;
 use super::sweep;
@@ -14,7 +14,7 @@ use crate::sys::call::{Called, Confinement, ProgramCall};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::user::{self, UserAccount};
 use crate::sys::{clock, process, procfs};
-use crate::wire::order::{Notification, Report};
+use crate::wire::order::{NodeReport, Notification};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::resource::Resource;
@@ -43,18 +43,18 @@ const LONGEST: usize = 500;
 #[derive(Debug)]
 pub struct Notifications {
     site: Site,
-    running: Vec<Running>,
-    reports: Vec<Report>,
+    running: Vec<RunningNotice>,
+    reports: Vec<NodeReport>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningNotice {
     token: u64,
     uid: u32,
     /// The program and its user, for the report.
     name: String,
-    supervisor: Chore,
-    sources: Vec<Source>,
+    supervisor: BlockingIo,
+    sources: Vec<PollSource>,
 }
 
 impl Notifications {
@@ -77,7 +77,7 @@ impl Notifications {
         match self.start(notification, poller) {
             Ok((supervisor, sources)) => {
                 let (token, uid) = (notification.token, notification.owner.uid);
-                self.running.push(Running {
+                self.running.push(RunningNotice {
                     token,
                     uid,
                     name,
@@ -97,7 +97,7 @@ impl Notifications {
         &self,
         notification: &Notification,
         poller: &mut Poller,
-    ) -> io::Result<(Chore, Vec<Source>)> {
+    ) -> io::Result<(BlockingIo, Vec<PollSource>)> {
         if self.running.len() >= MOST {
             return Err(io::Error::other(format!("{MOST} programs run already")));
         }
@@ -113,8 +113,8 @@ impl Notifications {
             )));
         }
         let supervisor =
-            Chore::begin(|| supervise(&self.site, notification).map_err(io::Error::other))?;
-        let sources = poller.add_all([supervisor.watched()].into_iter(), Source::Notification);
+            BlockingIo::begin(|| supervise(&self.site, notification).map_err(io::Error::other))?;
+        let sources = poller.add_all([supervisor.watched()].into_iter(), PollSource::Notification);
         let sources = sources.inspect_err(|_| supervisor.kill())?;
         Ok((supervisor, sources))
     }
@@ -135,7 +135,7 @@ impl Notifications {
     }
 
     /// The reports for schedd since the last call.
-    pub fn said(&mut self) -> Vec<Report> {
+    pub fn said(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.reports)
     }
 
@@ -143,7 +143,7 @@ impl Notifications {
         let why = result
             .err()
             .map(|why| shortened(format!("{name}: {why}"), LONGEST));
-        self.reports.push(Report::Notified { token, why });
+        self.reports.push(NodeReport::Notified { token, why });
     }
 }
 
@@ -157,7 +157,7 @@ fn supervise(site: &Site, notification: &Notification) -> Result<(), String> {
     let until = clock::monotonic() + LIMIT;
     let children = detach().map_err(|error| not_started(error).to_string())?;
     let cgroup = cgroup(site);
-    let runner = Chore::begin(|| run(site, notification, cgroup.as_ref()));
+    let runner = BlockingIo::begin(|| run(site, notification, cgroup.as_ref()));
     let result = runner
         .map_err(|error| not_started(error).to_string())
         .and_then(|runner| wait(runner, until));
@@ -166,7 +166,7 @@ fn supervise(site: &Site, notification: &Notification) -> Result<(), String> {
 }
 
 /// Waits until a process has ended; the error says why it failed, or that its time is over.
-fn wait(mut runner: Chore, until: Span) -> Result<(), String> {
+fn wait(mut runner: BlockingIo, until: Span) -> Result<(), String> {
     loop {
         if let Some(result) = runner.hear() {
             return result;
@@ -204,8 +204,8 @@ fn cgroup(site: &Site) -> Option<Cgroup> {
 
 fn start(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> io::Result<Called> {
     let admitted = site.admit(&notification.owner);
-    let account =
-        admitted.map_err(|(Fault::Owner(why) | Fault::Node(why))| io::Error::other(why))?;
+    let account = admitted
+        .map_err(|(LaunchFault::Owner(why) | LaunchFault::Node(why))| io::Error::other(why))?;
     let groups = user::groups(&account)?;
     let is_other = account.uid != site.own.uid;
     let words = [notification.program.display().to_string()];

@@ -1,10 +1,10 @@
 //! Hooks of `exechost_periodic`: asked again and again on this host, by noded's loop, which never
 //! waits for them. One that still runs when it is due again is not run beside itself.
 
-use super::poller::{Poller, Source};
-use crate::model::hook::{FailAction, Hook, HookAnswer, Occasion};
+use super::poller::{PollSource, Poller};
+use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent};
 use crate::model::node::NodeFacts;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::Span;
 use crate::sys::call::{Called, ProgramCall};
 use serde_json::json;
@@ -14,13 +14,13 @@ use tracing::warn;
 #[derive(Debug, Default)]
 pub struct Periodic {
     server: String,
-    entries: Vec<Entry>,
+    entries: Vec<PeriodicHook>,
     /// Why schedd should give this host no more jobs.
     unfit: Vec<String>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct PeriodicHook {
     hook: Hook,
     next: Span,
     asked: Option<RunningHook>,
@@ -34,7 +34,7 @@ struct RunningHook {
     until: Span,
     is_late: bool,
     /// Where the poller says that there is something to hear.
-    sources: Vec<Source>,
+    sources: Vec<PollSource>,
 }
 
 impl Periodic {
@@ -48,7 +48,7 @@ impl Periodic {
             .retain(|entry| !entry.is_dismissed || entry.asked.is_some());
         for hook in hooks {
             if !self.entries.iter().any(|entry| entry.hook == hook) {
-                self.entries.push(Entry {
+                self.entries.push(PeriodicHook {
                     hook,
                     next: now,
                     asked: None,
@@ -61,7 +61,7 @@ impl Periodic {
 
     /// When there is next something to do.
     pub fn due(&self) -> Option<Span> {
-        let due = |entry: &Entry| match &entry.asked {
+        let due = |entry: &PeriodicHook| match &entry.asked {
             Some(asked) if asked.is_late => None,
             Some(asked) => Some(asked.until),
             None => Some(entry.next),
@@ -147,7 +147,7 @@ fn ask(
     now: Span,
     poller: &mut Poller,
 ) -> std::io::Result<RunningHook> {
-    let environment = [("PBS_HOOK_EVENT", Occasion::ExechostPeriodic.name())];
+    let environment = [("PBS_HOOK_EVENT", HookEvent::ExechostPeriodic.name())];
     let call = ProgramCall {
         words: &hook.command,
         environment: &environment,
@@ -156,7 +156,7 @@ fn ask(
     };
     let called = call.start()?;
     let sources = poller
-        .add_all(called.watched(), Source::Hook)
+        .add_all(called.watched(), PollSource::Hook)
         .inspect_err(|_| called.kill())?;
     Ok(RunningHook {
         called,
@@ -168,9 +168,9 @@ fn ask(
 
 fn question(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u8> {
     let available = |node: &NodeFacts| -> serde_json::Map<String, serde_json::Value> {
-        let value = |value: &Value| match value {
-            Value::Long(number) => (*number).into(),
-            Value::Float(number) => (*number).into(),
+        let value = |value: &ResourceValue| match value {
+            ResourceValue::Long(number) => (*number).into(),
+            ResourceValue::Float(number) => (*number).into(),
             other => other.to_string().into(),
         };
         node.available
@@ -183,7 +183,7 @@ fn question(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u
         .map(|node| json!({ "name": node.name, "resources_available": available(node) }))
         .collect();
     let document = json!({
-        "event": Occasion::ExechostPeriodic.name(),
+        "event": HookEvent::ExechostPeriodic.name(),
         "hook": hook.name,
         "server": server,
         "requestor": "noded",

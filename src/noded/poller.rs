@@ -1,6 +1,6 @@
 //! What noded waits for, and which of it has happened.
 
-use super::folder::Name;
+use super::folder::AttemptName;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Who can have something to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum PollSource {
     /// The spawner or one of its shepherds.
     Spawner,
     /// A shepherd of a spawner that is gone.
@@ -18,7 +18,7 @@ pub enum Source {
     /// The spawner has ended.
     SpawnerEnded,
     /// A shepherd of this attempt has ended.
-    Shepherd(Name, u64),
+    Shepherd(AttemptName, u64),
     /// Somebody dials.
     Listener,
     /// A signal has come.
@@ -43,10 +43,10 @@ pub enum Source {
 #[derive(Debug)]
 pub struct Poller {
     epoll: Epoll,
-    sources: BTreeMap<u64, Source>,
-    tokens: BTreeMap<Source, u64>,
+    sources: BTreeMap<u64, PollSource>,
+    tokens: BTreeMap<PollSource, u64>,
     /// Descriptors that are waited for and not used otherwise.
-    kept: BTreeMap<Source, OwnedFd>,
+    kept: BTreeMap<PollSource, OwnedFd>,
     next: u64,
 }
 
@@ -70,7 +70,7 @@ impl Poller {
     }
 
     /// Waits for `fd` to be readable.
-    pub fn add(&mut self, fd: impl AsFd, source: Source) -> io::Result<()> {
+    pub fn add(&mut self, fd: impl AsFd, source: PollSource) -> io::Result<()> {
         let token = self.number();
         self.epoll
             .add(fd, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
@@ -84,8 +84,8 @@ impl Poller {
     pub fn add_all<'f>(
         &mut self,
         fds: impl Iterator<Item = BorrowedFd<'f>>,
-        source: fn(u64) -> Source,
-    ) -> io::Result<Vec<Source>> {
+        source: fn(u64) -> PollSource,
+    ) -> io::Result<Vec<PollSource>> {
         let mut added = Vec::new();
         for fd in fds {
             let source = source(self.number());
@@ -99,24 +99,24 @@ impl Poller {
     }
 
     /// Waits for `fd` and keeps it open as long.
-    pub fn keep(&mut self, fd: OwnedFd, source: Source) -> io::Result<()> {
+    pub fn keep(&mut self, fd: OwnedFd, source: PollSource) -> io::Result<()> {
         self.add(&fd, source)?;
         self.kept.insert(source, fd);
         Ok(())
     }
 
     /// Whether it waits for this.
-    pub fn watches(&self, source: Source) -> bool {
+    pub fn watches(&self, source: PollSource) -> bool {
         self.tokens.contains_key(&source)
     }
 
     /// A descriptor it keeps.
-    pub fn kept(&self, source: Source) -> Option<BorrowedFd<'_>> {
+    pub fn kept(&self, source: PollSource) -> Option<BorrowedFd<'_>> {
         self.kept.get(&source).map(AsFd::as_fd)
     }
 
     /// Waits for room to write, too, or no longer.
-    pub fn want_write(&mut self, fd: impl AsFd, source: Source, want: bool) {
+    pub fn want_write(&mut self, fd: impl AsFd, source: PollSource, want: bool) {
         let Some(&token) = self.tokens.get(&source) else {
             return;
         };
@@ -129,7 +129,7 @@ impl Poller {
     }
 
     /// No longer waits for `fd`.
-    pub fn remove(&mut self, fd: impl AsFd, source: Source) {
+    pub fn remove(&mut self, fd: impl AsFd, source: PollSource) {
         let _ = self.epoll.delete(fd);
         if let Some(token) = self.tokens.remove(&source) {
             self.sources.remove(&token);
@@ -137,14 +137,14 @@ impl Poller {
     }
 
     /// Forgets a descriptor that is closed elsewhere.
-    pub fn overlook(&mut self, source: Source) {
+    pub fn overlook(&mut self, source: PollSource) {
         if let Some(token) = self.tokens.remove(&source) {
             self.sources.remove(&token);
         }
     }
 
     /// No longer waits for a descriptor it keeps, and closes it.
-    pub fn forget(&mut self, source: Source) {
+    pub fn forget(&mut self, source: PollSource) {
         if let Some(fd) = self.kept.remove(&source) {
             self.remove(fd, source);
         }
@@ -152,12 +152,12 @@ impl Poller {
 
     /// Waits at most so many milliseconds; who has something to say, in the order of [`Source`]:
     /// what shepherds say is heard before their end is.
-    pub fn wait(&mut self, milliseconds: i64) -> Vec<Source> {
+    pub fn wait(&mut self, milliseconds: i64) -> Vec<PollSource> {
         let mut events = [EpollEvent::empty(); 256];
         let timeout =
             EpollTimeout::try_from(milliseconds.clamp(0, 3_600_000)).unwrap_or(EpollTimeout::ZERO);
         let count = self.epoll.wait(&mut events, timeout).unwrap_or(0);
-        let mut ready: Vec<Source> = events[..count]
+        let mut ready: Vec<PollSource> = events[..count]
             .iter()
             .filter_map(|event| self.sources.get(&event.data()).copied())
             .collect();
@@ -172,8 +172,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
-    const ONE: Source = Source::Guest(1);
-    const TWO: Source = Source::Asker(2);
+    const ONE: PollSource = PollSource::Guest(1);
+    const TWO: PollSource = PollSource::Asker(2);
 
     fn poller() -> Poller {
         Poller::new().unwrap()
@@ -192,9 +192,11 @@ mod tests {
             (poller(), [spoken(), spoken(), UnixStream::pair().unwrap()]);
         poller.add(&two.0, TWO).unwrap();
         poller.add(&one.0, ONE).unwrap();
-        poller.add(&silent.0, Source::GpuTool).unwrap();
+        poller.add(&silent.0, PollSource::GpuTool).unwrap();
         assert_eq!(poller.wait(10_000), [ONE, TWO]);
-        assert!(poller.watches(ONE) && poller.watches(TWO) && !poller.watches(Source::Listener));
+        assert!(
+            poller.watches(ONE) && poller.watches(TWO) && !poller.watches(PollSource::Listener)
+        );
         assert!((&one.0).read(&mut [0; 8]).is_ok_and(|read| read == 1));
         assert_eq!(poller.wait(10_000), [TWO]);
     }
@@ -271,7 +273,7 @@ mod tests {
     fn of_several_all_are_waited_for_or_none() {
         let (mut poller, [one, two]) = (poller(), [spoken(), spoken()]);
         let sources = poller
-            .add_all([one.0.as_fd(), two.0.as_fd()].into_iter(), Source::Hook)
+            .add_all([one.0.as_fd(), two.0.as_fd()].into_iter(), PollSource::Hook)
             .unwrap();
         assert_eq!((poller.wait(0), sources.len()), (sources.clone(), 2));
         sources
@@ -280,7 +282,10 @@ mod tests {
         let again = spoken();
         assert!(
             poller
-                .add_all([again.0.as_fd(), one.0.as_fd()].into_iter(), Source::Hook)
+                .add_all(
+                    [again.0.as_fd(), one.0.as_fd()].into_iter(),
+                    PollSource::Hook
+                )
                 .is_err()
         );
         assert_eq!((poller.wait(0), poller.sources.len()), (vec![], 0));

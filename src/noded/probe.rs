@@ -2,7 +2,7 @@
 
 use super::args::NodedArgs;
 use crate::model::node::NodeFacts;
-use crate::model::resource::{ResourceList, Size, Value};
+use crate::model::resource::{ResourceList, ResourceValue, Size};
 use crate::sys::sensors;
 
 /// What was found on this host.
@@ -97,16 +97,16 @@ fn node(name: String, args: &NodedArgs, hardware: &Hardware) -> NodeFacts {
 }
 
 fn available(name: &str, ncpus: u32, memory: Size, gpus: usize) -> ResourceList {
-    let text = |text: &str| Value::String(text.to_string());
+    let text = |text: &str| ResourceValue::String(text.to_string());
     let mut available = ResourceList::from([
         ("arch".into(), text("linux")),
         ("host".into(), text(name)),
-        ("mem".into(), Value::Size(memory)),
-        ("ncpus".into(), Value::Long(i64::from(ncpus))),
+        ("mem".into(), ResourceValue::Size(memory)),
+        ("ncpus".into(), ResourceValue::Long(i64::from(ncpus))),
         ("vnode".into(), text(name)),
     ]);
     if gpus > 0 {
-        available.insert("ngpus".into(), Value::Long(gpus as i64));
+        available.insert("ngpus".into(), ResourceValue::Long(gpus as i64));
     }
     available
 }
@@ -137,14 +137,14 @@ mod tests {
         assert_eq!(nodes.len(), 1);
         assert_eq!((nodes[0].name.as_str(), nodes[0].pcpus), ("porch", 8));
         assert_eq!(nodes[0].cpus, [0, 1, 4, 5]);
-        assert_eq!(nodes[0].available["ngpus"], Value::Long(2));
+        assert_eq!(nodes[0].available["ngpus"], ResourceValue::Long(2));
         assert_eq!(nodes[0].available["mem"].to_string(), "4000kb");
     }
 
     #[test]
     fn a_quota_lowers_the_count_and_binds_nothing() {
         let nodes = presented(&[], Some(2));
-        assert_eq!(nodes[0].available["ncpus"], Value::Long(2));
+        assert_eq!(nodes[0].available["ncpus"], ResourceValue::Long(2));
         assert!(nodes[0].cpus.is_empty());
     }
 
@@ -158,7 +158,10 @@ mod tests {
         );
         let hosts: Vec<&str> = nodes.iter().map(|node| node.host.as_str()).collect();
         assert_eq!(hosts, ["n1", "n2", "n3"]);
-        assert_eq!(nodes[2].available["host"], Value::String("n3".into()));
+        assert_eq!(
+            nodes[2].available["host"],
+            ResourceValue::String("n3".into())
+        );
         assert_eq!(nodes[2].available["mem"].to_string(), "1gb");
         assert!(nodes[0].cpus.is_empty() && nodes[0].gpus.is_empty());
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// What to execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct ProgramToRun {
     /// The file; a name without a slash is searched for in the job's `PATH`.
     pub file: PathBuf,
     /// Its arguments, its own name first.
@@ -43,7 +43,7 @@ pub fn of(
     host: &str,
     script: &Path,
     commands: Option<&Path>,
-) -> io::Result<Program> {
+) -> io::Result<ProgramToRun> {
     match &launch.payload {
         Payload::Command(words) => command(words),
         Payload::Script(_) if launch.interactive => shell(
@@ -64,13 +64,13 @@ pub fn of(
     }
 }
 
-fn command(words: &[Text]) -> io::Result<Program> {
+fn command(words: &[Text]) -> io::Result<ProgramToRun> {
     let words: Vec<OsString> = words
         .iter()
         .map(|word| OsString::from_vec(word.0.clone()))
         .collect();
     let file = PathBuf::from(words.first().cloned().unwrap_or_default());
-    Ok(Program {
+    Ok(ProgramToRun {
         file,
         arguments: strings(words)?,
         needs: Vec::new(),
@@ -86,7 +86,11 @@ fn given(arguments: &Text) -> impl Iterator<Item = OsString> {
 /// A shell that takes its commands from the terminal. No shell appends to `PATH` between its
 /// profile and its first prompt. So the login shell reads the profile, then replaces itself with a
 /// shell that keeps its environment.
-fn shell(mut words: Vec<OsString>, login: bool, commands: Option<&Path>) -> io::Result<Program> {
+fn shell(
+    mut words: Vec<OsString>,
+    login: bool,
+    commands: Option<&Path>,
+) -> io::Result<ProgramToRun> {
     let file = PathBuf::from(words[0].clone());
     let is_known = file
         .file_name()
@@ -97,7 +101,7 @@ fn shell(mut words: Vec<OsString>, login: bool, commands: Option<&Path>) -> io::
     } else if login {
         words[0] = as_login(&file);
     }
-    Ok(Program {
+    Ok(ProgramToRun {
         needs: vec![("shell", file.clone())],
         file,
         arguments: strings(words)?,
@@ -111,9 +115,9 @@ fn as_login(shell: &Path) -> OsString {
     called
 }
 
-fn directly(words: Vec<OsString>) -> io::Result<Program> {
+fn directly(words: Vec<OsString>) -> io::Result<ProgramToRun> {
     let file = PathBuf::from(words[0].clone());
-    Ok(Program {
+    Ok(ProgramToRun {
         needs: vec![("interpreter", file.clone())],
         file,
         arguments: strings(words)?,
@@ -139,9 +143,9 @@ fn under_login_shell(
     words: &[OsString],
     account: &UserAccount,
     commands: Option<&Path>,
-) -> io::Result<Program> {
+) -> io::Result<ProgramToRun> {
     let line = replacing(words, commands);
-    Ok(Program {
+    Ok(ProgramToRun {
         file: account.shell.clone(),
         arguments: strings(vec![as_login(&account.shell), "-c".into(), line])?,
         needs: vec![

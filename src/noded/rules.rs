@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Whose jobs run here.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct NodeRules {
     /// Many users' jobs, and never root's.
     pub shared: bool,
     /// The lowest user number whose jobs root's noded runs.
@@ -25,9 +25,9 @@ pub struct Rules {
     pub with_gpus: Vec<String>,
 }
 
-impl Rules {
+impl NodeRules {
     /// The rules of this installation. A node without a `lanai.toml` goes by the defaults.
-    pub fn of(args: &NodedArgs, home: &Home) -> Result<Rules> {
+    pub fn of(args: &NodedArgs, home: &Home) -> Result<NodeRules> {
         let place = || home.config.display().to_string();
         let text = match std::fs::read_to_string(&home.config) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
@@ -43,7 +43,7 @@ impl Rules {
             .into_iter()
             .filter(|node| node.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty()));
         let shared = args.shared || home.system || server.shared;
-        Ok(Rules {
+        Ok(NodeRules {
             shared,
             min_uid: args.min_uid.unwrap_or(server.min_uid),
             max_processes: launch.max_processes,
@@ -74,7 +74,7 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
-    fn rules(arguments: &[&str], config: &str) -> Rules {
+    fn rules(arguments: &[&str], config: &str) -> NodeRules {
         let folder = tempfile::tempdir().unwrap();
         let home = Home {
             state: folder.path().into(),
@@ -83,7 +83,7 @@ mod tests {
             system: false,
         };
         fs::write(&home.config, config).unwrap();
-        Rules::of(
+        NodeRules::of(
             &NodedArgs::try_parse_from([&["noded"], arguments].concat()).unwrap(),
             &home,
         )

@@ -31,12 +31,12 @@ pub struct SharedMemory {
     undecided: BTreeSet<u64>,
     /// Files of the job.
     own: BTreeSet<u64>,
-    last: Surroundings,
+    last: OtherUsers,
 }
 
 /// Who else was there at a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Surroundings {
+struct OtherUsers {
     is_alone: bool,
     attempts_changed: Option<SystemTime>,
 }
@@ -99,8 +99,8 @@ impl SharedMemory {
     }
 }
 
-fn surroundings(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> Surroundings {
-    Surroundings {
+fn surroundings(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> OtherUsers {
+    OtherUsers {
         is_alone: procfs::owned_by(uid).iter().all(|pid| job.contains(pid)),
         attempts_changed: fs::metadata(attempts)
             .and_then(|found| found.modified())

@@ -4,24 +4,24 @@
 //! Record the attempt, see that it was not cancelled meanwhile, fork the job, watch it, end what
 //! is left of it, record the outcome: in this order, and each step only once.
 
-use super::attendance::{self, Attendance};
-use super::child::{self, Fault, Plan};
+use super::attendance::{self, JobHookRunner};
+use super::child::{self, ChildPlan, LaunchFault};
 use super::delivery::{self, Stream};
-use super::environment::{self, Surroundings};
-use super::errand::{Cancels, Done, Errand, all_of, not_delivered, together};
-use super::folder::{self, Built, Contents, Folder, Identity, Name, Trace};
+use super::environment::{self, EnvironmentSource};
+use super::errand::{Cancels, HelperResult, StagingHelper, all_of, not_delivered, together};
+use super::folder::{self, AttemptName, Built, Contents, Folder, Identity, ProcessTrace};
 use super::limits::{self, Fence, Guard};
-use super::meter::Meter;
+use super::meter::UsageMeter;
 use super::shared_memory::SharedMemory;
 use super::site::Site;
-use super::spawner::{self, Seat, Word, say};
+use super::spawner::{self, ShepherdContext, SpawnerCommand, say};
 use super::staging::Staging;
 use super::terminal::Terminal;
-use super::watch::{Watch, Watched};
+use super::watch::{JobWatch, WatchedEnd};
 use super::{dialects, program, task, tmpdir};
-use crate::model::hook::Occasion;
+use crate::model::hook::HookEvent;
 use crate::model::job::task::node_file;
-use crate::model::job::{How, Join, Outcome, checkpoint, life};
+use crate::model::job::{AttemptOutcome, How, Join, checkpoint, life};
 use crate::model::request::per_host::for_host;
 use crate::model::text::{Text, shortened};
 use crate::model::time::Span;
@@ -56,8 +56,13 @@ const LAST_TRIES: usize = 360;
 pub const UMASK: u32 = 0o077;
 
 /// Runs one attempt, in the process just forked for it.
-pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> ! {
-    let Seat {
+pub fn run(
+    site: &Site,
+    seat: ShepherdContext,
+    name: AttemptName,
+    launch: io::Result<Vec<u8>>,
+) -> ! {
+    let ShepherdContext {
         socket: noded,
         building,
         builder,
@@ -77,7 +82,7 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
         Err(e) => {
             say(
                 &noded,
-                &Word::Failed(name, format!("attempt {name} cannot be recorded: {e}")),
+                &SpawnerCommand::Failed(name, format!("attempt {name} cannot be recorded: {e}")),
                 None,
                 true,
             );
@@ -102,18 +107,18 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
                 outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
             write_outcome(&noded, &built, name, &outcome);
             if let Some(terminal) = terminal {
-                say(&noded, &Word::Over(name), None, false);
-                terminal.say_farewell(life::exit_status(&outcome).unwrap_or(life::LOST));
+                say(&noded, &SpawnerCommand::Over(name), None, false);
+                terminal.finish(life::exit_status(&outcome).unwrap_or(life::LOST));
             }
             // Only now: whatever becomes of the removal, and however long it takes, the status is
             // safe.
             if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir::remove_empty(tmpdir)) {
-                say(&noded, &Word::Over(name), None, false);
+                say(&noded, &SpawnerCommand::Over(name), None, false);
                 remove(&noded, name, &tmpdir);
             }
             if let Some(folder) = checkpoint.filter(|_| is_done) {
                 // Before its disk is looked at, which may hang.
-                say(&noded, &Word::Over(name), None, false);
+                say(&noded, &SpawnerCommand::Over(name), None, false);
                 remove(&noded, name, &folder);
             }
         }
@@ -142,7 +147,7 @@ fn record(
         .collect();
     let identity = Identity {
         version: folder::VERSION,
-        name: Name::of(launch),
+        name: AttemptName::of(launch),
         pid: own.pid,
         started: own.started,
         boot: site.boot.clone(),
@@ -181,17 +186,17 @@ fn other_owner(site: &Site, account: &UserAccount) -> Option<(u32, u32)> {
 fn herd(
     site: &Site,
     mut launch: Launch,
-    account: Result<UserAccount, Fault>,
+    account: Result<UserAccount, LaunchFault>,
     built: &Built,
     cookie: &str,
     (noded, terminal): (&OwnedFd, &mut Option<Terminal>),
-) -> (Outcome, Option<PathBuf>) {
-    if folder::buried(&site.state, Name::of(&launch)).is_some() {
+) -> (AttemptOutcome, Option<PathBuf>) {
+    if folder::buried(&site.state, AttemptName::of(&launch)).is_some() {
         return (never(How::Cancelled), None);
     }
     let admitted = account.and_then(|account| {
         Ok((
-            attendance(site, &mut launch, &account, &built.folder)?,
+            hook_runner(site, &mut launch, &account, &built.folder)?,
             account,
         ))
     });
@@ -200,10 +205,10 @@ fn herd(
         Err(fault) => return (never(unable(&launch, fault.clone())), None),
     };
     let begun =
-        attendance.and_then(|attendance| attendance.before(Occasion::ExecjobBegin, &mut launch));
+        attendance.and_then(|attendance| attendance.before(HookEvent::ExecjobBegin, &mut launch));
     let (mut outcome, tmpdir) = match begun {
         Some(outcome) => (outcome, None),
-        None => Household {
+        None => JobContext {
             site,
             built,
             account,
@@ -214,24 +219,24 @@ fn herd(
     };
     // Also of a job that did not run: what was made for it goes.
     if let Some(attendance) = attendance {
-        attendance.after(Occasion::ExecjobEnd, &launch, &mut outcome);
+        attendance.after(HookEvent::ExecjobEnd, &launch, &mut outcome);
     }
     (outcome, tmpdir)
 }
 
 /// What the site has done around the job, if anything.
-fn attendance<'a>(
+fn hook_runner<'a>(
     site: &'a Site,
     launch: &mut Launch,
     account: &UserAccount,
     folder: &'a Folder,
-) -> Result<Option<Attendance<'a>>, Fault> {
+) -> Result<Option<JobHookRunner<'a>>, LaunchFault> {
     let Some(rites) = launch.rites.take() else {
         return Ok(None);
     };
     let groups = attendance::groups(site, account, launch)
-        .map_err(|e| Fault::Node(format!("groups: {e}")))?;
-    Ok(Some(Attendance {
+        .map_err(|e| LaunchFault::Node(format!("groups: {e}")))?;
+    Ok(Some(JobHookRunner {
         site,
         account: account.clone(),
         groups,
@@ -241,23 +246,23 @@ fn attendance<'a>(
 }
 
 /// Who a job is run for, and where.
-struct Household<'a> {
+struct JobContext<'a> {
     site: &'a Site,
     built: &'a Built,
     account: &'a UserAccount,
     cookie: &'a str,
-    attendance: Option<&'a Attendance<'a>>,
+    attendance: Option<&'a JobHookRunner<'a>>,
 }
 
-impl Household<'_> {
+impl JobContext<'_> {
     /// Makes what the job finds around it, and runs it.
     fn run(
         &self,
         launch: &mut Launch,
         noded: &OwnedFd,
         terminal: &mut Option<Terminal>,
-    ) -> (Outcome, Option<PathBuf>) {
-        let Household {
+    ) -> (AttemptOutcome, Option<PathBuf>) {
+        let JobContext {
             site,
             built,
             account,
@@ -331,10 +336,12 @@ fn jobdir(launch: &Launch, account: &UserAccount, cookie: &str) -> PathBuf {
     }
 }
 
-fn not_started(error: &io::Error) -> Fault {
+fn not_started(error: &io::Error) -> LaunchFault {
     match error.kind() {
-        io::ErrorKind::InvalidInput => Fault::Owner(format!("a zero byte in the command: {error}")),
-        _ => Fault::Node(format!("fork: {error}")),
+        io::ErrorKind::InvalidInput => {
+            LaunchFault::Owner(format!("a zero byte in the command: {error}"))
+        }
+        _ => LaunchFault::Node(format!("fork: {error}")),
     }
 }
 
@@ -348,21 +355,21 @@ fn checkpoint_folder(site: &Site, launch: &Launch) -> Option<PathBuf> {
 }
 
 /// How a job ended that could not start.
-pub fn unable(launch: &Launch, fault: Fault) -> How {
+pub fn unable(launch: &Launch, fault: LaunchFault) -> How {
     let status = match launch.payload {
         Payload::Command(_) => 254,
         Payload::Script(_) if launch.shell.is_some() => 254,
         Payload::Script(_) => 127,
     };
     match fault {
-        Fault::Owner(why) => How::CannotStart { status, why },
-        Fault::Node(why) => How::NodeFault(why),
+        LaunchFault::Owner(why) => How::CannotStart { status, why },
+        LaunchFault::Node(why) => How::NodeFault(why),
     }
 }
 
 /// The outcome of a job that never ran.
-pub fn never(how: How) -> Outcome {
-    Outcome {
+pub fn never(how: How) -> AttemptOutcome {
+    AttemptOutcome {
         how,
         sent: None,
         used: Default::default(),
@@ -391,8 +398,8 @@ impl Around<'_> {
         &mut self,
         noded: &OwnedFd,
         terminal: Option<&mut Terminal>,
-        attendance: Option<&Attendance>,
-    ) -> io::Result<Outcome> {
+        attendance: Option<&JobHookRunner>,
+    ) -> io::Result<AttemptOutcome> {
         if let Some(outcome) = self.before()? {
             return Ok(outcome);
         }
@@ -401,10 +408,10 @@ impl Around<'_> {
             return Ok(outcome);
         }
         let mut ran = self.run(noded, terminal);
-        if let (Some(attendance), Ok(Watched { outcome, .. })) = (attendance, &mut ran)
+        if let (Some(attendance), Ok(WatchedEnd { outcome, .. })) = (attendance, &mut ran)
             && outcome.how.ran()
         {
-            attendance.after(Occasion::ExecjobEpilogue, self.launch, outcome);
+            attendance.after(HookEvent::ExecjobEpilogue, self.launch, outcome);
             attendance.epilogue(self.launch, outcome);
         }
         match ran {
@@ -414,7 +421,7 @@ impl Around<'_> {
     }
 
     /// Copies files to it; the outcome, if that went wrong.
-    fn before(&self) -> io::Result<Option<Outcome>> {
+    fn before(&self) -> io::Result<Option<AttemptOutcome>> {
         if !self.launch.files.come_first() {
             return Ok(None);
         }
@@ -428,14 +435,14 @@ impl Around<'_> {
             return Ok(Some(outcome));
         }
         let limit = self.launch.staging_timeout;
-        match self.errand(Cancels::All, limit, |staging| staging.before())? {
-            Done::Well => Ok(None),
-            Done::Failed(why) => Ok(Some(never(How::CannotStart {
+        match self.staging_helper(Cancels::All, limit, |staging| staging.before())? {
+            HelperResult::Well => Ok(None),
+            HelperResult::Failed(why) => Ok(Some(never(How::CannotStart {
                 status: STAGE_IN_FAILED,
                 why,
             }))),
-            Done::Cancelled => self.discard().map(|()| Some(never(How::Cancelled))),
-            Done::Late => {
+            HelperResult::Cancelled => self.discard().map(|()| Some(never(How::Cancelled))),
+            HelperResult::Late => {
                 self.discard_private()?;
                 let why = format!(
                     "stage-in failed: it took longer than {} s",
@@ -450,7 +457,7 @@ impl Around<'_> {
     }
 
     /// Looks for the files to copy, where the job waits for them; the outcome, if some are missing.
-    fn awaited(&self) -> io::Result<Option<Outcome>> {
+    fn awaited(&self) -> io::Result<Option<AttemptOutcome>> {
         if !self.launch.files.awaited || self.launch.files.before.is_empty() {
             return Ok(None);
         }
@@ -462,13 +469,13 @@ impl Around<'_> {
         &self,
         work: impl FnOnce(&Staging) -> Result<(), String>,
         unable: fn(String) -> How,
-    ) -> io::Result<Option<Outcome>> {
+    ) -> io::Result<Option<AttemptOutcome>> {
         let limit = self.quick_limit();
-        Ok(match self.errand(Cancels::All, limit, work)? {
-            Done::Well => None,
-            Done::Failed(why) => Some(never(unable(why))),
-            Done::Cancelled => Some(never(How::Cancelled)),
-            Done::Late => {
+        Ok(match self.staging_helper(Cancels::All, limit, work)? {
+            HelperResult::Well => None,
+            HelperResult::Failed(why) => Some(never(unable(why))),
+            HelperResult::Cancelled => Some(never(How::Cancelled)),
+            HelperResult::Late => {
                 let seconds = limit.as_seconds();
                 let why = format!("its owner's files could not be looked at within {seconds} s");
                 Some(never(How::NodeFault(why)))
@@ -477,10 +484,10 @@ impl Around<'_> {
     }
 
     /// Asks the site once more; the outcome, if the job is not to run.
-    fn prologue(&mut self, attendance: &Attendance) -> Option<Outcome> {
+    fn prologue(&mut self, attendance: &JobHookRunner) -> Option<AttemptOutcome> {
         self.write_trace(None);
         attendance
-            .before(Occasion::ExecjobPrologue, self.launch)
+            .before(HookEvent::ExecjobPrologue, self.launch)
             .or_else(|| attendance.prologue(self.launch))
     }
 
@@ -489,12 +496,12 @@ impl Around<'_> {
     fn after(
         &self,
         noded: &OwnedFd,
-        Watched {
+        WatchedEnd {
             mut outcome,
             mut streams,
             runs_again,
-        }: Watched,
-    ) -> Outcome {
+        }: WatchedEnd,
+    ) -> AttemptOutcome {
         let is_removed = outcome.how == How::Exited(0) && !runs_again;
         streams.retain(|_| !runs_again);
         let files = &self.launch.files;
@@ -505,7 +512,12 @@ impl Around<'_> {
                 .iter()
                 .any(|share| share.host != self.launch.shares[0].host)
             {
-                say(noded, &Word::StagingOut(Name::of(self.launch)), None, false);
+                say(
+                    noded,
+                    &SpawnerCommand::StagingOut(AttemptName::of(self.launch)),
+                    None,
+                    false,
+                );
             }
             let unwanted = if is_removed {
                 self.unwanted()
@@ -525,13 +537,13 @@ impl Around<'_> {
                 together([delivered, staging.after(&unwanted)])
             };
             let limit = self.launch.staging_timeout;
-            match self.errand(Cancels::New, limit, work) {
+            match self.staging_helper(Cancels::New, limit, work) {
                 // Whoever would not wait for copies wants to know all the same what the job said.
-                Ok(Done::Cancelled) => together([
+                Ok(HelperResult::Cancelled) => together([
                     self.deliver_as_owner(&streams),
                     Err("stage-out was cancelled".into()),
                 ]),
-                Ok(Done::Late) => {
+                Ok(HelperResult::Late) => {
                     let late = format!(
                         "stage-out took longer than {} s: not all files were copied",
                         limit.as_seconds()
@@ -563,8 +575,8 @@ impl Around<'_> {
 
     fn deliver_in_time(&self, streams: &[Stream]) -> Result<(), String> {
         let limit = self.quick_limit();
-        match self.errand(Cancels::None, limit, |_| self.deliver(streams)) {
-            Ok(Done::Late) => {
+        match self.staging_helper(Cancels::None, limit, |_| self.deliver(streams)) {
+            Ok(HelperResult::Late) => {
                 let why = format!("it took longer than {} s", limit.as_seconds());
                 together(
                     streams
@@ -593,7 +605,7 @@ impl Around<'_> {
     }
 
     fn discard(&self) -> io::Result<()> {
-        let done = self.errand(Cancels::New, self.launch.staging_timeout, |staging| {
+        let done = self.staging_helper(Cancels::New, self.launch.staging_timeout, |staging| {
             staging.discard();
             Ok(())
         });
@@ -618,14 +630,14 @@ impl Around<'_> {
         output.into_iter().chain(error).collect()
     }
 
-    fn errand(
+    fn staging_helper(
         &self,
         cancels: Cancels,
         limit: Span,
         work: impl FnOnce(&Staging) -> Result<(), String>,
-    ) -> io::Result<Done> {
+    ) -> io::Result<HelperResult> {
         let groups = attendance::groups(self.site, self.account, self.launch)?;
-        let errand = Errand {
+        let errand = StagingHelper {
             account: self.account,
             groups: groups.as_deref(),
             group: self.group(),
@@ -659,7 +671,7 @@ impl Around<'_> {
         asked.map(|_| self.account.gid)
     }
 
-    fn run(&self, noded: &OwnedFd, mut terminal: Option<&mut Terminal>) -> io::Result<Watched> {
+    fn run(&self, noded: &OwnedFd, mut terminal: Option<&mut Terminal>) -> io::Result<WatchedEnd> {
         let mut plan = self.plan()?;
         plan.screen = terminal.as_ref().and_then(|terminal| terminal.screen());
         let signals = process::signals(&[Signal::SIGCHLD, Signal::SIGUSR1, Signal::SIGUSR2])?;
@@ -678,17 +690,18 @@ impl Around<'_> {
             terminal.forked();
         }
         self.write_trace(Some((session, cgroup.as_ref())));
-        let meter = Meter::new(&self.launch.shares, files.filter(|_| !fence.memory));
+        let meter = UsageMeter::new(&self.launch.shares, files.filter(|_| !fence.memory));
         let guard = Guard::new(self.launch, self.site.max_processes, fence, began);
-        let watch = Watch::new(self.launch, self.built, noded, session, began, guard).at(terminal);
+        let watch =
+            JobWatch::new(self.launch, self.built, noded, session, began, guard).at(terminal);
         Ok(watch.until_over(near, signals, cgroup, meter))
     }
 
-    fn plan(&self) -> io::Result<Plan<'_>> {
+    fn plan(&self) -> io::Result<ChildPlan<'_>> {
         let folder = &self.built.folder;
         let commands = self.site.commands.as_deref();
         let checkpoint = checkpoint_folder(self.site, self.launch);
-        let surroundings = Surroundings {
+        let surroundings = EnvironmentSource {
             account: self.account,
             nodes: &folder.nodes(),
             jobdir: self.jobdir,
@@ -703,7 +716,7 @@ impl Around<'_> {
         };
         let processors =
             environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
-        Ok(Plan {
+        Ok(ChildPlan {
             launch: self.launch,
             account: self.account,
             host: &self.site.host,
@@ -727,7 +740,11 @@ impl Around<'_> {
     /// Forks into a control group of the job's own, or, where none can be had, just forks. With
     /// the limits that the kernel enforces on the group.
     fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, Fence)> {
-        let name = format!("lanai-{}-{}", Name::of(self.launch), std::process::id());
+        let name = format!(
+            "lanai-{}-{}",
+            AttemptName::of(self.launch),
+            std::process::id()
+        );
         let made = self
             .site
             .cgroup
@@ -751,7 +768,7 @@ impl Around<'_> {
     fn write_trace(&self, job: Option<(Pid, Option<&Cgroup>)>) {
         let session = job.map_or(0, |(session, _)| session.as_raw());
         let cgroup = job.and_then(|(_, cgroup)| cgroup);
-        let trace = Trace {
+        let trace = ProcessTrace {
             session,
             started: procfs::process(session)
                 .filter(|_| session > 0)
@@ -772,7 +789,7 @@ impl Around<'_> {
 /// Writes the outcome into the record. If that fails again and again, as on a disk that has become
 /// read-only, noded is told instead. While no noded listens the record is tried for an hour: nobody
 /// else knows the exit status.
-fn write_outcome(noded: &OwnedFd, built: &Built, name: Name, outcome: &Outcome) {
+fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &AttemptOutcome) {
     for failures in 0..PATIENT_TRIES + LAST_TRIES {
         let Err(error) = built.write_outcome(outcome) else {
             return;
@@ -784,7 +801,7 @@ fn write_outcome(noded: &OwnedFd, built: &Built, name: Name, outcome: &Outcome) 
             clock::sleep(Duration::from_secs(1));
             continue;
         }
-        let word = Word::Unrecorded(name, outcome.clone(), error.to_string());
+        let word = SpawnerCommand::Unrecorded(name, outcome.clone(), error.to_string());
         if spawner::deliver(noded, &word).is_ok() {
             return;
         }
@@ -793,9 +810,9 @@ fn write_outcome(noded: &OwnedFd, built: &Built, name: Name, outcome: &Outcome) 
 }
 
 /// Removes a folder of the job. What is left of it is for the administrator to remove.
-fn remove(noded: &OwnedFd, name: Name, folder: &Path) {
+fn remove(noded: &OwnedFd, name: AttemptName, folder: &Path) {
     if let Err(error) = tmpdir::remove(folder) {
         let why = format!("{} is left behind: {error}", folder.display());
-        say(noded, &Word::LeftBehind(name, why), None, false);
+        say(noded, &SpawnerCommand::LeftBehind(name, why), None, false);
     }
 }

@@ -1,6 +1,6 @@
 //! What holds for every attempt of one noded.
 
-use super::child::Fault;
+use super::child::LaunchFault;
 use crate::model::job::Owner;
 use crate::model::request::per_host::for_host;
 use crate::sys::clock;
@@ -62,10 +62,10 @@ impl Site {
     }
 
     /// The account under which a job of `owner` may run here, or why it may not.
-    pub fn admit(&self, owner: &Owner) -> Result<UserAccount, Fault> {
+    pub fn admit(&self, owner: &Owner) -> Result<UserAccount, LaunchFault> {
         if self.shared && owner.uid == 0 {
             let why = "root's jobs are not run in a shared installation: submit as another user";
-            return Err(Fault::Owner(why.into()));
+            return Err(LaunchFault::Owner(why.into()));
         }
         if owner.uid == self.own.uid {
             return Ok(self.own.clone());
@@ -76,26 +76,28 @@ impl Site {
                 "noded on {} runs as {} and only its jobs, not {user}'s",
                 self.host, self.own.name
             );
-            return Err(Fault::Node(why));
+            return Err(LaunchFault::Node(why));
         }
         if uid < self.min_uid {
             let why = format!(
                 "user {user} ({uid}) is below the lowest user number run here, {}",
                 self.min_uid
             );
-            return Err(Fault::Owner(why));
+            return Err(LaunchFault::Owner(why));
         }
         // A name service that is down may say either; another node, or this one later, may know
         // better.
-        let account = user::named(user).map_err(|e| Fault::Node(format!("user {user}: {e}")))?;
-        let account = account
-            .ok_or_else(|| Fault::Node(format!("user {user} is not known on {}", self.host)))?;
+        let account =
+            user::named(user).map_err(|e| LaunchFault::Node(format!("user {user}: {e}")))?;
+        let account = account.ok_or_else(|| {
+            LaunchFault::Node(format!("user {user} is not known on {}", self.host))
+        })?;
         if account.uid != uid {
             let why = format!(
                 "user {user} has number {} on {}, not {uid}",
                 account.uid, self.host
             );
-            return Err(Fault::Node(why));
+            return Err(LaunchFault::Node(why));
         }
         self.refuse_closed(&account)?;
         Ok(account)
@@ -104,10 +106,10 @@ impl Site {
     /// Refuses an account that has expired or may not log in. No job of it may run, whether it has
     /// a script, a command or a terminal: the administrator has closed it. A locked password closes
     /// no account, since its user may log in by key.
-    fn refuse_closed(&self, account: &UserAccount) -> Result<(), Fault> {
+    fn refuse_closed(&self, account: &UserAccount) -> Result<(), LaunchFault> {
         let UserAccount { name, shell, .. } = account;
-        let expiry =
-            user::expiry(name).map_err(|e| Fault::Node(format!("expiry of user {name}: {e}")))?;
+        let expiry = user::expiry(name)
+            .map_err(|e| LaunchFault::Node(format!("expiry of user {name}: {e}")))?;
         let today = clock::wall().0.div_euclid(SECONDS_A_DAY);
         if let Some(day) = expiry.filter(|&day| has_expired(day, today)) {
             let why = format!(
@@ -115,7 +117,7 @@ impl Site {
                 self.host,
                 on_day(day)
             );
-            return Err(Fault::Owner(format!(
+            return Err(LaunchFault::Owner(format!(
                 "{why}: ask your administrator to extend it"
             )));
         }
@@ -125,7 +127,7 @@ impl Site {
                 self.host,
                 shell.display()
             );
-            return Err(Fault::Owner(format!(
+            return Err(LaunchFault::Owner(format!(
                 "{why} {fault}; ask your administrator to change it"
             )));
         }
@@ -133,21 +135,25 @@ impl Site {
     }
 
     /// The account with the group that a list, `group[@host],...`, names for this host.
-    pub fn in_group(&self, account: UserAccount, list: Option<&str>) -> Result<UserAccount, Fault> {
+    pub fn in_group(
+        &self,
+        account: UserAccount,
+        list: Option<&str>,
+    ) -> Result<UserAccount, LaunchFault> {
         let name = list.and_then(|list| for_host(list.as_bytes(), &self.host));
         let Some(name) = name.map(String::from_utf8_lossy) else {
             return Ok(account);
         };
         let (user, host) = (&account.name, &self.host);
         let found = user::group_of(&account, &name)
-            .map_err(|e| Fault::Node(format!("group {name}: {e}")))?;
+            .map_err(|e| LaunchFault::Node(format!("group {name}: {e}")))?;
         let gid = found.ok_or_else(|| {
-            Fault::Owner(format!(
+            LaunchFault::Owner(format!(
                 "user {user} is not a member of group {name} on {host}"
             ))
         })?;
         if account.uid == self.own.uid && !user::may_take_group(gid) {
-            return Err(Fault::Owner(format!(
+            return Err(LaunchFault::Owner(format!(
                 "only root's noded can give a job the group {name}"
             )));
         }
@@ -207,7 +213,7 @@ pub(super) mod tests {
         let refused = |site: Site, user: &str, uid: u32, text: &str| {
             let fault = site.admit(&owner(user, uid)).unwrap_err();
             assert!(
-                matches!(&fault, Fault::Owner(why) if why.contains(text)),
+                matches!(&fault, LaunchFault::Owner(why) if why.contains(text)),
                 "{fault:?}"
             );
         };
@@ -245,7 +251,7 @@ pub(super) mod tests {
                 })
                 .unwrap_err();
             assert!(
-                matches!(&fault, Fault::Node(why) if why.contains(text)),
+                matches!(&fault, LaunchFault::Node(why) if why.contains(text)),
                 "{fault:?}"
             );
         }

@@ -8,10 +8,10 @@
 //! Packets to it: job, attempt, then the launch itself or, if that is large, a file that holds it.
 //! Packets from it and from its shepherds: [`Word`].
 
-use super::folder::Name;
+use super::folder::AttemptName;
 use super::shepherd;
 use super::site::Site;
-use crate::model::job::Outcome;
+use crate::model::job::AttemptOutcome;
 use crate::sys::process::{self, Fork, Reaped};
 use crate::sys::{fault, packet};
 use nix::fcntl::OFlag;
@@ -39,23 +39,23 @@ pub type Building = File;
 
 /// What noded is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Word {
+pub enum SpawnerCommand {
     /// A shepherd has been forked; comes with a descriptor that tells when it ends.
-    Forked(Name),
+    Forked(AttemptName),
     /// The job runs, in this session.
-    Running(Name, u32),
+    Running(AttemptName, u32),
     /// The job's processes, of this session, are all stopped, or go on.
-    Stopped(Name, u32, bool),
+    Stopped(AttemptName, u32, bool),
     /// The job is over, and files of it are being copied away.
-    StagingOut(Name),
+    StagingOut(AttemptName),
     /// How it ended is recorded; its shepherd has still to clear up.
-    Over(Name),
+    Over(AttemptName),
     /// The attempt could not even be recorded.
-    Failed(Name, String),
+    Failed(AttemptName, String),
     /// How it ended, which cannot be recorded, and why it cannot.
-    Unrecorded(Name, Outcome, String),
+    Unrecorded(AttemptName, AttemptOutcome, String),
     /// What of its files could not be removed, and why.
-    LeftBehind(Name, String),
+    LeftBehind(AttemptName, String),
 }
 
 /// The spawner as noded sees it.
@@ -80,7 +80,7 @@ impl Spawner {
         match process::fork()? {
             Fork::Child => serve(
                 site,
-                Seat {
+                ShepherdContext {
                     socket: far,
                     building: building.into(),
                     builder,
@@ -96,7 +96,7 @@ impl Spawner {
     }
 
     /// Hands it a launch, already encoded. [`io::ErrorKind::WouldBlock`]: later.
-    pub fn send(&self, name: Name, launch: &[u8]) -> io::Result<()> {
+    pub fn send(&self, name: AttemptName, launch: &[u8]) -> io::Result<()> {
         fault::point("spawner.send")?;
         let mut bytes = postcard::to_stdvec(&name).map_err(io::Error::other)?;
         if launch.len() <= INLINE {
@@ -110,7 +110,7 @@ impl Spawner {
     }
 
     /// The next word from it or a shepherd. None when there is none now.
-    pub fn receive(&self) -> Option<(Word, Option<OwnedFd>)> {
+    pub fn receive(&self) -> Option<(SpawnerCommand, Option<OwnedFd>)> {
         receive(self.socket.as_fd()).ok()?
     }
 
@@ -126,7 +126,7 @@ impl Spawner {
 }
 
 /// The next word at noded's end of a socket; None when everybody at the other end is gone.
-pub fn receive(socket: BorrowedFd) -> io::Result<Option<(Word, Option<OwnedFd>)>> {
+pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerCommand, Option<OwnedFd>)>> {
     let mut buffer = [0; LONGEST_WORD];
     let Some((length, passed)) = packet::receive(socket, &mut buffer, false)? else {
         return Ok(None);
@@ -136,7 +136,7 @@ pub fn receive(socket: BorrowedFd) -> io::Result<Option<(Word, Option<OwnedFd>)>
 }
 
 /// Says a word to noded; whether it was taken. True also when there is no noded any more.
-pub fn say(noded: &OwnedFd, word: &Word, passed: Option<&OwnedFd>, wait: bool) -> bool {
+pub fn say(noded: &OwnedFd, word: &SpawnerCommand, passed: Option<&OwnedFd>, wait: bool) -> bool {
     let Ok(bytes) = postcard::to_stdvec(word) else {
         return true;
     };
@@ -145,14 +145,14 @@ pub fn say(noded: &OwnedFd, word: &Word, passed: Option<&OwnedFd>, wait: bool) -
 }
 
 /// Hands a word to noded; an error when no noded listens, or has no room for it now.
-pub fn deliver(noded: &OwnedFd, word: &Word) -> io::Result<()> {
+pub fn deliver(noded: &OwnedFd, word: &SpawnerCommand) -> io::Result<()> {
     let bytes = postcard::to_stdvec(word).map_err(io::Error::other)?;
     packet::send(noded.as_fd(), &bytes, None, false)
 }
 
 /// What a spawner hands on to each shepherd.
 #[derive(Debug)]
-pub struct Seat {
+pub struct ShepherdContext {
     /// To noded.
     pub socket: OwnedFd,
     /// See [`Building`].
@@ -161,7 +161,7 @@ pub struct Seat {
     pub builder: OwnedFd,
 }
 
-fn serve(site: &Site, seat: Seat) -> ! {
+fn serve(site: &Site, seat: ShepherdContext) -> ! {
     process::close_all_but(&[
         seat.socket.as_fd(),
         seat.building.as_fd(),
@@ -198,7 +198,7 @@ fn serve(site: &Site, seat: Seat) -> ! {
             Ok(Fork::Child) => shepherd::run(site, seat, name, launch(inline, passed)),
             Ok(Fork::Parent(pid)) => announce(&seat, name, pid),
             Err(e) => {
-                let word = Word::Failed(name, format!("fork: {e}"));
+                let word = SpawnerCommand::Failed(name, format!("fork: {e}"));
                 say(&seat.socket, &word, None, true);
             }
         }
@@ -210,15 +210,20 @@ fn reap(children: &SignalFd) {
     while let Reaped::Ended(..) = process::reap(None) {}
 }
 
-fn announce(seat: &Seat, name: Name, pid: Pid) {
+fn announce(seat: &ShepherdContext, name: AttemptName, pid: Pid) {
     // Not reaped yet, so the number is still its own.
     match process::pidfd(pid) {
-        Ok(ended) => say(&seat.socket, &Word::Forked(name), Some(&ended), true),
-        Err(_) => say(&seat.socket, &Word::Forked(name), None, true),
+        Ok(ended) => say(
+            &seat.socket,
+            &SpawnerCommand::Forked(name),
+            Some(&ended),
+            true,
+        ),
+        Err(_) => say(&seat.socket, &SpawnerCommand::Forked(name), None, true),
     };
 }
 
-fn split(packet: &[u8]) -> Option<(Name, &[u8])> {
+fn split(packet: &[u8]) -> Option<(AttemptName, &[u8])> {
     postcard::take_from_bytes(packet).ok()
 }
 

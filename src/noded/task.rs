@@ -1,8 +1,8 @@
 //! What is different about a task, as against a job's script: its environment is that of the
 //! process that asked for it, and on the script's host it shares the script's `TMPDIR`.
 
-use super::environment::{self, Environment, Surroundings};
-use super::folder::{Folder, Name};
+use super::environment::{self, Environment, EnvironmentSource};
+use super::folder::{AttemptName, Folder};
 use super::site::Site;
 use crate::wire::order::Launch;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// The environment of a task: its asker's, then what only this node knows.
-pub fn environment(launch: &Launch, around: &Surroundings) -> Environment {
+pub fn environment(launch: &Launch, around: &EnvironmentSource) -> Environment {
     let mut environment = environment::handed_on(&launch.environ);
     let place = &launch.place;
     let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
@@ -39,9 +39,9 @@ pub fn script_tmpdir(site: &Site, launch: &Launch) -> Option<PathBuf> {
     }
     let script = Folder::of(
         &site.state,
-        Name {
+        AttemptName {
             task: 0,
-            ..Name::of(launch)
+            ..AttemptName::of(launch)
         },
     );
     let tmpdir = script.trace().ok()??.tmpdir;
@@ -75,7 +75,7 @@ mod tests {
         };
         let (nodes, tmpdir, tasks) = (Path::new("/n"), Path::new("/t"), Path::new("/s"));
         let (jobdir, home) = (Path::new("/h"), None);
-        let around = Surroundings {
+        let around = EnvironmentSource {
             account: &account,
             nodes,
             jobdir,

@@ -1,7 +1,7 @@
 //! The terminal of an interactive job, as its shepherd keeps it.
 //!
 //! The shepherd listens in the attempt's folder. For each call of
-//! [`crate::wire::order::Order::Attach`] noded knocks there and hands in a connection at whose
+//! [`crate::wire::order::ScheddOrder::Attach`] noded knocks there and hands in a connection at whose
 //! other end `qsub -I` will speak; from then on the two need neither noded nor schedd. What qsub
 //! does not read stays in the terminal, and the job's programs wait; what they do not read stays
 //! with qsub. When qsub goes away, the terminal hangs up.
@@ -10,8 +10,8 @@ use super::folder::Folder;
 use crate::model::time::Span;
 use crate::sys::terminal::{self, Pair};
 use crate::sys::{clock, packet, socket};
-use crate::wire::frame::Link;
-use crate::wire::terminal::{AHEAD, Input, Output};
+use crate::wire::frame::FrameSocket;
+use crate::wire::terminal::{AHEAD, TerminalInput, TerminalOutput};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
@@ -44,7 +44,7 @@ impl Door {
 
 /// What a turn has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum TerminalStep {
     /// Nothing that concerns others.
     Quiet,
     /// Somebody has sat down, for the first time: the program may start.
@@ -63,7 +63,7 @@ pub struct Terminal {
     listener: UnixListener,
     /// Knocked, and has not yet handed anything in.
     knocking: Option<UnixStream>,
-    link: Option<Link>,
+    link: Option<FrameSocket>,
     /// Whether whoever is at the other end of the link has spoken.
     seated: bool,
     /// Typed, and not yet taken by the terminal.
@@ -131,9 +131,9 @@ impl Terminal {
     }
 
     /// Does what can be done without waiting.
-    pub fn turn(&mut self) -> Turn {
+    pub fn turn(&mut self) -> TerminalStep {
         if self.keyboard.is_none() {
-            return Turn::Quiet;
+            return TerminalStep::Quiet;
         }
         self.admit();
         let before = self.seated;
@@ -144,15 +144,15 @@ impl Terminal {
             }
         }
         match (before, self.seated) {
-            (false, true) => Turn::Begins,
+            (false, true) => TerminalStep::Begins,
             (_, false) if clock::monotonic() >= self.until => self.hang_up(),
-            _ => Turn::Quiet,
+            _ => TerminalStep::Quiet,
         }
     }
 
-    fn hang_up(&mut self) -> Turn {
+    fn hang_up(&mut self) -> TerminalStep {
         (self.keyboard, self.link) = (None, None);
-        Turn::HungUp
+        TerminalStep::HungUp
     }
 
     /// Lets in whom noded brings, unless somebody is there: another one finds the line closed.
@@ -167,7 +167,7 @@ impl Terminal {
         };
         self.knocking = None;
         if let Some(connection) = passed.filter(|_| !self.seated) {
-            self.link = Link::new(UnixStream::from(connection)).ok();
+            self.link = FrameSocket::new(UnixStream::from(connection)).ok();
             self.until = clock::monotonic() + PATIENCE;
         }
     }
@@ -190,13 +190,13 @@ impl Terminal {
                 Ok(())
             };
         }
-        for input in link.receive::<Input>().map_err(io::Error::other)? {
+        for input in link.receive::<TerminalInput>().map_err(io::Error::other)? {
             match input {
-                Input::Window(window) => {
+                TerminalInput::Window(window) => {
                     terminal::set_window(keyboard, window);
                     self.seated = true;
                 }
-                Input::Typed(bytes) => self.typed.extend(bytes),
+                TerminalInput::Typed(bytes) => self.typed.extend(bytes),
             }
         }
         // One message of a qsub of ours is never that large.
@@ -234,7 +234,7 @@ impl Terminal {
             let mut buffer = [0; GULP];
             match nix::unistd::read(keyboard, &mut buffer) {
                 Ok(length) if length > 0 => {
-                    link.send(&Output::Shown(buffer[..length].to_vec()))
+                    link.send(&TerminalOutput::Shown(buffer[..length].to_vec()))
                         .map_err(io::Error::other)?;
                 }
                 Err(Errno::EINTR) => {}
@@ -246,7 +246,7 @@ impl Terminal {
 
     /// The job is over: shows what it has left on the terminal and tells how it ended, but
     /// waits for no reader for long.
-    pub fn say_farewell(mut self, status: i32) {
+    pub fn finish(mut self, status: i32) {
         if !self.seated {
             return;
         }
@@ -259,7 +259,7 @@ impl Terminal {
         let told = self
             .link
             .as_mut()
-            .is_some_and(|link| link.send(&Output::Over { status }).is_ok());
+            .is_some_and(|link| link.send(&TerminalOutput::Over { status }).is_ok());
         if told {
             self.drain(until);
         }
@@ -294,7 +294,7 @@ impl Terminal {
 }
 
 /// Whether the other end has gone away, though what it said last has not been read.
-fn is_closed(link: &Link) -> bool {
+fn is_closed(link: &FrameSocket) -> bool {
     let mut fds = [PollFd::new(link.as_fd(), PollFlags::empty())];
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
     poll(&mut fds, PollTimeout::ZERO).is_ok()
@@ -304,17 +304,17 @@ fn is_closed(link: &Link) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::terminal::Window;
+    use crate::sys::terminal::TerminalSize;
     use crate::wire::frame;
     use std::io::{Read, Write};
 
-    const SIZE: Window = Window {
+    const SIZE: TerminalSize = TerminalSize {
         rows: 30,
         columns: 90,
     };
 
     /// A terminal, the far end of its connection, and the job's end.
-    struct Seat {
+    struct TerminalRelay {
         _folder: tempfile::TempDir,
         at: Folder,
         terminal: Terminal,
@@ -322,10 +322,10 @@ mod tests {
         job: std::fs::File,
     }
 
-    impl Seat {
-        fn new() -> Seat {
+    impl TerminalRelay {
+        fn new() -> TerminalRelay {
             let folder = tempfile::tempdir().unwrap();
-            let name = super::super::folder::Name {
+            let name = super::super::folder::AttemptName {
                 job: crate::model::job_id::JobId::job(1),
                 attempt: 1,
                 task: 0,
@@ -336,7 +336,7 @@ mod tests {
             let job = std::fs::File::from(terminal.screen().unwrap().try_clone_to_owned().unwrap());
             terminal.forked();
             let person = call(&at);
-            Seat {
+            TerminalRelay {
                 _folder: folder,
                 at,
                 terminal,
@@ -345,7 +345,7 @@ mod tests {
             }
         }
 
-        fn say(&mut self, input: &Input) -> Turn {
+        fn say(&mut self, input: &TerminalInput) -> TerminalStep {
             frame::write(&mut self.person, input).unwrap();
             self.terminal.turn()
         }
@@ -359,19 +359,19 @@ mod tests {
 
     #[test]
     fn what_is_typed_is_read_by_the_job_and_what_it_writes_is_shown() {
-        let mut seat = Seat::new();
-        assert_eq!(seat.terminal.turn(), Turn::Quiet);
-        assert_eq!(seat.say(&Input::Window(SIZE)), Turn::Begins);
+        let mut seat = TerminalRelay::new();
+        assert_eq!(seat.terminal.turn(), TerminalStep::Quiet);
+        assert_eq!(seat.say(&TerminalInput::Window(SIZE)), TerminalStep::Begins);
         assert_eq!(terminal::window(&seat.job), Some(SIZE));
-        seat.say(&Input::Typed(b"hello\n".to_vec()));
+        seat.say(&TerminalInput::Typed(b"hello\n".to_vec()));
         let mut line = [0; 6];
         seat.job.read_exact(&mut line).unwrap();
         assert_eq!(&line, b"hello\n");
         seat.job.write_all(b"bye").unwrap();
         drop(seat.job);
-        seat.terminal.say_farewell(7);
+        seat.terminal.finish(7);
         let mut shown = Vec::new();
-        while let Ok(Output::Shown(bytes)) = frame::read(&mut seat.person) {
+        while let Ok(TerminalOutput::Shown(bytes)) = frame::read(&mut seat.person) {
             shown.extend(bytes);
         }
         assert_eq!(String::from_utf8(shown).unwrap(), "hello\r\nbye");
@@ -379,23 +379,23 @@ mod tests {
 
     #[test]
     fn one_who_leaves_before_he_speaks_is_followed_by_another_and_a_second_person_is_not_let_in() {
-        let mut seat = Seat::new();
+        let mut seat = TerminalRelay::new();
         seat.terminal.turn();
         seat.person = call(&seat.at);
-        assert_eq!(seat.terminal.turn(), Turn::Quiet);
-        assert_eq!(seat.say(&Input::Window(SIZE)), Turn::Begins);
+        assert_eq!(seat.terminal.turn(), TerminalStep::Quiet);
+        assert_eq!(seat.say(&TerminalInput::Window(SIZE)), TerminalStep::Begins);
         let mut late = call(&seat.at);
-        assert_eq!(seat.terminal.turn(), Turn::Quiet);
+        assert_eq!(seat.terminal.turn(), TerminalStep::Quiet);
         assert_eq!(late.read(&mut [0; 8]).unwrap(), 0);
         drop(std::mem::replace(&mut seat.person, late));
-        assert_eq!(seat.terminal.turn(), Turn::HungUp);
+        assert_eq!(seat.terminal.turn(), TerminalStep::HungUp);
         assert!(seat.terminal.watched().is_empty());
     }
 
     #[test]
     fn a_person_who_reads_nothing_stops_the_job_and_costs_no_memory() {
-        let mut seat = Seat::new();
-        seat.say(&Input::Window(SIZE));
+        let mut seat = TerminalRelay::new();
+        seat.say(&TerminalInput::Window(SIZE));
         nix::fcntl::fcntl(
             &seat.job,
             nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK),
@@ -416,10 +416,10 @@ mod tests {
 
     #[test]
     fn one_who_hangs_up_is_noticed_though_nobody_reads_what_he_typed() {
-        let mut seat = Seat::new();
-        seat.say(&Input::Window(SIZE));
+        let mut seat = TerminalRelay::new();
+        seat.say(&TerminalInput::Window(SIZE));
         seat.terminal.typed = vec![b'x'; 2 * AHEAD];
         drop(seat.person);
-        assert_eq!(seat.terminal.turn(), Turn::HungUp);
+        assert_eq!(seat.terminal.turn(), TerminalStep::HungUp);
     }
 }

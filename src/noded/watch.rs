@@ -3,25 +3,25 @@
 mod ending;
 mod stopping;
 
-use super::child::{Fault, Word};
+use super::child::{ChildMessage, LaunchFault};
 use super::control::{Cancel, Control};
 use super::delivery::Stream;
-use super::folder::{Built, Identity, Name};
+use super::folder::{AttemptName, Built, Identity};
 use super::limits::{self, Guard};
-use super::meter::Meter;
+use super::meter::UsageMeter;
 use super::pause::Pause;
-use super::terminal::{Terminal, Turn};
+use super::terminal::{Terminal, TerminalStep};
 use super::{environment, spawner, sweep};
 use crate::model::job::run_limits::{RunLimit, TimeLimits, Warning};
-use crate::model::job::{How, Outcome};
+use crate::model::job::{AttemptOutcome, How};
 use crate::model::text::Text;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
-use crate::sys::process::{self, End, Reaped};
+use crate::sys::process::{self, ProcessEnd, Reaped};
 use crate::sys::procfs::{self, Process};
 use crate::sys::{clock, packet};
 use crate::wire::order::Launch;
-use ending::{Ending, Fate};
+use ending::{EndKind, Ending};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
@@ -40,7 +40,7 @@ const SAY_AGAIN: Span = Span(50);
 
 /// What is known of the running job.
 #[derive(Debug)]
-pub struct Watch<'a> {
+pub struct JobWatch<'a> {
     launch: &'a Launch,
     built: &'a Built,
     noded: &'a OwnedFd,
@@ -55,9 +55,9 @@ pub struct Watch<'a> {
     /// What it writes that is to be brought to its place when it is over.
     streams: Vec<Stream>,
     /// How its first process ended, once it has.
-    status: Option<End>,
+    status: Option<ProcessEnd>,
     /// Why it could not start.
-    fault: Option<Fault>,
+    fault: Option<LaunchFault>,
     /// The job's standard error, and its standard output.
     errors: Option<OwnedFd>,
     output: Option<OwnedFd>,
@@ -76,7 +76,7 @@ pub struct Watch<'a> {
     ending: Option<Ending>,
     /// Its script ended before it was to be ended.
     on_its_own: bool,
-    fate: Fate,
+    fate: EndKind,
     /// No process of it is left.
     alone: bool,
     next_sample: Span,
@@ -88,16 +88,16 @@ pub struct Watch<'a> {
 
 /// A job that is over.
 #[derive(Debug)]
-pub struct Watched {
+pub struct WatchedEnd {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: AttemptOutcome,
     /// What it has written that is to be brought to its place.
     pub streams: Vec<Stream>,
     /// It is to run again: what it has written is not its last word.
     pub runs_again: bool,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> JobWatch<'a> {
     /// Begins to watch the job whose first process is `session`, forked at `began`. `guard` keeps
     /// it to its limits.
     pub fn new(
@@ -107,8 +107,8 @@ impl<'a> Watch<'a> {
         session: Pid,
         began: Span,
         guard: Guard,
-    ) -> Watch<'a> {
-        Watch {
+    ) -> JobWatch<'a> {
+        JobWatch {
             launch,
             built,
             noded,
@@ -137,7 +137,7 @@ impl<'a> Watch<'a> {
             sent: None,
             ending: None,
             on_its_own: false,
-            fate: Fate::Done,
+            fate: EndKind::Done,
             alone: false,
             next_sample: Span(began.0.saturating_add(FIRST_SAMPLE.0)),
             orders_seen: 0,
@@ -146,8 +146,8 @@ impl<'a> Watch<'a> {
     }
 
     /// The job is at this terminal.
-    pub fn at(self, terminal: Option<&'a mut Terminal>) -> Watch<'a> {
-        Watch { terminal, ..self }
+    pub fn at(self, terminal: Option<&'a mut Terminal>) -> JobWatch<'a> {
+        JobWatch { terminal, ..self }
     }
 
     /// Watches until the job's script is over, then ends every process it left behind.
@@ -156,8 +156,8 @@ impl<'a> Watch<'a> {
         start: OwnedFd,
         signals: SignalFd,
         cgroup: Option<Cgroup>,
-        mut meter: Meter,
-    ) -> Watched {
+        mut meter: UsageMeter,
+    ) -> WatchedEnd {
         let mut start = Some(start);
         while !self.over() {
             let ready = self.wait(start.as_ref(), &signals);
@@ -265,18 +265,18 @@ impl<'a> Watch<'a> {
         match packet::receive(start.as_fd(), &mut buffer, false) {
             Ok(Some((length, passed))) => {
                 match postcard::from_bytes(&buffer[..length]) {
-                    Ok(Word::Ready) => {
+                    Ok(ChildMessage::Ready) => {
                         self.errors = passed;
                         // Its program is not there yet: it waits for a person, who waits for this
                         // word.
                         self.unsaid = self.terminal.is_some();
                         self.say_running();
                     }
-                    Ok(Word::Beside(stream)) => self.streams.push(stream),
-                    Ok(Word::Note(text)) => self.notes.push(text),
-                    Ok(Word::Output) => self.output = passed,
-                    Ok(Word::Failed(fault)) => self.fault = Some(fault),
-                    Err(e) => self.fault = Some(Fault::Node(format!("start: {e}"))),
+                    Ok(ChildMessage::Beside(stream)) => self.streams.push(stream),
+                    Ok(ChildMessage::Note(text)) => self.notes.push(text),
+                    Ok(ChildMessage::Output) => self.output = passed,
+                    Ok(ChildMessage::Failed(fault)) => self.fault = Some(fault),
+                    Err(e) => self.fault = Some(LaunchFault::Node(format!("start: {e}"))),
                 }
                 false
             }
@@ -291,8 +291,10 @@ impl<'a> Watch<'a> {
     }
 
     fn say_running(&mut self) {
-        let word =
-            spawner::Word::Running(Name::of(self.launch), self.session.as_raw().unsigned_abs());
+        let word = spawner::SpawnerCommand::Running(
+            AttemptName::of(self.launch),
+            self.session.as_raw().unsigned_abs(),
+        );
         if self.unsaid {
             self.unsaid = !spawner::say(self.noded, &word, None, false);
         }
@@ -363,12 +365,12 @@ impl<'a> Watch<'a> {
 
     fn attend_terminal(&mut self, start: Option<&OwnedFd>, cgroup: Option<&Cgroup>) {
         match self.terminal.as_mut().map(|terminal| terminal.turn()) {
-            Some(Turn::Begins) => {
+            Some(TerminalStep::Begins) => {
                 // Should it be gone already, its end tells why.
                 let _ = start.map(|start| packet::send(start.as_fd(), b"go", None, false));
             }
-            Some(Turn::HungUp) => self.hang_up(cgroup),
-            Some(Turn::Quiet) | None => {}
+            Some(TerminalStep::HungUp) => self.hang_up(cgroup),
+            Some(TerminalStep::Quiet) | None => {}
         }
     }
 
@@ -433,12 +435,12 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn keep_bounds(&mut self, cgroup: Option<&Cgroup>, meter: &mut Meter) {
+    fn keep_bounds(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
         let due = self.guard.next().is_some_and(|moment| self.due(moment));
         if !due || self.pause.is_some() || self.ending.is_some() || self.status.is_some() {
             return;
         }
-        let kin = || kin(self.built, Name::of(self.launch));
+        let kin = || kin(self.built, AttemptName::of(self.launch));
         if let Some(excess) = self.guard.look(meter, cgroup, kin, self.elapsed()) {
             self.tell_owner(&excess);
             // Who takes too much memory may take all of it before the grace is over, unless that
@@ -481,7 +483,7 @@ impl<'a> Watch<'a> {
 }
 
 /// What the same attempt runs here under other shepherds.
-fn kin(built: &Built, own: Name) -> Vec<Process> {
+fn kin(built: &Built, own: AttemptName) -> Vec<Process> {
     let shepherds = built.folder.kin(own).into_iter();
     let alive = |shepherd: &Identity| {
         procfs::process(shepherd.pid).is_some_and(|p| p.started == shepherd.started)

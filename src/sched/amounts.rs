@@ -1,6 +1,6 @@
 //! Resources as the scheduler counts them: small arrays of integers, one place for each resource.
 
-use crate::model::resource::{Kind, Resources, Value};
+use crate::model::resource::{ResourceType, ResourceValue, Resources};
 
 /// Amounts by the resource's index in a [`Catalog`]: bytes, milliseconds, plain numbers, and
 /// thousandths where the resource is a fraction.
@@ -48,7 +48,7 @@ pub fn subtract(amounts: &mut [i64], less: &[i64]) {
 pub struct Catalog {
     /// Sorted, those of nodes and the others each for themselves.
     names: Vec<String>,
-    kinds: Vec<Kind>,
+    kinds: Vec<ResourceType>,
     /// How many are of nodes.
     of_nodes: usize,
     /// The names of all resources, sorted, whether they are counted or not.
@@ -68,7 +68,7 @@ impl Catalog {
         let kinds = names.iter().map(|name| {
             resources
                 .get(name)
-                .map_or(Kind::Long, |definition| definition.kind)
+                .map_or(ResourceType::Long, |definition| definition.kind)
         });
         let known = resources.iter().map(|(name, _)| name.to_string()).collect();
         Catalog {
@@ -125,8 +125,8 @@ impl Catalog {
 
     /// The value that stands for an amount of the resource with this index, as a job's share has
     /// it: sizes in kilobytes.
-    pub fn value(&self, index: usize, amount: i64) -> Value {
-        Value::of_amount(self.kinds[index], amount)
+    pub fn value(&self, index: usize, amount: i64) -> ResourceValue {
+        ResourceValue::of_amount(self.kinds[index], amount)
     }
 }
 
@@ -134,14 +134,14 @@ impl Catalog {
     /// An amount of the resource with this index as a number: bytes, seconds, plain numbers.
     pub fn number(&self, index: usize, amount: i64) -> f64 {
         match self.kinds[index] {
-            Kind::Float | Kind::Time => amount as f64 / 1000.0,
+            ResourceType::Float | ResourceType::Time => amount as f64 / 1000.0,
             _ => amount as f64,
         }
     }
 }
 
 /// The counted amount of a value, never below zero; None for text and booleans.
-pub fn counted(value: &Value) -> Option<i64> {
+pub fn counted(value: &ResourceValue) -> Option<i64> {
     value.amount().map(|amount| amount.max(0))
 }
 
@@ -155,7 +155,7 @@ mod tests {
     fn what_nodes_have_comes_before_what_the_whole_system_has() {
         let mut resources = resources();
         let global = Definition {
-            kind: Kind::Long,
+            kind: ResourceType::Long,
             host_level: false,
             consumable: true,
             requestable: true,
@@ -183,24 +183,27 @@ mod tests {
     fn fractions_count_in_thousandths_and_never_for_less_than_they_are() {
         let mut resources = resources();
         let share = Definition {
-            kind: Kind::Float,
+            kind: ResourceType::Float,
             host_level: true,
             consumable: true,
             requestable: true,
         };
         resources.define("share", share);
         let catalog = Catalog::new(&resources);
-        let amount = |number| counted(&Value::Float(number));
+        let amount = |number| counted(&ResourceValue::Float(number));
         assert_eq!(
             [2.5, 0.0001, -1.0].map(amount),
             [Some(2500), Some(1), Some(0)]
         );
         assert_eq!(
             catalog.value(catalog.index("share").unwrap(), 2500),
-            Value::Float(2.5)
+            ResourceValue::Float(2.5)
         );
         assert_eq!(
-            (counted(&Value::Long(-3)), counted(&Value::Boolean(true))),
+            (
+                counted(&ResourceValue::Long(-3)),
+                counted(&ResourceValue::Boolean(true))
+            ),
             (Some(0), None)
         );
     }

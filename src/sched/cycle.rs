@@ -31,7 +31,7 @@ use crate::sched::placement::resolution::Resolved;
 use crate::sched::placement::{allocation, task_distribution};
 use crate::sched::priority::ranking::{self, Candidate, Ranking};
 use crate::sched::view::plan::Plan;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use launch::PossibleStart;
 use resuming::ResumeOrder;
 use state::{CycleState, Refused};
@@ -54,7 +54,7 @@ pub(in crate::sched) enum Pass {
 /// Decides what is to start now, and says of every class that waits why. Pure: equal state, policy
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
 /// room only shrinks within a cycle.
-pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
+pub fn run(state: &ClusterState, policy: &Policy, now: Time) -> Plan {
     run_again(
         &state.prioritised(policy, now),
         policy,
@@ -64,8 +64,13 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
 }
 
 /// The same plan, sooner: with the memory of an earlier cycle of this state, whose queue is in
-/// order ([`State::prioritise`]).
-pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut CycleCache) -> Plan {
+/// order ([`ClusterState::prioritise`]).
+pub fn run_again(
+    state: &ClusterState,
+    policy: &Policy,
+    now: Time,
+    memory: &mut CycleCache,
+) -> Plan {
     let resolved = Resolved::new(state, policy, now);
     let plan = |memory| decide(state, policy, &resolved, now, memory).close();
     let decided = plan(memory);
@@ -80,13 +85,13 @@ pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut CycleCa
 /// Whether a cycle could decide anything that the last one with this memory has not: something has
 /// happened since, or it has decided something itself, or the moment has come at which it wanted to
 /// look again, or others go first than did then.
-pub fn is_due(state: &State, policy: &Policy, now: Time, memory: &CycleCache) -> bool {
+pub fn is_due(state: &ClusterState, policy: &Policy, now: Time, memory: &CycleCache) -> bool {
     !memory.concludes(state, policy, now) || !state.is_in_order(policy, now)
 }
 
 /// The books of a cycle that has decided all there is to decide.
 pub(super) fn decide<'s>(
-    state: &'s State,
+    state: &'s ClusterState,
     policy: &'s Policy,
     resolved: &'s Resolved,
     now: Time,
@@ -106,7 +111,7 @@ pub(super) fn decide<'s>(
         memory,
     );
     soft_limits::start_over_soft(resolved, &mut cycle);
-    expansion::start_extras(resolved, &mut cycle);
+    expansion::start_over_limit(resolved, &mut cycle);
     preemption::run(resolved, &mut cycle);
     cycle
 }

@@ -10,40 +10,40 @@
 //! Text that cannot be read panics: it is the test that is wrong.
 
 use crate::model::account::{Account, Shares};
-use crate::model::job::array::{Elements, Indices, Standing as ElementStanding};
+use crate::model::job::array::{Elements, Indices, SubjobState as ElementStanding};
 use crate::model::job::eligible_time::{Accrues, Eligibility};
 use crate::model::job::event::Event;
-use crate::model::job::life::Moment;
-use crate::model::job::state::{Holds, State as Standing};
-use crate::model::job::suspension::Manner;
+use crate::model::job::life::EventContext;
+use crate::model::job::state::{Holds, JobState as Standing};
+use crate::model::job::suspension::SuspendMode;
 use crate::model::job::{
-    Digest, Job, Join, Life, Owner, Program, Share, Spec, Usage, Want, value_syntax,
+    Digest, Job, JobProgram, Join, Life, NodeShare, Owner, Spec, Usage, Want, value_syntax,
 };
 use crate::model::job_id::JobId;
-use crate::model::node::{NodeFacts, Terms};
+use crate::model::node::{NodeFacts, NodeTerms};
 use crate::model::policy::{Filling, Policy, Precedence};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::request::placement_requirements::{self, PlacementRequirements};
 use crate::model::request::select::{Arrangement, Chunk, Place, Request, Select, Sharing};
 use crate::model::resource::amount::{Amount, split_chunks};
-use crate::model::resource::{Definition, Kind, ResourceList, Resources, Value};
+use crate::model::resource::{Definition, ResourceList, ResourceType, ResourceValue, Resources};
 use crate::model::text::Text;
 use crate::model::time::{Span, Time, Wall};
 use crate::sched::cycle::{self, forced};
 use crate::sched::view::change::Change;
-use crate::sched::view::holdings::Claimant;
+use crate::sched::view::holdings::RunningOwner;
 use crate::sched::view::plan::{Plan, Start};
-use crate::sched::view::preemption_candidate::Tenure;
-use crate::sched::view::snapshot::{ClassId, State, Tenant};
+use crate::sched::view::preemption_candidate::PreemptionCandidate;
+use crate::sched::view::snapshot::{ClassId, ClusterState, JobOwner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A state with the policy and the moment to run a cycle on.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct TestCluster {
     /// What the cycle sees.
-    pub state: State,
+    pub state: ClusterState,
     /// First come first served with EASY backfill, unless changed.
     pub policy: Policy,
     /// 0, unless changed.
@@ -60,11 +60,15 @@ pub struct Scene {
 pub fn resources() -> Resources {
     let mut resources = Resources::builtin();
     let custom = [
-        ("lic", Kind::Long, true),
-        ("big", Kind::Boolean, false),
-        ("color", Kind::String, false),
+        ("lic", ResourceType::Long, true),
+        ("big", ResourceType::Boolean, false),
+        ("color", ResourceType::String, false),
     ];
-    for (name, kind, consumable) in custom.into_iter().chain([("speed", Kind::Float, false)]) {
+    for (name, kind, consumable) in
+        custom
+            .into_iter()
+            .chain([("speed", ResourceType::Float, false)])
+    {
         resources.define(
             name,
             Definition {
@@ -76,7 +80,7 @@ pub fn resources() -> Resources {
         );
     }
     let licences = Definition {
-        kind: Kind::Long,
+        kind: ResourceType::Long,
         host_level: false,
         consumable: true,
         requestable: true,
@@ -87,9 +91,9 @@ pub fn resources() -> Resources {
 
 /// Nodes `n1`, `n2`, ... each on a host of its own: `"4 x ncpus=8:mem=32gb, 1 x ncpus=64"`; and a
 /// queue `workq`.
-pub fn cluster(text: &str) -> Scene {
+pub fn cluster(text: &str) -> TestCluster {
     let resources = resources();
-    let mut state = State::new(&resources);
+    let mut state = ClusterState::new(&resources);
     state.set_queue(&queue("workq", true));
     // Who came first goes first, so that what is tested is what follows.
     let policy = Policy {
@@ -97,7 +101,7 @@ pub fn cluster(text: &str) -> Scene {
         ..Policy::default()
     };
     let (classes, arrays, user) = (BTreeMap::new(), BTreeMap::new(), "ann".to_string());
-    let scene = Scene {
+    let scene = TestCluster {
         state,
         policy,
         now: Time(0),
@@ -118,13 +122,13 @@ pub fn queue(name: &str, started: bool) -> Queue {
     }
 }
 
-impl Scene {
+impl TestCluster {
     /// More nodes, all on one host.
-    pub fn on_host(self, host: &str, text: &str) -> Scene {
+    pub fn on_host(self, host: &str, text: &str) -> TestCluster {
         self.with_nodes(text, |_| host.to_string())
     }
 
-    fn with_nodes(mut self, text: &str, host: impl Fn(&str) -> String) -> Scene {
+    fn with_nodes(mut self, text: &str, host: impl Fn(&str) -> String) -> TestCluster {
         for group in text.split(", ").filter(|group| !group.is_empty()) {
             let (count, what) = group.split_once(" x ").expect("'COUNT x resources'");
             for _ in 0..count.parse::<usize>().expect("a count") {
@@ -138,14 +142,14 @@ impl Scene {
     }
 
     /// Sets one node anew.
-    pub fn node(mut self, name: &str, what: &str, usable: bool) -> Scene {
+    pub fn node(mut self, name: &str, what: &str, usable: bool) -> TestCluster {
         self.state
             .set_node(&facts(&self.resources, name, name, what), usable);
         self
     }
 
     /// Sets one node anew, on which processes outside the queue use some GPUs.
-    pub fn used_outside(mut self, name: &str, what: &str, gpus: &[u16]) -> Scene {
+    pub fn used_outside(mut self, name: &str, what: &str, gpus: &[u16]) -> TestCluster {
         let facts = NodeFacts {
             gpus_outside: gpus.to_vec(),
             ..facts(&self.resources, name, name, what)
@@ -155,12 +159,12 @@ impl Scene {
     }
 
     /// Sets one node anew, on these terms.
-    pub fn terms(self, name: &str, what: &str, terms: Terms) -> Scene {
+    pub fn terms(self, name: &str, what: &str, terms: NodeTerms) -> TestCluster {
         self.loaded(name, what, terms, 0)
     }
 
     /// The same, under a load in thousandths.
-    pub fn loaded(mut self, name: &str, what: &str, terms: Terms, load: u32) -> Scene {
+    pub fn loaded(mut self, name: &str, what: &str, terms: NodeTerms, load: u32) -> TestCluster {
         let facts = NodeFacts {
             terms,
             load,
@@ -171,7 +175,7 @@ impl Scene {
     }
 
     /// Sets one node anew, of which it is measured what is in use: `"ncpus=5:mem=1gb"`, or nothing.
-    pub fn measured(mut self, name: &str, what: &str, used: &str, load: u32) -> Scene {
+    pub fn measured(mut self, name: &str, what: &str, used: &str, load: u32) -> TestCluster {
         let words = used.split(':').filter(|word| !word.is_empty());
         let utilized = words.map(|word| resource(&self.resources, word)).collect();
         let facts = NodeFacts {
@@ -184,7 +188,7 @@ impl Scene {
     }
 
     /// The jobs that follow are this user's.
-    pub fn owned(mut self, user: &str) -> Scene {
+    pub fn owned(mut self, user: &str) -> TestCluster {
         self.user = user.to_string();
         self
     }
@@ -192,7 +196,7 @@ impl Scene {
     /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
     /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `failed_on=HOST`, `rank=N`, `array=X-Y:Z%M`,
     /// `site_lic=N` and the wishes that `-W` knows.
-    pub fn queued(mut self, id: u64, text: &str) -> Scene {
+    pub fn queued(mut self, id: u64, text: &str) -> TestCluster {
         let job = self.job(id, text);
         self.state.enqueue(&job);
         self.classes
@@ -204,7 +208,7 @@ impl Scene {
     }
 
     /// A job that runs, its chunks on these nodes (`"n1,n1,n2"`), until so many seconds.
-    pub fn running(mut self, id: u64, text: &str, nodes: &str, until: i64) -> Scene {
+    pub fn running(mut self, id: u64, text: &str, nodes: &str, until: i64) -> TestCluster {
         let job = self.job(id, text);
         let chunks = job
             .spec
@@ -213,7 +217,7 @@ impl Scene {
             .chunks
             .iter()
             .flat_map(|c| (0..c.count).map(move |_| c));
-        let mut shares: Vec<Share> = chunks
+        let mut shares: Vec<NodeShare> = chunks
             .zip(nodes.split(','))
             .map(|(chunk, node)| share_of(chunk, node))
             .collect();
@@ -230,10 +234,10 @@ impl Scene {
         self.state.occupy(
             job.id,
             &shares,
-            Tenant::of(&job, self.policy.placement.access),
+            JobOwner::of(&job, self.policy.placement.access),
             Time(until.saturating_mul(1000)),
         );
-        self.state.belongs_to(job.id, &Claimant::of(&job));
+        self.state.belongs_to(job.id, &RunningOwner::of(&job));
         self
     }
 
@@ -244,24 +248,31 @@ impl Scene {
         id: JobId,
         started: i64,
         score: f64,
-        also: impl FnOnce(&mut Tenure),
-    ) -> Scene {
-        let mut tenure = Tenure {
+        also: impl FnOnce(&mut PreemptionCandidate),
+    ) -> TestCluster {
+        let mut tenure = PreemptionCandidate {
             started: Time(started * 1000),
             score: Some(score),
             rerunnable: true,
             processors: 1,
             can_stop: true,
-            ..Tenure::default()
+            ..PreemptionCandidate::default()
         };
         also(&mut tenure);
-        self.state.set_tenure(id, tenure);
+        self.state.set_candidate(id, tenure);
         self
     }
 
     /// A job that ran from second 0 on on these nodes, stands still since then, and waits to go on:
     /// it gave up its processors.
-    pub fn suspended(mut self, id: u64, text: &str, nodes: &str, since: i64, score: f64) -> Scene {
+    pub fn suspended(
+        mut self,
+        id: u64,
+        text: &str,
+        nodes: &str,
+        since: i64,
+        score: f64,
+    ) -> TestCluster {
         let mut job = self.job(id, text);
         let chunks = job
             .spec
@@ -270,11 +281,11 @@ impl Scene {
             .chunks
             .iter()
             .flat_map(|c| (0..c.count).map(move |_| c));
-        let shares: Vec<Share> = chunks
+        let shares: Vec<NodeShare> = chunks
             .zip(nodes.split(','))
             .map(|(chunk, node)| share_of(chunk, node))
             .collect();
-        let manner = Manner::For {
+        let manner = SuspendMode::For {
             job: JobId::job(99),
             releases: vec!["ncpus".to_string()],
         };
@@ -340,7 +351,7 @@ impl Scene {
     }
 
     /// Elements of a waiting array, by position, have begun, wherever they run.
-    pub fn begun(mut self, id: u64, first: u32, last: u32) -> Scene {
+    pub fn begun(mut self, id: u64, first: u32, last: u32) -> TestCluster {
         self.begin(id, first, last);
         self
     }
@@ -357,13 +368,13 @@ impl Scene {
     }
 
     /// The same at another moment, in seconds.
-    pub fn at(mut self, seconds: i64) -> Scene {
+    pub fn at(mut self, seconds: i64) -> TestCluster {
         self.now = Time(seconds * 1000);
         self
     }
 
     /// The same where nothing passes a blocked job.
-    pub fn strictly(mut self) -> Scene {
+    pub fn strictly(mut self) -> TestCluster {
         self.policy.backfill.policy = Filling::None;
         self
     }
@@ -399,12 +410,12 @@ impl Scene {
                 .occupy(resume.job, &resume.shares, resume.exclusive, resume.until);
         }
         for start in &plan.starts {
-            let tenure = self.state.tenure_to_be(&self.policy, start, plan.now);
+            let tenure = self.state.future_candidate(&self.policy, start, plan.now);
             self.state
                 .occupy(start.job, &start.shares, start.exclusive, start.until);
             tenure
                 .into_iter()
-                .for_each(|tenure| self.state.set_tenure(start.job, tenure));
+                .for_each(|tenure| self.state.set_candidate(start.job, tenure));
             let indices = self.arrays.get(&start.job.number).and_then(Job::indices);
             let position = indices
                 .zip(start.job.index())
@@ -469,19 +480,19 @@ impl Scene {
         if let Some(walltime) = words.remove("walltime") {
             list.insert(
                 "walltime".to_string(),
-                Value::Time(Span::parse(walltime).expect("a walltime")),
+                ResourceValue::Time(Span::parse(walltime).expect("a walltime")),
             );
         }
         if let Some(amount) = words.remove("site_lic") {
             list.insert(
                 "site_lic".to_string(),
-                Value::Long(amount.parse().expect("an amount")),
+                ResourceValue::Long(amount.parse().expect("an amount")),
             );
         }
         if let Some(targets) = words.remove("preempt_targets") {
             list.insert(
                 "preempt_targets".to_string(),
-                Value::String(targets.to_string()),
+                ResourceValue::String(targets.to_string()),
             );
         }
         let mut wishes = PlacementRequirements::default();
@@ -585,12 +596,12 @@ impl Scene {
     }
 }
 
-fn resource(resources: &Resources, word: &str) -> (String, Value) {
+fn resource(resources: &Resources, word: &str) -> (String, ResourceValue) {
     let (name, text) = word.split_once('=').expect("'resource=value'");
     let kind = resources.get(name).expect("a known resource").kind;
     (
         name.to_string(),
-        Value::parse(kind, text).expect("a value of its kind"),
+        ResourceValue::parse(kind, text).expect("a value of its kind"),
     )
 }
 
@@ -600,7 +611,12 @@ fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts
         .split(':')
         .map(|word| resource(resources, word))
         .collect();
-    let count = |name: &str| available.get(name).and_then(Value::amount).unwrap_or(0) as u16;
+    let count = |name: &str| {
+        available
+            .get(name)
+            .and_then(ResourceValue::amount)
+            .unwrap_or(0) as u16
+    };
     NodeFacts {
         name: name.to_string(),
         host: host.to_string(),
@@ -613,9 +629,9 @@ fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts
 }
 
 /// A share of a node that is a host of its own, of which nothing is taken.
-pub fn share(node: &str) -> Share {
+pub fn share(node: &str) -> NodeShare {
     let (node, host) = (node.to_string(), node.to_string());
-    Share {
+    NodeShare {
         node,
         host,
         taken: vec![],
@@ -627,17 +643,17 @@ pub fn share(node: &str) -> Share {
     }
 }
 
-fn share_of(chunk: &Chunk, node: &str) -> Share {
-    Share {
+fn share_of(chunk: &Chunk, node: &str) -> NodeShare {
+    NodeShare {
         taken: chunk.resources.clone(),
         ..share(node)
     }
 }
 
 /// So many seconds after the beginning on both clocks, with the rules of a site that set none.
-pub fn moment(seconds: i64) -> Moment {
+pub fn moment(seconds: i64) -> EventContext {
     let (rules, accrual) = (Default::default(), Default::default());
-    Moment {
+    EventContext {
         now: Time(seconds * 1000),
         wall: Wall(seconds),
         rules,
@@ -713,7 +729,7 @@ fn spec(request: Request, queue: String) -> Spec {
         wishes: Default::default(),
         reservation: None,
         request: Arc::new(request),
-        program: Program::Script(Digest([0; 32])),
+        program: JobProgram::Script(Digest([0; 32])),
         environ: Digest([0; 32]),
         workdir: Text::from("/home/ann"),
         init_workdir: None,

@@ -18,7 +18,7 @@ pub use table::{ShareRow, ShareTable, share_table};
 
 mod index;
 
-pub use index::{Due, Seat, ShareIndex};
+pub use index::{FairShareEntry, ShareIndex, TreeIndex};
 
 // The methods (X8).
 pub mod linear;
@@ -42,7 +42,7 @@ pub mod water_filling;
 
 mod dominant;
 
-pub use dominant::Whole;
+pub use dominant::ClusterTotal;
 
 // The configured tree as text.
 mod outline;

@@ -36,7 +36,7 @@ impl Accounts for SystemAccounts {
     }
 
     fn zone(&self) -> &dyn Zone {
-        &zone::Known::Own
+        &zone::KnownZone::Own
     }
 
     fn zone_name(&self) -> String {

@@ -3,11 +3,11 @@
 
 use crate::config::Config;
 use crate::config::overrides::QmgrOverrides;
-use crate::config::settings::{Setting, Written, effective};
+use crate::config::settings::{KeySetting, Written, effective};
 use crate::config::warnings::warnings;
 use crate::sched::share_tree::outline;
 use crate::schedd::configuration;
-use crate::spool::{self, Reader, SpoolError};
+use crate::spool::{self, SpoolError, SpoolReader};
 use crate::sys::home::Home;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -17,7 +17,7 @@ use std::io::{ErrorKind, Write};
 #[derive(Serialize)]
 struct Found {
     file: String,
-    settings: Vec<Setting>,
+    settings: Vec<KeySetting>,
     warnings: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
 /// What `qmgr` has said, as far as the caller may read it.
 fn said(home: &Home) -> Result<QmgrOverrides> {
     let file = spool::file(home);
-    match Reader::open(&file) {
+    match SpoolReader::open(&file) {
         Ok(reader) => Ok(reader
             .map(|reader| reader.amendments())
             .transpose()?

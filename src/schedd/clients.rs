@@ -18,8 +18,8 @@ use crate::server::caller::Caller;
 use crate::server::setup::Setup;
 use crate::spool::scripts::SMALLEST;
 use crate::sys::{clock, fault};
-use crate::wire::frame::{FrameError, Link};
-use crate::wire::message::{Reply, Request};
+use crate::wire::frame::{FrameError, FrameSocket};
+use crate::wire::message::{ClientRequest, Reply};
 use crate::wire::peer;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -53,7 +53,7 @@ pub struct Clients {
 }
 
 struct Connection {
-    link: Link,
+    link: FrameSocket,
     caller: Caller,
     /// The job whose end it awaits.
     awaits: Option<JobId>,
@@ -84,7 +84,7 @@ impl Clients {
 
     fn admit(&mut self, stream: UnixStream, setup: &Setup) -> Result<(), FrameError> {
         let caller = self.callers.of(peer::of(&stream)?, setup);
-        let mut link = Link::new(stream)?;
+        let mut link = FrameSocket::new(stream)?;
         let same = self
             .connections
             .values()
@@ -99,7 +99,7 @@ impl Clients {
         Ok(())
     }
 
-    fn keep(&mut self, link: Link, caller: Caller) -> Token {
+    fn keep(&mut self, link: FrameSocket, caller: Caller) -> Token {
         self.last += 1;
         self.connections.insert(
             self.last,
@@ -143,7 +143,7 @@ impl Clients {
 
     /// What a client has asked. One that is gone, talks nonsense or speaks another version is let
     /// go.
-    pub fn receive(&mut self, token: Token) -> Vec<(Caller, Request)> {
+    pub fn receive(&mut self, token: Token) -> Vec<(Caller, ClientRequest)> {
         let heard = self.listen_to(token);
         if self.hoards(token) {
             self.connections.remove(&token);
@@ -167,7 +167,7 @@ impl Clients {
         own.map(|other| other.link.partial()).sum::<usize>() > PARTIAL
     }
 
-    fn listen_to(&mut self, token: Token) -> Vec<(Caller, Request)> {
+    fn listen_to(&mut self, token: Token) -> Vec<(Caller, ClientRequest)> {
         let Some(client) = self.connections.get_mut(&token) else {
             return Vec::new();
         };
@@ -175,7 +175,7 @@ impl Clients {
             .link
             .flush()
             .map_err(FrameError::from)
-            .and_then(|()| client.link.receive_some::<Request>(AT_ONCE));
+            .and_then(|()| client.link.receive_some::<ClientRequest>(AT_ONCE));
         match received {
             Ok(requests) => {
                 if !requests.is_empty() {
@@ -270,7 +270,9 @@ impl Clients {
 
     /// Takes a connection back from a reader: it may ask for more. None for a broken one.
     pub fn take_back(&mut self, stream: UnixStream, caller: Caller) -> Option<Token> {
-        Link::new(stream).ok().map(|link| self.keep(link, caller))
+        FrameSocket::new(stream)
+            .ok()
+            .map(|link| self.keep(link, caller))
     }
 
     /// Lets go of those that have been silent too long.

@@ -1,6 +1,6 @@
 //! What a tick does once all is applied: it cycles, and carries out what the cycles decide.
 
-use crate::model::trigger::{CycleRecord, Moment, Trigger, Triggers};
+use crate::model::trigger::{AwaitedMoment, CycleRecord, Trigger, Triggers};
 use crate::sched::cycle;
 use crate::sched::view::plan::Plan;
 use crate::schedd::Schedd;
@@ -113,7 +113,7 @@ impl Schedd {
                 if matches!(error, SpoolError::Full) {
                     self.reserve.used(SpoolError::Full);
                 }
-                self.server.want_cycle(Trigger::Timer(Moment::Disk));
+                self.server.want_cycle(Trigger::Timer(AwaitedMoment::Disk));
                 self.timers.retry = Some(monotonic() + timers::RETRY);
                 false
             }

@@ -1,7 +1,7 @@
 //! What schedd does by the clock, whether anybody asks or not, and how it leaves.
 
 use crate::model::job::Job;
-use crate::model::trigger::{Moment, Trigger};
+use crate::model::trigger::{AwaitedMoment, Trigger};
 use crate::schedd::Schedd;
 use crate::schedd::storage::expiry;
 use crate::schedd::timers;
@@ -22,7 +22,7 @@ impl Schedd {
             self.server.want_cycle(Trigger::Poll);
         }
         if moment {
-            self.server.want_cycle(Trigger::Timer(Moment::Plan));
+            self.server.want_cycle(Trigger::Timer(AwaitedMoment::Plan));
         }
         if self
             .timers
@@ -31,7 +31,7 @@ impl Schedd {
         {
             self.timers.retry = None;
             self.tell_again();
-            self.server.want_cycle(Trigger::Timer(Moment::Disk));
+            self.server.want_cycle(Trigger::Timer(AwaitedMoment::Disk));
         }
         if !Timers::ring(&mut self.timers.housekeeping, timers::HOUSEKEEPING) {
             return;

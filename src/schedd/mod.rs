@@ -23,7 +23,7 @@ mod timers;
 
 pub use start::{command, main};
 
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
@@ -37,11 +37,11 @@ use crate::schedd::clients::readers::Readers;
 use crate::schedd::clients::scene::Scenes;
 use crate::schedd::clients::scripts::Scripts;
 use crate::schedd::clients::watchers::Watchers;
-use crate::schedd::nodes::News;
+use crate::schedd::nodes::NodedEvent;
 use crate::schedd::nodes::Nodes;
 use crate::schedd::programs::allocation_script::AllocationScript;
 use crate::schedd::programs::hooks::Hooks;
-use crate::schedd::programs::hooks::Portrait;
+use crate::schedd::programs::hooks::JobToJson;
 use crate::schedd::programs::mailer::Mailer;
 use crate::schedd::programs::notifier::Notifier;
 use crate::schedd::programs::resource_poller::ResourcePoller;
@@ -65,8 +65,8 @@ use crate::sys::clock as machine;
 use crate::sys::home::Home;
 use crate::sys::signals::Signals;
 use crate::update::Update;
-use crate::wire::message::{self, Question, Reply, Request, Status};
-use crate::wire::order::Report;
+use crate::wire::message::{self, ClientRequest, Question, Reply, ScheddStatus};
+use crate::wire::order::NodeReport;
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,7 +141,7 @@ impl Schedd {
         recovered: Recovered,
         listener: Listener,
         signals: Signals,
-        portrait: Portrait,
+        portrait: JobToJson,
     ) -> Result<Schedd> {
         let Recovered {
             lock,
@@ -249,7 +249,7 @@ impl Schedd {
     fn somebody_sits_waiting(&self) -> bool {
         let is_interactive =
             |id: &JobId| self.server.job(*id).is_some_and(|job| job.spec.interactive);
-        let begun = |input: &Input| matches!(input, Input::Report(_, Report::Attempt(id, ..)) if is_interactive(id));
+        let begun = |input: &Input| matches!(input, Input::Report(_, NodeReport::Attempt(id, ..)) if is_interactive(id));
         self.inbox.iter().any(begun)
     }
 
@@ -378,7 +378,7 @@ impl Schedd {
                 Watched::Listener => self
                     .clients
                     .accept(self.listener.socket(), &self.server.setup),
-                Watched::Signals => self.heed_signals(),
+                Watched::Signals => self.handle_signals(),
                 Watched::Readers => {
                     for (stream, caller) in self.readers.answered() {
                         self.clients.take_back(stream, caller);
@@ -402,7 +402,7 @@ impl Schedd {
         }
     }
 
-    fn heed_signals(&mut self) {
+    fn handle_signals(&mut self) {
         let asked = self.signals.take();
         self.leaving |= asked.leave;
         if asked.reload {
@@ -411,22 +411,22 @@ impl Schedd {
     }
 
     /// Requests that change nothing are served at once, the others wait for the tick.
-    fn hear(&mut self, token: Token, caller: Caller, request: Request) {
+    fn hear(&mut self, token: Token, caller: Caller, request: ClientRequest) {
         match request {
-            Request::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
-            Request::Ask(Question::Cycles) => self.tell_cycles(token, caller.privileged),
-            Request::Ask(question) => {
+            ClientRequest::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
+            ClientRequest::Ask(Question::Cycles) => self.tell_cycles(token, caller.privileged),
+            ClientRequest::Ask(question) => {
                 if let Some((stream, caller)) = self.clients.take(token) {
                     self.readers.serve(stream, caller, question);
                 }
             }
-            Request::Attach(id) => self.attach(token, &caller, id),
-            Request::Watch { of, since } => self.watch_jobs(token, &caller, &of, since),
-            Request::Status => {
+            ClientRequest::Attach(id) => self.attach(token, &caller, id),
+            ClientRequest::Watch { of, since } => self.watch_jobs(token, &caller, &of, since),
+            ClientRequest::Status => {
                 let status = self.status();
                 self.clients.answer(token, &Reply::Status(Box::new(status)));
             }
-            Request::Stop => match caller.must_be_privileged() {
+            ClientRequest::Stop => match caller.must_be_privileged() {
                 Ok(()) => {
                     self.clients.answer(token, &Reply::Done);
                     self.leaving = true;
@@ -437,15 +437,15 @@ impl Schedd {
                 self.clients
                     .answer(token, &Reply::Refused(Refusal::shutting_down()));
             }
-            Request::Submit(submission) if submission.defaults != self.default_options() => {
+            ClientRequest::Submit(submission) if submission.defaults != self.default_options() => {
                 let defaults = self.default_options().to_string();
                 self.clients.answer(token, &Reply::Defaults(defaults));
             }
-            Request::Submit(submission) if self.awaits_storage(&caller, &submission) => {
+            ClientRequest::Submit(submission) if self.awaits_storage(&caller, &submission) => {
                 self.store_script(token, caller, submission);
             }
             request => match self.occasion(&request) {
-                Some(_) if matches!(request, Request::Batch(_)) => {
+                Some(_) if matches!(request, ClientRequest::Batch(_)) => {
                     self.clients.answer(token, &Reply::NotBatched)
                 }
                 Some(occasion) => self.consult(occasion, token, caller, request),
@@ -458,7 +458,7 @@ impl Schedd {
         &self.server.setup.config.server.default_qsub_arguments
     }
 
-    fn watch_jobs(&mut self, token: Token, caller: &Caller, of: &message::Watched, since: u64) {
+    fn watch_jobs(&mut self, token: Token, caller: &Caller, of: &message::WatchedJobs, since: u64) {
         match self
             .watchers
             .open(token, caller.owner.uid, of, since, machine::monotonic())
@@ -474,30 +474,34 @@ impl Schedd {
         }
     }
 
-    fn note(&mut self, news: Vec<News>) {
+    fn note(&mut self, news: Vec<NodedEvent>) {
         for news in news {
             match news {
-                News::Report(target, Report::Notified { token, why }) => {
+                NodedEvent::Report(target, NodeReport::Notified { token, why }) => {
                     self.user_notices.ended(target, token, why);
                 }
-                News::Report(target, report) => self.inbox.push(Input::Report(target, report)),
-                News::Lost(nodes) => self.inbox.push(Input::Lost(nodes)),
-                News::Epoch(epoch) => self.server.also(Update::Meta("epoch", epoch.to_string())),
+                NodedEvent::Report(target, report) => {
+                    self.inbox.push(Input::Report(target, report))
+                }
+                NodedEvent::Lost(nodes) => self.inbox.push(Input::Lost(nodes)),
+                NodedEvent::Epoch(epoch) => {
+                    self.server.also(Update::Meta("epoch", epoch.to_string()))
+                }
             }
         }
     }
 
-    fn status(&mut self) -> Status {
-        let mut jobs: BTreeMap<State, u64> = BTreeMap::new();
+    fn status(&mut self) -> ScheddStatus {
+        let mut jobs: BTreeMap<JobState, u64> = BTreeMap::new();
         for job in self
             .server
             .jobs()
             .map(Arc::as_ref)
-            .filter(|job| job.life.state != State::Finished)
+            .filter(|job| job.life.state != JobState::Finished)
         {
             *jobs.entry(job.life.state).or_default() += 1;
         }
-        Status {
+        ScheddStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_string(),
             spool: self.home.spool().to_string_lossy().into_owned().into(),

@@ -5,23 +5,24 @@
 //! here is what the job waits for. It runs the command it was given, waits for the jobs that were
 //! submitted meanwhile, and ends whatever is left, so that nothing outlives it.
 
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::time::Span;
 use crate::schedd::nested::installation::quoted;
 use crate::schedd::nested::installation::settle;
 use crate::schedd::nested::taking::Taker;
-use crate::schedd::programs::process_tree::News;
 use crate::schedd::programs::process_tree::ProcessTree;
+use crate::schedd::programs::process_tree::WakeReason;
 use crate::schedd::start;
 use crate::spool;
-use crate::spool::Reader;
+use crate::spool::SpoolReader;
 use crate::spool::query::Viewer;
 use crate::sys::home::Home;
-use crate::sys::process::End;
+use crate::sys::process::ProcessEnd;
 use crate::sys::{clock, daemon, program};
 use crate::wire::client::{Client, ClientError};
 use crate::wire::message::{
-    Answer, Detail, Filter, Question, Reply, Request, Status, Stuck, Watched,
+    ClientAnswer, ClientRequest, Detail, Filter, Question, Reply, ScheddStatus, StuckJobs,
+    WatchedJobs,
 };
 use anyhow::{Result, bail};
 use nix::sys::signal::Signal;
@@ -45,7 +46,7 @@ const GRACE: Span = Span::seconds(10);
 
 /// What is asked of a nested instance.
 #[derive(Debug)]
-pub struct Wishes<'a> {
+pub struct NestedOptions<'a> {
     /// `--preset`: whose habits are its defaults.
     pub preset: Option<&'a str>,
     /// `--config`: its `lanai.toml`.
@@ -57,7 +58,7 @@ pub struct Wishes<'a> {
 }
 
 /// Serves the job this process belongs to; the result is the exit status of the command.
-pub fn run(wishes: &Wishes) -> Result<ExitCode> {
+pub fn run(wishes: &NestedOptions) -> Result<ExitCode> {
     let parent = Home::find()?;
     wishes
         .queue
@@ -86,8 +87,8 @@ pub fn run(wishes: &Wishes) -> Result<ExitCode> {
         matches!(served, Ok(Over::Signal(_))).then_some(GRACE),
     );
     Ok(ExitCode::from(match served? {
-        Over::Ended(End::Exited(status)) => status.rem_euclid(256) as u8,
-        Over::Ended(End::Signaled(number)) => after_signal(number),
+        Over::Ended(ProcessEnd::Exited(status)) => status.rem_euclid(256) as u8,
+        Over::Ended(ProcessEnd::Signaled(number)) => after_signal(number),
         Over::Signal(signal) => after_signal(signal as i32),
     }))
 }
@@ -97,7 +98,7 @@ pub fn run(wishes: &Wishes) -> Result<ExitCode> {
 fn until_there_are_nodes(home: &Home) {
     let until = clock::monotonic() + PATIENCE;
     while clock::monotonic() < until {
-        let status = Client::reach(home).and_then(|mut client| client.call(&Request::Status));
+        let status = Client::reach(home).and_then(|mut client| client.call(&ClientRequest::Status));
         if matches!(status, Ok(Reply::Status(status)) if status.nodes.iter().any(|(_, is_up)| *is_up))
         {
             return;
@@ -114,7 +115,7 @@ fn after_signal(number: i32) -> u8 {
 /// Why it is over.
 enum Over {
     /// The command ended so, and all jobs have; or nothing came for long.
-    Ended(End),
+    Ended(ProcessEnd),
     /// It was told to end.
     Signal(Signal),
 }
@@ -132,9 +133,9 @@ fn serve(
         let taker = start_taker()?;
         return match brood.until_gone(schedd, true)? {
             Err(signal) => Ok(Over::Signal(signal)),
-            Ok(End::Exited(0)) => {
+            Ok(ProcessEnd::Exited(0)) => {
                 taker.into_iter().for_each(Taker::stop);
-                Ok(Over::Ended(end_with(End::Exited(0), stuck(home)?)))
+                Ok(Over::Ended(end_with(ProcessEnd::Exited(0), stuck(home)?)))
             }
             Ok(_) => bail!(
                 "its schedd ended before its time; see {}",
@@ -144,7 +145,7 @@ fn serve(
     };
     let command = match program::start(first, arguments) {
         Ok(process) => process,
-        Err(error) => return Ok(Over::Ended(End::Exited(not_started(first, &error)))),
+        Err(error) => return Ok(Over::Ended(ProcessEnd::Exited(not_started(first, &error)))),
     };
     let taker = start_taker()?;
     let end = match brood.until_gone(command, false)? {
@@ -177,8 +178,8 @@ fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
 }
 
 /// How it ends after that with jobs left that can never run: not well.
-fn end_with(end: End, stuck: Option<Stuck>) -> End {
-    let Some(Stuck { jobs, first, why }) = stuck else {
+fn end_with(end: ProcessEnd, stuck: Option<StuckJobs>) -> ProcessEnd {
+    let Some(StuckJobs { jobs, first, why }) = stuck else {
         return end;
     };
     let others = if jobs > 1 {
@@ -187,29 +188,29 @@ fn end_with(end: End, stuck: Option<Stuck>) -> End {
         String::new()
     };
     eprintln!("schedd: job {first}{others} ends here without having run: {why}");
-    if end == End::Exited(0) {
-        End::Exited(1)
+    if end == ProcessEnd::Exited(0) {
+        ProcessEnd::Exited(1)
     } else {
         end
     }
 }
 
 /// Jobs that can never run, of a schedd that has left since there are no others.
-fn stuck(home: &Home) -> Result<Option<Stuck>> {
-    let Some(mut reader) = Reader::open(&spool::file(home))? else {
+fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
+    let Some(mut reader) = SpoolReader::open(&spool::file(home))? else {
         return Ok(None);
     };
     let viewer = Viewer::own();
     let queued = Filter {
-        states: vec![State::Queued],
+        states: vec![JobState::Queued],
         ..Filter::default()
     };
-    let mut stuck: Option<Stuck> = None;
+    let mut stuck: Option<StuckJobs> = None;
     reader.answer(
         &Question::Jobs(queued, Detail::Whole),
         viewer,
         &mut |part| {
-            let Answer::Jobs(records) = part else {
+            let ClientAnswer::Jobs(records) = part else {
                 return Ok(());
             };
             for record in records {
@@ -220,7 +221,7 @@ fn stuck(home: &Home) -> Result<Option<Stuck>> {
                         .map_or_else(|| "it can never run".to_string(), ToString::to_string)
                 };
                 stuck
-                    .get_or_insert_with(|| Stuck {
+                    .get_or_insert_with(|| StuckJobs {
                         jobs: 0,
                         first: record.job.id,
                         why: why(),
@@ -238,7 +239,7 @@ fn stuck(home: &Home) -> Result<Option<Stuck>> {
 fn until_jobs_are_over(
     home: &Home,
     brood: &mut ProcessTree,
-) -> Result<Result<Option<Stuck>, Signal>> {
+) -> Result<Result<Option<StuckJobs>, Signal>> {
     let mut seen = 0;
     let mut client = Client::connect(home)?;
     loop {
@@ -258,26 +259,26 @@ enum Look {
     /// Some wait or run, as of this change.
     Changed(u64),
     /// None does, but for some that can never run.
-    Over(Option<Stuck>),
+    Over(Option<StuckJobs>),
     /// We were told to end.
     Signal(Signal),
 }
 
 /// Waits for a change after `seen`, then looks.
 fn look(client: &mut Client, brood: &mut ProcessTree, seen: u64) -> Result<Look, ClientError> {
-    client.begin(&Request::Watch {
-        of: Watched::Any,
+    client.begin(&ClientRequest::Watch {
+        of: WatchedJobs::Any,
         since: seen,
     })?;
     loop {
         match brood.wait(Some(client.stream().as_fd())) {
-            News::Signal(Signal::SIGCHLD) => {}
-            News::Signal(signal) => return Ok(Look::Signal(signal)),
-            News::Readable => break,
+            WakeReason::Signal(Signal::SIGCHLD) => {}
+            WakeReason::Signal(signal) => return Ok(Look::Signal(signal)),
+            WakeReason::Readable => break,
         }
     }
     let seen = client.changed()?;
-    let Reply::Status(status) = client.call(&Request::Status)? else {
+    let Reply::Status(status) = client.call(&ClientRequest::Status)? else {
         return Ok(Look::Changed(seen));
     };
     if status.stuck.is_none() && is_busy(&status) {
@@ -286,7 +287,7 @@ fn look(client: &mut Client, brood: &mut ProcessTree, seen: u64) -> Result<Look,
     let held = status
         .jobs
         .iter()
-        .find(|(state, _)| *state == State::Held)
+        .find(|(state, _)| *state == JobState::Held)
         .map_or(0, |(_, count)| *count);
     if held > 0 {
         eprintln!("schedd: {held} held jobs have not run, and end here");
@@ -294,7 +295,7 @@ fn look(client: &mut Client, brood: &mut ProcessTree, seen: u64) -> Result<Look,
     Ok(Look::Over(status.stuck))
 }
 
-fn is_busy(status: &Status) -> bool {
+fn is_busy(status: &ScheddStatus) -> bool {
     status
         .jobs
         .iter()

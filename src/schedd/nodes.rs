@@ -5,8 +5,8 @@ use crate::model::time::Span;
 use crate::server::setup::Setup;
 use crate::sys::home::Home;
 use crate::sys::{clock, daemon, socket};
-use crate::wire::frame::{FrameError, Link};
-use crate::wire::order::{Order, Report};
+use crate::wire::frame::{FrameError, FrameSocket};
+use crate::wire::order::{NodeReport, ScheddOrder};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub struct Nodes {
 
 /// Where a noded listens, and which nodes it may present there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct NodedAddress {
     socket: PathBuf,
     /// Names it may present; empty: any but those barred.
     bound: Vec<String>,
@@ -48,12 +48,12 @@ struct Place {
     own: Option<Home>,
 }
 
-impl Place {
+impl NodedAddress {
     /// The places of a configuration: every socket that a `[[node]]` names, and that of this host's
     /// noded unless a `[[node]]` with this host's name has another. In a personal installation this
     /// host's noded is started too, unless every `[[node]]` of the file has a socket.
-    fn all(setup: &Setup, home: &Home) -> Vec<Place> {
-        let mut places: Vec<Place> = Vec::new();
+    fn all(setup: &Setup, home: &Home) -> Vec<NodedAddress> {
+        let mut places: Vec<NodedAddress> = Vec::new();
         let nodes = &setup.config.nodes;
         for (name, socket) in nodes
             .iter()
@@ -61,7 +61,7 @@ impl Place {
         {
             match places.iter_mut().find(|place| place.socket == *socket) {
                 Some(place) => place.bound.push(name.clone()),
-                None => places.push(Place {
+                None => places.push(NodedAddress {
                     socket: socket.clone(),
                     bound: vec![name.clone()],
                     barred: Vec::new(),
@@ -79,7 +79,7 @@ impl Place {
             !home.system && (listed.peek().is_none() || listed.any(|node| node.socket.is_none()));
         let own = is_own.then(|| home.clone());
         if !barred.contains(&setup.host) && !places.iter().any(|place| place.socket == socket) {
-            places.push(Place {
+            places.push(NodedAddress {
                 socket,
                 bound: Vec::new(),
                 barred,
@@ -96,10 +96,10 @@ impl Place {
 
 /// One noded.
 struct Target {
-    place: Place,
+    place: NodedAddress,
     /// Nodes it presents.
     presents: Vec<String>,
-    link: Option<Link>,
+    link: Option<FrameSocket>,
     boot: String,
     /// The identity of its state directory.
     directory: String,
@@ -118,9 +118,9 @@ struct Target {
 
 /// News of one noded.
 #[derive(Debug)]
-pub enum News {
+pub enum NodedEvent {
     /// It said something.
-    Report(usize, Report),
+    Report(usize, NodeReport),
     /// It does not answer any more; these are its nodes.
     Lost(Vec<String>),
     /// Our own noded has followed a schedd of a higher epoch. Nobody else can hold our spool, so
@@ -143,8 +143,8 @@ impl Nodes {
 
     /// Follows another configuration: dials nodeds that are new in it, and lets go of those that
     /// are not in it any more. One that may present other nodes than before is dialled anew.
-    pub fn follow(&mut self, setup: &Setup) -> Vec<News> {
-        let mut places = Place::all(setup, &self.home);
+    pub fn follow(&mut self, setup: &Setup) -> Vec<NodedEvent> {
+        let mut places = NodedAddress::all(setup, &self.home);
         let mut news = Vec::new();
         let mut gone = Vec::new();
         for (&number, target) in &mut self.targets {
@@ -216,7 +216,7 @@ impl Nodes {
     }
 
     /// Takes in what a noded has sent.
-    pub fn receive(&mut self, index: usize) -> Vec<News> {
+    pub fn receive(&mut self, index: usize) -> Vec<NodedEvent> {
         let Some(target) = self.targets.get_mut(&index) else {
             return Vec::new();
         };
@@ -226,18 +226,18 @@ impl Nodes {
         let received = link
             .flush()
             .map_err(FrameError::from)
-            .and_then(|()| link.receive::<Report>());
+            .and_then(|()| link.receive::<NodeReport>());
         match received {
             Ok(reports) => {
                 target.heard = clock::monotonic();
                 let overtaken = reports.iter().find_map(|report| target.overtaken(report));
-                let mut news: Vec<News> = reports
+                let mut news: Vec<NodedEvent> = reports
                     .into_iter()
                     .map(|report| target.admit(index, report))
                     .collect();
                 if let Some(epoch) = overtaken {
                     self.epoch = epoch;
-                    news.push(News::Epoch(epoch));
+                    news.push(NodedEvent::Epoch(epoch));
                 }
                 news
             }
@@ -246,7 +246,7 @@ impl Nodes {
     }
 
     /// Asks silent nodeds whether they are there, and gives up on those that were asked in vain.
-    pub fn ping(&mut self) -> Vec<News> {
+    pub fn ping(&mut self) -> Vec<NodedEvent> {
         let now = clock::monotonic();
         let mut news = Vec::new();
         for target in self.targets.values_mut() {
@@ -261,7 +261,7 @@ impl Nodes {
                 news.push(target.lose("it is silent"));
             } else {
                 target.pinged = now;
-                news.extend(target.send(&Order::Ping));
+                news.extend(target.send(&ScheddOrder::Ping));
             }
         }
         news
@@ -269,7 +269,7 @@ impl Nodes {
 
     /// Sends an order to the noded that presents `node`; one that is not connected will be told
     /// when it is.
-    pub fn send(&mut self, node: &str, order: &Order) -> Vec<News> {
+    pub fn send(&mut self, node: &str, order: &ScheddOrder) -> Vec<NodedEvent> {
         let target = self
             .targets
             .values_mut()
@@ -301,19 +301,19 @@ impl Nodes {
             .find(|target| target.presents.iter().any(|name| name == node));
         let backlog = target
             .and_then(|target| target.link.as_ref())
-            .map_or(0, Link::backlog);
+            .map_or(0, FrameSocket::backlog);
         backlog > MOST_AHEAD
     }
 
     /// Sends an order to one noded.
-    pub fn send_to(&mut self, index: usize, order: &Order) -> Vec<News> {
+    pub fn send_to(&mut self, index: usize, order: &ScheddOrder) -> Vec<NodedEvent> {
         self.targets
             .get_mut(&index)
             .map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
     /// Sends an order to every noded that is connected.
-    pub fn send_to_all(&mut self, order: &Order) -> Vec<News> {
+    pub fn send_to_all(&mut self, order: &ScheddOrder) -> Vec<NodedEvent> {
         self.targets
             .values_mut()
             .filter_map(|target| target.send(order))
@@ -374,7 +374,7 @@ impl Nodes {
         let Some(target) = self.targets.get_mut(&index) else {
             return;
         };
-        target.send(&Order::Refuse { why });
+        target.send(&ScheddOrder::Refuse { why });
         target.presents.clear();
         target.link = None;
         target.dial_at = clock::monotonic() + REFUSED;
@@ -387,7 +387,7 @@ impl Nodes {
             .values_mut()
             .filter(|target| target.place.own.is_some())
         {
-            target.send(&Order::Leave);
+            target.send(&ScheddOrder::Leave);
             target
                 .process
                 .iter_mut()
@@ -397,7 +397,7 @@ impl Nodes {
 }
 
 impl Target {
-    fn new(place: Place) -> Target {
+    fn new(place: NodedAddress) -> Target {
         let zero = Span(0);
         Target {
             place,
@@ -418,7 +418,7 @@ impl Target {
 
     /// Takes over what is configured of this socket; a connection is made anew where other nodes
     /// are meant.
-    fn move_to(&mut self, place: Place) -> Option<News> {
+    fn move_to(&mut self, place: NodedAddress) -> Option<NodedEvent> {
         let before = std::mem::replace(&mut self.place, place);
         let is_other = (&before.bound, &before.barred) != (&self.place.bound, &self.place.barred);
         self.dial_at = Span(0);
@@ -431,12 +431,12 @@ impl Target {
 
     fn dial(&mut self, epoch: u64, now: Span) {
         // One that accepts nobody is not waited for.
-        let connected = socket::knock(&self.place.socket).and_then(Link::new);
+        let connected = socket::knock(&self.place.socket).and_then(FrameSocket::new);
         match connected {
             Ok(link) => {
                 self.link = Some(link);
                 (self.heard, self.pinged) = (now, now);
-                self.send(&Order::Hello { epoch });
+                self.send(&ScheddOrder::Hello { epoch });
             }
             Err(error) => {
                 self.start_own(now);
@@ -484,7 +484,7 @@ impl Target {
         self.link.is_some() && !self.presents.is_empty()
     }
 
-    fn send(&mut self, order: &Order) -> Option<News> {
+    fn send(&mut self, order: &ScheddOrder) -> Option<NodedEvent> {
         match self.link.as_mut()?.send(order) {
             Ok(()) => None,
             Err(error @ (FrameError::TooLarge(_) | FrameError::Malformed(_))) => {
@@ -496,18 +496,18 @@ impl Target {
     }
 
     /// The epoch to go on with, if our own noded has seen a higher one.
-    fn overtaken(&self, report: &Report) -> Option<u64> {
+    fn overtaken(&self, report: &NodeReport) -> Option<u64> {
         match report {
-            Report::Fenced { epoch } if self.place.own.is_some() => Some(epoch + 1),
+            NodeReport::Fenced { epoch } if self.place.own.is_some() => Some(epoch + 1),
             _ => None,
         }
     }
 
     /// A noded presents only nodes that its socket stands for: a tunnel attests where it leads,
     /// not who answers at its far end.
-    fn admit(&mut self, index: usize, report: Report) -> News {
+    fn admit(&mut self, index: usize, report: NodeReport) -> NodedEvent {
         match report {
-            Report::Hello {
+            NodeReport::Hello {
                 boot,
                 directory,
                 mut nodes,
@@ -518,9 +518,9 @@ impl Target {
                 (self.boot, self.directory) = (boot.clone(), directory.clone());
                 (self.pause, self.restart) = (REDIAL, REDIAL);
                 self.greeted = true;
-                News::Report(
+                NodedEvent::Report(
                     index,
-                    Report::Hello {
+                    NodeReport::Hello {
                         boot,
                         directory,
                         nodes,
@@ -528,21 +528,21 @@ impl Target {
                     },
                 )
             }
-            Report::Fenced { epoch } => {
+            NodeReport::Fenced { epoch } => {
                 self.lose(&format!("it follows a newer schedd (epoch {epoch})"))
             }
-            other => News::Report(index, other),
+            other => NodedEvent::Report(index, other),
         }
     }
 
-    fn lose(&mut self, why: &str) -> News {
+    fn lose(&mut self, why: &str) -> NodedEvent {
         tracing::warn!("lost the noded at {}: {why}", self.place.socket.display());
         self.link = None;
         self.started = None;
         // One that hangs up on every greeting is dialled ever less often.
         self.dial_at = clock::monotonic() + self.pause;
         self.pause = Span((self.pause.0 * 2).min(LONGEST_REDIAL.0));
-        News::Lost(std::mem::take(&mut self.presents))
+        NodedEvent::Lost(std::mem::take(&mut self.presents))
     }
 }
 
@@ -575,7 +575,7 @@ mod tests {
         assert!(knocking.len() < 10);
         let (done, is_done) = channel();
         std::thread::spawn(move || {
-            let place = Place {
+            let place = NodedAddress {
                 socket: path,
                 bound: Vec::new(),
                 barred: Vec::new(),

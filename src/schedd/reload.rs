@@ -1,8 +1,8 @@
 //! Another configuration while schedd runs: `lanai.toml` read anew, or said by `qmgr`; what follows
 //! from it beyond the server.
 
-use crate::config::settings::{Setting, effective};
-use crate::model::resource::Kind;
+use crate::config::settings::{KeySetting, effective};
+use crate::model::resource::ResourceType;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
 use crate::sched::placement::cycle_cache::CycleCache;
@@ -118,7 +118,7 @@ impl Schedd {
 
 /// A resource that jobs ask for, and that is gone or is something else: which, and what to do.
 fn needed(server: &ServerState, next: &Setup) -> Option<String> {
-    let is_other = |name: &str, kind: Kind| {
+    let is_other = |name: &str, kind: ResourceType| {
         next.resources
             .get(name)
             .is_none_or(|other| other.kind != kind)
@@ -163,17 +163,17 @@ fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
 /// What is configured otherwise than before: keys with their values, and sections that are gone.
 fn changes(now: &Setup, next: &Setup) -> Vec<String> {
     let settings = |setup: &Setup| effective(&setup.config, &setup.text, &setup.amendments);
-    let place = |setting: &Setting| (setting.section, setting.name.clone(), setting.key.clone());
+    let place = |setting: &KeySetting| (setting.section, setting.name.clone(), setting.key.clone());
     let (before, after) = (settings(now), settings(next));
     let values: BTreeMap<_, _> = before
         .iter()
         .map(|setting| (place(setting), &setting.value))
         .collect();
-    let told = |setting: &Setting| match &setting.value {
+    let told = |setting: &KeySetting| match &setting.value {
         Some(value) => format!("{} = {value}", setting.title()),
         None => format!("{} is not set", setting.title()),
     };
-    let is_new = |setting: &&Setting| {
+    let is_new = |setting: &&KeySetting| {
         values
             .get(&place(setting))
             .is_none_or(|value| **value != setting.value)

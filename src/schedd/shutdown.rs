@@ -3,8 +3,8 @@
 use crate::schedd::Schedd;
 use crate::server::requests::shutdown::running;
 use crate::wire::batch::{Act, Batch};
-use crate::wire::message::{Manner, Request};
-use crate::wire::order::Order;
+use crate::wire::message::{ClientRequest, QtermMode};
+use crate::wire::order::ScheddOrder;
 
 impl Schedd {
     /// Exits after `qterm`, once the jobs that it waits for have ended.
@@ -12,23 +12,23 @@ impl Schedd {
         let Some(mode) = self.shutdown_mode else {
             return;
         };
-        if mode.manner == Manner::Delay && running(&self.server).next().is_some() {
+        if mode.manner == QtermMode::Delay && running(&self.server).next().is_some() {
             return;
         }
         if mode.nodes {
-            self.nodes.send_to_all(&Order::Leave);
+            self.nodes.send_to_all(&ScheddOrder::Leave);
         }
         self.leaving = true;
     }
 
     /// Whether a request would start something while schedd shuts down.
-    pub(super) fn is_too_late_for(&self, request: &Request) -> bool {
+    pub(super) fn is_too_late_for(&self, request: &ClientRequest) -> bool {
         let begins = matches!(
             request,
-            Request::Submit(_) | Request::Run { .. } | Request::Reserve(_)
+            ClientRequest::Submit(_) | ClientRequest::Run { .. } | ClientRequest::Reserve(_)
         ) || matches!(
             request,
-            Request::Batch(Batch {
+            ClientRequest::Batch(Batch {
                 act: Act::Run { .. },
                 ..
             })

@@ -6,8 +6,8 @@ use crate::schedd::Schedd;
 use crate::schedd::check;
 use crate::schedd::clients::listen::Listener;
 use crate::schedd::nested;
-use crate::schedd::nested::Wishes;
-use crate::schedd::programs::hooks::Portrait;
+use crate::schedd::nested::NestedOptions;
+use crate::schedd::programs::hooks::JobToJson;
 use crate::schedd::storage::recover::Recovered;
 use crate::schedd::storage::recover::recover;
 use crate::spool::lock::LockError;
@@ -15,7 +15,7 @@ use crate::sys::home::Home;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, daemon, record};
 use crate::wire::client::{Client, ClientError};
-use crate::wire::message::{Reply, Request, Status};
+use crate::wire::message::{ClientRequest, Reply, ScheddStatus};
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser};
 use comfy_table::Table;
@@ -90,7 +90,7 @@ pub fn command() -> clap::Command {
 }
 
 /// The program. `portrait` tells hooks of jobs, as commands show them.
-pub fn main(portrait: Portrait) -> ExitCode {
+pub fn main(portrait: JobToJson) -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments, portrait) {
         Ok(status) => status,
@@ -104,11 +104,11 @@ pub fn main(portrait: Portrait) -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments, portrait: Portrait) -> Result<ExitCode> {
+fn run(arguments: &Arguments, portrait: JobToJson) -> Result<ExitCode> {
     if arguments.nested {
         let (preset, config) = (arguments.preset.as_deref(), arguments.config.as_deref());
         let queue = arguments.queue.as_deref();
-        return nested::run(&Wishes {
+        return nested::run(&NestedOptions {
             preset,
             config,
             queue,
@@ -118,7 +118,7 @@ fn run(arguments: &Arguments, portrait: Portrait) -> Result<ExitCode> {
     serve_or_ask(arguments, portrait).map(|()| ExitCode::SUCCESS)
 }
 
-fn serve_or_ask(arguments: &Arguments, portrait: Portrait) -> Result<()> {
+fn serve_or_ask(arguments: &Arguments, portrait: JobToJson) -> Result<()> {
     let home = Home::find()?;
     match arguments {
         Arguments { status: true, .. } => status(&home),
@@ -137,7 +137,7 @@ fn serve_or_ask(arguments: &Arguments, portrait: Portrait) -> Result<()> {
     }
 }
 
-fn serve(home: Home, ready: bool, portrait: Portrait) -> Result<()> {
+fn serve(home: Home, ready: bool, portrait: JobToJson) -> Result<()> {
     log_to_stderr();
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     raise_descriptor_limit();
@@ -182,7 +182,9 @@ fn another_serves(home: &Home) -> bool {
         return false;
     };
     client.be_impatient(ANSWER);
-    let answer = client.begin(&Request::Status).and_then(|()| client.reply());
+    let answer = client
+        .begin(&ClientRequest::Status)
+        .and_then(|()| client.reply());
     // One of another version is for whoever wants something of it to be told of.
     !matches!(answer, Err(ClientError::Unreachable(_)))
 }
@@ -209,7 +211,7 @@ fn raise_descriptor_limit() {
 fn status(home: &Home) -> Result<()> {
     let reply = Client::reach(home)
         .context("no schedd is running here")?
-        .call(&Request::Status)?;
+        .call(&ClientRequest::Status)?;
     let Reply::Status(status) = reply else {
         bail!("an unexpected answer")
     };
@@ -217,7 +219,7 @@ fn status(home: &Home) -> Result<()> {
     Ok(())
 }
 
-fn status_table(status: &Status) -> Table {
+fn status_table(status: &ScheddStatus) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
     let jobs = status
@@ -247,7 +249,7 @@ fn status_table(status: &Status) -> Table {
 
 /// Asks the schedd to leave and waits until the spool is free.
 pub(super) fn stop(home: &Home) -> Result<()> {
-    let asked = Client::reach(home).and_then(|mut client| client.call(&Request::Stop));
+    let asked = Client::reach(home).and_then(|mut client| client.call(&ClientRequest::Stop));
     match asked {
         Ok(Reply::Done) => {}
         Ok(Reply::Refused(refusal)) => bail!("{refusal}"),

@@ -3,7 +3,7 @@
 //! A client never waits for a cycle, and what arrives while a tick runs forms the next one.
 
 use crate::model::job::event::Event;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job::{Attempt, Job, TaskNumber, Usage, Want};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
@@ -30,17 +30,17 @@ use crate::server::tasks::TaskName;
 use crate::spool::SpoolError;
 use crate::sys::clock::monotonic;
 use crate::update::Update;
-use crate::wire::message::{Reply, Request};
-use crate::wire::order::{Order, Report, Standing};
-use crate::wire::task::{News, TaskRequest, Wish};
+use crate::wire::message::{ClientRequest, Reply};
+use crate::wire::order::{AttemptStatus, NodeReport, ScheddOrder};
+use crate::wire::task::{TaskNews, TaskProgramOptions, TaskRequest};
 use std::sync::Arc;
 
 /// Something that has arrived.
 pub enum Input {
     /// A client's request.
-    Request(Token, Caller, Request),
+    Request(Token, Caller, ClientRequest),
     /// A node's report.
-    Report(usize, Report),
+    Report(usize, NodeReport),
     /// Nodes that no longer answer.
     Lost(Vec<String>),
     /// What hooks say of a start.
@@ -50,12 +50,15 @@ pub enum Input {
 impl Input {
     /// Whether nothing waits for this to be on disk: a node tells it again if asked.
     pub fn may_linger(&self) -> bool {
-        let told = |report: &Report| {
-            let released = |asked: &TaskRequest| matches!(asked.wish, Wish::Release(_));
+        let told = |report: &NodeReport| {
+            let released =
+                |asked: &TaskRequest| matches!(asked.wish, TaskProgramOptions::Release(_));
             matches!(
                 report,
-                Report::Attempt(.., Standing::Running(_)) | Report::Usage(_) | Report::Pong
-            ) || matches!(report, Report::Wish(asked) if released(asked))
+                NodeReport::Attempt(.., AttemptStatus::Running(_))
+                    | NodeReport::Usage(_)
+                    | NodeReport::Pong
+            ) || matches!(report, NodeReport::Wish(asked) if released(asked))
         };
         matches!(self, Input::Report(_, report) if told(report))
     }
@@ -67,9 +70,9 @@ pub(super) struct Effects {
     replies: Vec<(Token, Reply)>,
     waits: Vec<(Token, JobId)>,
     /// Orders for the noded that reported.
-    back: Vec<(usize, Order)>,
+    back: Vec<(usize, ScheddOrder)>,
     /// Orders for the noded of a node.
-    orders: Vec<(String, Order)>,
+    orders: Vec<(String, ScheddOrder)>,
     /// Nodeds that have just given their inventory: their open attempts are told anew.
     met: Vec<Vec<String>>,
     /// Nodeds that are not admitted, and why.
@@ -133,11 +136,11 @@ impl Schedd {
     fn grant(
         &mut self,
         caller: &Caller,
-        request: &Request,
+        request: &ClientRequest,
         lack: Option<&Refusal>,
     ) -> Result<Granted, Refusal> {
         let stored = match request {
-            Request::ImportHook { name, content } if lack.is_none() => {
+            ClientRequest::ImportHook { name, content } if lack.is_none() => {
                 Some(self.store_hook_program(caller, name, content)?)
             }
             _ => None,
@@ -187,7 +190,7 @@ impl Schedd {
     pub(super) fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
         self.take_up_setup();
         self.shutdown_mode = effects.shutdown_mode.or(self.shutdown_mode);
-        let letters = self.server.take_letters();
+        let letters = self.server.take_mails();
         self.mailer.post(letters);
         let notices = self.server.take_notices();
         let (site, users) = notices
@@ -216,7 +219,7 @@ impl Schedd {
             self.nodes.refuse(target, why);
         }
         for (node, order) in &effects.orders {
-            let task = if let Order::Start(launch) = order {
+            let task = if let ScheddOrder::Start(launch) = order {
                 Some(launch)
             } else {
                 None
@@ -273,7 +276,7 @@ impl Schedd {
         if self
             .server
             .job(id)
-            .is_some_and(|job| job.life.state != State::Finished)
+            .is_some_and(|job| job.life.state != JobState::Finished)
         {
             return;
         }
@@ -294,7 +297,7 @@ impl Schedd {
         // An element that has not started yet.
         if past
             .as_ref()
-            .is_some_and(|job| job.life.state != State::Finished)
+            .is_some_and(|job| job.life.state != JobState::Finished)
         {
             return waiting
                 .into_iter()
@@ -334,16 +337,16 @@ fn keep(inbox: &mut Vec<Input>, kept: Input) {
     match &kept {
         Input::Report(
             _,
-            Report::Usage(_)
-            | Report::Pong
-            | Report::Wish(_)
-            | Report::Unfit { .. }
-            | Report::StagingOut(..),
+            NodeReport::Usage(_)
+            | NodeReport::Pong
+            | NodeReport::Wish(_)
+            | NodeReport::Unfit { .. }
+            | NodeReport::StagingOut(..),
         ) => return,
-        Input::Report(from, Report::Attempt(job, attempt, task, _)) => {
+        Input::Report(from, NodeReport::Attempt(job, attempt, task, _)) => {
             let of = (*from, *job, *attempt, *task);
             inbox.retain(
-                |other| !matches!(other, Input::Report(f, Report::Attempt(j, a, t, _)) if (*f, *j, *a, *t) == of),
+                |other| !matches!(other, Input::Report(f, NodeReport::Attempt(j, a, t, _)) if (*f, *j, *a, *t) == of),
             );
         }
         _ => {}
@@ -411,7 +414,7 @@ impl Effects {
             Ok(Granted::Signal(attempts, signal)) => {
                 for (job, attempt) in attempts {
                     let node = server.job(job).and_then(|job| job.script_node());
-                    let order = Order::Signal {
+                    let order = ScheddOrder::Signal {
                         job,
                         attempt,
                         task: 0,
@@ -446,10 +449,10 @@ impl Effects {
         }
     }
 
-    fn take_in(&mut self, server: &mut ServerState, noded: &Noded, report: &Report) {
+    fn take_in(&mut self, server: &mut ServerState, noded: &Noded, report: &NodeReport) {
         let mut orders = Vec::new();
         match report {
-            Report::Hello {
+            NodeReport::Hello {
                 boot,
                 directory,
                 nodes,
@@ -484,7 +487,7 @@ impl Effects {
                     }
                 }
             }
-            &Report::Attempt(job, attempt, task, ref standing)
+            &NodeReport::Attempt(job, attempt, task, ref standing)
                 if noded.may_speak_of(server, job, attempt, task) =>
             {
                 match task {
@@ -507,7 +510,7 @@ impl Effects {
                     }
                 }
             }
-            Report::Usage(used) => {
+            NodeReport::Usage(used) => {
                 let may = |of: &&(JobId, Attempt, TaskNumber, Usage)| {
                     noded.may_speak_of(server, of.0, of.1, of.2)
                 };
@@ -515,38 +518,45 @@ impl Effects {
                 own.into_iter().for_each(|used| note_usage(server, used));
             }
             // The connection was lost: the process repeats its request on the next one.
-            Report::Wish(_) if noded.presents.is_empty() => {}
-            Report::Wish(asked) => {
+            NodeReport::Wish(_) if noded.presents.is_empty() => {}
+            NodeReport::Wish(asked) => {
                 let (job, attempt) = (asked.job, asked.attempt);
                 let news = match noded.runs(server, job, attempt, asked.task) {
                     true => tasks::grant(server, asked, &mut self.orders),
-                    false => News::Refused(format!("job {job} does not run on this node")),
+                    false => TaskNews::Refused(format!("job {job} does not run on this node")),
                 };
-                orders.push(Order::Tell {
+                orders.push(ScheddOrder::Tell {
                     job,
                     attempt,
                     asker: Some(asked.asker),
                     news,
                 });
             }
-            Report::Nodes(nodes) => {
+            NodeReport::Nodes(nodes) => {
                 let own = nodes
                     .iter()
                     .filter(|facts| noded.presents.contains(&facts.name));
                 own.for_each(|facts| node_reports::node_changed(server, facts));
             }
-            &Report::StagingOut(job, attempt) if noded.may_speak_of(server, job, attempt, 0) => {
+            &NodeReport::StagingOut(job, attempt)
+                if noded.may_speak_of(server, job, attempt, 0) =>
+            {
                 self.orders
                     .extend(release_nodes::at_stage_out(server, job, attempt));
             }
-            Report::NotCheckpointed { job, attempt, why }
+            NodeReport::NotCheckpointed { job, attempt, why }
                 if noded.may_speak_of(server, *job, *attempt, 0) =>
             {
                 checkpoint::failed(server, *job, *attempt, why);
             }
-            Report::Unfit { why } => node_reports::take_out(server, noded.presents, why),
-            Report::Attempt(..) | Report::StagingOut(..) | Report::NotCheckpointed { .. } => {}
-            Report::Pong | Report::Attached | Report::Fenced { .. } | Report::Notified { .. } => {}
+            NodeReport::Unfit { why } => node_reports::take_out(server, noded.presents, why),
+            NodeReport::Attempt(..)
+            | NodeReport::StagingOut(..)
+            | NodeReport::NotCheckpointed { .. } => {}
+            NodeReport::Pong
+            | NodeReport::Attached
+            | NodeReport::Fenced { .. }
+            | NodeReport::Notified { .. } => {}
         }
         self.back
             .extend(orders.into_iter().map(|order| (noded.target, order)));
@@ -560,7 +570,7 @@ impl Effects {
         server: &mut ServerState,
         noded: &Noded,
         mut inventory: Inventory,
-        orders: &mut Vec<Order>,
+        orders: &mut Vec<ScheddOrder>,
     ) {
         inventory
             .attempts
@@ -590,9 +600,9 @@ impl Effects {
 }
 
 /// Why an attempt's node should get no more jobs.
-fn unfit(standing: &Standing) -> Option<&str> {
+fn unfit(standing: &AttemptStatus) -> Option<&str> {
     match standing {
-        Standing::Ended(outcome) => outcome.unfit.as_deref(),
+        AttemptStatus::Ended(outcome) => outcome.unfit.as_deref(),
         _ => None,
     }
 }

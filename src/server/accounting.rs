@@ -5,18 +5,18 @@
 //! accounts lack no job and have none twice: the end of an attempt whose job was ended by force
 //! before adds none. A start that failed and is tried again leaves none.
 
-use crate::model::account::accounting::End;
-use crate::model::account::accounting::Entry;
+use crate::model::account::accounting::AccountingEntry;
+use crate::model::account::accounting::JobEnd;
 use crate::model::account::accounting::Parties;
 use crate::model::account::accounting::RequestedResources;
 use crate::model::account::accounting::Stamps;
 use crate::model::job::Job;
+use crate::model::job::NodeShare;
 use crate::model::job::Run;
-use crate::model::job::Share;
 use crate::model::job::Usage;
 use crate::model::job::event::Event;
 use crate::model::job::held::Held;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::time::ClockTable;
 use crate::model::time::Span;
 use crate::model::time::Time;
@@ -40,7 +40,7 @@ impl AccountingContext<'_> {
     pub fn of_attempt(&self, job: &Job, event: Option<&Event>) -> Option<Update> {
         let run = job.life.run.as_ref().filter(|run| !run.open)?;
         let ran = !matches!(event, Some(Event::Ended { outcome, .. }) if !outcome.how.ran());
-        if !ran && job.life.state != State::Finished {
+        if !ran && job.life.state != JobState::Finished {
             return None;
         }
         Some(self.row(
@@ -78,13 +78,13 @@ impl AccountingContext<'_> {
         let length = run.map_or(Span(0), |run| {
             Span(ended.since(run.started + stood).0.max(0))
         });
-        let entry = Entry {
+        let entry = AccountingEntry {
             job: job.id,
             attempt: run.map_or(0, |run| run.attempt),
             name: spec.name.clone(),
             of: parties(job),
             stamps: self.stamps(job, run, ended),
-            end: job.life.exit.map(|exit| End {
+            end: job.life.exit.map(|exit| JobEnd {
                 status: exit.status,
                 deleted: exit.deleted,
             }),
@@ -153,6 +153,6 @@ fn parties(job: &Job) -> Parties {
     }
 }
 
-fn processors(share: &Share) -> u32 {
+fn processors(share: &NodeShare) -> u32 {
     Held::of(std::slice::from_ref(share)).cores
 }

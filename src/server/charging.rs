@@ -6,8 +6,8 @@
 
 use crate::model::account::charge::Charge;
 use crate::model::job::Job;
+use crate::model::job::NodeShare;
 use crate::model::job::Run;
-use crate::model::job::Share;
 use crate::model::job::event::Event;
 use crate::model::time::Span;
 use crate::model::time::Time;
@@ -43,7 +43,7 @@ pub fn of_stopped(setup: &Setup, job: &Job, now: Time) -> Option<Charge> {
 }
 
 /// The charge for what a running job has given back just now.
-pub fn of_released(setup: &Setup, job: &Job, released: &[Share], now: Time) -> Option<Charge> {
+pub fn of_released(setup: &Setup, job: &Job, released: &[NodeShare], now: Time) -> Option<Charge> {
     let run = job.life.open_run()?;
     let part = Run {
         shares: released.to_vec(),

@@ -8,13 +8,13 @@ use crate::model::job::Want;
 use crate::model::job::event::Event;
 use crate::model::job::preemption::PreemptAction;
 use crate::model::job::preemption::PreemptCause;
-use crate::model::job::suspension::Manner;
+use crate::model::job::suspension::SuspendMode;
 use crate::model::job_id::JobId;
-use crate::sched::view::preemption_candidate::Tenure;
+use crate::sched::view::preemption_candidate::PreemptionCandidate;
 use crate::server::setup::Setup;
 use crate::server::state::ServerState;
 use crate::wire::order::Checkpoint;
-use crate::wire::order::Order;
+use crate::wire::order::ScheddOrder;
 
 /// Whether a job is to be ended as soon as it is checkpointed. One whose site has no command for
 /// that any more is ended as it is.
@@ -23,9 +23,9 @@ pub fn is_pending(setup: &Setup, job: &Job) -> bool {
 }
 
 /// What its node is told.
-pub fn order(setup: &Setup, job: &Job, run: &Run) -> Option<Order> {
+pub fn order(setup: &Setup, job: &Job, run: &Run) -> Option<ScheddOrder> {
     let command = &setup.config.launch.checkpoint;
-    Some(Order::Checkpoint(Box::new(Checkpoint {
+    Some(ScheddOrder::Checkpoint(Box::new(Checkpoint {
         job: job.id,
         attempt: run.attempt,
         full_id: job.id.full(&setup.name),
@@ -91,7 +91,7 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
 /// The action that follows the failed one in the order of actions. A suspension does not follow: it
 /// frees less than the preemptor counts on, and the next cycles find out whether it suffices.
 fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option<PreemptAction> {
-    let tenure = Tenure::of(server.job(id)?)?;
+    let tenure = PreemptionCandidate::of(server.job(id)?)?;
     let rule = &server.setup.policy.preemption;
     let order = rule.actions.of(tenure.left(server.now)).iter().copied();
     let mut later = order.skip_while(|action| *action != failed).skip(1);
@@ -125,7 +125,7 @@ impl ServerState {
         if action.keeps_memory()
             && let Some(to) = to
         {
-            let manner = Manner::For {
+            let manner = SuspendMode::For {
                 job: to,
                 releases: self.setup.policy.preemption.releases.clone(),
             };

@@ -10,12 +10,12 @@ pub mod grant;
 mod labels;
 
 use crate::model::job::Job;
+use crate::model::job::dependency::DependencyKind;
 use crate::model::job::dependency::Edge;
-use crate::model::job::dependency::Kind;
 use crate::model::job::dependency::Tie;
-use crate::model::job::dependency::effects::Standing;
+use crate::model::job::dependency::effects::TieState;
 use crate::model::job::dependency::effects::Tied;
-use crate::model::job::dependency::graph::Ties;
+use crate::model::job::dependency::graph::DependencyGraph;
 use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
 use crate::server::state::ServerState;
@@ -27,11 +27,11 @@ impl Tied for ServerState {
         ServerState::job(self, id).map(Arc::as_ref)
     }
 
-    fn ties(&self) -> &Ties {
+    fn dependencies(&self) -> &DependencyGraph {
         &self.ties
     }
 
-    fn ties_mut(&mut self) -> &mut Ties {
+    fn dependencies_mut(&mut self) -> &mut DependencyGraph {
         &mut self.ties
     }
 
@@ -39,7 +39,7 @@ impl Tied for ServerState {
         ServerState::note(self, id, event);
     }
 
-    fn keep(&mut self, tie: Tie, standing: Standing) {
+    fn keep(&mut self, tie: Tie, standing: TieState) {
         self.also(Update::Tie(tie, standing));
     }
 
@@ -56,12 +56,12 @@ pub fn lift(server: &mut ServerState, was: &Job) {
         let tie = Tie {
             job: id,
             edge: Edge {
-                kind: Kind::After(condition),
+                kind: DependencyKind::After(condition),
                 job: other,
             },
         };
         server.ties.remove(tie);
-        server.also(Update::Tie(tie, Standing::Lifted));
+        server.also(Update::Tie(tie, TieState::Lifted));
     }
     if let Some(tie) = server
         .ties
@@ -69,6 +69,6 @@ pub fn lift(server: &mut ServerState, was: &Job) {
         .filter(|_| was.life.bars.rival.is_some())
     {
         server.ties.remove(tie);
-        server.also(Update::Tie(tie, Standing::Met));
+        server.also(Update::Tie(tie, TieState::Met));
     }
 }

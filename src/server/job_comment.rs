@@ -7,7 +7,7 @@ use crate::model::job::deferral::Deferral;
 use crate::model::job::event::Event;
 use crate::model::job::preemption::shown_some;
 use crate::model::job::state::Holds;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::time::Time;
 use chrono::NaiveDateTime;
 
@@ -70,7 +70,7 @@ pub fn deferral(job: &Job, event: &Event) -> Option<Deferral> {
         Event::Ended { outcome, .. } if !was_preempted(job) => &outcome.how,
         _ => return None,
     };
-    let is_tried_again = job.life.state == State::Queued && job.life.failed_starts > 0;
+    let is_tried_again = job.life.state == JobState::Queued && job.life.failed_starts > 0;
     let is_held = job.life.holds.contains(Holds::SYSTEM);
     match how {
         How::AwaitsFiles(_) => Some(Deferral::FilesMissing),
@@ -85,7 +85,7 @@ pub fn deferral(job: &Job, event: &Event) -> Option<Deferral> {
 /// Whether the attempt that ended last was ended for another job, and this one waits again.
 fn was_preempted(job: &Job) -> bool {
     let is_victim = job.life.run.as_ref().is_some_and(|run| job.makes_way(run));
-    job.life.state == State::Queued && is_victim
+    job.life.state == JobState::Queued && is_victim
 }
 
 /// A date as in PBS: `Fri Nov 11 17:57:05 2016`, in the server's time zone.
@@ -116,7 +116,7 @@ fn after_end(
         How::Cancelled | How::Signaled(_) if deferral.is_some() => {
             Some(put_off(job, UNCONFIRMED, civil))
         }
-        How::Overran { .. } | How::Exceeded { .. } if job.life.state == State::Queued => {
+        How::Overran { .. } | How::Exceeded { .. } if job.life.state == JobState::Queued => {
             Some(format!("Not Running: Job was requeued: {}", how.excess()?))
         }
         _ => None,
@@ -141,6 +141,6 @@ fn put_off(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> Stri
 
 /// A job that may be run again is back in its queue; any other is told why it ended.
 fn lost(job: &Job, why: &str) -> Option<String> {
-    (job.life.state == State::Finished)
+    (job.life.state == JobState::Finished)
         .then(|| format!("Job was lost: {why}, and it may not be run again"))
 }

@@ -6,7 +6,7 @@ use crate::model::job::Want;
 use crate::model::job::array::Elements;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job::value_syntax;
 use crate::server::setup::Setup;
 use std::fmt::Write;
@@ -39,7 +39,7 @@ pub(crate) struct Occasion {
 
 /// The letter about an event, if somebody is to be told of it. `before`: the state it found the
 /// job in; the job is as it left it. No event: of an array, whose elements make it what it is.
-pub fn letter(setup: &Setup, before: State, job: &Job, event: Option<&Event>) -> Option<Letter> {
+pub fn letter(setup: &Setup, before: JobState, job: &Job, event: Option<&Event>) -> Option<Letter> {
     setup.mailer.as_ref()?;
     let Occasion { points, what } = occasion(before, job, event)?;
     let told = points_of(job).contains(|letter| points.contains(letter));
@@ -70,7 +70,7 @@ pub(crate) fn is_told_alone(job: &Job) -> bool {
 }
 
 /// What of an event is worth telling somebody.
-pub(crate) fn occasion(before: State, job: &Job, event: Option<&Event>) -> Option<Occasion> {
+pub(crate) fn occasion(before: JobState, job: &Job, event: Option<&Event>) -> Option<Occasion> {
     let occasion = |points, what: &str| {
         Some(Occasion {
             points,
@@ -83,12 +83,12 @@ pub(crate) fn occasion(before: State, job: &Job, event: Option<&Event>) -> Optio
     match (before, job.life.state) {
         // It goes on in another instance.
         _ if job.life.moved_to.is_some() => None,
-        (State::Queued, State::Begun) => occasion("b", "Begun execution"),
-        (State::Running, State::Held) if !job.life.holds.is_none() => {
+        (JobState::Queued, JobState::Begun) => occasion("b", "Begun execution"),
+        (JobState::Running, JobState::Held) if !job.life.holds.is_none() => {
             occasion("a", job.life.comment.as_deref().unwrap_or("Job held"))
         }
-        (State::Finished, _) => None,
-        (_, State::Finished) => end(job, event),
+        (JobState::Finished, _) => None,
+        (_, JobState::Finished) => end(job, event),
         _ => None,
     }
 }
@@ -231,11 +231,11 @@ fn write_used(text: &mut String, job: &Job) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::array::Standing;
+    use crate::model::job::array::SubjobState;
 
     fn digest(indices: Indices, status: impl Fn(u32) -> i32) -> String {
         let mut elements = Elements::new(indices.count());
-        (0..indices.count()).for_each(|at| elements.mark(at, at, Standing::Ended(status(at))));
+        (0..indices.count()).for_each(|at| elements.mark(at, at, SubjobState::Ended(status(at))));
         let mut text = String::new();
         write_subjobs(&mut text, &elements, indices);
         text

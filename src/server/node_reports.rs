@@ -7,19 +7,19 @@ use crate::model::job::TaskNumber;
 use crate::model::job::event::Event;
 use crate::model::job::preemption::shown_some;
 use crate::model::job::run_limits::TimeLimits;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::node::NodeFacts;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::Span;
 use crate::server::release_nodes;
 use crate::server::state::ServerState;
 use crate::server::suspension;
 use crate::server::tasks;
 use crate::server::tasks::TaskName;
-use crate::wire::order::Order;
-use crate::wire::order::Standing;
+use crate::wire::order::AttemptStatus;
+use crate::wire::order::ScheddOrder;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -33,12 +33,16 @@ pub struct Inventory {
     /// The nodes presented.
     pub nodes: Vec<NodeFacts>,
     /// Every attempt and task not yet confirmed.
-    pub attempts: Vec<(JobId, Attempt, TaskNumber, Standing)>,
+    pub attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
 }
 
 /// Takes in an inventory: nodes are up, attempts are adopted, and a job that its node should have
 /// but has not is gone.
-pub fn take_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Vec<Order>) {
+pub fn take_inventory(
+    server: &mut ServerState,
+    inventory: &Inventory,
+    orders: &mut Vec<ScheddOrder>,
+) {
     for facts in &inventory.nodes {
         node_up(server, facts, inventory);
     }
@@ -136,7 +140,12 @@ pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool
 
 /// Notes why a noded was refused, and has it end what it runs of attempts that are not its own:
 /// other nodes, or a noded with another state directory, may run these jobs by now.
-pub fn refuse(server: &mut ServerState, inventory: &Inventory, why: &str, orders: &mut Vec<Order>) {
+pub fn refuse(
+    server: &mut ServerState,
+    inventory: &Inventory,
+    why: &str,
+    orders: &mut Vec<ScheddOrder>,
+) {
     for name in inventory.nodes.iter().map(|facts| &facts.name) {
         let Some(node) = server.node(name).cloned() else {
             continue;
@@ -160,7 +169,7 @@ pub fn refuse(server: &mut ServerState, inventory: &Inventory, why: &str, orders
                 TaskName { job, attempt, task },
                 &inventory.directory,
             );
-        if !is_own && !matches!(standing, Standing::Ended(_)) {
+        if !is_own && !matches!(standing, AttemptStatus::Ended(_)) {
             let order = if task == 0 {
                 abandon(server, job, attempt)
             } else {
@@ -172,13 +181,13 @@ pub fn refuse(server: &mut ServerState, inventory: &Inventory, why: &str, orders
 }
 
 /// The order to end an attempt that was given up, or that nobody knows of.
-fn abandon(server: &ServerState, job: JobId, attempt: Attempt) -> Order {
+fn abandon(server: &ServerState, job: JobId, attempt: Attempt) -> ScheddOrder {
     let grace = server.setup.config.launch.grace;
     // A later attempt may be writing to the same files.
     let again = server
         .job(job)
-        .is_some_and(|job| job.life.state != State::Finished);
-    Order::Cancel {
+        .is_some_and(|job| job.life.state != JobState::Finished);
+    ScheddOrder::Cancel {
         job,
         attempt,
         task: 0,
@@ -226,9 +235,9 @@ pub fn attempt_stands(
     server: &mut ServerState,
     id: JobId,
     attempt: Attempt,
-    standing: &Standing,
+    standing: &AttemptStatus,
     boot: &str,
-    orders: &mut Vec<Order>,
+    orders: &mut Vec<ScheddOrder>,
 ) {
     let open = server
         .job(id)
@@ -236,7 +245,7 @@ pub fn attempt_stands(
         .filter(|run| run.attempt == attempt && run.has_script());
     let open = open.cloned();
     match (standing, open) {
-        (Standing::Ended(outcome), open) => {
+        (AttemptStatus::Ended(outcome), open) => {
             if open.is_some() {
                 server.happen(
                     id,
@@ -246,13 +255,13 @@ pub fn attempt_stands(
                     },
                 );
             }
-            orders.push(Order::Confirm {
+            orders.push(ScheddOrder::Confirm {
                 job: id,
                 attempt,
                 task: 0,
             });
         }
-        (Standing::Running(session) | Standing::Suspended(session), Some(run))
+        (AttemptStatus::Running(session) | AttemptStatus::Suspended(session), Some(run))
             if run.session.is_none() =>
         {
             server.happen(
@@ -266,7 +275,7 @@ pub fn attempt_stands(
         }
         // An attempt we know nothing of, or have given up: it must not run on.
         (_, None) => orders.push(abandon(server, id, attempt)),
-        (Standing::Running(_) | Standing::Suspended(_), Some(run)) => {
+        (AttemptStatus::Running(_) | AttemptStatus::Suspended(_), Some(run)) => {
             if run.silent {
                 server.happen(id, Event::ContactRegained);
             }
@@ -274,7 +283,7 @@ pub fn attempt_stands(
                 .job(id)
                 .map(|job| TimeLimits::of(&job.spec))
                 .unwrap_or_default();
-            orders.push(Order::Walltime {
+            orders.push(ScheddOrder::Walltime {
                 job: id,
                 attempt,
                 times,
@@ -291,7 +300,7 @@ pub fn attempt_stands(
                 orders,
             );
         }
-        (Standing::Starting, Some(_)) => {}
+        (AttemptStatus::Starting, Some(_)) => {}
     }
 }
 
@@ -355,7 +364,7 @@ pub(crate) fn with_overrides(server: &ServerState, facts: &NodeFacts) -> NodeFac
         if gpus != facts.gpus {
             facts
                 .available
-                .insert("ngpus".to_string(), Value::Long(gpus.len() as i64));
+                .insert("ngpus".to_string(), ResourceValue::Long(gpus.len() as i64));
         }
         facts.gpus = gpus;
         facts.terms = config.terms.clone();

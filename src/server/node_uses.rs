@@ -1,7 +1,7 @@
 //! When a job last ended on each node: kept in memory, and written with the node's row when that is
 //! written anyway, or once in a while. It is worth no write of its own for every job.
 
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::time::Time;
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub struct NodeUses(BTreeMap<String, Time>);
 
 impl NodeUses {
     /// A job has had these for the last time.
-    pub fn note(&mut self, shares: &[Share], at: Time) {
+    pub fn note(&mut self, shares: &[NodeShare], at: Time) {
         for share in shares {
             match self.0.get_mut(&share.node) {
                 Some(last) => *last = at,

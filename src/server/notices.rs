@@ -4,7 +4,7 @@
 use crate::model::job::Job;
 use crate::model::job::Owner;
 use crate::model::job::event::Event;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::server::mail;
 use crate::server::mail::Occasion;
 use crate::server::setup::Setup;
@@ -112,7 +112,7 @@ impl Notice {
 pub fn notices(
     setup: &Setup,
     facts: impl FnOnce() -> Arc<ServerFacts>,
-    before: State,
+    before: JobState,
     job: &Job,
     event: Option<&Event>,
 ) -> Vec<Notice> {
@@ -152,7 +152,7 @@ pub fn notices(
         .collect()
 }
 
-fn turn(before: State, job: &Job, event: Option<&Event>) -> Option<(&'static str, String)> {
+fn turn(before: JobState, job: &Job, event: Option<&Event>) -> Option<(&'static str, String)> {
     match mail::occasion(before, job, event) {
         Some(Occasion { points, what }) => {
             let event = if points.contains('a') {
@@ -165,8 +165,8 @@ fn turn(before: State, job: &Job, event: Option<&Event>) -> Option<(&'static str
             Some((event, what))
         }
         // Its owner needs no letter to know; a program that follows the queue does.
-        None if before != State::Finished
-            && job.life.state == State::Finished
+        None if before != JobState::Finished
+            && job.life.state == JobState::Finished
             && job.life.moved_to.is_none() =>
         {
             Some((

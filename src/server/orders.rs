@@ -2,21 +2,21 @@
 //! after a connection was lost, after any change of the job.
 
 use crate::config::Workdir;
-use crate::model::hook::Occasion;
+use crate::model::hook::HookEvent;
 use crate::model::hook::asked;
-use crate::model::hook::rites::Rites;
+use crate::model::hook::rites::JobHooks;
 use crate::model::hook::rites::around_a_job;
 use crate::model::job::Job;
-use crate::model::job::Program;
+use crate::model::job::JobProgram;
 use crate::model::job::Run;
 use crate::model::job::Want;
-use crate::model::job::checkpoint::Progress;
+use crate::model::job::checkpoint::CheckpointProgress;
 use crate::model::job::placeholder;
 use crate::model::job::response::Missing;
 use crate::model::job::run_limits::RunLimits;
 use crate::model::job::run_limits::TimeLimits;
 use crate::model::job::staging::Files;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::refusal::Refusal;
 use crate::model::signal;
 use crate::model::text::Text;
@@ -28,7 +28,7 @@ use crate::server::state::ServerState;
 use crate::shown::job_json;
 use crate::wire::message::Payload;
 use crate::wire::order::Launch;
-use crate::wire::order::Order;
+use crate::wire::order::ScheddOrder;
 use crate::wire::task::TaskPlace;
 use serde_json::Value;
 
@@ -37,14 +37,14 @@ pub fn order(
     server: &ServerState,
     history: &dyn JobHistory,
     job: &Job,
-) -> Result<Option<(String, Order)>, Refusal> {
+) -> Result<Option<(String, ScheddOrder)>, Refusal> {
     let (Some(run), Some(node)) = (job.life.open_run(), job.script_node()) else {
         return Ok(None);
     };
     let (id, attempt) = (job.id, run.attempt);
     let order = match (&job.life.want, run.session) {
         (Want::Run, Some(_)) => return Ok(None),
-        (Want::Run, None) => Order::Start(Box::new(launch(server, history, job, run)?)),
+        (Want::Run, None) => ScheddOrder::Start(Box::new(launch(server, history, job, run)?)),
         (Want::Requeue(_), Some(_)) if checkpoint::is_pending(&server.setup, job) => {
             return Ok(
                 checkpoint::order(&server.setup, job, run).map(|order| (node.to_string(), order))
@@ -53,7 +53,7 @@ pub fn order(
         _ => {
             let (grace, signal) = end_grace(&server.setup, job, run);
             let again = matches!(job.life.want, Want::Requeue(_) | Want::Anew);
-            Order::Cancel {
+            ScheddOrder::Cancel {
                 job: id,
                 attempt,
                 task: 0,
@@ -70,12 +70,12 @@ pub fn order(
 /// how to write down how far it has come (Y17).
 fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
     // Finished while its attempt is open: deleted by force. noded knows that by this order.
-    if job.life.state == State::Finished {
+    if job.life.state == JobState::Finished {
         return (Span(0), Some(signal::KILL));
     }
     let (usual, rule) = (setup.config.launch.grace, &setup.policy.preemption);
     // Where it may be done with 0, its shepherd knows by being told a signal (Y17).
-    let first = (run.checkpoint == Progress::Wanted).then_some(signal::TERM);
+    let first = (run.checkpoint == CheckpointProgress::Wanted).then_some(signal::TERM);
     if !job.makes_way(run) {
         return (usual, first);
     }
@@ -86,9 +86,9 @@ fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
 }
 
 /// The limits on the time of a running job, told anew: they may have been altered.
-pub fn walltime(job: &Job) -> Option<(String, Order)> {
+pub fn walltime(job: &Job) -> Option<(String, ScheddOrder)> {
     let (run, node) = (job.life.open_run()?, job.script_node()?);
-    let order = Order::Walltime {
+    let order = ScheddOrder::Walltime {
         job: job.id,
         attempt: run.attempt,
         times: TimeLimits::of(&job.spec),
@@ -97,12 +97,12 @@ pub fn walltime(job: &Job) -> Option<(String, Order)> {
 }
 
 /// The hooks that nodes ask again and again.
-pub fn attend(setup: &Setup) -> Order {
-    let hooks = asked(&setup.config.hooks, Occasion::ExechostPeriodic)
+pub fn attend(setup: &Setup) -> ScheddOrder {
+    let hooks = asked(&setup.config.hooks, HookEvent::ExechostPeriodic)
         .into_iter()
         .cloned()
         .collect();
-    Order::Attend {
+    ScheddOrder::Attend {
         server: setup.name.clone(),
         hooks,
     }
@@ -121,25 +121,25 @@ fn launch(
         ))
     };
     let payload = match &job.spec.program {
-        Program::Command(words) => Payload::Command(words.clone()),
-        Program::Script(digest) => Payload::Script(history.script(*digest)?.ok_or_else(lost)?),
+        JobProgram::Command(words) => Payload::Command(words.clone()),
+        JobProgram::Script(digest) => Payload::Script(history.script(*digest)?.ok_or_else(lost)?),
     };
     let environ = history.environment(job.spec.environ)?.ok_or_else(lost)?;
     Ok(Launch {
-        rites: rites(server, job),
+        rites: job_hooks(server, job),
         ..frame(&server.setup, job, run, payload, environ)
     })
 }
 
 /// What the site has done around a job, if anything.
-fn rites(server: &ServerState, job: &Job) -> Option<Box<Rites>> {
+fn job_hooks(server: &ServerState, job: &Job) -> Option<Box<JobHooks>> {
     let config = &server.setup.config;
     let (hooks, scripts) = (around_a_job(&config.hooks), config.launch.scripts.clone());
     if hooks.is_empty() && scripts.prologue.is_none() && scripts.epilogue.is_none() {
         return None;
     }
     let told = job_json::of_job(job, None, &server.facts_now());
-    Some(Box::new(Rites {
+    Some(Box::new(JobHooks {
         hooks,
         scripts,
         server: server.setup.name.clone(),

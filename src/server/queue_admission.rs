@@ -1,17 +1,17 @@
 //! The way into a queue, as schedd has it: the same door for `qsub`, `qmove` and what routing
-//! queues pass on ([`Entrance`]), with what only schedd knows: reservations, groups, and how many
+//! queues pass on ([`QueueAdmission`]), with what only schedd knows: reservations, groups, and how many
 //! jobs there are.
 
 use crate::model::account::lineage::Lineages;
 use crate::model::admission::Entered;
-use crate::model::admission::Entrance;
+use crate::model::admission::QueueAdmission;
 use crate::model::admission::Visitor;
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::job::Owner;
 use crate::model::job::Spec;
-use crate::model::job::state::State;
-use crate::model::limit::Subject;
+use crate::model::job::state::JobState;
+use crate::model::limit::LimitSubject;
 use crate::model::policy::Policy;
 use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
@@ -28,7 +28,7 @@ impl RequestContext<'_> {
         &self,
         owner: &Owner,
         spec: &Spec,
-        standing: State,
+        standing: JobState,
     ) -> Result<Entered, Refusal> {
         let default = || self.server.setup.policy.fair_share.default_for(&owner.user);
         let spec = Spec {
@@ -44,7 +44,7 @@ impl RequestContext<'_> {
         comer: Comer,
         owner: &Owner,
         spec: &Spec,
-        standing: State,
+        standing: JobState,
     ) -> Result<Entered, Refusal> {
         let entered = match self.server.reservation_queue(&spec.queue) {
             Some(reservation) => {
@@ -116,7 +116,7 @@ pub fn enter(
     comer: Comer,
     owner: &Owner,
     spec: &Spec,
-    standing: State,
+    standing: JobState,
 ) -> Result<Entered, Refusal> {
     through(server, comer, owner, |entrance| {
         entrance.enter(spec, standing)
@@ -128,7 +128,7 @@ pub fn through<T>(
     server: &ServerState,
     comer: Comer,
     owner: &Owner,
-    ask: impl FnOnce(&Entrance) -> T,
+    ask: impl FnOnce(&QueueAdmission) -> T,
 ) -> T {
     let (setup, name) = (&server.setup, OnceCell::new());
     let is_member = |group: &str| is_member(setup, owner, group);
@@ -136,7 +136,7 @@ pub fn through<T>(
         name.get_or_init(|| setup.installation.accounts.group_name(owner.gid))
             .clone()
     };
-    ask(&Entrance {
+    ask(&QueueAdmission {
         queues: &setup.queues,
         resources: &setup.resources,
         qualities: &setup.policy.qualities,
@@ -156,7 +156,7 @@ pub fn subject(
     accounts: &dyn Accounts,
     who: &Credentials,
     heeds_groups: bool,
-) -> Subject {
+) -> LimitSubject {
     // One that a limit names goes by that name, whatever else it is called: so it does where it
     // runs.
     let named = || policy.limits.groups.get(&who.gid).cloned();
@@ -167,7 +167,7 @@ pub fn subject(
     };
     let lineages = Lineages::new(&policy.fair_share.accounts);
     let lineage = lineages.of(&who.user, who.account.as_deref());
-    Subject::new(who, group, lineage)
+    LimitSubject::new(who, group, lineage)
 }
 
 #[cfg(test)]

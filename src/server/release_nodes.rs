@@ -7,7 +7,7 @@ use crate::model::job::Run;
 use crate::model::job::TaskNumber;
 use crate::model::job::Want;
 use crate::model::job::event::Event;
-use crate::model::job::release::Keep;
+use crate::model::job::release::KeptNodes;
 use crate::model::job::task::node_file;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
@@ -18,11 +18,15 @@ use crate::server::requests::RequestContext;
 use crate::server::state::ServerState;
 use crate::server::tasks;
 use crate::server::tasks::Orders;
-use crate::wire::order::Order;
+use crate::wire::order::ScheddOrder;
 
 impl RequestContext<'_> {
     /// What a job does not keep is given back.
-    pub(crate) fn release_nodes(&mut self, id: JobId, keep: &Keep) -> Result<Granted, Refusal> {
+    pub(crate) fn release_nodes(
+        &mut self,
+        id: JobId,
+        keep: &KeptNodes,
+    ) -> Result<Granted, Refusal> {
         let job = self.owned(id)?;
         if id.is_array() {
             return Err(Refusal::not_for_arrays());
@@ -48,8 +52,8 @@ impl RequestContext<'_> {
         Ok(Granted::Orders(follow(self.server, id)))
     }
 
-    fn select(&self, keep: &Keep) -> Result<Select, Refusal> {
-        let Keep::Select(text) = keep else {
+    fn select(&self, keep: &KeptNodes) -> Result<Select, Refusal> {
+        let KeptNodes::Select(text) = keep else {
             return Ok(Select::default());
         };
         let asked = [("select".to_string(), text.clone())];
@@ -73,7 +77,7 @@ pub fn at_stage_out(server: &mut ServerState, id: JobId, attempt: Attempt) -> Or
         .open_run()
         .filter(|run| asks && run.attempt == attempt && run.has_script());
     let Some(run) = run else { return Vec::new() };
-    let Ok(division) = run.divide(&Keep::Nothing, &Select::default(), |_| None) else {
+    let Ok(division) = run.divide(&KeptNodes::Nothing, &Select::default(), |_| None) else {
         return Vec::new();
     };
     let by = format!("schedd@{}", server.setup.host);
@@ -115,9 +119,9 @@ fn follow(server: &mut ServerState, id: JobId) -> Orders {
 
 /// The node file of a process of a job that has given nodes back: what it was started with names
 /// more. To be told again to a node that may have missed it.
-pub fn places(job: &Job, task: TaskNumber) -> Option<Order> {
+pub fn places(job: &Job, task: TaskNumber) -> Option<ScheddOrder> {
     let run = job.life.open_run().filter(|run| !run.released.is_empty())?;
-    Some(Order::Places {
+    Some(ScheddOrder::Places {
         job: job.id,
         attempt: run.attempt,
         task,

@@ -26,7 +26,7 @@ use crate::model::job::Owner;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
 use crate::model::job::state::Holds;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
@@ -42,9 +42,9 @@ use crate::update::Update;
 use crate::wire::batch;
 use crate::wire::batch::Act;
 use crate::wire::batch::Batch;
-use crate::wire::batch::Target;
-use crate::wire::message::Request;
-use crate::wire::order::Order;
+use crate::wire::batch::BatchTarget;
+use crate::wire::message::ClientRequest;
+use crate::wire::order::ScheddOrder;
 use std::sync::Arc;
 
 /// What a granted request comes to.
@@ -63,7 +63,7 @@ pub enum Granted {
     /// Done; the nodes of running jobs have to pass on a signal.
     Signal(Vec<(JobId, Attempt)>, i32),
     /// Done; the node of a running job has this to do besides.
-    Tell(JobId, Order),
+    Tell(JobId, ScheddOrder),
     /// Done; this is what nodes have to do besides.
     Orders(Orders),
     /// Done; schedd shuts down.
@@ -80,10 +80,10 @@ pub fn apply(
     server: &mut ServerState,
     history: &dyn JobHistory,
     caller: &Caller,
-    request: &Request,
+    request: &ClientRequest,
     lack: Option<&Refusal>,
 ) -> Result<Granted, Refusal> {
-    if let Request::Batch(batch) = request {
+    if let ClientRequest::Batch(batch) = request {
         return apply_batch(server, history, caller, batch, lack);
     }
     if caller.privileged {
@@ -98,18 +98,18 @@ pub fn apply(
         && needs_room(request)
     {
         return match request {
-            Request::Submit(submission) => context
+            ClientRequest::Submit(submission) => context
                 .submitted(submission.token)?
                 .ok_or_else(|| lack.clone()),
             _ => Err(lack.clone()),
         };
     }
     match request {
-        Request::Submit(submission) => context.submit(submission),
-        Request::Alter(id, settings) => context.alter(*id, settings),
-        Request::Hold(id, holds) => context.hold(*id, *holds),
-        Request::Release(id, holds) => context.release(*id, *holds),
-        Request::Delete {
+        ClientRequest::Submit(submission) => context.submit(submission),
+        ClientRequest::Alter(id, settings) => context.alter(*id, settings),
+        ClientRequest::Hold(id, holds) => context.hold(*id, *holds),
+        ClientRequest::Release(id, holds) => context.release(*id, *holds),
+        ClientRequest::Delete {
             job,
             only,
             force,
@@ -118,45 +118,45 @@ pub fn apply(
             Some(only) => context.delete_elements(*job, only, *force),
             None => context.delete(*job, *force, *purge),
         },
-        Request::Rerun { job, only, .. } => context.rerun(*job, *only),
-        Request::RerunFailed(id) => context.rerun_failed(*id),
-        Request::Retry { job, only } => context.retry(*job, *only),
-        Request::Signal { job, only, signal } => context.signal(*job, *only, signal),
-        Request::ReleaseNodes(id, keep) => context.release_nodes(*id, keep),
-        &Request::Terminate { manner, nodes } => context.terminate(manner, nodes),
-        Request::Move(id, destination) => context.put(*id, destination),
-        Request::Swap(one, other) => context.swap(*one, *other),
-        Request::Message {
+        ClientRequest::Rerun { job, only, .. } => context.rerun(*job, *only),
+        ClientRequest::RerunFailed(id) => context.rerun_failed(*id),
+        ClientRequest::Retry { job, only } => context.retry(*job, *only),
+        ClientRequest::Signal { job, only, signal } => context.signal(*job, *only, signal),
+        ClientRequest::ReleaseNodes(id, keep) => context.release_nodes(*id, keep),
+        &ClientRequest::Terminate { manner, nodes } => context.terminate(manner, nodes),
+        ClientRequest::Move(id, destination) => context.put(*id, destination),
+        ClientRequest::Swap(one, other) => context.swap(*one, *other),
+        ClientRequest::Message {
             job,
             output,
             errors,
             text,
         } => context.message(*job, *output, *errors, text),
-        Request::Run { job, on, detached } => context.run_now(*job, on, *detached),
-        Request::Shove(id) => context.shove(*id),
-        Request::Adopt(adoption) => context.adopt(adoption),
-        Request::Claim(claim) => context.claim(claim),
-        Request::GiveBack { copy, to } => context.give_back(*copy, to),
-        Request::Wait(id) => context.wait(*id),
-        Request::MarkNode {
+        ClientRequest::Run { job, on, detached } => context.run_now(*job, on, *detached),
+        ClientRequest::Shove(id) => context.shove(*id),
+        ClientRequest::Adopt(adoption) => context.adopt(adoption),
+        ClientRequest::Claim(claim) => context.claim(claim),
+        ClientRequest::GiveBack { copy, to } => context.give_back(*copy, to),
+        ClientRequest::Wait(id) => context.wait(*id),
+        ClientRequest::MarkNode {
             node,
             offline,
             comment,
         } => context.mark_node(node, *offline, comment.as_deref()),
-        Request::DeclareGone { node } => context.declare_gone(node),
-        Request::Reserve(asked) => context.reserve(asked),
-        Request::AlterReservation { id, changes, force } => {
+        ClientRequest::DeclareGone { node } => context.declare_gone(node),
+        ClientRequest::Reserve(asked) => context.reserve(asked),
+        ClientRequest::AlterReservation { id, changes, force } => {
             context.alter_reservation(id, changes, *force)
         }
-        Request::Amend(command) => context.amend(command),
-        Request::DeleteReservation(id) => context.delete_reservation(id),
-        Request::Ask(_)
-        | Request::Attach(_)
-        | Request::Watch { .. }
-        | Request::Status
-        | Request::ImportHook { .. }
-        | Request::Stop => Err(Refusal::invalid_request()),
-        Request::Batch(_) => Err(Refusal::invalid_request()),
+        ClientRequest::Amend(command) => context.amend(command),
+        ClientRequest::DeleteReservation(id) => context.delete_reservation(id),
+        ClientRequest::Ask(_)
+        | ClientRequest::Attach(_)
+        | ClientRequest::Watch { .. }
+        | ClientRequest::Status
+        | ClientRequest::ImportHook { .. }
+        | ClientRequest::Stop => Err(Refusal::invalid_request()),
+        ClientRequest::Batch(_) => Err(Refusal::invalid_request()),
     }
 }
 
@@ -187,7 +187,7 @@ fn apply_to(
     server: &mut ServerState,
     history: &dyn JobHistory,
     caller: &Caller,
-    (act, target): (&Act, &Target),
+    (act, target): (&Act, &BatchTarget),
     lack: Option<&Refusal>,
 ) -> Result<Granted, Refusal> {
     let unknown = Refusal::unknown_job();
@@ -207,21 +207,21 @@ fn apply_to(
 }
 
 /// Whether a request can make the spool grow much.
-fn needs_room(request: &Request) -> bool {
+fn needs_room(request: &ClientRequest) -> bool {
     matches!(
         request,
-        Request::Submit(_)
-            | Request::Adopt(_)
-            | Request::Alter(..)
-            | Request::RerunFailed(_)
-            | Request::Retry { .. }
-            | Request::ReleaseNodes(..)
-            | Request::Run { .. }
-            | Request::Shove(_)
-            | Request::Reserve(_)
-            | Request::AlterReservation { .. }
-            | Request::Amend(_)
-            | Request::ImportHook { .. }
+        ClientRequest::Submit(_)
+            | ClientRequest::Adopt(_)
+            | ClientRequest::Alter(..)
+            | ClientRequest::RerunFailed(_)
+            | ClientRequest::Retry { .. }
+            | ClientRequest::ReleaseNodes(..)
+            | ClientRequest::Run { .. }
+            | ClientRequest::Shove(_)
+            | ClientRequest::Reserve(_)
+            | ClientRequest::AlterReservation { .. }
+            | ClientRequest::Amend(_)
+            | ClientRequest::ImportHook { .. }
     )
 }
 
@@ -243,7 +243,7 @@ impl RequestContext<'_> {
     /// The job, if it is not over; else why it cannot be acted on.
     pub(crate) fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         match self.server.known(id) {
-            Some(job) if job.life.state != State::Finished => Ok(job),
+            Some(job) if job.life.state != JobState::Finished => Ok(job),
             Some(job) => Err(self.over(&job)),
             None => Err(self
                 .past(id)?

@@ -7,7 +7,7 @@ use crate::model::refusal::Refusal;
 use crate::model::request::select::Request;
 use crate::model::reservation::Occurrence;
 use crate::model::reservation::Reservation;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::Span;
 use crate::server::caller::Caller;
 use crate::server::state::ServerState;
@@ -135,7 +135,7 @@ fn processors(facts: &NodeFacts) -> u64 {
     facts
         .available
         .get("ncpus")
-        .and_then(Value::amount)
+        .and_then(ResourceValue::amount)
         .unwrap_or(0)
         .unsigned_abs()
 }

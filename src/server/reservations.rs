@@ -6,23 +6,23 @@
 //! without nodes yet.
 
 use crate::model::job::Job;
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::job::event::Event;
-use crate::model::job::state::State as JobState;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::Happened;
 use crate::model::reservation::Occurrence;
 use crate::model::reservation::Reservation;
-use crate::model::reservation::State;
+use crate::model::reservation::ReservationState;
 use crate::model::reservation::recurrence::Zone;
-use crate::model::reservation::request::Reserving;
+use crate::model::reservation::request::ReservationRequest;
 use crate::model::reservation::window::ANY;
 use crate::model::time::Span;
 use crate::model::time::Wall;
 use crate::sched::backfill::reservation_window;
-use crate::sched::backfill::reservation_window::Wanted;
+use crate::sched::backfill::reservation_window::WindowRequest;
 use crate::server::caller::Caller;
 use crate::server::outside::Accounts;
 use crate::server::requests::Granted;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 impl RequestContext<'_> {
     /// `pbs_rsub`: the number is taken, and the answer told, whether it can be had or not.
-    pub(crate) fn reserve(&mut self, asked: &Reserving) -> Result<Granted, Refusal> {
+    pub(crate) fn reserve(&mut self, asked: &ReservationRequest) -> Result<Granted, Refusal> {
         asked.check()?;
         reservation_limits::check_number(self.server, self.caller, 1)?;
         if let Some(job) = asked.job {
@@ -81,7 +81,7 @@ impl RequestContext<'_> {
                 with_shares(occurrences, &nodes)
             },
             current: 0,
-            state: State::Unconfirmed,
+            state: ReservationState::Unconfirmed,
             lost: Vec::new(),
             ctime: self.server.now,
             mtime: self.server.now,
@@ -103,7 +103,7 @@ impl RequestContext<'_> {
     }
 
     /// All of the nodes of these hosts, as shares.
-    fn hosts(&self, hosts: &[String]) -> Result<Vec<Share>, Refusal> {
+    fn hosts(&self, hosts: &[String]) -> Result<Vec<NodeShare>, Refusal> {
         let mut names = Vec::new();
         for host in hosts {
             let facts = self.server.nodes().map(|node| &node.facts);
@@ -129,7 +129,7 @@ impl RequestContext<'_> {
     pub(crate) fn alter_reservation(
         &mut self,
         id: &str,
-        changes: &Reserving,
+        changes: &ReservationRequest,
         force: bool,
     ) -> Result<Granted, Refusal> {
         let was = self.own_reservation(id)?;
@@ -137,7 +137,7 @@ impl RequestContext<'_> {
             self.caller.must_be_privileged()?;
         }
         changes.check()?;
-        let begun = was.state == State::Running;
+        let begun = was.state == ReservationState::Running;
         if begun && !changes.resources.is_empty() {
             return Err(Refusal::bad_state());
         }
@@ -240,7 +240,7 @@ impl RequestContext<'_> {
     }
 }
 
-fn with_shares(occurrences: Vec<Occurrence>, shares: &[Share]) -> Vec<Occurrence> {
+fn with_shares(occurrences: Vec<Occurrence>, shares: &[NodeShare]) -> Vec<Occurrence> {
     occurrences
         .into_iter()
         .map(|occurrence| Occurrence {
@@ -251,7 +251,10 @@ fn with_shares(occurrences: Vec<Occurrence>, shares: &[Share]) -> Vec<Occurrence
 }
 
 /// The time zone in which the rule of a standing reservation counts; None for a single reservation.
-fn zone_of(asked: &Reserving, accounts: &dyn Accounts) -> Result<Option<Box<dyn Zone>>, Refusal> {
+fn zone_of(
+    asked: &ReservationRequest,
+    accounts: &dyn Accounts,
+) -> Result<Option<Box<dyn Zone>>, Refusal> {
     let name = match (&asked.rule, &asked.zone) {
         (None, _) => return Ok(None),
         (Some(_), None) => return Err(Refusal::other_zone("(unset)", &accounts.zone_name())),
@@ -297,10 +300,10 @@ pub(crate) fn find(
     server: &ServerState,
     reservation: &Reservation,
     when: &Occurrence,
-) -> Result<Vec<Share>, Reason> {
+) -> Result<Vec<NodeShare>, Reason> {
     let clock = server.clock().table();
     let request = &reservation.terms.request;
-    let wanted = Wanted {
+    let wanted = WindowRequest {
         request,
         from: clock.time(when.from).max(server.now),
         to: clock.time(when.to),
@@ -311,17 +314,17 @@ pub(crate) fn find(
 
 /// The shares a changed reservation can have: those it has, if they will do, and if it has begun no
 /// others.
-fn fitted(server: &ServerState, after: &Reservation) -> Option<Vec<Share>> {
+fn fitted(server: &ServerState, after: &Reservation) -> Option<Vec<NodeShare>> {
     let when = after.occurrence();
     if after.terms.whole {
         return Some(when.shares.clone());
     }
-    if after.state != State::Running {
+    if after.state != ReservationState::Running {
         return find(server, after, when).ok();
     }
     let clock = server.clock().table();
     let request = &after.terms.request;
-    let wanted = Wanted {
+    let wanted = WindowRequest {
         request,
         from: server.now,
         to: clock.time(when.to),
@@ -358,17 +361,17 @@ fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -
     let to = server.clock().wall(run.until(walltime, now));
     let shares = run.shares.clone();
     let id = format!("R{}", server.take_number(false).number);
-    let asked = Reserving {
+    let asked = ReservationRequest {
         name,
         job: Some(job.id),
-        ..Reserving::default()
+        ..ReservationRequest::default()
     };
     let terms = asked.terms(&by, walltime, &server.setup.resources).ok()?;
     let reservation = Reservation {
         id: id.clone(),
         owner: job.owner.clone(),
         submit_host: job.spec.submit_host.clone(),
-        terms: crate::model::reservation::Terms {
+        terms: crate::model::reservation::ReservationTerms {
             request: job.spec.request.clone(),
             ..terms
         },
@@ -378,7 +381,7 @@ fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -
             shares: shares.clone(),
         }],
         current: 0,
-        state: State::Unconfirmed,
+        state: ReservationState::Unconfirmed,
         lost: Vec::new(),
         ctime: now,
         mtime: now,
@@ -458,14 +461,14 @@ fn turn(server: &mut ServerState, id: &str) {
     };
     if server
         .reservation(id)
-        .is_some_and(|reservation| reservation.state == State::Unconfirmed)
+        .is_some_and(|reservation| reservation.state == ReservationState::Unconfirmed)
     {
         confirm(server, id);
     }
     while is_due(server) {
         let begins = server
             .reservation(id)
-            .is_some_and(|reservation| reservation.state == State::Confirmed);
+            .is_some_and(|reservation| reservation.state == ReservationState::Confirmed);
         server.happen_to_reservation(
             id,
             if begins {
@@ -537,10 +540,13 @@ fn notice_lost_nodes(server: &mut ServerState, id: &str, searches: bool) {
     let Some(reservation) = server.reservation(id).cloned() else {
         return;
     };
-    if reservation.is_over() || reservation.state == State::Unconfirmed || reservation.terms.whole {
+    if reservation.is_over()
+        || reservation.state == ReservationState::Unconfirmed
+        || reservation.terms.whole
+    {
         return;
     }
-    let is_lost = |share: &&Share| {
+    let is_lost = |share: &&NodeShare| {
         let node = server.node(&share.node);
         node.is_none_or(|node| {
             node.offline
@@ -559,13 +565,13 @@ fn notice_lost_nodes(server: &mut ServerState, id: &str, searches: bool) {
     if is_known && (lost.is_empty() || !searches) {
         return;
     }
-    let elsewhere = match reservation.state == State::Confirmed && !lost.is_empty() {
+    let elsewhere = match reservation.state == ReservationState::Confirmed && !lost.is_empty() {
         true => find(server, &reservation, reservation.occurrence()).ok(),
         false => None,
     };
     match elsewhere {
         Some(shares) => {
-            let mut all: Vec<Vec<Share>> = reservation
+            let mut all: Vec<Vec<NodeShare>> = reservation
                 .occurrences
                 .iter()
                 .map(|o| o.shares.clone())

@@ -1,7 +1,7 @@
 //! What waits in routing queues is passed on: tried when something about the job changes, then
 //! again and again.
 
-use crate::model::admission::Turn;
+use crate::model::admission::RouteOutcome;
 use crate::model::job::Job;
 use crate::model::job::Spec;
 use crate::model::job::event::Event;
@@ -31,9 +31,11 @@ fn attend_to(server: &mut ServerState, job: &Job, queue: &Queue) {
     match queue_admission::through(server, comer, &job.owner, |entrance| {
         entrance.turn(job, queue, server.now)
     }) {
-        Turn::PassOn(spec) => put_into(server, job.id, *spec, by),
-        Turn::Delete => server.happen_to_all(job.id, &Event::DeleteWanted { by, force: false }),
-        Turn::Wait(pause) => server.try_again(job.id, pause),
+        RouteOutcome::PassOn(spec) => put_into(server, job.id, *spec, by),
+        RouteOutcome::Delete => {
+            server.happen_to_all(job.id, &Event::DeleteWanted { by, force: false })
+        }
+        RouteOutcome::Wait(pause) => server.try_again(job.id, pause),
     }
 }
 

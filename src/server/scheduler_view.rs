@@ -1,15 +1,15 @@
 //! The scheduler's view of the server. All that changes it goes through one door, so that it can be
 //! recorded and made once more elsewhere.
 
-use crate::model::job::eligible_time::Limit;
+use crate::model::job::eligible_time::OwnLimit;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::model::trigger::Triggers;
 use crate::sched::view::change::Change;
-use crate::sched::view::change::Entry;
+use crate::sched::view::change::RecordedEntry;
 use crate::sched::view::plan::Plan;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use crate::server::setup::Setup;
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -24,7 +24,7 @@ pub trait Recorder {
 
 /// What the cycle sees, and where its changes are written down, if anywhere.
 pub struct SchedulerView {
-    state: State,
+    state: ClusterState,
     recorder: Option<Box<dyn Recorder>>,
 }
 
@@ -32,7 +32,7 @@ impl SchedulerView {
     /// An empty view.
     pub fn new(setup: &Setup, recorder: Option<Box<dyn Recorder>>) -> SchedulerView {
         let mut view = SchedulerView {
-            state: State::new(&setup.resources),
+            state: ClusterState::new(&setup.resources),
             recorder,
         };
         view.begin(setup);
@@ -41,17 +41,17 @@ impl SchedulerView {
 
     /// From now on cycles go by another policy.
     pub fn follow(&mut self, policy: &Policy) {
-        self.record(|| Entry::Policy(Cow::Borrowed(policy)));
+        self.record(|| RecordedEntry::Policy(Cow::Borrowed(policy)));
     }
 
     /// A view of nothing again, under what is configured now.
     pub fn begin_anew(&mut self, setup: &Setup) {
-        self.state = State::new(&setup.resources);
+        self.state = ClusterState::new(&setup.resources);
         self.begin(setup);
     }
 
     fn begin(&mut self, setup: &Setup) {
-        self.record(|| Entry::Begin {
+        self.record(|| RecordedEntry::Begin {
             resources: Cow::Borrowed(&setup.resources),
             policy: Cow::Borrowed(&setup.policy),
         });
@@ -60,7 +60,7 @@ impl SchedulerView {
     /// Makes a change.
     pub fn make(&mut self, change: Change) {
         self.state.make(&change);
-        self.record(|| Entry::Change(change));
+        self.record(|| RecordedEntry::Change(change));
     }
 
     /// Puts the queue in order for a cycle.
@@ -69,7 +69,7 @@ impl SchedulerView {
     }
 
     /// Who may be barred by a limit of his own otherwise than before. Plans go by nothing of that.
-    pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<Limit>)> {
+    pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         self.state.judge_limits(plan)
     }
 
@@ -79,7 +79,7 @@ impl SchedulerView {
         self.state.take_over(plan);
         let now: Time = plan.now;
         let plan = || Cow::Owned(plan.to_string());
-        self.record(|| Entry::Cycle {
+        self.record(|| RecordedEntry::Cycle {
             now,
             triggers: Cow::Borrowed(triggers),
             plan: plan(),
@@ -89,7 +89,7 @@ impl SchedulerView {
         }
     }
 
-    fn record<'e>(&mut self, entry: impl FnOnce() -> Entry<'e>) {
+    fn record<'e>(&mut self, entry: impl FnOnce() -> RecordedEntry<'e>) {
         let Some(recorder) = &mut self.recorder else {
             return;
         };
@@ -100,9 +100,9 @@ impl SchedulerView {
 }
 
 impl Deref for SchedulerView {
-    type Target = State;
+    type Target = ClusterState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &ClusterState {
         &self.state
     }
 }

@@ -6,8 +6,8 @@ use crate::config::overrides::Conflict;
 use crate::config::overrides::QmgrOverrides;
 use crate::config::overrides::description::described;
 use crate::model::job::Owner;
-use crate::model::policy::Order;
 use crate::model::policy::Policy;
+use crate::model::policy::PriorityOrder;
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
 use crate::model::time::ClockTable;
@@ -199,7 +199,7 @@ impl Setup {
             history: self.config.server.history > Span(0),
             scheduling: self.config.cycle.scheduling,
             fair_shares: Vec::new(),
-            has_scores: self.policy.precedence.order != Order::Fcfs,
+            has_scores: self.policy.precedence.order != PriorityOrder::Fcfs,
         }
     }
 }

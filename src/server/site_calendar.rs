@@ -3,17 +3,17 @@
 
 use crate::config::ReservationConfig;
 use crate::config::Times;
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::policy::site_time::Prime;
 use crate::model::policy::site_time::SiteTime;
 use crate::model::reservation::Happened;
 use crate::model::reservation::Occurrence;
 use crate::model::reservation::Reservation;
+use crate::model::reservation::ReservationState;
 use crate::model::reservation::SiteAccess;
-use crate::model::reservation::State;
 use crate::model::reservation::recurrence::Instance;
 use crate::model::reservation::recurrence::Zone;
-use crate::model::reservation::request::Reserving;
+use crate::model::reservation::request::ReservationRequest;
 use crate::model::time::Span;
 use crate::model::time::Time;
 use crate::model::time::Wall;
@@ -143,10 +143,10 @@ fn reservation(
         .iter()
         .map(|select| ("select".to_string(), select.clone()))
         .collect();
-    let asked = Reserving {
+    let asked = ReservationRequest {
         name: Some(site.name.clone()),
         resources,
-        ..Reserving::default()
+        ..ReservationRequest::default()
     };
     let length = Span::seconds(to.0.saturating_sub(from.0).min(10 * 366 * 86_400));
     let by = format!("{}@{}", own.user, server.setup.host);
@@ -158,7 +158,7 @@ fn reservation(
         id: id.to_string(),
         owner: own,
         submit_host: server.setup.host.clone(),
-        terms: crate::model::reservation::Terms {
+        terms: crate::model::reservation::ReservationTerms {
             access: Some(access),
             whole: !site.nodes.is_empty(),
             ..terms
@@ -169,7 +169,7 @@ fn reservation(
             shares: Vec::new(),
         }],
         current: 0,
-        state: State::Unconfirmed,
+        state: ReservationState::Unconfirmed,
         lost: Vec::new(),
         ctime: server.now,
         mtime: server.now,
@@ -180,7 +180,7 @@ fn shares(
     server: &ServerState,
     site: &ReservationConfig,
     reservation: &Reservation,
-) -> Option<Vec<Share>> {
+) -> Option<Vec<NodeShare>> {
     match site.nodes.is_empty() {
         true => find(server, reservation, reservation.occurrence()).ok(),
         false => reservation_window::whole(server.cluster(), &site.nodes).ok(),

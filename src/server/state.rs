@@ -35,14 +35,14 @@ use crate::model::job::Job;
 use crate::model::job::Usage;
 use crate::model::job::deferral::Deferral;
 use crate::model::job::dependency::effects;
-use crate::model::job::dependency::graph::Ties;
+use crate::model::job::dependency::graph::DependencyGraph;
 use crate::model::job::event::Event;
-use crate::model::job::life::Moment;
-use crate::model::job::state::State;
+use crate::model::job::life::EventContext;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::queue::counters::JobCounters;
-use crate::model::system_resource::Telling;
+use crate::model::system_resource::ReportedCount;
 use crate::model::time::Span;
 use crate::model::time::Time;
 use crate::model::time::Wall;
@@ -79,7 +79,7 @@ pub struct ServerState {
     /// The time of this tick.
     pub now: Time,
     /// Which job waits for which.
-    pub ties: Ties,
+    pub ties: DependencyGraph,
     clock: Clock,
     jobs: BTreeMap<JobId, Arc<Job>>,
     sharing: SharedRequests,
@@ -124,7 +124,7 @@ pub struct StoredState {
     /// All nodes.
     pub nodes: Vec<Node>,
     /// What was last reported of the resources of the whole system.
-    pub told: BTreeMap<String, Telling>,
+    pub told: BTreeMap<String, ReportedCount>,
     /// The number of the next job.
     pub next: u64,
 }
@@ -189,7 +189,7 @@ impl ServerState {
         let mut server = ServerState {
             setup,
             now: Time(0),
-            ties: Ties::default(),
+            ties: DependencyGraph::default(),
             clock,
             jobs: jobs.into_iter().map(shared).collect(),
             sharing,
@@ -266,9 +266,9 @@ impl ServerState {
     }
 
     /// This tick's moment, for [`Job::apply`].
-    pub fn moment(&self) -> Moment {
+    pub fn moment(&self) -> EventContext {
         let (rules, accrual) = (self.setup.config.rules(), self.setup.policy.accrual);
-        Moment {
+        EventContext {
             now: self.now,
             wall: self.wall(),
             rules,
@@ -304,7 +304,7 @@ impl ServerState {
     pub fn has_unsettled_element(&self, array: JobId) -> bool {
         let all = JobId::element(array.number, 0)..=JobId::element(array.number, u32::MAX);
         let is_over =
-            |job: &Job| job.life.state == State::Finished && job.life.open_run().is_some();
+            |job: &Job| job.life.state == JobState::Finished && job.life.open_run().is_some();
         self.jobs.range(all).any(|(_, element)| is_over(element))
     }
 
@@ -439,9 +439,9 @@ impl ServerState {
         if let Some(run) = closed {
             self.uses.note(&run.shares, moment.now);
             self.tick.close(&accounting, job, Some(&event));
-        } else if was != State::Finished && !was_open {
+        } else if was != JobState::Finished && !was_open {
             self.tick.end_waiting(&accounting, job);
-        } else if was != State::Finished && is_forced {
+        } else if was != JobState::Finished && is_forced {
             self.tick.end_by_force(&accounting, job);
         }
         if let Some(comment) = job_comment::comment(job, &event, &self.setup.name, |time| {
@@ -604,7 +604,7 @@ impl ServerState {
         };
         let Some(begin) = job.spec.begin else { return };
         match job.life.state {
-            State::Waiting => self.waiting.insert((begin, id)),
+            JobState::Waiting => self.waiting.insert((begin, id)),
             _ => self.waiting.remove(&(begin, id)),
         };
     }

@@ -6,13 +6,13 @@
 //! when a node says otherwise.
 
 use crate::model::job::Job;
+use crate::model::job::NodeShare;
 use crate::model::job::Run;
-use crate::model::job::Share;
 use crate::model::job::TaskNumber;
 use crate::model::job::Want;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
-use crate::model::job::suspension::Turn;
+use crate::model::job::suspension::SuspendRequest;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::sched::view::plan::Resume;
@@ -21,8 +21,8 @@ use crate::server::requests::RequestContext;
 use crate::server::state::ServerState;
 use crate::server::tasks::Orders;
 use crate::server::tasks::TaskName;
-use crate::wire::order::Order;
-use crate::wire::order::Standing;
+use crate::wire::order::AttemptStatus;
+use crate::wire::order::ScheddOrder;
 
 impl RequestContext<'_> {
     /// `qsig -s suspend` and its kin: for operators alone. Of an array, the elements that it suits.
@@ -30,7 +30,7 @@ impl RequestContext<'_> {
         &mut self,
         id: JobId,
         only: Option<Indices>,
-        turn: Turn,
+        turn: SuspendRequest,
     ) -> Result<Granted, Refusal> {
         self.live(id.parent().unwrap_or(id))?;
         self.caller.must_be_privileged()?;
@@ -96,13 +96,13 @@ pub fn orders(job: &Job) -> Orders {
 }
 
 /// What is still wanted of a part of an attempt.
-fn wanted(job: &Job, run: &Run, task: TaskNumber) -> Option<Order> {
+fn wanted(job: &Job, run: &Run, task: TaskNumber) -> Option<ScheddOrder> {
     let (job, attempt) = (job.id, run.attempt);
     match &run.suspension {
         Some(suspension) if !suspension.stopped.contains(&task) => {
-            Some(Order::Suspend { job, attempt, task })
+            Some(ScheddOrder::Suspend { job, attempt, task })
         }
-        None if run.pauses().waking.contains(&task) => Some(Order::Resume {
+        None if run.pauses().waking.contains(&task) => Some(ScheddOrder::Resume {
             job,
             attempt,
             task,
@@ -117,7 +117,7 @@ fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
     let Some(own) = run.share_of_task(task) else {
         return Vec::new();
     };
-    let is_its = |share: &&Share| {
+    let is_its = |share: &&NodeShare| {
         if task == 0 {
             share.host == own.host
         } else {
@@ -136,8 +136,8 @@ fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
 pub fn part_stands(
     server: &mut ServerState,
     name: TaskName,
-    standing: &Standing,
-    back: &mut Vec<Order>,
+    standing: &AttemptStatus,
+    back: &mut Vec<ScheddOrder>,
 ) {
     let TaskName {
         job: id,
@@ -155,24 +155,24 @@ pub fn part_stands(
         return;
     };
     match (standing, &run.suspension) {
-        (Standing::Suspended(_), Some(suspension)) if !suspension.stopped.contains(&task) => {
+        (AttemptStatus::Suspended(_), Some(suspension)) if !suspension.stopped.contains(&task) => {
             server.change_tasks(id, |job| job.note_stopped(task));
             note_still(server, id);
         }
-        (Standing::Running(_), Some(_)) => back.push(Order::Suspend {
+        (AttemptStatus::Running(_), Some(_)) => back.push(ScheddOrder::Suspend {
             job: id,
             attempt,
             task,
         }),
-        (Standing::Suspended(_), None) => {
-            back.push(Order::Resume {
+        (AttemptStatus::Suspended(_), None) => {
+            back.push(ScheddOrder::Resume {
                 job: id,
                 attempt,
                 task,
                 cpus: processors(run, task),
             });
         }
-        (Standing::Running(_), None) if run.pauses().waking.contains(&task) => {
+        (AttemptStatus::Running(_), None) if run.pauses().waking.contains(&task) => {
             server.change_tasks(id, |job| job.note_going_on(task));
         }
         _ => {}
@@ -193,7 +193,7 @@ pub fn note_still(server: &mut ServerState, id: JobId) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::suspension::Manner;
+    use crate::model::job::suspension::SuspendMode;
     use crate::sched::fixture;
 
     fn happen(job: &mut Job, event: Event) {
@@ -205,7 +205,7 @@ mod tests {
         let mut job = fixture::cluster("").job(1, "select=3:ncpus=1");
         let share = |node: &str, host: &str, cpus: &[u16]| {
             let (host, cpus) = (host.to_string(), cpus.to_vec());
-            Share {
+            NodeShare {
                 host,
                 cpus,
                 ..fixture::share(node)
@@ -241,9 +241,9 @@ mod tests {
 
     /// `a0 stop 0`; `a0 go 0 on 0,1,2` with the processors.
     fn told(job: &Job) -> Vec<String> {
-        let words = |(node, order): (String, Order)| match order {
-            Order::Suspend { task, .. } => format!("{node} stop {task}"),
-            Order::Resume { task, cpus, .. } => format!("{node} go {task} on {cpus:?}"),
+        let words = |(node, order): (String, ScheddOrder)| match order {
+            ScheddOrder::Suspend { task, .. } => format!("{node} stop {task}"),
+            ScheddOrder::Resume { task, cpus, .. } => format!("{node} go {task} on {cpus:?}"),
             other => panic!("{other:?}"),
         };
         let mut told: Vec<String> = orders(job).into_iter().map(words).collect();
@@ -255,7 +255,7 @@ mod tests {
     fn each_part_is_told_to_stop_and_to_go_on_with_its_processors_until_it_says_so() {
         let mut job = job();
         assert_eq!(told(&job), [""; 0]);
-        let manner = Manner::UntilTold {
+        let manner = SuspendMode::UntilTold {
             releases: vec!["ncpus".into()],
         };
         happen(
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn nothing_more_is_said_of_it_once_it_is_to_end() {
         let mut job = job();
-        let manner = Manner::UntilTold {
+        let manner = SuspendMode::UntilTold {
             releases: Vec::new(),
         };
         happen(

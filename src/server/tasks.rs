@@ -6,9 +6,9 @@
 //! end travels back the same way, and with the script's end all tasks are ended.
 
 use crate::model::job::Attempt;
+use crate::model::job::AttemptOutcome;
 use crate::model::job::How;
 use crate::model::job::Job;
-use crate::model::job::Outcome;
 use crate::model::job::Run;
 use crate::model::job::TaskNumber;
 use crate::model::job::Want;
@@ -16,11 +16,11 @@ use crate::model::job::event::Event;
 use crate::model::job::run_limits::HostMemoryLimit;
 use crate::model::job::run_limits::RunLimits;
 use crate::model::job::staging::Files;
+use crate::model::job::task::JobTask;
 use crate::model::job::task::MOST;
 use crate::model::job::task::NOT_EXECUTED;
-use crate::model::job::task::Stage;
-use crate::model::job::task::Task;
-use crate::model::job::task::Token;
+use crate::model::job::task::TaskStage;
+use crate::model::job::task::TaskToken;
 use crate::model::job::task::node_file;
 use crate::model::job_id::JobId;
 use crate::server::node_reports::Inventory;
@@ -29,50 +29,50 @@ use crate::server::release_nodes;
 use crate::server::state::ServerState;
 use crate::server::suspension;
 use crate::wire::message::Payload;
+use crate::wire::order::AttemptStatus;
 use crate::wire::order::Launch;
-use crate::wire::order::Order;
-use crate::wire::order::Standing;
+use crate::wire::order::ScheddOrder;
 use crate::wire::task::LARGEST;
 use crate::wire::task::LARGEST_CROWD;
-use crate::wire::task::News;
-use crate::wire::task::Program;
+use crate::wire::task::TaskNews;
 use crate::wire::task::TaskPlace;
+use crate::wire::task::TaskProgram;
+use crate::wire::task::TaskProgramOptions;
 use crate::wire::task::TaskRequest;
-use crate::wire::task::Wish;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Orders, each with the node it is for.
-pub type Orders = Vec<(String, Order)>;
+pub type Orders = Vec<(String, ScheddOrder)>;
 
 // ------------------------------------------------------------------------- wishes
 
 /// Answers a wish; what follows for nodes is added to `orders`.
-pub fn grant(server: &mut ServerState, asked: &TaskRequest, orders: &mut Orders) -> News {
+pub fn grant(server: &mut ServerState, asked: &TaskRequest, orders: &mut Orders) -> TaskNews {
     let job = server.job(asked.job).cloned();
     let Some((job, run)) = job
         .as_ref()
         .and_then(|job| Some((job, runs_on(job, asked.attempt)?)))
     else {
-        return News::Refused(format!(
+        return TaskNews::Refused(format!(
             "job {} is ending: it starts no more tasks",
             asked.job
         ));
     };
     match &asked.wish {
-        Wish::Start(program) => match sound(run, program) {
+        TaskProgramOptions::Start(program) => match sound(run, program) {
             Ok(()) => start(server, asked, program, orders),
-            Err(why) => News::Refused(why),
+            Err(why) => TaskNews::Refused(why),
         },
-        Wish::Ask(tokens) => News::Stages(stages(run, tokens)),
-        Wish::End(tokens) => {
+        TaskProgramOptions::Ask(tokens) => TaskNews::Stages(stages(run, tokens)),
+        TaskProgramOptions::End(tokens) => {
             let told = end(server, job, |_, task| tokens.contains(&task.token));
             orders.extend(told);
-            News::Stages(Vec::new())
+            TaskNews::Stages(Vec::new())
         }
-        Wish::Release(tokens) => {
+        TaskProgramOptions::Release(tokens) => {
             release(server, asked.job, tokens);
-            News::Stages(Vec::new())
+            TaskNews::Stages(Vec::new())
         }
     }
 }
@@ -86,9 +86,9 @@ fn runs_on(job: &Job, attempt: Attempt) -> Option<&Run> {
 }
 
 /// Refuses what would cost others, or leads outside the job's nodes.
-fn sound(run: &Run, program: &Program) -> Result<(), String> {
+fn sound(run: &Run, program: &TaskProgram) -> Result<(), String> {
     let size = program.size();
-    let known: BTreeSet<Token> = run.tasks().known.values().map(|task| task.token).collect();
+    let known: BTreeSet<TaskToken> = run.tasks().known.values().map(|task| task.token).collect();
     let new = program
         .tasks
         .iter()
@@ -125,9 +125,9 @@ fn sound(run: &Run, program: &Program) -> Result<(), String> {
 fn start(
     server: &mut ServerState,
     asked: &TaskRequest,
-    program: &Program,
+    program: &TaskProgram,
     orders: &mut Orders,
-) -> News {
+) -> TaskNews {
     let mut told = Vec::new();
     server.change_tasks(asked.job, |job| {
         let Some(run) = job.life.run.as_mut() else {
@@ -139,13 +139,13 @@ fn start(
                 .as_ref()
                 .map_or(Some(line), |places| places.get(line as usize).copied())
         };
-        let lines: Vec<(Token, u32)> = program
+        let lines: Vec<(TaskToken, u32)> = program
             .tasks
             .iter()
             .filter_map(|&(token, line)| Some((token, number(line)?)))
             .collect();
         let tasks = run.tasks_mut();
-        let mut known: BTreeMap<Token, TaskNumber> = tasks
+        let mut known: BTreeMap<TaskToken, TaskNumber> = tasks
             .known
             .iter()
             .map(|(&number, task)| (task.token, number))
@@ -158,10 +158,12 @@ fn start(
         }
     });
     if let Some(job) = server.job(asked.job).cloned() {
-        let waiting = told.iter().filter(|(.., stage)| *stage == Stage::Ordered);
+        let waiting = told
+            .iter()
+            .filter(|(.., stage)| *stage == TaskStage::Ordered);
         orders.extend(waiting.filter_map(|&(number, ..)| launch(server, &job, program, number)));
     }
-    News::Stages(
+    TaskNews::Stages(
         told.into_iter()
             .map(|(_, token, stage)| (token, stage))
             .collect(),
@@ -172,9 +174,9 @@ fn start(
 fn launch(
     server: &ServerState,
     job: &Job,
-    program: &Program,
+    program: &TaskProgram,
     number: TaskNumber,
-) -> Option<(String, Order)> {
+) -> Option<(String, ScheddOrder)> {
     let run = job.life.open_run()?;
     let task = run.tasks().known.get(&number).filter(|task| !task.ending)?;
     let share = run.share_of_task(number)?;
@@ -202,7 +204,7 @@ fn launch(
         place,
         ..whole
     };
-    Some((share.node.clone(), Order::Start(Box::new(launch))))
+    Some((share.node.clone(), ScheddOrder::Start(Box::new(launch))))
 }
 
 /// Whether a task has still to be started, when all of a tick has been taken in: its end may have
@@ -212,22 +214,22 @@ pub fn is_due(server: &ServerState, launch: &Launch) -> bool {
         .job(launch.job)
         .and_then(|job| runs_on(job, launch.attempt));
     let task = run.and_then(|run| run.tasks().known.get(&launch.place.task));
-    task.is_some_and(|task| task.stage == Stage::Ordered && !task.ending)
+    task.is_some_and(|task| task.stage == TaskStage::Ordered && !task.ending)
 }
 
 /// How tasks stand; one that is not known, or no more, counts as lost.
-fn stages(run: &Run, tokens: &[Token]) -> Vec<(Token, Stage)> {
-    let known: BTreeMap<Token, Stage> = run
+fn stages(run: &Run, tokens: &[TaskToken]) -> Vec<(TaskToken, TaskStage)> {
+    let known: BTreeMap<TaskToken, TaskStage> = run
         .tasks()
         .known
         .values()
         .map(|task| (task.token, task.stage))
         .collect();
-    let stage = |token: &Token| {
+    let stage = |token: &TaskToken| {
         known
             .get(token)
             .copied()
-            .unwrap_or(Stage::Over(NOT_EXECUTED))
+            .unwrap_or(TaskStage::Over(NOT_EXECUTED))
     };
     tokens
         .iter()
@@ -236,8 +238,8 @@ fn stages(run: &Run, tokens: &[Token]) -> Vec<(Token, Stage)> {
         .collect()
 }
 
-fn release(server: &mut ServerState, id: JobId, tokens: &[Token]) {
-    let tokens: BTreeSet<&Token> = tokens.iter().collect();
+fn release(server: &mut ServerState, id: JobId, tokens: &[TaskToken]) {
+    let tokens: BTreeSet<&TaskToken> = tokens.iter().collect();
     server.change_tasks(id, |job| {
         let Some(run) = job.life.run.as_mut() else {
             return;
@@ -255,7 +257,11 @@ fn release(server: &mut ServerState, id: JobId, tokens: &[Token]) {
 
 /// Notes that tasks of a job are to end, and returns the orders for it: each is told once, and
 /// again when its node reports it all the same.
-fn end(server: &mut ServerState, job: &Job, which: impl Fn(TaskNumber, &Task) -> bool) -> Orders {
+fn end(
+    server: &mut ServerState,
+    job: &Job,
+    which: impl Fn(TaskNumber, &JobTask) -> bool,
+) -> Orders {
     let Some(run) = job.life.open_run() else {
         return Vec::new();
     };
@@ -298,8 +304,8 @@ pub fn withdraw(server: &mut ServerState, job: &Job) -> Orders {
 }
 
 /// The order to end a task.
-pub fn cancel(server: &ServerState, job: JobId, attempt: Attempt, task: TaskNumber) -> Order {
-    Order::Cancel {
+pub fn cancel(server: &ServerState, job: JobId, attempt: Attempt, task: TaskNumber) -> ScheddOrder {
+    ScheddOrder::Cancel {
         job,
         attempt,
         task,
@@ -344,7 +350,7 @@ pub fn signal(job: &Job, signal: i32) -> Orders {
         let node = run.share_of_task(task)?.node.clone();
         Some((
             node,
-            Order::Signal {
+            ScheddOrder::Signal {
                 job: job.id,
                 attempt: run.attempt,
                 task,
@@ -372,8 +378,8 @@ pub struct TaskName {
 pub fn task_stands(
     server: &mut ServerState,
     name: TaskName,
-    standing: &Standing,
-    back: &mut Vec<Order>,
+    standing: &AttemptStatus,
+    back: &mut Vec<ScheddOrder>,
     orders: &mut Orders,
 ) {
     let TaskName {
@@ -387,16 +393,16 @@ pub fn task_stands(
         .filter(|run| run.attempt == attempt);
     let known = known.and_then(|run| run.tasks().known.get(&task)).cloned();
     match (standing, known) {
-        (Standing::Ended(outcome), _) => {
+        (AttemptStatus::Ended(outcome), _) => {
             over(server, name, outcome, orders);
-            back.push(Order::Confirm {
+            back.push(ScheddOrder::Confirm {
                 job: id,
                 attempt,
                 task,
             });
         }
         (_, Some(known)) if known.is_open() && !known.ending => {
-            if *standing != Standing::Starting && known.stage == Stage::Ordered {
+            if *standing != AttemptStatus::Starting && known.stage == TaskStage::Ordered {
                 server.change_tasks(id, |job| {
                     let task = job
                         .life
@@ -404,12 +410,12 @@ pub fn task_stands(
                         .as_mut()
                         .and_then(|run| run.tasks_mut().known.get_mut(&task));
                     task.into_iter()
-                        .for_each(|task| task.stage = Stage::Running);
+                        .for_each(|task| task.stage = TaskStage::Running);
                 });
                 orders.extend(
                     server
                         .job(id)
-                        .and_then(|job| news(job, known.asker, known.token, Stage::Running)),
+                        .and_then(|job| news(job, known.asker, known.token, TaskStage::Running)),
                 );
             }
             suspension::part_stands(server, name, standing, back);
@@ -425,7 +431,7 @@ pub fn task_stands(
 }
 
 /// A task is over: whoever asked for it is told.
-fn over(server: &mut ServerState, name: TaskName, outcome: &Outcome, orders: &mut Orders) {
+fn over(server: &mut ServerState, name: TaskName, outcome: &AttemptOutcome, orders: &mut Orders) {
     let Some(job) = server.job(name.job).cloned() else {
         return;
     };
@@ -449,10 +455,10 @@ fn over(server: &mut ServerState, name: TaskName, outcome: &Outcome, orders: &mu
         job.task_over(name.task, status, outcome.used)
     });
     suspension::note_still(server, name.job);
-    orders.extend(news(&job, task.asker, task.token, Stage::Over(status)));
+    orders.extend(news(&job, task.asker, task.token, TaskStage::Over(status)));
 }
 
-fn status(outcome: &Outcome) -> i32 {
+fn status(outcome: &AttemptOutcome) -> i32 {
     match outcome.how {
         How::Exited(code) => code,
         How::Signaled(signal) => 128 + signal,
@@ -461,17 +467,22 @@ fn status(outcome: &Outcome) -> i32 {
 }
 
 /// The news of one task for the node of its asker.
-fn news(job: &Job, asker: TaskNumber, token: Token, stage: Stage) -> Option<(String, Order)> {
+fn news(
+    job: &Job,
+    asker: TaskNumber,
+    token: TaskToken,
+    stage: TaskStage,
+) -> Option<(String, ScheddOrder)> {
     let run = job
         .life
         .open_run()
         .filter(|run| run.has_script() && token != 0)?;
     // The asker may be over and forgotten; then its node, too, has nobody to tell.
     let node = run.share_of_task(asker)?.node.clone();
-    let news = News::Stages(vec![(token, stage)]);
+    let news = TaskNews::Stages(vec![(token, stage)]);
     Some((
         node,
-        Order::Tell {
+        ScheddOrder::Tell {
             job: job.id,
             attempt: run.attempt,
             asker: None,
@@ -499,7 +510,7 @@ pub fn take_inventory(server: &mut ServerState, inventory: &Inventory, orders: &
                 .share_of_task(number)
                 .is_some_and(|share| here(&share.node));
             let is_wanted = run.has_script() && is_to_run_on(&job);
-            let expected = task.stage == Stage::Running || task.ending || !is_wanted;
+            let expected = task.stage == TaskStage::Running || task.ending || !is_wanted;
             is_here && expected && !listed(job.id, run.attempt, number)
         });
         let gone: Vec<TaskNumber> = missing.map(|(number, _)| number).collect();
@@ -554,8 +565,8 @@ pub fn lose(server: &mut ServerState, node: &str, orders: &mut Orders) {
     }
 }
 
-fn lost() -> Outcome {
-    Outcome {
+fn lost() -> AttemptOutcome {
+    AttemptOutcome {
         how: How::ShepherdLost,
         sent: None,
         used: Default::default(),
@@ -596,15 +607,15 @@ pub fn node_of(job: &Job, attempt: Attempt, task: TaskNumber) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::state::State;
-    use crate::model::job::{Exit, Share};
+    use crate::model::job::state::JobState;
+    use crate::model::job::{Exit, NodeShare};
     use crate::sched::fixture;
 
     /// A job that runs on two nodes, two lines of the node file on the first, and has a task on
     /// each.
     fn job() -> Job {
         let mut job = fixture::cluster("2 x ncpus=2").job(1, "select=2:ncpus=1");
-        let share = |node: &str, mpiprocs| Share {
+        let share = |node: &str, mpiprocs| NodeShare {
             mpiprocs,
             ..fixture::share(node)
         };
@@ -629,7 +640,7 @@ mod tests {
     }
 
     fn ended(status: i32) -> Event {
-        let outcome = Outcome {
+        let outcome = AttemptOutcome {
             how: How::Exited(status),
             sent: None,
             used: Default::default(),
@@ -701,7 +712,7 @@ mod tests {
         happen(&mut job, ended(3));
         assert_eq!(
             (job.life.state, job.life.open_run().is_some()),
-            (State::Queued, true)
+            (JobState::Queued, true)
         );
         happen(
             &mut job,
@@ -717,7 +728,10 @@ mod tests {
                 why: "rebooted".into(),
             },
         );
-        assert_eq!((job.life.state, job.life.failed_starts), (State::Queued, 0));
+        assert_eq!(
+            (job.life.state, job.life.failed_starts),
+            (JobState::Queued, 0)
+        );
         happen(
             &mut job,
             Event::DeleteWanted {
@@ -725,7 +739,7 @@ mod tests {
                 force: false,
             },
         );
-        assert_eq!(job.life.state, State::Finished);
+        assert_eq!(job.life.state, JobState::Finished);
         [1, 2]
             .into_iter()
             .for_each(|task| job.task_over(task, 0, Default::default()));
@@ -736,7 +750,7 @@ mod tests {
     fn only_what_is_bounded_and_on_the_jobs_own_nodes_is_granted() {
         let mut job = job();
         let run = job.life.run.as_mut().unwrap();
-        let program = |tasks: Vec<(Token, u32)>, environ: usize| Program {
+        let program = |tasks: Vec<(TaskToken, u32)>, environ: usize| TaskProgram {
             words: vec!["true".into()],
             environ: vec![0; environ],
             tasks,
@@ -761,7 +775,7 @@ mod tests {
         assert!(
             sound(
                 run,
-                &Program {
+                &TaskProgram {
                     words: vec![],
                     ..program(vec![(1, 0)], 0)
                 }
@@ -783,7 +797,7 @@ mod tests {
         );
         assert_eq!(
             stages(run, &[7, 5]),
-            [(7, Stage::Ordered), (5, Stage::Over(NOT_EXECUTED))]
+            [(7, TaskStage::Ordered), (5, TaskStage::Over(NOT_EXECUTED))]
         );
     }
 

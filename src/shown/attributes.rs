@@ -3,20 +3,20 @@
 
 use super::reason::numbers_of;
 use super::{comment, exec_host};
-use crate::model::job::array::{self, Counts};
+use crate::model::job::array::{self, SubjobCounts};
 use crate::model::job::dependency::{self, Edge};
-use crate::model::job::state::State;
-use crate::model::job::{Join, Program, Run, placeholder};
-use crate::model::job_id::Part;
-use crate::model::resource::Value;
+use crate::model::job::state::JobState;
+use crate::model::job::{JobProgram, Join, Run, placeholder};
+use crate::model::job_id::IdPart;
+use crate::model::resource::ResourceValue;
 use crate::model::text::Text;
 use crate::model::time::{ClockTable, Time, Wall};
-use crate::wire::message::{Record, ServerFacts};
+use crate::wire::message::{JobRecord, ServerFacts};
 use std::borrow::Cow;
 
 /// An attribute: `Job_Name`, or with a resource `Resource_List.ncpus`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Attribute<'a> {
+pub struct ShownAttribute<'a> {
     /// As PBS names it.
     pub name: &'a str,
     /// The resource, where the attribute is a list of them.
@@ -46,12 +46,12 @@ pub enum AttributeDisplay<'a> {
 
 /// The attributes of one thing, in the order of display.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Attributes<'a>(pub Vec<Attribute<'a>>);
+pub struct Attributes<'a>(pub Vec<ShownAttribute<'a>>);
 
 impl<'a> Attributes<'a> {
     /// Adds a value of any type.
     pub fn add(&mut self, name: &'a str, shown: AttributeDisplay<'a>) {
-        self.0.push(Attribute {
+        self.0.push(ShownAttribute {
             name,
             resource: None,
             shown,
@@ -81,8 +81,8 @@ impl<'a> Attributes<'a> {
     }
 
     /// Adds one resource of a list.
-    pub fn resource(&mut self, name: &'a str, resource: &'a str, value: &Value) {
-        self.0.push(Attribute {
+    pub fn resource(&mut self, name: &'a str, resource: &'a str, value: &ResourceValue) {
+        self.0.push(ShownAttribute {
             name,
             resource: Some(resource),
             shown: AttributeDisplay::of(value),
@@ -92,17 +92,17 @@ impl<'a> Attributes<'a> {
 
 impl AttributeDisplay<'_> {
     /// A resource's value: numbers stay numbers, all else is text.
-    pub fn of(value: &Value) -> AttributeDisplay<'static> {
+    pub fn of(value: &ResourceValue) -> AttributeDisplay<'static> {
         match value {
-            Value::Long(number) => AttributeDisplay::Number(*number),
-            Value::Float(number) => AttributeDisplay::Real(*number),
+            ResourceValue::Long(number) => AttributeDisplay::Number(*number),
+            ResourceValue::Float(number) => AttributeDisplay::Real(*number),
             other => AttributeDisplay::Text(other.to_string().into()),
         }
     }
 }
 
 /// The attributes of a job.
-pub fn of_job<'a>(record: &'a Record, server: &'a ServerFacts) -> Attributes<'a> {
+pub fn of_job<'a>(record: &'a JobRecord, server: &'a ServerFacts) -> Attributes<'a> {
     let mut view = AttributeBuilder {
         record,
         server,
@@ -111,7 +111,7 @@ pub fn of_job<'a>(record: &'a Record, server: &'a ServerFacts) -> Attributes<'a>
     };
     view.identity();
     view.used();
-    view.standing();
+    view.dependencies();
     view.files_and_hosts();
     view.holds_and_mail();
     view.request();
@@ -138,7 +138,7 @@ const PLACED: [&str; 9] = [
 ];
 
 struct AttributeBuilder<'a> {
-    record: &'a Record,
+    record: &'a JobRecord,
     server: &'a ServerFacts,
     clock: &'a ClockTable,
     out: Attributes<'a>,
@@ -171,14 +171,16 @@ impl<'a> AttributeBuilder<'a> {
         self.out.text(name, text);
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> JobState {
         self.record.job.life.state
     }
 
     /// The attempt to speak of: a job back in the queue has none.
     fn attempt(&self) -> Option<&'a Run> {
         let run = self.record.job.life.run.as_ref();
-        if self.state().is_under_way() || matches!(self.state(), State::Finished | State::Expired) {
+        if self.state().is_under_way()
+            || matches!(self.state(), JobState::Finished | JobState::Expired)
+        {
             run
         } else {
             None
@@ -202,24 +204,26 @@ impl<'a> AttributeBuilder<'a> {
     /// Known from the node's first report on.
     fn used(&mut self) {
         let used = self.record.job.life.used;
-        let known = used.ncpus > 0 || matches!(self.state(), State::Finished | State::Expired);
+        let known =
+            used.ncpus > 0 || matches!(self.state(), JobState::Finished | JobState::Expired);
         if self.attempt().is_none() || !known {
             return;
         }
         let list = "resources_used";
-        let kilobytes = |kb| Value::Size(crate::model::resource::Size::kilobytes(kb));
+        let kilobytes = |kb| ResourceValue::Size(crate::model::resource::Size::kilobytes(kb));
         self.out
-            .resource(list, "cpupercent", &Value::Long(used.cpupercent()));
-        self.out.resource(list, "cput", &Value::Time(used.cput));
+            .resource(list, "cpupercent", &ResourceValue::Long(used.cpupercent()));
+        self.out
+            .resource(list, "cput", &ResourceValue::Time(used.cput));
         self.out.resource(list, "mem", &kilobytes(used.mem_kb));
         self.out
-            .resource(list, "ncpus", &Value::Long(used.ncpus.into()));
+            .resource(list, "ncpus", &ResourceValue::Long(used.ncpus.into()));
         self.out.resource(list, "vmem", &kilobytes(used.vmem_kb));
         self.out
-            .resource(list, "walltime", &Value::Time(used.walltime));
+            .resource(list, "walltime", &ResourceValue::Time(used.walltime));
     }
 
-    fn standing(&mut self) {
+    fn dependencies(&mut self) {
         let spec = &self.record.job.spec;
         self.out
             .text("job_state", self.state().letter().to_string());
@@ -264,7 +268,7 @@ impl<'a> AttributeBuilder<'a> {
         let (spec, id) = (&self.record.job.spec, self.record.job.id);
         let path = asked.as_ref().map(Text::lossy).unwrap_or_else(|| {
             let folder = spec.workdir.lossy();
-            let each = if id.part == Part::Whole {
+            let each = if id.part == IdPart::Whole {
                 String::new()
             } else {
                 format!(".{}", placeholder::INDEX)
@@ -342,11 +346,14 @@ impl<'a> AttributeBuilder<'a> {
         let priority = self.server.fair_share(&owner.user, spec.account.as_deref());
         let is_shown = matches!(
             self.state(),
-            State::Queued | State::Begun | State::Running | State::Suspended
+            JobState::Queued | JobState::Begun | JobState::Running | JobState::Suspended
         );
         if let Some(priority) = priority.filter(|_| is_shown) {
-            self.out
-                .resource("Resource_List", "fairshare", &Value::Float(priority));
+            self.out.resource(
+                "Resource_List",
+                "fairshare",
+                &ResourceValue::Float(priority),
+            );
         }
     }
 
@@ -357,7 +364,7 @@ impl<'a> AttributeBuilder<'a> {
             "stime",
             self.attempt().map(|run| run.started).or(life.began),
         );
-        let over = matches!(life.state, State::Finished | State::Expired);
+        let over = matches!(life.state, JobState::Finished | JobState::Expired);
         self.moment_if("obittime", if over { life.obittime } else { None });
         if let Some(session) = session {
             self.out.number("session_id", session);
@@ -397,20 +404,22 @@ impl<'a> AttributeBuilder<'a> {
     fn substate(&self) -> i64 {
         let life = &self.record.job.life;
         match (life.state, life.exit) {
-            (State::Queued, _) => 10,
-            (State::Held, _) if !life.bars.are_open() => 22,
-            (State::Held, _) => 20,
-            (State::Waiting, _) => 30,
-            (State::Running, _) if self.attempt().is_some_and(|run| run.session.is_some()) => 42,
-            (State::Running, _) => 41,
-            (State::Suspended, _) if self.record.job.suspension().is_some_and(|it| it.waits) => 45,
-            (State::Suspended, _) => 43,
-            (State::Begun, _) => 70,
-            (State::Expired, _) => 69,
-            (State::Finished, _) if life.moved_to.is_some() => 94,
-            (State::Finished, _) if life.bars.broken => 92,
-            (State::Finished, Some(exit)) if !exit.deleted => 92 + i64::from(exit.status != 0),
-            (State::Finished, _) => 91,
+            (JobState::Queued, _) => 10,
+            (JobState::Held, _) if !life.bars.are_open() => 22,
+            (JobState::Held, _) => 20,
+            (JobState::Waiting, _) => 30,
+            (JobState::Running, _) if self.attempt().is_some_and(|run| run.session.is_some()) => 42,
+            (JobState::Running, _) => 41,
+            (JobState::Suspended, _) if self.record.job.suspension().is_some_and(|it| it.waits) => {
+                45
+            }
+            (JobState::Suspended, _) => 43,
+            (JobState::Begun, _) => 70,
+            (JobState::Expired, _) => 69,
+            (JobState::Finished, _) if life.moved_to.is_some() => 94,
+            (JobState::Finished, _) if life.bars.broken => 92,
+            (JobState::Finished, Some(exit)) if !exit.deleted => 92 + i64::from(exit.status != 0),
+            (JobState::Finished, _) => 91,
         }
     }
 
@@ -425,7 +434,8 @@ impl<'a> AttributeBuilder<'a> {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
         // PBS says nothing of a job that a person keeps suspended.
         let comment = Some(comment::of(self.record, self.server));
-        let is_said = |comment: &Cow<str>| !comment.is_empty() || self.state() != State::Suspended;
+        let is_said =
+            |comment: &Cow<str>| !comment.is_empty() || self.state() != JobState::Suspended;
         self.out.text_if("comment", comment.filter(is_said));
         self.moment_if("etime", life.etime);
         if let Some(umask) = spec.umask {
@@ -454,7 +464,7 @@ impl<'a> AttributeBuilder<'a> {
                 .text("reserve_ID", format!("{id}.{}", self.server.name)),
             other => self.out.text_if("resv", other.as_deref()),
         }
-        let is_over = matches!(life.state, State::Finished | State::Expired);
+        let is_over = matches!(life.state, JobState::Finished | JobState::Expired);
         if is_over && life.run.is_some() {
             let failed = life
                 .ending
@@ -485,7 +495,7 @@ impl<'a> AttributeBuilder<'a> {
         );
         self.out
             .text_if("init_work_dir", spec.init_workdir.as_ref().map(Text::lossy));
-        let Program::Command(words) = &spec.program else {
+        let JobProgram::Command(words) = &spec.program else {
             return;
         };
         let mut tagged = words.iter().map(|word| word.lossy());
@@ -508,7 +518,7 @@ impl<'a> AttributeBuilder<'a> {
         let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else {
             return;
         };
-        let Counts {
+        let SubjobCounts {
             waiting,
             begun,
             ended,
@@ -541,7 +551,7 @@ impl<'a> AttributeBuilder<'a> {
             .record
             .promise
             .as_ref()
-            .filter(|_| job.life.state == State::Queued)
+            .filter(|_| job.life.state == JobState::Queued)
         else {
             return;
         };
@@ -555,7 +565,7 @@ impl<'a> AttributeBuilder<'a> {
             .into(),
         );
         for (resource, shown) in [("exec_vnode", vnodes), ("start_time", start)] {
-            self.out.0.push(Attribute {
+            self.out.0.push(ShownAttribute {
                 name: "estimated",
                 resource: Some(resource),
                 shown,
@@ -576,7 +586,7 @@ impl<'a> AttributeBuilder<'a> {
             self.out.text(name, text.as_str());
         }
         self.estimated();
-        if let Some(end) = life.obittime.filter(|_| life.state == State::Finished) {
+        if let Some(end) = life.obittime.filter(|_| life.state == JobState::Finished) {
             self.out.number("history_timestamp", self.clock.wall(end).0);
         }
         self.out.text("project", spec.project.as_str());
@@ -604,7 +614,7 @@ impl<'a> AttributeBuilder<'a> {
             .record
             .reason
             .as_ref()
-            .filter(|_| life.state == State::Queued)
+            .filter(|_| life.state == JobState::Queued)
         {
             self.out.add(
                 "lanai_reason",

@@ -2,11 +2,11 @@
 //! Every job has one, because there are clients that rely on it.
 
 use super::{exec_host, timestamp};
-use crate::model::job::dependency::{Kind, Link};
-use crate::model::job::state::State;
+use crate::model::job::dependency::{DependencyKind, DependencyView};
+use crate::model::job::state::JobState;
 use crate::model::job::{Exit, Job, Run, Want};
 use crate::model::time::ClockTable;
-use crate::wire::message::{Record, ServerFacts};
+use crate::wire::message::{JobRecord, ServerFacts};
 use std::borrow::Cow;
 
 /// The `Exit_status` of jobs ended over a limit, and the resource of each.
@@ -18,17 +18,17 @@ const LIMITS: [(i32, &str); 4] = [
 ];
 
 /// The comment of a job.
-pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
+pub fn of<'a>(record: &'a JobRecord, server: &ServerFacts) -> Cow<'a, str> {
     let (job, clock) = (&record.job, &server.clock);
     if let Some(to) = &job.life.moved_to {
         return Cow::Owned(format!("Job was moved to {to}"));
     }
     match (&job.life.comment, &record.reason) {
-        (Some(comment), _) if job.id.is_array() && job.life.state == State::Finished => {
+        (Some(comment), _) if job.id.is_array() && job.life.state == JobState::Finished => {
             Cow::Owned(format!("{comment}{}", ending(job)))
         }
         (Some(comment), _) => Cow::Borrowed(comment),
-        (None, Some(reason)) if job.life.state == State::Queued => {
+        (None, Some(reason)) if job.life.state == JobState::Queued => {
             let since = record
                 .never_since
                 .map(|since| format!(", since {}", timestamp::ctime(clock.wall(since))));
@@ -41,26 +41,26 @@ pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
 
 fn by_state<'a>(job: &Job, clock: &ClockTable, server: &str) -> Cow<'a, str> {
     match (job.life.state, &job.life.run) {
-        (State::Queued, _) => "Not Running: Not yet considered by the scheduler".into(),
-        (State::Held, _) => format!("Job held: {}", job.life.shown_holds()).into(),
-        (State::Waiting, _) => waiting(job).into(),
-        (State::Running, Some(run)) if run.session.is_none() => {
+        (JobState::Queued, _) => "Not Running: Not yet considered by the scheduler".into(),
+        (JobState::Held, _) => format!("Job held: {}", job.life.shown_holds()).into(),
+        (JobState::Waiting, _) => waiting(job).into(),
+        (JobState::Running, Some(run)) if run.session.is_none() => {
             started("was sent for execution", run, clock).into()
         }
-        (State::Running, Some(run)) => started("run", run, clock).into(),
-        (State::Running, None) => "Job is being started".into(),
-        (State::Suspended, run) => suspended(job, run.as_ref(), clock, server).into(),
-        (State::Begun, _) => format!("{}{}", array_began(job, clock), failing(job)).into(),
-        (State::Finished, None) if job.life.began.is_some() => {
+        (JobState::Running, Some(run)) => started("run", run, clock).into(),
+        (JobState::Running, None) => "Job is being started".into(),
+        (JobState::Suspended, run) => suspended(job, run.as_ref(), clock, server).into(),
+        (JobState::Begun, _) => format!("{}{}", array_began(job, clock), failing(job)).into(),
+        (JobState::Finished, None) if job.life.began.is_some() => {
             format!("{}{}", array_began(job, clock), ending(job)).into()
         }
-        (State::Finished | State::Expired, Some(run)) => {
+        (JobState::Finished | JobState::Expired, Some(run)) => {
             format!("{}{}", started("run", run, clock), ending(job)).into()
         }
-        (State::Finished | State::Expired, None) if job.id.index().is_some() => {
+        (JobState::Finished | JobState::Expired, None) if job.id.index().is_some() => {
             format!("Subjob finished{}", ending(job)).into()
         }
-        (State::Finished | State::Expired, None) => {
+        (JobState::Finished | JobState::Expired, None) => {
             format!("Job was never started{}", ending(job)).into()
         }
     }
@@ -68,13 +68,13 @@ fn by_state<'a>(job: &Job, clock: &ClockTable, server: &str) -> Cow<'a, str> {
 
 /// And by nothing else.
 fn is_held_by_dependency(job: &Job) -> bool {
-    job.life.state == State::Held && job.life.holds.is_none() && !job.life.bars.are_open()
+    job.life.state == JobState::Held && job.life.holds.is_none() && !job.life.bars.are_open()
 }
 
 /// What a job waits for: of several conditions the first, and how many more there are.
-pub fn dependency(record: &Record, server: &str) -> String {
+pub fn dependency(record: &JobRecord, server: &str) -> String {
     let (bars, awaits) = (&record.job.life.bars, &record.job.life.awaits);
-    let waited_for = |link: &&Link| matches!(link.edge.kind, Kind::After(_));
+    let waited_for = |link: &&DependencyView| matches!(link.edge.kind, DependencyKind::After(_));
     match (record.links.iter().find(waited_for), bars.rival) {
         (Some(link), _) if bars.unmet > 0 => {
             let more = match (bars.unmet - 1) + bars.on {
@@ -84,7 +84,7 @@ pub fn dependency(record: &Record, server: &str) -> String {
             let (kind, job) = (link.edge.kind.name(), link.edge.job.full(server));
             format!(
                 "Job held by dependency: {kind}:{job}{}{more}",
-                standing(link)
+                dependency_text(link)
             )
         }
         (None, _) if !awaits.is_empty() => {
@@ -116,14 +116,14 @@ fn of_group(job: &Job) -> String {
         .map_or(String::new(), |group| format!(" of group {group}"))
 }
 
-fn standing(link: &Link) -> &'static str {
+fn dependency_text(link: &DependencyView) -> &'static str {
     match link.state {
-        Some(State::Queued) => ", which is queued",
-        Some(State::Held) => ", which is held",
-        Some(State::Waiting) => ", which waits for its time",
-        Some(State::Running | State::Begun) => ", which is running",
-        Some(State::Suspended) => ", which is suspended",
-        Some(State::Finished | State::Expired) | None => "",
+        Some(JobState::Queued) => ", which is queued",
+        Some(JobState::Held) => ", which is held",
+        Some(JobState::Waiting) => ", which waits for its time",
+        Some(JobState::Running | JobState::Begun) => ", which is running",
+        Some(JobState::Suspended) => ", which is suspended",
+        Some(JobState::Finished | JobState::Expired) | None => "",
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
     use crate::model::job_id::JobId;
     use crate::model::reason::Reason;
 
-    fn shown(record: &Record) -> String {
+    fn shown(record: &JobRecord) -> String {
         of(record, &example::server()).into_owned()
     }
 
@@ -255,29 +255,29 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_waits_for_others_says_for_whom() {
+    fn a_dependent_job_names_the_jobs_it_waits_for() {
         let mut record = queued(2, "a", "");
-        record.job.life.state = State::Held;
+        record.job.life.state = JobState::Held;
         record.job.life.bars.on = 2;
         assert_eq!(
             shown(&record),
             "Job held by dependency: on:2, for as many jobs to name it in a before..."
         );
         let edge = Edge {
-            kind: Kind::from_name("afterok").unwrap(),
+            kind: DependencyKind::from_name("afterok").unwrap(),
             job: JobId::job(1),
         };
         record.links = vec![
-            Link {
+            DependencyView {
                 edge: Edge {
                     kind: edge.kind.mirrored(),
                     ..edge
                 },
                 state: None,
             },
-            Link {
+            DependencyView {
                 edge,
-                state: Some(State::Running),
+                state: Some(JobState::Running),
             },
         ];
         record.job.life.bars = Bars {
@@ -309,7 +309,7 @@ mod tests {
     fn an_array_says_when_it_began_and_how_it_ended() {
         let began = timestamp::comment_time(example::server().clock.wall(example::SUBMITTED));
         let mut record = example::array(queued(1, "a", ""), "1-3");
-        let never = Record {
+        let never = JobRecord {
             job: record.job.unrecorded(2).unwrap(),
             ..record.clone()
         };
@@ -319,7 +319,7 @@ mod tests {
             "Subjob finished and terminated"
         );
         record.job.life.began = Some(example::SUBMITTED);
-        record.job.life.state = State::Begun;
+        record.job.life.state = JobState::Begun;
         assert_eq!(shown(&record), format!("Job Array Began at {began}"));
         let elements = record
             .job
@@ -327,7 +327,7 @@ mod tests {
             .as_mut()
             .map(std::sync::Arc::make_mut)
             .unwrap();
-        elements.mark(0, 0, crate::model::job::array::Standing::Ended(3));
+        elements.mark(0, 0, crate::model::job::array::SubjobState::Ended(3));
         assert_eq!(
             shown(&record),
             format!("Job Array Began at {began}, failing: 1 subjob has failed")
@@ -361,7 +361,7 @@ mod tests {
             shown(&record),
             format!("Can Never Run: Not enough total nodes available (R: 2 T: 1), since {since}")
         );
-        record.job.life.state = State::Held;
+        record.job.life.state = JobState::Held;
         record.job.life.holds = crate::model::job::state::Holds::USER;
         assert_eq!(shown(&record), "Job held: u");
         record.job.life.comment = Some("mine".into());

@@ -1,13 +1,13 @@
 //! Where a job runs, as PBS writes it: `exec_host` and `exec_vnode`.
 
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::request::select::{Chunk, Select};
-use crate::model::resource::{Resources, Size, Value};
+use crate::model::resource::{ResourceValue, Resources, Size};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// `node1/0*4+node2/0`: host, slot, and the processors if there is not just one.
-pub fn exec_host(shares: &[Share]) -> String {
+pub fn exec_host(shares: &[NodeShare]) -> String {
     slots(
         shares
             .iter()
@@ -31,7 +31,7 @@ pub fn slots<'a>(chunks: impl Iterator<Item = (&'a str, i64)>) -> String {
 }
 
 /// `(node1:ncpus=4:mem=8388608kb)+(node2:ncpus=4)`: what each chunk holds.
-pub fn exec_vnode(shares: &[Share]) -> String {
+pub fn exec_vnode(shares: &[NodeShare]) -> String {
     let mut text = String::new();
     for share in shares {
         join(&mut text, &format!("({}", share.node));
@@ -77,7 +77,7 @@ pub fn planned_vnode(select: &Select, nodes: &[String], resources: &Resources) -
 }
 
 /// `n1:0,1+n2:3`: the GPUs of each node, in the order in which the job sees them; None without any.
-pub fn exec_gpus(shares: &[Share]) -> Option<String> {
+pub fn exec_gpus(shares: &[NodeShare]) -> Option<String> {
     let mut nodes: Vec<(&str, Vec<String>)> = Vec::new();
     for share in shares.iter().filter(|share| !share.gpus.is_empty()) {
         let numbers = share.gpus.iter().map(u16::to_string);
@@ -95,7 +95,7 @@ pub fn exec_gpus(shares: &[Share]) -> Option<String> {
 }
 
 /// The processors a share holds.
-pub fn processors(share: &Share) -> i64 {
+pub fn processors(share: &NodeShare) -> i64 {
     share
         .taken
         .iter()
@@ -105,9 +105,11 @@ pub fn processors(share: &Share) -> i64 {
 }
 
 /// A value with sizes in kilobytes, as PBS counts what is assigned.
-pub fn in_kilobytes(value: &Value) -> Value {
+pub fn in_kilobytes(value: &ResourceValue) -> ResourceValue {
     match value {
-        Value::Size(size) => Value::Size(Size::kilobytes(size.bytes().div_ceil(1024))),
+        ResourceValue::Size(size) => {
+            ResourceValue::Size(Size::kilobytes(size.bytes().div_ceil(1024)))
+        }
         other => other.clone(),
     }
 }
@@ -123,12 +125,12 @@ fn join(text: &mut String, more: &str) {
 mod tests {
     use super::*;
 
-    fn share(node: &str, host: &str, taken: &[(&str, Value)]) -> Share {
+    fn share(node: &str, host: &str, taken: &[(&str, ResourceValue)]) -> NodeShare {
         let taken = taken
             .iter()
             .map(|(name, value)| (name.to_string(), value.clone()))
             .collect();
-        Share {
+        NodeShare {
             node: node.into(),
             host: host.into(),
             taken,
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn gpus_are_told_node_by_node() {
-        let with = |node: &str, gpus: &[u16]| Share {
+        let with = |node: &str, gpus: &[u16]| NodeShare {
             gpus: gpus.to_vec(),
             ..share(node, node, &[])
         };
@@ -155,18 +157,18 @@ mod tests {
 
     #[test]
     fn hosts_and_vnodes_are_written_as_pbs_writes_them() {
-        let mem = Value::Size(Size::parse("100mb").unwrap());
+        let mem = ResourceValue::Size(Size::parse("100mb").unwrap());
         let chunk = |node| {
             share(
                 node,
                 "head",
-                &[("ncpus", Value::Long(1)), ("mem", mem.clone())],
+                &[("ncpus", ResourceValue::Long(1)), ("mem", mem.clone())],
             )
         };
         let shares = [
             chunk("head"),
             chunk("head[0]"),
-            share("n2", "n2", &[("ncpus", Value::Long(4))]),
+            share("n2", "n2", &[("ncpus", ResourceValue::Long(4))]),
         ];
         assert_eq!(exec_host(&shares), "head/0+head/1+n2/0*4");
         assert_eq!(

@@ -1,15 +1,15 @@
 //! The attributes of a job as one JSON object, as `qstat -f -F json` names and types them, for
 //! programs that are told of it.
 
-use super::attributes::{self, Attribute, AttributeDisplay, Attributes};
+use super::attributes::{self, AttributeDisplay, Attributes, ShownAttribute};
 use super::timestamp;
 use crate::model::job::Job;
-use crate::wire::message::{Record, ServerFacts};
+use crate::wire::message::{JobRecord, ServerFacts};
 use serde_json::{Map, Value};
 
 /// The job under its full id as `id`, and its attributes. `environ`: with `Variable_List`.
 pub fn of_job(job: &Job, environ: Option<Vec<u8>>, server: &ServerFacts) -> Map<String, Value> {
-    let record = Record {
+    let record = JobRecord {
         job: job.clone(),
         reason: None,
         never_since: None,
@@ -40,7 +40,7 @@ pub fn of(attributes: &Attributes) -> Map<String, Value> {
     object
 }
 
-fn resource(attribute: &Attribute) -> (String, Value) {
+fn resource(attribute: &ShownAttribute) -> (String, Value) {
     (
         attribute.resource.unwrap_or_default().into(),
         value(&attribute.shown),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// What came of a scenario.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct CheckReport {
     /// What was not as expected.
     pub differences: Vec<Difference>,
     /// Which job ran when and where, as a table.
@@ -17,13 +17,13 @@ pub struct Report {
 }
 
 /// Plays a scenario. Equal scenarios give equal reports.
-pub fn play(scenario: &Scenario) -> Report {
+pub fn play(scenario: &Scenario) -> CheckReport {
     let mut play = Play::new(scenario);
     while play.step() {}
     play.judge(None);
     play.judge_whole();
     let schedule = schedule::table(&play.world, scenario.zero);
-    Report {
+    CheckReport {
         differences: play.differences,
         schedule,
     }
@@ -221,7 +221,7 @@ fn world(scenario: &Scenario) -> World {
     world
 }
 
-impl Report {
+impl CheckReport {
     /// Whether everything was as expected.
     pub fn is_good(&self) -> bool {
         self.differences.is_empty()

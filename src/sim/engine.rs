@@ -10,18 +10,18 @@ use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle;
 use crate::sched::placement::cycle_cache::CycleCache;
-use crate::sched::share_tree::usage::Usage;
+use crate::sched::share_tree::usage::UsageTable;
 use crate::sched::view::change::Change;
 use crate::sched::view::plan::{Plan, Start};
-use crate::sched::view::snapshot::{ClassKey, State};
+use crate::sched::view::snapshot::{ClassKey, ClusterState};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The cluster, and what is going to happen by itself.
 #[derive(Debug)]
-pub struct World {
-    state: State,
+pub struct SimulatedCluster {
+    state: ClusterState,
     policy: Policy,
     now: Time,
     ends: BinaryHeap<Reverse<(Time, JobId)>>,
@@ -31,12 +31,14 @@ pub struct World {
     memory: CycleCache,
 }
 
-impl World {
+impl SimulatedCluster {
     /// A cluster that this policy governs, before anything has happened.
-    pub fn new(mut state: State, policy: Policy) -> World {
-        state.make(&Change::Usage(Cow::Owned(Usage::new(policy.usage.clone()))));
+    pub fn new(mut state: ClusterState, policy: Policy) -> SimulatedCluster {
+        state.make(&Change::Usage(Cow::Owned(UsageTable::new(
+            policy.usage.clone(),
+        ))));
         let ends = BinaryHeap::new();
-        World {
+        SimulatedCluster {
             state,
             policy,
             now: Time(i64::MIN),
@@ -48,7 +50,7 @@ impl World {
     }
 
     /// What the scheduler sees.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &ClusterState {
         &self.state
     }
 

@@ -3,13 +3,13 @@
 
 use super::scenario::values;
 use super::world::{Past, World};
-use crate::config::document::{ConfigError, Section, Value};
+use crate::config::document::{ConfigError, LocatedValue, Section};
 use crate::model::account::decay::total;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
-use crate::model::job::state::State;
-use crate::model::job::{Job, Share};
+use crate::model::job::state::JobState;
+use crate::model::job::{Job, NodeShare};
 use crate::model::job_id::JobId;
-use crate::model::reason::{self, Stage};
+use crate::model::reason::{self, CycleStage};
 use crate::model::time::{Span, Time};
 use crate::model::trigger::Triggers;
 use std::collections::BTreeMap;
@@ -78,12 +78,12 @@ pub struct Expectation {
     /// The job it is about.
     pub job: Option<JobId>,
     /// What is claimed.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<Assertion>,
 }
 
 /// A claim: about a job unless said.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Claim {
+pub enum Assertion {
     /// Its first start.
     Start(Span),
     /// All its starts.
@@ -95,9 +95,9 @@ pub enum Claim {
     /// How many chunks it has on which node.
     Chunks(BTreeMap<String, u64>),
     /// Where it stands: PBS's letter.
-    State(State),
+    State(JobState),
     /// The stage that leaves it waiting.
-    Stage(Stage),
+    Stage(CycleStage),
     /// The code of the reason why it waits.
     Reason(String),
     /// A part of the comment.
@@ -207,72 +207,75 @@ fn read(section: &Section) -> Result<Expectation, ConfigError> {
     }
 }
 
-fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigError> {
-    let (claim, wanted): (fn(&DeValue) -> Option<Claim>, &str) = match key {
-        "start" => (|v| values::moment(v).map(Claim::Start), values::A_MOMENT),
+fn claim(section: &Section, key: &str, value: &LocatedValue) -> Result<Assertion, ConfigError> {
+    let (claim, wanted): (fn(&DeValue) -> Option<Assertion>, &str) = match key {
+        "start" => (
+            |v| values::moment(v).map(Assertion::Start),
+            values::A_MOMENT,
+        ),
         "starts" => (
-            |v| values::list(values::moment)(v).map(Claim::Starts),
+            |v| values::list(values::moment)(v).map(Assertion::Starts),
             "a list of moments, as [0, 3600]",
         ),
-        "end" => (|v| values::moment(v).map(Claim::End), values::A_MOMENT),
+        "end" => (|v| values::moment(v).map(Assertion::End), values::A_MOMENT),
         "nodes" => (
             nodes,
             "the node of each chunk, as [\"n1\", \"n1\"], or chunks by node, as { n1 = 2 }",
         ),
         "state" => (
-            |v| state(v).map(Claim::State),
+            |v| state(v).map(Assertion::State),
             "a letter of PBS's: Q, H, W, R, S, B or F",
         ),
         "stage" => (
-            |v| stage(v).map(Claim::Stage),
+            |v| stage(v).map(Assertion::Stage),
             "a stage, as \"match\" or \"backfill\"",
         ),
         "reason" => (
-            |v| values::words(v).map(Claim::Reason),
+            |v| values::words(v).map(Assertion::Reason),
             "the code of a reason, as \"would_delay_booking\"",
         ),
         "comment" => (
-            |v| values::words(v).map(Claim::Comment),
+            |v| values::words(v).map(Assertion::Comment),
             "a part of the comment",
         ),
         "booked" => (
-            |v| start_or_none(v).map(Claim::Booked),
+            |v| start_or_none(v).map(Assertion::Booked),
             "the start promised, as 3600, or false for none",
         ),
         "foreseen" => (
-            |v| start_or_none(v).map(Claim::Foreseen),
+            |v| start_or_none(v).map(Assertion::Foreseen),
             "the start foreseen, as 3600, or false for none",
         ),
         "booked_on" => (
-            |v| values::list(values::words)(v).map(Claim::BookedOn),
+            |v| values::list(values::words)(v).map(Assertion::BookedOn),
             "a list of nodes, as [\"n1\"]",
         ),
         "eligible_time" => (
-            |v| values::moment(v).map(Claim::EligibleTime),
+            |v| values::moment(v).map(Assertion::EligibleTime),
             "a time, as 600 or \"10m\"",
         ),
         "score" => (
-            |v| figure(v).map(Claim::Score),
+            |v| figure(v).map(Assertion::Score),
             "a number, as 40 or 8321.43",
         ),
         "never" => (
             |v| {
                 values::boolean(v)
                     .filter(|never| *never)
-                    .map(|_| Claim::Never)
+                    .map(|_| Assertion::Never)
             },
             "true: else say when it starts",
         ),
         "via" => (
-            |v| via(v).map(Claim::Filler),
+            |v| via(v).map(Assertion::Filler),
             "\"backfill\" or \"priority\"",
         ),
         "exit" => (
-            |v| values::whole(v).map(Claim::Exit),
+            |v| values::whole(v).map(Assertion::Exit),
             "an exit status, as 0 or 271",
         ),
         "refused" => (
-            |v| values::words(v).map(Claim::Refused),
+            |v| values::words(v).map(Assertion::Refused),
             "a part of what qsub says",
         ),
         "warned" => (
@@ -280,24 +283,24 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
             "a part of what qsub or qalter says, or false for nothing",
         ),
         "order" => (
-            |v| values::list(values::job)(v).map(Claim::Order),
+            |v| values::list(values::job)(v).map(Assertion::Order),
             "a list of jobs, as [2, 1, 3]",
         ),
         "preempted" => (
-            |v| values::whole(v).map(Claim::Preempted),
+            |v| values::whole(v).map(Assertion::Preempted),
             "a number of times, as 1",
         ),
         "made_way_for" => (made_way_for, "a job, as 3, or false for nobody"),
         "made_way_by" => (
-            |v| PreemptAction::named(v.as_str()?).map(Claim::MadeWayBy),
+            |v| PreemptAction::named(v.as_str()?).map(Assertion::MadeWayBy),
             "\"requeue\", \"finish\", ...",
         ),
         "made_way_because" => (
-            |v| PreemptCause::named(v.as_str()?).map(Claim::MadeWayBecause),
+            |v| PreemptCause::named(v.as_str()?).map(Assertion::MadeWayBecause),
             "\"qube\", \"levels\", \"starvation\", ...",
         ),
         "cycles" => (
-            |v| values::list(values::moment)(v).map(Claim::Cycles),
+            |v| values::list(values::moment)(v).map(Assertion::Cycles),
             "a list of moments, as [0, 3600]",
         ),
         "trigger" => (
@@ -313,14 +316,14 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
             "seconds that count by account, as { P1 = 3600, P2 = 4242.64 }",
         ),
         _ => (
-            |v| values::list(values::job)(v).map(Claim::Running),
+            |v| values::list(values::job)(v).map(Assertion::Running),
             "a list of jobs, as [2, 3]",
         ),
     };
     claim(value.get_ref()).ok_or_else(|| section.refuse(key, value, wanted))
 }
 
-fn nodes(value: &DeValue) -> Option<Claim> {
+fn nodes(value: &DeValue) -> Option<Assertion> {
     if let Some(table) = value.as_table() {
         let count = |(node, count): (&toml::Spanned<_>, &toml::Spanned<_>)| {
             let node: &std::borrow::Cow<str> = node.get_ref();
@@ -330,25 +333,25 @@ fn nodes(value: &DeValue) -> Option<Claim> {
             .iter()
             .map(count)
             .collect::<Option<_>>()
-            .map(Claim::Chunks);
+            .map(Assertion::Chunks);
     }
-    values::list(values::words)(value).map(Claim::Nodes)
+    values::list(values::words)(value).map(Assertion::Nodes)
 }
 
-fn warned(value: &DeValue) -> Option<Claim> {
+fn warned(value: &DeValue) -> Option<Assertion> {
     match value.as_bool() {
-        Some(false) => Some(Claim::Warned(None)),
-        _ => values::words(value).map(|part| Claim::Warned(Some(part))),
+        Some(false) => Some(Assertion::Warned(None)),
+        _ => values::words(value).map(|part| Assertion::Warned(Some(part))),
     }
 }
 
-fn triggers(value: &DeValue) -> Option<Claim> {
+fn triggers(value: &DeValue) -> Option<Assertion> {
     match value.as_bool() {
-        Some(false) => Some(Claim::Triggers(Vec::new())),
+        Some(false) => Some(Assertion::Triggers(Vec::new())),
         _ => {
             let one = values::words(value).map(|word| vec![word]);
             one.or_else(|| values::list(values::words)(value))
-                .map(Claim::Triggers)
+                .map(Assertion::Triggers)
         }
     }
 }
@@ -362,7 +365,7 @@ fn figure(value: &DeValue) -> Option<String> {
     }
 }
 
-fn usage(value: &DeValue) -> Option<Claim> {
+fn usage(value: &DeValue) -> Option<Assertion> {
     let account = |(account, value): (&toml::Spanned<_>, &toml::Spanned<_>)| {
         let account: &std::borrow::Cow<str> = account.get_ref();
         Some((account.to_string(), figure(value.get_ref())?))
@@ -372,10 +375,10 @@ fn usage(value: &DeValue) -> Option<Claim> {
         .iter()
         .map(account)
         .collect::<Option<_>>()
-        .map(Claim::Usage)
+        .map(Assertion::Usage)
 }
 
-fn in_use(value: &DeValue) -> Option<Claim> {
+fn in_use(value: &DeValue) -> Option<Assertion> {
     let resource = |(name, of): (&toml::Spanned<_>, &toml::Spanned<_>)| {
         let name: &std::borrow::Cow<str> = name.get_ref();
         Some((name.to_string(), values::words(of.get_ref())?))
@@ -385,15 +388,15 @@ fn in_use(value: &DeValue) -> Option<Claim> {
         .iter()
         .map(resource)
         .collect::<Option<_>>()
-        .map(Claim::InUse)
+        .map(Assertion::InUse)
 }
 
-fn state(value: &DeValue) -> Option<State> {
+fn state(value: &DeValue) -> Option<JobState> {
     let mut letters = value.as_str()?.chars();
-    State::from_letter(letters.next()?).filter(|_| letters.next().is_none())
+    JobState::from_letter(letters.next()?).filter(|_| letters.next().is_none())
 }
 
-fn stage(value: &DeValue) -> Option<Stage> {
+fn stage(value: &DeValue) -> Option<CycleStage> {
     serde_json::from_value(serde_json::Value::String(value.as_str()?.to_string())).ok()
 }
 
@@ -405,10 +408,10 @@ fn start_or_none(value: &DeValue) -> Option<Option<Span>> {
     }
 }
 
-fn made_way_for(value: &DeValue) -> Option<Claim> {
+fn made_way_for(value: &DeValue) -> Option<Assertion> {
     match value.as_bool() {
-        Some(false) => Some(Claim::MadeWayFor(None)),
-        _ => values::job(value).map(|job| Claim::MadeWayFor(Some(job))),
+        Some(false) => Some(Assertion::MadeWayFor(None)),
+        _ => values::job(value).map(|job| Assertion::MadeWayFor(Some(job))),
     }
 }
 
@@ -433,7 +436,7 @@ pub struct Course<'a> {
 impl Expectation {
     /// What of it was not met.
     pub fn differences(&self, course: &Course) -> Vec<Difference> {
-        let difference = |claim: &Claim| {
+        let difference = |claim: &Assertion| {
             let (what, expected, found) = course.compare(claim, self.job, self.at)?;
             let whose = self
                 .job
@@ -458,13 +461,13 @@ impl Course<'_> {
     /// What a claim is about, as expected and as found; None when both are the same.
     fn compare(
         &self,
-        claim: &Claim,
+        claim: &Assertion,
         job: Option<JobId>,
         at: Option<Span>,
     ) -> Option<(&'static str, String, String)> {
         let id = job.unwrap_or(JobId::job(0));
         let (what, expected, found) = match claim {
-            Claim::Start(at) => (
+            Assertion::Start(at) => (
                 "start",
                 seconds(*at),
                 self.starts(id)
@@ -473,45 +476,45 @@ impl Course<'_> {
                     .map(seconds)
                     .unwrap_or_else(never),
             ),
-            Claim::Starts(all) => ("starts", listed(all), listed(&self.starts(id))),
-            Claim::End(at) => ("end", seconds(*at), self.end(id)),
-            Claim::Nodes(nodes) => ("nodes", nodes.join(" "), self.nodes(id).join(" ")),
-            Claim::Chunks(chunks) => (
+            Assertion::Starts(all) => ("starts", listed(all), listed(&self.starts(id))),
+            Assertion::End(at) => ("end", seconds(*at), self.end(id)),
+            Assertion::Nodes(nodes) => ("nodes", nodes.join(" "), self.nodes(id).join(" ")),
+            Assertion::Chunks(chunks) => (
                 "chunks by node",
                 counted(chunks),
                 counted(&chunks_of(&self.nodes(id))),
             ),
-            Claim::State(state) => ("state", state.letter().to_string(), self.state(id)),
-            Claim::Stage(stage) => (
+            Assertion::State(state) => ("state", state.letter().to_string(), self.state(id)),
+            Assertion::Stage(stage) => (
                 "stage",
                 named(*stage),
                 self.why(id)
                     .map_or_else(none, |code| named(reason::stage_of(&code))),
             ),
-            Claim::Reason(code) => ("reason", code.clone(), self.why(id).unwrap_or_else(none)),
-            Claim::Comment(part) => return differs("comment", part, self.comment(id)),
-            Claim::Booked(at) => (
+            Assertion::Reason(code) => ("reason", code.clone(), self.why(id).unwrap_or_else(none)),
+            Assertion::Comment(part) => return differs("comment", part, self.comment(id)),
+            Assertion::Booked(at) => (
                 "promised start",
                 at.map_or_else(none, seconds),
                 self.booked(id),
             ),
-            Claim::BookedOn(nodes) => ("promised nodes", nodes.join(" "), self.booked_on(id)),
-            Claim::Foreseen(at) => (
+            Assertion::BookedOn(nodes) => ("promised nodes", nodes.join(" "), self.booked_on(id)),
+            Assertion::Foreseen(at) => (
                 "foreseen start",
                 at.map_or_else(none, seconds),
                 self.foreseen(id),
             ),
-            Claim::EligibleTime(time) => (
+            Assertion::EligibleTime(time) => (
                 "eligible time",
                 seconds(*time),
                 self.eligible_time(id, at.unwrap_or_default()),
             ),
-            Claim::Score(score) => (
+            Assertion::Score(score) => (
                 "score",
                 score.clone(),
                 self.score(id, score, at.unwrap_or_default()),
             ),
-            Claim::Never => (
+            Assertion::Never => (
                 "start",
                 never(),
                 self.starts(id)
@@ -520,12 +523,12 @@ impl Course<'_> {
                     .map(seconds)
                     .unwrap_or_else(never),
             ),
-            Claim::Preempted(times) => (
+            Assertion::Preempted(times) => (
                 "times it has made way",
                 times.to_string(),
                 self.job(id, |job| Some(job.life.preempted)),
             ),
-            Claim::MadeWayFor(to) => {
+            Assertion::MadeWayFor(to) => {
                 let found = self.job(id, |job| job.life.yielding.as_ref()?.to);
                 (
                     "job it made way for",
@@ -533,43 +536,43 @@ impl Course<'_> {
                     found,
                 )
             }
-            Claim::MadeWayBy(action) => {
+            Assertion::MadeWayBy(action) => {
                 let found = self.job(id, |job| Some(job.life.yielding.as_ref()?.action.name()));
                 ("way it made way", action.name().to_string(), found)
             }
-            Claim::MadeWayBecause(cause) => {
+            Assertion::MadeWayBecause(cause) => {
                 let found = self.job(id, |job| Some(job.life.yielding.as_ref()?.cause.name()));
                 ("reason it made way", cause.name().to_string(), found)
             }
-            Claim::Filler(filler) => (
+            Assertion::Filler(filler) => (
                 "via",
                 way(*filler),
                 self.past(id)
                     .first()
                     .map_or_else(never, |past| way(past.is_filler)),
             ),
-            Claim::Exit(status) => ("exit status", status.to_string(), self.exit(id)),
-            Claim::Refused(part) => {
+            Assertion::Exit(status) => ("exit status", status.to_string(), self.exit(id)),
+            Assertion::Refused(part) => {
                 return differs(
                     "refusal",
                     part,
                     self.refused.get(&id.number).cloned().unwrap_or_else(none),
                 );
             }
-            Claim::Warned(Some(part)) => {
+            Assertion::Warned(Some(part)) => {
                 return differs("warning", part, self.world.notes(id).join("; "));
             }
-            Claim::Warned(None) => ("warning", String::new(), self.world.notes(id).join("; ")),
-            Claim::Order(jobs) => ("order", ids(jobs), self.order(jobs)),
-            Claim::Cycles(all) => ("cycles", listed(all), self.cycles()),
-            Claim::Triggers(all) => (
+            Assertion::Warned(None) => ("warning", String::new(), self.world.notes(id).join("; ")),
+            Assertion::Order(jobs) => ("order", ids(jobs), self.order(jobs)),
+            Assertion::Cycles(all) => ("cycles", listed(all), self.cycles()),
+            Assertion::Triggers(all) => (
                 "trigger",
                 all.join(", "),
                 self.triggers(at.unwrap_or_default()),
             ),
-            Claim::Running(jobs) => ("running", ids(jobs), self.running()),
-            Claim::InUse(all) => ("in use", amounts(all), amounts(&self.in_use(all))),
-            Claim::Usage(all) => (
+            Assertion::Running(jobs) => ("running", ids(jobs), self.running()),
+            Assertion::InUse(all) => ("in use", amounts(all), amounts(&self.in_use(all))),
+            Assertion::Usage(all) => (
                 "usage",
                 amounts(all),
                 amounts(&self.usage(all, at.unwrap_or_default())),
@@ -627,7 +630,7 @@ impl Course<'_> {
         shown.map_or(Vec::new(), |past| {
             past.shares
                 .iter()
-                .map(|share: &Share| share.node.clone())
+                .map(|share: &NodeShare| share.node.clone())
                 .collect()
         })
     }
@@ -810,7 +813,7 @@ fn way(is_filler: bool) -> String {
     if is_filler { "backfill" } else { "priority" }.to_string()
 }
 
-fn named(stage: Stage) -> String {
+fn named(stage: CycleStage) -> String {
     stage.name().to_string()
 }
 

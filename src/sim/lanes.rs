@@ -83,11 +83,11 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::super::replay::Via;
-    use super::super::trace::Job;
+    use super::super::trace::TraceJob;
     use super::*;
 
     fn outcome(start: i64, run: i64, processors: u32) -> Outcome {
-        let job = Job {
+        let job = TraceJob {
             id: 0,
             submit: start,
             run,

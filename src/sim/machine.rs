@@ -7,20 +7,20 @@
 use super::swf::Log;
 use crate::config::Config;
 use crate::model::node::NodeFacts;
-use crate::model::resource::Value;
-use crate::sched::view::snapshot::State;
+use crate::model::resource::ResourceValue;
+use crate::sched::view::snapshot::ClusterState;
 use serde::Serialize;
 use std::fmt;
 
 /// Nodes alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Machine {
+pub struct NodeBatch {
     nodes: u32,
     cores_per_node: u32,
 }
 
 /// `32 x 4`: nodes, and the processors of each.
-impl fmt::Display for Machine {
+impl fmt::Display for NodeBatch {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{} x {}", self.nodes, self.cores_per_node)
     }
@@ -57,17 +57,17 @@ pub enum NoMachine {
     },
 }
 
-impl Machine {
+impl NodeBatch {
     /// The machine of a log, in so many nodes of so many processors if that is said; what the
     /// header says only fills in what is not. Both numbers are above zero.
-    pub fn new(log: &Log, nodes: Option<u32>, cores: Option<u32>) -> Result<Machine, NoMachine> {
+    pub fn new(log: &Log, nodes: Option<u32>, cores: Option<u32>) -> Result<NodeBatch, NoMachine> {
         let (nodes, cores) = match (nodes, cores) {
             (Some(nodes), Some(cores)) => (nodes, cores),
             (Some(nodes), None) => (nodes, divided(log, nodes)?),
             (None, Some(cores)) => (divided(log, cores)?, cores),
             (None, None) => (1, log.processors().ok_or(NoMachine::Unknown)?),
         };
-        let machine = Machine {
+        let machine = NodeBatch {
             nodes,
             cores_per_node: cores,
         };
@@ -91,8 +91,8 @@ impl Machine {
     }
 
     /// The machine idle, with the queues of a configuration.
-    pub fn state(self, config: &Config) -> State {
-        let mut state = State::new(&config.resources());
+    pub fn state(self, config: &Config) -> ClusterState {
+        let mut state = ClusterState::new(&config.resources());
         config
             .queues()
             .iter()
@@ -108,7 +108,7 @@ impl Machine {
             host: name.clone(),
             available: [(
                 "ncpus".to_string(),
-                Value::Long(i64::from(self.cores_per_node)),
+                ResourceValue::Long(i64::from(self.cores_per_node)),
             )]
             .into(),
             pcpus: self.cores_per_node,
@@ -139,7 +139,7 @@ mod tests {
             ..Log::default()
         };
         let machine = |nodes, cores| {
-            Machine::new(&log, nodes, cores).map(|m| (m.nodes, m.cores_per_node, m.select(3)))
+            NodeBatch::new(&log, nodes, cores).map(|m| (m.nodes, m.cores_per_node, m.select(3)))
         };
         assert_eq!(machine(None, None), Ok((1, 128, "1:ncpus=3".to_string())));
         assert_eq!(
@@ -166,7 +166,7 @@ mod tests {
             Err(NoMachine::TooLarge { .. })
         ));
         assert_eq!(
-            Machine::new(&Log::default(), Some(2), None),
+            NodeBatch::new(&Log::default(), Some(2), None),
             Err(NoMachine::Unknown)
         );
     }

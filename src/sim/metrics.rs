@@ -193,11 +193,11 @@ fn gini(sorted: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trace::Job;
+    use super::super::trace::TraceJob;
     use super::*;
 
     fn outcome(user: i64, submit: i64, start: i64, run: i64, processors: u32) -> Outcome {
-        let job = Job {
+        let job = TraceJob {
             id: submit,
             submit,
             run,

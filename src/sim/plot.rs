@@ -165,7 +165,7 @@ impl<'a> Schedule<'a> {
         self.pieces.len() > MOST_PIECES
     }
 
-    fn has_fillers(&self) -> bool {
+    fn has_backfilled(&self) -> bool {
         self.outcomes
             .iter()
             .any(|outcome| outcome.via == Via::Backfill)
@@ -327,7 +327,7 @@ fn headline(area: &Area, schedule: &Schedule) -> Drawn<()> {
     ))?;
     let paler = match schedule.is_crowded() {
         true => Some("paler: partly idle"),
-        false => schedule.has_fillers().then_some("paler: backfilled"),
+        false => schedule.has_backfilled().then_some("paler: backfilled"),
     };
     let mean = format!(
         "{:.1} % used, first to last submission",
@@ -375,11 +375,11 @@ fn legend(schedule: &Schedule) -> Vec<(RGBAColor, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trace::Job;
+    use super::super::trace::TraceJob;
     use super::*;
 
     pub(super) fn outcome(start: i64, run: i64, processors: u32) -> Outcome {
-        let job = Job {
+        let job = TraceJob {
             id: start,
             submit: start,
             run,

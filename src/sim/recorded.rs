@@ -3,8 +3,8 @@
 
 use crate::model::policy::Policy;
 use crate::sched::cycle;
-use crate::sched::view::change::Entry;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::change::RecordedEntry;
+use crate::sched::view::snapshot::ClusterState;
 use std::io::{self, BufRead};
 
 /// What came of a recording.
@@ -63,12 +63,12 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
         difference: None,
         is_cut: false,
     };
-    let mut world: Option<(State, Policy)> = None;
+    let mut world: Option<(ClusterState, Policy)> = None;
     let mut torn = None;
     for (number, text) in recording.split(b'\n').enumerate() {
         let (line, text) = (number + 1, text?);
         let entry = match (serde_json::from_slice(&text), torn.take()) {
-            (Ok(entry @ Entry::Begin { .. }), _) | (Ok(entry), None) => entry,
+            (Ok(entry @ RecordedEntry::Begin { .. }), _) | (Ok(entry), None) => entry,
             // Who was killed while writing has left half a line, and the next one began anew.
             (Err(why), None) => {
                 torn = Some(Fault::Malformed {
@@ -80,14 +80,14 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
             (_, Some(fault)) => return Err(fault),
         };
         match (entry, &mut world) {
-            (Entry::Begin { resources, policy }, world) => {
-                *world = Some((State::new(&resources), policy.into_owned()))
+            (RecordedEntry::Begin { resources, policy }, world) => {
+                *world = Some((ClusterState::new(&resources), policy.into_owned()))
             }
-            (Entry::Full, _) => replayed.is_cut = true,
+            (RecordedEntry::Full, _) => replayed.is_cut = true,
             (_, None) => return Err(Fault::NoBeginning { line }),
-            (Entry::Policy(now), Some((_, policy))) => *policy = now.into_owned(),
-            (Entry::Change(change), Some((state, _))) => state.make(&change),
-            (Entry::Cycle { now, plan, .. }, Some((state, policy))) => {
+            (RecordedEntry::Policy(now), Some((_, policy))) => *policy = now.into_owned(),
+            (RecordedEntry::Change(change), Some((state, _))) => state.make(&change),
+            (RecordedEntry::Cycle { now, plan, .. }, Some((state, policy))) => {
                 state.prioritise(policy, now);
                 let decided = cycle::run(state, policy, now);
                 let made = decided.to_string();
@@ -123,13 +123,13 @@ mod tests {
         let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3");
         let job = scene.job(1, "select=1:ncpus=3");
         let entries = [
-            Entry::Begin {
+            RecordedEntry::Begin {
                 resources: Cow::Owned(resources()),
                 policy: Cow::Owned(Policy::default()),
             },
-            Entry::Change(Change::Queue(Cow::Owned(queue("workq", true)))),
-            Entry::Change(Change::Waits(Box::new(Cow::Owned(job)))),
-            Entry::Cycle {
+            RecordedEntry::Change(Change::Queue(Cow::Owned(queue("workq", true)))),
+            RecordedEntry::Change(Change::Waits(Box::new(Cow::Owned(job)))),
+            RecordedEntry::Cycle {
                 now: Time(0),
                 triggers: Default::default(),
                 plan: Cow::Owned(cluster("").queued(1, "select=1:ncpus=3").plan().to_string()),
@@ -166,7 +166,8 @@ mod tests {
             default_walltime: crate::model::time::Span::seconds(seconds),
             ..Policy::default()
         };
-        let policy = serde_json::to_string(&Entry::Policy(Cow::Owned(walltime(60)))).unwrap();
+        let policy =
+            serde_json::to_string(&RecordedEntry::Policy(Cow::Owned(walltime(60)))).unwrap();
         let last = text.lines().last().unwrap();
         let replayed = replay(format!("{text}{policy}\n{last}\n").as_bytes()).unwrap();
         assert_eq!((replayed.cycles, replayed.difference), (2, None));

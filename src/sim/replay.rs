@@ -1,9 +1,9 @@
 //! A trace run again: when would its jobs have started under this policy?
 
-use super::engine::World;
-use super::machine::Machine;
+use super::engine::SimulatedCluster;
+use super::machine::NodeBatch;
 use super::submission::Classes;
-use super::trace::Job;
+use super::trace::TraceJob;
 use crate::config::Config;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Which.
-    pub job: Job,
+    pub job: TraceJob,
     /// When it started, in seconds.
     pub start: i64,
     /// The nodes it got, the first of the request first, with blanks between.
@@ -49,7 +49,7 @@ pub enum Via {
 
 /// Why a trace was not run to its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Stuck {
+pub enum StuckTrace {
     /// A job cannot be submitted.
     #[error("job {id}: {refusal}")]
     Refused {
@@ -73,17 +73,17 @@ pub enum Stuck {
 /// Runs the jobs, which are in order of submission; what became of each comes in the same order.
 /// `progress` is told from time to time how many have started.
 pub fn run(
-    jobs: &[Job],
-    machine: Machine,
+    jobs: &[TraceJob],
+    machine: NodeBatch,
     config: &Config,
     policy: &Policy,
     mut progress: impl FnMut(usize),
-) -> Result<Vec<Outcome>, Stuck> {
+) -> Result<Vec<Outcome>, StuckTrace> {
     let mut replay = Replay {
         jobs,
         submitted: 0,
         classes: Classes::new(machine, config.resources(), &config.server.default_queue),
-        world: World::new(machine.state(config), policy.clone()),
+        world: SimulatedCluster::new(machine.state(config), policy.clone()),
         outcomes: vec![None; jobs.len()],
         started: 0,
         nodes: "".into(),
@@ -97,11 +97,11 @@ pub fn run(
 }
 
 struct Replay<'t> {
-    jobs: &'t [Job],
+    jobs: &'t [TraceJob],
     /// How many of them have been submitted.
     submitted: usize,
     classes: Classes,
-    world: World,
+    world: SimulatedCluster,
     outcomes: Vec<Option<Outcome>>,
     started: usize,
     /// The nodes of the job started last: often those of the next one, too.
@@ -116,7 +116,7 @@ impl Replay<'_> {
     }
 
     /// All that happens at an instant.
-    fn instant(&mut self, now: Time) -> Result<Option<Plan>, Stuck> {
+    fn instant(&mut self, now: Time) -> Result<Option<Plan>, StuckTrace> {
         self.world.reach(now);
         self.submit(now)?;
         let plan = self
@@ -140,14 +140,14 @@ impl Replay<'_> {
         Ok(plan)
     }
 
-    fn submit(&mut self, now: Time) -> Result<(), Stuck> {
+    fn submit(&mut self, now: Time) -> Result<(), StuckTrace> {
         while let Some(job) = self
             .jobs
             .get(self.submitted)
             .filter(|job| moment(job.submit) <= now)
         {
             let class = self.classes.of(job, self.world.state());
-            let class = class.map_err(|refusal| Stuck::Refused {
+            let class = class.map_err(|refusal| StuckTrace::Refused {
                 id: job.id,
                 refusal,
             })?;
@@ -158,7 +158,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn finish(self, last: Option<Plan>) -> Result<Vec<Outcome>, Stuck> {
+    fn finish(self, last: Option<Plan>) -> Result<Vec<Outcome>, StuckTrace> {
         let waiting = self.world.waiting();
         let Some(first) = self.outcomes.iter().position(Option::is_none) else {
             return Ok(self.outcomes.into_iter().flatten().collect());
@@ -172,7 +172,7 @@ impl Replay<'_> {
             || "nothing is said of it".to_string(),
             |reason| reason.to_string(),
         );
-        Err(Stuck::Waiting {
+        Err(StuckTrace::Waiting {
             waiting,
             id: self.jobs[first].id,
             reason,

@@ -1,9 +1,9 @@
 //! What is told of a replay: a summary for people or for programs, and the starts one by one.
 
-use super::machine::Machine;
+use super::machine::NodeBatch;
 use super::metrics::{Metrics, Spread, Users};
 use super::replay::{Outcome, Via};
-use super::trace::Census;
+use super::trace::TraceSummary;
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
@@ -16,9 +16,9 @@ pub struct Summary {
     /// By which rules the jobs were started.
     pub policy: String,
     /// What they ran on.
-    pub machine: Machine,
+    pub machine: NodeBatch,
     /// What became of the file's records before the replay.
-    pub records: Census,
+    pub records: TraceSummary,
     /// What became of the jobs.
     #[serde(flatten)]
     pub metrics: Metrics,
@@ -96,7 +96,7 @@ fn users(means: &Users, unit: &str) -> String {
 }
 
 /// How many there were, and what each rule did, if it did anything.
-fn records(census: &Census) -> String {
+fn records(census: &TraceSummary) -> String {
     let touched = [
         (census.fractions_cut, "with fractions cut off"),
         (

@@ -32,7 +32,7 @@ use super::world::Submission;
 use super::world::act::Deed;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::node::NodeFacts;
 use crate::model::time::{Span, Time, Wall};
 use chrono::{Local, NaiveDateTime, TimeZone};
@@ -46,7 +46,7 @@ pub type Deeds = Result<Vec<Deed>, String>;
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar {
     /// What stands behind `qsub`.
-    pub qsub: fn(&str, Wall) -> Result<Vec<Setting>, String>,
+    pub qsub: fn(&str, Wall) -> Result<Vec<AttributeSetting>, String>,
     /// A whole command line that acts on jobs or nodes; None for a command that is not known.
     pub act: fn(&str, Wall) -> Option<Deeds>,
 }
@@ -63,7 +63,7 @@ pub struct Scenario {
     /// What holds at its beginning.
     pub config: Config,
     /// The nodes there are, and those of them that are away or offline from the beginning.
-    pub nodes: Vec<Machine>,
+    pub nodes: Vec<ScenarioNode>,
     /// What is submitted, by moment from the beginning, then in the order of the file.
     pub jobs: Vec<(Span, Planned)>,
     /// The numbers of the groups that submit.
@@ -76,7 +76,7 @@ pub struct Scenario {
 
 /// A node and how it stands at the beginning.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct ScenarioNode {
     /// What it offers.
     pub facts: NodeFacts,
     /// Whether it answers.
@@ -140,14 +140,14 @@ impl Scenario {
         let zero = zero.or_else(|| local(CLOCK)).unwrap_or(Time(0));
         let machines = machines::Configured::read(&root)?;
         let config = machines.config.clone();
-        let reader = jobs::Reader {
+        let reader = jobs::JobReader {
             root: &root,
             config: &config,
             grammar,
             zero,
         };
         let (jobs, groups) = reader.read()?;
-        let events = deeds::Reader {
+        let events = deeds::ActionReader {
             root: &root,
             machines: &machines,
             grammar,

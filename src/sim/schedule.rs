@@ -3,7 +3,7 @@
 
 use super::check::shown;
 use super::world::{Past, World};
-use crate::model::job::{Job, Share};
+use crate::model::job::{Job, NodeShare};
 use crate::model::time::Time;
 
 /// The most lines shown.
@@ -71,7 +71,7 @@ fn waiting(world: &World, job: &Job, zero: Time) -> [String; 7] {
 }
 
 /// `n1*2,n2`
-fn runs(shares: &[Share]) -> String {
+fn runs(shares: &[NodeShare]) -> String {
     let runs = shares
         .chunk_by(|a, b| a.node == b.node)
         .map(|run| match run {

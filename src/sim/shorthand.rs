@@ -1,6 +1,6 @@
 //! Policies of the literature by name: settings of the one cycle, not algorithms of their own.
 
-use crate::model::policy::{Backfill, FillOrder, Filling, Keep, Policy, Precedence};
+use crate::model::policy::{Backfill, BookingRetention, FillOrder, Filling, Policy, Precedence};
 
 /// A name, how it orders the queue, and how it sets backfill.
 type Shorthand = (&'static str, fn() -> Precedence, fn() -> Backfill);
@@ -14,7 +14,7 @@ const SHORTHANDS: &[Shorthand] = &[
     ("easy-sjbf", Precedence::fcfs, shortest_first),
     ("conservative", Precedence::fcfs, || Backfill {
         depth: Backfill::ALL,
-        keep: Keep::Highest,
+        keep: BookingRetention::Highest,
         ..Backfill::default()
     }),
     ("lxf+easy", largest_expansion_first, Backfill::default),

@@ -3,25 +3,25 @@
 //! Traces repeat themselves: jobs alike in processors, estimate and user are one class, and all
 //! that is alike of them is made once.
 
-use super::machine::Machine;
+use super::machine::NodeBatch;
 use super::trace;
-use crate::model::attribute::{self, Context, Origin, Rights, Setting};
+use crate::model::attribute::{self, AttributeSetting, Context, Rights, SubmitContext};
 use crate::model::job::state::Holds;
-use crate::model::job::{Digest, Job, Life, Owner, Program, Spec};
+use crate::model::job::{Digest, Job, JobProgram, Life, Owner, Spec};
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
 use crate::model::resource::Resources;
 use crate::model::text::Text;
 use crate::model::time::Time;
-use crate::sched::view::snapshot::{ClassKey, State};
+use crate::sched::view::snapshot::{ClassKey, ClusterState};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The classes of the jobs seen so far.
 #[derive(Debug)]
 pub struct Classes {
-    machine: Machine,
+    machine: NodeBatch,
     resources: Resources,
     queue: String,
     /// By processors and estimate.
@@ -32,7 +32,7 @@ pub struct Classes {
 
 impl Classes {
     /// None so far; jobs are submitted to this queue.
-    pub fn new(machine: Machine, resources: Resources, queue: &str) -> Classes {
+    pub fn new(machine: NodeBatch, resources: Resources, queue: &str) -> Classes {
         Classes {
             machine,
             resources,
@@ -43,7 +43,11 @@ impl Classes {
     }
 
     /// The class of a job in this state.
-    pub fn of(&mut self, job: &trace::Job, state: &State) -> Result<&ClassKey, Refusal> {
+    pub fn of(
+        &mut self,
+        job: &trace::TraceJob,
+        state: &ClusterState,
+    ) -> Result<&ClassKey, Refusal> {
         let alike = (job.processors, job.estimate, job.user);
         if !self.known.contains_key(&alike) {
             let class = state.class_key(&submitted(self.spec(job)?, job.user));
@@ -52,15 +56,15 @@ impl Classes {
         Ok(&self.known[&alike])
     }
 
-    fn spec(&mut self, job: &trace::Job) -> Result<Arc<Spec>, Refusal> {
+    fn spec(&mut self, job: &trace::TraceJob) -> Result<Arc<Spec>, Refusal> {
         let alike = (job.processors, job.estimate);
         if let Some(spec) = self.specs.get(&alike) {
             return Ok(spec.clone());
         }
         let select = self.machine.select(job.processors);
         let asked = [
-            Setting::resource("select", select),
-            Setting::resource("walltime", job.estimate.to_string()),
+            AttributeSetting::resource("select", select),
+            AttributeSetting::resource("walltime", job.estimate.to_string()),
         ];
         let policy = Policy::default();
         let context = Context {
@@ -79,9 +83,9 @@ impl Classes {
 }
 
 /// What a job has that nobody asks for: there is no script to be run.
-fn origin() -> Origin {
-    Origin {
-        program: Program::Command(Vec::new()),
+fn origin() -> SubmitContext {
+    SubmitContext {
+        program: JobProgram::Command(Vec::new()),
         environ: Digest([0; 32]),
         workdir: Text::default(),
         submit_host: String::new(),

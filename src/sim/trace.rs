@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// A job of the past. Times are whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct TraceJob {
     /// Its number in the file.
     pub id: i64,
     /// When it is submitted.
@@ -23,7 +23,7 @@ pub struct Job {
 
 /// How many records each rule touched, in the order of the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Census {
+pub struct TraceSummary {
     /// Records in the file.
     pub records: usize,
     /// Fractions of a number were cut off.
@@ -52,9 +52,9 @@ pub struct Census {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Those submitted in one second, in the order of the file.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<TraceJob>,
     /// What the rules did.
-    pub census: Census,
+    pub census: TraceSummary,
 }
 
 /// Two lines with one job number.
@@ -73,11 +73,11 @@ impl Trace {
     /// The jobs of a log that fit on a machine of so many processors.
     pub fn new(log: &Log, processors: u32) -> Result<Trace, SameNumber> {
         check_numbers(&log.records)?;
-        let mut census = Census {
+        let mut census = TraceSummary {
             records: log.records.len(),
-            ..Census::default()
+            ..TraceSummary::default()
         };
-        let mut jobs: Vec<Job> = log
+        let mut jobs: Vec<TraceJob> = log
             .records
             .iter()
             .filter_map(|record| job(record, processors, &mut census))
@@ -113,7 +113,7 @@ fn check_numbers(records: &[Record]) -> Result<(), SameNumber> {
 }
 
 /// The job of a record; None for one that a rule drops, counted under the first rule that does.
-fn job(record: &Record, most: u32, census: &mut Census) -> Option<Job> {
+fn job(record: &Record, most: u32, census: &mut TraceSummary) -> Option<TraceJob> {
     census.fractions_cut += usize::from(record.truncated);
     let asked = if record.requested > 0 {
         record.requested
@@ -140,7 +140,7 @@ fn job(record: &Record, most: u32, census: &mut Census) -> Option<Job> {
     census.without_estimate += usize::from(record.estimate <= 0);
     census.cut_to_estimate += usize::from(record.run > estimate);
     let run = record.run.min(estimate);
-    Some(Job {
+    Some(TraceJob {
         id: record.id,
         submit: record.submit,
         run,
@@ -150,9 +150,9 @@ fn job(record: &Record, most: u32, census: &mut Census) -> Option<Job> {
     })
 }
 
-fn count_out_of_order(jobs: &[Job]) -> usize {
+fn count_out_of_order(jobs: &[TraceJob]) -> usize {
     let mut latest = i64::MIN;
-    let is_early = |job: &&Job| {
+    let is_early = |job: &&TraceJob| {
         let is_early = job.submit < latest;
         latest = latest.max(job.submit);
         is_early
@@ -190,7 +190,7 @@ mod tests {
             [9, 4, 10, 2, 8, 20],
         ])
         .unwrap();
-        let job = |id, submit, run, estimate, processors| Job {
+        let job = |id, submit, run, estimate, processors| TraceJob {
             id,
             submit,
             run,
@@ -206,7 +206,7 @@ mod tests {
         ];
         assert_eq!(trace.jobs[..4], wanted);
         assert_eq!(trace.jobs[4..], [job(4, 8, 20, 20, 4)]);
-        let census = Census {
+        let census = TraceSummary {
             records: 9,
             fractions_cut: 0,
             processors_as_allocated: 2,

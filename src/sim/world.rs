@@ -19,18 +19,18 @@ mod nodes;
 use crate::config::Config;
 use crate::model::account::charge::Charge;
 use crate::model::job::event::Event;
-use crate::model::job::state::{Holds, State};
+use crate::model::job::state::{Holds, JobState};
 use crate::model::job::{How, Job, Owner};
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::report::outlook::Prospect;
 use crate::model::resource::Resources;
 use crate::model::time::{Span, Time};
-use crate::model::trigger::{Moment, Trigger, Triggers};
+use crate::model::trigger::{AwaitedMoment, Trigger, Triggers};
 use crate::sched::cycle;
 use crate::sched::explain::forecast::{self, Budget};
 use crate::sched::placement::cycle_cache::CycleCache;
-use crate::sched::share_tree::usage::Usage as Used;
+use crate::sched::share_tree::usage::UsageTable as Used;
 use crate::sched::view::plan::{Booking, Plan};
 use crate::server::clock::{Clock, Reading};
 use crate::server::reservations;
@@ -41,7 +41,7 @@ use crate::update::Update;
 use accounts::WorldAccounts;
 pub use act::Submission;
 pub use attempts::Past;
-pub use fate::{Excess, Fate};
+pub use fate::{Fate, OverLimitPeriod};
 use history::WorldHistory;
 pub use nodes::number;
 use std::collections::BTreeMap;
@@ -215,8 +215,8 @@ impl World {
             (Holds::SYSTEM, "held.system"),
         ];
         match life.state {
-            State::Waiting => Some("begin_time"),
-            State::Held => {
+            JobState::Waiting => Some("begin_time"),
+            JobState::Held => {
                 let hold = names
                     .into_iter()
                     .find(|(hold, _)| life.holds.contains(*hold));
@@ -237,7 +237,7 @@ impl World {
     /// when it started (F9); None for a job that was never rated.
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
         let policy = &self.server.setup.policy;
-        let waiting = self.server.cluster().worth(policy, at, id);
+        let waiting = self.server.cluster().report(policy, at, id);
         let waiting = waiting.map(|worth| worth.score);
         waiting.or_else(|| self.find(id)?.life.run.as_ref()?.score)
     }
@@ -246,7 +246,7 @@ impl World {
     pub fn is_over(&self) -> bool {
         self.server
             .jobs()
-            .all(|job| job.life.state == State::Finished)
+            .all(|job| job.life.state == JobState::Finished)
     }
 
     /// When something happens next, if nobody does anything.
@@ -282,7 +282,7 @@ impl World {
             self.server.happen(id, Event::Due);
         }
         if self.plan.next.is_some_and(|next| next <= now) {
-            self.server.want_cycle(Trigger::Timer(Moment::Plan));
+            self.server.want_cycle(Trigger::Timer(AwaitedMoment::Plan));
         }
         self.commit();
     }

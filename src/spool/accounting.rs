@@ -2,10 +2,12 @@
 //! job's.
 
 use super::{Spool, SpoolError, load};
-use crate::model::account::accounting::{End, Entry, Parties, RequestedResources, Stamps};
+use crate::model::account::accounting::{
+    AccountingEntry, JobEnd, Parties, RequestedResources, Stamps,
+};
 use crate::model::job::Usage;
 use crate::model::job::held::Held;
-use crate::model::job::preemption::Yielding;
+use crate::model::job::preemption::JobPreemption;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use rusqlite::{Row, Transaction, params};
@@ -51,14 +53,18 @@ impl Spool {
 
 /// Writes the entry of an attempt that was over at that moment, unless there is one already. A job
 /// that has had an attempt before could not start before that was over.
-pub(super) fn write(transaction: &Transaction, at: Time, entry: &Entry) -> Result<(), SpoolError> {
+pub(super) fn write(
+    transaction: &Transaction,
+    at: Time,
+    entry: &AccountingEntry,
+) -> Result<(), SpoolError> {
     let sql = "INSERT OR IGNORE INTO accounting (job, idx, attempt, at, name, user, gid, account, project, queue, qos,
         submitted, eligible, began, ended, status, deleted, walltime, cput, mem_kb, vmem_kb, ncpus,
         asked_mem_kb, gpus, core_ms, factor, more)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
         max(?13, coalesce((SELECT max(ended) FROM accounting WHERE job = ?1 AND idx = ?2), ?13)),
         ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)";
-    let Entry {
+    let AccountingEntry {
         job,
         attempt,
         name,
@@ -106,15 +112,15 @@ pub(super) fn write(transaction: &Transaction, at: Time, entry: &Entry) -> Resul
 }
 
 /// What `more` holds.
-type More = (
+type ExtraColumns = (
     RequestedResources,
     Held,
     Vec<(String, u32)>,
-    Option<Box<Yielding>>,
+    Option<Box<JobPreemption>>,
 );
 
 /// Reads that; entries of earlier versions do not say for whom a job made way.
-fn told(more: &str) -> Result<More, serde_json::Error> {
+fn told(more: &str) -> Result<ExtraColumns, serde_json::Error> {
     serde_json::from_str(more).or_else(|_| {
         let (asked, held, places) = serde_json::from_str(more)?;
         Ok((asked, held, places, None))
@@ -137,12 +143,12 @@ pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), Spoo
 }
 
 /// An entry from a row of [`COLUMNS`].
-pub(super) fn entry(row: &Row) -> Result<Entry, SpoolError> {
+pub(super) fn entry(row: &Row) -> Result<AccountingEntry, SpoolError> {
     let (number, index): (u64, i64) = (row.get(0)?, row.get(1)?);
     let more = row.get_ref(23)?.as_str().map_err(rusqlite::Error::from)?;
     let (asked, held, places, made_way) = told(more)?;
     let (status, deleted) = (row.get::<_, Option<i32>>(14)?, row.get(15)?);
-    Ok(Entry {
+    Ok(AccountingEntry {
         job: u32::try_from(index).map_or(JobId::job(number), |index| JobId::element(number, index)),
         attempt: row.get(2)?,
         name: row.get(3)?,
@@ -153,7 +159,7 @@ pub(super) fn entry(row: &Row) -> Result<Entry, SpoolError> {
             began: row.get(12)?,
             ended: row.get(13)?,
         },
-        end: status.map(|status| End { status, deleted }),
+        end: status.map(|status| JobEnd { status, deleted }),
         places,
         made_way,
         asked,
@@ -195,7 +201,7 @@ mod tests {
         );
         let before = serde_json::to_string(&(&asked, &held, &places)).unwrap();
         assert_eq!(told(&before).unwrap().3, None);
-        let yielding = Yielding {
+        let yielding = JobPreemption {
             attempt: None,
             to: None,
             cause: PreemptCause::Limit,

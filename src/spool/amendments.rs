@@ -1,6 +1,6 @@
 //! What `qmgr` has said: a row for each object, in the order in which they were named first.
 
-use super::{Reader, Spool, SpoolError};
+use super::{Spool, SpoolError, SpoolReader};
 use crate::config::overrides::{QmgrObject, QmgrOverride, QmgrOverrides};
 use rusqlite::{Connection, Transaction, params};
 
@@ -9,12 +9,12 @@ pub(super) const SCHEMA: &str = "CREATE TABLE amendment (place INTEGER PRIMARY K
 
 impl Spool {
     /// All that was said.
-    pub fn amendments(&self) -> Result<QmgrOverrides, SpoolError> {
+    pub fn overrides(&self) -> Result<QmgrOverrides, SpoolError> {
         all(&self.connection)
     }
 }
 
-impl Reader {
+impl SpoolReader {
     /// All that was said.
     pub fn amendments(&self) -> Result<QmgrOverrides, SpoolError> {
         all(&self.connection)

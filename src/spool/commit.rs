@@ -4,11 +4,11 @@ use super::{
     Spool, SpoolError, accounting, amendments, charges, cycles, load, oblivion, reservations,
     tellings, ties,
 };
-use crate::model::job::array::{Rewrite, Standing};
+use crate::model::job::array::{Rewrite, SubjobState};
 use crate::model::job::dependency::label::Mark;
 use crate::model::job::event::Event;
-use crate::model::job::promise::Promise;
-use crate::model::job::{Job, Program};
+use crate::model::job::promise::PromisedStart;
+use crate::model::job::{Job, JobProgram};
 use crate::model::job_id::JobId;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
@@ -64,7 +64,7 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
             None => write_life(transaction, job, *kin)?,
             Some(index) => write_element(transaction, job, index, *kin)?,
         },
-        Update::Elements(id, rewrite) => write_standings(transaction, *id, rewrite)?,
+        Update::Elements(id, rewrite) => write_subjob_states(transaction, *id, rewrite)?,
         Update::Forget(id) => oblivion::forget(transaction, *id)?,
         Update::Sweep => oblivion::sweep(transaction)?,
         Update::Clear => oblivion::clear(transaction)?,
@@ -145,8 +145,8 @@ fn cput(job: &Job) -> i64 {
 
 fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(), SpoolError> {
     let script = match &job.spec.program {
-        Program::Script(digest) => Some(digest.0),
-        Program::Command(_) => None,
+        JobProgram::Script(digest) => Some(digest.0),
+        JobProgram::Command(_) => None,
     };
     let sql = "INSERT OR REPLACE INTO job
         (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life, is_array, shape,
@@ -211,7 +211,7 @@ fn write_element(
     Ok(())
 }
 
-fn write_standings(
+fn write_subjob_states(
     transaction: &Transaction,
     id: JobId,
     rewrite: &Rewrite,
@@ -236,11 +236,11 @@ fn write_standings(
 }
 
 /// How a standing is kept: `Q`, `R`, or an exit status.
-fn word(standing: Standing) -> String {
+fn word(standing: SubjobState) -> String {
     match standing {
-        Standing::Waiting => "Q".to_string(),
-        Standing::Begun => "R".to_string(),
-        Standing::Ended(status) => status.to_string(),
+        SubjobState::Waiting => "Q".to_string(),
+        SubjobState::Begun => "R".to_string(),
+        SubjobState::Ended(status) => status.to_string(),
     }
 }
 
@@ -287,7 +287,7 @@ fn write_verdict(
 fn write_promise(
     transaction: &Transaction,
     job: JobId,
-    promise: Option<&Promise>,
+    promise: Option<&PromisedStart>,
 ) -> Result<(), SpoolError> {
     let key = params![job.number, load::index(job)];
     let Some(promise) = promise else {

@@ -1,8 +1,8 @@
 //! What schedd reads: everything unfinished at its start, and single records later on.
 
 use super::{Spool, SpoolError};
-use crate::model::job::array::{Elements, Standing};
-use crate::model::job::promise::Promise;
+use crate::model::job::array::{Elements, SubjobState};
+use crate::model::job::promise::PromisedStart;
 use crate::model::job::{Digest, Job, Life, Owner, Spec};
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
@@ -96,13 +96,15 @@ impl Spool {
     }
 
     /// The starts promised.
-    pub fn promises(&self) -> Result<BTreeMap<JobId, Promise>, SpoolError> {
+    pub fn promises(&self) -> Result<BTreeMap<JobId, PromisedStart>, SpoolError> {
         promises(&self.connection)
     }
 }
 
 /// The starts promised, each to a job or to an element of an array.
-pub(super) fn promises(connection: &Connection) -> Result<BTreeMap<JobId, Promise>, SpoolError> {
+pub(super) fn promises(
+    connection: &Connection,
+) -> Result<BTreeMap<JobId, PromisedStart>, SpoolError> {
     let mut statement =
         connection.prepare("SELECT job, idx, at, first, nodes, earmark FROM promise")?;
     let (mut rows, mut promises) = (statement.query([])?, BTreeMap::new());
@@ -114,7 +116,7 @@ pub(super) fn promises(connection: &Connection) -> Result<BTreeMap<JobId, Promis
         let earmark = row.get::<_, Option<i64>>(5)?.map(Time);
         promises.insert(
             id,
-            Promise {
+            PromisedStart {
                 at: Time(row.get(2)?),
                 first: Time(row.get(3)?),
                 nodes,
@@ -189,7 +191,7 @@ pub(super) fn element_in(
 /// time before it was to run once more.
 pub(super) fn element_of(array: &Job, index: u32, recorded: Option<Job>) -> Option<Job> {
     recorded
-        .filter(|_| array.standing(index) != Some(Standing::Waiting))
+        .filter(|_| array.standing(index) != Some(SubjobState::Waiting))
         .or_else(|| array.unrecorded(index))
 }
 
@@ -261,7 +263,7 @@ pub(super) fn job_of(
     match job.spec.array {
         None => Ok(job),
         Some(_) => {
-            let elements = Some(Arc::new(standings(connection, number)?));
+            let elements = Some(Arc::new(subjob_states(connection, number)?));
             Ok(Job {
                 id: JobId::array(number),
                 elements,
@@ -272,7 +274,7 @@ pub(super) fn job_of(
 }
 
 /// How the elements of an array stand.
-fn standings(connection: &Connection, number: u64) -> Result<Elements, SpoolError> {
+fn subjob_states(connection: &Connection, number: u64) -> Result<Elements, SpoolError> {
     let mut statement =
         connection.prepare_cached("SELECT first, last, standing FROM standing WHERE job = ?1")?;
     let run = |row: &Row| {
@@ -282,7 +284,7 @@ fn standings(connection: &Connection, number: u64) -> Result<Elements, SpoolErro
     let runs: Vec<(u32, u32, String)> = statement
         .query_map([number], run)?
         .collect::<Result<_, _>>()?;
-    let known = |(first, last, word): (u32, u32, String)| Some((first, last, standing_of(&word)?));
+    let known = |(first, last, word): (u32, u32, String)| Some((first, last, subjob_state(&word)?));
     let known: Option<Vec<_>> = runs.into_iter().map(known).collect();
     let damaged = || {
         SpoolError::Io(std::io::Error::other(format!(
@@ -292,11 +294,11 @@ fn standings(connection: &Connection, number: u64) -> Result<Elements, SpoolErro
     Ok(Elements::of_runs(known.ok_or_else(damaged)?))
 }
 
-fn standing_of(word: &str) -> Option<Standing> {
+fn subjob_state(word: &str) -> Option<SubjobState> {
     match word {
-        "Q" => Some(Standing::Waiting),
-        "R" => Some(Standing::Begun),
-        status => status.parse().ok().map(Standing::Ended),
+        "Q" => Some(SubjobState::Waiting),
+        "R" => Some(SubjobState::Begun),
+        status => status.parse().ok().map(SubjobState::Ended),
     }
 }
 

@@ -156,7 +156,7 @@ mod tests {
         drop(Lock::take(&home).unwrap());
         record::write(&home, Path::new("/s")).unwrap();
         drop(Lock::take(&home).unwrap());
-        let foreign = record::Record {
+        let foreign = record::SpoolRecord {
             machine: "elsewhere".into(),
             host: "ship".into(),
             ..record::read(&home).unwrap()

@@ -166,21 +166,21 @@ fn folder_of(file: &Path) -> PathBuf {
 
 /// The spool as a reader sees it: [`query`] says what can be asked.
 #[derive(Debug)]
-pub struct Reader {
+pub struct SpoolReader {
     connection: Connection,
     folder: PathBuf,
 }
 
-impl Reader {
+impl SpoolReader {
     /// Opens the spool: None if there is none.
-    pub fn open(file: &Path) -> Result<Option<Reader>, SpoolError> {
+    pub fn open(file: &Path) -> Result<Option<SpoolReader>, SpoolError> {
         if !file.try_exists()? {
             return Ok(None);
         }
         let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         connection.busy_timeout(Duration::from_secs(2))?;
         migrations::check(&connection)?;
-        Ok(Some(Reader {
+        Ok(Some(SpoolReader {
             connection,
             folder: folder_of(file),
         }))

@@ -96,10 +96,10 @@ pub(super) fn clear(transaction: &Transaction) -> Result<(), SpoolError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::array::Standing;
+    use crate::model::job::array::SubjobState;
     use crate::model::job::event::Event;
-    use crate::model::job::life::Moment;
-    use crate::model::job::state::State;
+    use crate::model::job::life::EventContext;
+    use crate::model::job::state::JobState;
     use crate::model::job::{Job, Run};
     use crate::sched::fixture::{self, cluster};
     use crate::update::Update;
@@ -110,7 +110,7 @@ mod tests {
     /// A spool with an array of so many elements that is over, and the last of them.
     fn spool(folder: &tempfile::TempDir, count: u32) -> (Spool, Job) {
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
-        let moment = Moment {
+        let moment = EventContext {
             now: Time(5),
             ..fixture::moment(0)
         };
@@ -123,13 +123,13 @@ mod tests {
                 open: false,
                 ..Run::new(1, Vec::new(), Time(1))
             });
-            element.life.state = State::Finished;
-            array.element_stands(index, Standing::Ended(0), moment);
+            element.life.state = JobState::Finished;
+            array.element_stands(index, SubjobState::Ended(0), moment);
             changes.push(Update::Event(Time(1), element.id, Event::Submitted));
             changes.push(Update::Life(Arc::new(element.clone()), None));
             last = Some(element);
         }
-        assert_eq!(array.life.state, State::Finished);
+        assert_eq!(array.life.state, JobState::Finished);
         let rewrite = Arc::make_mut(array.elements.as_mut().unwrap())
             .take_unwritten()
             .unwrap();

@@ -1,17 +1,17 @@
 //! The one query function behind `qstat`, `qselect` and `pbsnodes`: run by the spool's owner in
 //! the command itself, by schedd on a reader thread for everybody else.
 
-use super::{Reader, SpoolError, load};
+use super::{SpoolError, SpoolReader, load};
 use crate::config::overrides::QmgrObject;
 use crate::config::overrides::description::Described;
 use crate::model::job::Owner;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::time::Saved;
 use crate::sys::clock;
 use crate::sys::user::{self, UserAccount};
-use crate::wire::message::{Answer, Detail, Question, ServerFacts};
+use crate::wire::message::{ClientAnswer, Detail, Question, ServerFacts};
 use rusqlite::Connection;
-use search::{Search, Visible};
+use search::{SpoolSearch, Visible};
 
 mod accounts;
 mod census;
@@ -51,9 +51,9 @@ impl Viewer {
 }
 
 /// Takes a part of an answer; what it says ends the answer early.
-type Each<'a> = &'a mut dyn FnMut(Answer) -> Result<(), SpoolError>;
+type Each<'a> = &'a mut dyn FnMut(ClientAnswer) -> Result<(), SpoolError>;
 
-impl Reader {
+impl SpoolReader {
     /// Whether any node is known.
     pub fn has_nodes(&self) -> Result<bool, SpoolError> {
         Ok(self
@@ -77,7 +77,7 @@ impl Reader {
             only: (!sees_others).then(|| viewer.owner.clone()),
         };
         let shown = if server.history { "1" } else { "state <> 'F'" };
-        each(Answer::Server(Box::new(server)))?;
+        each(ClientAnswer::Server(Box::new(server)))?;
         match question {
             // What is to come is not in the spool.
             Question::Server | Question::Ahead(_) => Ok(()),
@@ -85,33 +85,33 @@ impl Reader {
                 accounts::tallies(&connection, inquiry, keys, each)
             }
             Question::Entries(inquiry, jobs) => accounts::entries(&connection, inquiry, jobs, each),
-            Question::Queues => each(Answer::Queues(census::queues(&connection, shown)?)),
-            Question::Nodes => each(Answer::Nodes(census::nodes(&connection)?)),
+            Question::Queues => each(ClientAnswer::Queues(census::queues(&connection, shown)?)),
+            Question::Nodes => each(ClientAnswer::Nodes(census::nodes(&connection)?)),
             Question::Objects => {
                 let mut objects: Vec<Described> =
                     load::meta(&connection, ServerFacts::OBJECTS)?.unwrap_or_default();
                 objects.retain(|described| {
                     viewer.privileged || !matches!(described.target, QmgrObject::Hook(_))
                 });
-                each(Answer::Objects(objects))
+                each(ClientAnswer::Objects(objects))
             }
             Question::Cycles if !viewer.privileged => Ok(()),
             Question::Cycles => {
                 let all = super::cycles::all(&connection)?;
                 all.chunks(PART)
-                    .try_for_each(|part| each(Answer::Cycles(part.to_vec())))
+                    .try_for_each(|part| each(ClientAnswer::Cycles(part.to_vec())))
             }
-            Question::Reservations => {
-                each(Answer::Reservations(super::reservations::all(&connection)?))
-            }
+            Question::Reservations => each(ClientAnswer::Reservations(super::reservations::all(
+                &connection,
+            )?)),
             Question::JobsById(ids, detail) => {
-                Search::new(&connection, *detail, viewer, visible)?.by_id(ids, each)
+                SpoolSearch::new(&connection, *detail, viewer, visible)?.by_id(ids, each)
             }
             Question::Jobs(filter, detail) => {
-                Search::new(&connection, *detail, viewer, visible)?.all(filter, each)
+                SpoolSearch::new(&connection, *detail, viewer, visible)?.all(filter, each)
             }
             Question::Trace(id) => {
-                let mut search = Search::new(&connection, Detail::Whole, viewer, visible)?;
+                let mut search = SpoolSearch::new(&connection, Detail::Whole, viewer, visible)?;
                 let is_shown = sees_others || search.shown(*id)?.is_some();
                 search.by_id(&[*id], each)?;
                 if is_shown {
@@ -121,7 +121,7 @@ impl Reader {
                 }
             }
             Question::Offer { queue, except } => {
-                let wanted = offer::Wanted {
+                let wanted = offer::OfferRequest {
                     folder: &self.folder,
                     queue,
                     except,
@@ -129,7 +129,8 @@ impl Reader {
                 offer::tell(&connection, &wanted, &viewer, each)
             }
             Question::Elements(id, only, detail) => {
-                Search::new(&connection, *detail, viewer, visible)?.elements_of(*id, *only, each)
+                SpoolSearch::new(&connection, *detail, viewer, visible)?
+                    .elements_of(*id, *only, each)
             }
         }
     }
@@ -159,10 +160,10 @@ fn server(connection: &Connection, viewer: &Viewer) -> Result<ServerFacts, Spool
     })
 }
 
-fn state_of(letter: &str) -> State {
+fn state_of(letter: &str) -> JobState {
     letter
         .chars()
         .next()
-        .and_then(State::from_letter)
-        .unwrap_or(State::Finished)
+        .and_then(JobState::from_letter)
+        .unwrap_or(JobState::Finished)
 }

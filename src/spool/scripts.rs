@@ -4,7 +4,7 @@
 //! A file is on disk before the transaction of the first job that refers to it. Files that no job
 //! refers to are removed later, so a crash between the two leaves nothing behind for long.
 
-use super::{Reader, Spool, SpoolError, load};
+use super::{Spool, SpoolError, SpoolReader, load};
 use crate::model::job::Digest;
 use crate::sys::{fault, filesystem};
 use rusqlite::{Connection, OptionalExtension};
@@ -22,15 +22,15 @@ const PART: &str = "part";
 
 /// The folder of the large scripts of a spool. Only one thread may write to it.
 #[derive(Clone, Debug)]
-pub struct Scripts {
+pub struct ScriptFolder {
     spool: PathBuf,
     folder: PathBuf,
 }
 
-impl Scripts {
+impl ScriptFolder {
     /// The scripts of the spool in this folder.
-    pub fn of(spool: &Path) -> Scripts {
-        Scripts {
+    pub fn of(spool: &Path) -> ScriptFolder {
+        ScriptFolder {
             spool: spool.to_path_buf(),
             folder: spool.join("scripts"),
         }
@@ -98,7 +98,7 @@ impl Scripts {
         if names.is_empty() {
             return Ok(());
         }
-        let in_use = match Reader::open(database)? {
+        let in_use = match SpoolReader::open(database)? {
             Some(reader) => reader.scripts()?,
             None => return Ok(()),
         };
@@ -186,11 +186,11 @@ pub(super) fn script(
 ) -> Result<Option<Vec<u8>>, SpoolError> {
     match load::blob(connection, digest)? {
         Some(bytes) => Ok(Some(bytes)),
-        None => Scripts::of(folder).read(digest),
+        None => ScriptFolder::of(folder).read(digest),
     }
 }
 
-impl Reader {
+impl SpoolReader {
     /// The scripts of all jobs.
     fn scripts(&self) -> Result<BTreeSet<Digest>, SpoolError> {
         let sql = "SELECT DISTINCT script FROM job WHERE script IS NOT NULL";
@@ -213,7 +213,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::{Job, Program, Spec};
+    use crate::model::job::{Job, JobProgram, Spec};
     use crate::sched::fixture::cluster;
     use crate::update::Update;
     use std::os::unix::fs::PermissionsExt;
@@ -224,7 +224,7 @@ mod tests {
     fn job_with(script: Digest) -> Update {
         let mut job: Job = cluster("1 x ncpus=1").job(7, "select=1:ncpus=1");
         job.spec = Arc::new(Spec {
-            program: Program::Script(script),
+            program: JobProgram::Script(script),
             ..Spec::clone(&job.spec)
         });
         Update::Job(Arc::new(job), None)
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_stored_script_is_private_and_read_back_to_the_byte() {
         let folder = tempfile::tempdir().unwrap();
-        let scripts = Scripts::of(folder.path());
+        let scripts = ScriptFolder::of(folder.path());
         let bytes: Vec<u8> = (0..=255).cycle().take(SMALLEST).collect();
         let digest = scripts.store(&bytes).unwrap();
         assert_eq!(scripts.read(digest).unwrap(), Some(bytes.clone()));
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn an_error_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
-        let scripts = Scripts::of(folder.path());
+        let scripts = ScriptFolder::of(folder.path());
         let path = scripts.path(Digest::of(b"x"));
         fs::create_dir_all(&path).unwrap();
         let error = scripts.store(b"x").unwrap_err().to_string();
@@ -270,13 +270,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join(DATABASE);
         let mut spool = Spool::open(&database).unwrap();
-        let scripts = Scripts::of(folder.path());
+        let scripts = ScriptFolder::of(folder.path());
         scripts.remove_unused(&database, |_| false).unwrap();
         let texts = [b"used", b"kept", b"none"];
         let [used, kept, unused] = texts.map(|text| scripts.store(text).unwrap());
         fs::write(scripts.path(unused).with_extension(PART), "half").unwrap();
         spool.commit(&[job_with(used)]).unwrap();
-        let reader = Reader::open(&database).unwrap().unwrap();
+        let reader = SpoolReader::open(&database).unwrap().unwrap();
         assert!(reader.has_script(used).unwrap() && !reader.has_script(kept).unwrap());
         scripts
             .remove_unused(&database, |digest| digest == kept)

@@ -2,7 +2,7 @@
 //! else is told, whatever becomes of schedd.
 
 use super::{Spool, SpoolError};
-use crate::model::system_resource::Telling;
+use crate::model::system_resource::ReportedCount;
 use rusqlite::{Transaction, params};
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) const SCHEMA: &str =
 
 impl Spool {
     /// All that was told, by resource.
-    pub fn tellings(&self) -> Result<BTreeMap<String, Telling>, SpoolError> {
+    pub fn license_reports(&self) -> Result<BTreeMap<String, ReportedCount>, SpoolError> {
         let mut statement = self
             .connection
             .prepare("SELECT resource, telling FROM telling")?;
@@ -28,7 +28,7 @@ impl Spool {
 pub(super) fn write(
     transaction: &Transaction,
     resource: &str,
-    telling: Option<&Telling>,
+    telling: Option<&ReportedCount>,
 ) -> Result<(), SpoolError> {
     let Some(telling) = telling else {
         transaction

@@ -4,10 +4,10 @@
 //! because the job waited for goes on showing it.
 
 use super::{Spool, SpoolError};
-use crate::model::job::dependency::effects::Standing;
-use crate::model::job::dependency::{Edge, Kind, Link, Tie};
-use crate::model::job::state::State;
-use crate::model::job_id::{JobId, Part};
+use crate::model::job::dependency::effects::TieState;
+use crate::model::job::dependency::{DependencyKind, DependencyView, Edge, Tie};
+use crate::model::job::state::JobState;
+use crate::model::job_id::{IdPart, JobId};
 use rusqlite::{Connection, Transaction, params};
 
 /// The most bonds of one kind that a job shows: an answer travels in frames, which are bounded.
@@ -24,14 +24,15 @@ pub(super) const SCHEMA: &str = "CREATE TABLE tie (
 
 impl Spool {
     /// The bonds of unfinished jobs that are not decided.
-    pub fn open_ties(&self) -> Result<Vec<Tie>, SpoolError> {
+    pub fn open_dependencies(&self) -> Result<Vec<Tie>, SpoolError> {
         let sql = "SELECT tie.job, job_is_array, kind, other, other_is_array
             FROM tie JOIN job ON job.id = tie.job WHERE standing = 0 AND job.state <> 'F'";
         let mut statement = self.connection.prepare(sql)?;
         let mut rows = statement.query([])?;
         let mut ties = Vec::new();
         while let Some(row) = rows.next()? {
-            let kind = Kind::from_name(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
+            let kind =
+                DependencyKind::from_name(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
             let Some(kind) = kind else { continue };
             let job = named(row.get(0)?, row.get(1)?);
             ties.push(Tie {
@@ -46,7 +47,7 @@ impl Spool {
     }
 
     /// The bonds of a job as it shows them.
-    pub fn links(&self, id: JobId) -> Result<Vec<Link>, SpoolError> {
+    pub fn links(&self, id: JobId) -> Result<Vec<DependencyView>, SpoolError> {
         links(&self.connection, id)
     }
 }
@@ -54,7 +55,11 @@ impl Spool {
 fn named(number: u64, is_array: bool) -> JobId {
     JobId {
         number,
-        part: if is_array { Part::Array } else { Part::Whole },
+        part: if is_array {
+            IdPart::Array
+        } else {
+            IdPart::Whole
+        },
     }
 }
 
@@ -62,7 +67,7 @@ fn named(number: u64, is_array: bool) -> JobId {
 pub(super) fn write(
     transaction: &Transaction,
     tie: &Tie,
-    standing: Standing,
+    standing: TieState,
 ) -> Result<(), SpoolError> {
     let sql =
         "INSERT INTO tie (job, job_is_array, kind, other, other_is_array, standing) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -86,7 +91,7 @@ pub(super) fn exist(connection: &Connection) -> Result<bool, SpoolError> {
 
 /// The bonds of a job as it shows them: what it waits for, then who waits for it, then the others
 /// of its `runone` set.
-pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<Link>, SpoolError> {
+pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<DependencyView>, SpoolError> {
     let waits_for =
         "SELECT kind, other, other_is_array, state FROM tie LEFT JOIN job ON job.id = other
         WHERE tie.job = ?1 AND standing <> 1 AND kind <> 'runone' ORDER BY tie.rowid LIMIT ?2";
@@ -97,7 +102,7 @@ pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<Link>, Spo
         WHERE own.job = ?1 AND own.kind = 'runone' AND own.standing <> 1 AND mate.standing <> 1 AND mate.job <> ?1
         ORDER BY mate.rowid LIMIT ?2";
     let mut links = found(connection, waits_for, id)?;
-    let mirrored = |link: Link| Link {
+    let mirrored = |link: DependencyView| DependencyView {
         edge: Edge {
             kind: link.edge.kind.mirrored(),
             ..link.edge
@@ -109,18 +114,19 @@ pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<Link>, Spo
     Ok(links)
 }
 
-fn found(connection: &Connection, sql: &str, id: JobId) -> Result<Vec<Link>, SpoolError> {
+fn found(connection: &Connection, sql: &str, id: JobId) -> Result<Vec<DependencyView>, SpoolError> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([id.number, SHOWN])?;
     let mut links = Vec::new();
     while let Some(row) = rows.next()? {
-        let Some(kind) = Kind::from_name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)
+        let Some(kind) =
+            DependencyKind::from_name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)
         else {
             continue;
         };
         let letter: Option<String> = row.get(3)?;
-        let state = letter.and_then(|letter| State::from_letter(letter.chars().next()?));
-        links.push(Link {
+        let state = letter.and_then(|letter| JobState::from_letter(letter.chars().next()?));
+        links.push(DependencyView {
             edge: Edge {
                 kind,
                 job: named(row.get(1)?, row.get(2)?),

@@ -4,7 +4,7 @@ use super::{SpoolError, load};
 use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
-use crate::wire::message::Answer;
+use crate::wire::message::ClientAnswer;
 use rusqlite::Connection;
 
 /// How many events one part of an answer holds.
@@ -14,7 +14,7 @@ const PART: usize = 500;
 pub(super) fn tell(
     connection: &Connection,
     id: JobId,
-    each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
+    each: &mut dyn FnMut(ClientAnswer) -> Result<(), SpoolError>,
 ) -> Result<(), SpoolError> {
     if load::job(connection, id)?.is_none() {
         return Ok(());
@@ -25,10 +25,10 @@ pub(super) fn tell(
         if part.len() < PART {
             Ok(())
         } else {
-            each(Answer::Events(std::mem::take(&mut part)))
+            each(ClientAnswer::Events(std::mem::take(&mut part)))
         }
     })?;
-    each(Answer::Events(part))
+    each(ClientAnswer::Events(part))
 }
 
 /// The one place that knows how the events of a job are found.

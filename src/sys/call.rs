@@ -11,7 +11,7 @@ use super::cgroup::Cgroup;
 use super::complaints::Complaints;
 use super::process;
 use super::user::{self, UserAccount};
-use crate::model::hook::Said;
+use crate::model::hook::HookExit;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -148,7 +148,7 @@ impl Called {
 
     /// Takes in what it has said; all of it, once it has ended, and None before that. What it has
     /// left running ends then.
-    pub fn hear(&mut self) -> Option<io::Result<Said>> {
+    pub fn hear(&mut self) -> Option<io::Result<HookExit>> {
         let over = process::is_over(&self.ended);
         self.listen();
         if self.said.len() > MOST {
@@ -164,7 +164,7 @@ impl Called {
             return Some(Err(io::Error::other("it says too much")));
         }
         let text = String::from_utf8_lossy(&self.said).into_owned();
-        Some(ended.map(|ended| Said {
+        Some(ended.map(|ended| HookExit {
             status: ended.code(),
             text,
         }))
@@ -211,7 +211,7 @@ mod tests {
         .unwrap()
     }
 
-    fn heard(mut called: Called) -> io::Result<Said> {
+    fn heard(mut called: Called) -> io::Result<HookExit> {
         for _ in 0..1000 {
             if let Some(said) = called.hear() {
                 return said;
@@ -221,8 +221,8 @@ mod tests {
         panic!("it does not end")
     }
 
-    fn said(status: i32, text: &str) -> Said {
-        Said {
+    fn said(status: i32, text: &str) -> HookExit {
+        HookExit {
             status: Some(status),
             text: text.into(),
         }
@@ -290,7 +290,7 @@ mod tests {
         called.kill();
         assert_eq!(
             heard(called).unwrap(),
-            Said {
+            HookExit {
                 status: None,
                 text: String::new()
             }

@@ -39,7 +39,7 @@ mod rules {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::time::Duration;
 
-    struct Rule {
+    struct FaultRule {
         point: String,
         when: When,
         what: String,
@@ -52,7 +52,7 @@ mod rules {
     }
 
     pub fn strike(name: &str, length: usize) -> io::Result<usize> {
-        static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
+        static RULES: OnceLock<Vec<FaultRule>> = OnceLock::new();
         let rules = RULES.get_or_init(|| {
             let text = crate::sys::env::text("LANAI_FAULTS").unwrap_or_default();
             text.split(',').filter_map(parse).collect()
@@ -63,7 +63,7 @@ mod rules {
             .try_fold(length, |length, rule| act(rule, name, length))
     }
 
-    fn parse(rule: &str) -> Option<Rule> {
+    fn parse(rule: &str) -> Option<FaultRule> {
         let mut fields = rule.split(':');
         let (point, when, what) = (
             fields.next()?.to_string(),
@@ -74,7 +74,7 @@ mod rules {
             Some(n) => When::OneIn(n.parse().ok()?),
             None => When::Nth(when.parse().ok()?),
         };
-        Some(Rule {
+        Some(FaultRule {
             point,
             when,
             what,
@@ -82,7 +82,7 @@ mod rules {
         })
     }
 
-    impl Rule {
+    impl FaultRule {
         fn strikes(&self, name: &str) -> bool {
             let here = match self.point.strip_suffix('*') {
                 Some(prefix) => name.starts_with(prefix),
@@ -112,7 +112,7 @@ mod rules {
         crate::sys::env::var("LANAI_FAULTS_HOLD").is_some_and(|file| Path::new(&file).exists())
     }
 
-    fn act(rule: &Rule, name: &str, length: usize) -> io::Result<usize> {
+    fn act(rule: &FaultRule, name: &str, length: usize) -> io::Result<usize> {
         match rule.what.as_str() {
             "short" => return Ok(length.min(1)),
             "delay" => crate::sys::clock::sleep(Duration::from_millis(30)),

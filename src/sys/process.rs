@@ -221,7 +221,7 @@ pub fn signals(which: &[Signal]) -> io::Result<nix::sys::signalfd::SignalFd> {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ProcessEnd {
     /// With this exit status.
     Exited(i32),
     /// By a signal of this number, which may be a real-time one.
@@ -232,7 +232,7 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
     /// This one had ended, and is gone for good now.
-    Ended(Pid, End),
+    Ended(Pid, ProcessEnd),
     /// None has ended that has not been reaped already.
     Living,
     /// There is no such child.
@@ -254,10 +254,16 @@ pub fn reap(which: Option<Pid>) -> Reaped {
         } {
             0 => return Reaped::Living,
             pid if pid > 0 && libc::WIFSIGNALED(status) => {
-                return Reaped::Ended(Pid::from_raw(pid), End::Signaled(libc::WTERMSIG(status)));
+                return Reaped::Ended(
+                    Pid::from_raw(pid),
+                    ProcessEnd::Signaled(libc::WTERMSIG(status)),
+                );
             }
             pid if pid > 0 => {
-                return Reaped::Ended(Pid::from_raw(pid), End::Exited(libc::WEXITSTATUS(status)));
+                return Reaped::Ended(
+                    Pid::from_raw(pid),
+                    ProcessEnd::Exited(libc::WEXITSTATUS(status)),
+                );
             }
             _ if Errno::last() == Errno::ECHILD => return Reaped::NoChild,
             _ => {}

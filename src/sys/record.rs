@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Who holds the spool. Written by the holder once it listens; left behind by a crash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct SpoolRecord {
     /// The host's name, for messages.
     pub host: String,
     /// The host's identity: its machine id, else its name.
@@ -22,13 +22,13 @@ pub struct Record {
 }
 
 /// The record of who holds the spool, or held it last.
-pub fn read(home: &Home) -> Option<Record> {
+pub fn read(home: &Home) -> Option<SpoolRecord> {
     serde_json::from_slice(&std::fs::read(home.record()).ok()?).ok()
 }
 
 /// Writes the record; the caller holds the lock.
 pub fn write(home: &Home, socket: &Path) -> io::Result<()> {
-    let record = Record {
+    let record = SpoolRecord {
         host: host(),
         machine: machine(),
         boot: clock::boot_id(),

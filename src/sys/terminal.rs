@@ -12,16 +12,16 @@ use std::sync::{Mutex, Once, PoisonError};
 
 /// The size of a window, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
+pub struct TerminalSize {
     /// Its height.
     pub rows: u16,
     /// Its width.
     pub columns: u16,
 }
 
-impl Window {
+impl TerminalSize {
     /// What is assumed of a terminal that does not know.
-    pub const USUAL: Window = Window {
+    pub const USUAL: TerminalSize = TerminalSize {
         rows: 24,
         columns: 80,
     };
@@ -65,7 +65,7 @@ pub fn sit_down(screen: BorrowedFd) -> io::Result<()> {
 }
 
 /// The size of a terminal's window; None for what is no terminal, or one that does not know.
-pub fn window(terminal: impl AsFd) -> Option<Window> {
+pub fn window(terminal: impl AsFd) -> Option<TerminalSize> {
     let mut size = libc::winsize {
         ws_row: 0,
         ws_col: 0,
@@ -80,7 +80,7 @@ pub fn window(terminal: impl AsFd) -> Option<Window> {
             &raw mut size,
         )
     };
-    let window = Window {
+    let window = TerminalSize {
         rows: size.ws_row,
         columns: size.ws_col,
     };
@@ -88,7 +88,7 @@ pub fn window(terminal: impl AsFd) -> Option<Window> {
 }
 
 /// Tells a terminal the size of its window; the programs in its foreground hear of a change.
-pub fn set_window(terminal: impl AsFd, window: Window) {
+pub fn set_window(terminal: impl AsFd, window: TerminalSize) {
     let size = libc::winsize {
         ws_row: window.rows,
         ws_col: window.columns,
@@ -165,7 +165,7 @@ mod tests {
     fn a_new_terminal_has_the_size_it_is_told() {
         let pair = pair(None).unwrap();
         assert_eq!(window(&pair.screen), None);
-        let size = Window {
+        let size = TerminalSize {
             rows: 33,
             columns: 77,
         };

@@ -8,7 +8,7 @@
 
 use super::complaints::Complaints;
 use super::process;
-use crate::model::hook::Said;
+use crate::model::hook::HookExit;
 use crate::model::time::Span;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::prctl;
@@ -105,7 +105,7 @@ impl Tool {
 
     /// How it ended, and what it has said; None while it runs. What it has left running is not
     /// waited for.
-    pub fn outcome(&mut self) -> Option<io::Result<Said>> {
+    pub fn outcome(&mut self) -> Option<io::Result<HookExit>> {
         if let Err(error) = self.listen() {
             return Some(Err(error));
         }
@@ -113,7 +113,7 @@ impl Tool {
         // It may have spoken between the two looks.
         Some(ended.and_then(|status| {
             self.listen()?;
-            Ok(Said {
+            Ok(HookExit {
                 status: status.code(),
                 text: String::from_utf8_lossy(&self.said).into_owned(),
             })
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    fn consulted(script: &str) -> (Said, Tool) {
+    fn consulted(script: &str) -> (HookExit, Tool) {
         let words = ["/bin/sh", "-c", script].map(String::from);
         let mut tool = Tool::consult(&words, b"question", Span(0)).unwrap();
         for _ in 0..400 {
@@ -220,7 +220,7 @@ mod tests {
         let (said, tool) = consulted("cat; echo first >&2; echo >&2 no such table; exit 3");
         assert_eq!(
             said,
-            Said {
+            HookExit {
                 status: Some(3),
                 text: "question".to_string()
             }

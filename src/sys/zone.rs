@@ -10,7 +10,7 @@ const UTC: [&str; 6] = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"]
 
 /// A zone in which this machine can count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum KnownZone {
     /// The machine's own.
     Own,
     /// Everybody's.
@@ -18,12 +18,12 @@ pub enum Known {
 }
 
 /// The zone of this name, if it is one of the two.
-pub fn named(name: &str) -> Option<Known> {
+pub fn named(name: &str) -> Option<KnownZone> {
     let name = name.trim_start_matches(':');
     if UTC.iter().any(|utc| utc.eq_ignore_ascii_case(name)) {
-        return Some(Known::Utc);
+        return Some(KnownZone::Utc);
     }
-    (own_name() == name).then_some(Known::Own)
+    (own_name() == name).then_some(KnownZone::Own)
 }
 
 /// The name of the machine's own zone: what `TZ` says, else where `/etc/localtime` leads.
@@ -38,19 +38,19 @@ pub fn own_name() -> String {
     set.or_else(linked).unwrap_or_else(|| "UTC".to_string())
 }
 
-impl Zone for Known {
+impl Zone for KnownZone {
     fn wall(&self, civil: NaiveDateTime) -> Wall {
         match self {
-            Known::Own => moment(civil, &Local),
-            Known::Utc => moment(civil, &Utc),
+            KnownZone::Own => moment(civil, &Local),
+            KnownZone::Utc => moment(civil, &Utc),
         }
     }
 
     fn civil(&self, wall: Wall) -> Option<NaiveDateTime> {
         let at = DateTime::from_timestamp(wall.0, 0)?;
         Some(match self {
-            Known::Own => at.with_timezone(&Local).naive_local(),
-            Known::Utc => at.naive_utc(),
+            KnownZone::Own => at.with_timezone(&Local).naive_local(),
+            KnownZone::Utc => at.naive_utc(),
         })
     }
 }
@@ -75,14 +75,14 @@ mod tests {
 
     #[test]
     fn utc_goes_under_many_names_and_others_are_not_known() {
-        assert_eq!(named("Etc/UTC"), Some(Known::Utc));
+        assert_eq!(named("Etc/UTC"), Some(KnownZone::Utc));
         assert_eq!(named("Nowhere/Atlantis"), None);
         assert!(named(&own_name()).is_some());
     }
 
     #[test]
     fn a_moment_is_found_again() {
-        for zone in [Known::Own, Known::Utc] {
+        for zone in [KnownZone::Own, KnownZone::Utc] {
             assert_eq!(
                 zone.civil(Wall(1_795_000_000))
                     .map(|civil| zone.wall(civil)),

@@ -1,16 +1,16 @@
 //! Questions about what is to come, which only a running schedd can answer: the spool holds what
 //! has been decided, not what would be.
 
-use super::message::Submission;
+use super::message::NewJob;
 use crate::model::account::charge::Used;
 use crate::model::job_id::JobId;
 use crate::model::limit::usage::LimitUse;
-use crate::model::policy::fair_share::{Method, Subject};
+use crate::model::policy::fair_share::{Method, UsageSubject};
 use crate::model::reason::Reason;
-use crate::model::report::fair_share_status::Owed;
-use crate::model::report::outlook::{Explanation, Foreseen, Horizon, Window};
-use crate::model::report::queue_place::{Neighbours, Turn};
-use crate::model::report::share_status::Stake;
+use crate::model::report::fair_share_status::FairShareReport;
+use crate::model::report::outlook::{Explanation, Foreseen, FreeWindow, Horizon};
+use crate::model::report::queue_place::{Neighbours, QueueTurn};
+use crate::model::report::share_status::ShareStatus;
 use crate::model::system_resource::PoolUse;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
@@ -23,12 +23,12 @@ pub enum ForecastQuery {
     Starts(Vec<JobId>),
     /// `qstat --holes`: what is free for jobs like this one, and for how long. Answered by
     /// [`Told::Windows`].
-    Windows(Box<Submission>),
+    Windows(Box<NewJob>),
     /// `qstat --why`: why a job waits. Answered by [`Told::Explained`].
     Why(JobId),
     /// `qsub --dry-run`: what would become of a job if it were submitted now. It is checked like
     /// any other; nothing is kept. Answered by [`Told::Tried`].
-    Trial(Box<Submission>),
+    Trial(Box<NewJob>),
     /// `qstat --usage`: what has been used, by whom, and what of it still counts. Answered by
     /// [`Told::Usage`].
     Usage,
@@ -60,7 +60,7 @@ pub enum ForecastAnswer {
     /// Starts in their order, then the jobs that wait on; several parts.
     Foreseen(Vec<Foreseen>),
     /// The windows, widest first; or why no such job could start at all.
-    Windows(Result<Vec<Window>, Reason>),
+    Windows(Result<Vec<FreeWindow>, Reason>),
     /// Why; None for a job that does not wait for the scheduler.
     Explained(Option<Box<Explanation>>),
     /// What would become of the job, were it free to start.
@@ -98,7 +98,7 @@ pub enum ForecastAnswer {
         /// The formula of the order, if that is what it goes by.
         formula: Option<String>,
         /// The next of them.
-        turns: Vec<Turn>,
+        turns: Vec<QueueTurn>,
     },
     /// The computed priorities of jobs that wait; several parts, none where the order computes no
     /// priorities.
@@ -110,13 +110,13 @@ pub enum ForecastAnswer {
         /// How factors come from shares and usage.
         method: Method,
         /// Whose standing counts for a job.
-        subject: Subject,
+        subject: UsageSubject,
         /// Accounts and users.
-        stakes: Vec<Stake>,
+        stakes: Vec<ShareStatus>,
     },
     /// What pools and operations are owed of what is there now, each pool before what is in it;
     /// several parts, none where nobody is looked at for starvation.
-    Owed(Vec<Owed>),
+    Owed(Vec<FairShareReport>),
     /// The limits in force, in the order of the configuration; several parts.
     Limits {
         /// When that was so.

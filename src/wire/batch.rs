@@ -1,7 +1,7 @@
 //! Commands with a list of jobs: one request for all of them.
 
-use super::message::{Placing, Request};
-use crate::model::attribute::Setting;
+use super::message::{ClientRequest, Placing};
+use crate::model::attribute::AttributeSetting;
 use crate::model::job::array::Indices;
 use crate::model::job::state::Holds;
 use crate::model::job_id::JobId;
@@ -18,12 +18,12 @@ pub struct Batch {
     /// What is done.
     pub act: Act,
     /// The jobs; at most [`LARGEST`].
-    pub jobs: Vec<Target>,
+    pub jobs: Vec<BatchTarget>,
 }
 
 /// A job of a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct BatchTarget {
     /// The job.
     pub job: JobId,
     /// These subjobs of the array only.
@@ -33,7 +33,7 @@ pub struct Target {
     pub or_array: bool,
 }
 
-impl Target {
+impl BatchTarget {
     /// The array that is meant if the job is unknown.
     pub fn array(&self) -> Option<JobId> {
         self.or_array.then(|| JobId::array(self.job.number))
@@ -45,7 +45,7 @@ impl Target {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "Request documents the fields")]
 pub enum Act {
-    Alter(Vec<Setting>),
+    Alter(Vec<AttributeSetting>),
     Hold(Holds),
     Release(Holds),
     Delete {
@@ -74,46 +74,46 @@ pub enum Act {
 impl Act {
     /// The request for one job, or for these subjobs of an array only. Acts on whole jobs have no
     /// range of subjobs, as in PBS: they are requested of the first subjob, which schedd refuses.
-    pub fn on(&self, job: JobId, only: Option<Indices>) -> Request {
+    pub fn on(&self, job: JobId, only: Option<Indices>) -> ClientRequest {
         let whole = only.map_or(job, |only| JobId::element(job.number, only.at(0)));
         match self.clone() {
-            Act::Alter(settings) => Request::Alter(whole, settings),
-            Act::Hold(holds) => Request::Hold(whole, holds),
-            Act::Release(holds) => Request::Release(whole, holds),
-            Act::Delete { force, purge } => Request::Delete {
+            Act::Alter(settings) => ClientRequest::Alter(whole, settings),
+            Act::Hold(holds) => ClientRequest::Hold(whole, holds),
+            Act::Release(holds) => ClientRequest::Release(whole, holds),
+            Act::Delete { force, purge } => ClientRequest::Delete {
                 job,
                 only,
                 force,
                 purge,
             },
-            Act::Rerun { force } => Request::Rerun { job, only, force },
-            Act::RerunFailed => Request::RerunFailed(whole),
-            Act::Retry => Request::Retry { job, only },
-            Act::Signal(signal) => Request::Signal { job, only, signal },
-            Act::Move(destination) => Request::Move(whole, destination),
+            Act::Rerun { force } => ClientRequest::Rerun { job, only, force },
+            Act::RerunFailed => ClientRequest::RerunFailed(whole),
+            Act::Retry => ClientRequest::Retry { job, only },
+            Act::Signal(signal) => ClientRequest::Signal { job, only, signal },
+            Act::Move(destination) => ClientRequest::Move(whole, destination),
             Act::Message {
                 output,
                 errors,
                 text,
-            } => Request::Message {
+            } => ClientRequest::Message {
                 job: whole,
                 output,
                 errors,
                 text,
             },
-            Act::Run { on, detached } => Request::Run {
+            Act::Run { on, detached } => ClientRequest::Run {
                 job: whole,
                 on,
                 detached,
             },
-            Act::Shove => Request::Shove(whole),
+            Act::Shove => ClientRequest::Shove(whole),
         }
     }
 }
 
 impl Batch {
     /// The request for its first job; None if it has none.
-    pub fn first(&self) -> Option<Request> {
+    pub fn first(&self) -> Option<ClientRequest> {
         self.jobs
             .first()
             .map(|target| self.act.on(target.job, target.only))

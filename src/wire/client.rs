@@ -1,7 +1,7 @@
 //! A client's side of the conversation with schedd.
 
 use super::frame::{self, FrameError};
-use super::message::{Answer, Question, Reply, Request, Watched};
+use super::message::{ClientAnswer, ClientRequest, Question, Reply, WatchedJobs};
 use super::peer;
 use crate::model::time::Span;
 use crate::sys::home::Home;
@@ -64,7 +64,7 @@ fn unknown(error: &str) -> String {
 
 /// Whether whoever takes an answer part by part wants the rest of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum More {
+pub enum Continue {
     /// It does.
     Wanted,
     /// It does not.
@@ -134,7 +134,7 @@ impl Client {
     }
 
     /// Asks and waits for the one reply.
-    pub fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
+    pub fn call(&mut self, request: &ClientRequest) -> Result<Reply, ClientError> {
         let mut may_be_done = false;
         for _ in 0..RETRIES {
             match self.try_call(request) {
@@ -181,7 +181,7 @@ impl Client {
         Ok(client)
     }
 
-    fn try_call(&mut self, request: &Request) -> Result<Reply, FrameError> {
+    fn try_call(&mut self, request: &ClientRequest) -> Result<Reply, FrameError> {
         match frame::write(&mut self.stream, request) {
             // One that closes while it is spoken to may have said why.
             Err(error) if is_unread(&error) => match frame::read(&mut self.stream) {
@@ -198,14 +198,14 @@ impl Client {
     pub fn ask(
         &mut self,
         question: &Question,
-        mut each: impl FnMut(Answer) -> More,
+        mut each: impl FnMut(ClientAnswer) -> Continue,
     ) -> Result<(), ClientError> {
-        let mut reply = self.call(&Request::Ask(question.clone()))?;
+        let mut reply = self.call(&ClientRequest::Ask(question.clone()))?;
         loop {
             match reply {
                 Reply::Part(part) => match each(part) {
-                    More::Wanted => {}
-                    More::Enough => return Ok(()),
+                    Continue::Wanted => {}
+                    Continue::Enough => return Ok(()),
                 },
                 Reply::Done => return Ok(()),
                 Reply::Refused(refusal) => return Err(ClientError::Protocol(refusal.text)),
@@ -221,8 +221,8 @@ impl Client {
 
     /// Asks for a change of these jobs since `seen` was told, and waits for it: what is then to be
     /// told next.
-    pub fn watch(&mut self, of: &Watched, seen: u64) -> Result<u64, ClientError> {
-        self.begin(&Request::Watch {
+    pub fn watch(&mut self, of: &WatchedJobs, seen: u64) -> Result<u64, ClientError> {
+        self.begin(&ClientRequest::Watch {
             of: of.clone(),
             since: seen,
         })?;
@@ -230,7 +230,7 @@ impl Client {
     }
 
     /// Asks and does not wait: the answer is there when [`Client::stream`] can be read.
-    pub fn begin(&mut self, request: &Request) -> Result<(), ClientError> {
+    pub fn begin(&mut self, request: &ClientRequest) -> Result<(), ClientError> {
         Ok(frame::write(&mut self.stream, request)?)
     }
 
@@ -253,7 +253,7 @@ impl Client {
     /// Asks for a descriptor, which comes with the reply.
     pub fn call_for_descriptor(
         &mut self,
-        request: &Request,
+        request: &ClientRequest,
     ) -> Result<(Reply, Option<OwnedFd>), ClientError> {
         frame::write(&mut self.stream, request)?;
         Ok(frame::read_with(&self.stream)?)

@@ -18,7 +18,7 @@ pub const LARGEST: usize = 24 << 20;
 const MAGIC: [u8; 2] = *b"LN";
 const HEADER: usize = 8;
 
-/// What one call to [`Link::receive`] reads at most, so that one talker does not starve the rest.
+/// What one call to [`FrameSocket::receive`] reads at most, so that one talker does not starve the rest.
 const GULP: usize = 1 << 20;
 
 /// Why a conversation cannot go on.
@@ -140,7 +140,7 @@ pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> Result<(), F
 
 /// A socket that is never waited for: what arrives is gathered, what is sent is queued.
 #[derive(Debug)]
-pub struct Link {
+pub struct FrameSocket {
     stream: UnixStream,
     incoming: Vec<u8>,
     /// How much of what came in has been received: many small messages are not moved for each of
@@ -150,11 +150,11 @@ pub struct Link {
     sent: usize,
 }
 
-impl Link {
+impl FrameSocket {
     /// Takes over a connected stream.
-    pub fn new(stream: UnixStream) -> io::Result<Link> {
+    pub fn new(stream: UnixStream) -> io::Result<FrameSocket> {
         stream.set_nonblocking(true)?;
-        Ok(Link {
+        Ok(FrameSocket {
             stream,
             incoming: Vec::new(),
             taken: 0,
@@ -251,7 +251,7 @@ impl Link {
         self.receive_some(usize::MAX)
     }
 
-    /// The same, but at most so many messages; [`Link::has_more`] tells whether others wait, which
+    /// The same, but at most so many messages; [`FrameSocket::has_more`] tells whether others wait, which
     /// the socket itself no longer does.
     pub fn receive_some<T: DeserializeOwned>(&mut self, most: usize) -> Result<Vec<T>, FrameError> {
         let ended = if self.has_more() { false } else { self.fill()? };
@@ -314,7 +314,7 @@ impl Link {
     }
 }
 
-impl AsFd for Link {
+impl AsFd for FrameSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -324,9 +324,9 @@ impl AsFd for Link {
 mod tests {
     use super::*;
 
-    fn pair() -> (Link, UnixStream) {
+    fn pair() -> (FrameSocket, UnixStream) {
         let (a, b) = UnixStream::pair().unwrap();
-        (Link::new(a).unwrap(), b)
+        (FrameSocket::new(a).unwrap(), b)
     }
 
     #[test]

@@ -6,23 +6,25 @@ use super::ahead::{ForecastAnswer, ForecastQuery};
 use super::batch::Batch;
 use crate::config::overrides::QmgrCommand;
 use crate::config::overrides::description::Described;
-use crate::model::account::accounting::{Entry, Inquiry, Key, Tally};
+use crate::model::account::accounting::{
+    AccountingEntry, AccountingFilter, GroupKey, RequestTotals,
+};
 use crate::model::account::member::Member;
-pub use crate::model::attribute::Setting;
+pub use crate::model::attribute::AttributeSetting;
 use crate::model::job::array::Indices;
-use crate::model::job::dependency::Link;
+use crate::model::job::dependency::DependencyView;
 use crate::model::job::event::Event;
-use crate::model::job::promise::Promise;
-use crate::model::job::release::Keep;
-use crate::model::job::state::{Holds, State};
-use crate::model::job::{Digest, Job, Share, Spec};
+use crate::model::job::promise::PromisedStart;
+use crate::model::job::release::KeptNodes;
+use crate::model::job::state::{Holds, JobState};
+use crate::model::job::{Digest, Job, NodeShare, Spec};
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::Reservation;
-use crate::model::reservation::request::Reserving;
+use crate::model::reservation::request::ReservationRequest;
 use crate::model::resource::Resources;
 use crate::model::text::Text;
 use crate::model::time::{ClockTable, Span, Time};
@@ -37,11 +39,11 @@ pub const VERSION: u16 = 1;
 
 /// What a client asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Request {
+pub enum ClientRequest {
     /// `qsub`.
-    Submit(Box<Submission>),
+    Submit(Box<NewJob>),
     /// `qalter`: attributes as PBS names them; all or none are set.
-    Alter(JobId, Vec<Setting>),
+    Alter(JobId, Vec<AttributeSetting>),
     /// `qhold`.
     Hold(JobId, Holds),
     /// `qrls`.
@@ -135,7 +137,7 @@ pub enum Request {
     /// again and again. At most one is open on a connection, the last.
     Watch {
         /// Of which jobs.
-        of: Watched,
+        of: WatchedJobs,
         /// What the last answer told; 0 is answered at once.
         since: u64,
     },
@@ -153,26 +155,26 @@ pub enum Request {
         content: Vec<u8>,
     },
     /// `pbs_rsub`.
-    Reserve(Box<Reserving>),
+    Reserve(Box<ReservationRequest>),
     /// `pbs_ralter`.
     AlterReservation {
         /// Which.
         id: String,
         /// What is to be different.
-        changes: Box<Reserving>,
+        changes: Box<ReservationRequest>,
         /// `-W force`: also where jobs or other reservations are in the way.
         force: bool,
     },
     /// `pbs_rdel`.
     DeleteReservation(String),
     /// `pbs_release_nodes`: what a running job does not keep, it gives back.
-    ReleaseNodes(JobId, Keep),
+    ReleaseNodes(JobId, KeptNodes),
     /// `qalter --shove`: the scheduler looks at a job now, which is no longer put off.
     Shove(JobId),
     /// `qterm`: leave, when what runs allows it.
     Terminate {
         /// What becomes of what runs.
-        manner: Manner,
+        manner: QtermMode,
         /// Whether the nodeds leave too.
         nodes: bool,
     },
@@ -180,7 +182,7 @@ pub enum Request {
     Adopt(Box<Adoption>),
     /// The job moves to a nested instance, which has a held copy. A repeated claim is granted
     /// again.
-    Claim(Claim),
+    Claim(NestedClaim),
     /// Ends a held copy in a nested instance: the job was not claimed.
     GiveBack {
         /// The copy.
@@ -194,7 +196,7 @@ pub enum Request {
 
 /// What becomes of running jobs when schedd is told to leave (`qterm -t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Manner {
+pub enum QtermMode {
     /// They go on.
     Quick,
     /// They are put back into their queues; those that cannot be run again are waited for.
@@ -236,9 +238,9 @@ pub enum Reply {
         seen: u64,
     },
     /// Part of the answer to [`Request::Ask`]; [`Reply::Done`] follows the last part.
-    Part(Answer),
+    Part(ClientAnswer),
     /// To [`Request::Status`].
-    Status(Box<Status>),
+    Status(Box<ScheddStatus>),
     /// To [`Request::Reserve`] and [`Request::AlterReservation`]: known under this full id.
     Reserved {
         /// `R12.head`.
@@ -254,48 +256,48 @@ pub enum Reply {
     NotBatched,
 }
 
-impl Request {
+impl ClientRequest {
     /// Whether it asks for a change, and not only for an answer.
     pub fn is_change(&self) -> bool {
         !matches!(
             self,
-            Request::Wait(_)
-                | Request::Ask(_)
-                | Request::Attach(_)
-                | Request::Watch { .. }
-                | Request::Status
+            ClientRequest::Wait(_)
+                | ClientRequest::Ask(_)
+                | ClientRequest::Attach(_)
+                | ClientRequest::Watch { .. }
+                | ClientRequest::Status
         )
     }
 
     /// Whether asking again comes to the same: a client that got no answer then simply does.
     pub fn is_repeatable(&self) -> bool {
-        if let Request::Batch(batch) = self {
+        if let ClientRequest::Batch(batch) = self {
             return batch.first().is_none_or(|request| request.is_repeatable());
         }
         !matches!(
             self,
-            Request::Signal { .. }
-                | Request::Rerun { .. }
-                | Request::RerunFailed(_)
-                | Request::Retry { .. }
-                | Request::Delete { .. }
-                | Request::Stop
-                | Request::Swap(..)
-                | Request::Message { .. }
-                | Request::Run { .. }
-                | Request::Reserve(_)
-                | Request::AlterReservation { .. }
-                | Request::DeleteReservation(_)
-                | Request::ReleaseNodes(..)
-                | Request::Terminate { .. }
-                | Request::Amend(_)
+            ClientRequest::Signal { .. }
+                | ClientRequest::Rerun { .. }
+                | ClientRequest::RerunFailed(_)
+                | ClientRequest::Retry { .. }
+                | ClientRequest::Delete { .. }
+                | ClientRequest::Stop
+                | ClientRequest::Swap(..)
+                | ClientRequest::Message { .. }
+                | ClientRequest::Run { .. }
+                | ClientRequest::Reserve(_)
+                | ClientRequest::AlterReservation { .. }
+                | ClientRequest::DeleteReservation(_)
+                | ClientRequest::ReleaseNodes(..)
+                | ClientRequest::Terminate { .. }
+                | ClientRequest::Amend(_)
         )
     }
 }
 
 /// The jobs whose changes a client wants to hear of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Watched {
+pub enum WatchedJobs {
     /// These; an element stands for its whole array.
     Jobs(Vec<JobId>),
     /// The caller's own.
@@ -317,12 +319,12 @@ pub enum Placing {
 
 /// A new job, before the server has looked at it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Submission {
+pub struct NewJob {
     /// Made up by the client, at random: two submissions of one user with one token are one job,
     /// so one that got no answer can be repeated.
     pub token: [u8; 16],
     /// Attributes as PBS names them, in the order in which they take effect.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<AttributeSetting>,
     /// What to run.
     pub payload: Payload,
     /// The environment handed on: `K=V` entries, each ended by a zero byte.
@@ -340,7 +342,7 @@ pub struct Submission {
     pub stored: Option<Arc<StoredScript>>,
 }
 
-impl Submission {
+impl NewJob {
     /// The length of the script in bytes. None for a command.
     pub fn script_size(&self) -> Option<usize> {
         match (&self.stored, &self.payload) {
@@ -388,7 +390,7 @@ pub struct Adoption {
 
 /// Ends a job because it goes on in a nested instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct NestedClaim {
     /// The job.
     pub job: JobId,
     /// [`Offered::revision`]: a job that was altered since then is refused.
@@ -430,10 +432,10 @@ pub enum Question {
     /// What is configured, as `qmgr` shows it.
     Objects,
     /// What entries of the accounts come to, taken together by these keys.
-    Accounts(Box<Inquiry>, Vec<Key>),
+    Accounts(Box<AccountingFilter>, Vec<GroupKey>),
     /// Entries of the accounts, in the order of their jobs; of these jobs, an array standing for
     /// its elements, or of any if there are none.
-    Entries(Box<Inquiry>, Vec<JobId>),
+    Entries(Box<AccountingFilter>, Vec<JobId>),
     /// What is to come.
     Ahead(ForecastQuery),
     /// The last looks of the scheduler, and why it looked; for operators.
@@ -497,7 +499,7 @@ pub struct Filter {
     /// Of one of these users.
     pub owners: Vec<String>,
     /// In one of these states.
-    pub states: Vec<State>,
+    pub states: Vec<JobState>,
     /// Arrays, their elements, or both.
     pub arrays: Arrays,
     /// Only those that come after this one.
@@ -542,7 +544,7 @@ impl Filter {
     }
 
     /// Whether a job in this state is meant.
-    pub fn shows(&self, state: State) -> bool {
+    pub fn shows(&self, state: JobState) -> bool {
         self.states.is_empty() || self.states.contains(&state)
     }
 }
@@ -561,11 +563,11 @@ pub enum History {
 
 /// A part of an answer. Jobs come in the order of their numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub enum ClientAnswer {
     /// For [`Detail::Row`].
-    Rows(Vec<Row>),
+    Rows(Vec<JobRow>),
     /// For the other details.
-    Jobs(Vec<Record>),
+    Jobs(Vec<JobRecord>),
     /// Before jobs by number, and before lists with elements of arrays: no id to come, its server's
     /// name aside, has more characters; for an array that of each of its elements counts.
     Longest(u32),
@@ -582,9 +584,9 @@ pub enum Answer {
     /// For [`Question::Objects`].
     Objects(Vec<Described>),
     /// For [`Question::Accounts`].
-    Tallies(Vec<Tally>),
+    Tallies(Vec<RequestTotals>),
     /// For [`Question::Entries`].
-    Entries(Vec<Entry>),
+    Entries(Vec<AccountingEntry>),
     /// For [`Question::Ahead`].
     Ahead(ForecastAnswer),
     /// For [`Question::Cycles`], the first first.
@@ -595,7 +597,7 @@ pub enum Answer {
 
 /// The columns of a plain `qstat`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub struct JobRow {
     /// Its number.
     pub id: JobId,
     /// `Job_Name`.
@@ -605,14 +607,14 @@ pub struct Row {
     /// Processor time used; None if it has never run.
     pub cput: Option<Span>,
     /// The state.
-    pub state: State,
+    pub state: JobState,
     /// The queue.
     pub queue: String,
 }
 
 /// A job with what is kept elsewhere.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct JobRecord {
     /// The job.
     pub job: Job,
     /// Why it does not start, for a queued job.
@@ -620,13 +622,13 @@ pub struct Record {
     /// Since when it can never start, if it could before.
     pub never_since: Option<Time>,
     /// The start promised to it.
-    pub promise: Option<Promise>,
+    pub promise: Option<PromisedStart>,
     /// Of an array: elements that have begun and wait to be started again.
     pub waiting_again: u32,
     /// The environment, where asked for and the caller may see it.
     pub environ: Option<Vec<u8>>,
     /// Its dependencies: what it waits for, and who waits for it.
-    pub links: Vec<Link>,
+    pub links: Vec<DependencyView>,
     /// The priority that the order computed for it, while it waits. The spool does not know it: the
     /// client adds what schedd answers to [`super::ahead::Ahead::Scores`].
     #[serde(default)]
@@ -639,7 +641,7 @@ pub struct QueueCounts {
     /// The queue.
     pub queue: Queue,
     /// Jobs by state, finished ones included.
-    pub jobs: Vec<(State, u64)>,
+    pub jobs: Vec<(JobState, u64)>,
     /// Elements of arrays that run.
     pub elements: u64,
     /// Consumables held by its running jobs, as amounts.
@@ -652,7 +654,7 @@ pub struct NodeRecord {
     /// The node.
     pub node: Node,
     /// The running jobs and what each holds here.
-    pub jobs: Vec<(JobId, Share)>,
+    pub jobs: Vec<(JobId, NodeShare)>,
     /// Whether one of them has the node to itself.
     pub exclusive: bool,
     /// The reservations that have something of it, now or the next time they come.
@@ -731,7 +733,7 @@ fn yes() -> bool {
 
 /// `schedd --status`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Status {
+pub struct ScheddStatus {
     /// Its process.
     pub pid: u32,
     /// Lanai's version.
@@ -739,20 +741,20 @@ pub struct Status {
     /// Where the spool is.
     pub spool: Text,
     /// Jobs by state.
-    pub jobs: Vec<(State, u64)>,
+    pub jobs: Vec<(JobState, u64)>,
     /// Nodes, and whether each answers.
     pub nodes: Vec<(String, bool)>,
     /// Time since it started.
     pub uptime: Span,
     /// What there is to say if no job is left that could ever run, but some that wait to.
     #[serde(default)]
-    pub stuck: Option<Stuck>,
+    pub stuck: Option<StuckJobs>,
 }
 
 /// All jobs that are left and not held can never run: none could though every node were up and
 /// nobody there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stuck {
+pub struct StuckJobs {
     /// How many these are.
     pub jobs: u64,
     /// The first of them.

@@ -1,13 +1,13 @@
 //! What schedd and noded tell each other: orders one way, reports the other.
 
 use super::message::Payload;
-use super::task::{News, TaskPlace, TaskRequest};
+use super::task::{TaskNews, TaskPlace, TaskRequest};
 use crate::model::hook::Hook;
-use crate::model::hook::rites::Rites;
+use crate::model::hook::rites::JobHooks;
 use crate::model::job::response::Responses;
 use crate::model::job::run_limits::{RunLimits, TimeLimits};
 use crate::model::job::staging::Files;
-use crate::model::job::{Attempt, Join, Outcome, Owner, Share, TaskNumber, Usage};
+use crate::model::job::{Attempt, AttemptOutcome, Join, NodeShare, Owner, TaskNumber, Usage};
 use crate::model::job_id::JobId;
 use crate::model::node::NodeFacts;
 use crate::model::text::Text;
@@ -15,9 +15,9 @@ use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What schedd tells noded. schedd dials noded's socket and says [`Order::Hello`] first.
+/// What schedd tells noded. schedd dials noded's socket and says [`ScheddOrder::Hello`] first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Order {
+pub enum ScheddOrder {
     /// Who dials: an epoch grows by one with every start of schedd, and orders of an epoch below
     /// the highest heard are refused.
     Hello {
@@ -25,7 +25,7 @@ pub enum Order {
         epoch: u64,
     },
     /// Instead of a greeting: this connection is for whoever sits at the terminal of an interactive
-    /// job. Answered by [`Report::Attached`], and from then on the job's shepherd speaks
+    /// job. Answered by [`NodeReport::Attached`], and from then on the job's shepherd speaks
     /// ([`super::terminal`]), once it is spoken to.
     Attach {
         /// schedd's epoch.
@@ -105,7 +105,7 @@ pub enum Order {
         /// The connection whose wish this answers; None for whoever waits for these tasks.
         asker: Option<u64>,
         /// The answer.
-        news: News,
+        news: TaskNews,
     },
     /// From now on these hooks of `exechost_periodic`, in place of all told before.
     Attend {
@@ -114,7 +114,7 @@ pub enum Order {
         /// The hooks.
         hooks: Vec<Hook>,
     },
-    /// Answered by [`Report::Pong`].
+    /// Answered by [`NodeReport::Pong`].
     Ping,
     /// Leave; running jobs go on under their shepherds.
     Leave,
@@ -130,7 +130,7 @@ pub enum Order {
         nodes: String,
     },
     /// Stop every process of the script of an attempt or of one of its tasks; they stay so until
-    /// told otherwise. Answered by [`Standing::Suspended`]; repeating it changes nothing.
+    /// told otherwise. Answered by [`AttemptStatus::Suspended`]; repeating it changes nothing.
     Suspend {
         /// Which job.
         job: JobId,
@@ -139,7 +139,7 @@ pub enum Order {
         /// Which task; 0 for the script.
         task: TaskNumber,
     },
-    /// Let them go on. Answered by [`Standing::Running`]; repeating it changes nothing.
+    /// Let them go on. Answered by [`AttemptStatus::Running`]; repeating it changes nothing.
     Resume {
         /// Which job.
         job: JobId,
@@ -151,16 +151,16 @@ pub enum Order {
         cpus: Vec<u16>,
     },
     /// Write down how far a running job has come, by the site's command, and then end it with KILL.
-    /// Answered by its end, or by [`Report::NotCheckpointed`]; repeating it changes nothing while
+    /// Answered by its end, or by [`NodeReport::NotCheckpointed`]; repeating it changes nothing while
     /// the command runs.
     Checkpoint(Box<Checkpoint>),
-    /// The answer to a [`Report::Hello`] that is not accepted: jobs may still run under a noded
+    /// The answer to a [`NodeReport::Hello`] that is not accepted: jobs may still run under a noded
     /// with another state directory. schedd closes the connection and dials again later.
     Refuse {
         /// Why, and what the administrator can do.
         why: String,
     },
-    /// Run a user's program that is notified of jobs. Answered by [`Report::Notified`].
+    /// Run a user's program that is notified of jobs. Answered by [`NodeReport::Notified`].
     Notify(Box<Notification>),
 }
 
@@ -245,7 +245,7 @@ pub struct Launch {
     pub staging_timeout: Span,
     /// What it holds on all its nodes; the first share's node runs the script. For a task: the
     /// share it runs on.
-    pub shares: Vec<Share>,
+    pub shares: Vec<NodeShare>,
     /// Open MP threads of the first chunk: `ompthreads`, else its `ncpus`.
     pub threads: u32,
     /// What bounds it besides its walltime.
@@ -262,13 +262,13 @@ pub struct Launch {
     /// folder of the node's state.
     pub checkpoints: Option<PathBuf>,
     /// What the site has done around it, if anything; around a task nothing.
-    pub rites: Option<Box<Rites>>,
+    pub rites: Option<Box<JobHooks>>,
 }
 
 /// What noded tells schedd.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Report {
-    /// The answer to [`Order::Hello`].
+pub enum NodeReport {
+    /// The answer to [`ScheddOrder::Hello`].
     Hello {
         /// The kernel's boot id.
         boot: String,
@@ -278,24 +278,24 @@ pub enum Report {
         /// The nodes presented.
         nodes: Vec<NodeFacts>,
         /// Every attempt and task that is not yet confirmed.
-        attempts: Vec<(JobId, Attempt, TaskNumber, Standing)>,
+        attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
     },
     /// Something changed about the nodes presented.
     Nodes(Vec<NodeFacts>),
     /// Something changed about an attempt, or a task of one.
-    Attempt(JobId, Attempt, TaskNumber, Standing),
+    Attempt(JobId, Attempt, TaskNumber, AttemptStatus),
     /// What running attempts and tasks have used so far.
     Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
-    /// What a process of an attempt wants; answered by [`Order::Tell`].
+    /// What a process of an attempt wants; answered by [`ScheddOrder::Tell`].
     Wish(Box<TaskRequest>),
     /// Its nodes should get no more jobs: a hook of the site has failed there.
     Unfit {
         /// Why.
         why: String,
     },
-    /// The answer to [`Order::Ping`].
+    /// The answer to [`ScheddOrder::Ping`].
     Pong,
-    /// The answer to [`Order::Attach`]: the last that noded says on this connection.
+    /// The answer to [`ScheddOrder::Attach`]: the last that noded says on this connection.
     Attached,
     /// This noded follows a schedd of a higher epoch.
     Fenced {
@@ -325,13 +325,13 @@ pub enum Report {
 
 /// How an attempt stands at its node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Standing {
+pub enum AttemptStatus {
     /// Ordered; its shepherd has not yet said anything.
     Starting,
     /// Running, in this session.
     Running(u32),
     /// Over; repeated until confirmed.
-    Ended(Outcome),
+    Ended(AttemptOutcome),
     /// Running in this session, with all its processes stopped.
     Suspended(u32),
 }

@@ -5,7 +5,7 @@
 //! is. Everything it asks for may be asked again: tasks are told apart by tokens it made up.
 
 use crate::model::job::run_limits::HostMemoryLimit;
-use crate::model::job::task::{Stage, Token};
+use crate::model::job::task::{TaskStage, TaskToken};
 use crate::model::job::{Attempt, TaskNumber};
 use crate::model::job_id::JobId;
 use crate::model::text::Text;
@@ -32,34 +32,34 @@ pub enum Plea {
         cookie: String,
     },
     /// Then one after another, each when the last has been answered.
-    Wish(Wish),
+    Wish(TaskProgramOptions),
 }
 
 /// What a process of a job wants.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Wish {
+pub enum TaskProgramOptions {
     /// Start tasks, unless they are known.
-    Start(Box<Program>),
+    Start(Box<TaskProgram>),
     /// How these stand; that they end will be told.
-    Ask(Vec<Token>),
+    Ask(Vec<TaskToken>),
     /// End these.
-    End(Vec<Token>),
+    End(Vec<TaskToken>),
     /// Nobody will ask for these any more.
-    Release(Vec<Token>),
+    Release(Vec<TaskToken>),
 }
 
 /// What tasks run, and where.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Program {
+pub struct TaskProgram {
     /// The program and its arguments.
     pub words: Vec<Text>,
     /// Its environment: `K=V` entries, each ended by a zero byte.
     pub environ: Vec<u8>,
     /// The tasks: the token of each, and its line of the node file, counted from 0.
-    pub tasks: Vec<(Token, u32)>,
+    pub tasks: Vec<(TaskToken, u32)>,
 }
 
-impl Program {
+impl TaskProgram {
     /// What one task of it comes to on its way, in bytes.
     pub fn size(&self) -> usize {
         self.environ.len()
@@ -73,13 +73,13 @@ impl Program {
 
 /// What noded says to a process of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum News {
+pub enum TaskNews {
     /// To [`Plea::Hello`].
     Welcome,
     /// Nothing was done, and why.
     Refused(String),
     /// How tasks stand.
-    Stages(Vec<(Token, Stage)>),
+    Stages(Vec<(TaskToken, TaskStage)>),
     /// Something may have been lost on the way: ask again for what is not yet over.
     Again,
 }
@@ -96,7 +96,7 @@ pub struct TaskRequest {
     /// The connection, by noded's number.
     pub asker: u64,
     /// The wish.
-    pub wish: Wish,
+    pub wish: TaskProgramOptions,
 }
 
 /// Which process of an attempt a launch starts, and where it stands among the others.

@@ -4,21 +4,21 @@
 //! qsub speaks first, with the size of its window: before that nothing is read from the job's
 //! terminal, and its program does not even start.
 
-use crate::sys::terminal::Window;
+use crate::sys::terminal::TerminalSize;
 use serde::{Deserialize, Serialize};
 
 /// What the person's side says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Input {
+pub enum TerminalInput {
     /// The window has this size: first of all, and whenever it changes.
-    Window(Window),
+    Window(TerminalSize),
     /// Bytes that were typed.
     Typed(Vec<u8>),
 }
 
 /// What the job's side says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Output {
+pub enum TerminalOutput {
     /// Bytes to be shown.
     Shown(Vec<u8>),
     /// The job is over: nothing follows.

@@ -6,7 +6,7 @@ use lanai::model::job_id::JobId;
 use lanai::model::report::outlook::Prospect;
 use lanai::model::time::Time;
 use lanai::sched::explain::forecast::{self, Budget};
-use lanai::sched::fixture::{Scene, cluster};
+use lanai::sched::fixture::{TestCluster, cluster};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ fn text((count, ncpus, place, walltime): &Made) -> String {
 
 /// What starts when and where, if jobs end at their walltimes: carried on cycle by cycle, also at
 /// moments at which nothing happens.
-fn carried_on(mut scene: Scene, idle: i64) -> BTreeMap<JobId, (Time, Vec<String>)> {
+fn carried_on(mut scene: TestCluster, idle: i64) -> BTreeMap<JobId, (Time, Vec<String>)> {
     let (mut started, mut ends) = (BTreeMap::new(), BTreeMap::new());
     loop {
         let plan = scene.plan();

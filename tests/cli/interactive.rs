@@ -7,8 +7,8 @@ use crate::support::terminal::Terminal;
 use lanai::model::job_id::JobId;
 use lanai::wire::client::Client;
 use lanai::wire::frame::{self, FrameError};
-use lanai::wire::message::{Reply, Request};
-use lanai::wire::order::{Order, Report};
+use lanai::wire::message::{ClientRequest, Reply};
+use lanai::wire::order::{NodeReport, ScheddOrder};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
@@ -284,7 +284,7 @@ fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_do
     };
     let mut root = Client::reach(&home).unwrap();
     let (reply, passed) = root
-        .call_for_descriptor(&Request::Attach(JobId::job(number)))
+        .call_for_descriptor(&ClientRequest::Attach(JobId::job(number)))
         .unwrap();
     assert!(
         passed.is_none() && matches!(&reply, Reply::Refused(why) if why.code == 15007),
@@ -385,12 +385,13 @@ fn a_request_for_an_unknown_terminal_is_disconnected() {
     let id = sandbox.submit(&[], "sleep 60\n");
     sandbox.running(&id);
     let batch = id.split('.').next().unwrap().parse().unwrap();
-    let attach = |epoch, number| Order::Attach {
+    let attach = |epoch, number| ScheddOrder::Attach {
         epoch,
         job: JobId::job(number),
         attempt: 1,
     };
-    let fenced = |reply: Result<Report, FrameError>| matches!(reply, Ok(Report::Fenced { .. }));
+    let fenced =
+        |reply: Result<NodeReport, FrameError>| matches!(reply, Ok(NodeReport::Fenced { .. }));
     for (order, says_why) in [
         (attach(1 << 30, 999), false),
         (attach(1 << 30, batch), false),
@@ -400,7 +401,7 @@ fn a_request_for_an_unknown_terminal_is_disconnected() {
         frame::write(&mut noded, &order).unwrap();
         assert_eq!(fenced(frame::read(&mut noded)), says_why, "{order:?}");
         assert!(matches!(
-            frame::read::<Report>(&mut noded),
+            frame::read::<NodeReport>(&mut noded),
             Err(FrameError::Closed | FrameError::Io(_))
         ));
     }

@@ -4,9 +4,9 @@
 use crate::support::people::people;
 use crate::support::played::Played;
 use crate::support::sandbox::{Sandbox, kill};
-use lanai::model::job::{How, Outcome};
+use lanai::model::job::{AttemptOutcome, How};
 use lanai::model::job_id::JobId;
-use lanai::wire::order::{Order, Report, Standing};
+use lanai::wire::order::{AttemptStatus, NodeReport, ScheddOrder};
 use serde_json::json;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -23,8 +23,8 @@ impl Drop for Daemon {
     }
 }
 
-fn over(job: JobId, attempt: u32, how: How) -> Report {
-    let outcome = Outcome {
+fn over(job: JobId, attempt: u32, how: How) -> NodeReport {
+    let outcome = AttemptOutcome {
         how,
         sent: None,
         used: Default::default(),
@@ -32,12 +32,12 @@ fn over(job: JobId, attempt: u32, how: How) -> Report {
         unfit: None,
         on_its_own: false,
     };
-    Report::Attempt(job, attempt, 0, Standing::Ended(outcome))
+    NodeReport::Attempt(job, attempt, 0, AttemptStatus::Ended(outcome))
 }
 
-fn runs_through(job: JobId, attempt: u32) -> Vec<Report> {
+fn runs_through(job: JobId, attempt: u32) -> Vec<NodeReport> {
     vec![
-        Report::Attempt(job, attempt, 0, Standing::Running(77)),
+        NodeReport::Attempt(job, attempt, 0, AttemptStatus::Running(77)),
         over(job, attempt, How::Exited(0)),
     ]
 }
@@ -47,14 +47,14 @@ fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
     let played = Played::new(
         "retry = \"1s\"\nretry_max = \"2s\"\nmax_failed_starts = 4",
         |order| match order {
-            Order::Start(launch) if launch.job.number == 1 => {
+            ScheddOrder::Start(launch) if launch.job.number == 1 => {
                 vec![over(
                     launch.job,
                     launch.attempt,
                     How::NodeFault("no room for it".into()),
                 )]
             }
-            Order::Start(launch) => runs_through(launch.job, launch.attempt),
+            ScheddOrder::Start(launch) => runs_through(launch.job, launch.attempt),
             _ => vec![],
         },
     );
@@ -108,8 +108,10 @@ fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
     let played = Played::new(
         "retry = \"1s\"\nstart_timeout = \"1s\"",
         move |order| match order {
-            Order::Start(launch) if launch.attempt > 1 => runs_through(launch.job, launch.attempt),
-            Order::Cancel { job, attempt, .. } => {
+            ScheddOrder::Start(launch) if launch.attempt > 1 => {
+                runs_through(launch.job, launch.attempt)
+            }
+            ScheddOrder::Cancel { job, attempt, .. } => {
                 std::thread::sleep(slow);
                 vec![over(*job, *attempt, How::Cancelled)]
             }
@@ -158,7 +160,7 @@ fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
 #[test]
 fn a_start_that_is_confirmed_too_late_and_then_ends_by_itself_counts() {
     let played = Played::new("start_timeout = \"1s\"", |order| match order {
-        Order::Cancel { job, attempt, .. } => runs_through(*job, *attempt),
+        ScheddOrder::Cancel { job, attempt, .. } => runs_through(*job, *attempt),
         _ => vec![],
     });
     let id = played.sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");

@@ -3,8 +3,8 @@
 
 use crate::support::played::{Played, facts};
 use lanai::model::node::NodeFacts;
-use lanai::model::resource::Value;
-use lanai::wire::order::Report;
+use lanai::model::resource::ResourceValue;
+use lanai::wire::order::NodeReport;
 use std::fs;
 use std::time::{Duration, SystemTime};
 
@@ -29,7 +29,11 @@ fn written(played: &Played) -> Vec<(String, SystemTime, u64)> {
 }
 
 fn busy(load: u32) -> NodeFacts {
-    let utilized = [("ncpus".to_string(), Value::Long(i64::from(load / 1000)))].into();
+    let utilized = [(
+        "ncpus".to_string(),
+        ResourceValue::Long(i64::from(load / 1000)),
+    )]
+    .into();
     NodeFacts {
         load,
         utilized,
@@ -54,12 +58,12 @@ fn a_changed_load_is_not_written_to_disk() {
     let before = written(&played);
     assert!(!before.is_empty());
     for load in [1000, 3000, 0, 2000] {
-        played.say(&Report::Nodes(vec![busy(load)]));
+        played.say(&NodeReport::Nodes(vec![busy(load)]));
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(written(&played), before);
     // What else changes of it is written.
-    played.say(&Report::Nodes(vec![NodeFacts {
+    played.say(&NodeReport::Nodes(vec![NodeFacts {
         pcpus: 16,
         ..busy(2000)
     }]));
@@ -81,7 +85,7 @@ fn the_load_of_a_node_is_the_reason_and_is_shown() {
             .contains("state = free")
             .then_some(())
     });
-    played.say(&Report::Nodes(vec![NodeFacts {
+    played.say(&NodeReport::Nodes(vec![NodeFacts {
         load: 17_040,
         ..busy(17_000)
     }]));
@@ -108,6 +112,6 @@ fn the_load_of_a_node_is_the_reason_and_is_shown() {
         !why.contains("jobs that run") && !why.contains("-1"),
         "{why}"
     );
-    played.say(&Report::Nodes(vec![busy(0)]));
+    played.say(&NodeReport::Nodes(vec![busy(0)]));
     sandbox.until("a start", || (!played.starts().is_empty()).then_some(()));
 }

@@ -7,14 +7,14 @@ mod owners;
 mod restart;
 
 use lanai::model::job::run_limits::TimeLimits;
-use lanai::model::job::{Attempt, How, Join, Outcome, Owner, Share, TaskNumber};
+use lanai::model::job::{Attempt, AttemptOutcome, How, Join, NodeShare, Owner, TaskNumber};
 use lanai::model::job_id::JobId;
-use lanai::model::resource::Value;
+use lanai::model::resource::ResourceValue;
 use lanai::model::time::Span;
 use lanai::sys::{procfs, user};
 use lanai::wire::frame;
 use lanai::wire::message::Payload;
-use lanai::wire::order::{Launch, Notification, Order, Report, Standing};
+use lanai::wire::order::{AttemptStatus, Launch, NodeReport, Notification, ScheddOrder};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
@@ -29,7 +29,7 @@ struct Node {
     folder: tempfile::TempDir,
     daemon: Child,
     stream: UnixStream,
-    heard: Vec<(JobId, Standing)>,
+    heard: Vec<(JobId, AttemptStatus)>,
 }
 
 impl Node {
@@ -61,7 +61,7 @@ impl Node {
     }
 
     /// Kills noded where it stands and starts it again.
-    fn restart(&mut self) -> Vec<(JobId, Attempt, TaskNumber, Standing)> {
+    fn restart(&mut self) -> Vec<(JobId, Attempt, TaskNumber, AttemptStatus)> {
         self.daemon.kill().unwrap();
         self.daemon.wait().unwrap();
         self.daemon = daemon(self.folder.path(), &[]);
@@ -69,35 +69,35 @@ impl Node {
         self.greet(1)
     }
 
-    fn greet(&mut self, epoch: u64) -> Vec<(JobId, Attempt, TaskNumber, Standing)> {
-        self.order(Order::Hello { epoch });
+    fn greet(&mut self, epoch: u64) -> Vec<(JobId, Attempt, TaskNumber, AttemptStatus)> {
+        self.order(ScheddOrder::Hello { epoch });
         self.heard.clear();
         loop {
             // What was on its way is said again in the greeting.
             match self.next() {
-                Report::Hello { attempts, .. } => return attempts,
-                Report::Attempt(..) | Report::Usage(_) => {}
+                NodeReport::Hello { attempts, .. } => return attempts,
+                NodeReport::Attempt(..) | NodeReport::Usage(_) => {}
                 other => panic!("{other:?}"),
             }
         }
     }
 
-    fn order(&mut self, order: Order) {
+    fn order(&mut self, order: ScheddOrder) {
         frame::write(&mut self.stream, &order).unwrap();
     }
 
-    fn next(&mut self) -> Report {
+    fn next(&mut self) -> NodeReport {
         frame::read(&mut self.stream).unwrap()
     }
 
     /// The next standing of a job; those of others are kept for later.
-    fn status(&mut self, job: u64) -> Standing {
+    fn status(&mut self, job: u64) -> AttemptStatus {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(30) {
             if let Some(at) = self.heard.iter().position(|(id, _)| *id == JobId::job(job)) {
                 return self.heard.remove(at).1;
             }
-            if let Report::Attempt(id, _, 0, standing) = self.next() {
+            if let NodeReport::Attempt(id, _, 0, standing) = self.next() {
                 self.heard.push((id, standing));
             }
         }
@@ -106,22 +106,22 @@ impl Node {
 
     fn running(&mut self, job: u64) -> u32 {
         match self.status(job) {
-            Standing::Running(session) => session,
+            AttemptStatus::Running(session) => session,
             other => panic!("{other:?}"),
         }
     }
 
-    fn ended(&mut self, job: u64) -> Outcome {
+    fn ended(&mut self, job: u64) -> AttemptOutcome {
         loop {
-            if let Standing::Ended(outcome) = self.status(job) {
+            if let AttemptStatus::Ended(outcome) = self.status(job) {
                 return outcome;
             }
         }
     }
 
-    fn run(&mut self, launch: Launch) -> Outcome {
+    fn run(&mut self, launch: Launch) -> AttemptOutcome {
         let job = launch.job.number;
-        self.order(Order::Start(Box::new(launch)));
+        self.order(ScheddOrder::Start(Box::new(launch)));
         self.ended(job)
     }
 
@@ -146,20 +146,20 @@ impl Node {
             program: program.into(),
             document: Vec::new(),
         };
-        self.order(Order::Notify(Box::new(notification)));
+        self.order(ScheddOrder::Notify(Box::new(notification)));
     }
 
     /// The next program that was notified, and why it failed.
     fn notified(&mut self) -> (u64, Option<String>) {
         loop {
-            if let Report::Notified { token, why } = self.next() {
+            if let NodeReport::Notified { token, why } = self.next() {
                 return (token, why);
             }
         }
     }
 
     fn cancel(&mut self, job: u64, grace: Span) {
-        self.order(Order::Cancel {
+        self.order(ScheddOrder::Cancel {
             job: JobId::job(job),
             attempt: 1,
             task: 0,
@@ -172,7 +172,7 @@ impl Node {
     /// Ends a job that is to run again.
     fn put_back(&mut self, job: u64, signal: Option<i32>) {
         let grace = Span::seconds(60);
-        self.order(Order::Cancel {
+        self.order(ScheddOrder::Cancel {
             job: JobId::job(job),
             attempt: 1,
             task: 0,
@@ -183,22 +183,22 @@ impl Node {
     }
 
     fn confirm(&mut self, job: u64) {
-        self.order(Order::Confirm {
+        self.order(ScheddOrder::Confirm {
             job: JobId::job(job),
             attempt: 1,
             task: 0,
         });
-        self.order(Order::Ping);
-        while !matches!(self.next(), Report::Pong) {}
+        self.order(ScheddOrder::Ping);
+        while !matches!(self.next(), NodeReport::Pong) {}
     }
 
     /// A job of the caller's own that runs this script.
     fn script(&self, job: u64, text: &str) -> Launch {
         let own = user::own();
-        let share = Share {
+        let share = NodeShare {
             node: "n1".into(),
             host: "n1".into(),
-            taken: vec![("ncpus".into(), Value::Long(1))],
+            taken: vec![("ncpus".into(), ResourceValue::Long(1))],
             cpus: Vec::new(),
             gpus: Vec::new(),
             mpiprocs: 2,
@@ -354,12 +354,12 @@ fn a_job_runs_with_its_environment_and_its_outcome_is_kept_until_confirmed() {
     );
     let again = node.greet(1);
     assert!(
-        matches!(&again[..], [(JobId { number: 1, .. }, 1, 0, Standing::Ended(o))] if o.how == How::Exited(3)),
+        matches!(&again[..], [(JobId { number: 1, .. }, 1, 0, AttemptStatus::Ended(o))] if o.how == How::Exited(3)),
         "{again:?}"
     );
     assert!(matches!(
         &node.restart()[..],
-        [(JobId { number: 1, .. }, 1, 0, Standing::Ended(_))]
+        [(JobId { number: 1, .. }, 1, 0, AttemptStatus::Ended(_))]
     ));
     node.confirm(1);
     assert_eq!(node.greet(1), []);
@@ -372,8 +372,8 @@ fn a_job_runs_with_its_environment_and_its_outcome_is_kept_until_confirmed() {
 #[test]
 fn noded_reports_its_utilization() {
     let mut node = Node::start();
-    node.order(Order::Hello { epoch: 2 });
-    let Report::Hello { nodes, .. } = node.next() else {
+    node.order(ScheddOrder::Hello { epoch: 2 });
+    let NodeReport::Hello { nodes, .. } = node.next() else {
         panic!("no greeting")
     };
     let used = |name: &str| nodes[0].utilized[name].amount().unwrap();
@@ -419,7 +419,7 @@ fn after_a_cancel_nothing_of_the_job_is_left() {
             "trap '' TERM; {} while :; do sleep 1; done",
             daemon_of_a_job("pid")
         );
-        node.order(Order::Start(Box::new(node.script(1, &text))));
+        node.order(ScheddOrder::Start(Box::new(node.script(1, &text))));
         node.running(1);
         let stray = number(&node, "pid");
         node.cancel(1, Span(200));
@@ -470,9 +470,9 @@ fn a_job_over_its_walltime_is_terminated() {
 #[test]
 fn a_walltime_can_be_changed_while_the_job_runs() {
     let mut node = Node::start();
-    node.order(Order::Start(Box::new(node.script(1, "sleep 60"))));
+    node.order(ScheddOrder::Start(Box::new(node.script(1, "sleep 60"))));
     node.running(1);
-    node.order(Order::Walltime {
+    node.order(ScheddOrder::Walltime {
         job: JobId::job(1),
         attempt: 1,
         times: TimeLimits {
@@ -493,10 +493,10 @@ fn a_walltime_can_be_changed_while_the_job_runs() {
 fn a_signal_reaches_the_script() {
     let mut node = Node::start();
     let text = "trap 'echo caught; exit 5' USR1; echo ready > ready; while :; do sleep 0.05; done";
-    node.order(Order::Start(Box::new(node.script(1, text))));
+    node.order(ScheddOrder::Start(Box::new(node.script(1, text))));
     node.running(1);
     wait_for(|| (node.read("ready") == "ready\n").then_some(()));
-    node.order(Order::Signal {
+    node.order(ScheddOrder::Signal {
         job: JobId::job(1),
         attempt: 1,
         task: 0,
@@ -547,10 +547,10 @@ fn a_repeated_start_order_runs_once() {
     let mut node = Node::start();
     let launch = node.script(1, "echo x >> ran; sleep 0.2");
     for _ in 0..5 {
-        node.order(Order::Start(Box::new(launch.clone())));
+        node.order(ScheddOrder::Start(Box::new(launch.clone())));
     }
     node.ended(1);
-    node.order(Order::Start(Box::new(launch.clone())));
+    node.order(ScheddOrder::Start(Box::new(launch.clone())));
     node.ended(1);
     node.restart();
     assert_eq!(node.run(launch).how, How::Exited(0));
@@ -576,7 +576,7 @@ fn launches_per_second() {
         let mut node = Node::with(options);
         let begun = Instant::now();
         for job in 1..=500 {
-            node.order(Order::Start(Box::new(node.script(job, "exit 0"))));
+            node.order(ScheddOrder::Start(Box::new(node.script(job, "exit 0"))));
         }
         for job in 1..=500 {
             node.ended(job);
@@ -584,7 +584,7 @@ fn launches_per_second() {
         let rate = 500.0 / begun.elapsed().as_secs_f64();
         let begun = Instant::now();
         for job in 501..=600 {
-            node.order(Order::Start(Box::new(node.script(job, "exit 0"))));
+            node.order(ScheddOrder::Start(Box::new(node.script(job, "exit 0"))));
             node.running(job);
             node.ended(job);
         }

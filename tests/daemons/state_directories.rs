@@ -4,7 +4,7 @@
 use crate::support::played::facts;
 use crate::support::sandbox::{Sandbox, kill};
 use lanai::wire::frame;
-use lanai::wire::order::{Order, Report, Standing};
+use lanai::wire::order::{AttemptStatus, NodeReport, ScheddOrder};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -454,16 +454,16 @@ fn a_job_with_a_lost_sister_host_is_requeued() {
 }
 
 /// Greets schedd as the noded of `n1` over this state directory; what it orders first.
-fn greet(listener: &UnixListener, directory: &str) -> (UnixStream, Vec<Order>) {
+fn greet(listener: &UnixListener, directory: &str) -> (UnixStream, Vec<ScheddOrder>) {
     let (mut stream, _) = listener.accept().unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(3)))
         .unwrap();
     let mut orders = Vec::new();
-    while let Ok(order) = frame::read::<Order>(&mut stream) {
-        if matches!(order, Order::Hello { .. }) {
-            let attempts: Vec<(_, _, _, Standing)> = Vec::new();
-            let hello = Report::Hello {
+    while let Ok(order) = frame::read::<ScheddOrder>(&mut stream) {
+        if matches!(order, ScheddOrder::Hello { .. }) {
+            let attempts: Vec<(_, _, _, AttemptStatus)> = Vec::new();
+            let hello = NodeReport::Hello {
                 boot: "b".into(),
                 directory: directory.into(),
                 nodes: vec![facts()],
@@ -471,7 +471,7 @@ fn greet(listener: &UnixListener, directory: &str) -> (UnixStream, Vec<Order>) {
             };
             frame::write(&mut stream, &hello).unwrap();
         }
-        let is_start = matches!(order, Order::Start(_));
+        let is_start = matches!(order, ScheddOrder::Start(_));
         orders.push(order);
         if is_start {
             break;
@@ -491,7 +491,7 @@ fn an_order_to_start_that_was_never_answered_is_repeated_to_its_own_state_direct
     fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
     sandbox.run("qsub", &["--", "/bin/true"]).ok();
-    let is_start = |order: &Order| matches!(order, Order::Start(_));
+    let is_start = |order: &ScheddOrder| matches!(order, ScheddOrder::Start(_));
     let (first, second) = ("a".repeat(32), "b".repeat(32));
     let (stream, orders) = greet(&listener, &first);
     assert!(orders.iter().any(is_start), "{orders:?}");
@@ -505,7 +505,7 @@ fn an_order_to_start_that_was_never_answered_is_repeated_to_its_own_state_direct
     }
     let (_, orders) = greet(&listener, &first);
     let attempts = orders.iter().filter_map(|order| match order {
-        Order::Start(launch) => Some(launch.attempt),
+        ScheddOrder::Start(launch) => Some(launch.attempt),
         _ => None,
     });
     assert_eq!(attempts.collect::<Vec<_>>(), [1]);

@@ -43,8 +43,8 @@ fn killed(sandbox: &Sandbox, id: &str, name: &str) -> (String, String) {
 #[test]
 fn a_job_over_its_memory_limit_is_killed_with_the_excess_reported() {
     let sandbox = impatient();
-    // `tail` must keep what has no end of a line.
-    let script = "head -c 400m /dev/zero | tail; sleep 60; echo survived\n";
+    // `tail` keeps a line without an end in memory until its input ends.
+    let script = "(head -c 400m /dev/zero; sleep 60) | tail; echo survived\n";
     let started = Instant::now();
     let id = sandbox.submit(&["-N", "hog", "-l", "select=1:ncpus=1:mem=60mb"], script);
     let job = sandbox.ended(&id);

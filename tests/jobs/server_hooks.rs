@@ -6,7 +6,7 @@ mod qmgr;
 use crate::support::sandbox::{Done, Sandbox, finish, kill};
 use lanai::model::text::Text;
 use lanai::wire::frame;
-use lanai::wire::message::{Payload, Reply, Request, Submission};
+use lanai::wire::message::{ClientRequest, NewJob, Payload, Reply};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -253,10 +253,10 @@ fn a_submission_outlives_a_schedd_that_is_killed_while_it_waits_and_is_one_job()
     assert_eq!(all.lines().collect::<Vec<_>>(), [id.as_str()]);
 }
 
-fn submission(number: u32) -> Request {
+fn submission(number: u32) -> ClientRequest {
     let mut token = [0; 16];
     token[..4].copy_from_slice(&number.to_be_bytes());
-    Request::Submit(Box::new(Submission {
+    ClientRequest::Submit(Box::new(NewJob {
         token,
         settings: Vec::new(),
         payload: Payload::Script(b"true\n".to_vec()),

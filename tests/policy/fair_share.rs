@@ -7,11 +7,11 @@
 use crate::support::cases;
 use crate::support::sandbox::Sandbox;
 use lanai::model::account::member::Member;
-use lanai::model::account::{Account, ROOT_NAME, Shares, Target};
+use lanai::model::account::{Account, ROOT_NAME, Shares, UsageTarget};
 use lanai::model::expression::{self, Expression};
 use lanai::model::policy::FairShare;
-use lanai::model::policy::components::{Component, Count};
-use lanai::model::policy::fair_share::{Distance, Method, Subject, Ties};
+use lanai::model::policy::components::{Component, WeightAndCap};
+use lanai::model::policy::fair_share::{Distance, Method, TieRule, UsageSubject};
 use lanai::sched::share_tree::{ShareRow, ShareTable, Tree, classic, linear, share_table, target};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -139,7 +139,7 @@ impl Site {
         self.usage.insert(member(account, user), usage);
     }
 
-    fn stand(self, method: Method, ties: Ties) -> ShareTable {
+    fn stand(self, method: Method, ties: TieRule) -> ShareTable {
         let policy = FairShare {
             method,
             ties,
@@ -181,7 +181,7 @@ fn slurm(name: &str, method: Method, input: &Value, expected: &Value) {
         };
         site.add_account(account, parent, shares);
     }
-    let table = site.stand(method, Ties::Slurm);
+    let table = site.stand(method, TieRule::Slurm);
     for (key, row) in expected.as_object().unwrap() {
         let entry = find(&table, key).unwrap_or_else(|| panic!("{name}: nobody is {key}"));
         for (column, printed) in row.as_object().unwrap() {
@@ -231,7 +231,7 @@ fn flux_walk(name: &str, input: &Value, expected: &Value) {
             (false, _) => site.add_user(account, user, shares(&row[3]), number(&row[4])),
         }
     }
-    let table = site.stand(Method::Tree, Ties::Flux);
+    let table = site.stand(Method::Tree, TieRule::Flux);
     let factor = |user: &str| format!("{:.6}", find(&table, user).unwrap().factor);
     for figures in [&expected["fairshare"], &expected["published"]]
         .into_iter()
@@ -273,7 +273,7 @@ fn flux_priority(input: &Value, expected: &Value) {
     let usual = [0.0, 0.0, 0.0, 16.0, 100_000.0, 10_000.0, 0.0];
     let value = |name: &str| {
         let place = names.iter().position(|known| *known == name)?;
-        Some(expression::Value::Number(
+        Some(expression::ExpressionValue::Number(
             input[place].as_f64().unwrap_or(usual[place]),
         ))
     };
@@ -329,8 +329,8 @@ fn openpbs(input: &Value, expected: &Value) {
 
 fn maui_priority(input: &Value, expected: &Value) {
     let target = |value: &Value| match value {
-        Value::String(text) => Target::parse(text.split(' ').next()?),
-        other => Target::parse(&other.as_f64()?.to_string()),
+        Value::String(text) => UsageTarget::parse(text.split(' ').next()?),
+        other => UsageTarget::parse(&other.as_f64()?.to_string()),
     };
     let distance = |name: &String| {
         let delta =
@@ -339,10 +339,10 @@ fn maui_priority(input: &Value, expected: &Value) {
     };
     let weights = input["weights"].as_object().unwrap();
     let component = Component {
-        whole: Count::of(number(&input["FSWEIGHT"])),
+        whole: WeightAndCap::of(number(&input["FSWEIGHT"])),
         parts: weights
             .values()
-            .map(|weight| Count::of(number(weight)))
+            .map(|weight| WeightAndCap::of(number(weight)))
             .collect(),
     };
     assert_eq!(
@@ -431,8 +431,8 @@ fn method() -> impl Strategy<Value = Method> {
     )
 }
 
-fn tie_rule() -> impl Strategy<Value = Ties> {
-    prop_oneof![Just(Ties::Slurm), Just(Ties::Flux)]
+fn tie_rule() -> impl Strategy<Value = TieRule> {
+    prop_oneof![Just(TieRule::Slurm), Just(TieRule::Flux)]
 }
 
 proptest! {
@@ -470,7 +470,7 @@ proptest! {
     fn of_accounts_with_equal_shares_the_one_with_less_usage_is_first(uses in prop::collection::vec(0..1000u32, 2..6), method in method()) {
         prop_assume!(method != Method::Off);
         let users: Vec<(u32, u32)> = uses.iter().map(|&usage| (1, usage)).collect();
-        let table = site(&vec![(0, 1, users), (0, 1, vec![(1, 500)])]).stand(method, Ties::Slurm);
+        let table = site(&vec![(0, 1, users), (0, 1, vec![(1, 500)])]).stand(method, TieRule::Slurm);
         let factor = |number: usize| table.members[&Member::new("a0", &format!("u{number}"))].factor;
         for (one, used) in uses.iter().enumerate() {
             for (other, others) in uses.iter().enumerate() {
@@ -485,7 +485,7 @@ proptest! {
         let mut site = site(&made);
         let member = Member::new(&format!("a{account}"), &format!("u{user}"));
         site.usage.entry(member.clone()).or_insert(0.0);
-        let subject = Subject::ALL[subject].1;
+        let subject = UsageSubject::ALL[subject].1;
         for accounts in [site.accounts, Vec::new()] {
             let policy = FairShare { subject, accounts, ..FairShare::default() };
             prop_assert!(share_table(&Tree::of(&policy.accounts), &policy, &site.usage).of(&member).is_some());

@@ -4,7 +4,7 @@
 use crate::support::root;
 use crate::support::sandbox::bin;
 use lanai::config::Config;
-use lanai::sim::machine::Machine;
+use lanai::sim::machine::NodeBatch;
 use lanai::sim::metrics::Metrics;
 use lanai::sim::replay::{self, Outcome};
 use lanai::sim::shorthand;
@@ -31,13 +31,13 @@ const POLICIES: [(&str, &str); 7] = [
 /// What is compared of a job: number, submission, start, end, processors.
 type Row = [i64; 5];
 
-pub fn load(path: &Path) -> (Machine, Trace) {
+pub fn load(path: &Path) -> (NodeBatch, Trace) {
     let log = swf::read(BufReader::new(File::open(path).unwrap())).unwrap();
-    let machine = Machine::new(&log, None, None).unwrap();
+    let machine = NodeBatch::new(&log, None, None).unwrap();
     (machine, Trace::new(&log, machine.processors()).unwrap())
 }
 
-pub fn run(machine: Machine, trace: &Trace, policy: &str) -> Vec<Outcome> {
+pub fn run(machine: NodeBatch, trace: &Trace, policy: &str) -> Vec<Outcome> {
     let config = Config::default();
     let policy = shorthand::applied(policy, config.policy()).unwrap();
     replay::run(&trace.jobs, machine, &config, &policy, |_| ()).unwrap()

@@ -3,7 +3,7 @@
 use crate::support::sandbox::bin;
 use crate::support::{files, root};
 use lanai::cli::commands::qsim::grammar::GRAMMAR;
-use lanai::sim::check::{self, Report};
+use lanai::sim::check::{self, CheckReport};
 use lanai::sim::scenario::Scenario;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn scenarios(folder: &str) -> Vec<PathBuf> {
     found
 }
 
-fn play(path: &Path) -> Result<Report, String> {
+fn play(path: &Path) -> Result<CheckReport, String> {
     let text = std::fs::read_to_string(path).unwrap();
     Scenario::parse(&text, GRAMMAR)
         .map(|scenario| check::play(&scenario))

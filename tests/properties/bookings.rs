@@ -4,8 +4,8 @@
 use crate::properties::cycle::{Made, enqueue, made, nodes, promising, simulate, snapshot};
 use crate::support::cases;
 use lanai::model::job_id::JobId;
-use lanai::model::resource::Value;
-use lanai::sched::fixture::Scene;
+use lanai::model::resource::ResourceValue;
+use lanai::sched::fixture::TestCluster;
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -48,10 +48,10 @@ fn capacity(nodes: &[(u32, u32)], composite: bool) -> Capacity {
         .collect()
 }
 
-fn stay(scene: &Scene, jobs: &[Made], job: JobId, nodes: &[String], from: i64) -> Stay {
+fn stay(scene: &TestCluster, jobs: &[Made], job: JobId, nodes: &[String], from: i64) -> Stay {
     let made = &jobs[job.number as usize - 1];
     let request = scene.job(1, &made.request).spec.request.clone();
-    let amount = |value: Option<&Value>| value.and_then(Value::amount).unwrap_or(0);
+    let amount = |value: Option<&ResourceValue>| value.and_then(ResourceValue::amount).unwrap_or(0);
     let chunks = request
         .select
         .chunks
@@ -140,7 +140,7 @@ proptest! {
                 stay.from + job.walltime * 10 * percent(job)
             };
             running.retain(|stay| really(stay) > plan.now.0);
-            let of_share = |share: &lanai::model::job::Share| share.node.clone();
+            let of_share = |share: &lanai::model::job::NodeShare| share.node.clone();
             running.extend(plan.starts.iter().map(|start| {
                 stay(&made, &jobs, start.job, &start.shares.iter().map(of_share).collect::<Vec<_>>(), plan.now.0)
             }));

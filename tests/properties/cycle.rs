@@ -2,9 +2,9 @@
 
 use crate::support::cases;
 use lanai::model::job_id::JobId;
-use lanai::model::policy::{Backfill, FillOrder, Filling, Keep};
+use lanai::model::policy::{Backfill, BookingRetention, FillOrder, Filling};
 use lanai::model::time::Time;
-use lanai::sched::fixture::{Scene, cluster};
+use lanai::sched::fixture::{TestCluster, cluster};
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub fn nodes() -> impl Strategy<Value = Vec<(u32, u32)>> {
     prop::collection::vec((1..9u32, 1..5u32), 1..5)
 }
 
-pub fn snapshot(nodes: &[(u32, u32)], composite: bool) -> Scene {
+pub fn snapshot(nodes: &[(u32, u32)], composite: bool) -> TestCluster {
     let text: Vec<String> = nodes
         .iter()
         .map(|(ncpus, mem)| format!("1 x ncpus={ncpus}:mem={mem}gb"))
@@ -71,16 +71,20 @@ pub fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
             order,
             policy,
             keep: if kept || highest {
-                Keep::Highest
+                BookingRetention::Highest
             } else {
-                Keep::CurrentHighest
+                BookingRetention::CurrentHighest
             },
             ..Backfill::default()
         }
     })
 }
 
-pub fn enqueue(scene: Scene, jobs: &[Made], order: impl Iterator<Item = usize>) -> Scene {
+pub fn enqueue(
+    scene: TestCluster,
+    jobs: &[Made],
+    order: impl Iterator<Item = usize>,
+) -> TestCluster {
     order.fold(scene, |scene, place| {
         let job = &jobs[place];
         scene.queued(
@@ -93,7 +97,7 @@ pub fn enqueue(scene: Scene, jobs: &[Made], order: impl Iterator<Item = usize>) 
 /// Lets time pass until nothing runs: at each end or promised start another cycle. Returns when
 /// each job started; `seen` gets each plan.
 pub fn simulate(
-    mut scene: Scene,
+    mut scene: TestCluster,
     jobs: &[Made],
     percent: impl Fn(&Made) -> i64,
     mut seen: impl FnMut(&Plan),
@@ -284,7 +288,7 @@ proptest! {
         prop_assert_eq!(&one, &run("1 x ncpus=3, 2 x ncpus=2, 1 x ncpus=1", pieces, false));
         // A single promise takes what is not free now first, so that pinned it leaves as much as
         // counted.
-        if backfill.depth == 1 && backfill.keep == Keep::CurrentHighest {
+        if backfill.depth == 1 && backfill.keep == BookingRetention::CurrentHighest {
             prop_assert_eq!(&one, &run("8 x ncpus=1", pieces, true));
             prop_assert_eq!(&one, &run("1 x ncpus=3, 2 x ncpus=2, 1 x ncpus=1", pieces, true));
         }
@@ -367,7 +371,11 @@ fn refusing() -> impl Strategy<Value = Backfill> {
 }
 
 /// The jobs, each with what bars it, and with a word more in its select.
-fn barred(scene: Scene, jobs: &[(Made, &str)], more: impl Fn(usize) -> String) -> Scene {
+fn barred(
+    scene: TestCluster,
+    jobs: &[(Made, &str)],
+    more: impl Fn(usize) -> String,
+) -> TestCluster {
     jobs.iter()
         .enumerate()
         .fold(scene, |scene, (place, (job, bar))| {
@@ -407,7 +415,12 @@ fn plain(most: usize) -> impl Strategy<Value = (Vec<u32>, Vec<Made>)> {
     prop::collection::vec((1..9u32, made()), 1..most).prop_map(|jobs| jobs.into_iter().unzip())
 }
 
-fn submitted(scene: Scene, wide: &[u32], jobs: &[Made], select: impl Fn(u32) -> String) -> Scene {
+fn submitted(
+    scene: TestCluster,
+    wide: &[u32],
+    jobs: &[Made],
+    select: impl Fn(u32) -> String,
+) -> TestCluster {
     wide.iter()
         .zip(jobs)
         .zip(1..)
@@ -421,7 +434,7 @@ fn submitted(scene: Scene, wide: &[u32], jobs: &[Made], select: impl Fn(u32) -> 
 
 /// The same where a job waits, in a queue that is stopped, for which places would matter: so that
 /// promises are pinned to nodes.
-fn pinned(scene: Scene) -> Scene {
+fn pinned(scene: TestCluster) -> TestCluster {
     scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
 }
 

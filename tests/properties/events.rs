@@ -11,7 +11,7 @@ use lanai::model::policy::{Backfill, Filling};
 use lanai::model::system_resource::Pool;
 use lanai::model::time::Span;
 use lanai::sched::cycle;
-use lanai::sched::fixture::{Scene, cluster};
+use lanai::sched::fixture::{TestCluster, cluster};
 use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
@@ -88,7 +88,7 @@ fn ways() -> impl Strategy<Value = Backfill> {
 
 /// The world, and what its jobs asked for.
 struct Course {
-    scene: Scene,
+    scene: TestCluster,
     asked: Vec<(String, &'static str)>,
 }
 

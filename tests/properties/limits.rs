@@ -5,13 +5,13 @@ use crate::properties::cycle::promising;
 use crate::support::cases;
 use lanai::config::Config;
 use lanai::model::job_id::JobId;
-use lanai::model::policy::{Backfill, Filling, Keep};
+use lanai::model::policy::{Backfill, BookingRetention, Filling};
 use lanai::model::time::Time;
 use lanai::sched::cycle;
-use lanai::sched::fixture::{Scene, cluster, queue};
+use lanai::sched::fixture::{TestCluster, cluster, queue};
 use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::view::plan::Plan;
-use lanai::sched::view::snapshot::State;
+use lanai::sched::view::snapshot::ClusterState;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -172,7 +172,7 @@ fn is_within(
 
 /// Holds a plan of a state against the limits.
 fn check(
-    (plan, state): (&Plan, &State),
+    (plan, state): (&Plan, &ClusterState),
     limits: &[Limit],
     jobs: &[Made],
     running: &mut Running,
@@ -219,7 +219,7 @@ fn check(
     Ok(())
 }
 
-fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> Scene {
+fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> TestCluster {
     let text: Vec<String> = nodes
         .iter()
         .map(|ncpus| format!("1 x ncpus={ncpus}"))
@@ -249,7 +249,7 @@ fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> Scene
 
 /// Has everything run, and holds each plan against the limits; who never started.
 fn run(
-    mut scene: Scene,
+    mut scene: TestCluster,
     limits: &[Limit],
     jobs: &[Made],
 ) -> Result<BTreeSet<usize>, TestCaseError> {
@@ -297,7 +297,7 @@ fn run(
     }
 }
 
-fn can_run(scene: &Scene, job: &Made) -> bool {
+fn can_run(scene: &TestCluster, job: &Made) -> bool {
     let mut alone = scene.clone();
     (0..200).for_each(|id| alone.state.withdraw(JobId::job(id)));
     alone.policy.limits = Default::default();
@@ -483,7 +483,7 @@ fn a_moved_planned_start_triggers_a_cycle_for_the_jobs_it_blocked() {
     }];
     let mut scene = snapshot(&[2, 4, 4], &limits, &jobs, "");
     scene.policy.backfill = Backfill {
-        keep: Keep::Highest,
+        keep: BookingRetention::Highest,
         ..Backfill::default()
     };
     assert_eq!(run(scene, &limits, &jobs).unwrap(), BTreeSet::new());

@@ -4,16 +4,16 @@
 
 use crate::support::sandbox::Sandbox;
 use lanai::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
-use lanai::model::account::accounting::{Inquiry, Key as Grouping};
-use lanai::model::attribute::Setting;
+use lanai::model::account::accounting::{AccountingFilter, GroupKey as Grouping};
+use lanai::model::attribute::AttributeSetting;
 use lanai::model::job::state::Holds;
 use lanai::model::job_id::JobId;
-use lanai::model::reservation::request::Reserving;
+use lanai::model::reservation::request::ReservationRequest;
 use lanai::model::time::Wall;
 use lanai::wire::ahead::ForecastQuery;
 use lanai::wire::frame;
 use lanai::wire::message::{
-    Detail, Filter, Payload, Placing, Question, Reply, Request, Submission, VERSION, Watched,
+    ClientRequest, Detail, Filter, NewJob, Payload, Placing, Question, Reply, VERSION, WatchedJobs,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -28,8 +28,8 @@ const MESSAGES: usize = 6000;
 /// So many go over one connection, and are blamed together.
 const AT_ONCE: usize = 40;
 
-fn submission(settings: Vec<Setting>) -> Submission {
-    Submission {
+fn submission(settings: Vec<AttributeSetting>) -> NewJob {
+    NewJob {
         token: [7; 16],
         settings,
         payload: Payload::Command(vec!["/bin/true".into()]),
@@ -42,97 +42,98 @@ fn submission(settings: Vec<Setting>) -> Submission {
     }
 }
 
-fn submissions() -> Vec<Request> {
+fn submissions() -> Vec<ClientRequest> {
     let held = || {
         vec![
-            Setting::new("Hold_Types", "u"),
-            Setting::resource("select", "2:ncpus=1:mem=8gb"),
+            AttributeSetting::new("Hold_Types", "u"),
+            AttributeSetting::resource("select", "2:ncpus=1:mem=8gb"),
         ]
     };
-    let with =
-        |setting: Setting| Request::Submit(Box::new(submission([held(), vec![setting]].concat())));
+    let with = |setting: AttributeSetting| {
+        ClientRequest::Submit(Box::new(submission([held(), vec![setting]].concat())))
+    };
     vec![
-        with(Setting::new("array_indices_submitted", "1-9:2%3")),
-        with(Setting::resource("walltime", "1:00:00")),
-        with(Setting::new("depend", "afterok:1,on:2")),
-        with(Setting::new("Execution_Time", "99999999999")),
-        with(Setting::new("geometry", "{(0)(1)}")),
-        Request::Ask(Question::Ahead(ForecastQuery::Windows(Box::new(
+        with(AttributeSetting::new("array_indices_submitted", "1-9:2%3")),
+        with(AttributeSetting::resource("walltime", "1:00:00")),
+        with(AttributeSetting::new("depend", "afterok:1,on:2")),
+        with(AttributeSetting::new("Execution_Time", "99999999999")),
+        with(AttributeSetting::new("geometry", "{(0)(1)}")),
+        ClientRequest::Ask(Question::Ahead(ForecastQuery::Windows(Box::new(
             submission(held()),
         )))),
-        Request::Ask(Question::Ahead(ForecastQuery::Trial(Box::new(submission(
+        ClientRequest::Ask(Question::Ahead(ForecastQuery::Trial(Box::new(submission(
             held(),
         ))))),
     ]
 }
 
 /// Commands about the jobs 1 and 2, of which the second is an array.
-fn commands() -> Vec<Request> {
+fn commands() -> Vec<ClientRequest> {
     let (job, array) = (JobId::job(1), JobId::array(2));
     let only = Some("1-9:2".parse().unwrap());
     vec![
-        Request::Alter(
+        ClientRequest::Alter(
             job,
             vec![
-                Setting::new("Priority", "5"),
-                Setting::resource("walltime", "60"),
+                AttributeSetting::new("Priority", "5"),
+                AttributeSetting::resource("walltime", "60"),
             ],
         ),
-        Request::Hold(array, Holds::USER),
-        Request::Release(job, Holds::USER),
-        Request::Delete {
+        ClientRequest::Hold(array, Holds::USER),
+        ClientRequest::Release(job, Holds::USER),
+        ClientRequest::Delete {
             job: array,
             only,
             force: false,
             purge: false,
         },
-        Request::Rerun {
+        ClientRequest::Rerun {
             job: array,
             only,
             force: false,
         },
-        Request::RerunFailed(array),
-        Request::Retry { job: array, only },
-        Request::Signal {
+        ClientRequest::RerunFailed(array),
+        ClientRequest::Retry { job: array, only },
+        ClientRequest::Signal {
             job: array,
             only,
             signal: "TERM".into(),
         },
-        Request::Move(job, "workq".into()),
-        Request::Swap(job, array),
-        Request::Message {
+        ClientRequest::Move(job, "workq".into()),
+        ClientRequest::Swap(job, array),
+        ClientRequest::Message {
             job,
             output: true,
             errors: true,
             text: "x".into(),
         },
-        Request::Run {
+        ClientRequest::Run {
             job,
             on: Placing::On(vec!["n1".into()]),
             detached: true,
         },
-        Request::Wait(job),
-        Request::Attach(job),
-        Request::Watch {
-            of: Watched::Jobs(vec![job, array]),
+        ClientRequest::Wait(job),
+        ClientRequest::Attach(job),
+        ClientRequest::Watch {
+            of: WatchedJobs::Jobs(vec![job, array]),
             since: 3,
         },
-        Request::MarkNode {
+        ClientRequest::MarkNode {
             node: "n1".into(),
             offline: Some(true),
             comment: Some("x".into()),
         },
-        Request::DeclareGone { node: "n1".into() },
+        ClientRequest::DeclareGone { node: "n1".into() },
     ]
 }
 
-fn questions() -> Vec<Request> {
+fn questions() -> Vec<ClientRequest> {
     let (job, array) = (JobId::job(1), JobId::array(2));
     let inquiry = || {
-        Box::new(Inquiry {
+        Box::new(AccountingFilter {
             from: Some(Wall(5)),
             to: Some(Wall(99)),
-            ..Inquiry::default()
+            ..AccountingFilter::default()
         })
     };
     let filter = Filter {
@@ -154,18 +155,18 @@ fn questions() -> Vec<Request> {
         Question::Ahead(ForecastQuery::Queue(Some(3))),
         Question::Ahead(ForecastQuery::Limits),
     ];
-    questions.into_iter().map(Request::Ask).collect()
+    questions.into_iter().map(ClientRequest::Ask).collect()
 }
 
-fn site() -> Vec<Request> {
-    let reserving = |rule: Option<&str>| Reserving {
+fn site() -> Vec<ClientRequest> {
+    let reserving = |rule: Option<&str>| ReservationRequest {
         from: Some(Wall(4_000_000_000)),
         to: Some(Wall(4_000_003_600)),
         duration: Some("1:00:00".into()),
         resources: vec![("select".into(), "1:ncpus=1".into())],
         rule: rule.map(String::from),
         zone: rule.map(|_| "UTC".into()),
-        ..Reserving::default()
+        ..ReservationRequest::default()
     };
     let amend = |target, attribute: &str, value: &str| {
         let key = AttributeKey {
@@ -177,21 +178,21 @@ fn site() -> Vec<Request> {
             op: Op::Set,
             value: value.into(),
         }];
-        Request::Amend(QmgrCommand {
+        ClientRequest::Amend(QmgrCommand {
             verb: Verb::Set,
             target,
             edits,
         })
     };
     vec![
-        Request::Reserve(Box::new(reserving(None))),
-        Request::Reserve(Box::new(reserving(Some("FREQ=DAILY;COUNT=3")))),
-        Request::AlterReservation {
+        ClientRequest::Reserve(Box::new(reserving(None))),
+        ClientRequest::Reserve(Box::new(reserving(Some("FREQ=DAILY;COUNT=3")))),
+        ClientRequest::AlterReservation {
             id: "R3".into(),
             changes: Box::new(reserving(None)),
             force: true,
         },
-        Request::DeleteReservation("R3".into()),
+        ClientRequest::DeleteReservation("R3".into()),
         amend(QmgrObject::Queue("workq".into()), "priority", "5"),
         amend(QmgrObject::Server, "max_run", "[u:PBS_GENERIC=3]"),
         amend(QmgrObject::Node("n1".into()), "comment", "x"),
@@ -237,25 +238,25 @@ fn changed() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// The requests among such bytes; one that asks schedd to leave is no matter of this test.
-fn decoded() -> Vec<Request> {
+fn decoded() -> Vec<ClientRequest> {
     let (mut runner, strategy) = (TestRunner::deterministic(), changed());
     let made = (0..MESSAGES).map(|_| strategy.new_tree(&mut runner).unwrap().current());
-    let read = made.filter_map(|bytes| postcard::from_bytes::<Request>(&bytes).ok());
-    read.filter(|request| !matches!(request, Request::Stop | Request::Status))
+    let read = made.filter_map(|bytes| postcard::from_bytes::<ClientRequest>(&bytes).ok());
+    read.filter(|request| !matches!(request, ClientRequest::Stop | ClientRequest::Status))
         .collect()
 }
 
 /// Whether it is answered when something happens, and perhaps never.
-fn is_patient(request: &Request) -> bool {
+fn is_patient(request: &ClientRequest) -> bool {
     matches!(
         request,
-        Request::Wait(_) | Request::Watch { .. } | Request::Attach(_)
+        ClientRequest::Wait(_) | ClientRequest::Watch { .. } | ClientRequest::Attach(_)
     )
 }
 
 /// Sends them one after the other, and reads all that is answered; how many were heard.
-fn heard(stream: &mut UnixStream, requests: &[Request]) -> usize {
-    let last = [Request::Status];
+fn heard(stream: &mut UnixStream, requests: &[ClientRequest]) -> usize {
+    let last = [ClientRequest::Status];
     for (number, request) in requests.iter().chain(&last).enumerate() {
         let sent = frame::write(stream, request);
         loop {
@@ -276,7 +277,7 @@ fn requests_with_any_numbers_and_texts_do_schedd_no_harm() {
     sandbox.submit(&["-h"], "true\n");
     sandbox.submit(&["-h", "-J", "1-9"], "true\n");
     let pid = sandbox.pid_of("schedd").unwrap();
-    let (patient, prompt): (Vec<Request>, Vec<Request>) =
+    let (patient, prompt): (Vec<ClientRequest>, Vec<ClientRequest>) =
         decoded().into_iter().partition(is_patient);
     assert!(
         prompt.len() > MESSAGES / 4,
@@ -313,7 +314,7 @@ fn requests_with_any_numbers_and_texts_do_schedd_no_harm() {
 }
 
 /// A request with other numbers where it has the range `1-9:2`.
-fn with_range(request: &Request, range: [u8; 3]) -> Option<Vec<u8>> {
+fn with_range(request: &ClientRequest, range: [u8; 3]) -> Option<Vec<u8>> {
     let mut sent = postcard::to_stdvec(request).unwrap();
     let at = sent.windows(4).position(|bytes| bytes == [1, 1, 9, 2])?;
     sent.splice(at + 1..at + 4, range);

@@ -2,7 +2,7 @@
 //! there is one, and the one it finds is one.
 
 use crate::support::cases;
-use lanai::sched::fixture::{Scene, cluster};
+use lanai::sched::fixture::{TestCluster, cluster};
 use proptest::prelude::*;
 
 /// A node: processors, gigabytes, colour, and its host.
@@ -140,7 +140,7 @@ impl Small<'_> {
                 }))
     }
 
-    fn snapshot(&self) -> Scene {
+    fn snapshot(&self) -> TestCluster {
         let what = |node: &Node| {
             let color = node
                 .color

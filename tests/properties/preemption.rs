@@ -5,11 +5,11 @@
 use crate::support::cases;
 use lanai::model::job::preemption::PreemptAction;
 use lanai::model::job_id::JobId;
-use lanai::model::policy::preemption::{Mode, Preemption, Trigger, Victims};
-use lanai::model::policy::{Backfill, Filling, Order, Precedence};
+use lanai::model::policy::preemption::{PreemptMode, PreemptTrigger, PreemptionPolicy, Victims};
+use lanai::model::policy::{Backfill, Filling, Precedence, PriorityOrder};
 use lanai::model::time::{Span, Time};
 use lanai::sched::cycle;
-use lanai::sched::fixture::{Scene, cluster, queue};
+use lanai::sched::fixture::{TestCluster, cluster, queue};
 use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
@@ -48,14 +48,14 @@ fn made() -> impl Strategy<Value = Made> {
 #[derive(Clone, Debug)]
 struct Site {
     nodes: usize,
-    trigger: Trigger,
+    trigger: PreemptTrigger,
     victims: Victims,
     filling: Filling,
     exempt: i64,
 }
 
 fn site() -> impl Strategy<Value = Site> {
-    let trigger = prop::sample::select(vec![Trigger::Qube, Trigger::Levels]);
+    let trigger = prop::sample::select(vec![PreemptTrigger::Qube, PreemptTrigger::Levels]);
     let victims = prop::sample::select(vec![Victims::Newest, Victims::Cheapest, Victims::Worst]);
     let filling = prop::sample::select(vec![
         Filling::Skip,
@@ -81,7 +81,7 @@ fn site() -> impl Strategy<Value = Site> {
 
 /// What became of the jobs so far.
 struct Run {
-    scene: Scene,
+    scene: TestCluster,
     memory: CycleCache,
     jobs: Vec<Made>,
     /// Those that run, since when.
@@ -105,18 +105,18 @@ impl Run {
             ..queue("express", true)
         });
         scene.policy.precedence = Precedence {
-            order: Order::Priority,
+            order: PriorityOrder::Priority,
             ..Precedence::default()
         };
         scene.policy.backfill = Backfill {
             policy: site.filling,
             ..Backfill::default()
         };
-        scene.policy.preemption = Preemption {
-            mode: Mode::Aggressive,
+        scene.policy.preemption = PreemptionPolicy {
+            mode: PreemptMode::Aggressive,
             victims: site.victims,
             exempt: Span::seconds(site.exempt),
-            ..Preemption::by(site.trigger)
+            ..PreemptionPolicy::by(site.trigger)
         };
         Run {
             scene,
@@ -156,7 +156,7 @@ impl Run {
                 .insert("no_preempt".to_string(), "True".to_string());
         }
         if let Some(&(to, at)) = self.made_way.get(&id) {
-            job.life.yielding = Some(Box::new(lanai::model::job::preemption::Yielding {
+            job.life.yielding = Some(Box::new(lanai::model::job::preemption::JobPreemption {
                 attempt: None,
                 to: Some(JobId::job(to)),
                 cause: lanai::model::job::preemption::PreemptCause::Rank,

@@ -19,7 +19,7 @@ use lanai::cli::commands::qsub;
 use lanai::cli::output::dsv;
 use lanai::cli::output::full::{self, Lines};
 use lanai::shown::attributes;
-use lanai::wire::message::{Record, Submission};
+use lanai::wire::message::{JobRecord, NewJob};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -456,7 +456,7 @@ fn in_tags(word: &str) -> String {
 }
 
 /// The job in the functions that `qsub` and `qstat` use, without their processes.
-fn recorded(given: &Given, here: &qsub::Here) -> (Submission, Record) {
+fn recorded(given: &Given, here: &qsub::Here) -> (NewJob, JobRecord) {
     let submission = qsub::submission_of(given.line(), b"", here)
         .unwrap_or_else(|failure| panic!("{failure:?}"));
     let mut record = grammars::record(&grammars::draft(&submission));

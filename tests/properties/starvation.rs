@@ -8,22 +8,22 @@ use lanai::model::job::preemption::PreemptCause;
 use lanai::model::job_id::JobId;
 use lanai::model::policy::{Policy, Preset};
 use lanai::model::time::Time;
-use lanai::sched::fairshare::starvation::groups::{Group, Thresholds, divide};
-use lanai::sched::fixture::{Scene, cluster};
-use lanai::sched::share_tree::Whole;
-use lanai::sched::share_tree::water_filling::{Claim, split};
+use lanai::sched::fairshare::starvation::groups::{AllocationGroup, Thresholds, divide};
+use lanai::sched::fixture::{TestCluster, cluster};
+use lanai::sched::share_tree::ClusterTotal;
+use lanai::sched::share_tree::water_filling::{Demand, split};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn a_claim() -> impl Strategy<Value = Claim> {
-    (0.01f64..8.0, 0.0f64..0.6, 0.0f64..1.0).prop_map(|(weight, least, most)| Claim {
+fn a_claim() -> impl Strategy<Value = Demand> {
+    (0.01f64..8.0, 0.0f64..0.6, 0.0f64..1.0).prop_map(|(weight, least, most)| Demand {
         weight,
         least,
         most,
     })
 }
 
-fn claims(least: usize) -> impl Strategy<Value = Vec<Claim>> {
+fn claims(least: usize) -> impl Strategy<Value = Vec<Demand>> {
     prop::collection::vec(a_claim(), least..12)
 }
 
@@ -54,7 +54,7 @@ fn thresholds() -> impl Strategy<Value = Thresholds> {
 
 /// A node of so many processors that is full of jobs of these sizes, oldest first, of an account
 /// that is owed nothing; a job of another has starved for long.
-fn crowded(sizes: &[u32], needs: u32) -> Scene {
+fn crowded(sizes: &[u32], needs: u32) -> TestCluster {
     let all: u32 = sizes.iter().sum();
     let mut scene = cluster(&format!("1 x ncpus={all}"));
     scene.policy = Policy {
@@ -95,7 +95,7 @@ proptest! {
     #[test]
     fn unsatisfied_claims_get_equal_amounts_by_weight(all in claims(1)) {
         let parts = split(1.0, &all);
-        let least = |claim: &Claim| claim.least.min(claim.most);
+        let least = |claim: &Demand| claim.least.min(claim.most);
         let is_short = all.iter().map(least).sum::<f64>() > 1.0;
         let wanted: f64 = all.iter().map(|claim| claim.most).sum();
         prop_assert!((parts.iter().sum::<f64>() - wanted.min(1.0)).abs() < 1e-9);
@@ -120,8 +120,8 @@ proptest! {
     /// Some alike have together what each of them would have.
     #[test]
     fn some_equal_jobs_may_claim_together(one in a_claim(), others in claims(0), number in 1u64..9) {
-        let each: Vec<Claim> = (0..number).map(|_| one).chain(others.clone()).collect();
-        let together: Vec<Claim> = std::iter::once(one.times(number)).chain(others).collect();
+        let each: Vec<Demand> = (0..number).map(|_| one).chain(others.clone()).collect();
+        let together: Vec<Demand> = std::iter::once(one.times(number)).chain(others).collect();
         let (each, together) = (split(1.0, &each)[0] * number as f64, split(1.0, &together)[0]);
         prop_assert!((each - together).abs() < 1e-9, "{each} {together}");
     }
@@ -136,18 +136,18 @@ proptest! {
         let age = |place: usize| (Time(place as i64), JobId::element(1, place as u32));
         let newest_first = taken.iter().enumerate().map(|(place, taken)| (age(place), taken)).rev();
         let together = vec![all].into_boxed_slice();
-        let whole = Whole::new(&[20]);
-        let divided = divide(newest_first, &together, &whole, &thresholds, Group::Kept);
+        let whole = ClusterTotal::new(&[20]);
+        let divided = divide(newest_first, &together, &whole, &thresholds, AllocationGroup::Kept);
         prop_assert_eq!(divided.len(), sizes.len());
         prop_assert!(divided.windows(2).all(|pair| pair[0].1 > pair[1].1 && pair[0].0 <= pair[1].0), "{:?}", divided);
-        let of = |group: Group| divided.iter().filter(move |(found, _)| *found == group);
-        let kept: i64 = of(Group::Kept).map(|(_, (at, _))| sizes[at.0 as usize]).sum();
+        let of = |group: AllocationGroup| divided.iter().filter(move |(found, _)| *found == group);
+        let kept: i64 = of(AllocationGroup::Kept).map(|(_, (at, _))| sizes[at.0 as usize]).sum();
         let bound = if thresholds.allow_aggressive { thresholds.aggressive } else { thresholds.preemption };
         let spared = thresholds.spared.first().map_or(0, |(_, most)| *most);
         if thresholds.boundary == Boundary::Give {
             prop_assert!(kept as f64 / 20.0 <= bound + 1e-9 || kept < spared, "{kept} {thresholds:?}");
         }
-        prop_assert!(thresholds.allow_aggressive || of(Group::Aggressively).next().is_none());
+        prop_assert!(thresholds.allow_aggressive || of(AllocationGroup::Aggressively).next().is_none());
     }
 
     /// Y12: those that make way are enough, nobody of them can be spared, and no other would have

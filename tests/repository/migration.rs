@@ -10,14 +10,14 @@ use lanai::cli::programs::PROGRAMS;
 use lanai::config::overrides::{QmgrObject, known};
 use lanai::config::{Config, Listed, listed};
 use lanai::model::attribute::may_set;
-use lanai::model::job::state::State;
+use lanai::model::job::state::JobState;
 use lanai::model::job_id::JobId;
 use lanai::model::policy::quality::Qualities;
 use lanai::model::policy::{Preset, formula};
-use lanai::model::reason::{CODES, Stage};
+use lanai::model::reason::{CODES, CycleStage};
 use lanai::model::refusal::Refusal;
-use lanai::model::report::fair_share_status::Status;
-use lanai::model::trigger::{Moment, Trigger, Turn};
+use lanai::model::report::fair_share_status::FairShareStatus;
+use lanai::model::trigger::{AwaitedMoment, JobChange, Trigger};
 use std::collections::BTreeSet;
 
 /// A system: the heading of its section, its names, one on each line, and its document in
@@ -324,8 +324,10 @@ fn check(name: &str) -> Result<(), String> {
     }
     let is_known =
         states().contains(name) || is_trigger(name) || is_reason(name) || is_attribute(name);
-    let is_stage = Stage::ALL.iter().any(|stage| stage.name() == name);
-    let is_status = Status::ALL.iter().any(|(status, _)| *status == name);
+    let is_stage = CycleStage::ALL.iter().any(|stage| stage.name() == name);
+    let is_status = FairShareStatus::ALL
+        .iter()
+        .any(|(status, _)| *status == name);
     let is_quality = Qualities::default().factors().contains_key(name);
     let is_used = is_known || is_stage || is_status || is_quality || formula::NAMES.contains(&name);
     if is_used {
@@ -434,7 +436,7 @@ fn check_command(line: &str) -> Result<(), String> {
 }
 
 fn states() -> BTreeSet<String> {
-    State::ALL
+    JobState::ALL
         .iter()
         .map(|state| state.letter().to_string())
         .collect()
@@ -443,13 +445,13 @@ fn states() -> BTreeSet<String> {
 /// `submit:JOB`, `poll`: the part in capitals stands for a name.
 fn is_trigger(name: &str) -> bool {
     let jobs = [
-        Turn::Submit,
-        Turn::Release,
-        Turn::Retry,
-        Turn::Unblock,
-        Turn::Alter,
-        Turn::Shove,
-        Turn::Launch,
+        JobChange::Submit,
+        JobChange::Release,
+        JobChange::Retry,
+        JobChange::Unblock,
+        JobChange::Alter,
+        JobChange::Shove,
+        JobChange::Launch,
     ];
     let text = |what: &str| what.to_string();
     let others = [
@@ -458,12 +460,12 @@ fn is_trigger(name: &str) -> bool {
         Trigger::Resource(text("NAME")),
         Trigger::Node(text("NAME")),
         Trigger::Reservation(text("NAME")),
-        Trigger::Timer(Moment::Plan),
-        Trigger::Timer(Moment::Calendar),
+        Trigger::Timer(AwaitedMoment::Plan),
+        Trigger::Timer(AwaitedMoment::Calendar),
         Trigger::Config,
         Trigger::Poll,
     ];
-    let of_job = |turn: Turn| {
+    let of_job = |turn: JobChange| {
         Trigger::Job(turn, JobId::job(1))
             .to_string()
             .replace(":1", ":JOB")

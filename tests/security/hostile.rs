@@ -1,14 +1,14 @@
 //! Clients that mean harm, or do it: nobody else notices.
 
 use crate::support::sandbox::Sandbox;
-use lanai::model::attribute::Setting;
+use lanai::model::attribute::AttributeSetting;
 use lanai::model::job::state::Holds;
 use lanai::model::job_id::JobId;
 use lanai::model::text::Text;
 use lanai::sys::process;
 use lanai::wire::frame;
 use lanai::wire::message::{
-    Detail, Filter, Payload, Question, Reply, Request, Submission, VERSION,
+    ClientRequest, Detail, Filter, NewJob, Payload, Question, Reply, VERSION,
 };
 use std::fs;
 use std::io::{Read, Write};
@@ -48,7 +48,7 @@ fn until_closed(stream: &mut UnixStream) -> Vec<u8> {
     answer
 }
 
-fn ask(stream: &mut UnixStream, request: &Request) -> Reply {
+fn ask(stream: &mut UnixStream, request: &ClientRequest) -> Reply {
     frame::write(stream, request).unwrap();
     frame::read(stream).unwrap()
 }
@@ -61,7 +61,7 @@ fn serves(sandbox: &Sandbox, pid: i32) {
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     let status = ask(
         &mut dial(sandbox),
-        &Request::Ask(Question::JobsById(vec![JobId::job(1)], Detail::Row)),
+        &ClientRequest::Ask(Question::JobsById(vec![JobId::job(1)], Detail::Row)),
     );
     assert!(matches!(status, Reply::Part(_)), "{status:?}");
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
@@ -87,7 +87,7 @@ fn header(version: u16, length: u32) -> Vec<u8> {
 fn garbage_ends_the_conversation_and_nothing_else() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
-    let good = frame::encode(&Request::Status).unwrap();
+    let good = frame::encode(&ClientRequest::Status).unwrap();
     let noise: Vec<u8> = (0..100_000u32)
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
         .collect();
@@ -167,11 +167,11 @@ fn idle_connections_and_partial_frames_block_no_other_client() {
     let pid = sandbox.pid_of("schedd").unwrap();
     let mut idle: Vec<UnixStream> = (0..300).map(|_| dial(&sandbox)).collect();
     for (n, stream) in idle.iter_mut().enumerate() {
-        let bytes = frame::encode(&Request::Hold(JobId::job(1), Holds::USER)).unwrap();
+        let bytes = frame::encode(&ClientRequest::Hold(JobId::job(1), Holds::USER)).unwrap();
         stream.write_all(&bytes[..n % bytes.len()]).unwrap();
     }
     serves(&sandbox, pid);
-    let asking = Request::Ask(Question::Server);
+    let asking = ClientRequest::Ask(Question::Server);
     for stream in &mut idle[..100] {
         // Those that had sent nothing yet, or half a frame: some of this is garbage now.
         let _ = frame::write(stream, &asking);
@@ -186,7 +186,7 @@ fn clients_that_never_read_block_no_other_client() {
     let idle: Vec<UnixStream> = (0..40)
         .map(|_| {
             let mut stream = dial(&sandbox);
-            frame::write(&mut stream, &Request::Ask(Question::Server)).unwrap();
+            frame::write(&mut stream, &ClientRequest::Ask(Question::Server)).unwrap();
             stream
         })
         .collect();
@@ -202,7 +202,9 @@ fn a_client_that_reads_no_answers_is_let_go() {
     stream
         .set_write_timeout(Some(Duration::from_secs(20)))
         .unwrap();
-    let questions = frame::encode(&Request::Status).unwrap().repeat(10_000);
+    let questions = frame::encode(&ClientRequest::Status)
+        .unwrap()
+        .repeat(10_000);
     let let_go = (0..40).any(|_| stream.write_all(&questions).is_err());
     assert!(let_go, "its answers pile up");
     assert!(memory(pid) < 200_000, "{} kB", memory(pid));
@@ -216,26 +218,26 @@ fn ids_of_any_size_are_only_unknown() {
     for number in [0, 2, u64::MAX, i64::MAX as u64, i64::MAX as u64 + 1] {
         let job = JobId::job(number);
         for request in [
-            Request::Delete {
+            ClientRequest::Delete {
                 job,
                 only: None,
                 force: true,
                 purge: true,
             },
-            Request::Hold(job, Holds::SYSTEM),
-            Request::Release(job, Holds::USER),
-            Request::Rerun {
+            ClientRequest::Hold(job, Holds::SYSTEM),
+            ClientRequest::Release(job, Holds::USER),
+            ClientRequest::Rerun {
                 job,
                 only: None,
                 force: true,
             },
-            Request::Signal {
+            ClientRequest::Signal {
                 job,
                 only: None,
                 signal: "TERM".into(),
             },
-            Request::Alter(job, vec![Setting::new("Job_Name", "x")]),
-            Request::Wait(job),
+            ClientRequest::Alter(job, vec![AttributeSetting::new("Job_Name", "x")]),
+            ClientRequest::Wait(job),
         ] {
             let reply = ask(&mut dial(&sandbox), &request);
             let Reply::Refused(refusal) = reply else {
@@ -246,7 +248,7 @@ fn ids_of_any_size_are_only_unknown() {
         let mut stream = dial(&sandbox);
         let mut reply = ask(
             &mut stream,
-            &Request::Ask(Question::JobsById(vec![job], Detail::Environment)),
+            &ClientRequest::Ask(Question::JobsById(vec![job], Detail::Environment)),
         );
         while let Reply::Part(_) = reply {
             reply = frame::read(&mut stream).unwrap();
@@ -283,8 +285,8 @@ fn ten_thousand_operands_are_answered() {
 }
 
 /// What no `qsub` of ours would send.
-fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
-    let submission = || Submission {
+fn submissions_by_hand(workdir: &Path) -> Vec<NewJob> {
+    let submission = || NewJob {
         defaults: String::new(),
         stored: None,
         token: process::random().unwrap(),
@@ -295,54 +297,55 @@ fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
         submit_host: "here".into(),
         arguments: Text::default(),
     };
-    let set = |attribute: &str, value: &[u8]| Setting::new(attribute, Text(value.to_vec()));
-    let with = |setting: Setting| Submission {
+    let set =
+        |attribute: &str, value: &[u8]| AttributeSetting::new(attribute, Text(value.to_vec()));
+    let with = |setting: AttributeSetting| NewJob {
         settings: vec![setting],
         ..submission()
     };
     vec![
-        Submission {
+        NewJob {
             environ: b"\0\0=\0=x\0no\0A\xff=\xfe\0PBS_JOBID=9\0unended".to_vec(),
             ..submission()
         },
-        Submission {
+        NewJob {
             workdir: Text(Vec::new()),
             ..submission()
         },
-        Submission {
+        NewJob {
             workdir: Text(b"../\0relative".to_vec()),
             ..submission()
         },
-        Submission {
+        NewJob {
             workdir: Text(vec![b'/'; 100_000]),
             ..submission()
         },
-        Submission {
+        NewJob {
             submit_host: "h".repeat(1 << 20),
             arguments: Text(vec![0xff; 1 << 20]),
             ..submission()
         },
-        Submission {
+        NewJob {
             payload: Payload::Script(vec![0; 1 << 20]),
             ..submission()
         },
-        Submission {
+        NewJob {
             payload: Payload::Script(Vec::new()),
             ..submission()
         },
-        Submission {
+        NewJob {
             payload: Payload::Command(Vec::new()),
             ..submission()
         },
-        Submission {
+        NewJob {
             payload: Payload::Command(vec![Text(b"/bin/true\0x".to_vec())]),
             ..submission()
         },
-        Submission {
+        NewJob {
             payload: Payload::Command(vec![Text(b"/bin/true".to_vec()); 500_000]),
             ..submission()
         },
-        Submission {
+        NewJob {
             settings: vec![set("Job_Name", b"x"); 100_000],
             ..submission()
         },
@@ -357,23 +360,23 @@ fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
         with(set("Execution_Time", b"9223372036854775807")),
         with(set("umask", b"777777777777")),
         with(set("no such attribute", b"")),
-        with(Setting {
+        with(AttributeSetting {
             resource: Some("select".into()),
             ..set("Resource_List", b"99999999999999:ncpus=99999999999999999")
         }),
-        with(Setting {
+        with(AttributeSetting {
             resource: Some("select".into()),
             ..set("Resource_List", b"1000000000:ncpus=1000000000")
         }),
-        with(Setting {
+        with(AttributeSetting {
             resource: Some("walltime".into()),
             ..set("Resource_List", b"9223372036854775807")
         }),
-        with(Setting {
+        with(AttributeSetting {
             resource: Some("mem".into()),
             ..set("Resource_List", b"99999999999999999999pb")
         }),
-        with(Setting {
+        with(AttributeSetting {
             resource: Some("\0".into()),
             ..set("Resource_List", b"1")
         }),
@@ -389,49 +392,53 @@ fn what_is_larger_than_a_job_may_be_is_refused() {
     };
     let large = [
         (
-            Submission {
+            NewJob {
                 environ: vec![b'x'; 2 << 20],
                 ..usual.clone()
             },
             "an environment",
         ),
         (
-            Submission {
+            NewJob {
                 arguments: Text(vec![b'x'; 1 << 20]),
                 ..usual.clone()
             },
             "a request",
         ),
         (
-            Submission {
+            NewJob {
                 payload: Payload::Command(vec![Text(Vec::new()); 100_000]),
                 ..usual.clone()
             },
             "a request",
         ),
         (
-            Submission {
-                settings: vec![Setting::new("Job_Name", "x"); 100_000],
+            NewJob {
+                settings: vec![AttributeSetting::new("Job_Name", "x"); 100_000],
                 ..usual.clone()
             },
             "a request",
         ),
     ];
     for (submission, what) in large {
-        match ask(&mut dial(&sandbox), &Request::Submit(Box::new(submission))) {
+        match ask(
+            &mut dial(&sandbox),
+            &ClientRequest::Submit(Box::new(submission)),
+        ) {
             Reply::Refused(refusal) => assert!(refusal.text.contains(what), "{refusal:?}"),
             reply => panic!("{what}: {reply:?}"),
         }
     }
     // All of this fits: what is on the way to a node must fit into a frame with it.
-    let fits = Submission {
+    let fits = NewJob {
         environ: (0..1000)
             .flat_map(|n| format!("V{n}={}\0", "x".repeat(1000)).into_bytes())
             .collect(),
         payload: Payload::Script([b"#".repeat(16 << 20)].concat()),
         ..usual.clone()
     };
-    let Reply::Accepted { id, .. } = ask(&mut dial(&sandbox), &Request::Submit(Box::new(fits)))
+    let Reply::Accepted { id, .. } =
+        ask(&mut dial(&sandbox), &ClientRequest::Submit(Box::new(fits)))
     else {
         panic!()
     };
@@ -444,7 +451,7 @@ fn a_client_with_many_requests_takes_turns_with_others() {
     let sandbox = serving();
     let mut talker = dial(&sandbox);
     let many: Vec<u8> = (0..1000)
-        .flat_map(|id| frame::encode(&Request::Wait(JobId::job(900_000 + id))).unwrap())
+        .flat_map(|id| frame::encode(&ClientRequest::Wait(JobId::job(900_000 + id))).unwrap())
         .collect();
     talker.write_all(&many).unwrap();
     sandbox.run_with_input("qsub", &["-h"], "true\n").line();
@@ -460,7 +467,7 @@ fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
     let pid = sandbox.pid_of("schedd").unwrap();
     for (n, submission) in submissions_by_hand(&sandbox.work()).into_iter().enumerate() {
         let mut stream = dial(&sandbox);
-        match ask(&mut stream, &Request::Submit(Box::new(submission))) {
+        match ask(&mut stream, &ClientRequest::Submit(Box::new(submission))) {
             Reply::Refused(_) => {}
             Reply::Accepted { id, .. } => {
                 sandbox.until(&format!("submission {n} to come to something"), || {
@@ -501,7 +508,7 @@ fn questions_made_by_hand_are_answered_or_refused() {
         ),
     ] {
         let mut stream = dial(&sandbox);
-        let mut reply = ask(&mut stream, &Request::Ask(question));
+        let mut reply = ask(&mut stream, &ClientRequest::Ask(question));
         while let Reply::Part(_) = reply {
             reply = frame::read(&mut stream).unwrap();
         }

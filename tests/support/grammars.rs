@@ -9,17 +9,19 @@ use lanai::cli::arguments::{date, resources};
 use lanai::cli::client::exit::Failure;
 use lanai::cli::commands::qsub::{self, Here};
 use lanai::cli::output::json::{Document, Preamble};
-use lanai::model::attribute::{self, Context, DEFAULT_PROJECT, Draft, Origin, Rights, Setting};
-use lanai::model::job::dependency::{self, Wish};
-use lanai::model::job::{Digest, Job, Life, Owner, Program, Spec};
+use lanai::model::attribute::{
+    self, AttributeSetting, Context, DEFAULT_PROJECT, Draft, Rights, SubmitContext,
+};
+use lanai::model::job::dependency::{self, ParsedDependency};
+use lanai::model::job::{Digest, Job, JobProgram, Life, Owner, Spec};
 use lanai::model::job_id::JobId;
 
 use lanai::model::policy::Policy;
 use lanai::model::request::select::Request;
-use lanai::model::resource::{Definition, Kind, Resources};
+use lanai::model::resource::{Definition, ResourceType, Resources};
 use lanai::model::time::{ClockTable, Time, Wall};
 use lanai::shown::attributes;
-use lanai::wire::message::{Payload, Record, ServerFacts, Submission};
+use lanai::wire::message::{JobRecord, NewJob, Payload, ServerFacts};
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -71,7 +73,7 @@ pub fn chunks(text: &[u8]) -> Fate {
 pub fn dependency(text: &[u8]) -> Fate {
     if let Ok(text) = std::str::from_utf8(text) {
         for server in [None, Some(SERVER)] {
-            Wish::parse(text, server)
+            ParsedDependency::parse(text, server)
                 .iter()
                 .for_each(preference_is_parsed_again);
         }
@@ -167,13 +169,13 @@ fn judged(words: Vec<OsString>, script: &[u8]) -> Fate {
     }
 }
 
-fn origin(submission: &Submission) -> Origin {
+fn origin(submission: &NewJob) -> SubmitContext {
     let words = match &submission.payload {
         Payload::Command(words) => Some(words.clone()),
         Payload::Script(_) => None,
     };
-    Origin {
-        program: words.map_or(Program::Script(Digest([0; 32])), Program::Command),
+    SubmitContext {
+        program: words.map_or(JobProgram::Script(Digest([0; 32])), JobProgram::Command),
         environ: Digest([0; 32]),
         workdir: submission.workdir.clone(),
         submit_host: submission.submit_host.clone(),
@@ -185,11 +187,11 @@ fn origin(submission: &Submission) -> Origin {
 fn resources_known() -> Resources {
     let mut resources = Resources::builtin();
     for (name, kind, host_level) in [
-        ("color", Kind::String, true),
-        ("bigmem", Kind::Boolean, true),
-        ("scratch", Kind::Size, true),
-        ("licenses", Kind::Long, false),
-        ("weight", Kind::Float, false),
+        ("color", ResourceType::String, true),
+        ("bigmem", ResourceType::Boolean, true),
+        ("scratch", ResourceType::Size, true),
+        ("licenses", ResourceType::Long, false),
+        ("weight", ResourceType::Float, false),
     ] {
         let definition = Definition {
             kind,
@@ -202,7 +204,10 @@ fn resources_known() -> Resources {
     resources
 }
 
-fn drafted(settings: &[Setting], origin: Origin) -> Result<Draft, lanai::model::refusal::Refusal> {
+fn drafted(
+    settings: &[AttributeSetting],
+    origin: SubmitContext,
+) -> Result<Draft, lanai::model::refusal::Refusal> {
     let context = Context {
         resources: &resources_known(),
         rights: Rights::default(),
@@ -216,13 +221,13 @@ fn drafted(settings: &[Setting], origin: Origin) -> Result<Draft, lanai::model::
 }
 
 /// What the server makes of a submission that it takes.
-pub fn draft(submission: &Submission) -> Draft {
+pub fn draft(submission: &NewJob) -> Draft {
     drafted(&submission.settings, origin(submission))
         .unwrap_or_else(|refusal| panic!("{refusal}: {submission:?}"))
 }
 
 /// A draft as the job that it becomes.
-pub fn record(draft: &Draft) -> Record {
+pub fn record(draft: &Draft) -> JobRecord {
     let elements = draft.spec.elements().map(Arc::new);
     let job = Job {
         id: if elements.is_some() {
@@ -239,7 +244,7 @@ pub fn record(draft: &Draft) -> Record {
         life: Life::new(draft.holds, draft.run_count, Time(1000 * NOW.0)),
         elements,
     };
-    Record {
+    JobRecord {
         job,
         reason: None,
         never_since: None,
@@ -275,7 +280,7 @@ pub fn server() -> ServerFacts {
 }
 
 /// What `qstat -f -F json` says of the job.
-pub fn as_json(record: &Record, server: &ServerFacts) -> Map<String, Value> {
+pub fn as_json(record: &JobRecord, server: &ServerFacts) -> Map<String, Value> {
     let mut document = Document::begin(&Preamble {
         timestamp: NOW,
         version: "1",
@@ -290,7 +295,7 @@ pub fn as_json(record: &Record, server: &ServerFacts) -> Map<String, Value> {
 }
 
 /// A job that is asked for by what is shown of another is asked for the same.
-fn is_read_again(draft: &Draft, submission: &Submission) {
+fn is_read_again(draft: &Draft, submission: &NewJob) {
     let wish = draft.depend.clone();
     preference_is_parsed_again(&wish);
     let shown = as_json(&record(draft), &server());
@@ -313,11 +318,13 @@ fn is_read_again(draft: &Draft, submission: &Submission) {
     assert_eq!(again.holds, draft.holds);
 }
 
-fn preference_is_parsed_again(wish: &Wish) {
+fn preference_is_parsed_again(wish: &ParsedDependency) {
     let shown = dependency::shown(wish.on, &wish.edges, &wish.labels, SERVER);
-    let again = shown.as_deref().map_or(Ok(Wish::default()), |shown| {
-        Wish::parse(shown, Some(SERVER))
-    });
+    let again = shown
+        .as_deref()
+        .map_or(Ok(ParsedDependency::default()), |shown| {
+            ParsedDependency::parse(shown, Some(SERVER))
+        });
     let mut again = again.unwrap_or_else(|fault| panic!("{shown:?}: {fault:?}"));
     // What is of one kind is shown together.
     let mut edges = wish.edges.clone();
@@ -340,15 +347,15 @@ fn is_ambiguous(draft: &Draft, shown: &Map<String, Value>) -> bool {
         .iter()
         .flat_map(|chunk| &chunk.resources);
     let separators = |c: char| c.is_whitespace() || "+:\"'".contains(c);
-    let has_separator = values
-        .clone()
-        .any(|(_, value)| value.kind() == Kind::String && value.to_string().contains(separators));
+    let has_separator = values.clone().any(|(_, value)| {
+        value.kind() == ResourceType::String && value.to_string().contains(separators)
+    });
     has_separator || select.is_empty()
 }
 
 /// What is shown, as what is asked for: what a client does that submits a job again.
-fn said_again(draft: &Draft, shown: &Map<String, Value>) -> Vec<Setting> {
-    let mut settings = vec![Setting::new("queue", draft.spec.queue.as_str())];
+fn said_again(draft: &Draft, shown: &Map<String, Value>) -> Vec<AttributeSetting> {
+    let mut settings = vec![AttributeSetting::new("queue", draft.spec.queue.as_str())];
     for (name, value) in shown {
         match value {
             Value::Object(list) if name == "Resource_List" => settings.extend(list_again(list)),
@@ -371,7 +378,7 @@ fn number_again(number: &serde_json::Number) -> String {
 }
 
 /// `select` says what belongs to hosts; what it comes to in all is shown beside it.
-fn list_again(list: &Map<String, Value>) -> Vec<Setting> {
+fn list_again(list: &Map<String, Value>) -> Vec<AttributeSetting> {
     let known = resources_known();
     let is_of_job = |name: &str| {
         !known
@@ -387,7 +394,7 @@ fn list_again(list: &Map<String, Value>) -> Vec<Setting> {
             .map_or_else(|| value.to_string(), String::from)
     };
     asked
-        .map(|(name, value)| Setting::resource(name, text(value)))
+        .map(|(name, value)| AttributeSetting::resource(name, text(value)))
         .collect()
 }
 
@@ -399,16 +406,17 @@ const BYTES: [&str; 4] = [
     "init_work_dir",
 ];
 
-fn bytes_again(spec: &Spec) -> Vec<Setting> {
+fn bytes_again(spec: &Spec) -> Vec<AttributeSetting> {
     let values = [&spec.output, &spec.error, &spec.shell, &spec.init_workdir];
     let set = BYTES
         .iter()
         .zip(values)
         .filter_map(|(name, value)| Some((name, value.clone()?)));
-    set.map(|(name, value)| Setting::new(name, value)).collect()
+    set.map(|(name, value)| AttributeSetting::new(name, value))
+        .collect()
 }
 
-fn setting_again(name: &str, text: &str, spec: &Spec) -> Option<Setting> {
+fn setting_again(name: &str, text: &str, spec: &Spec) -> Option<AttributeSetting> {
     let is_settable = attribute::may_set(name, false).is_ok() && !BYTES.contains(&name);
     match (name, text) {
         _ if !is_settable => None,
@@ -416,10 +424,13 @@ fn setting_again(name: &str, text: &str, spec: &Spec) -> Option<Setting> {
         ("Checkpoint" | "Keep_Files" | "Mail_Points", _) if !spec.other.contains_key(name) => None,
         ("Hold_Types", "n") => None,
         ("project", DEFAULT_PROJECT) => None,
-        ("Execution_Time", text) => Some(Setting::new(name, moment_again(text))),
+        ("Execution_Time", text) => Some(AttributeSetting::new(name, moment_again(text))),
         ("interactive" | "job_arguments", _) => None,
-        ("resv", _) => spec.reservation.as_deref().map(|id| Setting::new(name, id)),
-        _ => Some(Setting::new(name, text)),
+        ("resv", _) => spec
+            .reservation
+            .as_deref()
+            .map(|id| AttributeSetting::new(name, id)),
+        _ => Some(AttributeSetting::new(name, text)),
     }
 }
 

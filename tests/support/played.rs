@@ -2,16 +2,16 @@
 
 use super::sandbox::Sandbox;
 use lanai::model::node::NodeFacts;
-use lanai::model::resource::{Size, Value};
+use lanai::model::resource::{ResourceValue, Size};
 use lanai::wire::frame;
-use lanai::wire::order::{Order, Report};
+use lanai::wire::order::{NodeReport, ScheddOrder};
 use std::fs;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// What a played noded has been ordered: when, and which.
-pub type Heard = Arc<Mutex<Vec<(Instant, Order)>>>;
+pub type Heard = Arc<Mutex<Vec<(Instant, ScheddOrder)>>>;
 
 /// A noded played by the test, which answers orders as it is told to, for the node `n1`.
 pub struct Played {
@@ -22,7 +22,10 @@ pub struct Played {
 }
 
 impl Played {
-    pub fn new(launch: &str, answer: impl Fn(&Order) -> Vec<Report> + Send + 'static) -> Played {
+    pub fn new(
+        launch: &str,
+        answer: impl Fn(&ScheddOrder) -> Vec<NodeReport> + Send + 'static,
+    ) -> Played {
         let sandbox = Sandbox::new();
         let socket = sandbox.home().join("played.sock");
         let config = format!(
@@ -49,7 +52,7 @@ impl Played {
     }
 
     /// Says something unasked.
-    pub fn say(&self, report: &Report) {
+    pub fn say(&self, report: &NodeReport) {
         let mut voice = self.voice.lock().unwrap();
         frame::write(voice.as_mut().expect("schedd has dialled"), report).unwrap();
     }
@@ -57,8 +60,8 @@ impl Played {
     /// The orders to start, as job and attempt, and when they came.
     pub fn starts(&self) -> Vec<(Instant, u64, u32)> {
         let heard = self.heard.lock().unwrap();
-        let start = |(at, order): &(Instant, Order)| match order {
-            Order::Start(launch) => Some((*at, launch.job.number, launch.attempt)),
+        let start = |(at, order): &(Instant, ScheddOrder)| match order {
+            ScheddOrder::Start(launch) => Some((*at, launch.job.number, launch.attempt)),
             _ => None,
         };
         heard.iter().filter_map(start).collect()
@@ -67,7 +70,7 @@ impl Played {
     /// When an attempt of a job was told to end.
     pub fn cancelled(&self, number: u64, wanted: u32) -> Option<Instant> {
         let heard = self.heard.lock().unwrap();
-        let is_it = |order: &Order| matches!(order, Order::Cancel { job, attempt, .. } if job.number == number && *attempt == wanted);
+        let is_it = |order: &ScheddOrder| matches!(order, ScheddOrder::Cancel { job, attempt, .. } if job.number == number && *attempt == wanted);
         heard
             .iter()
             .find(|(_, order)| is_it(order))
@@ -85,20 +88,24 @@ impl Played {
     }
 }
 
-fn converse(mut stream: UnixStream, heard: &Heard, answer: &impl Fn(&Order) -> Vec<Report>) {
-    while let Ok(order) = frame::read::<Order>(&mut stream) {
+fn converse(
+    mut stream: UnixStream,
+    heard: &Heard,
+    answer: &impl Fn(&ScheddOrder) -> Vec<NodeReport>,
+) {
+    while let Ok(order) = frame::read::<ScheddOrder>(&mut stream) {
         heard.lock().unwrap().push((Instant::now(), order.clone()));
         let reports = match &order {
-            Order::Hello { .. } => {
+            ScheddOrder::Hello { .. } => {
                 let (boot, directory) = ("b".into(), "d".repeat(32));
-                vec![Report::Hello {
+                vec![NodeReport::Hello {
                     boot,
                     directory,
                     nodes: vec![facts()],
                     attempts: vec![],
                 }]
             }
-            Order::Ping => vec![Report::Pong],
+            ScheddOrder::Ping => vec![NodeReport::Pong],
             order => answer(order),
         };
         for report in reports {
@@ -110,10 +117,13 @@ fn converse(mut stream: UnixStream, heard: &Heard, answer: &impl Fn(&Order) -> V
 /// What it says of its node: four processors, all free.
 pub fn facts() -> NodeFacts {
     let available = [
-        ("ncpus".to_string(), Value::Long(4)),
-        ("mem".to_string(), Value::Size(Size::parse("4gb").unwrap())),
-        ("host".to_string(), Value::String("n1".into())),
-        ("vnode".to_string(), Value::String("n1".into())),
+        ("ncpus".to_string(), ResourceValue::Long(4)),
+        (
+            "mem".to_string(),
+            ResourceValue::Size(Size::parse("4gb").unwrap()),
+        ),
+        ("host".to_string(), ResourceValue::String("n1".into())),
+        ("vnode".to_string(), ResourceValue::String("n1".into())),
     ];
     NodeFacts {
         name: "n1".into(),

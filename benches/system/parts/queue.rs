@@ -6,10 +6,10 @@ use crate::machine::Limits;
 use crate::report::{Better, Figure, Report};
 use crate::stage::{Stage, must};
 use anyhow::{Result, bail};
-use lanai::model::attribute::Setting;
+use lanai::model::attribute::AttributeSetting;
 use lanai::wire::client::Client;
 use lanai::wire::frame;
-use lanai::wire::message::{Payload, Reply, Request, Submission};
+use lanai::wire::message::{ClientRequest, NewJob, Payload, Reply};
 use std::process::Stdio;
 
 const LISTINGS: usize = 5;
@@ -85,7 +85,10 @@ fn fill(stage: &Stage, jobs: usize) -> Result<()> {
     for first in (0..jobs).step_by(BATCH) {
         let batch = first..(first + BATCH).min(jobs);
         for number in batch.clone() {
-            frame::write(&mut stream, &Request::Submit(Box::new(submission(number)?)))?;
+            frame::write(
+                &mut stream,
+                &ClientRequest::Submit(Box::new(submission(number)?)),
+            )?;
         }
         for _ in batch {
             match frame::read(&mut stream)? {
@@ -97,16 +100,16 @@ fn fill(stage: &Stage, jobs: usize) -> Result<()> {
     Ok(())
 }
 
-fn submission(number: usize) -> Result<Submission> {
+fn submission(number: usize) -> Result<NewJob> {
     let environ = format!(
         "PBS_O_HOME=/home/ann\0PBS_O_PATH=/usr/bin:/bin\0PBS_O_SHELL=/bin/sh\0ID={number}\0"
     );
-    Ok(Submission {
+    Ok(NewJob {
         token: lanai::sys::process::random()?,
         settings: vec![
-            Setting::new("Output_Path", "porch:/dev/null"),
-            Setting::new("Error_Path", "porch:/dev/null"),
-            Setting::new("Job_Name", "job.sh"),
+            AttributeSetting::new("Output_Path", "porch:/dev/null"),
+            AttributeSetting::new("Error_Path", "porch:/dev/null"),
+            AttributeSetting::new("Job_Name", "job.sh"),
         ],
         payload: Payload::Script(b"#!/bin/sh\nexec sleep 1\n".to_vec()),
         environ: environ.into_bytes(),

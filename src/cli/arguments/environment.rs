@@ -13,7 +13,7 @@ const RESERVED: [&[u8]; 2] = [b"PBS_O_HOST", b"PBS_O_QUEUE"];
 
 /// What a job is told of its submission.
 #[derive(Clone, Debug)]
-pub struct Origin<'a> {
+pub struct SubmitOrigin<'a> {
     /// The environment of qsub.
     pub vars: &'a [(OsString, OsString)],
     /// `PBS_O_WORKDIR`.
@@ -28,7 +28,7 @@ pub struct Origin<'a> {
 /// what `all` (`-V`) adds; neither replaces a `PBS_O_` variable given here. The server adds
 /// `PBS_O_QUEUE`.
 pub fn variable_list(
-    origin: &Origin,
+    origin: &SubmitOrigin,
     named: Option<&OsStr>,
     all: bool,
 ) -> Result<Vec<u8>, Failure> {
@@ -183,7 +183,7 @@ mod tests {
             pair("PBS_O_FOO", b"old"),
             pair("RAW", b"\xff,\"\\"),
         ];
-        let origin = Origin {
+        let origin = SubmitOrigin {
             vars: &vars,
             workdir: OsStr::new("/w"),
             host: "head",

@@ -5,8 +5,8 @@
 
 use super::{date, paths, resources, script};
 use crate::cli::client::exit::Failure;
-use crate::model::attribute::{self, Setting};
-use crate::model::job::dependency::{Fault, Wish};
+use crate::model::attribute::{self, AttributeSetting};
+use crate::model::job::dependency::{DependencyFault, ParsedDependency};
 use crate::model::job::run_limits::Warning;
 use crate::model::job::state::Holds;
 use crate::model::job::value_syntax;
@@ -121,7 +121,7 @@ pub struct SubmissionPlace<'a> {
 
 impl JobOptions {
     /// The settings these options ask for; those by `-W` come last.
-    pub fn settings(&self, place: &SubmissionPlace) -> Result<Vec<Setting>, Failure> {
+    pub fn settings(&self, place: &SubmissionPlace) -> Result<Vec<AttributeSetting>, Failure> {
         let mut settings = Vec::new();
         self.dates_and_paths(place, &mut settings)?;
         self.checked(&mut settings)?;
@@ -139,12 +139,12 @@ impl JobOptions {
     fn dates_and_paths(
         &self,
         place: &SubmissionPlace,
-        settings: &mut Vec<Setting>,
+        settings: &mut Vec<AttributeSetting>,
     ) -> Result<(), Failure> {
         if let Some(text) = &self.begin {
             let begin =
                 date::begin(&text.to_string_lossy(), place.now).ok_or_else(|| illegal('a'))?;
-            settings.push(Setting::new("Execution_Time", begin));
+            settings.push(AttributeSetting::new("Execution_Time", begin));
         }
         for (letter, attribute, path) in [
             ('e', "Error_Path", &self.error),
@@ -156,14 +156,14 @@ impl JobOptions {
             {
                 let path = paths::resolve(path, place.workdir, place.host, place.knows_host)
                     .ok_or_else(|| illegal(letter))?;
-                settings.push(Setting::new(attribute, path));
+                settings.push(AttributeSetting::new(attribute, path));
             }
         }
         Ok(())
     }
 
     /// Options whose values are checked by their form alone, and sent as they are.
-    fn checked(&self, settings: &mut Vec<Setting>) -> Result<(), Failure> {
+    fn checked(&self, settings: &mut Vec<AttributeSetting>) -> Result<(), Failure> {
         type Check = fn(&str) -> bool;
         let rows: [(char, &str, &Option<OsString>, Check); 10] = [
             (
@@ -213,14 +213,14 @@ impl JobOptions {
             if !check(&value.to_string_lossy()) {
                 return Err(illegal(letter));
             }
-            settings.push(Setting::new(attribute, text(value)));
+            settings.push(AttributeSetting::new(attribute, text(value)));
         }
         Ok(())
     }
 
-    fn named(&self, settings: &mut Vec<Setting>) -> Result<(), Failure> {
+    fn named(&self, settings: &mut Vec<AttributeSetting>) -> Result<(), Failure> {
         if let Some(name) = &self.name {
-            settings.push(Setting::new("Job_Name", script::job_name(name)?));
+            settings.push(AttributeSetting::new("Job_Name", script::job_name(name)?));
         }
         let given = [
             ("Account_Name", &self.account),
@@ -234,7 +234,7 @@ impl JobOptions {
             settings.extend(
                 value
                     .iter()
-                    .map(|value| Setting::new(attribute, text(value))),
+                    .map(|value| AttributeSetting::new(attribute, text(value))),
             );
         }
         Ok(())
@@ -267,19 +267,19 @@ fn text(value: &OsStr) -> Text {
 }
 
 /// What one `-l` asks for.
-pub fn resource_list(list: &OsStr) -> Result<Vec<Setting>, Failure> {
+pub fn resource_list(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
     let pairs = list
         .to_str()
         .and_then(resources::split)
         .ok_or_else(|| illegal('l'))?;
     Ok(pairs
         .iter()
-        .map(|(name, value)| Setting::resource(name, value.as_str()))
+        .map(|(name, value)| AttributeSetting::resource(name, value.as_str()))
         .collect())
 }
 
 /// The settings of one `-W`: `attribute=value` joined by commas; a value may be quoted.
-fn others(list: &OsStr) -> Result<Vec<Setting>, Failure> {
+fn others(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
     let pairs = split_others(list.as_bytes()).ok_or_else(|| illegal('W'))?;
     let mut settings = Vec::new();
     for (name, value) in pairs {
@@ -292,27 +292,27 @@ fn others(list: &OsStr) -> Result<Vec<Setting>, Failure> {
             "x" => continue,
             _ => attribute::may_set(&name, true)?,
         }
-        settings.push(Setting::new(&name, value));
+        settings.push(AttributeSetting::new(&name, value));
     }
     Ok(settings)
 }
 
 /// Dependencies given several times are all meant: one setting gets them all.
-fn add_up(settings: &mut Vec<Setting>) {
-    let is_depend = |setting: &mut Setting| setting.attribute == "depend";
+fn add_up(settings: &mut Vec<AttributeSetting>) {
+    let is_depend = |setting: &mut AttributeSetting| setting.attribute == "depend";
     let given: Vec<Vec<u8>> = settings
         .extract_if(.., is_depend)
         .map(|setting| setting.value.0)
         .collect();
     if !given.is_empty() {
-        settings.push(Setting::new("depend", Text(given.join(&b','))));
+        settings.push(AttributeSetting::new("depend", Text(given.join(&b','))));
     }
 }
 
 /// The check on the client of those attributes that have one.
 fn is_well_formed(name: &str, value: &str) -> bool {
     match name {
-        "depend" => Wish::parse(value, None) != Err(Fault::Malformed),
+        "depend" => ParsedDependency::parse(value, None) != Err(DependencyFault::Malformed),
         "group_list" => !value.is_empty(),
         "block" | "interactive" => value_syntax::boolean(value).is_some(),
         "umask" => value_syntax::umask(value).is_some(),
@@ -398,7 +398,7 @@ mod tests {
             now: Wall(0),
             knows_host: |_| false,
         };
-        let shown = |s: Setting| match s.resource {
+        let shown = |s: AttributeSetting| match s.resource {
             Some(resource) => format!("{}.{resource}={}", s.attribute, s.value),
             None => format!("{}={}", s.attribute, s.value),
         };

@@ -8,7 +8,7 @@ use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::model::time::Wall;
-use crate::wire::message::{Reply, Request};
+use crate::wire::message::{ClientRequest, Reply};
 use chrono::{Local, TimeZone};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -125,7 +125,10 @@ pub fn check_destination(destination: &Option<String>, server: &str) -> Result<(
 }
 
 /// Asks schedd; a refusal is left to the caller.
-pub fn call(schedd: &mut LazySchedd, request: &Request) -> Result<Result<Reply, Refusal>, Failure> {
+pub fn call(
+    schedd: &mut LazySchedd,
+    request: &ClientRequest,
+) -> Result<Result<Reply, Refusal>, Failure> {
     Ok(match schedd.call(request)? {
         Reply::Refused(refusal) => Err(refusal),
         reply => Ok(reply),

@@ -6,15 +6,15 @@ use super::source::QuerySource;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
-use crate::wire::batch::{self, Act, Batch, Target};
+use crate::wire::batch::{self, Act, Batch, BatchTarget};
 use crate::wire::client::{Client, ClientError};
-use crate::wire::message::{Question, Reply, Request};
+use crate::wire::message::{ClientRequest, Question, Reply};
 use std::ffi::OsString;
 
 /// How an act reaches schedd; in tests, a stand-in for it.
 pub trait Server {
     /// Asks and waits for the reply.
-    fn call(&mut self, request: &Request) -> Result<Reply, ClientError>;
+    fn call(&mut self, request: &ClientRequest) -> Result<Reply, ClientError>;
     /// The name after the dot of every job id.
     fn name(&mut self) -> Result<String, Failure>;
 }
@@ -38,7 +38,7 @@ impl LazySchedd {
 }
 
 impl Server for LazySchedd {
-    fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
+    fn call(&mut self, request: &ClientRequest) -> Result<Reply, ClientError> {
         match &mut self.client {
             Some(client) => client.call(request),
             none => none.insert(Client::connect(&self.home)?).call(request),
@@ -74,7 +74,7 @@ pub fn act(
     for word in operands {
         targets.push(target(word, server)?);
     }
-    let jobs: Vec<Target> = targets
+    let jobs: Vec<BatchTarget> = targets
         .iter()
         .flatten()
         .map(|(_, target)| *target)
@@ -121,7 +121,7 @@ fn told(
 fn target(
     word: &OsString,
     server: &mut dyn Server,
-) -> Result<Result<(Operand, Target), Failure>, Failure> {
+) -> Result<Result<(Operand, BatchTarget), Failure>, Failure> {
     let operand = match Operand::parse(word) {
         Ok(operand) => operand,
         Err(failure) => return Ok(Err(failure)),
@@ -138,7 +138,7 @@ fn target(
     let only = operand.only();
     Ok(Ok((
         operand,
-        Target {
+        BatchTarget {
             job,
             only,
             or_array,
@@ -150,7 +150,7 @@ fn target(
 /// last outcome.
 type JobOutcome = Result<Result<Vec<String>, Refusal>, Failure>;
 
-fn request(server: &mut dyn Server, act: &Act, jobs: &[Target]) -> Vec<JobOutcome> {
+fn request(server: &mut dyn Server, act: &Act, jobs: &[BatchTarget]) -> Vec<JobOutcome> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(batch::LARGEST) {
         match request_together(server, act, jobs) {
@@ -167,12 +167,12 @@ fn request(server: &mut dyn Server, act: &Act, jobs: &[Target]) -> Vec<JobOutcom
 fn request_together(
     server: &mut dyn Server,
     act: &Act,
-    jobs: &[Target],
+    jobs: &[BatchTarget],
 ) -> Result<Vec<Result<Vec<String>, Refusal>>, Failure> {
     if let [job] = jobs {
         return Ok(vec![request_one(server, act, job)?]);
     }
-    match server.call(&Request::Batch(Batch {
+    match server.call(&ClientRequest::Batch(Batch {
         act: act.clone(),
         jobs: jobs.to_vec(),
     }))? {
@@ -189,7 +189,7 @@ fn request_together(
 fn request_one(
     server: &mut dyn Server,
     act: &Act,
-    target: &Target,
+    target: &BatchTarget,
 ) -> Result<Result<Vec<String>, Refusal>, Failure> {
     let outcome = outcome_of(server, &act.on(target.job, target.only))?;
     match target.array() {
@@ -206,7 +206,7 @@ fn request_one(
 
 fn outcome_of(
     server: &mut dyn Server,
-    request: &Request,
+    request: &ClientRequest,
 ) -> Result<Result<Vec<String>, Refusal>, Failure> {
     match server.call(request)? {
         Reply::Done => Ok(Ok(Vec::new())),
@@ -237,12 +237,12 @@ mod tests {
     }
 
     impl Server for Scripted {
-        fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
+        fn call(&mut self, request: &ClientRequest) -> Result<Reply, ClientError> {
             Ok(match request {
-                Request::Shove(job) => self
+                ClientRequest::Shove(job) => self
                     .outcome(*job)
                     .map_or_else(Reply::Refused, |_| Reply::Done),
-                Request::Batch(batch) => {
+                ClientRequest::Batch(batch) => {
                     self.0.push("batch".into());
                     Reply::Batch(
                         batch

@@ -4,14 +4,14 @@ use super::exit::Failure;
 use super::source::{Answers, QuerySource};
 use super::unreachable_server;
 use crate::sys::home::Home;
-use crate::wire::client::More;
-use crate::wire::message::{Answer, Question};
+use crate::wire::client::Continue;
+use crate::wire::message::{ClientAnswer, Question};
 
 /// Answers a question.
 pub type Ask<'a> = dyn FnMut(&Question) -> Result<Answers, Failure> + 'a;
 
 /// Takes a part of an answer; the server's facts are the first.
-pub type TakePart<'a> = dyn FnMut(Answer) -> Result<(), Failure> + 'a;
+pub type TakePart<'a> = dyn FnMut(ClientAnswer) -> Result<(), Failure> + 'a;
 
 /// Answers a question part by part: no more than one part is in memory. What a part fails with ends
 /// the answer, and is the result.
@@ -39,9 +39,9 @@ pub fn feed(
         let each = &mut |answer| {
             taken = part(answer);
             if taken.is_ok() {
-                More::Wanted
+                Continue::Wanted
             } else {
-                More::Enough
+                Continue::Enough
             }
         };
         source.parts(question, each).map_err(why)?;
@@ -63,7 +63,7 @@ pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failur
         let mut answers: Option<Answers> = None;
         feed(question, &mut |part| {
             match (&mut answers, part) {
-                (None, Answer::Server(server)) => answers = Some(Answers::from(*server)),
+                (None, ClientAnswer::Server(server)) => answers = Some(Answers::from(*server)),
                 (None, _) => return Err(super::exit::garbled()),
                 (Some(answers), part) => answers.add(part),
             }

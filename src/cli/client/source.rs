@@ -3,19 +3,21 @@
 
 use crate::config::Config;
 use crate::config::overrides::description::Described;
-use crate::model::account::accounting::{Entry, Tally};
+use crate::model::account::accounting::{AccountingEntry, RequestTotals};
 use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
 use crate::model::reservation::Reservation;
 use crate::model::time::{ClockTable, Time};
 use crate::model::trigger::CycleRecord;
 use crate::spool::query::Viewer;
-use crate::spool::{self, Reader, SpoolError};
+use crate::spool::{self, SpoolError, SpoolReader};
 use crate::sys::home::Home;
 use crate::sys::{filesystem, record};
 use crate::wire::ahead::ForecastAnswer;
-use crate::wire::client::{Client, More};
-use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
+use crate::wire::client::{Client, Continue};
+use crate::wire::message::{
+    ClientAnswer, JobRecord, JobRow, NodeRecord, Question, QueueCounts, ServerFacts,
+};
 use anyhow::Context;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -32,7 +34,7 @@ const A_WHILE: Duration = Duration::from_millis(500);
 /// A place to ask.
 pub enum QuerySource {
     /// The caller's own spool, with or without schedd running.
-    Spool(Box<Reader>, Home),
+    Spool(Box<SpoolReader>, Home),
     /// schedd.
     Schedd(Box<Client>),
     /// A personal installation without a spool: it has no jobs.
@@ -45,9 +47,9 @@ pub struct Answers {
     /// How to show ids and times; always there.
     pub server: ServerFacts,
     /// For a question about jobs with [`crate::wire::message::Detail::Row`].
-    pub rows: Vec<Row>,
+    pub rows: Vec<JobRow>,
     /// For a question about jobs with more detail.
-    pub jobs: Vec<Record>,
+    pub jobs: Vec<JobRecord>,
     /// For a question about queues.
     pub queues: Vec<QueueCounts>,
     /// For a question about nodes.
@@ -59,9 +61,9 @@ pub struct Answers {
     /// The most characters of an id, where that is told.
     pub longest: Option<u32>,
     /// For a question about what entries of the accounts come to.
-    pub tallies: Vec<Tally>,
+    pub tallies: Vec<RequestTotals>,
     /// For a question about entries of the accounts.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<AccountingEntry>,
     /// For a question about what is to come.
     pub ahead: Vec<ForecastAnswer>,
     /// For a question about what is configured.
@@ -99,7 +101,7 @@ impl QuerySource {
     pub fn open(home: &Home) -> anyhow::Result<QuerySource> {
         if is_own(home) && filesystem::network(&home.spool())?.is_none() {
             let file = spool::file(home);
-            match Reader::open(&file) {
+            match SpoolReader::open(&file) {
                 Ok(Some(reader)) => return Ok(QuerySource::Spool(Box::new(reader), home.clone())),
                 Ok(None) => {}
                 Err(error) => {
@@ -126,7 +128,7 @@ impl QuerySource {
         let mut answers = Answers::empty();
         self.parts(question, &mut |part| {
             answers.add(part);
-            More::Wanted
+            Continue::Wanted
         })?;
         Ok(answers)
     }
@@ -136,7 +138,7 @@ impl QuerySource {
     pub fn parts(
         &mut self,
         question: &Question,
-        each: &mut dyn FnMut(Answer) -> More,
+        each: &mut dyn FnMut(ClientAnswer) -> Continue,
     ) -> anyhow::Result<()> {
         thread::scope(|scope| {
             let ((sender, parts), (room, has_room)) = (mpsc::channel(), mpsc::channel());
@@ -146,7 +148,7 @@ impl QuerySource {
             let reading =
                 scope.spawn(move || self.read(question, &PartSender { sender, has_room }));
             for part in &parts {
-                if each(part) == More::Enough {
+                if each(part) == Continue::Enough {
                     break;
                 }
                 make_room();
@@ -167,8 +169,8 @@ impl QuerySource {
             let is_rest = rest != *question;
             let (mut last, mut left) = (None, None);
             self.ask_once(&rest, &mut |part| {
-                if is_rest && matches!(part, Answer::Server(_) | Answer::Longest(_)) {
-                    return More::Wanted;
+                if is_rest && matches!(part, ClientAnswer::Server(_) | ClientAnswer::Longest(_)) {
+                    return Continue::Wanted;
                 }
                 last = last_id(&part).or(last);
                 let patience = if last.is_some() && is_list(question) {
@@ -177,11 +179,11 @@ impl QuerySource {
                     Duration::MAX
                 };
                 match way.hand_on(part, patience) {
-                    Handed::Over => return More::Wanted,
+                    Handed::Over => return Continue::Wanted,
                     Handed::Back(part) => left = Some(part),
                     Handed::Unwanted => {}
                 }
-                More::Enough
+                Continue::Enough
             })?;
             let next = last.and_then(|last| rest.after(last));
             let taken = left.map(|part| way.hand_on(part, Duration::MAX));
@@ -215,13 +217,13 @@ impl QuerySource {
     fn ask_once(
         &mut self,
         question: &Question,
-        each: &mut dyn FnMut(Answer) -> More,
+        each: &mut dyn FnMut(ClientAnswer) -> Continue,
     ) -> anyhow::Result<()> {
         self.prefer_schedd(question)?;
         let mut enough = false;
         let answered = match self {
             QuerySource::Nothing(home) => {
-                each(Answer::Server(Box::new(ServerFacts {
+                each(ClientAnswer::Server(Box::new(ServerFacts {
                     name: name_to_be(home),
                     ..Answers::empty().server
                 })));
@@ -231,8 +233,8 @@ impl QuerySource {
             QuerySource::Spool(reader, _) => {
                 let viewer = Viewer::own();
                 reader.answer(question, viewer, &mut |part| match each(part) {
-                    More::Wanted => Ok(()),
-                    More::Enough => {
+                    Continue::Wanted => Ok(()),
+                    Continue::Enough => {
                         enough = true;
                         Err(SpoolError::Io(ErrorKind::BrokenPipe.into()))
                     }
@@ -275,19 +277,28 @@ fn is_list(question: &Question) -> bool {
     matches!(question, Question::Jobs(..) | Question::Elements(..))
 }
 
-fn last_id(part: &Answer) -> Option<JobId> {
+fn last_id(part: &ClientAnswer) -> Option<JobId> {
     match part {
-        Answer::Rows(rows) => rows.last().map(|row| row.id),
-        Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
-        Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
-        Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) | Answer::Objects(_) => None,
-        Answer::Tallies(_) | Answer::Entries(_) | Answer::Cycles(_) | Answer::Offer(_) => None,
+        ClientAnswer::Rows(rows) => rows.last().map(|row| row.id),
+        ClientAnswer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
+        ClientAnswer::Queues(_)
+        | ClientAnswer::Nodes(_)
+        | ClientAnswer::Events(_)
+        | ClientAnswer::Reservations(_) => None,
+        ClientAnswer::Server(_)
+        | ClientAnswer::Longest(_)
+        | ClientAnswer::Ahead(_)
+        | ClientAnswer::Objects(_) => None,
+        ClientAnswer::Tallies(_)
+        | ClientAnswer::Entries(_)
+        | ClientAnswer::Cycles(_)
+        | ClientAnswer::Offer(_) => None,
     }
 }
 
 /// The way of parts from who reads them to who prints them.
 struct PartSender {
-    sender: Sender<Answer>,
+    sender: Sender<ClientAnswer>,
     /// One for each part there is room for.
     has_room: Receiver<()>,
 }
@@ -296,14 +307,14 @@ struct PartSender {
 enum Handed {
     Over,
     /// There was no room for it in time.
-    Back(Answer),
+    Back(ClientAnswer),
     /// Nobody takes parts any more.
     Unwanted,
 }
 
 impl PartSender {
     /// Hands on a part as soon as there is room for it.
-    fn hand_on(&self, part: Answer, patience: Duration) -> Handed {
+    fn hand_on(&self, part: ClientAnswer, patience: Duration) -> Handed {
         match self.has_room.recv_timeout(patience) {
             Err(RecvTimeoutError::Timeout) => Handed::Back(part),
             Err(RecvTimeoutError::Disconnected) => Handed::Unwanted,
@@ -344,22 +355,22 @@ impl Answers {
     }
 
     /// Takes in a part of an answer.
-    pub fn add(&mut self, part: Answer) {
+    pub fn add(&mut self, part: ClientAnswer) {
         match part {
-            Answer::Server(server) => self.server = *server,
-            Answer::Rows(rows) => self.rows.extend(rows),
-            Answer::Jobs(jobs) => self.jobs.extend(jobs),
-            Answer::Queues(queues) => self.queues.extend(queues),
-            Answer::Nodes(nodes) => self.nodes.extend(nodes),
-            Answer::Reservations(reservations) => self.reservations.extend(reservations),
-            Answer::Events(events) => self.events.extend(events),
-            Answer::Longest(longest) => self.longest = Some(longest),
-            Answer::Tallies(tallies) => self.tallies.extend(tallies),
-            Answer::Entries(entries) => self.entries.extend(entries),
-            Answer::Ahead(told) => self.ahead.push(told),
-            Answer::Objects(objects) => self.objects.extend(objects),
-            Answer::Cycles(cycles) => self.cycles.extend(cycles),
-            Answer::Offer(_) => {}
+            ClientAnswer::Server(server) => self.server = *server,
+            ClientAnswer::Rows(rows) => self.rows.extend(rows),
+            ClientAnswer::Jobs(jobs) => self.jobs.extend(jobs),
+            ClientAnswer::Queues(queues) => self.queues.extend(queues),
+            ClientAnswer::Nodes(nodes) => self.nodes.extend(nodes),
+            ClientAnswer::Reservations(reservations) => self.reservations.extend(reservations),
+            ClientAnswer::Events(events) => self.events.extend(events),
+            ClientAnswer::Longest(longest) => self.longest = Some(longest),
+            ClientAnswer::Tallies(tallies) => self.tallies.extend(tallies),
+            ClientAnswer::Entries(entries) => self.entries.extend(entries),
+            ClientAnswer::Ahead(told) => self.ahead.push(told),
+            ClientAnswer::Objects(objects) => self.objects.extend(objects),
+            ClientAnswer::Cycles(cycles) => self.cycles.extend(cycles),
+            ClientAnswer::Offer(_) => {}
         }
     }
 }

@@ -5,10 +5,10 @@ use crate::cli::arguments::job_options;
 use crate::cli::arguments::reservations::{ReservationName, bounds, call, kept, resources};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
-use crate::model::reservation::request::Reserving;
+use crate::model::reservation::request::ReservationRequest;
 use crate::model::time::Wall;
 use crate::sys::clock;
-use crate::wire::message::{Reply, Request};
+use crate::wire::message::{ClientRequest, Reply};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -80,7 +80,7 @@ fn run() -> Result<u8, Failure> {
     let id = name.local(&schedd.name()?);
     match call(
         &mut schedd,
-        &Request::AlterReservation { id, changes, force },
+        &ClientRequest::AlterReservation { id, changes, force },
     )?? {
         Reply::Reserved { id, confirmed } => exit::print(args.answer(&id, confirmed))?,
         _ => return Err(exit::garbled()),
@@ -89,13 +89,13 @@ fn run() -> Result<u8, Failure> {
 }
 
 impl PbsRalterArgs {
-    fn changes(&self, now: Wall) -> Result<Reserving, Failure> {
+    fn changes(&self, now: Wall) -> Result<ReservationRequest, Failure> {
         let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
         let other = kept([
             ("Mail_Points", &self.mail_points),
             ("Mail_Users", &self.mail_users),
         ]);
-        Ok(Reserving {
+        Ok(ReservationRequest {
             name: self.name.clone(),
             from,
             to,
@@ -104,7 +104,7 @@ impl PbsRalterArgs {
             groups: self.groups.clone(),
             resources: resources(&self.resources)?,
             other,
-            ..Reserving::default()
+            ..ReservationRequest::default()
         })
     }
 

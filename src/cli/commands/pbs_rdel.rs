@@ -4,7 +4,7 @@ use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::arguments::reservations::{ReservationName, call, check_destination};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
-use crate::wire::message::Request;
+use crate::wire::message::ClientRequest;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -58,7 +58,10 @@ fn delete(
     };
     let server = schedd.name()?;
     check_destination(destination, &server)?;
-    let answer = call(schedd, &Request::DeleteReservation(name.local(&server)))?;
+    let answer = call(
+        schedd,
+        &ClientRequest::DeleteReservation(name.local(&server)),
+    )?;
     let refused = |refusal| Failure::of_job("pbs_rdel", &refusal, &name.full(&server));
     Ok(answer.map(|_| ()).map_err(refused))
 }

@@ -4,10 +4,10 @@ use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::operand::Operand;
-use crate::model::job::release::Keep;
+use crate::model::job::release::KeptNodes;
 use crate::model::refusal::Refusal;
 use crate::sys::env;
-use crate::wire::message::{Reply, Request};
+use crate::wire::message::{ClientRequest, Reply};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -73,7 +73,7 @@ fn run() -> Result<u8, Failure> {
     let mut schedd = LazySchedd::find()?;
     let name = schedd.name()?;
     let job = operand.job(&name).ok_or_else(|| operand.misplaced(&word))?;
-    match schedd.call(&Request::ReleaseNodes(job, keep))? {
+    match schedd.call(&ClientRequest::ReleaseNodes(job, keep))? {
         Reply::Done => Ok(0),
         Reply::Refused(refusal) => {
             // PBS names the job in this case alone, and leaves the blank before it in the others.
@@ -89,13 +89,13 @@ fn run() -> Result<u8, Failure> {
 }
 
 /// What the job is to keep.
-fn keep(args: &PbsReleaseNodesArgs) -> Result<Keep, Failure> {
+fn keep(args: &PbsReleaseNodesArgs) -> Result<KeptNodes, Failure> {
     match (&args.keep, args.all, args.nodes.is_empty()) {
         (Some(_), true, _) => Err(Failure::usage("-a and -k options cannot be used together")),
         (Some(_), _, false) => Err(Failure::usage("cannot supply node list with -k option")),
         (None, true, false) | (None, false, true) => Err(Failure::usage("")),
-        (None, true, true) => Ok(Keep::Nothing),
-        (None, false, false) => Ok(Keep::AllBut(
+        (None, true, true) => Ok(KeptNodes::Nothing),
+        (None, false, false) => Ok(KeptNodes::AllBut(
             args.nodes
                 .iter()
                 .map(|name| name.to_string_lossy().into_owned())
@@ -105,10 +105,10 @@ fn keep(args: &PbsReleaseNodesArgs) -> Result<Keep, Failure> {
     }
 }
 
-fn counted_or_selected(text: &str) -> Keep {
+fn counted_or_selected(text: &str) -> KeptNodes {
     match text.trim().parse() {
-        Ok(count) => Keep::Hosts(count),
-        Err(_) => Keep::Select(text.strip_prefix("select=").unwrap_or(text).to_string()),
+        Ok(count) => KeptNodes::Hosts(count),
+        Err(_) => KeptNodes::Select(text.strip_prefix("select=").unwrap_or(text).to_string()),
     }
 }
 
@@ -127,15 +127,15 @@ mod tests {
                 nodes,
             })
         };
-        assert_eq!(of(true, None, &[]), Ok(Keep::Nothing));
+        assert_eq!(of(true, None, &[]), Ok(KeptNodes::Nothing));
         assert_eq!(
             of(false, None, &["n2", "n3"]),
-            Ok(Keep::AllBut(vec!["n2".into(), "n3".into()]))
+            Ok(KeptNodes::AllBut(vec!["n2".into(), "n3".into()]))
         );
-        assert_eq!(of(false, Some("2"), &[]), Ok(Keep::Hosts(2)));
+        assert_eq!(of(false, Some("2"), &[]), Ok(KeptNodes::Hosts(2)));
         assert_eq!(
             of(false, Some("select=2:ncpus=1"), &[]),
-            Ok(Keep::Select("2:ncpus=1".into()))
+            Ok(KeptNodes::Select("2:ncpus=1".into()))
         );
         for (all, kept, nodes) in [
             (false, None, &[][..]),

@@ -6,10 +6,10 @@ use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::operand::Operand;
 use crate::model::refusal::Refusal;
-use crate::model::reservation::request::Reserving;
+use crate::model::reservation::request::ReservationRequest;
 use crate::model::time::Wall;
 use crate::sys::{clock, env};
-use crate::wire::message::{Reply, Request};
+use crate::wire::message::{ClientRequest, Reply};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -115,7 +115,7 @@ fn run() -> Result<u8, Failure> {
         .to_string_lossy()
         .into();
     asked.variables.extend(variables(&asked));
-    match call(&mut schedd, &Request::Reserve(Box::new(asked)))?? {
+    match call(&mut schedd, &ClientRequest::Reserve(Box::new(asked)))?? {
         Reply::Reserved { id, confirmed } => exit::print(args.answer(&id, confirmed))?,
         _ => return Err(exit::garbled()),
     }
@@ -123,7 +123,7 @@ fn run() -> Result<u8, Failure> {
 }
 
 /// `Variable_List`.
-fn variables(asked: &Reserving) -> Vec<(String, String)> {
+fn variables(asked: &ReservationRequest) -> Vec<(String, String)> {
     let user = env::text("LOGNAME")
         .or_else(|| env::text("USER"))
         .map(|user| ("PBS_O_LOGNAME".to_string(), user));
@@ -143,7 +143,7 @@ fn variables(asked: &Reserving) -> Vec<(String, String)> {
 
 impl PbsRsubArgs {
     /// What is asked for, as it is sent to schedd; `zone` is that of a rule.
-    pub fn asked(&self, now: Wall, zone: Option<String>) -> Result<Reserving, Failure> {
+    pub fn asked(&self, now: Wall, zone: Option<String>) -> Result<ReservationRequest, Failure> {
         if self.operands.is_empty() == (self.whole || self.of_job) || (self.whole && self.of_job) {
             return Err(Failure::usage(""));
         }
@@ -159,7 +159,7 @@ impl PbsRsubArgs {
             ("User_List", &self.as_user),
             ("group_list", &self.as_group),
         ]);
-        Ok(Reserving {
+        Ok(ReservationRequest {
             name: self.name.clone(),
             from,
             to,
@@ -202,7 +202,7 @@ impl PbsRsubArgs {
 mod tests {
     use super::*;
 
-    fn asked(words: &[&str]) -> Result<Reserving, Failure> {
+    fn asked(words: &[&str]) -> Result<ReservationRequest, Failure> {
         let matches = getopt::matches(&mut command(), words.iter().map(OsString::from))?;
         let args: PbsRsubArgs = getopt::read_matches(&matches)?;
         args.asked(Wall(1_795_000_000), Some("UTC".into()))

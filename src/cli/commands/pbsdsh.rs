@@ -2,10 +2,10 @@
 
 use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::session::task_set::{Crowd, Membership, TaskOptions};
+use crate::cli::session::task_set::{Membership, TaskOptions, TaskSet};
 use crate::model::text::Text;
 use crate::sys::env;
-use crate::wire::task::{LARGEST, Program};
+use crate::wire::task::{LARGEST, TaskProgram};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -76,7 +76,7 @@ fn run() -> Result<u8, Failure> {
     let membership = Membership::of_this_process().ok_or_else(outside)?;
     let lines = node_file().ok_or_else(outside)?;
     let slots = slots(&args, &lines)?;
-    let program = Program {
+    let program = TaskProgram {
         words,
         environ: environment(),
         tasks: Vec::new(),
@@ -97,7 +97,7 @@ fn run() -> Result<u8, Failure> {
     } else {
         slots.len().max(1)
     };
-    let mut crowd = Crowd::new(membership, program, manner)?;
+    let mut crowd = TaskSet::new(membership, program, manner)?;
     for some in slots.chunks(at_a_time) {
         if !crowd.run(some)? {
             break;

@@ -17,7 +17,7 @@ use crate::shown::attributes::Attributes;
 use crate::sys::clock;
 use crate::sys::home::Home;
 use crate::wire::client::Client;
-use crate::wire::message::{NodeRecord, Question, Reply, Request, ServerFacts};
+use crate::wire::message::{ClientRequest, NodeRecord, Question, Reply, ServerFacts};
 use clap::{CommandFactory, Parser};
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -334,9 +334,9 @@ impl PbsnodesArgs {
             });
             for node in members.unwrap_or_else(|| vec![name.clone()]) {
                 let request = if self.gone {
-                    Request::DeclareGone { node }
+                    ClientRequest::DeclareGone { node }
                 } else {
-                    Request::MarkNode {
+                    ClientRequest::MarkNode {
                         node,
                         offline,
                         comment: self.comment.clone(),
@@ -358,12 +358,12 @@ impl PbsnodesArgs {
 }
 
 /// Sends a request to schedd.
-type Send<'a> = dyn FnMut(&Request) -> Result<Reply, Failure> + 'a;
+type Send<'a> = dyn FnMut(&ClientRequest) -> Result<Reply, Failure> + 'a;
 
-fn send() -> Result<impl FnMut(&Request) -> Result<Reply, Failure>, Failure> {
+fn send() -> Result<impl FnMut(&ClientRequest) -> Result<Reply, Failure>, Failure> {
     let home = Home::find().map_err(|error| no_server(&format!("{error:#}")))?;
     let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
-    Ok(move |request: &Request| {
+    Ok(move |request: &ClientRequest| {
         client
             .call(request)
             .map_err(|error| no_server(&error.to_string()))

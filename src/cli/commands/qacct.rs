@@ -10,10 +10,10 @@ use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
 use crate::cli::client::query::{self, Feed};
 use crate::cli::output::attribute_output::preamble;
-use crate::model::account::accounting::{Inquiry, Key};
+use crate::model::account::accounting::{AccountingFilter, GroupKey};
 use crate::model::time::Wall;
 use crate::sys::clock;
-use crate::wire::message::{Answer, Question, ServerFacts};
+use crate::wire::message::{ClientAnswer, Question, ServerFacts};
 use chrono::{Local, TimeZone};
 use clap::{CommandFactory, Parser, ValueEnum};
 use job_filter::JobFilter;
@@ -105,14 +105,14 @@ impl By {
         }
     }
 
-    fn key(self) -> Key {
+    fn key(self) -> GroupKey {
         match self {
-            By::User => Key::User,
-            By::Account => Key::Account,
-            By::Project => Key::Project,
-            By::Queue => Key::Queue,
-            By::Qos => Key::Qos,
-            By::Month | By::Day => Key::Quarter,
+            By::User => GroupKey::User,
+            By::Account => GroupKey::Account,
+            By::Project => GroupKey::Project,
+            By::Queue => GroupKey::Queue,
+            By::Qos => GroupKey::Qos,
+            By::Month | By::Day => GroupKey::Quarter,
         }
     }
 }
@@ -153,7 +153,7 @@ pub fn main() -> ExitCode {
 
 impl QacctArgs {
     /// Which entries are meant.
-    fn inquiry(&self, now: Wall) -> Result<Inquiry, Failure> {
+    fn inquiry(&self, now: Wall) -> Result<AccountingFilter, Failure> {
         if !self.by.is_empty() && (self.list || !self.jobs.is_empty()) {
             return Err(Failure::usage(
                 "--by adds up, -j and --list tell of each attempt: give one or the other",
@@ -168,7 +168,7 @@ impl QacctArgs {
             return Err(Failure::usage("-b must lie before -e"));
         }
         let user = |name: &String| name.split('@').next().unwrap_or_default().to_string();
-        Ok(Inquiry {
+        Ok(AccountingFilter {
             users: self.users.iter().map(user).collect(),
             accounts: self.accounts.clone(),
             projects: self.projects.clone(),
@@ -181,7 +181,7 @@ impl QacctArgs {
     /// Writes what is asked for, as it comes; the result is what could not be done.
     fn say(
         &self,
-        inquiry: Inquiry,
+        inquiry: AccountingFilter,
         feed: &mut Feed,
         now: Wall,
         out: &mut dyn Write,
@@ -200,8 +200,8 @@ impl QacctArgs {
         let (mut sums, mut server) = (UsageSummary::new(by), None);
         feed(&Question::Accounts(Box::new(inquiry), keys), &mut |part| {
             match part {
-                Answer::Server(facts) => server = Some(facts),
-                Answer::Tallies(tallies) => sums.add(tallies),
+                ClientAnswer::Server(facts) => server = Some(facts),
+                ClientAnswer::Tallies(tallies) => sums.add(tallies),
                 _ => return Err(exit::garbled()),
             }
             Ok(())
@@ -213,7 +213,7 @@ impl QacctArgs {
 
     fn say_entries(
         &self,
-        inquiry: Inquiry,
+        inquiry: AccountingFilter,
         format: AccountFormat,
         feed: &mut Feed,
         now: Wall,
@@ -226,7 +226,7 @@ impl QacctArgs {
         let ids = wanted.ids();
         if all || !ids.is_empty() {
             feed(&Question::Entries(Box::new(inquiry), ids), &mut |part| {
-                let Answer::Entries(mut entries) = part else {
+                let ClientAnswer::Entries(mut entries) = part else {
                     return Ok(());
                 };
                 entries.retain(|entry| all || wanted.take(entry.job));

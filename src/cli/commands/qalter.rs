@@ -4,7 +4,7 @@ use super::job_command::JobCommand;
 use crate::cli::arguments::job_options::{self, JobOptions, SubmissionPlace};
 use crate::cli::arguments::paths;
 use crate::cli::client::exit::Failure;
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::job::value_syntax;
 use crate::sys::{clock, env};
 use crate::wire::batch::Act;
@@ -74,19 +74,19 @@ impl JobCommand for QalterArgs {
 pub(super) fn settings(
     args: &QalterArgs,
     place: &SubmissionPlace,
-) -> Result<Vec<Setting>, Failure> {
+) -> Result<Vec<AttributeSetting>, Failure> {
     let mut settings = args.job.settings(place)?;
     if let Some(holds) = &args.holds {
         let letters = holds
             .to_str()
             .filter(|letters| value_syntax::holds(letters).is_some());
-        settings.push(Setting::new(
+        settings.push(AttributeSetting::new(
             "Hold_Types",
             letters.ok_or_else(|| job_options::illegal('h'))?,
         ));
     }
     if let Some(number) = &args.system_priority {
-        settings.push(Setting::new(
+        settings.push(AttributeSetting::new(
             "system_priority",
             system_priority(&number.to_string_lossy())?,
         ));
@@ -122,7 +122,7 @@ mod tests {
     use crate::model::time::Wall;
     use std::path::Path;
 
-    fn asked(words: &[&str]) -> Result<Vec<Setting>, Failure> {
+    fn asked(words: &[&str]) -> Result<Vec<AttributeSetting>, Failure> {
         let matches = getopt::matches(
             &mut job_command::command::<QalterArgs>(),
             words.iter().map(OsString::from),
@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_qalter_are_read() {
+    fn options_of_qalter_are_read() {
         assert_eq!(
             asked(&["-h", "n", "12"]).unwrap(),
-            [Setting::new("Hold_Types", "n")]
+            [AttributeSetting::new("Hold_Types", "n")]
         );
         assert_eq!(
             asked(&["12", "-lwalltime=5"]).unwrap(),
-            [Setting::resource("walltime", "5")]
+            [AttributeSetting::resource("walltime", "5")]
         );
         assert_eq!(asked(&["-h", "x", "12"]), Err(job_options::illegal('h')));
         let system = |number| {

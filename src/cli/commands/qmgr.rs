@@ -19,7 +19,7 @@ use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, 
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
 use crate::wire::client::Client;
-use crate::wire::message::{Question, Reply, Request};
+use crate::wire::message::{ClientRequest, Question, Reply};
 use clap::{CommandFactory, Parser};
 use grammar::{Command, CommandWord, GrammarError, ObjectKind};
 use input::CommandReader;
@@ -412,7 +412,7 @@ impl<'a> Session<'a> {
                 target,
                 edits: command.edits.clone(),
             };
-            match self.schedd.call(&Request::Amend(order))? {
+            match self.schedd.call(&ClientRequest::Amend(order))? {
                 Reply::Done => {}
                 Reply::Noted(notes) => exit::remark("qmgr", &notes),
                 Reply::Refused(refusal) => {

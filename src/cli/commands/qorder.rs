@@ -6,7 +6,7 @@ use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::operand::Operand;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
-use crate::wire::message::{Reply, Request};
+use crate::wire::message::{ClientRequest, Reply};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -65,7 +65,7 @@ fn swap(one: &Operand, other: &Operand, server: &mut dyn Server) -> Result<u8, F
 
 /// Why it was refused, if it was.
 fn asked(one: JobId, other: JobId, server: &mut dyn Server) -> Result<Option<Refusal>, Failure> {
-    let reply = server.call(&Request::Swap(one, other));
+    let reply = server.call(&ClientRequest::Swap(one, other));
     match reply.map_err(|error| Failure {
         code: NO_SERVER,
         ..Failure::from(error)

@@ -10,7 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::model::time::Wall;
 use crate::sys::clock;
-use crate::wire::message::{Answer, Arrays, Detail, Filter, History, Question, ServerFacts};
+use crate::wire::message::{Arrays, ClientAnswer, Detail, Filter, History, Question, ServerFacts};
 use clap::{CommandFactory, Parser};
 use std::io::Write;
 use std::process::ExitCode;
@@ -125,7 +125,7 @@ impl QselectArgs {
                 .all(|condition: &JobCondition| condition.is_met(record, &server))
         };
         feed(&Question::Jobs(filter, Detail::Whole), &mut |part| {
-            let Answer::Jobs(jobs) = part else {
+            let ClientAnswer::Jobs(jobs) = part else {
                 return Ok(());
             };
             let ids = jobs
@@ -241,7 +241,7 @@ mod tests {
             },
         );
         let mut held = queued(3, "held", "ncpus=1");
-        held.job.life.state = crate::model::job::state::State::Held;
+        held.job.life.state = crate::model::job::state::JobState::Held;
         held.job.life.holds = crate::model::job::state::Holds::USER;
         held.job.owner.user = "bob".into();
         let over = finished(

@@ -23,14 +23,16 @@ use crate::cli::report;
 use crate::cli::report::efficiency;
 use crate::cli::report::scores::Scores;
 use crate::config::overrides::QmgrObject;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::model::time::Wall;
 use crate::shown::attributes::Attributes;
 use crate::sys::{clock, user};
-use crate::wire::message::{Arrays, Detail, History, Question, QueueCounts, ServerFacts, Watched};
+use crate::wire::message::{
+    Arrays, Detail, History, Question, QueueCounts, ServerFacts, WatchedJobs,
+};
 use clap::{CommandFactory, Parser};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -385,8 +387,8 @@ impl QstatArgs {
             (false, false) => History::Live,
         };
         let states = match (self.idle, self.running) {
-            (true, _) => vec![State::Queued, State::Held, State::Waiting],
-            (false, true) => vec![State::Running, State::Suspended],
+            (true, _) => vec![JobState::Queued, JobState::Held, JobState::Waiting],
+            (false, true) => vec![JobState::Running, JobState::Suspended],
             (false, false) => Vec::new(),
         };
         let owners = self.users.as_deref().map(OwnerPattern::parse_list);
@@ -407,9 +409,9 @@ impl QstatArgs {
                 .as_ref()
                 .is_some_and(|users| *users == user::own().name);
         let of = match (until.is_empty(), own) {
-            (false, _) => Watched::Jobs(until.iter().copied().collect()),
-            (true, true) => Watched::Mine,
-            (true, false) => Watched::Any,
+            (false, _) => WatchedJobs::Jobs(until.iter().copied().collect()),
+            (true, true) => WatchedJobs::Mine,
+            (true, false) => WatchedJobs::Any,
         };
         WatchedView {
             of,

@@ -9,7 +9,7 @@ use crate::cli::arguments::job_options::{JobOptions, SubmissionPlace, illegal, u
 use crate::cli::arguments::script::ScriptSource;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::session::interactive;
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::job::value_syntax;
 use crate::sys::{env, home::Home};
 use crate::wire::client::Client;
@@ -161,7 +161,7 @@ const INTERACTIVE: &str = "interactive";
 pub(super) fn settings(
     words: Vec<OsString>,
     place: &SubmissionPlace,
-) -> Result<Vec<Setting>, Failure> {
+) -> Result<Vec<AttributeSetting>, Failure> {
     let args = QsubArgs::read(&mut command(), words)?;
     if !args.operands.is_empty() {
         return Err(Failure::usage("no script and no command is named here"));
@@ -310,7 +310,7 @@ impl QsubArgs {
             wanted.set("naccess", "singlejob");
         }
         if !self.task_requests.is_empty() {
-            wanted.put(Setting::resource(
+            wanted.put(AttributeSetting::resource(
                 "select",
                 torque::tasks_as_select(&self.task_requests)?,
             ));

@@ -7,8 +7,8 @@ use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::sys::clock;
 use crate::sys::home::Home;
-use crate::wire::client::{Client, More};
-use crate::wire::message::{Answer, Manner, Question, Reply, Request};
+use crate::wire::client::{Client, Continue};
+use crate::wire::message::{ClientAnswer, ClientRequest, QtermMode, Question, Reply};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -86,7 +86,7 @@ fn run() -> Result<u8, Failure> {
     if let Some(stranger) = stranger(&args.servers, &mut client)? {
         return Err(unknown_host(stranger));
     }
-    match client.call(&Request::Terminate {
+    match client.call(&ClientRequest::Terminate {
         manner,
         nodes: args.nodes,
     })? {
@@ -94,17 +94,17 @@ fn run() -> Result<u8, Failure> {
         Reply::Refused(refusal) => return Err(refused(&refusal)),
         _ => return Err(exit::garbled()),
     }
-    if manner != Manner::Delay {
+    if manner != QtermMode::Delay {
         await_end(&home)?;
     }
     Ok(0)
 }
 
-fn manner(text: Option<&str>) -> Result<Manner, Failure> {
+fn manner(text: Option<&str>) -> Result<QtermMode, Failure> {
     match text {
-        None | Some("quick") => Ok(Manner::Quick),
-        Some("delay") => Ok(Manner::Delay),
-        Some("immediate") => Ok(Manner::Immediate),
+        None | Some("quick") => Ok(QtermMode::Quick),
+        Some("delay") => Ok(QtermMode::Delay),
+        Some("immediate") => Ok(QtermMode::Immediate),
         Some(_) => Err(crate::cli::arguments::job_options::illegal('t')),
     }
 }
@@ -116,10 +116,10 @@ fn stranger<'a>(servers: &'a [String], client: &mut Client) -> Result<Option<&'a
     }
     let mut name = None;
     client.ask(&Question::Server, |answer| {
-        if let Answer::Server(server) = answer {
+        if let ClientAnswer::Server(server) = answer {
             name = Some(server.name);
         }
-        More::Wanted
+        Continue::Wanted
     })?;
     let name = name.ok_or_else(exit::garbled)?;
     Ok(servers
@@ -160,10 +160,10 @@ mod tests {
         assert_eq!(
             all,
             [
-                Manner::Quick,
-                Manner::Quick,
-                Manner::Delay,
-                Manner::Immediate
+                QtermMode::Quick,
+                QtermMode::Quick,
+                QtermMode::Delay,
+                QtermMode::Immediate
             ]
         );
         let wrong = as_qterm(manner(Some("slow")).unwrap_err());

@@ -8,7 +8,7 @@ use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, 
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::wire::client::ClientError;
-use crate::wire::message::{Reply, Request};
+use crate::wire::message::{ClientRequest, Reply};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
@@ -151,7 +151,7 @@ fn turn(
         code: FAILED,
         ..Failure::from(error)
     };
-    match schedd.call(&Request::Amend(command)).map_err(away)? {
+    match schedd.call(&ClientRequest::Amend(command)).map_err(away)? {
         Reply::Done | Reply::Noted(_) => Ok(None),
         Reply::Refused(refusal) => Ok(Some(refusal)),
         _ => Err(exit::garbled()),

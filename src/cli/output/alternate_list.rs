@@ -4,14 +4,14 @@ use super::full::printable;
 use super::job_list::cut;
 use crate::cli::output::table::FixedColumn::{self, Left, Right};
 use crate::cli::output::table::push_line;
-use crate::model::job::state::State;
-use crate::model::job::{Run, Share};
-use crate::model::resource::{ResourceList, Size, Value};
+use crate::model::job::state::JobState;
+use crate::model::job::{NodeShare, Run};
+use crate::model::resource::{ResourceList, ResourceValue, Size};
 use crate::model::time::{Span, Wall};
 use crate::shown::comment;
 use crate::shown::exec_host;
 use crate::shown::timestamp;
-use crate::wire::message::{Record, ServerFacts};
+use crate::wire::message::{JobRecord, ServerFacts};
 use std::fmt::Write;
 
 /// What stands where nothing is known.
@@ -81,7 +81,7 @@ impl AlternateList {
     }
 
     /// Writes further jobs, the first after the heading. What is sorted is sorted within a part.
-    pub fn write(&mut self, out: &mut String, records: &[Record], server: &ServerFacts) {
+    pub fn write(&mut self, out: &mut String, records: &[JobRecord], server: &ServerFacts) {
         let ids = records
             .iter()
             .map(|record| record.job.id.full(&server.name).len());
@@ -106,14 +106,14 @@ impl AlternateList {
 
 /// By number; with `-T` by promised start, then running jobs, then arrays that have begun, then the
 /// rest.
-fn in_order(records: &[Record], style: AlternateStyle) -> Vec<&Record> {
-    let mut order: Vec<&Record> = records.iter().collect();
+fn in_order(records: &[JobRecord], style: AlternateStyle) -> Vec<&JobRecord> {
+    let mut order: Vec<&JobRecord> = records.iter().collect();
     if style.starts.is_some() {
-        let rank = |record: &&Record| {
+        let rank = |record: &&JobRecord| {
             let promised = record.promise.as_ref().map(|promise| promise.at);
             let standing = match record.job.life.state {
-                State::Running | State::Suspended => 0,
-                State::Begun => 1,
+                JobState::Running | JobState::Suspended => 0,
+                JobState::Begun => 1,
                 _ => 2,
             };
             (promised.is_none(), promised, standing)
@@ -149,7 +149,7 @@ fn heading(out: &mut String, widths: &AlternateWidths, style: AlternateStyle) {
 
 fn row(
     out: &mut String,
-    record: &Record,
+    record: &JobRecord,
     server: &ServerFacts,
     widths: &AlternateWidths,
     style: AlternateStyle,
@@ -203,13 +203,13 @@ fn count(asked: &ResourceList, name: &str) -> String {
     }
 }
 
-fn has_run(state: State) -> bool {
-    state.is_under_way() || matches!(state, State::Finished | State::Expired)
+fn has_run(state: JobState) -> bool {
+    state.is_under_way() || matches!(state, JobState::Finished | JobState::Expired)
 }
 
 fn long(asked: &ResourceList, name: &str) -> Option<i64> {
     match asked.get(name) {
-        Some(Value::Long(number)) => Some(*number),
+        Some(ResourceValue::Long(number)) => Some(*number),
         _ => None,
     }
 }
@@ -219,7 +219,7 @@ fn asked_time(asked: &ResourceList) -> Option<(&'static str, Span)> {
     ["cput", "walltime"]
         .into_iter()
         .find_map(|name| match asked.get(name) {
-            Some(Value::Time(span)) => Some((name, *span)),
+            Some(ResourceValue::Time(span)) => Some((name, *span)),
             _ => None,
         })
 }
@@ -231,23 +231,23 @@ fn hours_minutes(span: Span) -> String {
     text.chars().take(TIME_COLUMN).collect()
 }
 
-fn last_column(record: &Record, server: &ServerFacts, style: AlternateStyle) -> String {
+fn last_column(record: &JobRecord, server: &ServerFacts, style: AlternateStyle) -> String {
     match style.starts {
         Some(now) => promised(record, server, now).unwrap_or_else(|| "--".to_string()),
         None => elapsed(record).unwrap_or_else(|| NONE.to_string()),
     }
 }
 
-fn promised(record: &Record, server: &ServerFacts, now: Wall) -> Option<String> {
+fn promised(record: &JobRecord, server: &ServerFacts, now: Wall) -> Option<String> {
     let start = record
         .promise
         .as_ref()
-        .filter(|_| record.job.life.state == State::Queued)?
+        .filter(|_| record.job.life.state == JobState::Queued)?
         .at;
     timestamp::start_column(server.clock.wall(start), now)
 }
 
-fn elapsed(record: &Record) -> Option<String> {
+fn elapsed(record: &JobRecord) -> Option<String> {
     let life = &record.job.life;
     life.run.as_ref().filter(|_| has_run(life.state))?;
     let by_cput = matches!(asked_time(&record.job.spec.request.list), Some(("cput", _)));
@@ -260,7 +260,7 @@ fn elapsed(record: &Record) -> Option<String> {
 
 /// The memory asked for, scaled up until at most four digits are left, cut to five columns.
 fn memory(asked: &ResourceList, unit: MemoryUnit) -> String {
-    let Some(Value::Size(size)) = asked.get("mem") else {
+    let Some(ResourceValue::Size(size)) = asked.get("mem") else {
         return NONE.to_string();
     };
     let text = match unit {
@@ -291,7 +291,7 @@ fn scaled(mut count: u64, unit: &str) -> String {
 }
 
 /// `-n`.
-fn hosts(out: &mut String, record: &Record, style: AlternateStyle) {
+fn hosts(out: &mut String, record: &JobRecord, style: AlternateStyle) {
     if !style.hosts {
         return;
     }
@@ -310,7 +310,7 @@ fn hosts(out: &mut String, record: &Record, style: AlternateStyle) {
     }
 }
 
-fn without_domains(run: &Run) -> Vec<Share> {
+fn without_domains(run: &Run) -> Vec<NodeShare> {
     let mut shares = run.shares.clone();
     for share in &mut shares {
         share
@@ -334,7 +334,7 @@ fn wrapped_hosts(out: &mut String, text: &str) {
 }
 
 /// `-s`: on the same line only where no hosts stand there.
-fn remark(out: &mut String, record: &Record, server: &ServerFacts, style: AlternateStyle) {
+fn remark(out: &mut String, record: &JobRecord, server: &ServerFacts, style: AlternateStyle) {
     if !style.comment {
         return;
     }
@@ -357,13 +357,13 @@ mod tests {
     use crate::model::job::state::Holds;
     use crate::model::reason::Reason;
 
-    fn list(records: &[Record], server: &ServerFacts, style: AlternateStyle) -> String {
+    fn list(records: &[JobRecord], server: &ServerFacts, style: AlternateStyle) -> String {
         let mut out = String::new();
         AlternateList::new(style, 0).write(&mut out, records, server);
         out
     }
 
-    fn jobs() -> Vec<Record> {
+    fn jobs() -> Vec<JobRecord> {
         let busy = Reason::NeverEnough {
             resource: "mem".into(),
             requested: "60gb".into(),
@@ -373,7 +373,7 @@ mod tests {
         let mut never = queued(1006, "never", "mem=60gb ncpus=24 nodect=3");
         never.reason = Some(busy);
         let mut held = queued(1003, "a2345678901234567890", "ncpus=1 nodect=1");
-        held.job.life.state = State::Held;
+        held.job.life.state = JobState::Held;
         held.job.life.holds = Holds::USER;
         held.job.life.comment = Some("held\nagain".into());
         vec![
@@ -521,8 +521,10 @@ Job ID                         Username        Queue           Jobname         S
     #[test]
     fn memory_is_scaled_to_five_columns() {
         let shown = |size: &str, unit| {
-            let asked =
-                ResourceList::from([("mem".to_string(), Value::Size(Size::parse(size).unwrap()))]);
+            let asked = ResourceList::from([(
+                "mem".to_string(),
+                ResourceValue::Size(Size::parse(size).unwrap()),
+            )]);
             memory(&asked, unit)
         };
         assert_eq!(shown("512mb", MemoryUnit::Gigabytes), "1gb");

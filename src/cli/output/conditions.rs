@@ -3,12 +3,12 @@
 use super::job_selection::OwnerPattern;
 use crate::cli::arguments::date;
 use crate::cli::client::exit::Failure;
-use crate::model::job::state::{Holds, State};
+use crate::model::job::state::{Holds, JobState};
 use crate::model::refusal::Refusal;
-use crate::model::resource::{Resources, Value};
+use crate::model::resource::{ResourceValue, Resources};
 use crate::model::time::{ClockTable, Span, Wall};
 use crate::shown::timestamp;
-use crate::wire::message::{Record, ServerFacts};
+use crate::wire::message::{JobRecord, ServerFacts};
 use std::cmp::Ordering;
 
 /// How a value is compared: `.eq.`, `.ge.` and so on.
@@ -69,7 +69,7 @@ pub enum JobCondition {
     /// `-u`.
     Owner(Vec<OwnerPattern>),
     /// `-l`.
-    Resource(String, Operator, Value),
+    Resource(String, Operator, ResourceValue),
     /// `-p`.
     Priority(Operator, i32),
     /// `-c`: by PBS's order of checkpoint letters.
@@ -115,11 +115,11 @@ pub fn illegal(letter: char) -> Failure {
 }
 
 /// Reads `-s`: letters of states. Those of states that no job of ours is ever in select nothing.
-pub fn states(text: &str) -> Result<Vec<State>, Failure> {
+pub fn states(text: &str) -> Result<Vec<JobState>, Failure> {
     if text.is_empty() || !text.chars().all(|letter| "BEFHMQRSTUWX".contains(letter)) {
         return Err(illegal('s'));
     }
-    Ok(text.chars().filter_map(State::from_letter).collect())
+    Ok(text.chars().filter_map(JobState::from_letter).collect())
 }
 
 /// Reads `-l`: `res.op.value[,...]`; `res=value` means equal.
@@ -148,8 +148,8 @@ fn resource(
         .get(name)
         .ok_or_else(|| Refusal::unknown_resource(name))?;
     let shown = format!("Resource_List.{name}");
-    let value =
-        Value::parse(definition.kind, value).ok_or_else(|| Refusal::illegal_value(&shown))?;
+    let value = ResourceValue::parse(definition.kind, value)
+        .ok_or_else(|| Refusal::illegal_value(&shown))?;
     Ok(JobCondition::Resource(name.to_string(), operator, value))
 }
 
@@ -237,7 +237,7 @@ pub fn rerunnable(text: &str) -> Result<JobCondition, Failure> {
 
 impl JobCondition {
     /// Whether a job meets it. A job without the value meets no comparison.
-    pub fn is_met(&self, record: &Record, server: &ServerFacts) -> bool {
+    pub fn is_met(&self, record: &JobRecord, server: &ServerFacts) -> bool {
         let (job, spec) = (&record.job, &record.job.spec);
         match self {
             JobCondition::Owner(owners) => owners.iter().any(|owner| owner.owns(record)),
@@ -271,7 +271,7 @@ impl JobCondition {
 }
 
 impl Moment {
-    fn of(self, record: &Record, clock: &ClockTable) -> Option<Wall> {
+    fn of(self, record: &JobRecord, clock: &ClockTable) -> Option<Wall> {
         let life = &record.job.life;
         let time = match self {
             Moment::Begin => return record.job.spec.begin,
@@ -286,9 +286,9 @@ impl Moment {
     }
 }
 
-fn compare(has: &Value, wanted: &Value) -> Option<Ordering> {
+fn compare(has: &ResourceValue, wanted: &ResourceValue) -> Option<Ordering> {
     match (has, wanted) {
-        (Value::Float(has), Value::Float(wanted)) => has.partial_cmp(wanted),
+        (ResourceValue::Float(has), ResourceValue::Float(wanted)) => has.partial_cmp(wanted),
         _ => match (has.amount(), wanted.amount()) {
             (Some(has), Some(wanted)) => Some(has.cmp(&wanted)),
             _ => Some(has.to_string().cmp(&wanted.to_string())),

@@ -9,11 +9,11 @@ mod tests;
 
 use crate::model::job::Usage;
 use crate::model::job::event::Event;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::signal;
 use crate::model::time::{Time, Wall};
-use crate::wire::message::{Record, ServerFacts};
+use crate::wire::message::{JobRecord, ServerFacts};
 use std::collections::BTreeSet;
 
 /// The PBS log in which the event would stand.
@@ -58,7 +58,7 @@ pub struct EventLine {
 
 /// All events of a job, oldest first, and at `now` its state.
 pub fn of(
-    record: &Record,
+    record: &JobRecord,
     events: &[(Time, Event)],
     server: &ServerFacts,
     now: Time,
@@ -81,7 +81,7 @@ pub fn of(
 }
 
 struct EventWriter<'a> {
-    record: &'a Record,
+    record: &'a JobRecord,
     server: &'a ServerFacts,
     at: Time,
     lines: Vec<EventLine>,
@@ -143,7 +143,7 @@ impl EventWriter<'_> {
             Accounting,
             "job_usage",
             "queued",
-            format!("{} {}", self.whose(), self.wanted()),
+            format!("{} {}", self.owner(), self.wanted()),
         );
     }
 
@@ -277,14 +277,14 @@ impl EventWriter<'_> {
     fn so_far(&mut self, now: Time) {
         let life = &self.record.job.life;
         match (life.state, life.exit, &self.record.reason) {
-            (State::Finished, Some(exit), _) => {
+            (JobState::Finished, Some(exit), _) => {
                 self.at = life.obittime.unwrap_or(life.mtime);
                 let spent = format!("Exit_status={} {}", exit.status, used(&life.used));
                 self.say(Server, "job", "finished", spent.clone());
-                let stamps = format!("{} end={} {spent}", self.whose(), self.epoch(self.at));
+                let stamps = format!("{} end={} {spent}", self.owner(), self.epoch(self.at));
                 self.say(Accounting, "job_usage", "finished", stamps);
             }
-            (State::Queued, _, Some(reason)) => {
+            (JobState::Queued, _, Some(reason)) => {
                 self.at = now;
                 self.say(Scheduler, "sched", "waits", reason.to_string());
             }
@@ -292,7 +292,7 @@ impl EventWriter<'_> {
         }
     }
 
-    fn whose(&self) -> String {
+    fn owner(&self) -> String {
         let (job, spec) = (&self.record.job, &self.record.job.spec);
         let account = spec
             .account

@@ -1,6 +1,6 @@
 //! `qstat -f` in text: one attribute a line, long values wrapped as PBS wraps them.
 
-use crate::shown::attributes::{Attribute, AttributeDisplay, Attributes};
+use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};
 use crate::shown::timestamp;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -42,7 +42,7 @@ pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes,
 }
 
 /// An attribute's value as text; None if it is for JSON alone.
-pub fn text<'a>(attribute: &'a Attribute) -> Option<Cow<'a, str>> {
+pub fn text<'a>(attribute: &'a ShownAttribute) -> Option<Cow<'a, str>> {
     Some(match &attribute.shown {
         AttributeDisplay::Text(text) => Cow::Borrowed(text),
         AttributeDisplay::Number(number) => number.to_string().into(),

@@ -3,11 +3,11 @@
 
 use crate::shown::attributes;
 use crate::shown::job_json;
-use crate::wire::message::{Record, ServerFacts};
+use crate::wire::message::{JobRecord, ServerFacts};
 use serde_json::{Map, Value};
 
 /// The attributes of a job.
-pub fn of_job(record: &Record, server: &ServerFacts) -> Map<String, Value> {
+pub fn of_job(record: &JobRecord, server: &ServerFacts) -> Map<String, Value> {
     job_json::of(&attributes::of_job(record, server))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::output::table::FixedColumn::{self, Left, Rest, Right};
 use crate::cli::output::table::push_line;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::time::Span;
 use crate::wire::message::ServerFacts;
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ pub struct JobLine<'a> {
     /// What stands under `Time Use`, or under `% done`.
     pub used: String,
     /// The state.
-    pub state: State,
+    pub state: JobState,
     /// The queue.
     pub queue: &'a str,
 }
@@ -141,9 +141,9 @@ fn cut_from(text: &str, length: usize, width: usize) -> Cow<'_, str> {
 }
 
 /// `Time Use`: `0` before the job has used any, and for one that never ran.
-pub fn time_used(cput: Option<Span>, state: State) -> String {
+pub fn time_used(cput: Option<Span>, state: JobState) -> String {
     let is_told = |cput: &Span| match state {
-        State::Running | State::Suspended | State::Finished | State::Expired => true,
+        JobState::Running | JobState::Suspended | JobState::Finished | JobState::Expired => true,
         _ => cput.as_seconds() > 0,
     };
     cput.filter(is_told)
@@ -151,7 +151,7 @@ pub fn time_used(cput: Option<Span>, state: State) -> String {
 }
 
 /// `% done`: how much of its processor time or walltime a job has used, whichever is more.
-pub fn percent_done(spent: &[(Option<Span>, Span)], state: State) -> String {
+pub fn percent_done(spent: &[(Option<Span>, Span)], state: JobState) -> String {
     let known = spent
         .iter()
         .filter_map(|(asked, used)| Some((asked.filter(|asked| asked.0 > 0)?, used)));
@@ -159,7 +159,10 @@ pub fn percent_done(spent: &[(Option<Span>, Span)], state: State) -> String {
         .map(|(asked, used)| used.0.saturating_mul(100) / asked.0)
         .max();
     match (state, percent) {
-        (State::Running | State::Suspended | State::Begun | State::Finished, percent) => {
+        (
+            JobState::Running | JobState::Suspended | JobState::Begun | JobState::Finished,
+            percent,
+        ) => {
             format!("{:>3} ", percent.unwrap_or(0).min(100))
         }
         _ => "-- ".to_string(),
@@ -177,7 +180,13 @@ mod tests {
         out
     }
 
-    fn line<'a>(id: &str, name: &'a str, owner: &'a str, used: &str, state: State) -> JobLine<'a> {
+    fn line<'a>(
+        id: &str,
+        name: &'a str,
+        owner: &'a str,
+        used: &str,
+        state: JobState,
+    ) -> JobLine<'a> {
         JobLine {
             id: id.into(),
             name,
@@ -191,20 +200,20 @@ mod tests {
     #[test]
     fn the_plain_list_is_laid_out_as_pbs_lays_it_out() {
         let lines = [
-            line("1001.head", "r1", "alice", "00:00:05", State::Running),
+            line("1001.head", "r1", "alice", "00:00:05", JobState::Running),
             line(
                 "1002.head",
                 "exactly15chars_",
                 "exactly16chars__",
                 "0",
-                State::Held,
+                JobState::Held,
             ),
             line(
                 "1003.head",
                 "exactly16chars__",
                 "longusername17chr",
                 "0",
-                State::Waiting,
+                JobState::Waiting,
             ),
         ];
         let expected = "\
@@ -219,8 +228,14 @@ Job id            Name             User              Time Use S Queue
     #[test]
     fn the_wide_list_is_laid_out_as_pbs_lays_it_out() {
         let lines = [
-            line("1001.head", "r1", "alice", "00:00:05", State::Running),
-            line("1004.head", "exactly15chars_", "alice", "0", State::Queued),
+            line("1001.head", "r1", "alice", "00:00:05", JobState::Running),
+            line(
+                "1004.head",
+                "exactly15chars_",
+                "alice",
+                "0",
+                JobState::Queued,
+            ),
         ];
         let expected = "\
 Job id                         Name            User             Time Use S Queue
@@ -243,7 +258,7 @@ Job id                         Name            User             Time Use S Queue
     fn an_id_is_never_cut() {
         let id = "1234567.head.example.org";
         let shown = list(
-            &[line(id, "a", "b", "0", State::Queued)],
+            &[line(id, "a", "b", "0", JobState::Queued)],
             ListStyle::default(),
         );
         let lines: Vec<&str> = shown.lines().collect();
@@ -271,7 +286,7 @@ Job id                         Name            User             Time Use S Queue
     #[test]
     fn a_list_in_parts_has_one_heading_and_one_width() {
         let (short, long) = (
-            line("1.head", "a", "b", "0", State::Queued),
+            line("1.head", "a", "b", "0", JobState::Queued),
             "1[].head.example.org",
         );
         let (mut out, mut parts) = (
@@ -280,11 +295,11 @@ Job id                         Name            User             Time Use S Queue
         );
         parts.write(&mut out, &[]);
         parts.write(&mut out, std::slice::from_ref(&short));
-        parts.write(&mut out, &[line(long, "a", "b", "0", State::Queued)]);
+        parts.write(&mut out, &[line(long, "a", "b", "0", JobState::Queued)]);
         assert_eq!(
             out,
             list(
-                &[short, line(long, "a", "b", "0", State::Queued)],
+                &[short, line(long, "a", "b", "0", JobState::Queued)],
                 ListStyle::default()
             )
         );
@@ -298,15 +313,15 @@ Job id                         Name            User             Time Use S Queue
             (Some(minute), Span::seconds(30)),
             (None, hour),
         ];
-        assert_eq!(percent_done(&spent, State::Running), " 50 ");
+        assert_eq!(percent_done(&spent, JobState::Running), " 50 ");
         assert_eq!(
-            percent_done(&[(Some(minute), hour)], State::Running),
+            percent_done(&[(Some(minute), hour)], JobState::Running),
             "100 "
         );
-        assert_eq!(percent_done(&spent, State::Queued), "-- ");
-        assert_eq!(percent_done(&[(None, hour)], State::Begun), "  0 ");
+        assert_eq!(percent_done(&spent, JobState::Queued), "-- ");
+        assert_eq!(percent_done(&[(None, hour)], JobState::Begun), "  0 ");
         let shown = list(
-            &[line("1.head", "a", "b", " 50 ", State::Running)],
+            &[line("1.head", "a", "b", " 50 ", JobState::Running)],
             ListStyle {
                 wide: false,
                 percent: true,

@@ -5,12 +5,12 @@ use crate::cli::client::operand::Operand;
 use crate::cli::client::query::{self, Feed};
 use crate::cli::client::unreachable_server::unknown_host;
 use crate::model::job::array::Indices;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::wire::message::{
-    Answer, Arrays, Detail, Filter, History, Question, Record, Row, ServerFacts,
+    Arrays, ClientAnswer, Detail, Filter, History, JobRecord, JobRow, Question, ServerFacts,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -23,7 +23,7 @@ pub struct JobQuery {
     /// Whether finished jobs are shown.
     pub history: History,
     /// In these states; any if empty.
-    pub states: Vec<State>,
+    pub states: Vec<JobState>,
     /// Of these owners; anybody's if None.
     pub owners: Option<Vec<OwnerPattern>>,
     /// How arrays are shown.
@@ -63,7 +63,7 @@ impl OwnerPattern {
     }
 
     /// Whether the job is this owner's: exact names, the host as in `Job_Owner`.
-    pub fn owns(&self, record: &Record) -> bool {
+    pub fn owns(&self, record: &JobRecord) -> bool {
         let host = &record.job.spec.submit_host;
         self.user == record.job.owner.user && self.host.as_ref().is_none_or(|named| named == host)
     }
@@ -73,9 +73,9 @@ impl OwnerPattern {
 #[derive(Debug)]
 pub enum FoundJobs {
     /// With [`Detail::Row`].
-    Rows(Vec<Row>),
+    Rows(Vec<JobRow>),
     /// With more detail.
-    Jobs(Vec<Record>),
+    Jobs(Vec<JobRecord>),
 }
 
 /// Takes jobs as they are found, in the order in which they are shown.
@@ -147,22 +147,24 @@ fn all(wanted: &JobQuery, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Fa
     let mut failures = Vec::new();
     feed(&question, &mut |part| {
         match part {
-            Answer::Server(server) => {
+            ClientAnswer::Server(server) => {
                 show.server(&server);
                 if wanted.lacks_history(&server) {
                     failures.push(no_history(""));
                 }
             }
-            Answer::Longest(longest) => show.longest(longest as usize),
-            Answer::Rows(rows) => show.found(FoundJobs::Rows(rows))?,
-            Answer::Jobs(mut jobs) => {
+            ClientAnswer::Longest(longest) => show.longest(longest as usize),
+            ClientAnswer::Rows(rows) => show.found(FoundJobs::Rows(rows))?,
+            ClientAnswer::Jobs(mut jobs) => {
                 jobs.retain(|record| wanted.keeps(record));
                 show.found(FoundJobs::Jobs(jobs))?;
             }
-            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) => {}
-            Answer::Reservations(_) | Answer::Ahead(_) | Answer::Objects(_) | Answer::Cycles(_) => {
-            }
-            Answer::Tallies(_) | Answer::Entries(_) | Answer::Offer(_) => {}
+            ClientAnswer::Queues(_) | ClientAnswer::Nodes(_) | ClientAnswer::Events(_) => {}
+            ClientAnswer::Reservations(_)
+            | ClientAnswer::Ahead(_)
+            | ClientAnswer::Objects(_)
+            | ClientAnswer::Cycles(_) => {}
+            ClientAnswer::Tallies(_) | ClientAnswer::Entries(_) | ClientAnswer::Offer(_) => {}
         }
         Ok(())
     })?;
@@ -195,7 +197,7 @@ impl JobQuery {
         }
     }
 
-    fn keeps(&self, record: &Record) -> bool {
+    fn keeps(&self, record: &JobRecord) -> bool {
         self.owners
             .as_ref()
             .is_none_or(|owners| owners.iter().any(|owner| owner.owns(record)))
@@ -279,9 +281,9 @@ pub fn elsewhere(host: &str) -> Failure {
 /// The jobs that operands name.
 #[derive(Default)]
 struct NamedJobs {
-    rows: BTreeMap<JobId, Row>,
-    jobs: BTreeMap<JobId, Record>,
-    states: BTreeMap<JobId, State>,
+    rows: BTreeMap<JobId, JobRow>,
+    jobs: BTreeMap<JobId, JobRecord>,
+    states: BTreeMap<JobId, JobState>,
     longest: Option<u32>,
 }
 
@@ -300,9 +302,9 @@ impl NamedJobs {
             return Ok(NamedJobs::default());
         }
         let answers = query::whole(feed)(&Question::JobsById(ids.into_iter().collect(), detail))?;
-        let rows: BTreeMap<JobId, Row> =
+        let rows: BTreeMap<JobId, JobRow> =
             answers.rows.into_iter().map(|row| (row.id, row)).collect();
-        let jobs: BTreeMap<JobId, Record> = answers
+        let jobs: BTreeMap<JobId, JobRecord> = answers
             .jobs
             .into_iter()
             .map(|record| (record.job.id, record))
@@ -350,15 +352,22 @@ impl FoundJobs {
     }
 
     /// The jobs of a part of an answer.
-    fn of(part: Answer) -> Option<FoundJobs> {
+    fn of(part: ClientAnswer) -> Option<FoundJobs> {
         match part {
-            Answer::Rows(rows) => Some(FoundJobs::Rows(rows)),
-            Answer::Jobs(jobs) => Some(FoundJobs::Jobs(jobs)),
-            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => {
-                None
-            }
-            Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) | Answer::Objects(_) => None,
-            Answer::Tallies(_) | Answer::Entries(_) | Answer::Cycles(_) | Answer::Offer(_) => None,
+            ClientAnswer::Rows(rows) => Some(FoundJobs::Rows(rows)),
+            ClientAnswer::Jobs(jobs) => Some(FoundJobs::Jobs(jobs)),
+            ClientAnswer::Queues(_)
+            | ClientAnswer::Nodes(_)
+            | ClientAnswer::Events(_)
+            | ClientAnswer::Reservations(_) => None,
+            ClientAnswer::Server(_)
+            | ClientAnswer::Longest(_)
+            | ClientAnswer::Ahead(_)
+            | ClientAnswer::Objects(_) => None,
+            ClientAnswer::Tallies(_)
+            | ClientAnswer::Entries(_)
+            | ClientAnswer::Cycles(_)
+            | ClientAnswer::Offer(_) => None,
         }
     }
 }
@@ -390,7 +399,7 @@ impl JobSearch<'_, '_> {
         let unfolded = id.is_array() && (only.is_some() || self.wanted.arrays.shows_elements());
         match self.named.states.get(&id) {
             None => self.failures.push(unknown(full)),
-            Some(State::Finished) if self.wanted.history == History::Live => {
+            Some(JobState::Finished) if self.wanted.history == History::Live => {
                 self.failures.push(has_finished(full))
             }
             Some(_) => {

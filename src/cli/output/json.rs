@@ -4,7 +4,7 @@
 //! is one by type. Text that is no UTF-8 has become U+FFFD before it gets here.
 
 use crate::model::time::Wall;
-use crate::shown::attributes::{Attribute, AttributeDisplay, Attributes};
+use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};
 use crate::shown::timestamp;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -119,7 +119,7 @@ impl Document {
     }
 
     /// Attributes of one name that stand together become one object of their resources.
-    fn object(&mut self, attributes: &[Attribute]) {
+    fn object(&mut self, attributes: &[ShownAttribute]) {
         self.open_brace();
         for group in attributes.chunk_by(|a, b| a.name == b.name && a.resource.is_some()) {
             self.key(group[0].name);
@@ -131,7 +131,7 @@ impl Document {
         self.close_brace();
     }
 
-    fn resources(&mut self, group: &[Attribute]) {
+    fn resources(&mut self, group: &[ShownAttribute]) {
         self.open_brace();
         for attribute in group {
             self.key(attribute.resource.unwrap_or_default());
@@ -233,12 +233,12 @@ mod tests {
         attributes.resource(
             "Resource_List",
             "mem",
-            &crate::model::resource::Value::String("8gb".into()),
+            &crate::model::resource::ResourceValue::String("8gb".into()),
         );
         attributes.resource(
             "Resource_List",
             "ncpus",
-            &crate::model::resource::Value::Long(4),
+            &crate::model::resource::ResourceValue::Long(4),
         );
         attributes.number("Priority", -3);
         attributes.add(

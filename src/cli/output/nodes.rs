@@ -2,7 +2,7 @@
 
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
-use crate::model::resource::{ResourceList, Resources, Value};
+use crate::model::resource::{ResourceList, ResourceValue, Resources};
 use crate::model::time::Time;
 use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::exec_host;
@@ -124,7 +124,7 @@ fn is_natural(record: &NodeRecord) -> bool {
 }
 
 fn amount(list: &ResourceList, name: &str) -> i64 {
-    list.get(name).and_then(Value::amount).unwrap_or(0)
+    list.get(name).and_then(ResourceValue::amount).unwrap_or(0)
 }
 
 /// What the running jobs hold on a node, by resource.
@@ -334,7 +334,7 @@ fn held<'a>(
             out.resource(
                 "resources_assigned",
                 name,
-                &Value::of_amount(definition.kind, sum),
+                &ResourceValue::of_amount(definition.kind, sum),
             );
         }
     }

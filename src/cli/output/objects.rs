@@ -4,7 +4,7 @@
 use crate::config::overrides::description::{AttributeValue, Described};
 use crate::config::overrides::{QmgrObject, place};
 use crate::model::resource::Resources;
-use crate::shown::attributes::{Attribute, AttributeDisplay, Attributes};
+use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};
 use std::borrow::Cow;
 
 /// Attributes whose values are words, whatever they look like.
@@ -47,12 +47,13 @@ impl<'a> Objects<'a> {
         let parts = self
             .lines(target)
             .chunk_by(|one, next| (&one.name, &one.resource) == (&next.name, &next.resource));
-        let own: Vec<Attribute> = parts.map(|lines| attribute(lines, resources)).collect();
-        let is_own = |told: &Attribute| {
+        let own: Vec<ShownAttribute> = parts.map(|lines| attribute(lines, resources)).collect();
+        let is_own = |told: &ShownAttribute| {
             own.iter()
                 .any(|own| (own.name, own.resource) == (told.name, told.resource))
         };
-        let mut all: Vec<Attribute> = told.0.into_iter().filter(|told| !is_own(told)).collect();
+        let mut all: Vec<ShownAttribute> =
+            told.0.into_iter().filter(|told| !is_own(told)).collect();
         all.extend(own);
         all.sort_by_key(|attribute| place(target, attribute.name));
         Attributes(all)
@@ -67,7 +68,7 @@ impl<'a> Objects<'a> {
 }
 
 /// Of lines of one attribute: limits have one for each whom they limit.
-fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> Attribute<'a> {
+fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> ShownAttribute<'a> {
     let (line, value) = (&lines[0], joined(lines));
     let amount = |name: &str| {
         resources
@@ -83,7 +84,7 @@ fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> Attribut
             .map(AttributeDisplay::Number)
     };
     let shown = line.resource.as_deref().map_or_else(number, amount);
-    Attribute {
+    ShownAttribute {
         name: &line.name,
         resource: line.resource.as_deref(),
         shown: shown.unwrap_or(AttributeDisplay::Text(value)),

@@ -3,8 +3,8 @@
 use super::job_list::cut;
 use super::objects::Objects;
 use crate::config::overrides::QmgrObject;
-use crate::model::job::state::State;
-use crate::model::resource::{Kind, Resources, Size, Value};
+use crate::model::job::state::JobState;
+use crate::model::resource::{ResourceType, ResourceValue, Resources, Size};
 use crate::shown::attributes::Attributes;
 use crate::wire::message::{QueueCounts, ServerFacts};
 use std::collections::BTreeMap;
@@ -40,15 +40,15 @@ impl StateCounts {
         sum
     }
 
-    fn slot(&mut self, state: State) -> &mut u64 {
+    fn slot(&mut self, state: JobState) -> &mut u64 {
         match state {
-            State::Queued => &mut self.queued,
-            State::Held => &mut self.held,
-            State::Waiting => &mut self.waiting,
+            JobState::Queued => &mut self.queued,
+            JobState::Held => &mut self.held,
+            JobState::Waiting => &mut self.waiting,
             // As in PBS, which has no count for those that are suspended.
-            State::Running | State::Suspended => &mut self.running,
-            State::Begun => &mut self.begun,
-            State::Finished | State::Expired => &mut self.finished,
+            JobState::Running | JobState::Suspended => &mut self.running,
+            JobState::Begun => &mut self.begun,
+            JobState::Finished | JobState::Expired => &mut self.finished,
         }
     }
 
@@ -282,13 +282,13 @@ pub fn assigned_in_all(queues: &[QueueCounts]) -> BTreeMap<&str, i64> {
 }
 
 /// Of a size in the largest unit of which there is a whole number, as PBS keeps these sums.
-fn assigned(name: &str, amount: i64, resources: &Resources) -> Value {
+fn assigned(name: &str, amount: i64, resources: &Resources) -> ResourceValue {
     match resources.get(name) {
-        Some(definition) if definition.kind == Kind::Size => {
-            Value::Size(Size::exactly(amount.max(0).unsigned_abs()))
+        Some(definition) if definition.kind == ResourceType::Size => {
+            ResourceValue::Size(Size::exactly(amount.max(0).unsigned_abs()))
         }
-        Some(definition) => Value::of_amount(definition.kind, amount),
-        None => Value::Long(amount),
+        Some(definition) => ResourceValue::of_amount(definition.kind, amount),
+        None => ResourceValue::Long(amount),
     }
 }
 
@@ -302,7 +302,7 @@ mod tests {
 
     fn system() -> System {
         let mut held = queued(3, "c", "");
-        held.job.life.state = State::Held;
+        held.job.life.state = JobState::Held;
         let jobs = vec![
             running(queued(1, "a", ""), vec![share(2, Some("512mb"))]),
             queued(2, "b", ""),
@@ -332,7 +332,7 @@ workq                0     3 yes yes     1     1     1     0     0     0 Exe*
     #[test]
     fn a_begun_array_counts_and_so_do_its_running_elements() {
         let mut begun = queued(4, "d", "");
-        begun.job.life.state = State::Begun;
+        begun.job.life.state = JobState::Begun;
         let jobs = [system().jobs, vec![begun]].concat();
         let queue = QueueCounts {
             elements: 2,

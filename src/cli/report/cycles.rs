@@ -100,13 +100,13 @@ mod tests {
     use super::super::super::example::{self, SUBMITTED};
     use super::*;
     use crate::model::job_id::JobId;
-    use crate::model::trigger::{Triggers, Turn};
+    use crate::model::trigger::{JobChange, Triggers};
 
     #[test]
     fn cycles_are_told_in_columns_and_in_json() {
         let first = vec![
             Trigger::SlotFree("n1".into()),
-            Trigger::Job(Turn::Shove, JobId::job(3)),
+            Trigger::Job(JobChange::Shove, JobId::job(3)),
         ];
         let triggers = Triggers { first, more: 2 };
         let cycle = CycleRecord {

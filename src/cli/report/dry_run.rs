@@ -7,11 +7,11 @@ use crate::shown::timestamp;
 use crate::sys::home::Home;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::client::Client;
-use crate::wire::message::{ServerFacts, Submission};
+use crate::wire::message::{NewJob, ServerFacts};
 use std::fmt::Write as _;
 
 /// Asks, and tells what was answered. A submission that would be refused fails as it would then.
-pub fn run(submission: Submission, home: &Home) -> Result<u8, Failure> {
+pub fn run(submission: NewJob, home: &Home) -> Result<u8, Failure> {
     let mut client = Client::connect(home)?;
     let (server, told) = ask(&mut client, ForecastQuery::Trial(Box::new(submission)))?;
     let (Some(server), Some(ForecastAnswer::Tried { explanation, held })) = (server, told.first())

@@ -9,14 +9,16 @@ use crate::cli::client::query::{self, Feed};
 use crate::cli::output::attribute_output::preamble;
 use crate::cli::output::field::{self, Cell, Field};
 use crate::cli::output::json::Document;
-use crate::model::account::accounting::{Entry, Inquiry, RequestedResources, part};
+use crate::model::account::accounting::{
+    AccountingEntry, AccountingFilter, RequestedResources, part,
+};
 use crate::model::job::held::Held;
 use crate::model::job::{Job, Usage};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Wall};
 use crate::sys::user;
-use crate::wire::message::{Answer, Detail, Question, ServerFacts};
+use crate::wire::message::{ClientAnswer, Detail, Question, ServerFacts};
 use advice::{Peak, advice};
 use percentiles::Spreads;
 use serde_json::Value;
@@ -44,7 +46,7 @@ struct Use {
 }
 
 impl Use {
-    fn of_entry(entry: Entry) -> Use {
+    fn of_entry(entry: AccountingEntry) -> Use {
         let (status, cores) = (entry.end.map(|end| end.status), entry.held.cores);
         Use {
             job: entry.job,
@@ -93,7 +95,7 @@ impl Use {
 
 /// What is told of: a job, or many.
 #[derive(Debug)]
-enum Report {
+enum EfficiencyReport {
     One(Box<Use>),
     Many(String, Box<Spreads>),
 }
@@ -127,23 +129,27 @@ pub fn say(
     Ok(failures)
 }
 
-fn of_week(feed: &mut Feed, now: Wall) -> Result<Report, Failure> {
+fn of_week(feed: &mut Feed, now: Wall) -> Result<EfficiencyReport, Failure> {
     let name = user::own().name;
     let from = Some(Wall(now.0 - WEEK));
-    let inquiry = Inquiry {
+    let inquiry = AccountingFilter {
         users: vec![name.clone()],
         from,
-        ..Inquiry::default()
+        ..AccountingFilter::default()
     };
     let mut spreads = Spreads::default();
     each(inquiry, Vec::new(), feed, &mut |used| spreads.add(&used))?;
-    Ok(Report::Many(
+    Ok(EfficiencyReport::Many(
         format!("jobs of {name} that ended in the last 7 days"),
         Box::new(spreads),
     ))
 }
 
-fn of_operand(word: &OsString, server: &ServerFacts, feed: &mut Feed) -> Result<Report, Failure> {
+fn of_operand(
+    word: &OsString,
+    server: &ServerFacts,
+    feed: &mut Feed,
+) -> Result<EfficiencyReport, Failure> {
     let operand = Operand::parse(word)?;
     let full = operand.full(&server.name);
     let id = operand
@@ -154,12 +160,12 @@ fn of_operand(word: &OsString, server: &ServerFacts, feed: &mut Feed) -> Result<
         let is_meant = |job: JobId| {
             only.is_none_or(|only| job.index().is_some_and(|at| only.position(at).is_some()))
         };
-        each(Inquiry::default(), vec![id], feed, &mut |used| {
+        each(AccountingFilter::default(), vec![id], feed, &mut |used| {
             spreads.add_if(is_meant(used.job), &used)
         })?;
         return match spreads.jobs() {
             0 => Err(nothing(&full)),
-            _ => Ok(Report::Many(
+            _ => Ok(EfficiencyReport::Many(
                 format!("subjobs of {full} that have ended"),
                 Box::new(spreads),
             )),
@@ -175,12 +181,12 @@ fn of_operand(word: &OsString, server: &ServerFacts, feed: &mut Feed) -> Result<
         .and_then(Use::of_job);
     let mut last = running;
     if last.is_none() {
-        each(Inquiry::default(), vec![id], feed, &mut |used| {
+        each(AccountingFilter::default(), vec![id], feed, &mut |used| {
             last = Some(used)
         })?;
     }
     let used = last.or_else(|| Use::of_job(known.as_ref()?));
-    used.map(|used| Report::One(Box::new(used)))
+    used.map(|used| EfficiencyReport::One(Box::new(used)))
         .ok_or_else(|| nothing(&full))
 }
 
@@ -193,14 +199,14 @@ fn nothing(full: &str) -> Failure {
 
 /// Hands on the last attempt of each job that the accounts hold.
 fn each(
-    inquiry: Inquiry,
+    inquiry: AccountingFilter,
     jobs: Vec<JobId>,
     feed: &mut Feed,
     take: &mut dyn FnMut(Use),
 ) -> Result<(), Failure> {
-    let mut last: Option<Entry> = None;
+    let mut last: Option<AccountingEntry> = None;
     feed(&Question::Entries(Box::new(inquiry), jobs), &mut |part| {
-        let Answer::Entries(entries) = part else {
+        let ClientAnswer::Entries(entries) = part else {
             return Ok(());
         };
         for entry in entries.into_iter().filter(|entry| entry.attempt > 0) {
@@ -219,15 +225,15 @@ fn each(
     Ok(())
 }
 
-fn text(reports: &[Report], server: &ServerFacts) -> String {
+fn text(reports: &[EfficiencyReport], server: &ServerFacts) -> String {
     let mut out = String::new();
     for report in reports {
         if !out.is_empty() {
             out.push('\n');
         }
         match report {
-            Report::One(used) => of_one(&mut out, used, server),
-            Report::Many(what, spreads) => spreads.write(&mut out, what),
+            EfficiencyReport::One(used) => of_one(&mut out, used, server),
+            EfficiencyReport::Many(what, spreads) => spreads.write(&mut out, what),
         }
         if let Some(advice) = said(report) {
             let _ = writeln!(out, "{advice}");
@@ -292,21 +298,21 @@ fn line(out: &mut String, what: &str, used: &str, asked: &str, part: Option<f64>
 }
 
 /// A line of advice, if there is anything to say.
-fn said(report: &Report) -> Option<String> {
+fn said(report: &EfficiencyReport) -> Option<String> {
     match report {
-        Report::One(used) if used.is_over() => advice(&Peak::of(used)),
+        EfficiencyReport::One(used) if used.is_over() => advice(&Peak::of(used)),
         // What goes on may still need it all.
-        Report::One(_) => None,
-        Report::Many(_, spreads) => spreads.advice(),
+        EfficiencyReport::One(_) => None,
+        EfficiencyReport::Many(_, spreads) => spreads.advice(),
     }
 }
 
-fn document(reports: &[Report], server: &ServerFacts, now: Wall) -> Vec<u8> {
+fn document(reports: &[EfficiencyReport], server: &ServerFacts, now: Wall) -> Vec<u8> {
     let mut document = Document::begin(&preamble(server, now));
     let all = reports.iter().map(|report| {
         let mut data = match report {
-            Report::One(used) => field::object(&fields(used, server)),
-            Report::Many(what, spreads) => spreads.data(what),
+            EfficiencyReport::One(used) => field::object(&fields(used, server)),
+            EfficiencyReport::Many(what, spreads) => spreads.data(what),
         };
         data["advice"] = said(report).map_or(Value::Null, Value::from);
         data
@@ -390,11 +396,11 @@ mod tests {
 Ask for mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 instead of 8 (used 1.0).
 ";
         assert_eq!(
-            text(&[Report::One(Box::new(one.clone()))], &server),
+            text(&[EfficiencyReport::One(Box::new(one.clone()))], &server),
             expected
         );
         let running = text(
-            &[Report::One(Box::new(Use {
+            &[EfficiencyReport::One(Box::new(Use {
                 status: None,
                 ..one.clone()
             }))],
@@ -409,11 +415,15 @@ Ask for mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 i
             ..one.clone()
         };
         assert!(
-            text(&[Report::One(Box::new(unsaid))], &server).contains("--  4608mb, none asked for")
+            text(&[EfficiencyReport::One(Box::new(unsaid))], &server)
+                .contains("--  4608mb, none asked for")
         );
-        let document: Value =
-            serde_json::from_slice(&document(&[Report::One(Box::new(one))], &server, Wall(0)))
-                .unwrap();
+        let document: Value = serde_json::from_slice(&document(
+            &[EfficiencyReport::One(Box::new(one))],
+            &server,
+            Wall(0),
+        ))
+        .unwrap();
         let told = &document["Efficiency"][0];
         assert_eq!(
             (&told["cpu_efficiency"], &told["asked_mem_kb"]),

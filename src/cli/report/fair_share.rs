@@ -2,7 +2,7 @@
 //! --shares`, and a sentence of `qstat --why`.
 
 use crate::cli::output::table::{self, ColumnHead};
-use crate::model::report::fair_share_status::{Claimant, Owed, Status};
+use crate::model::report::fair_share_status::{FairShareReport, FairShareStatus, ShareHolder};
 use crate::shown::timestamp;
 use crate::wire::message::ServerFacts;
 use serde_json::{Value, json};
@@ -18,11 +18,11 @@ const HEADS: [ColumnHead; 7] = [
 ];
 
 /// A table below the other; nothing where nobody is looked at.
-pub fn text(all: &[Owed], server: &ServerFacts) -> String {
+pub fn text(all: &[FairShareReport], server: &ServerFacts) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let row = |owed: &Owed| {
+    let row = |owed: &FairShareReport| {
         [
             format!(
                 "{:width$}{}",
@@ -46,7 +46,7 @@ pub fn text(all: &[Owed], server: &ServerFacts) -> String {
 }
 
 /// What there is to say of a waiting job's operation.
-pub fn sentence(owed: &Owed, server: &ServerFacts) -> String {
+pub fn sentence(owed: &FairShareReport, server: &ServerFacts) -> String {
     let of = owed
         .resource
         .as_ref()
@@ -60,19 +60,23 @@ pub fn sentence(owed: &Owed, server: &ServerFacts) -> String {
         return format!("{has}: it is not below that");
     };
     match owed.status {
-        Status::Normal => has,
-        Status::Below => format!("{has}: below that since {since}, not for long enough to starve"),
-        Status::Starving => format!("{has}: below that since {since}, it starves"),
-        Status::Aggressive => format!("{has}: below that since {since}, it starves aggressively"),
+        FairShareStatus::Normal => has,
+        FairShareStatus::Below => {
+            format!("{has}: below that since {since}, not for long enough to starve")
+        }
+        FairShareStatus::Starving => format!("{has}: below that since {since}, it starves"),
+        FairShareStatus::Aggressive => {
+            format!("{has}: below that since {since}, it starves aggressively")
+        }
     }
 }
 
 /// One of them for programs.
-pub fn data(owed: &Owed, server: &ServerFacts) -> Value {
+pub fn data(owed: &FairShareReport, server: &ServerFacts) -> Value {
     let (pool, operation, jobs) = match &owed.who {
-        Claimant::Pool(name) => (Some(name), None, None),
-        Claimant::Operation(job) => (owed.pools.first(), Some(job.full(&server.name)), Some(1)),
-        Claimant::Alike(job, number) => (
+        ShareHolder::Pool(name) => (Some(name), None, None),
+        ShareHolder::Operation(job) => (owed.pools.first(), Some(job.full(&server.name)), Some(1)),
+        ShareHolder::Alike(job, number) => (
             owed.pools.first(),
             Some(job.full(&server.name)),
             Some(*number),
@@ -92,18 +96,18 @@ pub fn data(owed: &Owed, server: &ServerFacts) -> Value {
     })
 }
 
-fn name(owed: &Owed, server: &ServerFacts) -> String {
+fn name(owed: &FairShareReport, server: &ServerFacts) -> String {
     match &owed.who {
-        Claimant::Pool(name) => name.clone(),
-        Claimant::Operation(job) | Claimant::Alike(job, 1) => job.full(&server.name),
-        Claimant::Alike(job, number) => {
+        ShareHolder::Pool(name) => name.clone(),
+        ShareHolder::Operation(job) | ShareHolder::Alike(job, 1) => job.full(&server.name),
+        ShareHolder::Alike(job, number) => {
             format!("{} and {} more", job.full(&server.name), number - 1)
         }
     }
 }
 
 /// What it has of what it is owed; None for who is owed nothing.
-fn satisfaction(owed: &Owed) -> Option<f64> {
+fn satisfaction(owed: &FairShareReport) -> Option<f64> {
     (owed.fair > 0.0).then(|| owed.used / owed.fair)
 }
 
@@ -111,7 +115,7 @@ fn percent(part: f64) -> String {
     format!("{:.2}%", 100.0 * part)
 }
 
-fn since(owed: &Owed, server: &ServerFacts) -> Option<String> {
+fn since(owed: &FairShareReport, server: &ServerFacts) -> Option<String> {
     Some(timestamp::ctime(server.clock.wall(owed.since?)).to_string())
 }
 
@@ -121,10 +125,10 @@ mod tests {
     use crate::cli::example;
     use crate::model::job_id::JobId;
 
-    fn owed(who: Claimant, pools: &[&str], status: Status) -> Owed {
+    fn owed(who: ShareHolder, pools: &[&str], status: FairShareStatus) -> FairShareReport {
         let pools = pools.iter().map(|pool| pool.to_string()).collect();
-        let since = (status != Status::Normal).then_some(example::SUBMITTED);
-        Owed {
+        let since = (status != FairShareStatus::Normal).then_some(example::SUBMITTED);
+        FairShareReport {
             who,
             pools,
             fair: 0.5,
@@ -138,11 +142,19 @@ mod tests {
     #[test]
     fn who_starves_is_told_in_columns_a_sentence_and_json() {
         let server = example::server();
-        let (prod, id) = (Claimant::Pool("prod".into()), JobId::array(7));
+        let (prod, id) = (ShareHolder::Pool("prod".into()), JobId::array(7));
         let all = [
-            owed(prod, &[], Status::Normal),
-            owed(Claimant::Operation(id), &["prod"], Status::Starving),
-            owed(Claimant::Alike(JobId::job(9), 3), &["prod"], Status::Below),
+            owed(prod, &[], FairShareStatus::Normal),
+            owed(
+                ShareHolder::Operation(id),
+                &["prod"],
+                FairShareStatus::Starving,
+            ),
+            owed(
+                ShareHolder::Alike(JobId::job(9), 3),
+                &["prod"],
+                FairShareStatus::Below,
+            ),
         ];
         let text = text(&all, &server);
         let since = since(&all[1], &server).unwrap();

@@ -2,7 +2,7 @@
 
 use super::ReportContext;
 use crate::cli::client::exit::{self, Failure};
-use crate::model::report::outlook::Window;
+use crate::model::report::outlook::FreeWindow;
 use crate::model::time::{Span, Wall};
 use crate::shown::timestamp;
 use crate::wire::ahead::ForecastAnswer;
@@ -46,7 +46,7 @@ fn end(lasts: Option<Span>, now: Wall) -> Option<Wall> {
     lasts.map(|lasts| Wall(now.0.saturating_add(lasts.as_seconds())))
 }
 
-fn data(window: &Window, by_processors: bool, now: Wall) -> serde_json::Value {
+fn data(window: &FreeWindow, by_processors: bool, now: Wall) -> serde_json::Value {
     let copies = if by_processors {
         "processors"
     } else {
@@ -60,7 +60,7 @@ fn data(window: &Window, by_processors: bool, now: Wall) -> serde_json::Value {
     })
 }
 
-fn table(windows: &[Window], by_processors: bool, now: Wall) -> String {
+fn table(windows: &[FreeWindow], by_processors: bool, now: Wall) -> String {
     let copies = if by_processors {
         "Processors"
     } else {
@@ -97,12 +97,12 @@ mod tests {
     #[test]
     fn windows_are_told_in_columns_and_in_json() {
         let windows = [
-            Window {
+            FreeWindow {
                 copies: 32,
                 nodes: 4,
                 lasts: Some(Span::seconds(3600)),
             },
-            Window {
+            FreeWindow {
                 copies: 8,
                 nodes: 1,
                 lasts: None,

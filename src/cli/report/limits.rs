@@ -6,7 +6,7 @@ use crate::cli::client::exit::Failure;
 use crate::cli::output::table::{self, ColumnHead};
 use crate::model::limit::Quantity;
 use crate::model::limit::usage::{Figure, LimitUse};
-use crate::model::resource::{Kind, Resources};
+use crate::model::resource::{ResourceType, Resources};
 use crate::model::time::Time;
 use crate::sys::user;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
@@ -145,7 +145,7 @@ impl LimitTable<'_> {
             ""
         };
         [
-            limit.scope.whose(&one.whom) + overrides,
+            limit.scope.scope_text(&one.whom) + overrides,
             limit.stage.name().to_string(),
             limit.quantity.name().to_string(),
             round(&one.used.shown),
@@ -190,7 +190,7 @@ impl LimitTable<'_> {
         let amount = |figure: &Option<Figure>| figure.as_ref().map(|figure| figure.amount);
         let shown = |figure: &Option<Figure>| figure.as_ref().map(|figure| figure.shown.clone());
         json!({
-            "whose": limit.scope.whose(&one.whom),
+            "whose": limit.scope.scope_text(&one.whom),
             "scope": names.collect::<Map<_, _>>(),
             "stage": limit.stage.name(),
             "quantity": limit.quantity.name(),
@@ -219,7 +219,7 @@ impl LimitTable<'_> {
             Quantity::Resource(name) if name == "ncpus" => Some("processors"),
             Quantity::Resource(name) if name == "ngpus" => Some("GPUs"),
             Quantity::Resource(name) => match self.resources.get(name)?.kind {
-                Kind::Size => Some("bytes"),
+                ResourceType::Size => Some("bytes"),
                 _ => None,
             },
         }
@@ -246,16 +246,16 @@ pub(super) fn round(shown: &str) -> String {
 mod tests {
     use super::*;
     use crate::model::job_id::JobId;
-    use crate::model::limit::{Limit, Scope, Selector, Stage};
+    use crate::model::limit::{Limit, LimitScope, LimitStage, Selector};
 
-    fn one(place: usize, scope: Scope, whom: &[&str], used: i64, hard: i64) -> LimitUse {
+    fn one(place: usize, scope: LimitScope, whom: &[&str], used: i64, hard: i64) -> LimitUse {
         let figure = |amount: i64| Figure {
             amount,
             shown: amount.to_string(),
         };
         let limit = Limit {
             scope,
-            stage: Stage::Running,
+            stage: LimitStage::Running,
             quantity: Quantity::Jobs,
             soft: None,
             hard: Some(hard),
@@ -275,10 +275,10 @@ mod tests {
         }
     }
 
-    fn of_users() -> Scope {
-        Scope {
+    fn of_users() -> LimitScope {
+        LimitScope {
             user: Selector::Each,
-            ..Scope::default()
+            ..LimitScope::default()
         }
     }
 
@@ -289,7 +289,13 @@ mod tests {
                 .then(nearest_first(a, b))
         });
         uses.iter()
-            .map(|one| format!("{} {}", one.limit.scope.whose(&one.whom), one.used.amount))
+            .map(|one| {
+                format!(
+                    "{} {}",
+                    one.limit.scope.scope_text(&one.whom),
+                    one.used.amount
+                )
+            })
             .collect()
     }
 
@@ -297,7 +303,7 @@ mod tests {
     fn ones_own_come_first_and_of_these_the_nearest_to_being_reached() {
         let uses = vec![
             one(0, of_users(), &["bob"], 10, 10),
-            one(1, Scope::default(), &[], 5, 6),
+            one(1, LimitScope::default(), &[], 5, 6),
             one(2, of_users(), &["ann"], 1, 10),
             one(3, of_users(), &["ann"], 2, 3),
             one(4, of_users(), &["ann"], 0, 0),
@@ -315,10 +321,10 @@ mod tests {
     /// P9.
     #[test]
     fn a_limit_is_told_in_columns_and_in_json() {
-        let scope = Scope {
+        let scope = LimitScope {
             queue: Selector::Named("night".into()),
             user: Selector::Each,
-            ..Scope::default()
+            ..LimitScope::default()
         };
         let table = LimitTable {
             resources: &Resources::default(),

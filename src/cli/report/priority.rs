@@ -4,12 +4,12 @@
 use super::ReportContext;
 use crate::cli::client::exit::Failure;
 use crate::model::job_id::JobId;
-use crate::model::report::priority_score::{Part, Worth};
-use crate::model::report::queue_place::{Difference, Neighbours, Turn};
+use crate::model::report::priority_score::{PriorityScore, ScorePart};
+use crate::model::report::queue_place::{Neighbours, OrderDifference, QueueTurn};
 use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::comment;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
-use crate::wire::message::Record;
+use crate::wire::message::JobRecord;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -156,7 +156,7 @@ impl PriorityView<'_> {
             let _ = writeln!(out, "  First:  {}", own.precedence);
         }
         let _ = writeln!(out, "  Score:  {}", short(own.worth.score));
-        let neighbour = |turn: &Turn, comes_first: bool| {
+        let neighbour = |turn: &QueueTurn, comes_first: bool| {
             let differences = own.differences(turn);
             let told: Vec<String> = differences
                 .iter()
@@ -180,7 +180,7 @@ impl PriorityView<'_> {
     }
 
     /// What is told of a job that does not wait for its turn.
-    fn other(&self, record: &Record) -> String {
+    fn other(&self, record: &JobRecord) -> String {
         let job = &record.job;
         let comment = comment::of(record, &self.inquiry.server);
         let head = format!(
@@ -195,7 +195,7 @@ impl PriorityView<'_> {
         }
     }
 
-    fn document(&self, waiting: &[Neighbours], others: &[Record]) -> Vec<u8> {
+    fn document(&self, waiting: &[Neighbours], others: &[JobRecord]) -> Vec<u8> {
         let mut document = self.inquiry.document();
         for Neighbours { own, above, below } in waiting {
             let mut data = data(own);
@@ -219,7 +219,7 @@ impl PriorityView<'_> {
         document.end()
     }
 
-    fn neighbour(&self, own: &Turn, turn: Option<&Turn>) -> Value {
+    fn neighbour(&self, own: &QueueTurn, turn: Option<&QueueTurn>) -> Value {
         let Some(turn) = turn else { return Value::Null };
         let mut data = data(turn);
         data["job"] = self.id(turn.worth.job).into();
@@ -229,7 +229,7 @@ impl PriorityView<'_> {
     }
 }
 
-fn attributes(turn: &Turn, data: Value) -> Attributes<'_> {
+fn attributes(turn: &QueueTurn, data: Value) -> Attributes<'_> {
     let mut attributes = Attributes::default();
     attributes.text("Job_Owner", turn.user.as_str());
     attributes.text("queue", turn.queue.as_str());
@@ -239,8 +239,8 @@ fn attributes(turn: &Turn, data: Value) -> Attributes<'_> {
 }
 
 /// F18: every input, factor, weight and product.
-fn data(turn: &Turn) -> Value {
-    let part = |part: &Part| {
+fn data(turn: &QueueTurn) -> Value {
+    let part = |part: &ScorePart| {
         json!({
             "name": part.name,
             "input": part.input,
@@ -261,43 +261,47 @@ fn data(turn: &Turn) -> Value {
     })
 }
 
-fn difference(difference: &Difference) -> Value {
+fn difference(difference: &OrderDifference) -> Value {
     match difference {
-        Difference::Reserved => json!({ "name": "reserved" }),
-        Difference::Cluster(own, other) => json!({ "name": "cluster", "own": own, "other": other }),
-        Difference::Tier(own, other) => json!({ "name": "tier", "own": own, "other": other }),
-        Difference::SystemPriority(own, other) => {
-            json!({ "name": Worth::SYSTEM_PRIORITY, "own": own, "other": other })
+        OrderDifference::Reserved => json!({ "name": "reserved" }),
+        OrderDifference::Cluster(own, other) => {
+            json!({ "name": "cluster", "own": own, "other": other })
         }
-        Difference::Part(own, other) => {
+        OrderDifference::Tier(own, other) => json!({ "name": "tier", "own": own, "other": other }),
+        OrderDifference::SystemPriority(own, other) => {
+            json!({ "name": PriorityScore::SYSTEM_PRIORITY, "own": own, "other": other })
+        }
+        OrderDifference::Part(own, other) => {
             json!({ "name": own.name, "own": own.counts(), "other": other.counts() })
         }
-        Difference::Score(own, other) => json!({ "name": "score", "own": own, "other": other }),
-        Difference::Place => json!({ "name": "place" }),
+        OrderDifference::Score(own, other) => {
+            json!({ "name": "score", "own": own, "other": other })
+        }
+        OrderDifference::Place => json!({ "name": "place" }),
     }
 }
 
 /// What sets a job apart from the one before it or after it.
-fn sentence(difference: &Difference, comes_first: bool) -> String {
+fn sentence(difference: &OrderDifference, comes_first: bool) -> String {
     match (difference, comes_first) {
-        (Difference::Reserved, true) => "it asks for a reservation".to_string(),
-        (Difference::Reserved, false) => "it asks for no reservation".to_string(),
-        (Difference::Cluster(own, other), _) => {
+        (OrderDifference::Reserved, true) => "it asks for a reservation".to_string(),
+        (OrderDifference::Reserved, false) => "it asks for no reservation".to_string(),
+        (OrderDifference::Cluster(own, other), _) => {
             format!("cluster {own} here, {other} there: each goes first on the nodes of its own")
         }
-        (Difference::Tier(own, other), _) => {
+        (OrderDifference::Tier(own, other), _) => {
             format!("{} here, {} there", or_nothing(own), or_nothing(other))
         }
-        (Difference::SystemPriority(own, other), _) => {
+        (OrderDifference::SystemPriority(own, other), _) => {
             let said = |number: &Option<f64>| number.map_or("none".to_string(), short);
             format!(
                 "{} {} here, {} there",
-                Worth::SYSTEM_PRIORITY,
+                PriorityScore::SYSTEM_PRIORITY,
                 said(own),
                 said(other)
             )
         }
-        (Difference::Part(own, other), _) => {
+        (OrderDifference::Part(own, other), _) => {
             format!(
                 "{} {} here, {} there",
                 own.name,
@@ -305,14 +309,14 @@ fn sentence(difference: &Difference, comes_first: bool) -> String {
                 short(other.counts())
             )
         }
-        (Difference::Score(own, other), true) => {
+        (OrderDifference::Score(own, other), true) => {
             format!("{} is more than {}", short(*other), short(*own))
         }
-        (Difference::Score(own, other), false) => {
+        (OrderDifference::Score(own, other), false) => {
             format!("{} is less than {}", short(*other), short(*own))
         }
-        (Difference::Place, true) => "worth the same, and came first".to_string(),
-        (Difference::Place, false) => "worth the same, and came later".to_string(),
+        (OrderDifference::Place, true) => "worth the same, and came first".to_string(),
+        (OrderDifference::Place, false) => "worth the same, and came later".to_string(),
     }
 }
 
@@ -347,13 +351,13 @@ fn formula_line(indent: &str, formula: Option<&str>) -> String {
 }
 
 /// Weights and products are shown where there are any: the terms of a formula have none.
-fn parts(parts: &[Part]) -> String {
+fn parts(parts: &[ScorePart]) -> String {
     let columns = if parts.iter().any(|part| part.weight.is_some()) {
         5
     } else {
         3
     };
-    let row = |part: &Part| {
+    let row = |part: &ScorePart| {
         let number = |number: Option<f64>| number.map_or("--".to_string(), short);
         [
             part.name.clone(),
@@ -390,7 +394,7 @@ fn parts(parts: &[Part]) -> String {
 }
 
 /// The first places, and how many there are beside them.
-fn table(turns: &[Turn], all: u64, server: &str) -> String {
+fn table(turns: &[QueueTurn], all: u64, server: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for part in turns.iter().flat_map(|turn| &turn.worth.parts) {
         if !names.contains(&&*part.name) {
@@ -403,7 +407,7 @@ fn table(turns: &[Turn], all: u64, server: &str) -> String {
         .into_iter()
         .chain(names.iter().copied());
     let heads = heads.chain(clusters);
-    let row = |turn: &Turn| {
+    let row = |turn: &QueueTurn| {
         let of = |name: &&str| turn.worth.parts.iter().find(|part| part.name == **name);
         let products = names
             .iter()
@@ -476,9 +480,9 @@ fn aligned<'a>(heads: impl Iterator<Item = &'a str>, rows: Vec<Vec<String>>) -> 
 mod tests {
     use super::*;
 
-    fn turn(rank: u64, user: &str, parts: Vec<Part>) -> Turn {
-        let score = parts.iter().map(Part::counts).sum();
-        Turn {
+    fn turn(rank: u64, user: &str, parts: Vec<ScorePart>) -> QueueTurn {
+        let score = parts.iter().map(ScorePart::counts).sum();
+        QueueTurn {
             rank,
             user: user.to_string(),
             account: (rank == 1).then(|| "wave".to_string()),
@@ -486,7 +490,7 @@ mod tests {
             is_reserved: false,
             cluster: None,
             precedence: String::new(),
-            worth: Worth {
+            worth: PriorityScore {
                 job: JobId::job(10 + rank),
                 tier: 0,
                 score,
@@ -495,12 +499,12 @@ mod tests {
         }
     }
 
-    fn two() -> [Turn; 2] {
+    fn two() -> [QueueTurn; 2] {
         let parts = |factor: f64| {
-            let wait = Part::weighed("wait_time", "43200 s".into(), 0.0714, 1000.0);
+            let wait = ScorePart::weighed("wait_time", "43200 s".into(), 0.0714, 1000.0);
             vec![
                 wait,
-                Part::weighed("fair_share", "ann".into(), factor, 10000.0),
+                ScorePart::weighed("fair_share", "ann".into(), factor, 10000.0),
             ]
         };
         [turn(1, "ann", parts(0.5)), turn(2, "bob", parts(0.25))]
@@ -522,7 +526,7 @@ and 7 more; -F json lists them all
     #[test]
     fn an_operators_word_is_named_where_it_sets_jobs_apart() {
         let [first, mut second] = two();
-        second.worth.parts = vec![Part::named(Worth::SYSTEM_PRIORITY, 5.0)];
+        second.worth.parts = vec![ScorePart::named(PriorityScore::SYSTEM_PRIORITY, 5.0)];
         let [told] = &first.differences(&second)[..] else {
             panic!("one difference")
         };
@@ -554,7 +558,7 @@ and 7 more; -F json lists them all
             (&json!(1), &json!(5000.0))
         );
         assert_eq!(
-            parts(&[Part::named("walltime", 60.0)]).lines().nth(1),
+            parts(&[ScorePart::named("walltime", 60.0)]).lines().nth(1),
             Some("    walltime  60         60")
         );
         assert_eq!(

@@ -5,7 +5,7 @@ use super::ReportContext;
 use super::limits;
 use crate::cli::client::exit::Failure;
 use crate::cli::output::table::{self, ColumnHead};
-use crate::model::resource::{Kind, Resources, Size};
+use crate::model::resource::{ResourceType, Resources, Size};
 use crate::model::system_resource::PoolUse;
 use crate::model::time::{Time, Wall};
 use crate::shown::timestamp;
@@ -86,8 +86,10 @@ fn row(one: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -> [St
 /// For people: a number, or a size in its largest unit.
 fn figure(resources: &Resources, name: &str, amount: i64) -> String {
     match resources.get(name).map(|definition| definition.kind) {
-        Some(Kind::Size) => limits::round(&Size::exactly(amount.max(0).unsigned_abs()).to_string()),
-        Some(Kind::Float) => format!("{:.3}", amount as f64 / 1000.0),
+        Some(ResourceType::Size) => {
+            limits::round(&Size::exactly(amount.max(0).unsigned_abs()).to_string())
+        }
+        Some(ResourceType::Float) => format!("{:.3}", amount as f64 / 1000.0),
         _ => amount.to_string(),
     }
 }
@@ -137,11 +139,11 @@ fn data(one: &PoolUse, wall: impl Fn(Time) -> Wall) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::system_resource::{Pool, Telling};
+    use crate::model::system_resource::{Pool, ReportedCount};
 
     #[test]
     fn q21_what_the_whole_system_has_is_told_in_columns_and_in_json() {
-        let telling = Telling {
+        let telling = ReportedCount {
             total: Some(40),
             elsewhere: 10,
             at: Time(0),

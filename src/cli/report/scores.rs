@@ -3,12 +3,12 @@
 
 use crate::cli::client::operand::Operand;
 use crate::cli::report;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::client::Client;
-use crate::wire::message::Record;
+use crate::wire::message::JobRecord;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -57,10 +57,10 @@ impl Scores {
     }
 
     /// Adds them to the jobs that wait; a subjob has that of its array.
-    pub fn add_to(&self, jobs: &mut [Record]) {
+    pub fn add_to(&self, jobs: &mut [JobRecord]) {
         let waiting = jobs
             .iter_mut()
-            .filter(|record| matches!(record.job.life.state, State::Queued | State::Begun));
+            .filter(|record| matches!(record.job.life.state, JobState::Queued | JobState::Begun));
         for record in waiting {
             let id = record.job.id;
             let of_array = || self.0.get(&id.parent()?);

@@ -5,16 +5,16 @@ use super::{ReportContext, fair_share};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::output::table::{self, ColumnHead};
 use crate::model::account::Shares;
-use crate::model::policy::fair_share::{Method, Subject};
-use crate::model::report::fair_share_status::Owed;
-use crate::model::report::share_status::{Stake, TimeToBalance};
+use crate::model::policy::fair_share::{Method, UsageSubject};
+use crate::model::report::fair_share_status::FairShareReport;
+use crate::model::report::share_status::{ShareStatus, TimeToBalance};
 use crate::model::time::Time;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Value, json};
 
 /// What is told of all accounts and users.
 pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
-    let (mut table, mut all): (Option<ShareTable>, Vec<Owed>) = (None, Vec::new());
+    let (mut table, mut all): (Option<ShareDisplay>, Vec<FairShareReport>) = (None, Vec::new());
     for told in inquiry.ask(ForecastQuery::Shares)? {
         match told {
             ForecastAnswer::Shares {
@@ -24,7 +24,7 @@ pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure
                 stakes,
             } => {
                 table
-                    .get_or_insert_with(|| ShareTable {
+                    .get_or_insert_with(|| ShareDisplay {
                         at,
                         method,
                         subject,
@@ -44,15 +44,15 @@ pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure
     Ok((table.text() + &fair_share::text(&all, &inquiry.server)).into_bytes())
 }
 
-struct ShareTable {
+struct ShareDisplay {
     at: Time,
     method: Method,
-    subject: Subject,
-    stakes: Vec<Stake>,
+    subject: UsageSubject,
+    stakes: Vec<ShareStatus>,
 }
 
 /// A column: its head, whether it stands to the right, and what stands in it.
-type ShareColumn = (&'static str, bool, fn(&Stake) -> String);
+type ShareColumn = (&'static str, bool, fn(&ShareStatus) -> String);
 
 const COLUMNS: [ShareColumn; 9] = [
     ("Shares", true, |stake| stake.shares.to_string()),
@@ -78,7 +78,7 @@ const TARGET: ShareColumn = ("Target", true, |stake| {
         .map_or("--".to_string(), |target| target.to_string())
 });
 
-impl ShareTable {
+impl ShareDisplay {
     fn text(&self) -> String {
         let mut columns: Vec<ShareColumn> = vec![("Account or user", false, |stake| name(stake))];
         columns.extend(COLUMNS);
@@ -105,7 +105,7 @@ impl ShareTable {
         )
     }
 
-    fn document(&self, all: &[Owed], inquiry: &ReportContext) -> Vec<u8> {
+    fn document(&self, all: &[FairShareReport], inquiry: &ReportContext) -> Vec<u8> {
         let mut document = inquiry.document();
         document.fact("at", &inquiry.wall(self.at).0.into());
         document.fact("method", &self.method.name().into());
@@ -126,7 +126,7 @@ fn percent(part: f64) -> String {
 }
 
 /// Those below others stand further to the right.
-fn name(stake: &Stake) -> String {
+fn name(stake: &ShareStatus) -> String {
     let name = stake.user.as_ref().unwrap_or(&stake.account);
     format!(
         "{:width$}{}",
@@ -144,7 +144,7 @@ fn balance(balance: TimeToBalance) -> String {
     }
 }
 
-fn data(stake: &Stake) -> Value {
+fn data(stake: &ShareStatus) -> Value {
     let shares = match stake.shares {
         Shares::Of(shares) => json!(shares),
         Shares::Parent => json!("parent"),
@@ -187,8 +187,8 @@ mod tests {
     use super::*;
     use crate::model::time::Span;
 
-    fn stake(account: &str, user: Option<&str>, balance: TimeToBalance) -> Stake {
-        Stake {
+    fn share_row(account: &str, user: Option<&str>, balance: TimeToBalance) -> ShareStatus {
+        ShareStatus {
             account: account.to_string(),
             user: user.map(str::to_string),
             depth: user.iter().len() as u32,
@@ -211,13 +211,13 @@ mod tests {
     #[test]
     fn the_tree_is_told_in_columns_and_in_json() {
         let stakes = vec![
-            stake("", None, TimeToBalance::After(Span::seconds(3723))),
-            stake("", Some("ann"), TimeToBalance::Never),
+            share_row("", None, TimeToBalance::After(Span::seconds(3723))),
+            share_row("", Some("ann"), TimeToBalance::Never),
         ];
-        let table = ShareTable {
+        let table = ShareDisplay {
             at: Time(0),
             method: Method::Tree,
-            subject: Subject::Member,
+            subject: UsageSubject::Member,
             stakes,
         };
         let expected = "\

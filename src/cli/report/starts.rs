@@ -11,7 +11,7 @@ use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::comment;
 use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
-use crate::wire::message::{Detail, Filter, Question, Record, Row, ServerFacts};
+use crate::wire::message::{Detail, Filter, JobRecord, JobRow, Question, ServerFacts};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -67,7 +67,7 @@ fn parts(told: ForecastAnswer) -> Vec<Foreseen> {
 }
 
 /// Whose the jobs are that are not over, by number.
-fn owners(inquiry: &mut ReportContext) -> Result<BTreeMap<u64, Row>, Failure> {
+fn owners(inquiry: &mut ReportContext) -> Result<BTreeMap<u64, JobRow>, Failure> {
     let rows = inquiry
         .source
         .ask(&Question::Jobs(Filter::default(), Detail::Row))?
@@ -77,11 +77,11 @@ fn owners(inquiry: &mut ReportContext) -> Result<BTreeMap<u64, Row>, Failure> {
 
 struct StartTable<'a> {
     inquiry: &'a ReportContext,
-    owners: BTreeMap<u64, Row>,
+    owners: BTreeMap<u64, JobRow>,
     horizon: Option<Horizon>,
     foreseen: Vec<Foreseen>,
     /// Jobs asked for that do not wait for the scheduler.
-    others: Vec<Record>,
+    others: Vec<JobRecord>,
 }
 
 impl StartTable<'_> {
@@ -118,7 +118,7 @@ impl StartTable<'_> {
         }
         for record in &self.others {
             let (id, owner) = (record.job.id.full(name), &record.job.owner.user);
-            push_line(&mut out, row, [&*id, owner, &self.standing(record)]);
+            push_line(&mut out, row, [&*id, owner, &self.state_text(record)]);
             out.push('\n');
         }
         out
@@ -163,7 +163,7 @@ impl StartTable<'_> {
     }
 
     /// What is told of a job that does not wait for the scheduler.
-    fn standing(&self, record: &Record) -> String {
+    fn state_text(&self, record: &JobRecord) -> String {
         let comment = comment::of(record, &self.inquiry.server);
         match &record.job.life.run {
             Some(run) if record.job.life.state.is_under_way() => {

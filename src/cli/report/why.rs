@@ -15,14 +15,14 @@ mod sentences;
 use super::ReportContext;
 use crate::cli::client::exit::{self, Failure};
 use crate::model::job::event::Event;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::report::outlook::Explanation;
 use crate::model::time::{Time, Wall};
 use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
-use crate::wire::message::{Question, Record, ServerFacts};
+use crate::wire::message::{JobRecord, Question, ServerFacts};
 
 /// What is told of these jobs.
 pub fn shown(
@@ -33,8 +33,8 @@ pub fn shown(
 ) -> Result<Vec<u8>, Failure> {
     let found = ids
         .iter()
-        .map(|id| JobFacts::ask(inquiry, *id))
-        .collect::<Result<Vec<JobFacts>, Failure>>()?;
+        .map(|id| ExplainedJob::ask(inquiry, *id))
+        .collect::<Result<Vec<ExplainedJob>, Failure>>()?;
     let views = found.iter().map(|found| JobView {
         server: &inquiry.server,
         now: inquiry.now,
@@ -58,16 +58,16 @@ pub fn shown(
 }
 
 /// All that is known of a job.
-struct JobFacts {
-    record: Record,
+struct ExplainedJob {
+    record: JobRecord,
     events: Vec<(Time, Event)>,
     /// None for a job that neither waits for the scheduler nor is held; of a held one, what would
     /// become of it if it were released.
     explanation: Option<Box<Explanation>>,
 }
 
-impl JobFacts {
-    fn ask(inquiry: &mut ReportContext, id: JobId) -> Result<JobFacts, Failure> {
+impl ExplainedJob {
+    fn ask(inquiry: &mut ReportContext, id: JobId) -> Result<ExplainedJob, Failure> {
         let answers = inquiry.source.ask(&Question::Trace(id))?;
         let record = answers
             .jobs
@@ -75,7 +75,7 @@ impl JobFacts {
             .next()
             .ok_or_else(|| inquiry.unknown(id))?;
         match inquiry.ask(ForecastQuery::Why(id))?.into_iter().next() {
-            Some(ForecastAnswer::Explained(explanation)) => Ok(JobFacts {
+            Some(ForecastAnswer::Explained(explanation)) => Ok(ExplainedJob {
                 record,
                 events: answers.events,
                 explanation,
@@ -89,18 +89,21 @@ impl JobFacts {
 struct JobView<'a> {
     server: &'a ServerFacts,
     now: Wall,
-    found: &'a JobFacts,
+    found: &'a ExplainedJob,
 }
 
 impl JobView<'_> {
-    fn state(&self) -> State {
+    fn state(&self) -> JobState {
         self.found.record.job.life.state
     }
 
     /// Whether it has still to start, or elements of it.
     fn waits(&self) -> bool {
-        let has_more = || self.state() == State::Begun && self.found.explanation.is_some();
-        matches!(self.state(), State::Queued | State::Held | State::Waiting) || has_more()
+        let has_more = || self.state() == JobState::Begun && self.found.explanation.is_some();
+        matches!(
+            self.state(),
+            JobState::Queued | JobState::Held | JobState::Waiting
+        ) || has_more()
     }
 
     fn wall(&self, time: Time) -> Wall {

@@ -9,7 +9,7 @@ use crate::cli::client::reconnect;
 use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::wire::client::{Client, ClientError};
-use crate::wire::message::{Reply, Request};
+use crate::wire::message::{ClientRequest, Reply};
 use nix::sys::signal::{SigSet, Signal};
 use std::ffi::OsStr;
 use std::sync::mpsc;
@@ -50,7 +50,7 @@ pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> 
 /// Asks for the end of a job until it is told, whatever becomes of schedd meanwhile.
 pub fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, ClientError> {
     loop {
-        match client.call(&Request::Wait(job)) {
+        match client.call(&ClientRequest::Wait(job)) {
             Err(ClientError::Unreachable(_)) => client = reconnect::connect("qsub", home)?,
             reply => return reply,
         }
@@ -88,7 +88,7 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
 
 /// Deletes a job that nobody waits for any more.
 pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
-    Client::connect(home)?.call(&Request::Delete {
+    Client::connect(home)?.call(&ClientRequest::Delete {
         job,
         only: None,
         force: false,

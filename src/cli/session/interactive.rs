@@ -3,7 +3,7 @@
 
 use super::block;
 use super::interactive_client::{self, SessionEnd};
-use super::waiting::{Came, WaitingJob};
+use super::waiting::{Came, WaitingQsub};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
 use crate::cli::client::reconnect;
@@ -12,7 +12,7 @@ use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::sys::process;
 use crate::wire::client::Client;
-use crate::wire::message::{Reply, Request};
+use crate::wire::message::{ClientRequest, Reply};
 use nix::sys::signal::{SigSet, Signal};
 use std::ffi::OsStr;
 use std::io::{IsTerminal, stdin, stdout};
@@ -64,7 +64,7 @@ pub fn run(
     let job = Operand::parse(OsStr::new(&id))?.id();
     // A terminal that is gone already is noticed by its signal.
     let _ = exit::print(format!("qsub: waiting for job {id} to start\n"));
-    match WaitingJob::new(home, &id, job, client, &caught).until_seated()? {
+    match WaitingQsub::new(home, &id, job, client, &caught).until_seated()? {
         Came::Away(code) => Ok(code),
         Came::Seated(connection) => {
             let _ = exit::print(format!("qsub: job {id} ready\n\n"));
@@ -109,7 +109,7 @@ fn depart(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> {
 fn settled(home: &Home, job: JobId) -> Option<i32> {
     let mut client = Client::reach(home).ok()?;
     client.be_impatient(PATIENCE);
-    client.begin(&Request::Wait(job)).ok()?;
+    client.begin(&ClientRequest::Wait(job)).ok()?;
     match client.reply().ok()? {
         Reply::Ended { status, .. } => Some(status),
         _ => None,

@@ -4,9 +4,9 @@
 //! qsub.
 
 use crate::cli::client::exit::Failure;
-use crate::sys::terminal::{self, Raw, Window};
-use crate::wire::frame::{FrameError, Link};
-use crate::wire::terminal::{AHEAD, Input, Output};
+use crate::sys::terminal::{self, Raw, TerminalSize};
+use crate::wire::frame::{FrameError, FrameSocket};
+use crate::wire::terminal::{AHEAD, TerminalInput, TerminalOutput};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
@@ -35,8 +35,8 @@ pub enum SessionEnd {
 /// Sits down at the other end of `connection`, until the session ends. The terminal is raw
 /// meanwhile, and as it was before whatever happens.
 pub fn sit(connection: UnixStream, signals: &SignalFd) -> Result<SessionEnd, Failure> {
-    let mut seat = Seat {
-        link: Link::new(connection)?,
+    let mut seat = InteractiveClient {
+        link: FrameSocket::new(connection)?,
         signals,
         keys: Keys::new(),
         raw: Some(Raw::enter()?),
@@ -49,14 +49,14 @@ pub fn sit(connection: UnixStream, signals: &SignalFd) -> Result<SessionEnd, Fai
     }
 }
 
-struct Seat<'a> {
-    link: Link,
+struct InteractiveClient<'a> {
+    link: FrameSocket,
     signals: &'a SignalFd,
     keys: Keys,
     raw: Option<Raw>,
 }
 
-impl Seat<'_> {
+impl InteractiveClient<'_> {
     fn turn(&mut self) -> Result<Option<SessionEnd>, Failure> {
         let out = if self.link.wants_write() {
             PollFlags::POLLOUT
@@ -77,7 +77,11 @@ impl Seat<'_> {
             return Err(std::io::Error::from(error).into());
         }
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any() == Some(true)).collect();
-        let end = if ready[0] { self.heed_signals()? } else { None };
+        let end = if ready[0] {
+            self.handle_signals()?
+        } else {
+            None
+        };
         let end = if end.is_none() && ready[1] {
             self.show()?
         } else {
@@ -90,7 +94,7 @@ impl Seat<'_> {
         }
     }
 
-    fn heed_signals(&mut self) -> Result<Option<SessionEnd>, Failure> {
+    fn handle_signals(&mut self) -> Result<Option<SessionEnd>, Failure> {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = signal.ssi_signo as i32;
             match Signal::try_from(number) {
@@ -102,7 +106,7 @@ impl Seat<'_> {
                 }
                 Ok(Signal::SIGTTOU) => {}
                 // From somebody else's kill: the keyboard's own are keys now.
-                Ok(Signal::SIGINT) => self.say(&Input::Typed(vec![3]))?,
+                Ok(Signal::SIGINT) => self.say(&TerminalInput::Typed(vec![3]))?,
                 _ => return Ok(Some(SessionEnd::HungUp(number))),
             }
         }
@@ -110,12 +114,12 @@ impl Seat<'_> {
     }
 
     fn tell_window(&mut self) -> Result<(), Failure> {
-        let window = terminal::window(stdin()).unwrap_or(Window::USUAL);
-        self.say(&Input::Window(window))
+        let window = terminal::window(stdin()).unwrap_or(TerminalSize::USUAL);
+        self.say(&TerminalInput::Window(window))
     }
 
     /// A connection that takes nothing more is noticed when it is read.
-    fn say(&mut self, input: &Input) -> Result<(), Failure> {
+    fn say(&mut self, input: &TerminalInput) -> Result<(), Failure> {
         match self.link.send(input) {
             Ok(()) | Err(FrameError::Io(_)) => Ok(()),
             Err(error) => Err(Failure::new(183, format!("the job's node: {error}"))),
@@ -124,7 +128,7 @@ impl Seat<'_> {
 
     fn show(&mut self) -> Result<Option<SessionEnd>, Failure> {
         let _ = self.link.flush();
-        let outputs = match self.link.receive::<Output>() {
+        let outputs = match self.link.receive::<TerminalOutput>() {
             Ok(outputs) => outputs,
             Err(FrameError::Closed | FrameError::Io(_)) => return Ok(Some(SessionEnd::Lost)),
             Err(error) => return Err(Failure::new(183, format!("the job's node: {error}"))),
@@ -132,8 +136,8 @@ impl Seat<'_> {
         let mut screen = stdout().lock();
         for output in outputs {
             match output {
-                Output::Over { status } => return Ok(Some(SessionEnd::Over(status))),
-                Output::Shown(bytes) => {
+                TerminalOutput::Over { status } => return Ok(Some(SessionEnd::Over(status))),
+                TerminalOutput::Shown(bytes) => {
                     if screen
                         .write_all(&bytes)
                         .and_then(|()| screen.flush())
@@ -158,7 +162,7 @@ impl Seat<'_> {
         }
         for wish in self.keys.read(&buffer[..length]) {
             match wish {
-                KeyAction::Typed(bytes) => self.say(&Input::Typed(bytes))?,
+                KeyAction::Typed(bytes) => self.say(&TerminalInput::Typed(bytes))?,
                 KeyAction::Leave => return Ok(Some(SessionEnd::Left)),
                 KeyAction::Suspend => self.suspend()?,
             }

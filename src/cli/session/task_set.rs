@@ -6,14 +6,14 @@
 
 use super::block::deadly_signals;
 use crate::cli::client::exit::Failure;
-use crate::model::job::task::{MOST, Stage, Token};
+use crate::model::job::task::{MOST, TaskStage, TaskToken};
 use crate::model::job::{Attempt, TaskNumber};
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::sys::{clock, env, process, socket};
-use crate::wire::frame::{FrameError, Link};
+use crate::wire::frame::{FrameError, FrameSocket};
 use crate::wire::peer;
-use crate::wire::task::{LARGEST_CROWD, News, Plea, Program, Wish};
+use crate::wire::task::{LARGEST_CROWD, Plea, TaskNews, TaskProgram, TaskProgramOptions};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
@@ -72,9 +72,9 @@ pub struct TaskOptions {
 
 /// Tasks, and how they stand.
 #[derive(Debug)]
-pub struct Crowd {
+pub struct TaskSet {
     membership: Membership,
-    program: Program,
+    program: TaskProgram,
     manner: TaskOptions,
     members: Vec<TaskMember>,
     line: NodeConnection,
@@ -85,27 +85,27 @@ pub struct Crowd {
 
 #[derive(Debug)]
 struct TaskMember {
-    token: Token,
+    token: TaskToken,
     slot: u32,
-    stage: Option<Stage>,
+    stage: Option<TaskStage>,
     /// Whether this connection has heard of it.
     said: bool,
 }
 
 impl TaskMember {
     fn is_open(&self) -> bool {
-        !matches!(self.stage, Some(Stage::Over(_)))
+        !matches!(self.stage, Some(TaskStage::Over(_)))
     }
 
     fn runs(&self) -> bool {
-        self.stage == Some(Stage::Running)
+        self.stage == Some(TaskStage::Running)
     }
 }
 
 /// The connection to noded.
 #[derive(Debug)]
 struct NodeConnection {
-    link: Option<Link>,
+    link: Option<FrameSocket>,
     dial_at: Span,
     silent_since: Span,
     told: bool,
@@ -114,13 +114,13 @@ struct NodeConnection {
     again_at: Span,
 }
 
-impl Crowd {
+impl TaskSet {
     /// No tasks yet; from now on deadly signals end the tasks first.
     pub fn new(
         membership: Membership,
-        program: Program,
+        program: TaskProgram,
         manner: TaskOptions,
-    ) -> Result<Crowd, Failure> {
+    ) -> Result<TaskSet, Failure> {
         let deadly = deadly_signals();
         deadly.thread_block().map_err(io::Error::from)?;
         let signals = SignalFd::with_flags(&deadly, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
@@ -134,7 +134,7 @@ impl Crowd {
             asked: false,
             again_at: now + AGAIN,
         };
-        Ok(Crowd {
+        Ok(TaskSet {
             membership,
             program,
             manner,
@@ -150,7 +150,7 @@ impl Crowd {
     pub fn run(&mut self, slots: &[u32]) -> Result<bool, Failure> {
         let before = self.members.len();
         for &slot in slots {
-            let random = u128::from_le_bytes(process::random()?) as Token;
+            let random = u128::from_le_bytes(process::random()?) as TaskToken;
             self.members.push(TaskMember {
                 token: random.max(1),
                 slot,
@@ -177,7 +177,7 @@ impl Crowd {
             .iter()
             .rev()
             .find_map(|member| match member.stage {
-                Some(Stage::Over(status)) if status != 0 => Some(status.rem_euclid(256) as u8),
+                Some(TaskStage::Over(status)) if status != 0 => Some(status.rem_euclid(256) as u8),
                 _ => None,
             });
         failed.or(self.interrupted).unwrap_or(0)
@@ -217,7 +217,7 @@ impl Crowd {
         }
     }
 
-    fn connect(&self) -> io::Result<Link> {
+    fn connect(&self) -> io::Result<FrameSocket> {
         let stream = socket::connect(&self.membership.socket)?;
         let server = peer::of(&stream)?.uid();
         if server != 0 && server != nix::unistd::geteuid().as_raw() {
@@ -225,7 +225,7 @@ impl Crowd {
                 "it is served by user {server}, who is not trusted"
             )));
         }
-        Link::new(stream)
+        FrameSocket::new(stream)
     }
 
     fn forget_what_was_said(&mut self, of: impl Fn(&TaskMember) -> bool) {
@@ -253,14 +253,14 @@ impl Crowd {
             .members
             .iter_mut()
             .filter(|member| unsaid(member) && !member.runs() && !ends);
-        let tasks: Vec<(Token, u32)> = new.take(most).map(said).collect();
+        let tasks: Vec<(TaskToken, u32)> = new.take(most).map(said).collect();
         if !tasks.is_empty() {
-            return self.wish(Wish::Start(Box::new(Program {
+            return self.request(TaskProgramOptions::Start(Box::new(TaskProgram {
                 tasks,
                 ..self.program.clone()
             })));
         }
-        let tokens: Vec<Token> = self
+        let tokens: Vec<TaskToken> = self
             .members
             .iter_mut()
             .filter(unsaid)
@@ -269,13 +269,13 @@ impl Crowd {
             .collect();
         if !tokens.is_empty() {
             if ends {
-                self.wish(Wish::End(tokens.clone()));
+                self.request(TaskProgramOptions::End(tokens.clone()));
             }
-            self.wish(Wish::Ask(tokens));
+            self.request(TaskProgramOptions::Ask(tokens));
         }
     }
 
-    fn wish(&mut self, wish: Wish) {
+    fn request(&mut self, wish: TaskProgramOptions) {
         self.line.asked = true;
         self.send(&Plea::Wish(wish));
     }
@@ -300,7 +300,7 @@ impl Crowd {
             .skip(from)
             .map(|member| member.token)
             .collect();
-        self.send(&Plea::Wish(Wish::Release(tokens)));
+        self.send(&Plea::Wish(TaskProgramOptions::Release(tokens)));
         self.line.asked = false;
     }
 
@@ -327,7 +327,7 @@ impl Crowd {
             PollTimeout::try_from((until.0 - now.0).clamp(0, 60_000)).unwrap_or(PollTimeout::MAX)
         });
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        let writes = link.is_some_and(Link::wants_write);
+        let writes = link.is_some_and(FrameSocket::wants_write);
         let flags = if writes {
             PollFlags::POLLIN | PollFlags::POLLOUT
         } else {
@@ -363,7 +363,7 @@ impl Crowd {
         let Some(link) = self.line.link.as_mut() else {
             return Ok(());
         };
-        let (sent, heard) = (link.flush(), link.receive::<News>());
+        let (sent, heard) = (link.flush(), link.receive::<TaskNews>());
         let heard = match sent {
             Err(cut) if heard.as_ref().is_ok_and(Vec::is_empty) => Err(FrameError::from(cut)),
             _ => heard,
@@ -380,18 +380,18 @@ impl Crowd {
         }
     }
 
-    fn take(&mut self, news: News) -> Result<(), Failure> {
+    fn take(&mut self, news: TaskNews) -> Result<(), Failure> {
         match news {
-            News::Welcome => {}
-            News::Again => self.forget_what_was_said(|_| true),
-            News::Refused(why) => {
+            TaskNews::Welcome => {}
+            TaskNews::Again => self.forget_what_was_said(|_| true),
+            TaskNews::Refused(why) => {
                 if self.interrupted.is_some() || !self.members.iter().any(TaskMember::runs) {
                     return Err(Failure::new(1, why));
                 }
                 eprintln!("pbsdsh: {why}");
                 self.interrupt(1);
             }
-            News::Stages(stages) => {
+            TaskNews::Stages(stages) => {
                 self.line.asked = false;
                 stages
                     .into_iter()
@@ -401,21 +401,21 @@ impl Crowd {
         Ok(())
     }
 
-    fn stands(&mut self, token: Token, stage: Stage) {
+    fn stands(&mut self, token: TaskToken, stage: TaskStage) {
         let Some(index) = self.members.iter().position(|member| member.token == token) else {
             return;
         };
         let member = &mut self.members[index];
         // What is said again late takes nothing back.
         let later = match (member.stage, stage) {
-            (Some(Stage::Over(_)), _) | (Some(Stage::Running), Stage::Ordered) => false,
+            (Some(TaskStage::Over(_)), _) | (Some(TaskStage::Running), TaskStage::Ordered) => false,
             (before, now) => before != Some(now),
         };
         if !later {
             return;
         }
         member.stage = Some(stage);
-        if let Stage::Over(status) = stage
+        if let TaskStage::Over(status) = stage
             && (status != 0 || self.manner.verbose)
         {
             eprintln!("pbsdsh: task 0x{index:08X} exit status {status}");
@@ -454,7 +454,7 @@ impl Crowd {
     }
 }
 
-fn said(member: &mut TaskMember) -> (Token, u32) {
+fn said(member: &mut TaskMember) -> (TaskToken, u32) {
     member.said = true;
     (member.token, member.slot)
 }
@@ -466,7 +466,7 @@ mod tests {
     use nix::sys::signal::{Signal, raise};
     use std::os::unix::net::UnixListener;
 
-    fn crowd(socket: PathBuf) -> Crowd {
+    fn task_set(socket: PathBuf) -> TaskSet {
         let membership = Membership {
             socket,
             job: JobId::job(1),
@@ -474,12 +474,12 @@ mod tests {
             task: 0,
             cookie: String::new(),
         };
-        let program = Program {
+        let program = TaskProgram {
             words: Vec::new(),
             environ: Vec::new(),
             tasks: Vec::new(),
         };
-        Crowd::new(
+        TaskSet::new(
             membership,
             program,
             TaskOptions {
@@ -498,9 +498,9 @@ mod tests {
         let refuse = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let _: Plea = frame::read(&mut stream).unwrap();
-            frame::write(&mut stream, &News::Refused("go away".into())).unwrap();
+            frame::write(&mut stream, &TaskNews::Refused("go away".into())).unwrap();
         });
-        let mut crowd = crowd(socket);
+        let mut crowd = task_set(socket);
         crowd.members.push(TaskMember {
             token: 1,
             slot: 0,
@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     fn whoever_interrupts_twice_waits_for_none_of_those_that_were_left_to_themselves() {
-        let mut crowd = crowd("/nowhere".into());
+        let mut crowd = task_set("/nowhere".into());
         let member = |token, stage| TaskMember {
             token,
             slot: 0,
@@ -523,8 +523,8 @@ mod tests {
             said: true,
         };
         crowd.members = vec![
-            member(1, Some(Stage::Running)),
-            member(2, Some(Stage::Ordered)),
+            member(1, Some(TaskStage::Running)),
+            member(2, Some(TaskStage::Ordered)),
         ];
         for open in [2, 0] {
             raise(Signal::SIGTERM).unwrap();

@@ -7,16 +7,18 @@ use crate::cli::client::installation;
 use crate::cli::client::reconnect;
 use crate::cli::client::source::QuerySource;
 use crate::model::job::Exit;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::shown::comment;
 use crate::shown::timestamp;
 use crate::sys::clock::wall;
 use crate::sys::home::Home;
-use crate::sys::terminal::{self, Window};
+use crate::sys::terminal::{self, TerminalSize};
 use crate::wire::client::{Client, ClientError};
-use crate::wire::message::{Detail, Question, Record, Reply, Request, ServerFacts, Watched};
+use crate::wire::message::{
+    ClientRequest, Detail, JobRecord, Question, Reply, ServerFacts, WatchedJobs,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
@@ -43,7 +45,7 @@ pub enum Came {
 }
 
 /// A qsub that waits.
-pub struct WaitingJob<'a> {
+pub struct WaitingQsub<'a> {
     home: &'a Home,
     id: &'a str,
     job: JobId,
@@ -61,7 +63,7 @@ enum WaitStage {
     Over(Option<(Exit, String)>),
 }
 
-impl<'a> WaitingJob<'a> {
+impl<'a> WaitingQsub<'a> {
     /// Begins to wait for the job of this full id.
     pub fn new(
         home: &'a Home,
@@ -69,8 +71,8 @@ impl<'a> WaitingJob<'a> {
         job: JobId,
         client: Client,
         signals: &'a SignalFd,
-    ) -> WaitingJob<'a> {
-        WaitingJob {
+    ) -> WaitingQsub<'a> {
+        WaitingQsub {
             home,
             id,
             job,
@@ -95,8 +97,8 @@ impl<'a> WaitingJob<'a> {
 
     /// Waits for a change of the job; the exit status if a signal ends the wait.
     fn change(&mut self) -> Result<Option<u8>, Failure> {
-        let of = Watched::Jobs(vec![self.job]);
-        let asked = self.client.begin(&Request::Watch {
+        let of = WatchedJobs::Jobs(vec![self.job]);
+        let asked = self.client.begin(&ClientRequest::Watch {
             of,
             since: self.seen,
         });
@@ -104,7 +106,7 @@ impl<'a> WaitingJob<'a> {
             let Ok(()) = asked else {
                 return self.reconnect();
             };
-            if let Some(code) = self.heed_signals()? {
+            if let Some(code) = self.handle_signals()? {
                 return Ok(Some(code));
             }
             let patience = if self.line.is_due {
@@ -166,7 +168,7 @@ impl<'a> WaitingJob<'a> {
             &mut fds,
             PollTimeout::try_from(reconnect::PAUSE).unwrap_or(PollTimeout::MAX),
         );
-        self.heed_signals()
+        self.handle_signals()
     }
 
     /// Looks how the job stands, and sits down if it runs.
@@ -187,7 +189,10 @@ impl<'a> WaitingJob<'a> {
                     return Ok(code.map(Came::Away));
                 }
             }
-            match self.client.call_for_descriptor(&Request::Attach(self.job)) {
+            match self
+                .client
+                .call_for_descriptor(&ClientRequest::Attach(self.job))
+            {
                 Ok((Reply::Attached, Some(connection))) => {
                     return Ok(Some(Came::Seated(connection.into())));
                 }
@@ -220,7 +225,7 @@ impl<'a> WaitingJob<'a> {
             {
                 WaitStage::Runs
             }
-            State::Finished => {
+            JobState::Finished => {
                 let said = comment::of(&record, &answers.server).into_owned();
                 WaitStage::Over(record.job.life.exit.map(|exit| (exit, said)))
             }
@@ -242,12 +247,12 @@ impl<'a> WaitingJob<'a> {
     }
 
     /// The exit status if a signal that came, and what is answered to it, ends the wait.
-    fn heed_signals(&mut self) -> Result<Option<u8>, Failure> {
+    fn handle_signals(&mut self) -> Result<Option<u8>, Failure> {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGWINCH | Signal::SIGCONT) => self.line.show_again(),
                 Ok(Signal::SIGTTOU) => {}
-                Ok(Signal::SIGINT) if !self.wishes_to_end()? => self.line.show_again(),
+                Ok(Signal::SIGINT) if !self.confirms_end()? => self.line.show_again(),
                 Ok(Signal::SIGINT) => {
                     self.delete()?;
                     return Ok(Some(GONE));
@@ -277,7 +282,7 @@ impl<'a> WaitingJob<'a> {
     }
 
     /// Asks the person. One who hangs up, or interrupts once more by a deadlier signal, means yes.
-    fn wishes_to_end(&mut self) -> Result<bool, Failure> {
+    fn confirms_end(&mut self) -> Result<bool, Failure> {
         self.line.clear();
         loop {
             exit::print("Do you wish to terminate the job and exit (y|[n])? ")?;
@@ -312,9 +317,9 @@ fn may_pass(refusal: &Refusal) -> bool {
 }
 
 /// Why the job waits and, where that is promised, until when; both within the width of a terminal.
-fn why(record: &Record, server: &ServerFacts) -> String {
+fn why(record: &JobRecord, server: &ServerFacts) -> String {
     let why = comment::of(record, server);
-    let promise = if record.job.life.state == State::Queued {
+    let promise = if record.job.life.state == JobState::Queued {
         record.promise.as_ref()
     } else {
         None
@@ -368,7 +373,9 @@ impl StatusLine {
         if !self.is_terminal || self.text.is_empty() {
             return;
         }
-        let width = terminal::window(stderr()).unwrap_or(Window::USUAL).columns;
+        let width = terminal::window(stderr())
+            .unwrap_or(TerminalSize::USUAL)
+            .columns;
         let fits: String = self
             .text
             .chars()

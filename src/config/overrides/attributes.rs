@@ -15,26 +15,31 @@ mod texts;
 pub(super) use texts::names;
 
 use super::QmgrObject;
-use super::forms::Form;
+use super::forms::AttributeForm;
 use super::limits::{self, Old};
-use crate::model::limit::Stage;
+use crate::model::limit::LimitStage;
 use hook::HOOK;
 use node::NODE;
 use queue::{QUEUE, QUEUE_HEAD};
 use server::{SCHED, SCHED_TAIL, SERVER, SERVER_HEAD};
 
 /// An attribute.
-pub(super) struct Attribute {
+pub(super) struct QmgrAttribute {
     pub name: &'static str,
-    pub form: Form,
+    pub form: AttributeForm,
 }
 
-const fn at(name: &'static str, form: Form) -> Attribute {
-    Attribute { name, form }
+const fn at(name: &'static str, form: AttributeForm) -> QmgrAttribute {
+    QmgrAttribute { name, form }
 }
 
-const fn limit(stage: Stage, is_soft: bool, of_resources: bool, old: Option<Old>) -> Form {
-    Form::Limit(limits::Form {
+const fn limit(
+    stage: LimitStage,
+    is_soft: bool,
+    of_resources: bool,
+    old: Option<Old>,
+) -> AttributeForm {
+    AttributeForm::Limit(limits::LimitForm {
         stage,
         is_soft,
         of_resources,
@@ -58,7 +63,7 @@ pub struct AttributeInfo {
 }
 
 /// The attribute of this name, in whatever letters.
-pub(super) fn find(target: &QmgrObject, name: &str) -> Option<&'static Attribute> {
+pub(super) fn find(target: &QmgrObject, name: &str) -> Option<&'static QmgrAttribute> {
     all(target).find(|attribute| attribute.name.eq_ignore_ascii_case(name))
 }
 
@@ -68,8 +73,11 @@ pub fn known(target: &QmgrObject, name: &str) -> Option<AttributeInfo> {
         name: attribute.name,
         of_resources: attribute.form.is_of_resources(),
         is_list: LISTS.contains(&attribute.name),
-        is_limit: matches!(attribute.form, Form::Limit(limits::Form { old: None, .. })),
-        is_idle: matches!(attribute.form, Form::Kept(_)) && attribute.name != "comment",
+        is_limit: matches!(
+            attribute.form,
+            AttributeForm::Limit(limits::LimitForm { old: None, .. })
+        ),
+        is_idle: matches!(attribute.form, AttributeForm::Kept(_)) && attribute.name != "comment",
     })
 }
 
@@ -81,8 +89,9 @@ pub fn place(target: &QmgrObject, name: &str) -> usize {
 }
 
 /// All attributes of an object.
-pub(super) fn all(target: &QmgrObject) -> impl Iterator<Item = &'static Attribute> {
-    let (first, middle, last): (&[Attribute], &[Attribute], &[Attribute]) = match target {
+pub(super) fn all(target: &QmgrObject) -> impl Iterator<Item = &'static QmgrAttribute> {
+    let (first, middle, last): (&[QmgrAttribute], &[QmgrAttribute], &[QmgrAttribute]) = match target
+    {
         QmgrObject::Resource(_) => (&[], RESOURCE, &[]),
         QmgrObject::Server => (SERVER_HEAD, LIMITS, SERVER),
         QmgrObject::Sched => (SCHED, &preempting::OF_SCHED, SCHED_TAIL),
@@ -105,61 +114,73 @@ const LISTS: [&str; 8] = [
     "restrict_res_to_release_on_suspend",
 ];
 
-const LIMITS: &[Attribute] = &[
-    at("max_run", limit(Stage::Running, false, false, None)),
-    at("max_run_soft", limit(Stage::Running, true, false, None)),
-    at("max_run_res", limit(Stage::Running, false, true, None)),
-    at("max_run_res_soft", limit(Stage::Running, true, true, None)),
-    at("max_queued", limit(Stage::Queued, false, false, None)),
-    at("max_queued_res", limit(Stage::Queued, false, true, None)),
+const LIMITS: &[QmgrAttribute] = &[
+    at("max_run", limit(LimitStage::Running, false, false, None)),
+    at(
+        "max_run_soft",
+        limit(LimitStage::Running, true, false, None),
+    ),
+    at("max_run_res", limit(LimitStage::Running, false, true, None)),
+    at(
+        "max_run_res_soft",
+        limit(LimitStage::Running, true, true, None),
+    ),
+    at("max_queued", limit(LimitStage::Queued, false, false, None)),
+    at(
+        "max_queued_res",
+        limit(LimitStage::Queued, false, true, None),
+    ),
     at(
         "queued_jobs_threshold",
-        limit(Stage::Waiting, false, false, None),
+        limit(LimitStage::Waiting, false, false, None),
     ),
     at(
         "queued_jobs_threshold_res",
-        limit(Stage::Waiting, false, true, None),
+        limit(LimitStage::Waiting, false, true, None),
     ),
     at(
         "max_running",
-        limit(Stage::Running, false, false, Some(Old::All)),
+        limit(LimitStage::Running, false, false, Some(Old::All)),
     ),
     at(
         "max_queuable",
-        limit(Stage::Queued, false, false, Some(Old::All)),
+        limit(LimitStage::Queued, false, false, Some(Old::All)),
     ),
     at(
         "max_user_run",
-        limit(Stage::Running, false, false, Some(Old::User)),
+        limit(LimitStage::Running, false, false, Some(Old::User)),
     ),
     at(
         "max_user_run_soft",
-        limit(Stage::Running, true, false, Some(Old::User)),
+        limit(LimitStage::Running, true, false, Some(Old::User)),
     ),
     at(
         "max_group_run",
-        limit(Stage::Running, false, false, Some(Old::Group)),
+        limit(LimitStage::Running, false, false, Some(Old::Group)),
     ),
     at(
         "max_group_run_soft",
-        limit(Stage::Running, true, false, Some(Old::Group)),
+        limit(LimitStage::Running, true, false, Some(Old::Group)),
     ),
     at(
         "max_user_res",
-        limit(Stage::Running, false, true, Some(Old::User)),
+        limit(LimitStage::Running, false, true, Some(Old::User)),
     ),
     at(
         "max_user_res_soft",
-        limit(Stage::Running, true, true, Some(Old::User)),
+        limit(LimitStage::Running, true, true, Some(Old::User)),
     ),
     at(
         "max_group_res",
-        limit(Stage::Running, false, true, Some(Old::Group)),
+        limit(LimitStage::Running, false, true, Some(Old::Group)),
     ),
     at(
         "max_group_res_soft",
-        limit(Stage::Running, true, true, Some(Old::Group)),
+        limit(LimitStage::Running, true, true, Some(Old::Group)),
     ),
 ];
 
-const RESOURCE: &[Attribute] = &[at("type", Form::ReadOnly), at("flag", Form::ReadOnly)];
+const RESOURCE: &[QmgrAttribute] = &[
+    at("type", AttributeForm::ReadOnly),
+    at("flag", AttributeForm::ReadOnly),
+];

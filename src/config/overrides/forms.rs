@@ -1,14 +1,14 @@
 //! How attributes of `qmgr` are kept in a configuration: what each form of them reads and writes.
 
 use super::{AttributeKey, QmgrObject, limits};
-use crate::config::key::Row;
+use crate::config::key::KeyRow;
 use crate::config::kinds::not_negative;
 use crate::config::sections::{HOOK, NODE, ONCE, QUEUE, QueueConfig};
 use crate::config::{Config, NodeConfig};
 use crate::model::hook::Hook;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
-use crate::model::resource::{Definition, Kind, ResourceList, Value};
+use crate::model::resource::{Definition, ResourceList, ResourceType, ResourceValue};
 use crate::model::system_resource::Pool;
 
 /// What an attribute is as a text; None when it is not set.
@@ -19,7 +19,7 @@ type Put<T> = fn(&mut T, Option<&str>) -> bool;
 
 /// Where an attribute is in a configuration.
 #[derive(Clone, Copy)]
-pub(super) enum Form {
+pub(super) enum AttributeForm {
     /// The key of `lanai.toml` that has this attribute.
     Key,
     /// The same, for a list of resources.
@@ -35,9 +35,9 @@ pub(super) enum Form {
     /// The resources of a node.
     Available,
     /// A limit: of jobs, or of resources.
-    Limit(limits::Form),
+    Limit(limits::LimitForm),
     /// Kept and shown, without effect.
-    Kept(Kind),
+    Kept(ResourceType),
     /// Always this value, which may be set.
     Always(&'static str),
     /// Only the server sets it.
@@ -46,12 +46,12 @@ pub(super) enum Form {
     Missing,
 }
 
-impl Form {
+impl AttributeForm {
     /// Whether it is a list of resources.
     pub fn is_of_resources(self) -> bool {
         match self {
-            Form::Amounts | Form::Totals | Form::Available => true,
-            Form::Limit(form) => form.is_of_resources(),
+            AttributeForm::Amounts | AttributeForm::Totals | AttributeForm::Available => true,
+            AttributeForm::Limit(form) => form.is_of_resources(),
             _ => false,
         }
     }
@@ -61,19 +61,24 @@ impl Form {
 type Values = Vec<(Option<String>, String)>;
 
 /// All values of an attribute in a configuration.
-pub(super) fn read(config: &mut Config, target: &QmgrObject, name: &str, form: Form) -> Values {
+pub(super) fn read(
+    config: &mut Config,
+    target: &QmgrObject,
+    name: &str,
+    form: AttributeForm,
+) -> Values {
     match form {
-        Form::Key | Form::Amounts => read_key(config, target, name),
-        Form::Server(get, _) => one(get(config)),
-        Form::Queue(get, _) => one(queue(config, target).and_then(get)),
-        Form::Hook(get, _) => one(hook(config, target).and_then(get)),
-        Form::Totals => totals(config),
-        Form::Available => node(config, target)
+        AttributeForm::Key | AttributeForm::Amounts => read_key(config, target, name),
+        AttributeForm::Server(get, _) => one(get(config)),
+        AttributeForm::Queue(get, _) => one(queue(config, target).and_then(get)),
+        AttributeForm::Hook(get, _) => one(hook(config, target).and_then(get)),
+        AttributeForm::Totals => totals(config),
+        AttributeForm::Available => node(config, target)
             .map(|node| each(&node.available))
             .unwrap_or_default(),
-        Form::Limit(form) => limits::read(config, target, form),
-        Form::Always(text) => one(Some(text.to_string())),
-        Form::Kept(_) | Form::ReadOnly | Form::Missing => {
+        AttributeForm::Limit(form) => limits::read(config, target, form),
+        AttributeForm::Always(text) => one(Some(text.to_string())),
+        AttributeForm::Kept(_) | AttributeForm::ReadOnly | AttributeForm::Missing => {
             let place = (target.clone(), AttributeKey::plain(name));
             one(config.kept.get(&place).cloned())
         }
@@ -110,7 +115,7 @@ fn read_key(config: &mut Config, target: &QmgrObject, name: &str) -> Values {
     }
 }
 
-fn read_row<T>(row: Option<&'static dyn Row<T>>, of: &mut T) -> Values {
+fn read_row<T>(row: Option<&'static dyn KeyRow<T>>, of: &mut T) -> Values {
     let Some(row) = row else {
         return Values::new();
     };
@@ -121,7 +126,7 @@ fn read_row<T>(row: Option<&'static dyn Row<T>>, of: &mut T) -> Values {
 }
 
 /// The key of a section that stands once.
-fn attribute(name: &str) -> Option<&'static dyn Row<Config>> {
+fn attribute(name: &str) -> Option<&'static dyn KeyRow<Config>> {
     ONCE.iter().find_map(|table| table.attribute(name))
 }
 
@@ -138,30 +143,32 @@ pub(super) fn write(
     config: &mut Config,
     target: &QmgrObject,
     key: &AttributeKey,
-    form: Form,
+    form: AttributeForm,
     text: Option<&str>,
 ) -> Result<(), Refusal> {
     let is_legal = match form {
-        Form::Key => write_key(config, target, key, text, None),
-        Form::Amounts => {
+        AttributeForm::Key => write_key(config, target, key, text, None),
+        AttributeForm::Amounts => {
             let value = resource(config, key, text)?;
             write_key(config, target, key, None, Some(value))
         }
-        Form::Server(_, put) => put(config, text),
-        Form::Queue(_, put) => queue_mut(config, target).is_some_and(|queue| put(queue, text)),
-        Form::Hook(_, put) => hook_mut(config, target).is_some_and(|hook| put(hook, text)),
-        Form::Available => {
+        AttributeForm::Server(_, put) => put(config, text),
+        AttributeForm::Queue(_, put) => {
+            queue_mut(config, target).is_some_and(|queue| put(queue, text))
+        }
+        AttributeForm::Hook(_, put) => hook_mut(config, target).is_some_and(|hook| put(hook, text)),
+        AttributeForm::Available => {
             let value = available(config, key, text)?;
             insert(&mut node_mut(config, target).available, key, value);
             true
         }
-        Form::Totals => return set_total(config, key, text),
-        Form::Limit(form) => return limits::write(config, target, key, form, text),
-        Form::Kept(kind) => keep(config, target, key, kind, text),
-        Form::Always(always) if is_same(always, text) => true,
-        Form::Always(always) => return Err(always_so(key, always)),
-        Form::ReadOnly => return Err(Refusal::read_only(&key.to_string())),
-        Form::Missing => return Err(Refusal::unsupported(&key.attribute)),
+        AttributeForm::Totals => return set_total(config, key, text),
+        AttributeForm::Limit(form) => return limits::write(config, target, key, form, text),
+        AttributeForm::Kept(kind) => keep(config, target, key, kind, text),
+        AttributeForm::Always(always) if is_same(always, text) => true,
+        AttributeForm::Always(always) => return Err(always_so(key, always)),
+        AttributeForm::ReadOnly => return Err(Refusal::read_only(&key.to_string())),
+        AttributeForm::Missing => return Err(Refusal::unsupported(&key.attribute)),
     };
     if is_legal {
         Ok(())
@@ -176,7 +183,7 @@ fn write_key(
     target: &QmgrObject,
     key: &AttributeKey,
     text: Option<&str>,
-    value: Option<Option<Value>>,
+    value: Option<Option<ResourceValue>>,
 ) -> bool {
     let name = key.attribute.as_str();
     match target {
@@ -203,11 +210,11 @@ fn write_key(
 }
 
 fn write_row<T>(
-    row: Option<&'static dyn Row<T>>,
+    row: Option<&'static dyn KeyRow<T>>,
     of: &mut T,
     key: &AttributeKey,
     text: Option<&str>,
-    value: Option<Option<Value>>,
+    value: Option<Option<ResourceValue>>,
 ) -> bool {
     let Some(row) = row else {
         return false;
@@ -225,7 +232,7 @@ fn write_row<T>(
 }
 
 fn is_same(always: &str, text: Option<&str>) -> bool {
-    let truth = |text: &str| Value::parse(Kind::Boolean, text);
+    let truth = |text: &str| ResourceValue::parse(ResourceType::Boolean, text);
     text.is_none_or(|text| {
         text == always || truth(text).is_some_and(|value| Some(value) == truth(always))
     })
@@ -280,11 +287,11 @@ fn keep(
     config: &mut Config,
     target: &QmgrObject,
     key: &AttributeKey,
-    kind: Kind,
+    kind: ResourceType,
     text: Option<&str>,
 ) -> bool {
     let place = (target.clone(), key.clone());
-    match text.map(|text| Value::parse(kind, text)) {
+    match text.map(|text| ResourceValue::parse(kind, text)) {
         None => drop(config.kept.remove(&place)),
         Some(None) => return false,
         Some(Some(value)) => drop(config.kept.insert(place, value.to_string())),
@@ -303,7 +310,7 @@ fn resource(
     config: &Config,
     key: &AttributeKey,
     text: Option<&str>,
-) -> Result<Option<Value>, Refusal> {
+) -> Result<Option<ResourceValue>, Refusal> {
     let kind = definition(config, key)?.kind;
     let illegal = || Refusal::illegal_value(&key.to_string());
     text.map(|text| not_negative(kind, text).ok_or_else(illegal))
@@ -314,7 +321,7 @@ fn available(
     config: &Config,
     key: &AttributeKey,
     text: Option<&str>,
-) -> Result<Option<Value>, Refusal> {
+) -> Result<Option<ResourceValue>, Refusal> {
     let definition = definition(config, key)?;
     let own = ["host", "vnode", "arch"];
     if !definition.host_level || own.contains(&key.resource.as_deref().unwrap_or_default()) {
@@ -324,7 +331,7 @@ fn available(
     }
 }
 
-fn insert(list: &mut ResourceList, key: &AttributeKey, value: Option<Value>) {
+fn insert(list: &mut ResourceList, key: &AttributeKey, value: Option<ResourceValue>) {
     let name = key.resource.clone().unwrap_or_default();
     match value {
         Some(value) => drop(list.insert(name, value)),
@@ -337,7 +344,7 @@ fn totals(config: &Config) -> Vec<(Option<String>, String)> {
     let kind = |name: &str| {
         resources
             .get(name)
-            .map_or(Kind::Long, |definition| definition.kind)
+            .map_or(ResourceType::Long, |definition| definition.kind)
     };
     let text =
         |(name, pool): &(String, Pool)| (Some(name.clone()), limits::shown(kind(name), pool.total));

@@ -5,16 +5,16 @@ use super::forms::definition;
 use super::{AttributeKey, QmgrObject};
 use crate::config::Config;
 use crate::config::kinds::not_negative;
-use crate::model::limit::pbs::{self, Entry, Whom};
-use crate::model::limit::{Limit, Quantity, Scope, Selector, Stage};
+use crate::model::limit::pbs::{self, LimitEntry, LimitOwners};
+use crate::model::limit::{Limit, LimitScope, LimitStage, Quantity, Selector};
 use crate::model::refusal::Refusal;
-use crate::model::resource::{Kind, Resources, Size, Value};
+use crate::model::resource::{ResourceType, ResourceValue, Resources, Size};
 
 /// Which limit an attribute is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct LimitForm {
     /// Of which jobs.
-    pub stage: Stage,
+    pub stage: LimitStage,
     /// Whether the soft one.
     pub is_soft: bool,
     /// Whether of resources, and not of jobs.
@@ -35,16 +35,16 @@ pub enum Old {
 }
 
 impl Old {
-    fn whom(self) -> Whom {
+    fn owners(self) -> LimitOwners {
         match self {
-            Old::All => Whom::Everybody,
-            Old::User => Whom::User(Selector::Each),
-            Old::Group => Whom::Group(Selector::Each),
+            Old::All => LimitOwners::Everybody,
+            Old::User => LimitOwners::User(Selector::Each),
+            Old::Group => LimitOwners::Group(Selector::Each),
         }
     }
 }
 
-impl Form {
+impl LimitForm {
     pub(super) fn is_of_resources(self) -> bool {
         self.of_resources
     }
@@ -60,8 +60,8 @@ fn queue(target: &QmgrObject) -> Selector {
 
 /// Whom a limit is for, if it is one of the target's that PBS's language can say: none of a quality
 /// of service, and so none that overrides others.
-fn whom(limit: &Limit, target: &QmgrObject) -> Option<Whom> {
-    Whom::of(&limit.scope).filter(|_| limit.scope.queue == queue(target))
+fn whom(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
+    LimitOwners::of(&limit.scope).filter(|_| limit.scope.queue == queue(target))
 }
 
 /// Whether the target has limits that the new style says, whoever said them.
@@ -70,7 +70,7 @@ pub(super) fn has_any(config: &Config, target: &QmgrObject) -> bool {
         .limits
         .all
         .iter()
-        .any(|limit| limit.stage != Stage::Idle && whom(limit, target).is_some())
+        .any(|limit| limit.stage != LimitStage::Idle && whom(limit, target).is_some())
 }
 
 /// Whether limits of a target were said in the old style.
@@ -87,7 +87,7 @@ const OLD: &str = "old style limits";
 pub(super) fn read(
     config: &Config,
     target: &QmgrObject,
-    form: Form,
+    form: LimitForm,
 ) -> Vec<(Option<String>, String)> {
     if form.old.is_some() != is_old(config, target) {
         return Vec::new();
@@ -98,15 +98,15 @@ pub(super) fn read(
         let resource = resource_of(&limit.quantity)?;
         let amount = if form.is_soft { limit.soft } else { limit.hard }?;
         let is_meant = resource.is_some() == form.of_resources
-            && form.old.is_none_or(|old| old.whom() == whom);
+            && form.old.is_none_or(|old| old.owners() == whom);
         let kind = resource
             .as_deref()
-            .map_or(Kind::Long, |name| kind(&resources, name));
+            .map_or(ResourceType::Long, |name| kind(&resources, name));
         let amount = shown(kind, amount);
         let text = if form.old.is_some() {
             amount
         } else {
-            Entry { whom, amount }.to_string()
+            LimitEntry { whom, amount }.to_string()
         };
         is_meant.then_some((resource, text))
     };
@@ -121,7 +121,7 @@ pub(super) fn write(
     config: &mut Config,
     target: &QmgrObject,
     key: &AttributeKey,
-    form: Form,
+    form: LimitForm,
     text: Option<&str>,
 ) -> Result<(), Refusal> {
     let illegal = || Refusal::illegal_value(&key.to_string());
@@ -129,13 +129,14 @@ pub(super) fn write(
     let entries = match (text, form.old) {
         (None, _) => Vec::new(),
         (Some(text), None) => pbs::parse(text).ok_or_else(illegal)?,
-        (Some(text), Some(old)) => vec![Entry {
-            whom: old.whom(),
+        (Some(text), Some(old)) => vec![LimitEntry {
+            whom: old.owners(),
             amount: text.trim().to_string(),
         }],
     };
     let resources = config.resources();
-    let amount = |entry: &Entry| amount(&resources, &quantity, &entry.amount).ok_or_else(illegal);
+    let amount =
+        |entry: &LimitEntry| amount(&resources, &quantity, &entry.amount).ok_or_else(illegal);
     let amounts = entries
         .iter()
         .map(amount)
@@ -166,7 +167,7 @@ pub(super) fn write(
     Ok(())
 }
 
-fn not_mixed(config: &Config, target: &QmgrObject, form: Form) -> Result<(), Refusal> {
+fn not_mixed(config: &Config, target: &QmgrObject, form: LimitForm) -> Result<(), Refusal> {
     let other_style = is_old(config, target) != form.old.is_some();
     if other_style && has_any(config, target) {
         Err(Refusal::mixed_limits())
@@ -175,12 +176,12 @@ fn not_mixed(config: &Config, target: &QmgrObject, form: Form) -> Result<(), Ref
     }
 }
 
-fn clear(config: &mut Config, target: &QmgrObject, form: Form, quantity: &Quantity) {
+fn clear(config: &mut Config, target: &QmgrObject, form: LimitForm, quantity: &Quantity) {
     for limit in &mut config.limits.all {
         let Some(whom) = whom(limit, target) else {
             continue;
         };
-        let is_meant = form.old.is_none_or(|old| old.whom() == whom);
+        let is_meant = form.old.is_none_or(|old| old.owners() == whom);
         if is_meant && limit.stage == form.stage && limit.quantity == *quantity {
             if form.is_soft {
                 limit.soft = None;
@@ -195,7 +196,7 @@ fn clear(config: &mut Config, target: &QmgrObject, form: Form, quantity: &Quanti
         .retain(|limit| limit.soft.is_some() || limit.hard.is_some());
 }
 
-fn set(config: &mut Config, scope: Scope, form: Form, quantity: &Quantity, amount: i64) {
+fn set(config: &mut Config, scope: LimitScope, form: LimitForm, quantity: &Quantity, amount: i64) {
     let all = &mut config.limits.all;
     let is_same = |limit: &Limit| {
         limit.scope == scope && limit.stage == form.stage && limit.quantity == *quantity
@@ -244,24 +245,24 @@ fn resource_of(quantity: &Quantity) -> Option<Option<String>> {
     }
 }
 
-fn kind(resources: &Resources, name: &str) -> Kind {
+fn kind(resources: &Resources, name: &str) -> ResourceType {
     resources
         .get(name)
-        .map_or(Kind::Long, |definition| definition.kind)
+        .map_or(ResourceType::Long, |definition| definition.kind)
 }
 
 fn amount(resources: &Resources, quantity: &Quantity, text: &str) -> Option<i64> {
     let kind = match quantity {
         Quantity::Resource(name) => kind(resources, name),
-        _ => Kind::Long,
+        _ => ResourceType::Long,
     };
     not_negative(kind, text)?.amount()
 }
 
 /// A counted amount as it is written: a size in the largest unit of which there is a whole number.
-pub(super) fn shown(kind: Kind, amount: i64) -> String {
+pub(super) fn shown(kind: ResourceType, amount: i64) -> String {
     match kind {
-        Kind::Size => Size::exactly(amount.max(0).unsigned_abs()).to_string(),
-        _ => Value::of_amount(kind, amount).to_string(),
+        ResourceType::Size => Size::exactly(amount.max(0).unsigned_abs()).to_string(),
+        _ => ResourceValue::of_amount(kind, amount).to_string(),
     }
 }

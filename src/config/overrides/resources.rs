@@ -3,20 +3,20 @@
 use super::{AttributeKey, QmgrObject};
 use crate::config::Config;
 use crate::model::refusal::Refusal;
-use crate::model::resource::{Definition, Kind, Resources};
+use crate::model::resource::{Definition, ResourceType, Resources};
 
 const TYPE: &str = "type";
 const FLAG: &str = "flag";
 
 /// PBS's names of types. A list of texts is one text here.
-const TYPES: [(&str, Kind); 7] = [
-    ("long", Kind::Long),
-    ("float", Kind::Float),
-    ("boolean", Kind::Boolean),
-    ("size", Kind::Size),
-    ("string", Kind::String),
-    ("string_array", Kind::String),
-    ("time", Kind::Time),
+const TYPES: [(&str, ResourceType); 7] = [
+    ("long", ResourceType::Long),
+    ("float", ResourceType::Float),
+    ("boolean", ResourceType::Boolean),
+    ("size", ResourceType::Size),
+    ("string", ResourceType::String),
+    ("string_array", ResourceType::String),
+    ("time", ResourceType::Time),
 ];
 
 /// `h` belongs to hosts, `n`, `f` and `q` count what jobs take, `i` and `r` are for the system and
@@ -78,9 +78,12 @@ fn of(kind: &str, flags: &str) -> Definition {
     let kind = TYPES
         .iter()
         .find(|(name, _)| *name == kind)
-        .map_or(Kind::String, |(_, kind)| *kind);
-    let is_counted =
-        flags.contains(['n', 'f', 'q']) && matches!(kind, Kind::Long | Kind::Size | Kind::Float);
+        .map_or(ResourceType::String, |(_, kind)| *kind);
+    let is_counted = flags.contains(['n', 'f', 'q'])
+        && matches!(
+            kind,
+            ResourceType::Long | ResourceType::Size | ResourceType::Float
+        );
     let host_level = flags.contains('h');
     Definition {
         kind,

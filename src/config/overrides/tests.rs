@@ -4,9 +4,9 @@ mod values;
 
 use super::*;
 use crate::config::Config;
-use crate::model::limit::Stage;
-use crate::model::policy::Order;
-use crate::model::policy::preemption::{Condition, Victims};
+use crate::model::limit::LimitStage;
+use crate::model::policy::PriorityOrder;
+use crate::model::policy::preemption::{LevelCondition, Victims};
 use crate::model::refusal::Refusal;
 
 fn edit(text: &str) -> Edit {
@@ -282,8 +282,8 @@ fn preemption_is_said_in_the_words_of_pbs() {
         (100, Victims::Cheapest, edits[0][14..].into())
     );
     let levels = [
-        vec![Condition::Starving, Condition::Express],
-        vec![Condition::Normal],
+        vec![LevelCondition::Starving, LevelCondition::Express],
+        vec![LevelCondition::Normal],
     ];
     assert_eq!(
         (rule.levels, rule.releases),
@@ -333,7 +333,7 @@ fn limits_are_said_in_the_language_of_pbs() {
     );
     let limits = site.config().policy().limits.all;
     let each = limits.iter().find(|limit| limit.soft == Some(1)).unwrap();
-    assert_eq!((each.hard, each.stage), (Some(4), Stage::Running));
+    assert_eq!((each.hard, each.stage), (Some(4), LimitStage::Running));
     site.set(queue("workq"), &["max_run-=[g:phys=9]"]).unwrap();
     site.say(
         Verb::Unset,
@@ -464,7 +464,7 @@ fn the_server_says_what_queues_leave_open_and_how_jobs_are_ordered() {
         &["job_sort_formula=eligible_time * 2", "scheduling=f"],
     )
     .unwrap();
-    assert_eq!(site.config().precedence.order, Order::Formula);
+    assert_eq!(site.config().precedence.order, PriorityOrder::Formula);
     assert!(!site.config().cycle.scheduling);
     site.say(Verb::Unset, QmgrObject::Sched, &["scheduling"])
         .unwrap();
@@ -475,7 +475,7 @@ fn the_server_says_what_queues_leave_open_and_how_jobs_are_ordered() {
             site.config().precedence.order,
             site.config().cycle.scheduling
         ),
-        (Order::Multifactor, true)
+        (PriorityOrder::Multifactor, true)
     );
     site.set(
         QmgrObject::Server,
@@ -583,7 +583,7 @@ fn a_resource_of_which_the_formula_speaks_is_needed() {
 }
 
 #[test]
-fn a_group_whose_name_has_a_blank_is_limited_and_told_of() {
+fn a_group_name_with_a_blank_can_be_limited_and_is_shown() {
     let mut site = Site::of("[[limit]]\ngroup = \"domain users\"\nrunning = { jobs = 3 }\n");
     assert!(
         site.told(&QmgrObject::Server)

@@ -5,11 +5,11 @@ use super::starvation::{THRESHOLD, TIME};
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    Amounts, BOOLEAN, Custom, FROM_0_TO_1, Kind, OneOf, Optional, Scalar, TEXT, Word, custom, list,
-    one_of, scalar, table,
+    AmountTable, BOOLEAN, Custom, FROM_0_TO_1, Kind, OneOf, Optional, Scalar, TEXT, Word, custom,
+    list, one_of, scalar, table,
 };
-use crate::model::account::pool_terms::{FifoKey, Mode};
-use crate::model::account::{Account, Shares, Target, check};
+use crate::model::account::pool_terms::{FifoKey, PoolMode};
+use crate::model::account::{Account, Shares, UsageTarget, check};
 use crate::model::resource::Resources;
 use std::collections::BTreeSet;
 use toml::Value;
@@ -29,7 +29,7 @@ const SHARES: Custom<Shares> = custom(
     |shares| Some(write_shares(shares)),
 );
 /// A part of all usage.
-pub const TARGET: Custom<Target> = custom(
+pub const TARGET: Custom<UsageTarget> = custom(
     || {
         "percent of all usage, as 25 or \"25\", as \"25+\" (at least), \"25-\" (at most), \"25%\" (never more), or \
          \"86400^\" (never more seconds)"
@@ -86,7 +86,7 @@ pub static ACCOUNT: Table<Account> = Table::new(
             .text("Its users, as a list, or as a table with the shares of each.")
             .default("every user who charges it, with one share each")
             .example("{ ann = 1, bob = 2 }"),
-        &key("guarantee", Amounts, |a| &mut a.pool.guarantee)
+        &key("guarantee", AmountTable, |a| &mut a.pool.guarantee)
             .text("Resources that it has before the rest is divided by shares, as far as it uses them.")
             .default("none")
             .example("{ ncpus = 16 }"),
@@ -96,8 +96,8 @@ pub static ACCOUNT: Table<Account> = Table::new(
             .example("0.5"),
         &Key::<Account, _>::computed(
             "mode",
-            OneOf(Mode::ALL),
-            |a| Some(a.pool.mode).filter(|mode| *mode != Mode::default()),
+            OneOf(PoolMode::ALL),
+            |a| Some(a.pool.mode).filter(|mode| *mode != PoolMode::default()),
             |a, mode| a.pool.mode = mode,
         )
         .text("Which of its operations comes first: \"fair_share\" or \"fifo\".")
@@ -135,7 +135,7 @@ pub static ACCOUNT: Table<Account> = Table::new(
             .text("Replaces preemption_threshold in the same way.")
             .default(INHERITED)
             .example("1.0"),
-        &key("non_preemptible_threshold", Amounts, |a| &mut a.pool.non_preemptible_threshold)
+        &key("non_preemptible_threshold", AmountTable, |a| &mut a.pool.non_preemptible_threshold)
             .text("Replaces non_preemptible_threshold in the same way.")
             .default(INHERITED)
             .example("{ ncpus = 4 }"),
@@ -177,9 +177,9 @@ fn write_shares(shares: &Shares) -> Value {
     }
 }
 
-fn read_target(value: &DeValue) -> Option<Target> {
+fn read_target(value: &DeValue) -> Option<UsageTarget> {
     let text = String::read(value).or_else(|| Some(f64::read(value)?.to_string()))?;
-    Target::parse(&text)
+    UsageTarget::parse(&text)
 }
 
 /// Users with their shares, by a list or a table.
@@ -223,7 +223,7 @@ mod tests {
     use crate::config::Config;
     use crate::model::account::TargetKind;
     use crate::model::policy::FairShare;
-    use crate::model::policy::fair_share::{Distance, Method, Subject, Ties};
+    use crate::model::policy::fair_share::{Distance, Method, TieRule, UsageSubject};
 
     fn refusal(text: &str) -> String {
         Config::parse(text).expect_err(text).to_string()
@@ -257,11 +257,11 @@ mod tests {
         let policy = config.policy().fair_share;
         assert_eq!(
             (policy.method, policy.subject),
-            (Method::Tree, Subject::Account)
+            (Method::Tree, UsageSubject::Account)
         );
         assert_eq!(
             (policy.ties, policy.distance),
-            (Ties::Flux, Distance::Ratio)
+            (TieRule::Flux, Distance::Ratio)
         );
         let [crystals, physics, guests] = policy.accounts.as_slice() else {
             panic!("{policy:?}")
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(crystals.users, Some(vec![one("ann"), one("bob")]));
         assert_eq!(
             (physics.shares, physics.target),
-            (Shares::Of(40.0), Target::parse("25+"))
+            (Shares::Of(40.0), UsageTarget::parse("25+"))
         );
         let shares = |user: &str| {
             physics
@@ -295,7 +295,7 @@ mod tests {
         );
         assert_eq!(
             guests.target,
-            Some(Target {
+            Some(UsageTarget {
                 value: 10.0,
                 bound: TargetKind::Target
             })
@@ -310,11 +310,11 @@ mod tests {
         let it4i = policy("preset = \"it4i\"");
         assert_eq!(
             (it4i.method, it4i.subject),
-            (Method::Linear, Subject::Account)
+            (Method::Linear, UsageSubject::Account)
         );
         assert_eq!(
             policy("preset = \"it4i\"\n[fairshare]\nmethod = \"off\"").subject,
-            Subject::Account
+            UsageSubject::Account
         );
         assert_eq!(policy("preset = \"maui\"").method, Method::Target);
         assert_eq!(policy("preset = \"qube\"").method, Method::Off);

@@ -6,9 +6,11 @@ use crate::config::document::{ConfigError, Section};
 use crate::config::key::Table;
 use crate::config::kinds::Kind;
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, Custom, List, OneOf, TEXT, Whole, custom, integer, list, table, whole,
+    A_SECOND_OR_MORE, Custom, List, OneOf, TEXT, WholeNumber, custom, integer, list, table, whole,
 };
-use crate::model::policy::{Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric};
+use crate::model::policy::{
+    Backfill, BookingGroup, BookingRetention, FillOrder, Filling, Metric, SetAside,
+};
 use crate::model::resource::Resources;
 use crate::model::time::Span;
 use toml::Value;
@@ -22,9 +24,9 @@ pub const DEPTH: Custom<u32> = Custom {
     parse: |text| text.parse().ok(),
     show: |depth| Some(depth.to_string()),
 };
-const CONSIDER: Whole<u32> = whole("a whole number, 0 for all", |_| true);
-const CHUNK_SIZE: Whole<u32> = whole("a number of processors from 1 on", |size| *size > 0);
-const GROUPS: List<Custom<Group>> = list(
+const CONSIDER: WholeNumber<u32> = whole("a whole number, 0 for all", |_| true);
+const CHUNK_SIZE: WholeNumber<u32> = whole("a number of processors from 1 on", |size| *size > 0);
+const GROUPS: List<Custom<BookingGroup>> = list(
     custom(String::new, read_group, write_group),
     "a list of groups, as [{ qos = [\"high\"], depth = 1 }]",
 );
@@ -43,8 +45,10 @@ pub static BACKFILL: Table<Config> = Table::new(
             .pbs(&["backfill_depth"])
             .unset("1")
             .text("The number of blocked jobs with a planned start, or \"all\"."),
-        &key("keep", OneOf(Keep::ALL), |c| &mut c.backfill.keep)
-            .text("What happens to a planned start when its job is overtaken."),
+        &key("keep", OneOf(BookingRetention::ALL), |c| {
+            &mut c.backfill.keep
+        })
+        .text("What happens to a planned start when its job is overtaken."),
         &key("consider", CONSIDER, |c| &mut c.backfill.consider)
             .text("The number of jobs tried after the first blocked one; 0 for all."),
         &computed(
@@ -73,8 +77,8 @@ pub static BACKFILL: Table<Config> = Table::new(
 )
 .finish(finish);
 
-fn chunk(config: &mut Config) -> &mut Chunk {
-    config.backfill.chunk.get_or_insert(Chunk {
+fn chunk(config: &mut Config) -> &mut SetAside {
+    config.backfill.chunk.get_or_insert(SetAside {
         size: 1,
         duration: Span(0),
     })
@@ -109,15 +113,15 @@ fn write_depth(depth: u32) -> Value {
     }
 }
 
-fn read_group(value: &DeValue) -> Option<Group> {
+fn read_group(value: &DeValue) -> Option<BookingGroup> {
     let table = value.as_table().filter(|table| table.len() == 2)?;
-    Some(Group {
+    Some(BookingGroup {
         qos: list(TEXT, "").read(table.get("qos")?.get_ref())?,
         depth: integer(table.get("depth")?.get_ref())?,
     })
 }
 
-fn write_group(group: &Group) -> Option<Value> {
+fn write_group(group: &BookingGroup) -> Option<Value> {
     Some(table([
         ("qos", group.qos.clone().into()),
         ("depth", i64::from(group.depth).into()),
@@ -164,18 +168,18 @@ mod tests {
         );
         assert_eq!(
             (backfill.depth, backfill.keep, backfill.consider),
-            (Backfill::ALL, Keep::Highest, 5)
+            (Backfill::ALL, BookingRetention::Highest, 5)
         );
         assert_eq!(
             backfill.chunk,
-            Some(Chunk {
+            Some(SetAside {
                 size: 4,
                 duration: Span::seconds(300)
             })
         );
         assert_eq!(
             backfill.groups,
-            [Group {
+            [BookingGroup {
                 qos: vec!["high".to_string()],
                 depth: 2
             }]

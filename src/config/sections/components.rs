@@ -11,14 +11,14 @@ use crate::config::kinds::{
     BOOLEAN, Custom, NUMBER, Optional, TableOf, Word, custom, read_by_name, table, table_by_name,
     time,
 };
-use crate::model::account::Target;
-use crate::model::policy::components::{Component, Count, Goal, Kind};
+use crate::model::account::UsageTarget;
+use crate::model::policy::components::{Component, ComponentKind, Goal, WeightAndCap};
 use crate::model::resource::Resources;
 use std::collections::BTreeMap;
 use toml::Value;
 use toml::de::DeValue;
 
-const COUNT: Custom<Count> = custom(
+const COUNT: Custom<WeightAndCap> = custom(
     || "a number, or a table as { weight = 1, cap = 30 }".to_string(),
     read_count,
     write_count,
@@ -27,7 +27,7 @@ const PRIORITIES: TableOf<BTreeMap<String, f64>> = TableOf {
     read: |table, resources| read_by_name(table, &NUMBER, resources),
     write: |all| Some(table_by_name(all, Word::write)),
 };
-const USERS: TableOf<BTreeMap<String, Target>> = TableOf {
+const USERS: TableOf<BTreeMap<String, UsageTarget>> = TableOf {
     read: |table, resources| read_by_name(table, &TARGET, resources),
     write: |all| Some(table_by_name(all, |target| target.to_string().into())),
 };
@@ -84,24 +84,34 @@ pub static COMPONENTS: Table<Config> = Table::new(
 static CREDENTIAL: Table<Config> = Table::new(
     "order.components.credential",
     &[
-        &key("weight", NUMBER, |c| &mut whole(c, Kind::Credential).weight)
-            .text("The weight of the component."),
+        &key("weight", NUMBER, |c| {
+            &mut whole(c, ComponentKind::Credential).weight
+        })
+        .text("The weight of the component."),
         &key("cap", Optional(NUMBER), |c| {
-            &mut whole(c, Kind::Credential).cap
+            &mut whole(c, ComponentKind::Credential).cap
         })
         .text("The largest sum of its parts that counts.")
         .default("none")
         .example("1000"),
-        &key("user", COUNT, |c| part(c, Kind::Credential, "user"))
-            .text("The priority of its owner."),
-        &key("group", COUNT, |c| part(c, Kind::Credential, "group"))
-            .text("The priority of its owner's primary group."),
-        &key("account", COUNT, |c| part(c, Kind::Credential, "account"))
-            .text("The priority of its account."),
-        &key("qos", COUNT, |c| part(c, Kind::Credential, "qos"))
+        &key("user", COUNT, |c| {
+            part(c, ComponentKind::Credential, "user")
+        })
+        .text("The priority of its owner."),
+        &key("group", COUNT, |c| {
+            part(c, ComponentKind::Credential, "group")
+        })
+        .text("The priority of its owner's primary group."),
+        &key("account", COUNT, |c| {
+            part(c, ComponentKind::Credential, "account")
+        })
+        .text("The priority of its account."),
+        &key("qos", COUNT, |c| part(c, ComponentKind::Credential, "qos"))
             .text("The priority of its quality of service."),
-        &key("queue", COUNT, |c| part(c, Kind::Credential, "queue"))
-            .text("The priority of its queue."),
+        &key("queue", COUNT, |c| {
+            part(c, ComponentKind::Credential, "queue")
+        })
+        .text("The priority of its queue."),
         &Nested::inline(
             "priorities",
             &CREDENTIAL_PRIORITIES,
@@ -144,15 +154,15 @@ static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
 static FAIR_SHARE: Table<Config> = Table::new(
     "order.components.fair_share",
     &[
-        &key("weight", NUMBER, |c| &mut whole(c, Kind::FairShare).weight)
+        &key("weight", NUMBER, |c| &mut whole(c, ComponentKind::FairShare).weight)
             .text("The weight of the component."),
-        &key("cap", Optional(NUMBER), |c| &mut whole(c, Kind::FairShare).cap)
+        &key("cap", Optional(NUMBER), |c| &mut whole(c, ComponentKind::FairShare).cap)
             .text("The largest sum of its parts that counts.")
             .default("none")
             .example("1000"),
-        &key("user", COUNT, |c| part(c, Kind::FairShare, "user"))
+        &key("user", COUNT, |c| part(c, ComponentKind::FairShare, "user"))
             .text("The user."),
-        &key("account", COUNT, |c| part(c, Kind::FairShare, "account"))
+        &key("account", COUNT, |c| part(c, ComponentKind::FairShare, "account"))
             .text("The account, whose target is in [[account]]."),
         &key("users", USERS, |c| &mut c.precedence.components.users)
             .text("Targets of users, as { john = 50, \"*\" = \"25-\" }, written as the target of an account.")
@@ -163,73 +173,97 @@ static FAIR_SHARE: Table<Config> = Table::new(
 static RESOURCE: Table<Config> = Table::new(
     "order.components.resource",
     &[
-        &key("weight", NUMBER, |c| &mut whole(c, Kind::Resource).weight)
-            .text("The weight of the component."),
+        &key("weight", NUMBER, |c| {
+            &mut whole(c, ComponentKind::Resource).weight
+        })
+        .text("The weight of the component."),
         &key("cap", Optional(NUMBER), |c| {
-            &mut whole(c, Kind::Resource).cap
+            &mut whole(c, ComponentKind::Resource).cap
         })
         .text("The largest sum of its parts that counts.")
         .default("none")
         .example("1000"),
-        &key("nodes", COUNT, |c| part(c, Kind::Resource, "nodes")).text("Chunks."),
+        &key("nodes", COUNT, |c| {
+            part(c, ComponentKind::Resource, "nodes")
+        })
+        .text("Chunks."),
         &key("processors", COUNT, |c| {
-            part(c, Kind::Resource, "processors")
+            part(c, ComponentKind::Resource, "processors")
         })
         .text("Its ncpus."),
-        &key("memory", COUNT, |c| part(c, Kind::Resource, "memory")).text("Megabytes of mem."),
-        &key("swap", COUNT, |c| part(c, Kind::Resource, "swap"))
+        &key("memory", COUNT, |c| {
+            part(c, ComponentKind::Resource, "memory")
+        })
+        .text("Megabytes of mem."),
+        &key("swap", COUNT, |c| part(c, ComponentKind::Resource, "swap"))
             .text("Megabytes of the resource swap, where the site has it."),
-        &key("disk", COUNT, |c| part(c, Kind::Resource, "disk"))
+        &key("disk", COUNT, |c| part(c, ComponentKind::Resource, "disk"))
             .text("Megabytes of the resource disk, where the site has it."),
         &key("processor_seconds", COUNT, |c| {
-            part(c, Kind::Resource, "processor_seconds")
+            part(c, ComponentKind::Resource, "processor_seconds")
         })
         .text("Processors times walltime."),
         &key("processor_equivalents", COUNT, |c| {
-            part(c, Kind::Resource, "processor_equivalents")
+            part(c, ComponentKind::Resource, "processor_equivalents")
         })
         .text("The largest part of any resource that it requests, times all processors."),
-        &key("walltime", COUNT, |c| part(c, Kind::Resource, "walltime"))
-            .text("Seconds of walltime."),
+        &key("walltime", COUNT, |c| {
+            part(c, ComponentKind::Resource, "walltime")
+        })
+        .text("Seconds of walltime."),
     ],
 );
 
 static SERVICE: Table<Config> = Table::new(
     "order.components.service",
     &[
-        &key("weight", NUMBER, |c| &mut whole(c, Kind::Service).weight)
-            .text("The weight of the component."),
+        &key("weight", NUMBER, |c| {
+            &mut whole(c, ComponentKind::Service).weight
+        })
+        .text("The weight of the component."),
         &key("cap", Optional(NUMBER), |c| {
-            &mut whole(c, Kind::Service).cap
+            &mut whole(c, ComponentKind::Service).cap
         })
         .text("The largest sum of its parts that counts.")
         .default("none")
         .example("1000"),
         &key("queue_time", COUNT, |c| {
-            part(c, Kind::Service, "queue_time")
+            part(c, ComponentKind::Service, "queue_time")
         })
         .text("Minutes of its eligible time.")
         .example("{ weight = 1, cap = 1440 }"),
-        &key("xfactor", COUNT, |c| part(c, Kind::Service, "xfactor"))
-            .text("The expansion factor: 1 + waiting time / walltime."),
-        &key("bypass", COUNT, |c| part(c, Kind::Service, "bypass"))
-            .text("How many jobs with a lower priority have started before it."),
+        &key("xfactor", COUNT, |c| {
+            part(c, ComponentKind::Service, "xfactor")
+        })
+        .text("The expansion factor: 1 + waiting time / walltime."),
+        &key("bypass", COUNT, |c| {
+            part(c, ComponentKind::Service, "bypass")
+        })
+        .text("How many jobs with a lower priority have started before it."),
     ],
 );
 
 static TARGETS: Table<Config> = Table::new(
     "order.components.target",
     &[
-        &key("weight", NUMBER, |c| &mut whole(c, Kind::Target).weight)
-            .text("The weight of the component."),
-        &key("cap", Optional(NUMBER), |c| &mut whole(c, Kind::Target).cap)
-            .text("The largest sum of its parts that counts.")
-            .default("none")
-            .example("1000"),
-        &key("queue_time", COUNT, |c| part(c, Kind::Target, "queue_time"))
-            .text("Distance in minutes, at least a second."),
-        &key("xfactor", COUNT, |c| part(c, Kind::Target, "xfactor"))
-            .text("Distance in expansion factor, at least a thousandth."),
+        &key("weight", NUMBER, |c| {
+            &mut whole(c, ComponentKind::Target).weight
+        })
+        .text("The weight of the component."),
+        &key("cap", Optional(NUMBER), |c| {
+            &mut whole(c, ComponentKind::Target).cap
+        })
+        .text("The largest sum of its parts that counts.")
+        .default("none")
+        .example("1000"),
+        &key("queue_time", COUNT, |c| {
+            part(c, ComponentKind::Target, "queue_time")
+        })
+        .text("Distance in minutes, at least a second."),
+        &key("xfactor", COUNT, |c| {
+            part(c, ComponentKind::Target, "xfactor")
+        })
+        .text("Distance in expansion factor, at least a thousandth."),
         &key("qos", GOALS, |c| &mut c.precedence.components.goals)
             .text("The targets of each quality of service, in a table of its own."),
     ],
@@ -253,43 +287,53 @@ pub static GOAL: Table<Goal> = Table::new(
 static USAGE: Table<Config> = Table::new(
     "order.components.usage",
     &[
-        &key("weight", NUMBER, |c| &mut whole(c, Kind::Usage).weight)
-            .text("The weight of the component."),
-        &key("cap", Optional(NUMBER), |c| &mut whole(c, Kind::Usage).cap)
-            .text("The largest sum of its parts that counts.")
-            .default("none")
-            .example("1000"),
-        &key("consumed", COUNT, |c| part(c, Kind::Usage, "consumed"))
-            .text("Processor-seconds used."),
-        &key("remaining", COUNT, |c| part(c, Kind::Usage, "remaining"))
-            .text("Processor-seconds to come."),
-        &key("percent", COUNT, |c| part(c, Kind::Usage, "percent"))
-            .text("Percent of its walltime."),
+        &key("weight", NUMBER, |c| {
+            &mut whole(c, ComponentKind::Usage).weight
+        })
+        .text("The weight of the component."),
+        &key("cap", Optional(NUMBER), |c| {
+            &mut whole(c, ComponentKind::Usage).cap
+        })
+        .text("The largest sum of its parts that counts.")
+        .default("none")
+        .example("1000"),
+        &key("consumed", COUNT, |c| {
+            part(c, ComponentKind::Usage, "consumed")
+        })
+        .text("Processor-seconds used."),
+        &key("remaining", COUNT, |c| {
+            part(c, ComponentKind::Usage, "remaining")
+        })
+        .text("Processor-seconds to come."),
+        &key("percent", COUNT, |c| {
+            part(c, ComponentKind::Usage, "percent")
+        })
+        .text("Percent of its walltime."),
         &key("execution_time", COUNT, |c| {
-            part(c, Kind::Usage, "execution_time")
+            part(c, ComponentKind::Usage, "execution_time")
         })
         .text("Minutes since its start."),
     ],
 );
 
-fn component(config: &mut Config, kind: Kind) -> &mut Component {
+fn component(config: &mut Config, kind: ComponentKind) -> &mut Component {
     let all = &mut config.precedence.components.all;
     all.entry(kind).or_insert_with(|| Component::of(kind))
 }
 
-fn whole(config: &mut Config, kind: Kind) -> &mut Count {
+fn whole(config: &mut Config, kind: ComponentKind) -> &mut WeightAndCap {
     &mut component(config, kind).whole
 }
 
-fn part<'c>(config: &'c mut Config, kind: Kind, name: &str) -> &'c mut Count {
+fn part<'c>(config: &'c mut Config, kind: ComponentKind, name: &str) -> &'c mut WeightAndCap {
     let place = kind.parts().iter().position(|part| *part == name);
     &mut component(config, kind).parts[place.unwrap_or_default()]
 }
 
 /// A weight, or a weight with a cap.
-fn read_count(value: &DeValue) -> Option<Count> {
+fn read_count(value: &DeValue) -> Option<WeightAndCap> {
     let Some(table) = value.as_table() else {
-        return f64::read(value).map(Count::of);
+        return f64::read(value).map(WeightAndCap::of);
     };
     let is_known = |key: &str| ["weight", "cap"].contains(&key);
     if !table.keys().all(|key| is_known(key.get_ref())) {
@@ -300,10 +344,10 @@ fn read_count(value: &DeValue) -> Option<Count> {
         Some(cap) => Some(f64::read(cap.get_ref())?),
         None => None,
     };
-    Some(Count { weight, cap })
+    Some(WeightAndCap { weight, cap })
 }
 
-fn write_count(count: &Count) -> Option<Value> {
+fn write_count(count: &WeightAndCap) -> Option<Value> {
     let weight = Value::from(count.weight);
     Some(match count.cap {
         None => weight,
@@ -334,7 +378,7 @@ mod tests {
     use super::*;
     use crate::config::listed;
     use crate::model::policy::Components;
-    use crate::model::policy::Order;
+    use crate::model::policy::PriorityOrder;
     use crate::model::policy::components::Component;
     use crate::model::time::Span;
 
@@ -344,7 +388,7 @@ mod tests {
             .unwrap_or_else(|error| panic!("{text}: {error}"))
             .policy()
             .precedence;
-        assert_eq!(precedence.order, Order::Components);
+        assert_eq!(precedence.order, PriorityOrder::Components);
         *precedence.components
     }
 
@@ -359,10 +403,10 @@ mod tests {
             "[order.components]\nmin_walltime = \"10m\"\nenable_negative = true\n\
              [order.components.service]\nweight = 2\ncap = 100.5\nqueue_time = { weight = 1, cap = 30 }\nbypass = 7\n",
         );
-        let service = components.component(Kind::Service);
+        let service = components.component(ComponentKind::Service);
         assert_eq!(
             service.whole,
-            Count {
+            WeightAndCap {
                 weight: 2.0,
                 cap: Some(100.5)
             }
@@ -370,12 +414,12 @@ mod tests {
         assert_eq!(
             service.parts,
             [
-                Count {
+                WeightAndCap {
                     weight: 1.0,
                     cap: Some(30.0)
                 },
-                Count::of(0.0),
-                Count::of(7.0)
+                WeightAndCap::of(0.0),
+                WeightAndCap::of(7.0)
             ]
         );
         assert_eq!(
@@ -383,8 +427,8 @@ mod tests {
             (Span::seconds(600), true)
         );
         assert_eq!(
-            components.component(Kind::Usage),
-            &Component::of(Kind::Usage)
+            components.component(ComponentKind::Usage),
+            &Component::of(ComponentKind::Usage)
         );
         assert_eq!(read(""), Components::default());
     }
@@ -463,7 +507,7 @@ mod tests {
 
     #[test]
     fn every_part_has_its_key() {
-        for (name, kind) in Kind::ALL {
+        for (name, kind) in ComponentKind::ALL {
             let section = format!("order.components.{name}");
             let all = listed();
             let known = all.iter().find(|one| one.name == section).unwrap().names();

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::Table;
 use crate::config::kinds::{OneOf, Optional, Scalar, scalar};
-use crate::model::policy::fair_share::{Distance, Method, Subject, Ties};
+use crate::model::policy::fair_share::{Distance, Method, TieRule, UsageSubject};
 
 const ACCOUNT: Scalar<String> = scalar("the name of an account", |_| true);
 
@@ -16,11 +16,11 @@ pub static FAIR_SHARE: Table<Config> = Table::new(
         &key("method", OneOf(Method::ALL), |c| &mut c.fair_share.method).text(
             "How a factor from 0 (over-served) to 1 (unserved) follows from shares and usage.",
         ),
-        &key("subject", OneOf(Subject::ALL), |c| {
+        &key("subject", OneOf(UsageSubject::ALL), |c| {
             &mut c.fair_share.subject
         })
         .text("Whose usage counts for a job."),
-        &key("ties", OneOf(Ties::ALL), |c| &mut c.fair_share.ties)
+        &key("ties", OneOf(TieRule::ALL), |c| &mut c.fair_share.ties)
             .text("Which levels \"fairtree\" considers equal."),
         &key("distance", OneOf(Distance::ALL), |c| {
             &mut c.fair_share.distance

@@ -3,10 +3,10 @@
 use super::node::is_host_name;
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, BOOLEAN, Custom, Kind, OneOf, Scalar, TEXT, Whole, custom, list, one_of,
-    scalar, whole,
+    A_SECOND_OR_MORE, BOOLEAN, Custom, Kind, OneOf, Scalar, TEXT, WholeNumber, custom, list,
+    one_of, scalar, whole,
 };
-use crate::model::hook::{FailAction, Hook, Occasion, RunsAs};
+use crate::model::hook::{FailAction, Hook, HookEvent, RunsAs};
 use std::collections::BTreeSet;
 use std::path::Path;
 use toml::Value;
@@ -15,8 +15,8 @@ use toml::de::DeValue;
 const NAME: Scalar<String> = scalar("a name: letters, digits, `-`, `_` and `.`", |name| {
     is_host_name(name)
 });
-const EVENTS: Custom<BTreeSet<Occasion>> = Custom {
-    wanted: || format!("{}, one or a list of these", one_of(Occasion::ALL)),
+const EVENTS: Custom<BTreeSet<HookEvent>> = Custom {
+    wanted: || format!("{}, one or a list of these", one_of(HookEvent::ALL)),
     read: read_events,
     write: |events| {
         let names = events.iter().map(|event| event.name().into());
@@ -27,7 +27,7 @@ const EVENTS: Custom<BTreeSet<Occasion>> = Custom {
             .split(',')
             .map(str::trim)
             .filter(|name| !name.is_empty());
-        names.map(Occasion::named).collect()
+        names.map(HookEvent::named).collect()
     },
     show: |events| {
         let names: Vec<&str> = events.iter().map(|event| event.name()).collect();
@@ -40,7 +40,7 @@ pub const COMMAND: Custom<Vec<String>> = custom(
     read_command,
     |command| Some(command.clone().into()),
 );
-const ORDER: Whole<u16> = whole("a whole number from 1 to 1000", |order| {
+const ORDER: WholeNumber<u16> = whole("a whole number from 1 to 1000", |order| {
     (1..=1000).contains(order)
 });
 
@@ -98,12 +98,12 @@ pub static HOOK: Table<Hook> = Table::new(
     ],
 );
 
-fn read_events(value: &DeValue) -> Option<BTreeSet<Occasion>> {
-    let one = |value: &DeValue| Occasion::named(value.as_str()?);
+fn read_events(value: &DeValue) -> Option<BTreeSet<HookEvent>> {
+    let one = |value: &DeValue| HookEvent::named(value.as_str()?);
     let Some(list) = value.as_array() else {
         return Some([one(value)?].into());
     };
-    let all: Option<BTreeSet<Occasion>> = list.iter().map(|item| one(item.get_ref())).collect();
+    let all: Option<BTreeSet<HookEvent>> = list.iter().map(|item| one(item.get_ref())).collect();
     all.filter(|all| !all.is_empty())
 }
 
@@ -120,7 +120,7 @@ fn read_command(value: &DeValue) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
-    use crate::model::hook::{Hook, Occasion};
+    use crate::model::hook::{Hook, HookEvent};
     use crate::model::time::Span;
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         let hooks = Config::parse(text).unwrap().hooks;
         assert_eq!(
             hooks[0].occasions,
-            [Occasion::QueueJob, Occasion::ModifyJob].into()
+            [HookEvent::QueueJob, HookEvent::ModifyJob].into()
         );
         assert_eq!(hooks[0].command, ["/bin/a", "-x"]);
         assert_eq!(

@@ -8,7 +8,7 @@ use crate::config::kinds::{
 };
 use crate::config::{Config, LaunchConfig};
 use crate::model::job::response::{
-    LimitAction, Missing, Response, Responses, Retries, Rules, StageIn,
+    FailureRules, LimitAction, Missing, Response, Responses, Retries, StageIn,
 };
 use crate::model::policy::Preset;
 use crate::model::time::Span;
@@ -109,10 +109,10 @@ pub fn preset(preset: Preset) -> LaunchConfig {
         missing,
         ..StageIn::default()
     };
-    let rules = Rules {
+    let rules = FailureRules {
         retries,
         stage_in,
-        ..Rules::default()
+        ..FailureRules::default()
     };
     LaunchConfig {
         rules,

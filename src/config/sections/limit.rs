@@ -7,18 +7,18 @@ use crate::config::kinds::{
     wanted_of,
 };
 use crate::model::account::ROOT_NAME;
-use crate::model::limit::{Limit, Limits, Quantity, Scope, Selector, Stage};
+use crate::model::limit::{Limit, LimitScope, LimitStage, Limits, Quantity, Selector};
 use crate::model::resource::{self, Resources, Size};
 use std::collections::BTreeMap;
 use toml::Value;
 use toml::de::DeValue;
 
-type Quantities = BTreeMap<String, resource::Value>;
+type Quantities = BTreeMap<String, resource::ResourceValue>;
 
 /// A section `[[limit]]`, which makes a limit of each stage and quantity.
 #[derive(Default)]
 pub struct LimitConfig {
-    scope: Scope,
+    scope: LimitScope,
     running: Quantities,
     running_soft: Quantities,
     idle: Quantities,
@@ -159,12 +159,12 @@ impl LimitConfig {
             Quantity::Resource(_) => resources.get(name),
             _ => None,
         };
-        let kind = definition.map_or(resource::Kind::Long, |definition| definition.kind);
+        let kind = definition.map_or(resource::ResourceType::Long, |definition| definition.kind);
         let (hard, soft) = match limit.stage {
-            Stage::Running => (&mut row.running, &mut row.running_soft),
-            Stage::Queued => (&mut row.queued, &mut row.queued_soft),
-            Stage::Waiting => (&mut row.waiting, &mut row.waiting_soft),
-            Stage::Idle => (&mut row.idle, &mut row.running_soft),
+            LimitStage::Running => (&mut row.running, &mut row.running_soft),
+            LimitStage::Queued => (&mut row.queued, &mut row.queued_soft),
+            LimitStage::Waiting => (&mut row.waiting, &mut row.waiting_soft),
+            LimitStage::Idle => (&mut row.idle, &mut row.running_soft),
         };
         for (list, amount) in [(hard, limit.hard), (soft, limit.soft)] {
             if let Some(amount) = amount {
@@ -178,10 +178,10 @@ impl LimitConfig {
     pub fn limits(&self) -> Vec<Limit> {
         let none = Quantities::new();
         let stages = [
-            (Stage::Running, &self.running, &self.running_soft),
-            (Stage::Idle, &self.idle, &none),
-            (Stage::Queued, &self.queued, &self.queued_soft),
-            (Stage::Waiting, &self.waiting, &self.waiting_soft),
+            (LimitStage::Running, &self.running, &self.running_soft),
+            (LimitStage::Idle, &self.idle, &none),
+            (LimitStage::Queued, &self.queued, &self.queued_soft),
+            (LimitStage::Waiting, &self.waiting, &self.waiting_soft),
         ];
         let mut limits = Vec::new();
         for (stage, hard, soft) in stages {
@@ -192,8 +192,8 @@ impl LimitConfig {
                 scope: self.scope.clone(),
                 stage,
                 quantity: Quantity::from(name.clone()),
-                soft: soft.get(name).and_then(resource::Value::amount),
-                hard: hard.get(name).and_then(resource::Value::amount),
+                soft: soft.get(name).and_then(resource::ResourceValue::amount),
+                hard: hard.get(name).and_then(resource::ResourceValue::amount),
                 overrides: self.overrides,
             }));
         }
@@ -202,13 +202,13 @@ impl LimitConfig {
 }
 
 /// An amount as a value; a size is exact.
-fn counted(kind: resource::Kind, amount: i64) -> resource::Value {
+fn counted(kind: resource::ResourceType, amount: i64) -> resource::ResourceValue {
     match kind {
-        resource::Kind::Size => {
+        resource::ResourceType::Size => {
             let bytes = amount.max(0).unsigned_abs();
-            resource::Value::Size(Size::exactly(bytes))
+            resource::ResourceValue::Size(Size::exactly(bytes))
         }
-        kind => resource::Value::of_amount(kind, amount),
+        kind => resource::ResourceValue::of_amount(kind, amount),
     }
 }
 
@@ -266,7 +266,7 @@ fn read_quantities(section: &Section, resources: &Resources) -> Result<Quantitie
             None => {
                 let number = integer(value.get_ref()).filter(|number| *number >= 0);
                 (
-                    number.map(resource::Value::Long),
+                    number.map(resource::ResourceValue::Long),
                     "a whole number from 0 on",
                 )
             }
@@ -280,7 +280,7 @@ fn read_quantities(section: &Section, resources: &Resources) -> Result<Quantitie
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
-    use crate::model::limit::{Quantity, Selector, Stage};
+    use crate::model::limit::{LimitStage, Quantity, Selector};
 
     #[test]
     fn a_section_may_limit_several_quantities_at_several_stages() {
@@ -294,10 +294,10 @@ mod tests {
         assert_eq!(
             told,
             [
-                (Stage::Running, "jobs", Some(2), Some(8)),
-                (Stage::Running, "nodes", Some(3), None),
-                (Stage::Running, "mem", None, Some(1 << 30)),
-                (Stage::Idle, "jobs", None, Some(9)),
+                (LimitStage::Running, "jobs", Some(2), Some(8)),
+                (LimitStage::Running, "nodes", Some(3), None),
+                (LimitStage::Running, "mem", None, Some(1 << 30)),
+                (LimitStage::Idle, "jobs", None, Some(9)),
             ]
         );
         let scope = &limits[0].scope;

@@ -4,8 +4,8 @@ use crate::config::NodeConfig;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    Custom, Kind, List, OneOf, Optional, Scalar, TEXT, Whole, Word, custom, list, list_if_any,
-    resource_value, scalar, wanted_of, whole,
+    Custom, Kind, List, OneOf, Optional, Scalar, TEXT, WholeNumber, Word, custom, list,
+    list_if_any, resource_value, scalar, wanted_of, whole,
 };
 use crate::model::node::{Adjust, NodeSharing};
 use crate::model::request::cluster_path::{ClusterPath, Restriction};
@@ -25,7 +25,7 @@ const NUMBERS: Custom<Vec<u16>> = custom(
     read_numbers,
     |numbers| write_numbers(numbers),
 );
-const JOBS: Whole<u32> = whole("a number of jobs from 1 on", |count| *count > 0);
+const JOBS: WholeNumber<u32> = whole("a number of jobs from 1 on", |count| *count > 0);
 const LOAD: Custom<u32> = custom(
     || "a load above 0, as 8 or 7.5".to_string(),
     read_load,
@@ -42,7 +42,7 @@ const RESTRICTIONS: Custom<Restriction> = custom(
     |value| value.as_str()?.parse().ok(),
     |clusters| Some(clusters.to_string().into()),
 );
-const PRIORITY: Whole<i32> = whole("a whole number", |_| true);
+const PRIORITY: WholeNumber<i32> = whole("a whole number", |_| true);
 
 const fn key<K: Kind>(
     name: &'static str,
@@ -166,7 +166,7 @@ fn read_available(section: &Section, resources: &Resources) -> Result<ResourceLi
 }
 
 fn read_numbers(value: &DeValue) -> Option<Vec<u16>> {
-    let kind: Whole<u16> = whole("", |_| true);
+    let kind: WholeNumber<u16> = whole("", |_| true);
     let numbers = list(kind, "").read(value)?;
     let distinct: BTreeSet<u16> = numbers.iter().copied().collect();
     (distinct.len() == numbers.len()).then_some(numbers)
@@ -188,7 +188,7 @@ mod tests {
     use crate::config::Config;
     use crate::model::node::{Adjust, NodeSharing};
     use crate::model::request::placement_policy::NodeAccess;
-    use crate::model::system_resource::Meter;
+    use crate::model::system_resource::ResourceMeter;
     use crate::model::time::Span;
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
         );
         assert_eq!(
             meters("command = \"/bin/free\"")[0].1.interval,
-            Meter::INTERVAL
+            ResourceMeter::INTERVAL
         );
         assert!(meters("").is_empty());
         let refusal = |config: Result<Config, _>| {

@@ -5,21 +5,23 @@ use super::key;
 use super::launch::above_zero;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::config::key::{Entry, Key, Nested, Row, Table};
+use crate::config::key::{Entry, Key, KeyRow, Nested, Table};
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, BOOLEAN, Formula, Kind, NUMBER, OneOf, Optional, Scalar, Whole, scalar, time,
-    whole,
+    A_SECOND_OR_MORE, BOOLEAN, Formula, Kind, NUMBER, OneOf, Optional, Scalar, WholeNumber, scalar,
+    time, whole,
 };
 use crate::model::expression::Expression;
 use crate::model::job::eligible_time::Accrual;
 use crate::model::policy::formula::NAMES;
-use crate::model::policy::{FACTORS, Factor, FactorRow, Favor, Order, Turns, UserPriority};
+use crate::model::policy::{
+    FACTORS, Factor, FactorRow, Favor, PriorityOrder, TurnPolicy, UserPriority,
+};
 use crate::model::resource::Resources;
 use crate::model::spelling::nearest;
 use crate::model::time::Span;
 use toml::Value;
 
-const PRIORITY: Whole<i32> = whole("a priority, from -1024 to 1023", |_| true);
+const PRIORITY: WholeNumber<i32> = whole("a priority, from -1024 to 1023", |_| true);
 /// A number above 1.
 pub const ABOVE_ONE: Scalar<f64> = scalar("a number above 1", |number| *number > 1.0);
 
@@ -27,7 +29,7 @@ pub const ABOVE_ONE: Scalar<f64> = scalar("a number above 1", |number| *number >
 pub static ORDER: Table<Config> = Table::new(
     "order",
     &[
-        &key("by", OneOf(Order::ALL), |c| &mut c.precedence.order)
+        &key("by", OneOf(PriorityOrder::ALL), |c| &mut c.precedence.order)
             .pbs(&["job_sort_formula"])
             .text("What orders the waiting jobs."),
         &key("formula", Formula("an expression over what is known of a job"), |c| &mut c.precedence.formula)
@@ -46,7 +48,7 @@ pub static ORDER: Table<Config> = Table::new(
             .text("How long a computed priority is kept; 0 computes priorities anew in each cycle."),
         &key("lexicographic", BOOLEAN, |c| &mut c.precedence.lexicographic)
             .text("Whether jobs of a queue with a higher priority come first, whatever their own priority."),
-        &key("turns", OneOf(Turns::ALL), |c| &mut c.precedence.tiers.turns)
+        &key("turns", OneOf(TurnPolicy::ALL), |c| &mut c.precedence.tiers.turns)
             .text("How the jobs of several queues are merged."),
         &key("max_starve", Optional(above_zero("a time above 0, as \"24h\"")), |c| &mut c.precedence.tiers.max_starve)
             .text("A job with more eligible time than this comes before all others.")
@@ -71,8 +73,8 @@ pub static ORDER: Table<Config> = Table::new(
 /// `[order.weights]`: a key for each factor, and how some of them are computed.
 static WEIGHTS: Table<Config> = Table::new("order.weights", &WEIGHT_KEYS);
 
-static WEIGHT_KEYS: [&dyn Row<Config>; FACTORS.len() + 3] = {
-    let mut keys: [&dyn Row<Config>; FACTORS.len() + 3] = [&MAX_WAIT; FACTORS.len() + 3];
+static WEIGHT_KEYS: [&dyn KeyRow<Config>; FACTORS.len() + 3] = {
+    let mut keys: [&dyn KeyRow<Config>; FACTORS.len() + 3] = [&MAX_WAIT; FACTORS.len() + 3];
     let mut place = 0;
     while place < FACTORS.len() {
         keys[place] = &FACTOR_WEIGHTS[place];
@@ -119,7 +121,7 @@ impl FactorWeight {
     }
 }
 
-impl Row<Config> for FactorWeight {
+impl KeyRow<Config> for FactorWeight {
     fn entry(&self) -> &Entry {
         &self.entry
     }
@@ -154,7 +156,7 @@ fn finish(
     if let Some(unknown) = unknown {
         return Err(section.wrong_at("formula", unknown));
     }
-    if rule.order == Order::Formula && rule.formula.is_none() {
+    if rule.order == PriorityOrder::Formula && rule.formula.is_none() {
         return Err(section.wrong_at("by", "`by = \"formula\"` needs a `formula`".to_string()));
     }
     check_user_priority(config, section)
@@ -198,8 +200,8 @@ pub fn unknown_name(formula: &Expression, resources: &Resources) -> Option<Strin
 mod tests {
     use crate::config::Config;
     use crate::model::job::eligible_time::Accrual;
-    use crate::model::policy::{Factor, Factors, Order, Precedence};
-    use crate::model::policy::{Tiers, Turns};
+    use crate::model::policy::{Factor, Factors, Precedence, PriorityOrder};
+    use crate::model::policy::{Tiers, TurnPolicy};
     use crate::model::time::Span;
 
     fn said(text: &str) -> String {
@@ -221,7 +223,7 @@ mod tests {
                 .policy()
                 .precedence
                 .order,
-            Order::Priority
+            PriorityOrder::Priority
         );
         assert_eq!(Config::default().policy().precedence, Precedence::default());
     }
@@ -311,14 +313,14 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_before_the_worth_is_said_by_name() {
+    fn tiers_before_the_priority_are_configured_by_name() {
         let text = "[order]\nturns = \"round_robin\"\nmax_starve = \"24h\"\n";
         let tiers = Config::parse(text).unwrap().policy().precedence.tiers;
         let day = Some(Span::seconds(86_400));
         assert_eq!(
             tiers,
             Tiers {
-                turns: Turns::RoundRobin,
+                turns: TurnPolicy::RoundRobin,
                 max_starve: day
             }
         );

@@ -6,15 +6,17 @@ use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Nested, Table};
 use crate::config::kinds::{
-    BOOLEAN, Custom, List, OneOf, Optional, Scalar, TEXT, Whole, list, one_of, time, whole,
+    BOOLEAN, Custom, List, OneOf, Optional, Scalar, TEXT, WholeNumber, list, one_of, time, whole,
 };
 use crate::model::job::preemption::PreemptAction;
-use crate::model::policy::preemption::{Actions, Condition, Mode, NoAgenda, Trigger, Victims};
+use crate::model::policy::preemption::{
+    Actions, LevelCondition, NoAgenda, PreemptMode, PreemptTrigger, Victims,
+};
 use crate::model::resource::Resources;
 use std::collections::BTreeSet;
 use toml::de::DeValue;
 
-const TRIGGERS: List<OneOf<Trigger>> = list(OneOf(Trigger::ALL), "");
+const TRIGGERS: List<OneOf<PreemptTrigger>> = list(OneOf(PreemptTrigger::ALL), "");
 const ACTIONS: Custom<Actions> = Custom {
     wanted: || {
         format!(
@@ -28,7 +30,7 @@ const ACTIONS: Custom<Actions> = Custom {
     parse: |text| text.parse().ok(),
     show: |actions| Some(actions.to_string()),
 };
-const LEVELS: Custom<Vec<Vec<Condition>>> = Custom {
+const LEVELS: Custom<Vec<Vec<LevelCondition>>> = Custom {
     wanted: || {
         "a list of levels, the highest first, as [\"express_queue\", \"normal_jobs\"]; of express_queue, \
          starving_jobs, fairshare, queue_softlimits, server_softlimits and normal_jobs, joined by `+`"
@@ -54,7 +56,7 @@ const VICTIMS: Custom<Victims> = Custom {
     },
 };
 const NEWEST: &str = "min_time_since_start";
-const EXPRESS: Whole<i32> = whole("a priority of queues, as 150", |_| true);
+const EXPRESS: WholeNumber<i32> = whole("a priority of queues, as 150", |_| true);
 const RELEASES: List<Scalar<String>> = list(TEXT, "a list of names of resources, as [\"ncpus\"]");
 
 /// `[preemption]`.
@@ -65,7 +67,7 @@ pub static PREEMPTION: Table<Config> = Table::new(
             .text("What lets a waiting job preempt running ones, in the order tried."),
         &key("repair", BOOLEAN, |c| &mut c.preemption.repair)
             .text("Whether jobs are preempted where a node or a limit has become too small."),
-        &key("mode", OneOf(Mode::ALL), |c| &mut c.preemption.mode)
+        &key("mode", OneOf(PreemptMode::ALL), |c| &mut c.preemption.mode)
             .text("When jobs leave that trigger \"qube\" preempts."),
         &key("no_agenda", OneOf(NoAgenda::ALL), |c| {
             &mut c.preemption.no_agenda
@@ -164,7 +166,7 @@ fn read_action(name: &str) -> Option<PreemptAction> {
     }
 }
 
-fn read_levels(value: &DeValue) -> Option<Vec<Vec<Condition>>> {
+fn read_levels(value: &DeValue) -> Option<Vec<Vec<LevelCondition>>> {
     let levels = value.as_array()?.iter();
     levels
         .map(|level| parse_level(level.get_ref().as_str()?))
@@ -172,21 +174,22 @@ fn read_levels(value: &DeValue) -> Option<Vec<Vec<Condition>>> {
 }
 
 /// `express_queue+fairshare`.
-fn parse_level(text: &str) -> Option<Vec<Condition>> {
+fn parse_level(text: &str) -> Option<Vec<LevelCondition>> {
     text.split('+')
-        .map(|word| Condition::named(word.trim()))
+        .map(|word| LevelCondition::named(word.trim()))
         .collect()
 }
 
 /// `express_queue+fairshare, normal_jobs`, the highest first, each once.
-fn parse_levels(text: &str) -> Option<Vec<Vec<Condition>>> {
-    let levels: Vec<Vec<Condition>> = text.split(',').map(parse_level).collect::<Option<_>>()?;
+fn parse_levels(text: &str) -> Option<Vec<Vec<LevelCondition>>> {
+    let levels: Vec<Vec<LevelCondition>> =
+        text.split(',').map(parse_level).collect::<Option<_>>()?;
     let is_double = |at: usize| levels[..at].contains(&levels[at]);
     (!(1..levels.len()).any(is_double)).then_some(levels)
 }
 
-fn level_names(levels: &[Vec<Condition>]) -> Vec<String> {
-    let joined = |level: &Vec<Condition>| {
+fn level_names(levels: &[Vec<LevelCondition>]) -> Vec<String> {
+    let joined = |level: &Vec<LevelCondition>| {
         let names: Vec<&str> = level.iter().map(|condition| condition.name()).collect();
         names.join("+")
     };
@@ -197,7 +200,7 @@ fn level_names(levels: &[Vec<Condition>]) -> Vec<String> {
 mod tests {
     use crate::config::Config;
     use crate::model::job::preemption::PreemptAction;
-    use crate::model::policy::preemption::{Condition, Mode, Trigger, Victims};
+    use crate::model::policy::preemption::{LevelCondition, PreemptMode, PreemptTrigger, Victims};
     use crate::model::time::Span;
 
     #[test]
@@ -206,10 +209,13 @@ mod tests {
                     action = [\"suspend\", \"cancel\"]\ngrace = \"2s\"\nexempt = \"1m\"\nrepair = false\n\
                     levels = [\"starving_jobs + express_queue\", \"normal_jobs\"]\nexpress = 200\n";
         let found = Config::parse(text).unwrap().policy().preemption;
-        assert_eq!(found.triggers, [Trigger::Qos, Trigger::Levels]);
+        assert_eq!(
+            found.triggers,
+            [PreemptTrigger::Qos, PreemptTrigger::Levels]
+        );
         assert_eq!(
             (found.mode, found.victims, found.repair),
-            (Mode::Aggressive, Victims::Cheapest, false)
+            (PreemptMode::Aggressive, Victims::Cheapest, false)
         );
         assert_eq!(
             found.actions.of(None),
@@ -222,8 +228,8 @@ mod tests {
         assert_eq!(
             found.levels,
             [
-                vec![Condition::Starving, Condition::Express],
-                vec![Condition::Normal]
+                vec![LevelCondition::Starving, LevelCondition::Express],
+                vec![LevelCondition::Normal]
             ]
         );
         let text = "[preemption]\naction = \"SCR 80 SC 50 S\"\n";

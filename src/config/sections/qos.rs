@@ -4,12 +4,12 @@ use super::each;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    BOOLEAN, Custom, FROM_0_TO_1, Kind, List, Scalar, TEXT, TableOf, Whole, Word, custom, list,
-    list_if_any, scalar, table, whole,
+    BOOLEAN, Custom, FROM_0_TO_1, Kind, List, Scalar, TEXT, TableOf, WholeNumber, Word, custom,
+    list, list_if_any, scalar, table, whole,
 };
 use crate::model::job::value_syntax;
-use crate::model::limit::{Limit, Limits, Scope, Selector};
-use crate::model::policy::quality::{Flag, Grant, Named, Qualities, Quality};
+use crate::model::limit::{Limit, LimitScope, Limits, Selector};
+use crate::model::policy::quality::{Flag, JobOwners, QosGrant, Qualities, Quality};
 use crate::model::resource::Resources;
 use std::collections::BTreeSet;
 use toml::Value;
@@ -23,7 +23,7 @@ const NAMES: List<Scalar<String>> = list(
     TEXT,
     "a list of names, as [\"ann\", \"bob\"]; \"*\" is everybody, [] is nobody",
 );
-const PRIORITY: Whole<i64> = whole("a whole number", |number| i32::try_from(*number).is_ok());
+const PRIORITY: WholeNumber<i64> = whole("a whole number", |number| i32::try_from(*number).is_ok());
 const FLAGS: List<Custom<Flag>> = list_if_any(
     custom(
         || Flag::NAMES.to_string(),
@@ -32,7 +32,7 @@ const FLAGS: List<Custom<Flag>> = list_if_any(
     ),
     "",
 );
-const DEFAULT_FOR: TableOf<Named> = TableOf {
+const DEFAULT_FOR: TableOf<JobOwners> = TableOf {
     read: read_default_for,
     write: write_default_for,
 };
@@ -132,11 +132,11 @@ pub fn read_qualities(
     let blank = |_: &str| Quality {
         name: String::new(),
         factor: Qualities::NORMAL_FACTOR,
-        grant: Grant::All,
+        grant: QosGrant::All,
         exempt: false,
         priority: 0,
         flags: Vec::new(),
-        default_for: Named::default(),
+        default_for: JobOwners::default(),
         charge: 1.0,
     };
     let all = each(root, &QOS, resources, blank)?;
@@ -147,18 +147,18 @@ pub fn read_qualities(
     })
 }
 
-fn listed(quality: &Quality) -> Option<&Named> {
+fn listed(quality: &Quality) -> Option<&JobOwners> {
     match &quality.grant {
-        Grant::All => None,
-        Grant::Listed(named) => Some(named),
+        QosGrant::All => None,
+        QosGrant::Listed(named) => Some(named),
     }
 }
 
 /// Changes the lists of those who may request it; without any list, everybody may.
-fn grant(quality: &mut Quality, change: impl FnOnce(&mut Named)) {
+fn grant(quality: &mut Quality, change: impl FnOnce(&mut JobOwners)) {
     let mut named = listed(quality).cloned().unwrap_or_default();
     change(&mut named);
-    quality.grant = Grant::Listed(named);
+    quality.grant = QosGrant::Listed(named);
 }
 
 fn if_any(names: &[String]) -> Option<Vec<String>> {
@@ -166,13 +166,13 @@ fn if_any(names: &[String]) -> Option<Vec<String>> {
 }
 
 /// `default_for = { queues = ["night"] }`.
-fn read_default_for(section: &Section, _: &Resources) -> Result<Named, ConfigError> {
+fn read_default_for(section: &Section, _: &Resources) -> Result<JobOwners, ConfigError> {
     section.only(&["users", "groups", "accounts", "queues"])?;
     let names = |key: &str| {
         let names = section.read(key, &NAMES.wanted(), |value| NAMES.read(value))?;
         Ok(names.unwrap_or_default())
     };
-    Ok(Named {
+    Ok(JobOwners {
         users: names("users")?,
         groups: names("groups")?,
         accounts: names("accounts")?,
@@ -180,7 +180,7 @@ fn read_default_for(section: &Section, _: &Resources) -> Result<Named, ConfigErr
     })
 }
 
-fn write_default_for(named: &Named) -> Option<Value> {
+fn write_default_for(named: &JobOwners) -> Option<Value> {
     let lists = [
         ("users", &named.users),
         ("groups", &named.groups),
@@ -217,9 +217,9 @@ pub fn with_exemptions(limits: Limits, qualities: &Qualities) -> Limits {
             if !quality.flags.iter().any(|flag| flag.ignores(quantity)) {
                 continue;
             }
-            let scope = Scope {
+            let scope = LimitScope {
                 qos: Selector::Named(quality.name.clone()),
-                ..Scope::default()
+                ..LimitScope::default()
             };
             all.push(Limit {
                 scope,
@@ -257,15 +257,15 @@ mod tests {
         };
         assert_eq!((high.factor, high.exempt, high.priority), (0.8, true, 7));
         assert_eq!([high.charge, low.charge], [0.0, 1.0], "X24");
-        let named = Named {
+        let named = JobOwners {
             users: vec!["ann".into()],
             accounts: vec!["a".into()],
-            ..Named::default()
+            ..JobOwners::default()
         };
-        let grant = Grant::Listed(named);
+        let grant = QosGrant::Listed(named);
         assert_eq!(
             (&high.grant, &low.grant, low.factor),
-            (&grant, &Grant::All, 0.5)
+            (&grant, &QosGrant::All, 0.5)
         );
         assert_eq!(
             (normal.name.as_str(), policy.qualities.closed),
@@ -320,7 +320,8 @@ mod tests {
         );
         assert!(
             none.iter()
-                .all(|limit| limit.bounds().softly().is_none() && limit.quantity.name() == "jobs")
+                .all(|limit| limit.bounds().soft_limit().is_none()
+                    && limit.quantity.name() == "jobs")
         );
         let said = said("[[qos]]\nname = \"a\"\nflags = [\"PREEMPT\"]\n");
         assert!(said.contains("a list of DEDICATED, NOBF"), "{said}");

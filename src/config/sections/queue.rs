@@ -5,8 +5,8 @@ use super::qos::CHARGE;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, Amounts, BOOLEAN, ELEMENTS, FROM_0_TO_1, Kind, List, Optional, Scalar, TEXT,
-    Whole, list, scalar, whole,
+    A_SECOND_OR_MORE, AmountTable, BOOLEAN, ELEMENTS, FROM_0_TO_1, Kind, List, Optional, Scalar,
+    TEXT, WholeNumber, list, scalar, whole,
 };
 use crate::model::admission;
 use crate::model::queue::{Queue, Route};
@@ -28,7 +28,7 @@ const NAME: Scalar<String> = scalar(
     "the name of a queue: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15",
     |name| Queue::is_name(name),
 );
-const PRIORITY: Whole<i32> = whole("a whole number from -1024 to 1023", |number| {
+const PRIORITY: WholeNumber<i32> = whole("a whole number from -1024 to 1023", |number| {
     (-1024..=1023).contains(number)
 });
 const DESTINATIONS: List<Scalar<String>> = list(NAME, "a list of queues");
@@ -230,26 +230,28 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         .text("The same for submission hosts; \"*.example.org\" names all hosts of a domain.")
         .default("everywhere")
         .example("[\"*.example.org\", \"head\"]"),
-        &key("resources_min", Amounts, |q| &mut q.queue.least)
+        &key("resources_min", AmountTable, |q| &mut q.queue.least)
             .pbs(&["resources_min"])
             .text("The least that a job must request, as { ncpus = 2 }.")
             .default("none")
             .example("{ ncpus = 1 }"),
-        &key("resources_max", Amounts, |q| &mut q.queue.most)
+        &key("resources_max", AmountTable, |q| &mut q.queue.most)
             .pbs(&["resources_max"])
             .text("The most that a job may request, as { walltime = \"24:00:00\" }.")
             .default("none")
             .example("{ ncpus = 64, walltime = \"24:00:00\" }"),
-        &key("resources_default", Amounts, |q| &mut q.queue.defaults)
+        &key("resources_default", AmountTable, |q| &mut q.queue.defaults)
             .pbs(&["resources_default"])
             .text("Resources of a job that does not request them, as { walltime = \"1:00:00\" }.")
             .default("those of [server]")
             .example("{ walltime = \"1:00:00\" }"),
-        &key("default_chunk", Amounts, |q| &mut q.queue.chunk_defaults)
-            .pbs(&["default_chunk"])
-            .text("The same for each chunk of a job, as { mem = \"1gb\" }.")
-            .default("that of [server]")
-            .example("{ mem = \"1gb\" }"),
+        &key("default_chunk", AmountTable, |q| {
+            &mut q.queue.chunk_defaults
+        })
+        .pbs(&["default_chunk"])
+        .text("The same for each chunk of a job, as { mem = \"1gb\" }.")
+        .default("that of [server]")
+        .example("{ mem = \"1gb\" }"),
         &key("max_array_size", Optional(ELEMENTS), |q| {
             &mut q.queue.max_array_size
         })

@@ -3,12 +3,12 @@
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, BOOLEAN, Custom, Kind, List, OneOf, Optional, Scalar, TEXT, Whole, custom,
-    list_if_any, scalar, whole,
+    A_SECOND_OR_MORE, BOOLEAN, Custom, Kind, List, OneOf, Optional, Scalar, TEXT, WholeNumber,
+    custom, list_if_any, scalar, whole,
 };
 use crate::config::{DedicatedConfig, ReservationConfig, Times};
 use crate::model::policy::site_time::PrimeHours;
-use crate::model::reservation::recurrence::{Period, Standing, weekday};
+use crate::model::reservation::recurrence::{StandingWindow, WindowPeriod, weekday};
 use crate::model::reservation::window::{TimeLimit, WindowAccess};
 use crate::model::resource::Resources;
 use crate::model::time::Span;
@@ -37,11 +37,11 @@ const DAYS: Custom<Vec<Weekday>> = custom(
     read_days,
     |days| write_days(days),
 );
-const DEPTH: Whole<u32> = whole("a number from 1 to 100", |depth| (1..=100).contains(depth));
-const PERIODS: &[(&str, Period)] = &[
-    ("day", Period::Day),
-    ("week", Period::Week),
-    ("infinity", Period::Infinity),
+const DEPTH: WholeNumber<u32> = whole("a number from 1 to 100", |depth| (1..=100).contains(depth));
+const PERIODS: &[(&str, WindowPeriod)] = &[
+    ("day", WindowPeriod::Day),
+    ("week", WindowPeriod::Week),
+    ("infinity", WindowPeriod::Infinity),
 ];
 const BOUND: &[(&str, bool)] = &[("others", false), ("all", true)];
 
@@ -53,7 +53,7 @@ pub struct ReservationRow {
     select: Option<String>,
     from: Option<NaiveDateTime>,
     to: Option<NaiveDateTime>,
-    period: Option<Period>,
+    period: Option<WindowPeriod>,
     start: Option<Span>,
     end: Option<Span>,
     days: Vec<Weekday>,
@@ -248,7 +248,7 @@ impl ReservationRow {
         let (by_name, owner_preempts) = (has("byname"), has("ownerpreempt"));
         let times = match (self.from, self.to) {
             (Some(from), Some(to)) => Times::Once { from, to },
-            _ => Times::Standing(Standing {
+            _ => Times::Standing(StandingWindow {
                 period: self.period.unwrap_or_default(),
                 start: self.start.unwrap_or_default(),
                 end: self.end.unwrap_or(length),
@@ -275,7 +275,7 @@ impl ReservationRow {
 
     fn length(&self) -> Span {
         match self.period {
-            Some(Period::Week) => A_WEEK,
+            Some(WindowPeriod::Week) => A_WEEK,
             _ => A_DAY,
         }
     }
@@ -379,7 +379,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn m40_a_standing_reservation_is_read() {
+    fn m40_a_recurring_reservation_is_read() {
         let text = "[[reservation]]\nname = \"office\"\nnodes = [\"n1\"]\nusers = [\"john\"]\ndays = [\"mon\", \"fri\"]\n\
                     start = \"8h\"\nend = \"17:00:00\"\ntime_limit = \"1h\"\ntime_limit_for = \"all\"\nflags = [\"byname\"]\n";
         let config = Config::parse(text).unwrap();

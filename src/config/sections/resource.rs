@@ -10,7 +10,7 @@ use crate::config::kinds::{
 };
 use crate::model::request::host_list::HostList;
 use crate::model::resource::{self, Definition, Resources, Size};
-use crate::model::system_resource::{Meter, Pool};
+use crate::model::system_resource::{Pool, ResourceMeter};
 use crate::model::time::Span;
 use toml::Value;
 use toml::de::DeValue;
@@ -32,13 +32,13 @@ pub struct ResourceConfig {
 const NAME: Scalar<String> = scalar("a letter, then letters, digits, `-` and `_`", |name| {
     Resources::is_name(name)
 });
-const TYPES: &[(&str, resource::Kind)] = &[
-    ("long", resource::Kind::Long),
-    ("size", resource::Kind::Size),
-    ("time", resource::Kind::Time),
-    ("float", resource::Kind::Float),
-    ("boolean", resource::Kind::Boolean),
-    ("string", resource::Kind::String),
+const TYPES: &[(&str, resource::ResourceType)] = &[
+    ("long", resource::ResourceType::Long),
+    ("size", resource::ResourceType::Size),
+    ("time", resource::ResourceType::Time),
+    ("float", resource::ResourceType::Float),
+    ("boolean", resource::ResourceType::Boolean),
+    ("string", resource::ResourceType::String),
 ];
 const HOSTS: List<Scalar<String>> = list(TEXT, "a list of hosts, as [\"n1\", \"n2\"]");
 
@@ -46,17 +46,17 @@ const HOSTS: List<Scalar<String>> = list(TEXT, "a list of hosts, as [\"n1\", \"n
 struct Total;
 
 impl Kind for Total {
-    type Value = resource::Value;
+    type Value = resource::ResourceValue;
 
     fn wanted(&self) -> String {
         "how much there is, as 50 or \"10tb\"".to_string()
     }
 
-    fn read(&self, _: &DeValue) -> Option<resource::Value> {
+    fn read(&self, _: &DeValue) -> Option<resource::ResourceValue> {
         None
     }
 
-    fn write(&self, value: &resource::Value) -> Option<Value> {
+    fn write(&self, value: &resource::ResourceValue) -> Option<Value> {
         Some(resource_word(value))
     }
 
@@ -65,11 +65,11 @@ impl Kind for Total {
         section: &Section,
         key: &str,
         _: &Resources,
-    ) -> Result<Option<resource::Value>, ConfigError> {
+    ) -> Result<Option<resource::ResourceValue>, ConfigError> {
         let name = section.read("type", "a type", String::read)?;
         let kind = match name.as_deref() {
-            Some("size") => resource::Kind::Size,
-            _ => resource::Kind::Long,
+            Some("size") => resource::ResourceType::Size,
+            _ => resource::ResourceType::Long,
         };
         section.read(key, &self.wanted(), |value| resource_value(kind, value))
     }
@@ -109,11 +109,11 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
             Total,
             |r| {
                 Some(match r.definition.kind {
-                    resource::Kind::Size => {
+                    resource::ResourceType::Size => {
                         let bytes = r.total?.max(0).unsigned_abs();
-                        resource::Value::Size(Size::exactly(bytes))
+                        resource::ResourceValue::Size(Size::exactly(bytes))
                     }
-                    _ => resource::Value::Long(r.total?),
+                    _ => resource::ResourceValue::Long(r.total?),
                 })
             },
             |r, total| r.total = total.amount(),
@@ -150,7 +150,7 @@ pub fn blank(name: &str) -> ResourceConfig {
     ResourceConfig {
         name: name.to_string(),
         definition: Definition {
-            kind: resource::Kind::String,
+            kind: resource::ResourceType::String,
             host_level: true,
             consumable: false,
             requestable: true,
@@ -170,7 +170,7 @@ impl ResourceConfig {
         name: &str,
         definition: &Definition,
         pool: Option<&Pool>,
-        meter: Option<&Meter>,
+        meter: Option<&ResourceMeter>,
     ) -> ResourceConfig {
         let hosts = |pool: &Pool| {
             let (_, names) = pool.scope.shown().find(|(part, _)| *part == "hosts")?;
@@ -207,11 +207,11 @@ impl ResourceConfig {
     }
 
     /// The command that prints how much there is.
-    pub fn meter(&self) -> Option<(String, Meter)> {
-        let meter = Meter {
+    pub fn meter(&self) -> Option<(String, ResourceMeter)> {
+        let meter = ResourceMeter {
             command: self.command.clone()?,
-            interval: self.interval.unwrap_or(Meter::INTERVAL),
-            timeout: self.timeout.unwrap_or(Meter::TIMEOUT),
+            interval: self.interval.unwrap_or(ResourceMeter::INTERVAL),
+            timeout: self.timeout.unwrap_or(ResourceMeter::TIMEOUT),
         };
         Some((self.name.clone(), meter))
     }
@@ -226,7 +226,7 @@ fn finish(row: &mut ResourceConfig, section: &Section, _: &Resources) -> Result<
     }
     let can_be_counted = matches!(
         row.definition.kind,
-        resource::Kind::Long | resource::Kind::Size | resource::Kind::Float
+        resource::ResourceType::Long | resource::ResourceType::Size | resource::ResourceType::Float
     );
     if row.definition.consumable && !can_be_counted {
         let text = format!(

@@ -5,7 +5,7 @@ use super::node::is_host_name;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::Table;
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, Amounts, BOOLEAN, Custom, ELEMENTS, FROM_0_TO_1, List, OneOf, Optional,
+    A_SECOND_OR_MORE, AmountTable, BOOLEAN, Custom, ELEMENTS, FROM_0_TO_1, List, OneOf, Optional,
     PROGRAM, Scalar, Word, list, scalar, time, whole,
 };
 use crate::config::{Config, LARGEST_SCRIPT_MB, Person, Workdir};
@@ -115,17 +115,17 @@ pub static SERVER: Table<Config> = Table::new(
             .text("The largest part of all processors that the reservations of one user may have at any time, 0 to 1."),
         &key("refuse_impossible", BOOLEAN, |c| &mut c.server.refuse_impossible)
             .text("Whether qsub refuses a job that the configured nodes could never run."),
-        &key("resources_default", Amounts, |c| &mut c.server.defaults)
+        &key("resources_default", AmountTable, |c| &mut c.server.defaults)
             .pbs(&["resources_default"])
             .text("Resources of a job that neither the job nor its queue sets, as { ncpus = 1, walltime = \"1:00:00\" }.")
             .default("none")
             .example("{ ncpus = 1 }"),
-        &key("default_chunk", Amounts, |c| &mut c.server.chunk_defaults)
+        &key("default_chunk", AmountTable, |c| &mut c.server.chunk_defaults)
             .pbs(&["default_chunk"])
             .text("The same for each chunk of a job, as { ncpus = 1 }.")
             .default("none")
             .example("{ ncpus = 1 }"),
-        &key("resources_max", Amounts, |c| &mut c.server.most)
+        &key("resources_max", AmountTable, |c| &mut c.server.most)
             .pbs(&["resources_max"])
             .text("The most that a job may request of resources that its queue does not limit.")
             .default("none")

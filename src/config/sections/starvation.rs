@@ -4,7 +4,7 @@ use super::key;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::Table;
-use crate::config::kinds::{Amounts, BOOLEAN, FROM_0_TO_1, OneOf, Scalar, scalar, time};
+use crate::config::kinds::{AmountTable, BOOLEAN, FROM_0_TO_1, OneOf, Scalar, scalar, time};
 use crate::model::account::Account;
 use crate::model::account::starvation::{Boundary, Cutoffs, Patience};
 use crate::model::policy::Starvation;
@@ -50,7 +50,7 @@ pub static STARVATION: Table<Config> = Table::new(
             &mut c.starvation.boundary
         })
         .text("On which side of a threshold an allocation counts that crosses it."),
-        &key("non_preemptible_threshold", Amounts, |c| {
+        &key("non_preemptible_threshold", AmountTable, |c| {
             &mut c.starvation.non_preemptible_threshold
         })
         .text("An operation that uses less of each of these resources is not preempted.")
@@ -140,9 +140,9 @@ pub fn check_accounts(
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::model::account::pool_terms::{FifoKey, Mode, PoolTerms};
+    use crate::model::account::pool_terms::{FifoKey, PoolMode, PoolTerms};
     use crate::model::account::starvation::Overrides;
-    use crate::model::resource::Value;
+    use crate::model::resource::ResourceValue;
     use crate::model::time::Span;
 
     fn refusal(text: &str) -> String {
@@ -178,7 +178,7 @@ mod tests {
             aggressive_threshold: 0.5,
             preemption_threshold: 1.5,
             boundary: Boundary::Keep,
-            non_preemptible_threshold: [("ncpus".to_string(), Value::Long(3))].into(),
+            non_preemptible_threshold: [("ncpus".to_string(), ResourceValue::Long(3))].into(),
             backoff: Span(0),
             update_period: Span(500),
         };
@@ -221,11 +221,11 @@ mod tests {
         } = &accounts[0].pool;
         assert_eq!(
             non_preemptible_threshold,
-            &[("ncpus".to_string(), Value::Long(3))].into()
+            &[("ncpus".to_string(), ResourceValue::Long(3))].into()
         );
         assert_eq!(
             (guarantee.len(), *max_share, *mode),
-            (2, Some(0.5), Mode::Fifo)
+            (2, Some(0.5), PoolMode::Fifo)
         );
         assert_eq!(fifo_sort, &[FifoKey::Weight, FifoKey::StartTime]);
         let expected = Overrides {

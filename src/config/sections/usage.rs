@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::Table;
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, Kind, OneOf, OrWord, Scalar, TableOf, Whole, scalar, table, whole,
+    A_SECOND_OR_MORE, Kind, OneOf, OrWord, Scalar, TableOf, WholeNumber, scalar, table, whole,
 };
 use crate::model::account::charge::Weights;
 use crate::model::account::decay::{Decay, Fading};
@@ -17,7 +17,7 @@ const DAY: Span = Span::seconds(24 * 3600);
 /// The most windows: each is a number for each member of the fair-share tree.
 const MOST_WINDOWS: u32 = 1000;
 
-const WINDOWS: Whole<u32> = whole("a number of windows from 1 to 1000", |count| {
+const WINDOWS: WholeNumber<u32> = whole("a number of windows from 1 to 1000", |count| {
     (1..=MOST_WINDOWS).contains(count)
 });
 const FACTOR: Scalar<f64> = scalar("a number from 0 to 1", |part| (0.0..=1.0).contains(part));

@@ -1,22 +1,22 @@
 //! The settings of sections of which there may be many: `[[resource]]`, `[[queue]]` and so on.
 
-use super::{Origin, Setting, Source};
+use super::{KeySetting, SettingOrigin, Source};
 use crate::config::Config;
-use crate::config::key::{Entry, Row, Table};
+use crate::config::key::{Entry, KeyRow, Table};
 use crate::config::kinds::resource_word;
 use crate::config::overrides::{AttributeKey, Existence, QmgrObject};
 use crate::config::sections::{
     ACCOUNT, DEDICATED, HOOK, LIMIT, LimitConfig, NODE, QOS, QUEUE, QueueConfig, RESERVATION,
     RESOURCE, ReservationRow, ResourceConfig,
 };
-use crate::model::limit::{Limit, Stage};
+use crate::model::limit::{Limit, LimitStage};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
 /// The settings of all objects.
-pub(super) fn settings(config: &Config, source: &Source) -> Vec<Setting> {
+pub(super) fn settings(config: &Config, source: &Source) -> Vec<KeySetting> {
     let mut all = Vec::new();
     resources(config, source, &mut all);
     for queue in config.stated_queues() {
@@ -92,9 +92,9 @@ impl Object<'_> {
         table: &'static Table<T>,
         of: &mut T,
         by_qmgr: impl Fn(&Entry) -> bool,
-        all: &mut Vec<Setting>,
+        all: &mut Vec<KeySetting>,
     ) {
-        let setting = |row: &&'static dyn Row<T>| {
+        let setting = |row: &&'static dyn KeyRow<T>| {
             let entry = row.entry();
             let value = row.value(of)?;
             let names = [Some(entry.name), entry.alias];
@@ -110,15 +110,17 @@ impl Object<'_> {
         value: Value,
         names: &[Option<&str>],
         by_qmgr: bool,
-    ) -> Setting {
+    ) -> KeySetting {
         let line = |name: &&str| self.source.line(self.table?, "", name);
         let mut lines = names.iter().flatten().filter_map(line);
         let origin = if by_qmgr {
-            Origin::Qmgr
+            SettingOrigin::Qmgr
         } else {
-            lines.next().map_or(Origin::Preset, Origin::Line)
+            lines
+                .next()
+                .map_or(SettingOrigin::Preset, SettingOrigin::Line)
         };
-        Setting {
+        KeySetting {
             section: self.section,
             name: Some(self.name.clone()),
             key,
@@ -135,7 +137,7 @@ fn is_overridden(source: &Source, target: &QmgrObject, key: &Entry) -> bool {
     made == Some(Existence::Created) || key.pbs.iter().any(|name| overrides.says_of(target, name))
 }
 
-fn resources(config: &Config, source: &Source, all: &mut Vec<Setting>) {
+fn resources(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     for (name, definition) in &config.resources {
         let pool = config.pools.iter().find(|(known, _)| known == name);
         let meter = config.meters.iter().find(|(known, _)| known == name);
@@ -154,7 +156,7 @@ fn resources(config: &Config, source: &Source, all: &mut Vec<Setting>) {
     }
 }
 
-fn nodes(config: &Config, source: &Source, all: &mut Vec<Setting>) {
+fn nodes(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     for node in &config.nodes {
         let target = QmgrObject::Node(node.name.clone());
         let object = source.named("node", &node.name);
@@ -176,7 +178,7 @@ fn nodes(config: &Config, source: &Source, all: &mut Vec<Setting>) {
 }
 
 /// Objects that qmgr does not know.
-fn of_file(config: &Config, source: &Source, all: &mut Vec<Setting>) {
+fn of_file(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     let nothing = |_: &Entry| false;
     for quality in &config.qualities.all {
         let object = source.named("qos", &quality.name);
@@ -197,7 +199,7 @@ fn of_file(config: &Config, source: &Source, all: &mut Vec<Setting>) {
 }
 
 /// Each limit by itself. A section of the file makes several, in their order.
-fn limits(config: &Config, source: &Source, all: &mut Vec<Setting>) {
+fn limits(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     let mut of_file: Vec<(usize, &Limit)> = Vec::new();
     for (place, section) in source.tables("limit").into_iter().enumerate() {
         let rest = config.limits_of_file.iter().skip(of_file.len());
@@ -226,5 +228,5 @@ fn quantities(section: &DeTable) -> usize {
             .union(&names(format!("{stage}_soft")))
             .count()
     };
-    Stage::ALL.iter().map(|(name, _)| of(name)).sum()
+    LimitStage::ALL.iter().map(|(name, _)| of(name)).sum()
 }

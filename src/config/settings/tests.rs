@@ -236,7 +236,7 @@ const ALL_KEYS: &str = r#"
 fn every_key_is_told_with_its_line_and_means_the_same_again() {
     let config = Config::parse(ALL_KEYS).unwrap();
     let settings = effective(&config, ALL_KEYS, &QmgrOverrides::default());
-    let line = |setting: &&Setting| matches!(setting.origin, Origin::Line(_));
+    let line = |setting: &&KeySetting| matches!(setting.origin, SettingOrigin::Line(_));
     let told: BTreeSet<(&str, &str)> = settings
         .iter()
         .filter(line)

@@ -4,17 +4,17 @@
 //! job, and its moments are those of the calendar, for people ask for months.
 
 use crate::model::job::held::Held;
-use crate::model::job::preemption::Yielding;
+use crate::model::job::preemption::JobPreemption;
 use crate::model::job::{Attempt, Usage};
 use crate::model::job_id::JobId;
 use crate::model::request::select::Request;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Wall};
 use serde::{Deserialize, Serialize};
 
 /// What is kept of an attempt that is over, or of a job that ended without one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct AccountingEntry {
     /// The job; of an array, the element.
     pub job: JobId,
     /// Which attempt; 0 for the end of a job that waited.
@@ -26,7 +26,7 @@ pub struct Entry {
     /// When what happened.
     pub stamps: Stamps,
     /// How the job ended; None if it went back to its queue.
-    pub end: Option<End>,
+    pub end: Option<JobEnd>,
     /// The hosts and the processors on each, a chunk after the other.
     pub places: Vec<(String, u32)>,
     /// What was asked for.
@@ -41,7 +41,7 @@ pub struct Entry {
     pub factor: f64,
     /// For whom it made way, if it ended so or stood still meanwhile, and how.
     #[serde(default)]
-    pub made_way: Option<Box<Yielding>>,
+    pub made_way: Option<Box<JobPreemption>>,
 }
 
 /// Who had an attempt, and in whose name. What was not said is empty.
@@ -76,7 +76,7 @@ pub struct Stamps {
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct JobEnd {
     /// `Exit_status`.
     pub status: i32,
     /// Whether it was deleted, or its dependencies were.
@@ -103,7 +103,7 @@ pub struct RequestedResources {
 impl RequestedResources {
     /// What a request comes to.
     pub fn of(request: &Request) -> RequestedResources {
-        let amount = |name: &str| request.list.get(name).and_then(Value::amount);
+        let amount = |name: &str| request.list.get(name).and_then(ResourceValue::amount);
         let count = |name: &str| {
             amount(name)
                 .and_then(|amount| u32::try_from(amount).ok())
@@ -122,7 +122,7 @@ impl RequestedResources {
                 .and_then(|bytes| u64::try_from(bytes / 1024).ok())
                 .filter(|kb| *kb > 0),
             walltime: match request.list.get("walltime") {
-                Some(Value::Time(span)) => Some(*span),
+                Some(ResourceValue::Time(span)) => Some(*span),
                 _ => None,
             },
         }
@@ -131,7 +131,7 @@ impl RequestedResources {
 
 /// Which entries: those that match all that is given, of a list any of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inquiry {
+pub struct AccountingFilter {
     /// Of these users.
     pub users: Vec<String>,
     /// Of these accounts; an empty name for none.
@@ -148,7 +148,7 @@ pub struct Inquiry {
 
 /// By what entries are taken together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Key {
+pub enum GroupKey {
     /// The owner.
     User,
     /// `-A`.
@@ -167,16 +167,16 @@ pub enum Key {
 
 /// What entries come to that are alike in what was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct RequestTotals {
     /// In what, in the order of the keys.
     pub of: Vec<String>,
     /// What they come to.
-    pub sums: Sums,
+    pub sums: UsageTotals,
 }
 
 /// What entries come to, all taken together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sums {
+pub struct UsageTotals {
     /// Jobs that ended.
     pub jobs: i64,
     /// Those of them that did not end with status 0.
@@ -204,10 +204,10 @@ pub struct Sums {
     pub waits: i64,
 }
 
-impl Sums {
+impl UsageTotals {
     /// These and others.
-    pub fn and(self, other: Sums) -> Sums {
-        Sums {
+    pub fn and(self, other: UsageTotals) -> UsageTotals {
+        UsageTotals {
             jobs: self.jobs + other.jobs,
             failed: self.failed + other.failed,
             attempts: self.attempts + other.attempts,
@@ -239,7 +239,7 @@ impl Sums {
     }
 }
 
-impl Entry {
+impl AccountingEntry {
     /// How long the attempt waited, in milliseconds; None if it never began.
     pub fn wait_ms(&self) -> Option<i64> {
         Some((self.stamps.began? - self.stamps.eligible?).max(0))
@@ -299,12 +299,12 @@ mod tests {
 
     #[test]
     fn a_part_of_nothing_is_no_part() {
-        let sums = Sums {
+        let sums = UsageTotals {
             cput_ms: 3,
             core_ms: 4,
             wait_ms: 3000,
             waits: 2,
-            ..Sums::default()
+            ..UsageTotals::default()
         };
         assert_eq!(
             (
@@ -314,11 +314,11 @@ mod tests {
             ),
             (Some(0.75), None, Some(1.5))
         );
-        let both = sums.and(Sums {
+        let both = sums.and(UsageTotals {
             mem_used: 1.0,
             mem_asked: 8.0,
             core_ms: 2,
-            ..Sums::default()
+            ..UsageTotals::default()
         });
         assert_eq!(
             (both.cpu_efficiency(), both.mem_efficiency()),
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn sums_are_added_up_in_every_part() {
-        let sums = Sums {
+        let sums = UsageTotals {
             jobs: 1,
             failed: 2,
             attempts: 3,
@@ -342,7 +342,7 @@ mod tests {
             wait_ms: 11,
             waits: 12,
         };
-        let twice = Sums {
+        let twice = UsageTotals {
             jobs: 2,
             failed: 4,
             attempts: 6,
@@ -361,9 +361,9 @@ mod tests {
 
     /// Of an hour on two processors, half of it used, a quarter of the memory and a third of the
     /// time asked for.
-    fn entry() -> Entry {
+    fn entry() -> AccountingEntry {
         let hour = 3_600_000;
-        Entry {
+        AccountingEntry {
             job: JobId::job(1),
             attempt: 1,
             name: "wave".into(),
@@ -374,7 +374,7 @@ mod tests {
                 began: Some(2000),
                 ended: 2000 + hour,
             },
-            end: Some(End {
+            end: Some(JobEnd {
                 status: 0,
                 deleted: false,
             }),
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn an_attempt_is_held_against_what_it_had_and_what_was_asked_for() {
-        let parts = |entry: &Entry| {
+        let parts = |entry: &AccountingEntry| {
             [
                 entry.cpu_efficiency(),
                 entry.mem_efficiency(),
@@ -409,7 +409,7 @@ mod tests {
         };
         assert_eq!(parts(&entry()), [Some(0.5), Some(0.25), Some(1.0 / 3.0)]);
         assert_eq!(
-            parts(&Entry {
+            parts(&AccountingEntry {
                 asked: RequestedResources::default(),
                 ..entry()
             }),
@@ -421,7 +421,7 @@ mod tests {
             ..entry().stamps
         };
         assert_eq!(
-            parts(&Entry {
+            parts(&AccountingEntry {
                 stamps,
                 core_ms: 0,
                 ..entry()
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn an_attempt_waits_from_when_it_could_have_begun_until_it_did() {
         let of = |eligible, began| {
-            Entry {
+            AccountingEntry {
                 stamps: Stamps {
                     eligible,
                     began,

@@ -2,28 +2,30 @@
 //! raw; by which weights and for how long they count is a matter of [`UsageRules`], which may
 //! change later.
 
-use super::decay::{Decay, Stretch};
+use super::decay::{Decay, UsageInterval};
 use super::member::Member;
 use crate::model::job::held::Held;
-use crate::model::job::{Job, Run, Share};
-use crate::model::resource::Value;
+use crate::model::job::{Job, NodeShare, Run};
+use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What shares come to of every consumable that [`Held`] does not count: sizes in gibibytes, all
 /// else as plain numbers.
-pub fn amounts(shares: &[Share]) -> BTreeMap<String, f64> {
+pub fn amounts(shares: &[NodeShare]) -> BTreeMap<String, f64> {
     let mut amounts = BTreeMap::new();
     let taken = shares
         .iter()
         .flat_map(|share| share.taken.iter().chain(&share.pooled));
     for (name, value) in taken.filter(|(name, _)| !Weights::is_counted_by_another_name(name)) {
         let amount = match value {
-            Value::Long(number) => *number as f64,
-            Value::Float(number) => *number,
-            Value::Size(size) => size.bytes() as f64 / GIBIBYTE,
-            Value::Time(_) | Value::Boolean(_) | Value::String(_) => continue,
+            ResourceValue::Long(number) => *number as f64,
+            ResourceValue::Float(number) => *number,
+            ResourceValue::Size(size) => size.bytes() as f64 / GIBIBYTE,
+            ResourceValue::Time(_) | ResourceValue::Boolean(_) | ResourceValue::String(_) => {
+                continue;
+            }
         };
         *amounts.entry(name.clone()).or_default() += amount;
     }
@@ -155,9 +157,9 @@ pub struct UsageRules {
 
 impl UsageRules {
     /// What a charge comes to until `now`, as far as it counts.
-    pub fn stretch(&self, charge: &Charge, now: Time) -> Stretch {
+    pub fn stretch(&self, charge: &Charge, now: Time) -> UsageInterval {
         let to = charge.to.unwrap_or(now).min(now);
-        Stretch {
+        UsageInterval {
             from: charge.from,
             to,
             rate: self.rate(charge),
@@ -176,8 +178,8 @@ impl UsageRules {
     }
 
     /// What of a stretch counts at `now`.
-    pub fn counted(&self, stretch: Stretch, now: Time) -> Stretch {
-        Stretch {
+    pub fn counted(&self, stretch: UsageInterval, now: Time) -> UsageInterval {
+        UsageInterval {
             from: stretch.from.max(self.since(now)),
             ..stretch
         }
@@ -213,13 +215,13 @@ pub struct Used {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::resource::Kind;
+    use crate::model::resource::ResourceType;
 
-    fn share(node: &str, taken: &[(&str, Kind, &str)]) -> Share {
-        let value = |&(name, kind, text): &(&str, Kind, &str)| {
-            (name.to_string(), Value::parse(kind, text).unwrap())
+    fn share(node: &str, taken: &[(&str, ResourceType, &str)]) -> NodeShare {
+        let value = |&(name, kind, text): &(&str, ResourceType, &str)| {
+            (name.to_string(), ResourceValue::parse(kind, text).unwrap())
         };
-        Share {
+        NodeShare {
             node: node.into(),
             host: node.into(),
             taken: taken.iter().map(value).collect(),
@@ -234,9 +236,9 @@ mod tests {
     #[test]
     fn what_shares_hold_is_counted_over_all_nodes() {
         let chunk = [
-            ("ncpus", Kind::Long, "4"),
-            ("mem", Kind::Size, "2gb"),
-            ("ngpus", Kind::Long, "1"),
+            ("ncpus", ResourceType::Long, "4"),
+            ("mem", ResourceType::Size, "2gb"),
+            ("ngpus", ResourceType::Long, "1"),
         ];
         let held = Held::of(&[
             share("n1", &chunk),
@@ -289,9 +291,9 @@ mod tests {
     #[test]
     fn f13_a_consumable_of_the_site_counts_by_its_weight() {
         let chunk = [
-            ("ncpus", Kind::Long, "4"),
-            ("power", Kind::Long, "300"),
-            ("scratch", Kind::Size, "512mb"),
+            ("ncpus", ResourceType::Long, "4"),
+            ("power", ResourceType::Long, "300"),
+            ("scratch", ResourceType::Size, "512mb"),
         ];
         let shares = [share("n1", &chunk), share("n2", &chunk[..2])];
         let amounts = amounts(&shares);

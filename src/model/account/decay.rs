@@ -65,7 +65,7 @@ impl Default for Decay {
 
 /// Something used at an even rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stretch {
+pub struct UsageInterval {
     /// From when on.
     pub from: Time,
     /// Until when; none at all if that is not later.
@@ -108,7 +108,7 @@ impl Periods {
     }
 
     /// What a stretch is in each of the periods that count at `now`, none of it forgotten.
-    fn pieces(self, stretch: Stretch, now: Time) -> impl Iterator<Item = (i64, f64)> {
+    fn pieces(self, stretch: UsageInterval, now: Time) -> impl Iterator<Item = (i64, f64)> {
         let first = self.of(stretch.from).max(*self.counted(now).start());
         let last = if stretch.to > stretch.from {
             self.of(stretch.to)
@@ -125,8 +125,8 @@ impl Periods {
 
 impl Decay {
     /// What is left at `now` of what was used before, in the unit of the rate times seconds.
-    pub fn left(self, stretch: Stretch, now: Time) -> f64 {
-        let stretch = Stretch {
+    pub fn left(self, stretch: UsageInterval, now: Time) -> f64 {
+        let stretch = UsageInterval {
             to: stretch.to.min(now),
             ..stretch
         };
@@ -175,9 +175,9 @@ impl Decay {
     }
 
     /// What was used in each window that counts at `now`, none of it forgotten.
-    pub fn windows(self, stretch: Stretch, now: Time) -> impl Iterator<Item = (i64, f64)> {
+    pub fn windows(self, stretch: UsageInterval, now: Time) -> impl Iterator<Item = (i64, f64)> {
         self.periods().pieces(
-            Stretch {
+            UsageInterval {
                 to: stretch.to.min(now),
                 ..stretch
             },
@@ -269,8 +269,8 @@ mod tests {
     }
 
     /// From second to second.
-    fn stretch(from: i64, to: i64, rate: f64) -> Stretch {
-        Stretch {
+    fn stretch(from: i64, to: i64, rate: f64) -> UsageInterval {
+        UsageInterval {
             from: at(from),
             to: at(to),
             rate,
@@ -286,8 +286,8 @@ mod tests {
     }
 
     /// Usage of so much just before a moment.
-    fn burst(second: i64, amount: f64) -> Stretch {
-        Stretch {
+    fn burst(second: i64, amount: f64) -> UsageInterval {
+        UsageInterval {
             from: Time(at(second).0 - 1),
             to: at(second),
             rate: amount * 1000.0,
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn the_longest_times_there_are_do_no_harm() {
-        let longest = Stretch {
+        let longest = UsageInterval {
             from: Time(i64::MIN),
             to: Time::NEVER,
             rate: 1.0,

@@ -17,8 +17,8 @@ pub struct PoolTerms {
     /// of it.
     pub max_share: Option<f64>,
     /// Who of its operations comes first (Y23).
-    pub mode: Mode,
-    /// By what operations stand in line, for [`Mode::Fifo`].
+    pub mode: PoolMode,
+    /// By what operations stand in line, for [`PoolMode::Fifo`].
     pub fifo_sort: Vec<FifoKey>,
     /// What it says of starvation, for itself and all below it that say nothing (Y29).
     pub starvation: Overrides,
@@ -40,7 +40,7 @@ impl PoolTerms {
 
 named! {
     /// Who of a pool's operations comes first (Y23).
-    Mode {
+    PoolMode {
         /// Who has least of what it is owed.
         FairShare = "fair_share",
         /// Who stands first in line has all it wants before the next has anything.

@@ -43,7 +43,7 @@ impl Default for Starvation {
 
 impl Starvation {
     /// What holds for a pool: what it says itself, else what the nearest above it says (Y29).
-    pub fn terms_of<'a>(&'a self, pool: &str, accounts: &'a [Account]) -> Terms<'a> {
+    pub fn terms_of<'a>(&'a self, pool: &str, accounts: &'a [Account]) -> OperationTerms<'a> {
         let line = nearest_first(pool, accounts);
         let cutoffs = Cutoffs {
             aggressive: self.aggressive_threshold,
@@ -55,16 +55,18 @@ impl Starvation {
         let non_preemptible = said
             .find(|list| !list.is_empty())
             .unwrap_or(&self.non_preemptible_threshold);
-        let tree = Terms {
+        let tree = OperationTerms {
             patience: self.patience,
             cutoffs,
             non_preemptible,
         };
-        line.iter().rev().fold(tree, |terms, account| Terms {
-            patience: terms.patience.under(&account.pool.starvation),
-            cutoffs: terms.cutoffs.under(&account.pool.starvation),
-            ..terms
-        })
+        line.iter()
+            .rev()
+            .fold(tree, |terms, account| OperationTerms {
+                patience: terms.patience.under(&account.pool.starvation),
+                cutoffs: terms.cutoffs.under(&account.pool.starvation),
+                ..terms
+            })
     }
 
     /// What makes the operations of a pool starve.
@@ -75,7 +77,7 @@ impl Starvation {
 
 /// What holds for the operations of a pool.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Terms<'a> {
+pub struct OperationTerms<'a> {
     /// What makes them starve.
     pub patience: Patience,
     /// The thresholds that divide their allocations.
@@ -191,7 +193,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::resource::Value;
+    use crate::model::resource::ResourceValue;
 
     fn pool(name: &str, parent: Option<&str>, tolerance: Option<f64>) -> Account {
         let mut account = Account {
@@ -237,14 +239,15 @@ mod tests {
         ];
         accounts[0].pool.starvation.preemption_threshold = Some(2.0);
         accounts[1].pool.starvation.aggressive_threshold = Some(0.5);
-        let amount = |count| ResourceList::from([("ncpus".to_string(), Value::Long(count))]);
+        let amount =
+            |count| ResourceList::from([("ncpus".to_string(), ResourceValue::Long(count))]);
         accounts[0].pool.non_preemptible_threshold = amount(4);
         let starvation = Starvation {
             non_preemptible_threshold: amount(1),
             ..Starvation::default()
         };
         let of = |name: &str| {
-            let Terms {
+            let OperationTerms {
                 cutoffs,
                 non_preemptible,
                 ..

@@ -3,7 +3,7 @@
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::model::request::select::Request;
-use crate::model::resource::{Resources, Value};
+use crate::model::resource::{ResourceValue, Resources};
 use std::cmp::Ordering;
 
 /// Refuses a request for less than the least or more than the most, naming resource, amount and
@@ -53,7 +53,7 @@ pub(super) fn check(
 }
 
 /// A job that says between which times it may run asks for the least of them.
-fn asked<'a>(request: &'a Request, name: &str) -> Option<&'a Value> {
+fn asked<'a>(request: &'a Request, name: &str) -> Option<&'a ResourceValue> {
     let range = || {
         request
             .list
@@ -64,9 +64,9 @@ fn asked<'a>(request: &'a Request, name: &str) -> Option<&'a Value> {
 }
 
 /// Whether one value is less than another; of texts, whether it is another one.
-fn is_less(one: &Value, other: &Value) -> bool {
+fn is_less(one: &ResourceValue, other: &ResourceValue) -> bool {
     match (one, other) {
-        (Value::Float(one), Value::Float(other)) => one < other,
+        (ResourceValue::Float(one), ResourceValue::Float(other)) => one < other,
         _ => match one.amount().zip(other.amount()) {
             Some((one, other)) => one.cmp(&other) == Ordering::Less,
             None => one != other,

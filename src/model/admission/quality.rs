@@ -1,13 +1,13 @@
 //! The quality of service that a job has that asks for none, what comes with one, and where it may
 //! be had (M27).
 
-use super::Entrance;
+use super::QueueAdmission;
 use crate::model::job::Spec;
 use crate::model::policy::quality::{Flag, QosApplicant};
 use crate::model::refusal::Refusal;
 use crate::model::request::placement_policy::NodeAccess;
 
-impl Entrance<'_> {
+impl QueueAdmission<'_> {
     /// Gives a job that asks for no quality of service the one that goes without saying for it, and
     /// what its quality brings along.
     pub(super) fn assign_quality(&self, spec: &mut Spec) {

@@ -1,6 +1,6 @@
 //! Where a routing queue passes a job on to.
 
-use super::{Entered, Entrance};
+use super::{Entered, QueueAdmission};
 use crate::model::job::{Job, Spec};
 use crate::model::queue::{Queue, Route};
 use crate::model::refusal::Refusal;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What becomes of a job in a routing queue when it is its turn.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Turn {
+pub enum RouteOutcome {
     /// It goes on, as this.
     PassOn(Box<Spec>),
     /// It has waited too long.
@@ -21,24 +21,24 @@ pub enum Turn {
 /// What came of asking destinations: a queue that two ways lead to is asked once.
 type TriedQueues = BTreeMap<String, Refusal>;
 
-impl Entrance<'_> {
+impl QueueAdmission<'_> {
     /// What becomes of a job that waits in a routing queue. One that no destination will ever take
     /// stays, for its owner to see and to alter.
-    pub fn turn(&self, job: &Job, queue: &Queue, now: Time) -> Turn {
+    pub fn turn(&self, job: &Job, queue: &Queue, now: Time) -> RouteOutcome {
         let route = queue.route.clone().unwrap_or_default();
         let waited = now.since(job.life.qtime);
         if route.lifetime.is_some_and(|lifetime| waited >= lifetime) {
-            return Turn::Delete;
+            return RouteOutcome::Delete;
         }
         if queue.started
             && route.passes(job.life.state)
             && let Ok(Some(entered)) = self.pass_on(&job.spec, queue)
         {
-            return Turn::PassOn(Box::new(entered.spec));
+            return RouteOutcome::PassOn(Box::new(entered.spec));
         }
         let left = route.lifetime.map(|lifetime| Span(lifetime.0 - waited.0));
         let pause = route.retry_time.unwrap_or(Route::RETRY);
-        Turn::Wait(left.map_or(pause, |left| left.min(pause)))
+        RouteOutcome::Wait(left.map_or(pause, |left| left.min(pause)))
     }
 
     /// What a job that waits in a routing queue comes to at the first destination that takes it;
@@ -112,7 +112,7 @@ impl Entrance<'_> {
 
 /// Why queues cannot route as they say.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum RouteFault {
     /// A destination is none of them.
     #[error(
         "there is no queue named `{destination}`: add one, or take it out of the destinations of `{queue}`"
@@ -129,7 +129,7 @@ pub enum Fault {
 }
 
 /// Whether all routing queues lead somewhere: the first that does not, by its place, and why.
-pub fn check(queues: &[Queue]) -> Result<(), (usize, Fault)> {
+pub fn check(queues: &[Queue]) -> Result<(), (usize, RouteFault)> {
     let mut good = BTreeSet::new();
     for (place, queue) in queues.iter().enumerate() {
         walk(queue, queues, &mut Vec::new(), &mut good).map_err(|fault| (place, fault))?;
@@ -144,17 +144,17 @@ fn walk<'a>(
     queues: &'a [Queue],
     path: &mut Vec<&'a str>,
     good: &mut BTreeSet<&'a str>,
-) -> Result<(), Fault> {
+) -> Result<(), RouteFault> {
     if good.contains(queue.name.as_str()) {
         return Ok(());
     }
     let goes_round = path.contains(&queue.name.as_str());
     path.push(&queue.name);
     if goes_round {
-        return Err(Fault::Circle(path.join(" -> ")));
+        return Err(RouteFault::Circle(path.join(" -> ")));
     }
     for destination in queue.route.iter().flat_map(|route| &route.destinations) {
-        let unknown = || Fault::Unknown {
+        let unknown = || RouteFault::Unknown {
             queue: queue.name.clone(),
             destination: destination.clone(),
         };

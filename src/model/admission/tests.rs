@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Config;
 use crate::model::attribute;
 use crate::model::job::event::Event;
-use crate::model::job::{Digest, Job, Life, Owner, Program};
+use crate::model::job::{Digest, Job, JobProgram, Life, Owner};
 use crate::model::job_id::JobId;
 use crate::model::text::Text;
 use crate::model::time::{Span, Time};
@@ -25,7 +25,7 @@ fn site(text: &str) -> Site {
 }
 
 impl Site {
-    fn at_the_door<T>(&self, ask: impl FnOnce(&Entrance) -> T) -> T {
+    fn at_the_door<T>(&self, ask: impl FnOnce(&QueueAdmission) -> T) -> T {
         let room = |spec: &Spec| {
             if self.full.contains(&spec.queue.as_str()) {
                 Err(Refusal::too_many("full".to_string()))
@@ -33,7 +33,7 @@ impl Site {
                 Ok(Vec::new())
             }
         };
-        ask(&Entrance {
+        ask(&QueueAdmission {
             queues: &self.config.queues(),
             resources: &self.config.resources(),
             qualities: &self.config.qualities,
@@ -50,7 +50,7 @@ impl Site {
     /// The queue a job of these words comes to and what it asks for, or the refusal.
     fn enter(&self, words: &str) -> Result<String, String> {
         let spec = self.spec(words);
-        let entered = self.at_the_door(|entrance| entrance.enter(&spec, State::Queued));
+        let entered = self.at_the_door(|entrance| entrance.enter(&spec, JobState::Queued));
         let shown = |entered: Entered| {
             let list = &entered.spec.request.list;
             let amount = |name: &str| {
@@ -76,14 +76,14 @@ impl Site {
         let setting = |word: &str| {
             let (name, value) = word.split_once('=').unwrap();
             match name {
-                "queue" | "qos" => attribute::Setting::new(name, value),
-                "array" => attribute::Setting::new("array_indices_submitted", value),
-                resource => attribute::Setting::resource(resource, value),
+                "queue" | "qos" => attribute::AttributeSetting::new(name, value),
+                "array" => attribute::AttributeSetting::new("array_indices_submitted", value),
+                resource => attribute::AttributeSetting::resource(resource, value),
             }
         };
         let settings: Vec<_> = words.split_whitespace().map(setting).collect();
-        let origin = attribute::Origin {
-            program: Program::Script(Digest([0; 32])),
+        let origin = attribute::SubmitContext {
+            program: JobProgram::Script(Digest([0; 32])),
             environ: Digest([0; 32]),
             workdir: Text::from("/"),
             submit_host: "head".to_string(),
@@ -213,7 +213,7 @@ fn a_job_waits_in_a_routing_queue_for_what_may_change() {
     assert_eq!(site.enter("queue=in ncpus=2").unwrap(), "long ncpus=2");
     let spec = site.spec("queue=in ncpus=2");
     let held = site
-        .at_the_door(|entrance| entrance.enter(&spec, State::Held))
+        .at_the_door(|entrance| entrance.enter(&spec, JobState::Held))
         .unwrap();
     assert_eq!(held.spec.queue, "in");
 }
@@ -250,11 +250,16 @@ fn what_waits_is_tried_again_until_its_time_is_over() {
         site.at_the_door(|entrance| entrance.turn(&job, queue, Time(0) + Span::seconds(seconds)))
     };
     site.full = vec!["short"];
-    assert_eq!(turn(&site, "in", 0), Turn::Wait(Span::seconds(30)));
-    assert_eq!(turn(&site, "brief", 40), Turn::Wait(Span::seconds(20)));
-    assert_eq!(turn(&site, "brief", 60), Turn::Delete);
+    assert_eq!(turn(&site, "in", 0), RouteOutcome::Wait(Span::seconds(30)));
+    assert_eq!(
+        turn(&site, "brief", 40),
+        RouteOutcome::Wait(Span::seconds(20))
+    );
+    assert_eq!(turn(&site, "brief", 60), RouteOutcome::Delete);
     site.full.clear();
-    assert!(matches!(turn(&site, "brief", 59), Turn::PassOn(spec) if spec.queue == "short"));
+    assert!(
+        matches!(turn(&site, "brief", 59), RouteOutcome::PassOn(spec) if spec.queue == "short")
+    );
 }
 
 #[test]
@@ -263,7 +268,7 @@ fn nothing_leaves_a_stopped_routing_queue_and_no_held_job_any() {
         "{ROUTES}[[queue]]\nname = \"shut\"\nstarted = false\nroute_destinations = [\"short\"]\n\
          [[queue]]\nname = \"brief\"\nroute_destinations = [\"short\"]\n"
     ));
-    let turn = |queue: &str, state: State| {
+    let turn = |queue: &str, state: JobState| {
         let (mut job, queues) = (
             waiting(&site, &format!("queue={queue}")),
             site.config.queues(),
@@ -272,10 +277,16 @@ fn nothing_leaves_a_stopped_routing_queue_and_no_held_job_any() {
         let queue = queues.iter().find(|known| known.name == queue).unwrap();
         site.at_the_door(|entrance| entrance.turn(&job, queue, Time(0)))
     };
-    assert!(matches!(turn("brief", State::Queued), Turn::PassOn(_)));
-    let pause = Turn::Wait(Span::seconds(30));
+    assert!(matches!(
+        turn("brief", JobState::Queued),
+        RouteOutcome::PassOn(_)
+    ));
+    let pause = RouteOutcome::Wait(Span::seconds(30));
     assert_eq!(
-        [turn("brief", State::Held), turn("shut", State::Queued)],
+        [
+            turn("brief", JobState::Held),
+            turn("shut", JobState::Queued)
+        ],
         [pause.clone(), pause]
     );
 }
@@ -316,7 +327,7 @@ fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
     );
     let entered = |words: &str| {
         let spec = site.spec(words);
-        site.at_the_door(|entrance| entrance.enter(&spec, State::Queued))
+        site.at_the_door(|entrance| entrance.enter(&spec, JobState::Queued))
             .unwrap()
             .spec
     };
@@ -380,7 +391,7 @@ fn what_goes_without_saying_in_a_routing_queue_goes_with_the_job_whether_it_wait
     );
     let spec = site.spec("queue=in");
     let enter = |site: &Site| {
-        site.at_the_door(|entrance| entrance.enter(&spec, State::Queued))
+        site.at_the_door(|entrance| entrance.enter(&spec, JobState::Queued))
             .unwrap()
             .spec
     };
@@ -400,11 +411,11 @@ fn what_goes_without_saying_in_a_routing_queue_goes_with_the_job_whether_it_wait
     let queue = queues.iter().find(|queue| queue.name == "in").unwrap();
     assert_eq!(
         site.at_the_door(|entrance| entrance.turn(&waits, queue, Time(0))),
-        Turn::PassOn(Box::new(direct))
+        RouteOutcome::PassOn(Box::new(direct))
     );
     let on = site.spec("queue=on");
     let on = site
-        .at_the_door(|entrance| entrance.enter(&on, State::Queued))
+        .at_the_door(|entrance| entrance.enter(&on, JobState::Queued))
         .unwrap();
     assert_eq!(on.spec.qos.as_deref(), Some("late"));
 }
@@ -435,7 +446,7 @@ fn a_job_gets_the_quality_of_its_owners_group_and_of_no_other() {
         let site = site(&format!(
             "[[qos]]\nname = \"ours\"\ndefault_for = {{ groups = [\"{group}\"] }}\n"
         ));
-        site.at_the_door(|entrance| entrance.enter(&site.spec(""), State::Queued))
+        site.at_the_door(|entrance| entrance.enter(&site.spec(""), JobState::Queued))
             .unwrap()
             .spec
             .qos

@@ -3,7 +3,7 @@
 //! A foreign name counts only where PBS would refuse it: a site that has a resource `h_vmem` of its
 //! own keeps it.
 
-use super::{LIST, Setting};
+use super::{AttributeSetting, LIST};
 use crate::model::job::run_limits::Warning;
 use crate::model::refusal::Refusal;
 use crate::model::resource::amount::Amount;
@@ -15,7 +15,7 @@ mod chunks;
 use chunks::Slots;
 
 /// Settings in PBS's names, and what of them is not as it was asked for.
-pub(super) type Translated = (Vec<Setting>, Vec<String>);
+pub(super) type Translated = (Vec<AttributeSetting>, Vec<String>);
 
 /// Grid Engine's names for the memory of one slot.
 const MEMORY: [&str; 6] = [
@@ -35,12 +35,12 @@ const GRACE: u64 = 60;
 
 /// The settings of a new job in PBS's names.
 pub(super) fn translated(
-    settings: Vec<Setting>,
+    settings: Vec<AttributeSetting>,
     resources: &Resources,
 ) -> Result<Translated, Refusal> {
-    let mut reader = Reader {
+    let mut reader = DialectReader {
         is_warned: settings.iter().any(is_warning),
-        ..Reader::default()
+        ..DialectReader::default()
     };
     for setting in settings {
         let foreign = setting
@@ -59,15 +59,15 @@ pub(super) fn translated(
     Ok((settings, reader.notes))
 }
 
-fn is_warning(setting: &Setting) -> bool {
+fn is_warning(setting: &AttributeSetting) -> bool {
     setting.attribute == Warning::ATTRIBUTE
 }
 
 /// What has been read so far.
 #[derive(Default)]
-struct Reader {
+struct DialectReader {
     /// What is in PBS's names.
-    rest: Vec<Setting>,
+    rest: Vec<AttributeSetting>,
     notes: Vec<String>,
     slots: Slots,
     /// `h_rt` and `s_rt`, in seconds.
@@ -77,7 +77,7 @@ struct Reader {
     is_warned: bool,
 }
 
-impl Reader {
+impl DialectReader {
     /// Reads one name; false if it is nobody's.
     fn take(&mut self, name: &str, text: &str) -> Result<bool, Refusal> {
         let illegal = || Refusal::illegal_value(&format!("{LIST}.{name}"));
@@ -86,18 +86,18 @@ impl Reader {
             "s_rt" => self.soft = Some(seconds(text).ok_or_else(illegal)?),
             "h_cpu" | "s_cpu" => {
                 let limit = seconds(text).ok_or_else(illegal)?.to_string();
-                self.rest.push(Setting::resource("cput", limit));
+                self.rest.push(AttributeSetting::resource("cput", limit));
             }
             "h_fsize" | "s_fsize" => {
                 let limit = kilobytes(text).ok_or_else(illegal)?;
                 self.rest
-                    .push(Setting::resource("file", format!("{limit}kb")));
+                    .push(AttributeSetting::resource("file", format!("{limit}kb")));
             }
             "hostname" | "h" => self
                 .rest
-                .push(Setting::new("hosts", text.replace('|', ","))),
-            "qname" | "q" => self.rest.push(Setting::new("queue", text)),
-            "advres" => self.rest.push(Setting::new("resv", text)),
+                .push(AttributeSetting::new("hosts", text.replace('|', ","))),
+            "qname" | "q" => self.rest.push(AttributeSetting::new("queue", text)),
+            "advres" => self.rest.push(AttributeSetting::new("resv", text)),
             "gres" => self.generic(text).ok_or_else(illegal)?,
             "gpus" => self.slots.gpus = Some(positive(text).ok_or_else(illegal)?),
             "feature" => self
@@ -126,7 +126,9 @@ impl Reader {
             match name {
                 "" => return None,
                 "gpu" | "gpus" | "ngpus" => self.slots.gpus = Some(count),
-                name => self.rest.push(Setting::resource(name, count.to_string())),
+                name => self
+                    .rest
+                    .push(AttributeSetting::resource(name, count.to_string())),
             }
         }
         Some(())
@@ -140,14 +142,16 @@ impl Reader {
         };
         let Some(walltime) = walltime else { return };
         self.rest
-            .push(Setting::resource("walltime", walltime.to_string()));
+            .push(AttributeSetting::resource("walltime", walltime.to_string()));
         let before = self
             .soft
             .and_then(|soft| walltime.checked_sub(soft))
             .filter(|&before| before > 0);
         if let Some(before) = before.filter(|_| !self.is_warned) {
-            self.rest
-                .push(Setting::new(Warning::ATTRIBUTE, format!("USR1@{before}")));
+            self.rest.push(AttributeSetting::new(
+                Warning::ATTRIBUTE,
+                format!("USR1@{before}"),
+            ));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Context, DEFAULT_PROJECT, Draft};
 use crate::model::indices::list::IndexList;
 use crate::model::job::dependency::label::is_label;
-use crate::model::job::dependency::{Fault, Wish};
+use crate::model::job::dependency::{DependencyFault, ParsedDependency};
 use crate::model::job::run_limits::Warning;
 use crate::model::job::state::Holds;
 use crate::model::job::{Spec, value_syntax};
@@ -327,10 +327,13 @@ fn checkpoint(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal>
 
 /// Adds to what the job waits for; nothing takes away from it.
 fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
-    let wish = Wish::parse(text, Some(context.server)).map_err(|fault| match fault {
-        Fault::Elsewhere(id) => Refusal::no_such_job(&id),
-        Fault::Malformed | Fault::Illegal => Refusal::illegal_value("depend"),
-    })?;
+    let wish =
+        ParsedDependency::parse(text, Some(context.server)).map_err(|fault| match fault {
+            DependencyFault::Elsewhere(id) => Refusal::no_such_job(&id),
+            DependencyFault::Malformed | DependencyFault::Illegal => {
+                Refusal::illegal_value("depend")
+            }
+        })?;
     draft.depend = std::mem::take(&mut draft.depend).with(wish);
     Ok(())
 }
@@ -340,7 +343,7 @@ fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusa
 fn hold_jid(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     for part in text.split(',').map(str::trim) {
         let is_id = part.starts_with(|c: char| c.is_ascii_digit());
-        match Wish::parse(&format!("afterany:{part}"), Some(context.server)) {
+        match ParsedDependency::parse(&format!("afterany:{part}"), Some(context.server)) {
             _ if part.is_empty() => return Err(Refusal::illegal_value("hold_jid")),
             Ok(wish) if is_id => draft.depend = std::mem::take(&mut draft.depend).with(wish),
             _ => draft.names.push(part.to_string()),
@@ -441,7 +444,7 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
 
 /// F7.
 fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
-    let illegal = |why: &str| Refusal::illegal_wish("user_factor", why);
+    let illegal = |why: &str| Refusal::illegal_placement("user_factor", why);
     let remedy = "it only lowers a priority: give a number from 0 to 1; 1 leaves it as it is";
     let asked = value_syntax::fraction(text).ok_or_else(|| illegal(remedy))?;
     let is_ratchet =

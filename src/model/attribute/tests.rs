@@ -4,9 +4,9 @@ use super::*;
 use crate::model::policy::{OwnSay, UserPriority};
 use crate::model::time::{Span, Wall};
 
-fn origin() -> Origin {
-    Origin {
-        program: Program::Command(vec!["/bin/true".into()]),
+fn origin() -> SubmitContext {
+    SubmitContext {
+        program: JobProgram::Command(vec!["/bin/true".into()]),
         environ: Digest([0; 32]),
         workdir: "/home/alice/w".into(),
         submit_host: "head".into(),
@@ -15,12 +15,12 @@ fn origin() -> Origin {
 }
 
 /// `a=1 | Resource_List.b=2` as settings.
-fn settings(text: &str) -> Vec<Setting> {
+fn settings(text: &str) -> Vec<AttributeSetting> {
     let setting = |part: &str| {
         let (name, value) = part.split_once('=').unwrap();
         match name.trim().split_once('.') {
-            Some((_, resource)) => Setting::resource(resource, value.trim()),
-            None => Setting::new(name.trim(), value.trim()),
+            Some((_, resource)) => AttributeSetting::resource(resource, value.trim()),
+            None => AttributeSetting::new(name.trim(), value.trim()),
         }
     };
     text.split('|')

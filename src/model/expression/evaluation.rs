@@ -5,9 +5,9 @@
 //! sum of a number and a word, is a [`Fault`]. Nothing is allocated, but by the scope and for a
 //! fault.
 
-use super::node::{Choice, Node};
+use super::node::{Conditional, ExpressionNode};
 use super::operator::{Binary, Function};
-use super::value::{Scope, Value};
+use super::value::{ExpressionValue, NameScope};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
@@ -35,7 +35,7 @@ pub enum Wrong {
 /// What makes no sense, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{wrong} in {part}")]
-pub struct Fault {
+pub struct EvaluationFault {
     /// What.
     pub wrong: Wrong,
     /// The part of the expression, in its canonical form.
@@ -57,40 +57,49 @@ impl fmt::Display for Wrong {
 }
 
 /// The value of a node.
-pub(super) fn evaluate<'a>(node: &'a Node, scope: &'a dyn Scope) -> Result<Value<'a>, Fault> {
+pub(super) fn evaluate<'a>(
+    node: &'a ExpressionNode,
+    scope: &'a dyn NameScope,
+) -> Result<ExpressionValue<'a>, EvaluationFault> {
     match node {
-        Node::Number(number) => Ok(Value::Number(*number)),
-        Node::Boolean(boolean) => Ok(Value::Boolean(*boolean)),
-        Node::Text(text) => Ok(Value::from(text.as_ref())),
-        Node::Name(name) => known(name, scope, node).map(|value| value.unwrap_or(Value::Undefined)),
-        Node::Word(word) => {
-            known(word, scope, node).map(|value| value.unwrap_or(Value::from(word.as_ref())))
+        ExpressionNode::Number(number) => Ok(ExpressionValue::Number(*number)),
+        ExpressionNode::Boolean(boolean) => Ok(ExpressionValue::Boolean(*boolean)),
+        ExpressionNode::Text(text) => Ok(ExpressionValue::from(text.as_ref())),
+        ExpressionNode::Name(name) => {
+            known(name, scope, node).map(|value| value.unwrap_or(ExpressionValue::Undefined))
         }
-        Node::All(parts) => logic(parts, false, scope),
-        Node::Any(parts) => logic(parts, true, scope),
-        Node::Not(inner) => {
-            Ok(truth(inner, scope)?.map_or(Value::Undefined, |truth| Value::Boolean(!truth)))
-        }
-        Node::Negative(inner) => {
-            Ok(number(inner, scope)?.map_or(Value::Undefined, |number| Value::Number(-number)))
-        }
-        Node::Choice(choice) => chosen(choice, scope),
-        Node::Binary(operator, operands) => {
+        ExpressionNode::Word(word) => known(word, scope, node)
+            .map(|value| value.unwrap_or(ExpressionValue::from(word.as_ref()))),
+        ExpressionNode::All(parts) => logic(parts, false, scope),
+        ExpressionNode::Any(parts) => logic(parts, true, scope),
+        ExpressionNode::Not(inner) => Ok(truth(inner, scope)?
+            .map_or(ExpressionValue::Undefined, |truth| {
+                ExpressionValue::Boolean(!truth)
+            })),
+        ExpressionNode::Negative(inner) => Ok(number(inner, scope)?
+            .map_or(ExpressionValue::Undefined, |number| {
+                ExpressionValue::Number(-number)
+            })),
+        ExpressionNode::Choice(choice) => chosen(choice, scope),
+        ExpressionNode::Binary(operator, operands) => {
             let [left, right] = operands.as_ref();
             let (left, right) = (evaluate(left, scope)?, evaluate(right, scope)?);
-            if left == Value::Undefined || right == Value::Undefined {
-                return Ok(Value::Undefined);
+            if left == ExpressionValue::Undefined || right == ExpressionValue::Undefined {
+                return Ok(ExpressionValue::Undefined);
             }
             apply(*operator, &left, &right).map_err(|wrong| fault(wrong, node))
         }
-        Node::Call(function, arguments) => call(*function, arguments, scope, node),
+        ExpressionNode::Call(function, arguments) => call(*function, arguments, scope, node),
     }
 }
 
 /// The value of a node as a number; None if it is undefined.
-pub(super) fn number(node: &Node, scope: &dyn Scope) -> Result<Option<f64>, Fault> {
+pub(super) fn number(
+    node: &ExpressionNode,
+    scope: &dyn NameScope,
+) -> Result<Option<f64>, EvaluationFault> {
     match evaluate(node, scope)? {
-        Value::Undefined => Ok(None),
+        ExpressionValue::Undefined => Ok(None),
         value => as_number(&value)
             .map(Some)
             .ok_or_else(|| fault(Wrong::NotNumber, node)),
@@ -98,87 +107,108 @@ pub(super) fn number(node: &Node, scope: &dyn Scope) -> Result<Option<f64>, Faul
 }
 
 /// Whether a node is true; None if that is undefined. A number is true unless it is 0.
-pub(super) fn truth(node: &Node, scope: &dyn Scope) -> Result<Option<bool>, Fault> {
+pub(super) fn truth(
+    node: &ExpressionNode,
+    scope: &dyn NameScope,
+) -> Result<Option<bool>, EvaluationFault> {
     match evaluate(node, scope)? {
-        Value::Undefined => Ok(None),
-        Value::Boolean(boolean) => Ok(Some(boolean)),
-        Value::Number(number) => Ok(Some(number != 0.0)),
-        Value::Text(_) | Value::List(_) => Err(fault(Wrong::NotTruth, node)),
+        ExpressionValue::Undefined => Ok(None),
+        ExpressionValue::Boolean(boolean) => Ok(Some(boolean)),
+        ExpressionValue::Number(number) => Ok(Some(number != 0.0)),
+        ExpressionValue::Text(_) | ExpressionValue::List(_) => Err(fault(Wrong::NotTruth, node)),
     }
 }
 
-fn fault(wrong: Wrong, node: &Node) -> Fault {
-    Fault {
+fn fault(wrong: Wrong, node: &ExpressionNode) -> EvaluationFault {
+    EvaluationFault {
         wrong,
         part: node.to_string(),
     }
 }
 
-fn known<'a>(name: &str, scope: &'a dyn Scope, node: &Node) -> Result<Option<Value<'a>>, Fault> {
+fn known<'a>(
+    name: &str,
+    scope: &'a dyn NameScope,
+    node: &ExpressionNode,
+) -> Result<Option<ExpressionValue<'a>>, EvaluationFault> {
     match scope.value(name) {
-        Some(Value::Number(number)) if !number.is_finite() => Err(fault(Wrong::NotFinite, node)),
+        Some(ExpressionValue::Number(number)) if !number.is_finite() => {
+            Err(fault(Wrong::NotFinite, node))
+        }
         value => Ok(value),
     }
 }
 
 /// `and` ends with the first part that is false, `or` with the first that is true: `decided`. What
 /// is undefined decides nothing, but leaves the whole undefined if nothing else decides.
-fn logic(parts: &[Node], decided: bool, scope: &dyn Scope) -> Result<Value<'static>, Fault> {
+fn logic(
+    parts: &[ExpressionNode],
+    decided: bool,
+    scope: &dyn NameScope,
+) -> Result<ExpressionValue<'static>, EvaluationFault> {
     let mut open = false;
     for part in parts {
         match truth(part, scope)? {
-            Some(truth) if truth == decided => return Ok(Value::Boolean(decided)),
+            Some(truth) if truth == decided => return Ok(ExpressionValue::Boolean(decided)),
             Some(_) => {}
             None => open = true,
         }
     }
     Ok(if open {
-        Value::Undefined
+        ExpressionValue::Undefined
     } else {
-        Value::Boolean(!decided)
+        ExpressionValue::Boolean(!decided)
     })
 }
 
-fn chosen<'a>(choice: &'a Choice, scope: &'a dyn Scope) -> Result<Value<'a>, Fault> {
+fn chosen<'a>(
+    choice: &'a Conditional,
+    scope: &'a dyn NameScope,
+) -> Result<ExpressionValue<'a>, EvaluationFault> {
     match truth(&choice.when, scope)? {
         Some(true) => evaluate(&choice.then, scope),
         Some(false) => evaluate(&choice.otherwise, scope),
-        None => Ok(Value::Undefined),
+        None => Ok(ExpressionValue::Undefined),
     }
 }
 
 /// A text counts as a number if it reads as one.
-fn as_number(value: &Value) -> Option<f64> {
+fn as_number(value: &ExpressionValue) -> Option<f64> {
     match value {
-        Value::Number(number) => Some(*number),
-        Value::Boolean(boolean) => Some(f64::from(u8::from(*boolean))),
-        Value::Text(text) => text
+        ExpressionValue::Number(number) => Some(*number),
+        ExpressionValue::Boolean(boolean) => Some(f64::from(u8::from(*boolean))),
+        ExpressionValue::Text(text) => text
             .trim()
             .parse()
             .ok()
             .filter(|number: &f64| number.is_finite()),
-        Value::List(_) | Value::Undefined => None,
+        ExpressionValue::List(_) | ExpressionValue::Undefined => None,
     }
 }
 
 /// An operator on two values that are both defined.
-fn apply(operator: Binary, left: &Value, right: &Value) -> Result<Value<'static>, Wrong> {
-    let is = |holds: fn(Ordering) -> bool| order(left, right).map(holds).map(Value::Boolean);
+fn apply(
+    operator: Binary,
+    left: &ExpressionValue,
+    right: &ExpressionValue,
+) -> Result<ExpressionValue<'static>, Wrong> {
+    let is =
+        |holds: fn(Ordering) -> bool| order(left, right).map(holds).map(ExpressionValue::Boolean);
     match operator {
-        Binary::Equal => Ok(Value::Boolean(equal(left, right))),
-        Binary::Unequal => Ok(Value::Boolean(!equal(left, right))),
+        Binary::Equal => Ok(ExpressionValue::Boolean(equal(left, right))),
+        Binary::Unequal => Ok(ExpressionValue::Boolean(!equal(left, right))),
         Binary::Less => is(Ordering::is_lt),
         Binary::LessOrEqual => is(Ordering::is_le),
         Binary::Greater => is(Ordering::is_gt),
         Binary::GreaterOrEqual => is(Ordering::is_ge),
-        Binary::In => contains(right, left).map(Value::Boolean),
-        Binary::Has => contains(left, right).map(Value::Boolean),
+        Binary::In => contains(right, left).map(ExpressionValue::Boolean),
+        Binary::Has => contains(left, right).map(ExpressionValue::Boolean),
         _ => {
             let numbers = as_number(left).zip(as_number(right));
             let (left, right) = numbers.ok_or(Wrong::NotNumber)?;
             compute(operator, left, right)
                 .and_then(finite)
-                .map(Value::Number)
+                .map(ExpressionValue::Number)
         }
     }
 }
@@ -233,23 +263,24 @@ fn finite(number: f64) -> Result<f64, Wrong> {
 
 /// Two texts are compared as texts; where a number stands on one side, as numbers if the other
 /// side reads as one. A list is the text of its parts with commas between them.
-fn equal(left: &Value, right: &Value) -> bool {
+fn equal(left: &ExpressionValue, right: &ExpressionValue) -> bool {
     match (left, right) {
-        (Value::Text(left), Value::Text(right)) => left == right,
-        (Value::List(left), Value::List(right)) => left == right,
-        (Value::List(list), Value::Text(text)) | (Value::Text(text), Value::List(list)) => {
+        (ExpressionValue::Text(left), ExpressionValue::Text(right)) => left == right,
+        (ExpressionValue::List(left), ExpressionValue::List(right)) => left == right,
+        (ExpressionValue::List(list), ExpressionValue::Text(text))
+        | (ExpressionValue::Text(text), ExpressionValue::List(list)) => {
             parts(text).eq(list.iter().map(String::as_str))
         }
-        (Value::Boolean(boolean), Value::Text(text))
-        | (Value::Text(text), Value::Boolean(boolean)) => {
+        (ExpressionValue::Boolean(boolean), ExpressionValue::Text(text))
+        | (ExpressionValue::Text(text), ExpressionValue::Boolean(boolean)) => {
             text.eq_ignore_ascii_case(if *boolean { "true" } else { "false" })
         }
         _ => as_number(left).is_some_and(|left| as_number(right) == Some(left)),
     }
 }
 
-fn order(left: &Value, right: &Value) -> Result<Ordering, Wrong> {
-    if let (Value::Text(left), Value::Text(right)) = (left, right) {
+fn order(left: &ExpressionValue, right: &ExpressionValue) -> Result<Ordering, Wrong> {
+    if let (ExpressionValue::Text(left), ExpressionValue::Text(right)) = (left, right) {
         return Ok(left.cmp(right));
     }
     let numbers = as_number(left).zip(as_number(right));
@@ -258,13 +289,15 @@ fn order(left: &Value, right: &Value) -> Result<Ordering, Wrong> {
         .ok_or(Wrong::NotOrdered)
 }
 
-fn contains(list: &Value, sought: &Value) -> Result<bool, Wrong> {
+fn contains(list: &ExpressionValue, sought: &ExpressionValue) -> Result<bool, Wrong> {
     match list {
-        _ if matches!(sought, Value::List(_)) => Err(Wrong::NotList),
-        Value::List(list) => Ok(list
+        _ if matches!(sought, ExpressionValue::List(_)) => Err(Wrong::NotList),
+        ExpressionValue::List(list) => Ok(list
             .iter()
-            .any(|part| equal(&Value::from(part.as_str()), sought))),
-        Value::Text(text) => Ok(parts(text).any(|part| equal(&Value::from(part), sought))),
+            .any(|part| equal(&ExpressionValue::from(part.as_str()), sought))),
+        ExpressionValue::Text(text) => {
+            Ok(parts(text).any(|part| equal(&ExpressionValue::from(part), sought)))
+        }
         _ => Err(Wrong::NotList),
     }
 }
@@ -277,14 +310,14 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 
 fn call<'a>(
     function: Function,
-    arguments: &[Node],
-    scope: &dyn Scope,
-    node: &Node,
-) -> Result<Value<'a>, Fault> {
+    arguments: &[ExpressionNode],
+    scope: &dyn NameScope,
+    node: &ExpressionNode,
+) -> Result<ExpressionValue<'a>, EvaluationFault> {
     let mut result: Option<f64> = None;
     for argument in arguments {
         let Some(number) = number(argument, scope)? else {
-            return Ok(Value::Undefined);
+            return Ok(ExpressionValue::Undefined);
         };
         result = Some(match (result, function) {
             (None, _) => number,
@@ -297,7 +330,7 @@ fn call<'a>(
     }
     let result = finite(of_one(function, result.unwrap_or_default()));
     result
-        .map(Value::Number)
+        .map(ExpressionValue::Number)
         .map_err(|wrong| fault(wrong, node))
 }
 

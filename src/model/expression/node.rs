@@ -1,12 +1,12 @@
 //! The tree that an expression is, and its canonical form.
 
-use super::operator::{Binary, Function, Level};
+use super::operator::{Binary, Binding, Function};
 use super::token::is_plain;
 use std::fmt;
 
 /// A part of an expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Node {
+pub(super) enum ExpressionNode {
     /// Finite, not negative.
     Number(f64),
     Boolean(bool),
@@ -16,58 +16,64 @@ pub(super) enum Node {
     /// A name if the scope knows it, else a text: `linux` in `host.os eq linux`.
     Word(Box<str>),
     /// Two or more, none of them an `All`.
-    All(Vec<Node>),
+    All(Vec<ExpressionNode>),
     /// Two or more, none of them an `Any`.
-    Any(Vec<Node>),
-    Not(Box<Node>),
-    Negative(Box<Node>),
-    Binary(Binary, Box<[Node; 2]>),
-    Choice(Box<Choice>),
-    Call(Function, Vec<Node>),
+    Any(Vec<ExpressionNode>),
+    Not(Box<ExpressionNode>),
+    Negative(Box<ExpressionNode>),
+    Binary(Binary, Box<[ExpressionNode; 2]>),
+    Choice(Box<Conditional>),
+    Call(Function, Vec<ExpressionNode>),
 }
 
 /// `when ? then : otherwise`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Choice {
-    pub when: Node,
-    pub then: Node,
-    pub otherwise: Node,
+pub(super) struct Conditional {
+    pub when: ExpressionNode,
+    pub then: ExpressionNode,
+    pub otherwise: ExpressionNode,
 }
 
-impl Node {
+impl ExpressionNode {
     /// Both: chains of `and` are one node, whatever parentheses they had.
-    pub fn all(left: Node, right: Node) -> Node {
+    pub fn all(left: ExpressionNode, right: ExpressionNode) -> ExpressionNode {
         let parts = |node| match node {
-            Node::All(parts) => parts,
+            ExpressionNode::All(parts) => parts,
             node => vec![node],
         };
         let mut all = parts(left);
         all.extend(parts(right));
-        Node::All(all)
+        ExpressionNode::All(all)
     }
 
     /// Either: chains of `or` are one node, whatever parentheses they had.
-    pub fn any(left: Node, right: Node) -> Node {
+    pub fn any(left: ExpressionNode, right: ExpressionNode) -> ExpressionNode {
         let parts = |node| match node {
-            Node::Any(parts) => parts,
+            ExpressionNode::Any(parts) => parts,
             node => vec![node],
         };
         let mut any = parts(left);
         any.extend(parts(right));
-        Node::Any(any)
+        ExpressionNode::Any(any)
     }
 
     /// Shows this node and all below it to `look`, in the order they are written.
-    pub fn visit<'n>(&'n self, look: &mut dyn FnMut(&'n Node)) {
+    pub fn visit<'n>(&'n self, look: &mut dyn FnMut(&'n ExpressionNode)) {
         look(self);
         match self {
-            Node::Number(_) | Node::Boolean(_) | Node::Text(_) | Node::Name(_) | Node::Word(_) => {}
-            Node::All(parts) | Node::Any(parts) | Node::Call(_, parts) => {
-                parts.iter().for_each(|part| part.visit(look))
+            ExpressionNode::Number(_)
+            | ExpressionNode::Boolean(_)
+            | ExpressionNode::Text(_)
+            | ExpressionNode::Name(_)
+            | ExpressionNode::Word(_) => {}
+            ExpressionNode::All(parts)
+            | ExpressionNode::Any(parts)
+            | ExpressionNode::Call(_, parts) => parts.iter().for_each(|part| part.visit(look)),
+            ExpressionNode::Not(inner) | ExpressionNode::Negative(inner) => inner.visit(look),
+            ExpressionNode::Binary(_, operands) => {
+                operands.iter().for_each(|operand| operand.visit(look))
             }
-            Node::Not(inner) | Node::Negative(inner) => inner.visit(look),
-            Node::Binary(_, operands) => operands.iter().for_each(|operand| operand.visit(look)),
-            Node::Choice(choice) => {
+            ExpressionNode::Choice(choice) => {
                 [&choice.when, &choice.then, &choice.otherwise]
                     .into_iter()
                     .for_each(|part| part.visit(look));
@@ -76,27 +82,27 @@ impl Node {
     }
 
     /// How tightly it holds together.
-    fn level(&self) -> Level {
+    fn level(&self) -> Binding {
         match self {
-            Node::Choice(_) => Level::Choice,
-            Node::Any(_) => Level::Or,
-            Node::All(_) => Level::And,
-            Node::Not(_) => Level::Not,
-            Node::Binary(operator, _) => operator.level(),
-            Node::Negative(_) => Level::Unary,
-            _ => Level::Atom,
+            ExpressionNode::Choice(_) => Binding::Choice,
+            ExpressionNode::Any(_) => Binding::Or,
+            ExpressionNode::All(_) => Binding::And,
+            ExpressionNode::Not(_) => Binding::Not,
+            ExpressionNode::Binary(operator, _) => operator.level(),
+            ExpressionNode::Negative(_) => Binding::Unary,
+            _ => Binding::Atom,
         }
     }
 
     /// This node where only what binds as tightly as `needed` stands without parentheses.
-    fn within(&self, needed: Level) -> Within<'_> {
+    fn within(&self, needed: Binding) -> Within<'_> {
         Within { node: self, needed }
     }
 }
 
 struct Within<'n> {
-    node: &'n Node,
-    needed: Level,
+    node: &'n ExpressionNode,
+    needed: Binding,
 }
 
 impl fmt::Display for Within<'_> {
@@ -111,19 +117,19 @@ impl fmt::Display for Within<'_> {
 
 /// The canonical form: signs for operators that have one, words for `and or not xor in has min
 /// max`, and no parentheses but those that count.
-impl fmt::Display for Node {
+impl fmt::Display for ExpressionNode {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Node::Number(number) => show_number(*number, f),
-            Node::Boolean(boolean) => boolean.fmt(f),
-            Node::Text(text) => f.write_str(&quoted(text)),
-            Node::Name(name) => show_name(name, f),
-            Node::Word(word) => f.write_str(word),
-            Node::All(parts) => join(parts, " and ", Level::Not, f),
-            Node::Any(parts) => join(parts, " or ", Level::And, f),
-            Node::Not(inner) => write!(f, "not {}", inner.within(Level::Not)),
-            Node::Negative(inner) => write!(f, "-{}", inner.within(Level::Unary)),
-            Node::Binary(operator, operands) => {
+            ExpressionNode::Number(number) => show_number(*number, f),
+            ExpressionNode::Boolean(boolean) => boolean.fmt(f),
+            ExpressionNode::Text(text) => f.write_str(&quoted(text)),
+            ExpressionNode::Name(name) => show_name(name, f),
+            ExpressionNode::Word(word) => f.write_str(word),
+            ExpressionNode::All(parts) => join(parts, " and ", Binding::Not, f),
+            ExpressionNode::Any(parts) => join(parts, " or ", Binding::And, f),
+            ExpressionNode::Not(inner) => write!(f, "not {}", inner.within(Binding::Not)),
+            ExpressionNode::Negative(inner) => write!(f, "-{}", inner.within(Binding::Unary)),
+            ExpressionNode::Binary(operator, operands) => {
                 let (left, right) = operator.operands();
                 write!(
                     f,
@@ -133,27 +139,32 @@ impl fmt::Display for Node {
                     operands[1].within(right)
                 )
             }
-            Node::Choice(choice) => {
+            ExpressionNode::Choice(choice) => {
                 let (then, otherwise) = (
-                    choice.then.within(Level::Choice),
-                    choice.otherwise.within(Level::Choice),
+                    choice.then.within(Binding::Choice),
+                    choice.otherwise.within(Binding::Choice),
                 );
                 write!(
                     f,
                     "{} ? {then} : {otherwise}",
-                    choice.when.within(Level::Or)
+                    choice.when.within(Binding::Or)
                 )
             }
-            Node::Call(function, arguments) => {
+            ExpressionNode::Call(function, arguments) => {
                 write!(f, "{}(", function.name())?;
-                join(arguments, ",", Level::Choice, f)?;
+                join(arguments, ",", Binding::Choice, f)?;
                 f.write_str(")")
             }
         }
     }
 }
 
-fn join(parts: &[Node], between: &str, needed: Level, f: &mut fmt::Formatter) -> fmt::Result {
+fn join(
+    parts: &[ExpressionNode],
+    between: &str,
+    needed: Binding,
+    f: &mut fmt::Formatter,
+) -> fmt::Result {
     for (position, part) in parts.iter().enumerate() {
         let between = if position == 0 { "" } else { between };
         write!(f, "{between}{}", part.within(needed))?;

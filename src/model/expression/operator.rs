@@ -2,7 +2,7 @@
 
 /// How tightly something binds, loosest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(super) enum Binding {
     /// `c ? a : b`, `a if c else b`
     Choice,
     /// `or`
@@ -35,24 +35,24 @@ pub(super) enum Level {
     Atom,
 }
 
-impl Level {
+impl Binding {
     /// The next tighter one.
-    pub fn tighter(self) -> Level {
+    pub fn tighter(self) -> Binding {
         match self {
-            Level::Choice => Level::Or,
-            Level::Or => Level::And,
-            Level::And => Level::Not,
-            Level::Not => Level::Comparison,
-            Level::Comparison => Level::Extreme,
-            Level::Extreme => Level::BitOr,
-            Level::BitOr => Level::BitXor,
-            Level::BitXor => Level::BitAnd,
-            Level::BitAnd => Level::Shift,
-            Level::Shift => Level::Sum,
-            Level::Sum => Level::Product,
-            Level::Product => Level::Unary,
-            Level::Unary => Level::Power,
-            Level::Power | Level::Atom => Level::Atom,
+            Binding::Choice => Binding::Or,
+            Binding::Or => Binding::And,
+            Binding::And => Binding::Not,
+            Binding::Not => Binding::Comparison,
+            Binding::Comparison => Binding::Extreme,
+            Binding::Extreme => Binding::BitOr,
+            Binding::BitOr => Binding::BitXor,
+            Binding::BitXor => Binding::BitAnd,
+            Binding::BitAnd => Binding::Shift,
+            Binding::Shift => Binding::Sum,
+            Binding::Sum => Binding::Product,
+            Binding::Product => Binding::Unary,
+            Binding::Unary => Binding::Power,
+            Binding::Power | Binding::Atom => Binding::Atom,
         }
     }
 }
@@ -162,28 +162,28 @@ pub(super) const WORDS: &[(&str, Sign)] = &[
 
 impl Binary {
     /// How tightly it binds.
-    pub fn level(self) -> Level {
+    pub fn level(self) -> Binding {
         match self {
-            Binary::Equal | Binary::Unequal | Binary::In | Binary::Has => Level::Comparison,
+            Binary::Equal | Binary::Unequal | Binary::In | Binary::Has => Binding::Comparison,
             Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => {
-                Level::Comparison
+                Binding::Comparison
             }
-            Binary::Min | Binary::Max => Level::Extreme,
-            Binary::BitOr => Level::BitOr,
-            Binary::BitXor => Level::BitXor,
-            Binary::BitAnd => Level::BitAnd,
-            Binary::ShiftLeft | Binary::ShiftRight => Level::Shift,
-            Binary::Add | Binary::Subtract => Level::Sum,
-            Binary::Multiply | Binary::Divide | Binary::Remainder => Level::Product,
-            Binary::Power => Level::Power,
+            Binary::Min | Binary::Max => Binding::Extreme,
+            Binary::BitOr => Binding::BitOr,
+            Binary::BitXor => Binding::BitXor,
+            Binary::BitAnd => Binding::BitAnd,
+            Binary::ShiftLeft | Binary::ShiftRight => Binding::Shift,
+            Binary::Add | Binary::Subtract => Binding::Sum,
+            Binary::Multiply | Binary::Divide | Binary::Remainder => Binding::Product,
+            Binary::Power => Binding::Power,
         }
     }
 
     /// How tightly its operands must bind to stand without parentheses: left, right.
-    pub fn operands(self) -> (Level, Level) {
+    pub fn operands(self) -> (Binding, Binding) {
         match self.level() {
-            Level::Power => (Level::Atom, Level::Unary),
-            Level::Comparison => (Level::Extreme, Level::Extreme),
+            Binding::Power => (Binding::Atom, Binding::Unary),
+            Binding::Comparison => (Binding::Extreme, Binding::Extreme),
             level => (level, level.tighter()),
         }
     }

@@ -1,8 +1,8 @@
 //! Reads an expression by the levels of its operators (precedence climbing).
 
-use super::node::{Choice, Node};
-use super::operator::{Binary, FUNCTIONS, Function, Level, Sign};
-use super::token::{Placed, Token, Tokens};
+use super::node::{Conditional, ExpressionNode};
+use super::operator::{Binary, Binding, FUNCTIONS, Function, Sign};
+use super::token::{ExpressionToken, Placed, Tokens};
 use super::{LONGEST, Syntax};
 
 /// How deep an expression may be nested: far beyond what people write, and far below what a
@@ -10,7 +10,7 @@ use super::{LONGEST, Syntax};
 const DEEPEST: usize = 100;
 
 /// Reads all of `text`.
-pub(super) fn parse(text: &str) -> Result<Node, Syntax> {
+pub(super) fn parse(text: &str) -> Result<ExpressionNode, Syntax> {
     if text.len() > LONGEST {
         return Err(Syntax {
             column: 1,
@@ -24,9 +24,9 @@ pub(super) fn parse(text: &str) -> Result<Node, Syntax> {
         next,
         nested: 0,
     };
-    let whole = parser.expression(Level::Choice)?;
+    let whole = parser.expression(Binding::Choice)?;
     match parser.next.token {
-        Token::End => Ok(whole.node),
+        ExpressionToken::End => Ok(whole.node),
         _ => Err(unexpected(&parser.next, "an operator or the end")),
     }
 }
@@ -40,12 +40,12 @@ struct Parser<'t> {
 
 /// A node and how many levels it has.
 struct Grown {
-    node: Node,
+    node: ExpressionNode,
     height: usize,
 }
 
 impl Grown {
-    fn leaf(node: Node) -> Grown {
+    fn leaf(node: ExpressionNode) -> Grown {
         Grown { node, height: 1 }
     }
 }
@@ -61,22 +61,22 @@ enum Infix {
 }
 
 impl Infix {
-    fn of(token: &Token) -> Option<Infix> {
+    fn of(token: &ExpressionToken) -> Option<Infix> {
         match token {
-            Token::Sign(Sign::Binary(operator)) => Some(Infix::Binary(*operator)),
-            Token::Sign(Sign::And) => Some(Infix::And),
-            Token::Sign(Sign::Or) => Some(Infix::Or),
-            Token::Sign(Sign::If) => Some(Infix::If),
-            Token::Sign(Sign::Question) => Some(Infix::Question),
+            ExpressionToken::Sign(Sign::Binary(operator)) => Some(Infix::Binary(*operator)),
+            ExpressionToken::Sign(Sign::And) => Some(Infix::And),
+            ExpressionToken::Sign(Sign::Or) => Some(Infix::Or),
+            ExpressionToken::Sign(Sign::If) => Some(Infix::If),
+            ExpressionToken::Sign(Sign::Question) => Some(Infix::Question),
             _ => None,
         }
     }
 
-    fn level(self) -> Level {
+    fn level(self) -> Binding {
         match self {
-            Infix::And => Level::And,
-            Infix::Or => Level::Or,
-            Infix::If | Infix::Question => Level::Choice,
+            Infix::And => Binding::And,
+            Infix::Or => Binding::Or,
+            Infix::If | Infix::Question => Binding::Choice,
             Infix::Binary(operator) => operator.level(),
         }
     }
@@ -84,7 +84,7 @@ impl Infix {
 
 impl<'t> Parser<'t> {
     /// Reads as much as binds at least as tightly as `loosest`.
-    fn expression(&mut self, loosest: Level) -> Result<Grown, Syntax> {
+    fn expression(&mut self, loosest: Binding) -> Result<Grown, Syntax> {
         self.nested += 1;
         self.check_depth(self.nested)?;
         let mut left = self.operand()?;
@@ -101,33 +101,35 @@ impl<'t> Parser<'t> {
     fn beyond(&mut self, left: Grown, infix: Infix) -> Result<Grown, Syntax> {
         match infix {
             Infix::And => {
-                let right = self.expression(Level::Not)?;
-                let below =
-                    |side: &Grown| side.height - usize::from(matches!(side.node, Node::All(_)));
+                let right = self.expression(Binding::Not)?;
+                let below = |side: &Grown| {
+                    side.height - usize::from(matches!(side.node, ExpressionNode::All(_)))
+                };
                 self.grow(
                     below(&left).max(below(&right)),
-                    Node::all(left.node, right.node),
+                    ExpressionNode::all(left.node, right.node),
                 )
             }
             Infix::Or => {
-                let right = self.expression(Level::And)?;
-                let below =
-                    |side: &Grown| side.height - usize::from(matches!(side.node, Node::Any(_)));
+                let right = self.expression(Binding::And)?;
+                let below = |side: &Grown| {
+                    side.height - usize::from(matches!(side.node, ExpressionNode::Any(_)))
+                };
                 self.grow(
                     below(&left).max(below(&right)),
-                    Node::any(left.node, right.node),
+                    ExpressionNode::any(left.node, right.node),
                 )
             }
             Infix::Question => {
-                let then = self.expression(Level::Choice)?;
+                let then = self.expression(Binding::Choice)?;
                 self.expect(Sign::Colon, "`:` and the value otherwise")?;
-                let otherwise = self.expression(Level::Choice)?;
+                let otherwise = self.expression(Binding::Choice)?;
                 self.choice(left, then, otherwise)
             }
             Infix::If => {
-                let when = self.expression(Level::Or)?;
+                let when = self.expression(Binding::Or)?;
                 self.expect(Sign::Else, "`else` and the value otherwise")?;
-                let otherwise = self.expression(Level::Choice)?;
+                let otherwise = self.expression(Binding::Choice)?;
                 self.choice(when, left, otherwise)
             }
             Infix::Binary(operator) => self.binary(left, operator),
@@ -136,18 +138,18 @@ impl<'t> Parser<'t> {
 
     fn choice(&self, when: Grown, then: Grown, otherwise: Grown) -> Result<Grown, Syntax> {
         let height = when.height.max(then.height).max(otherwise.height);
-        let choice = Choice {
+        let choice = Conditional {
             when: when.node,
             then: then.node,
             otherwise: otherwise.node,
         };
-        self.grow(height, Node::Choice(Box::new(choice)))
+        self.grow(height, ExpressionNode::Choice(Box::new(choice)))
     }
 
     fn binary(&mut self, left: Grown, operator: Binary) -> Result<Grown, Syntax> {
         let right = self.expression(operator.operands().1)?;
-        let is_comparison = |infix: Infix| infix.level() == Level::Comparison;
-        if operator.level() == Level::Comparison
+        let is_comparison = |infix: Infix| infix.level() == Binding::Comparison;
+        if operator.level() == Binding::Comparison
             && Infix::of(&self.next.token).is_some_and(is_comparison)
         {
             return Err(self.syntax(
@@ -156,7 +158,10 @@ impl<'t> Parser<'t> {
         }
         let height = left.height.max(right.height);
         let (left, right) = words(operator, left.node, right.node);
-        self.grow(height, Node::Binary(operator, Box::new([left, right])))
+        self.grow(
+            height,
+            ExpressionNode::Binary(operator, Box::new([left, right])),
+        )
     }
 
     /// Reads a name, a number, a text, a call, something in parentheses, or one of these with a
@@ -164,33 +169,37 @@ impl<'t> Parser<'t> {
     fn operand(&mut self) -> Result<Grown, Syntax> {
         let first = self.advance()?;
         match first.token {
-            Token::Number(number) => Ok(Grown::leaf(Node::Number(number))),
-            Token::Boolean(boolean) => Ok(Grown::leaf(Node::Boolean(boolean))),
-            Token::Text(text) => Ok(Grown::leaf(Node::Text(text.into()))),
-            Token::Name(name) if self.next.token == Token::Sign(Sign::Open) => {
+            ExpressionToken::Number(number) => Ok(Grown::leaf(ExpressionNode::Number(number))),
+            ExpressionToken::Boolean(boolean) => Ok(Grown::leaf(ExpressionNode::Boolean(boolean))),
+            ExpressionToken::Text(text) => Ok(Grown::leaf(ExpressionNode::Text(text.into()))),
+            ExpressionToken::Name(name) if self.next.token == ExpressionToken::Sign(Sign::Open) => {
                 self.call(&name, first.column)
             }
-            Token::Name(name) => Ok(Grown::leaf(Node::Name(name.into()))),
-            Token::Sign(Sign::Binary(Binary::Min)) => self.call("min", first.column),
-            Token::Sign(Sign::Binary(Binary::Max)) => self.call("max", first.column),
-            Token::Sign(Sign::Open) => {
-                let inner = self.expression(Level::Choice)?;
+            ExpressionToken::Name(name) => Ok(Grown::leaf(ExpressionNode::Name(name.into()))),
+            ExpressionToken::Sign(Sign::Binary(Binary::Min)) => self.call("min", first.column),
+            ExpressionToken::Sign(Sign::Binary(Binary::Max)) => self.call("max", first.column),
+            ExpressionToken::Sign(Sign::Open) => {
+                let inner = self.expression(Binding::Choice)?;
                 self.expect(Sign::Close, "`)`")?;
                 Ok(inner)
             }
-            Token::Sign(Sign::Binary(Binary::Add)) => self.expression(Level::Unary),
-            Token::Sign(Sign::Binary(Binary::Subtract)) => {
-                self.signed(Level::Unary, Node::Negative)
+            ExpressionToken::Sign(Sign::Binary(Binary::Add)) => self.expression(Binding::Unary),
+            ExpressionToken::Sign(Sign::Binary(Binary::Subtract)) => {
+                self.signed(Binding::Unary, ExpressionNode::Negative)
             }
-            Token::Sign(Sign::Bang) => self.signed(Level::Unary, Node::Not),
-            Token::Sign(Sign::Not) => self.signed(Level::Not, Node::Not),
-            Token::Sign(_) | Token::End => {
+            ExpressionToken::Sign(Sign::Bang) => self.signed(Binding::Unary, ExpressionNode::Not),
+            ExpressionToken::Sign(Sign::Not) => self.signed(Binding::Not, ExpressionNode::Not),
+            ExpressionToken::Sign(_) | ExpressionToken::End => {
                 Err(unexpected(&first, "a name, a number or a text in quotes"))
             }
         }
     }
 
-    fn signed(&mut self, level: Level, node: fn(Box<Node>) -> Node) -> Result<Grown, Syntax> {
+    fn signed(
+        &mut self,
+        level: Binding,
+        node: fn(Box<ExpressionNode>) -> ExpressionNode,
+    ) -> Result<Grown, Syntax> {
         let inner = self.expression(level)?;
         self.grow(inner.height, node(Box::new(inner.node)))
     }
@@ -206,21 +215,21 @@ impl<'t> Parser<'t> {
         let mut arguments = Vec::new();
         let mut height = 0;
         loop {
-            let argument = self.expression(Level::Choice)?;
+            let argument = self.expression(Binding::Choice)?;
             height = argument.height.max(height);
             arguments.push(argument.node);
-            if self.next.token != Token::Sign(Sign::Comma) {
+            if self.next.token != ExpressionToken::Sign(Sign::Comma) {
                 break;
             }
             self.advance()?;
         }
         self.expect(Sign::Close, "`,` or `)`")?;
         check_count(*function, arguments.len()).map_err(|message| Syntax { column, message })?;
-        self.grow(height, Node::Call(*function, arguments))
+        self.grow(height, ExpressionNode::Call(*function, arguments))
     }
 
     /// A node one level higher than the highest below it.
-    fn grow(&self, below: usize, node: Node) -> Result<Grown, Syntax> {
+    fn grow(&self, below: usize, node: ExpressionNode) -> Result<Grown, Syntax> {
         let height = below + 1;
         self.check_depth(height)?;
         Ok(Grown { node, height })
@@ -242,7 +251,7 @@ impl<'t> Parser<'t> {
     }
 
     fn expect(&mut self, sign: Sign, what: &str) -> Result<(), Syntax> {
-        if self.next.token != Token::Sign(sign) {
+        if self.next.token != ExpressionToken::Sign(sign) {
             return Err(unexpected(&self.next, what));
         }
         self.advance().map(|_| ())
@@ -258,7 +267,7 @@ impl<'t> Parser<'t> {
 
 fn unexpected(found: &Placed, wanted: &str) -> Syntax {
     let message = match found.token {
-        Token::End => format!("{wanted} is missing at the end"),
+        ExpressionToken::End => format!("{wanted} is missing at the end"),
         _ => format!("{wanted} should stand here, not `{}`", found.text),
     };
     Syntax {
@@ -269,7 +278,11 @@ fn unexpected(found: &Placed, wanted: &str) -> Syntax {
 
 /// Where Qube takes a bare word for a text: right of `eq`, `ne` and `has`, and on both sides of
 /// `in`.
-fn words(operator: Binary, left: Node, right: Node) -> (Node, Node) {
+fn words(
+    operator: Binary,
+    left: ExpressionNode,
+    right: ExpressionNode,
+) -> (ExpressionNode, ExpressionNode) {
     match operator {
         Binary::Equal | Binary::Unequal | Binary::Has => (left, word(right)),
         Binary::In => (word(left), word(right)),
@@ -277,9 +290,9 @@ fn words(operator: Binary, left: Node, right: Node) -> (Node, Node) {
     }
 }
 
-fn word(node: Node) -> Node {
+fn word(node: ExpressionNode) -> ExpressionNode {
     match node {
-        Node::Name(name) if !name.contains('.') => Node::Word(name),
+        ExpressionNode::Name(name) if !name.contains('.') => ExpressionNode::Word(name),
         node => node,
     }
 }

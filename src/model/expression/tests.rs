@@ -5,21 +5,21 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// The host n2 of the examples: a GPU host on which bob runs something.
-fn n2() -> BTreeMap<String, Value<'static>> {
+fn n2() -> BTreeMap<String, ExpressionValue<'static>> {
     let groups = ["gpu".to_string(), "fast".to_string()];
     let values = [
-        ("host.name", Value::from("n2")),
-        ("host.os", Value::from("linux")),
-        ("host.groups", Value::List(groups.to_vec().into())),
-        ("host.flag.scratch", Value::from(true)),
-        ("host.flags", Value::from(12.0)),
-        ("host.memory.total", Value::from(16000.0)),
-        ("host.memory.avail", Value::from(4000.0)),
-        ("host.duty.user", Value::from("ann, bob")),
-        ("host.my-disk.avail", Value::from(7.0)),
-        ("job.user", Value::from("bob")),
-        ("zero", Value::from(0.0)),
-        ("ncpus", Value::from(4.0)),
+        ("host.name", ExpressionValue::from("n2")),
+        ("host.os", ExpressionValue::from("linux")),
+        ("host.groups", ExpressionValue::List(groups.to_vec().into())),
+        ("host.flag.scratch", ExpressionValue::from(true)),
+        ("host.flags", ExpressionValue::from(12.0)),
+        ("host.memory.total", ExpressionValue::from(16000.0)),
+        ("host.memory.avail", ExpressionValue::from(4000.0)),
+        ("host.duty.user", ExpressionValue::from("ann, bob")),
+        ("host.my-disk.avail", ExpressionValue::from(7.0)),
+        ("job.user", ExpressionValue::from("bob")),
+        ("zero", ExpressionValue::from(0.0)),
+        ("ncpus", ExpressionValue::from(4.0)),
     ];
     values
         .into_iter()
@@ -215,7 +215,7 @@ fn what_makes_no_sense_is_a_fault_that_names_its_place() {
         parse("1/zero").number(&n2()).unwrap_err().wrong,
         Wrong::DivisionByZero
     );
-    let endless = |_: &str| Some(Value::Number(f64::NAN));
+    let endless = |_: &str| Some(ExpressionValue::Number(f64::NAN));
     assert_eq!(
         parse("x > 1").evaluate(&endless).unwrap_err().wrong,
         Wrong::NotFinite
@@ -291,9 +291,9 @@ fn nodes_are_ranked_by_an_expression() {
     let ranking = parse("SPEED + .01*AMEM - 10*JOBCOUNT");
     let rank = |speed: f64, memory: f64, jobs: f64| {
         let node = move |name: &str| match name {
-            "SPEED" => Some(Value::Number(speed)),
-            "AMEM" => Some(Value::Number(memory * 1024.0)),
-            "JOBCOUNT" => Some(Value::Number(jobs)),
+            "SPEED" => Some(ExpressionValue::Number(speed)),
+            "AMEM" => Some(ExpressionValue::Number(memory * 1024.0)),
+            "JOBCOUNT" => Some(ExpressionValue::Number(jobs)),
             _ => None,
         };
         ranking.number(&node).unwrap().unwrap()
@@ -563,7 +563,7 @@ proptest! {
         if let Ok(expression) = Expression::parse(&text) {
             let verdict = expression.verdict(&n2());
             prop_assert_eq!(verdict.is_met(), expression.holds(&n2()));
-            if let Verdict::Refused(refusal) = verdict {
+            if let RequirementVerdict::Refused(refusal) = verdict {
                 prop_assert!(expression.to_string().contains(&refusal.clause));
             }
         }

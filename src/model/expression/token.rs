@@ -6,7 +6,7 @@ use super::operator::{SYMBOLS, Sign, WORDS};
 
 /// The smallest part of an expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token<'t> {
+pub(super) enum ExpressionToken<'t> {
     /// A finite number, never negative: a minus is an operator.
     Number(f64),
     /// `true` or `false`.
@@ -24,7 +24,7 @@ pub(super) enum Token<'t> {
 /// A token with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placed<'t> {
-    pub token: Token<'t>,
+    pub token: ExpressionToken<'t>,
     /// Counted in characters from 1.
     pub column: usize,
     /// As typed.
@@ -38,7 +38,7 @@ pub(super) struct Tokens<'t> {
 }
 
 /// The length of what stands at the beginning of a text, and what it is.
-type Cut<'t> = (usize, Token<'t>);
+type Cut<'t> = (usize, ExpressionToken<'t>);
 
 impl<'t> Tokens<'t> {
     /// The tokens of `text`.
@@ -73,8 +73,10 @@ impl<'t> Tokens<'t> {
 
 fn cut(text: &str) -> Result<Cut<'_>, String> {
     match text.chars().next() {
-        None => Ok((0, Token::End)),
-        Some('"' | '\'') => quoted(text).map(|inner| (inner.len() + 2, Token::Text(inner))),
+        None => Ok((0, ExpressionToken::End)),
+        Some('"' | '\'') => {
+            quoted(text).map(|inner| (inner.len() + 2, ExpressionToken::Text(inner)))
+        }
         Some('0'..='9' | '.') => number(text),
         Some(first) if begins_name(first) => name(text),
         Some(first) => {
@@ -87,7 +89,7 @@ fn symbol(text: &str) -> Option<Cut<'_>> {
     let (spelling, sign) = SYMBOLS
         .iter()
         .find(|(spelling, _)| text.starts_with(spelling))?;
-    Some((spelling.len(), Token::Sign(*sign)))
+    Some((spelling.len(), ExpressionToken::Sign(*sign)))
 }
 
 /// What stands between the quote that `text` begins with and the next such quote.
@@ -110,7 +112,7 @@ fn number(text: &str) -> Result<Cut<'_>, String> {
     let read: Option<f64> = text[..length].parse().ok();
     let value = read.filter(|value| value.is_finite());
     value
-        .map(|value| (length, Token::Number(value)))
+        .map(|value| (length, ExpressionToken::Number(value)))
         .ok_or_else(|| no_number(&text[..length]))
 }
 
@@ -170,7 +172,10 @@ fn name(text: &str) -> Result<Cut<'_>, String> {
         whole.push_str(inner);
         length += 1 + typed;
     }
-    Ok((length, word(&text[..length]).unwrap_or(Token::Name(whole))))
+    Ok((
+        length,
+        word(&text[..length]).unwrap_or(ExpressionToken::Name(whole)),
+    ))
 }
 
 fn plain_length(text: &str) -> usize {
@@ -188,13 +193,13 @@ fn quoted_part(text: &str) -> Result<&str, String> {
         .ok_or_else(|| "a quoted part of a name is neither empty nor has it dots".to_string())
 }
 
-fn word(text: &str) -> Option<Token<'_>> {
+fn word(text: &str) -> Option<ExpressionToken<'_>> {
     match text {
-        "true" => Some(Token::Boolean(true)),
-        "false" => Some(Token::Boolean(false)),
+        "true" => Some(ExpressionToken::Boolean(true)),
+        "false" => Some(ExpressionToken::Boolean(false)),
         _ => WORDS
             .iter()
             .find(|(spelling, _)| *spelling == text)
-            .map(|(_, sign)| Token::Sign(*sign)),
+            .map(|(_, sign)| ExpressionToken::Sign(*sign)),
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A value, borrowed from where it is kept if that is possible.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value<'a> {
+pub enum ExpressionValue<'a> {
     /// There is none.
     Undefined,
     /// A number, finite.
@@ -20,71 +20,71 @@ pub enum Value<'a> {
     List(Cow<'a, [String]>),
 }
 
-impl Value<'_> {
+impl ExpressionValue<'_> {
     /// The same value, borrowed from this one.
-    pub fn borrowed(&self) -> Value<'_> {
+    pub fn borrowed(&self) -> ExpressionValue<'_> {
         match self {
-            Value::Undefined => Value::Undefined,
-            Value::Number(number) => Value::Number(*number),
-            Value::Boolean(boolean) => Value::Boolean(*boolean),
-            Value::Text(text) => Value::from(text.as_ref()),
-            Value::List(list) => Value::from(list.as_ref()),
+            ExpressionValue::Undefined => ExpressionValue::Undefined,
+            ExpressionValue::Number(number) => ExpressionValue::Number(*number),
+            ExpressionValue::Boolean(boolean) => ExpressionValue::Boolean(*boolean),
+            ExpressionValue::Text(text) => ExpressionValue::from(text.as_ref()),
+            ExpressionValue::List(list) => ExpressionValue::from(list.as_ref()),
         }
     }
 }
 
-impl<'a> From<&'a str> for Value<'a> {
-    fn from(text: &'a str) -> Value<'a> {
-        Value::Text(Cow::Borrowed(text))
+impl<'a> From<&'a str> for ExpressionValue<'a> {
+    fn from(text: &'a str) -> ExpressionValue<'a> {
+        ExpressionValue::Text(Cow::Borrowed(text))
     }
 }
 
-impl<'a> From<&'a [String]> for Value<'a> {
-    fn from(list: &'a [String]) -> Value<'a> {
-        Value::List(Cow::Borrowed(list))
+impl<'a> From<&'a [String]> for ExpressionValue<'a> {
+    fn from(list: &'a [String]) -> ExpressionValue<'a> {
+        ExpressionValue::List(Cow::Borrowed(list))
     }
 }
 
-impl From<f64> for Value<'_> {
+impl From<f64> for ExpressionValue<'_> {
     fn from(number: f64) -> Self {
-        Value::Number(number)
+        ExpressionValue::Number(number)
     }
 }
 
-impl From<bool> for Value<'_> {
+impl From<bool> for ExpressionValue<'_> {
     fn from(boolean: bool) -> Self {
-        Value::Boolean(boolean)
+        ExpressionValue::Boolean(boolean)
     }
 }
 
 /// As a refusal shows what it found: texts without quotes, lists with commas.
-impl fmt::Display for Value<'_> {
+impl fmt::Display for ExpressionValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Value::Undefined => f.write_str("undefined"),
-            Value::Number(number) => show_number(*number, f),
-            Value::Boolean(boolean) => boolean.fmt(f),
-            Value::Text(text) => f.write_str(text),
-            Value::List(list) => f.write_str(&list.join(",")),
+            ExpressionValue::Undefined => f.write_str("undefined"),
+            ExpressionValue::Number(number) => show_number(*number, f),
+            ExpressionValue::Boolean(boolean) => boolean.fmt(f),
+            ExpressionValue::Text(text) => f.write_str(text),
+            ExpressionValue::List(list) => f.write_str(&list.join(",")),
         }
     }
 }
 
 /// What names mean: a host for a job that asks about it, a job for a formula.
-pub trait Scope {
+pub trait NameScope {
     /// The value of `name`, as in `host.memory.total`; None if there is no such name, or no value
     /// here.
-    fn value(&self, name: &str) -> Option<Value<'_>>;
+    fn value(&self, name: &str) -> Option<ExpressionValue<'_>>;
 }
 
-impl<F: Fn(&str) -> Option<Value<'static>>> Scope for F {
-    fn value(&self, name: &str) -> Option<Value<'_>> {
+impl<F: Fn(&str) -> Option<ExpressionValue<'static>>> NameScope for F {
+    fn value(&self, name: &str) -> Option<ExpressionValue<'_>> {
         self(name)
     }
 }
 
-impl Scope for BTreeMap<String, Value<'_>> {
-    fn value(&self, name: &str) -> Option<Value<'_>> {
-        self.get(name).map(Value::borrowed)
+impl NameScope for BTreeMap<String, ExpressionValue<'_>> {
+    fn value(&self, name: &str) -> Option<ExpressionValue<'_>> {
+        self.get(name).map(ExpressionValue::borrowed)
     }
 }

@@ -1,32 +1,32 @@
 //! Whether a requirement is met, and what to tell who asks why it is not.
 
-use super::evaluation::{Fault, truth};
-use super::node::Node;
-use super::value::{Scope, Value};
+use super::evaluation::{EvaluationFault, truth};
+use super::node::ExpressionNode;
+use super::value::{ExpressionValue, NameScope};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
 /// What came of a requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RequirementVerdict {
     /// It is true.
     Met,
     /// It is not true.
-    Refused(Refusal),
+    Refused(UnmetRequirement),
 }
 
-impl Verdict {
+impl RequirementVerdict {
     /// Whether it is true.
     pub fn is_met(&self) -> bool {
-        *self == Verdict::Met
+        *self == RequirementVerdict::Met
     }
 
     /// Why it is not true.
-    pub fn refusal(self) -> Option<Refusal> {
+    pub fn refusal(self) -> Option<UnmetRequirement> {
         match self {
-            Verdict::Met => None,
-            Verdict::Refused(refusal) => Some(refusal),
+            RequirementVerdict::Met => None,
+            RequirementVerdict::Refused(refusal) => Some(refusal),
         }
     }
 }
@@ -39,12 +39,12 @@ pub enum UnmetKind {
     /// It hangs on what is undefined.
     Undefined,
     /// It makes no sense there.
-    Faulty(Fault),
+    Faulty(EvaluationFault),
 }
 
 /// The first part of a requirement that is not true, with what was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct UnmetRequirement {
     /// The part, in its canonical form.
     pub clause: String,
     /// What it came to.
@@ -53,10 +53,10 @@ pub struct Refusal {
     pub found: Vec<(String, String)>,
 }
 
-impl Refusal {
+impl UnmetRequirement {
     /// The refusal as said of one host: `host.memory.total>=32000 false on n1 (16000)`.
-    pub fn on<'r>(&'r self, host: &'r str) -> On<'r> {
-        On {
+    pub fn on<'r>(&'r self, host: &'r str) -> UnmetOnHost<'r> {
+        UnmetOnHost {
             refusal: self,
             host,
         }
@@ -92,7 +92,7 @@ impl Refusal {
 }
 
 /// Without a word on where: `host.memory.total>=32000 false (16000)`.
-impl fmt::Display for Refusal {
+impl fmt::Display for UnmetRequirement {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{} {}", self.clause, self.outcome())?;
         self.show_found(f)
@@ -100,12 +100,12 @@ impl fmt::Display for Refusal {
 }
 
 /// A [`Refusal`] as said of one host.
-pub struct On<'r> {
-    refusal: &'r Refusal,
+pub struct UnmetOnHost<'r> {
+    refusal: &'r UnmetRequirement,
     host: &'r str,
 }
 
-impl fmt::Display for On<'_> {
+impl fmt::Display for UnmetOnHost<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(
             f,
@@ -119,12 +119,12 @@ impl fmt::Display for On<'_> {
 }
 
 /// Judges a requirement.
-pub(super) fn judge(root: &Node, scope: &dyn Scope) -> Verdict {
+pub(super) fn judge(root: &ExpressionNode, scope: &dyn NameScope) -> RequirementVerdict {
     match answer(root, scope) {
-        None => Verdict::Met,
+        None => RequirementVerdict::Met,
         Some(answer) => {
             let (clause, answer) = clause(root, answer, scope);
-            Verdict::Refused(Refusal {
+            RequirementVerdict::Refused(UnmetRequirement {
                 clause: clause.to_string(),
                 answer,
                 found: found(clause, scope),
@@ -134,7 +134,7 @@ pub(super) fn judge(root: &Node, scope: &dyn Scope) -> Verdict {
 }
 
 /// What a node is, if it is not true.
-fn answer(node: &Node, scope: &dyn Scope) -> Option<UnmetKind> {
+fn answer(node: &ExpressionNode, scope: &dyn NameScope) -> Option<UnmetKind> {
     match truth(node, scope) {
         Ok(Some(true)) => None,
         Ok(Some(false)) => Some(UnmetKind::False),
@@ -145,8 +145,12 @@ fn answer(node: &Node, scope: &dyn Scope) -> Option<UnmetKind> {
 
 /// The first of the parts joined by `and` that comes to what the whole comes to, if it has such
 /// parts.
-fn clause<'n>(node: &'n Node, whole: UnmetKind, scope: &dyn Scope) -> (&'n Node, UnmetKind) {
-    if let Node::All(parts) = node {
+fn clause<'n>(
+    node: &'n ExpressionNode,
+    whole: UnmetKind,
+    scope: &dyn NameScope,
+) -> (&'n ExpressionNode, UnmetKind) {
+    if let ExpressionNode::All(parts) = node {
         let guilty = parts
             .iter()
             .find(|part| answer(part, scope).as_ref() == Some(&whole));
@@ -155,19 +159,24 @@ fn clause<'n>(node: &'n Node, whole: UnmetKind, scope: &dyn Scope) -> (&'n Node,
     (node, whole)
 }
 
-fn found(clause: &Node, scope: &dyn Scope) -> Vec<(String, String)> {
+fn found(clause: &ExpressionNode, scope: &dyn NameScope) -> Vec<(String, String)> {
     let mut names = BTreeSet::new();
     clause.visit(&mut |node| {
         let is_name = match node {
-            Node::Name(_) => true,
-            Node::Word(word) => scope.value(word).is_some(),
+            ExpressionNode::Name(_) => true,
+            ExpressionNode::Word(word) => scope.value(word).is_some(),
             _ => false,
         };
-        if let (Node::Name(name) | Node::Word(name), true) = (node, is_name) {
+        if let (ExpressionNode::Name(name) | ExpressionNode::Word(name), true) = (node, is_name) {
             names.insert(name.as_ref());
         }
     });
-    let shown = |name: &str| scope.value(name).unwrap_or(Value::Undefined).to_string();
+    let shown = |name: &str| {
+        scope
+            .value(name)
+            .unwrap_or(ExpressionValue::Undefined)
+            .to_string()
+    };
     names
         .into_iter()
         .map(|name| (name.to_string(), shown(name)))

@@ -10,7 +10,7 @@ const LONGEST: usize = 500;
 
 /// How a hook's program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct HookExit {
     /// Its exit status; None when a signal ended it.
     pub status: Option<i32>,
     /// Its standard output.
@@ -29,7 +29,7 @@ pub enum HookAnswer {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Words {
+struct HookWords {
     #[serde(default)]
     accept: Option<bool>,
     reject: Option<String>,
@@ -39,7 +39,7 @@ struct Words {
 
 impl HookAnswer {
     /// Reads it; an error says what is wrong with the hook, for the log.
-    pub fn read(said: &Said) -> Result<HookAnswer, String> {
+    pub fn read(said: &HookExit) -> Result<HookAnswer, String> {
         match said.status {
             Some(0) => {}
             Some(status) => return Err(format!("it ended with status {status}")),
@@ -48,23 +48,23 @@ impl HookAnswer {
         if said.text.trim().is_empty() {
             return Ok(HookAnswer::Accept(Vec::new()));
         }
-        let words: Words = serde_json::from_str(&said.text)
+        let words: HookWords = serde_json::from_str(&said.text)
             .map_err(|error| format!("what it says is no answer: {error}"))?;
         match words {
-            Words {
+            HookWords {
                 reject: Some(why),
                 accept: None | Some(false),
                 ..
             } => Ok(HookAnswer::Reject(message(&why))),
-            Words {
+            HookWords {
                 reject: None,
                 accept: Some(false),
                 ..
             } => Ok(HookAnswer::Reject(message(""))),
-            Words {
+            HookWords {
                 reject: Some(_), ..
             } => Err("it accepts and rejects at once".to_string()),
-            Words { set, .. } => set
+            HookWords { set, .. } => set
                 .into_iter()
                 .map(setting)
                 .collect::<Result<_, _>>()
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn read(status: Option<i32>, text: &str) -> Result<HookAnswer, String> {
-        HookAnswer::read(&Said {
+        HookAnswer::read(&HookExit {
             status,
             text: text.to_string(),
         })

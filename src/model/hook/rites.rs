@@ -1,13 +1,13 @@
 //! What the site has done around each job on the first of its nodes.
 
-use super::{Hook, Occasion, asked};
+use super::{Hook, HookEvent, asked};
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Scripts of the site with PBS's arguments (`[launch] prologue`, `epilogue`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scripts {
+pub struct JobScripts {
     /// Runs right before the job.
     pub prologue: Option<PathBuf>,
     /// Runs right after it.
@@ -16,9 +16,9 @@ pub struct Scripts {
     pub timeout: Span,
 }
 
-impl Default for Scripts {
-    fn default() -> Scripts {
-        Scripts {
+impl Default for JobScripts {
+    fn default() -> JobScripts {
+        JobScripts {
             prologue: None,
             epilogue: None,
             timeout: Span::seconds(30),
@@ -28,11 +28,11 @@ impl Default for Scripts {
 
 /// What a node is told of that with the order to start a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rites {
+pub struct JobHooks {
     /// The hooks to be asked there.
     pub hooks: Vec<Hook>,
     /// The scripts.
-    pub scripts: Scripts,
+    pub scripts: JobScripts,
     /// The server's name.
     pub server: String,
     /// The job's attributes but its environment, as a JSON object.
@@ -42,7 +42,7 @@ pub struct Rites {
 /// The hooks that are asked around a job on its node.
 pub fn around_a_job(hooks: &[Hook]) -> Vec<Hook> {
     let is_around =
-        |occasion: &Occasion| occasion.is_on_nodes() && *occasion != Occasion::ExechostPeriodic;
+        |occasion: &HookEvent| occasion.is_on_nodes() && *occasion != HookEvent::ExechostPeriodic;
     hooks
         .iter()
         .filter(|hook| hook.is_enabled && hook.occasions.iter().any(is_around))
@@ -51,8 +51,8 @@ pub fn around_a_job(hooks: &[Hook]) -> Vec<Hook> {
 }
 
 /// How long a job's start may take the longer because of them.
-pub fn delay(hooks: &[Hook], scripts: &Scripts) -> Span {
-    let before = [Occasion::ExecjobBegin, Occasion::ExecjobPrologue];
+pub fn delay(hooks: &[Hook], scripts: &JobScripts) -> Span {
+    let before = [HookEvent::ExecjobBegin, HookEvent::ExecjobPrologue];
     let asked = before
         .iter()
         .flat_map(|occasion| asked(hooks, *occasion))
@@ -80,18 +80,18 @@ mod tests {
             on_failure: FailAction::None,
         };
         let hooks = [
-            hook(Occasion::QueueJob, true),
-            hook(Occasion::ExecjobBegin, true),
-            hook(Occasion::ExecjobPrologue, false),
-            hook(Occasion::ExecjobEnd, true),
-            hook(Occasion::ExechostPeriodic, true),
+            hook(HookEvent::QueueJob, true),
+            hook(HookEvent::ExecjobBegin, true),
+            hook(HookEvent::ExecjobPrologue, false),
+            hook(HookEvent::ExecjobEnd, true),
+            hook(HookEvent::ExechostPeriodic, true),
         ];
         assert_eq!(around_a_job(&hooks), [hooks[1].clone(), hooks[3].clone()]);
-        let scripts = Scripts {
+        let scripts = JobScripts {
             prologue: Some("/p".into()),
-            ..Scripts::default()
+            ..JobScripts::default()
         };
         assert_eq!(delay(&hooks, &scripts), Span::seconds(35));
-        assert_eq!(delay(&hooks, &Scripts::default()), Span::seconds(5));
+        assert_eq!(delay(&hooks, &JobScripts::default()), Span::seconds(5));
     }
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 const WIDTH: u32 = 2048;
 
 /// First to last.
-type Sheet = BTreeMap<u32, u32>;
+type RunPage = BTreeMap<u32, u32>;
 
 /// Runs, each by its first number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Sheet", into = "Sheet")]
+#[serde(from = "RunPage", into = "RunPage")]
 pub struct Runs {
     /// None is empty.
-    sheets: BTreeMap<u32, Arc<Sheet>>,
+    sheets: BTreeMap<u32, Arc<RunPage>>,
     count: usize,
 }
 
@@ -71,8 +71,8 @@ impl Runs {
     }
 }
 
-impl From<Sheet> for Runs {
-    fn from(runs: Sheet) -> Runs {
+impl From<RunPage> for Runs {
+    fn from(runs: RunPage) -> Runs {
         let mut all = Runs::default();
         runs.into_iter()
             .for_each(|(first, last)| all.insert(first, last));
@@ -80,8 +80,8 @@ impl From<Sheet> for Runs {
     }
 }
 
-impl From<Runs> for Sheet {
-    fn from(runs: Runs) -> Sheet {
+impl From<Runs> for RunPage {
+    fn from(runs: Runs) -> RunPage {
         runs.from(0).collect()
     }
 }

@@ -2,8 +2,8 @@
 //! that stand alike cost no more than one.
 
 use super::eligible_time::Accrues;
-use super::life::{DELETED, Moment};
-use super::state::State;
+use super::life::{DELETED, EventContext};
+use super::state::JobState;
 use super::{Exit, Job, Life, Want};
 use crate::model::indices::spans::Spans;
 pub use crate::model::indices::{Indices, NotIndices};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// How an element stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Standing {
+pub enum SubjobState {
     /// Never started: it has no record of its own.
     Waiting,
     /// Started and not over: a job like any other.
@@ -36,7 +36,7 @@ pub struct Elements {
 
 /// How many elements stand how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct SubjobCounts {
     /// Not started yet.
     pub waiting: u32,
     /// Started and not over.
@@ -46,13 +46,13 @@ pub struct Counts {
 }
 
 /// A run of elements that stand alike: first and last position.
-pub type Run = (u32, u32, Standing);
+pub type SubjobRange = (u32, u32, SubjobState);
 
 impl Elements {
     /// So many that wait.
     pub fn new(count: u32) -> Elements {
         let mut elements = Elements::default();
-        elements.mark(0, count - 1, Standing::Waiting);
+        elements.mark(0, count - 1, SubjobState::Waiting);
         elements
     }
 
@@ -61,12 +61,12 @@ impl Elements {
         let mut elements = Elements::default();
         positions
             .iter()
-            .for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
+            .for_each(|(first, last)| elements.mark(first, last, SubjobState::Waiting));
         elements
     }
 
     /// The elements that these runs make up.
-    pub fn of_runs(runs: impl IntoIterator<Item = Run>) -> Elements {
+    pub fn of_runs(runs: impl IntoIterator<Item = SubjobRange>) -> Elements {
         let mut elements = Elements::default();
         for (first, last, standing) in runs {
             elements.set(standing).insert(first, last);
@@ -75,15 +75,15 @@ impl Elements {
     }
 
     /// How the element at this position stands; None if there is none.
-    pub fn standing(&self, position: u32) -> Option<Standing> {
+    pub fn standing(&self, position: u32) -> Option<SubjobState> {
         let sets = [
-            (Standing::Waiting, &self.waiting),
-            (Standing::Begun, &self.begun),
+            (SubjobState::Waiting, &self.waiting),
+            (SubjobState::Begun, &self.begun),
         ];
         let ended = self
             .ended
             .iter()
-            .map(|(&status, set)| (Standing::Ended(status), set));
+            .map(|(&status, set)| (SubjobState::Ended(status), set));
         sets.into_iter()
             .chain(ended)
             .find(|(_, set)| set.contains(position))
@@ -91,7 +91,7 @@ impl Elements {
     }
 
     /// From now on the elements from `first` to `last` stand so.
-    pub fn mark(&mut self, first: u32, last: u32, standing: Standing) {
+    pub fn mark(&mut self, first: u32, last: u32, standing: SubjobState) {
         self.waiting.remove(first, last);
         self.begun.remove(first, last);
         self.ended
@@ -102,11 +102,11 @@ impl Elements {
         self.unwritten.push((first, last));
     }
 
-    fn set(&mut self, standing: Standing) -> &mut Spans {
+    fn set(&mut self, standing: SubjobState) -> &mut Spans {
         match standing {
-            Standing::Waiting => &mut self.waiting,
-            Standing::Begun => &mut self.begun,
-            Standing::Ended(status) => self.ended.entry(status).or_default(),
+            SubjobState::Waiting => &mut self.waiting,
+            SubjobState::Begun => &mut self.begun,
+            SubjobState::Ended(status) => self.ended.entry(status).or_default(),
         }
     }
 
@@ -138,9 +138,9 @@ impl Elements {
     }
 
     /// How many stand how.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> SubjobCounts {
         let ended = self.ended.values().map(Spans::len).sum();
-        Counts {
+        SubjobCounts {
             waiting: self.waiting.len(),
             begun: self.begun.len(),
             ended,
@@ -175,25 +175,25 @@ impl Elements {
     }
 
     /// The runs, in order.
-    pub fn runs(&self) -> Vec<Run> {
+    pub fn runs(&self) -> Vec<SubjobRange> {
         self.runs_within(0, u32::MAX)
     }
 
-    fn runs_within(&self, first: u32, last: u32) -> Vec<Run> {
+    fn runs_within(&self, first: u32, last: u32) -> Vec<SubjobRange> {
         let sets = [
-            (Standing::Waiting, &self.waiting),
-            (Standing::Begun, &self.begun),
+            (SubjobState::Waiting, &self.waiting),
+            (SubjobState::Begun, &self.begun),
         ];
         let ended = self
             .ended
             .iter()
-            .map(|(&status, set)| (Standing::Ended(status), set));
-        let within = |(standing, set): (Standing, &Spans)| {
+            .map(|(&status, set)| (SubjobState::Ended(status), set));
+        let within = |(standing, set): (SubjobState, &Spans)| {
             set.touching(first, last)
                 .map(|(first, last)| (first, last, standing))
                 .collect::<Vec<_>>()
         };
-        let mut runs: Vec<Run> = sets.into_iter().chain(ended).flat_map(within).collect();
+        let mut runs: Vec<SubjobRange> = sets.into_iter().chain(ended).flat_map(within).collect();
         runs.sort_unstable();
         runs
     }
@@ -215,7 +215,7 @@ impl Elements {
         let near = |&(first, last): &(u32, u32)| {
             self.runs_within(first.saturating_sub(1), last.saturating_add(1))
         };
-        let mut runs: Vec<Run> = places.iter().flat_map(near).collect();
+        let mut runs: Vec<SubjobRange> = places.iter().flat_map(near).collect();
         runs.sort_unstable();
         runs.dedup();
         // The run that follows a place may have begun within it.
@@ -234,7 +234,7 @@ pub struct Rewrite {
     /// First and last position.
     pub gone: Vec<(u32, u32)>,
     /// The runs to be there afterwards.
-    pub runs: Vec<Run>,
+    pub runs: Vec<SubjobRange>,
 }
 
 /// What becomes of an array as its elements come and go.
@@ -245,7 +245,7 @@ impl Job {
     }
 
     /// How the element of this index stands; None if there is none.
-    pub fn standing(&self, index: u32) -> Option<Standing> {
+    pub fn standing(&self, index: u32) -> Option<SubjobState> {
         self.elements
             .as_ref()?
             .standing(self.indices()?.position(index)?)
@@ -266,8 +266,8 @@ impl Job {
             ..self.life.clone()
         };
         match standing {
-            Standing::Ended(status) => {
-                life.state = State::Finished;
+            SubjobState::Ended(status) => {
+                life.state = JobState::Finished;
                 life.exit = Some(Exit {
                     status,
                     deleted: true,
@@ -276,7 +276,7 @@ impl Job {
                 life.eligibility
                     .turn(Accrues::Exiting, life.obittime.unwrap_or(life.mtime));
             }
-            _ if self.life.state == State::Begun => life.state = State::Queued,
+            _ if self.life.state == JobState::Begun => life.state = JobState::Queued,
             _ => {}
         }
         let id = JobId::element(self.id.number, index);
@@ -291,13 +291,13 @@ impl Job {
 
     /// From now on one of its elements stands so; an array whose last element is over is over, well
     /// if all of them are.
-    pub fn element_stands(&mut self, index: u32, standing: Standing, moment: Moment) {
+    pub fn element_stands(&mut self, index: u32, standing: SubjobState, moment: EventContext) {
         let position = self.indices().and_then(|indices| indices.position(index));
         if let (Some(position), Some(elements)) =
             (position, self.elements.as_mut().map(Arc::make_mut))
         {
             elements.mark(position, position, standing);
-            if standing == Standing::Begun {
+            if standing == SubjobState::Begun {
                 self.life.began.get_or_insert(moment.now);
             }
             self.life.mtime = moment.now;
@@ -306,12 +306,12 @@ impl Job {
     }
 
     /// Those of its elements that have never started, from one position to another, never will.
-    pub fn end_waiting(&mut self, first: u32, last: u32, moment: Moment) {
+    pub fn end_waiting(&mut self, first: u32, last: u32, moment: EventContext) {
         if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
             let waiting: Vec<(u32, u32)> = elements.waiting().within(first, last).collect();
             waiting
                 .into_iter()
-                .for_each(|(first, last)| elements.mark(first, last, Standing::Ended(DELETED)));
+                .for_each(|(first, last)| elements.mark(first, last, SubjobState::Ended(DELETED)));
             self.life.mtime = moment.now;
             self.conclude(moment);
         }
@@ -326,20 +326,20 @@ impl Job {
     }
 
     /// How it stands with its array, once it has begun.
-    pub fn standing_in_array(&self) -> Standing {
+    pub fn state_in_array(&self) -> SubjobState {
         match self.life.exit {
-            Some(exit) if self.life.state == State::Finished => Standing::Ended(exit.status),
-            _ => Standing::Begun,
+            Some(exit) if self.life.state == JobState::Finished => SubjobState::Ended(exit.status),
+            _ => SubjobState::Begun,
         }
     }
 
-    fn conclude(&mut self, moment: Moment) {
+    fn conclude(&mut self, moment: EventContext) {
         let Some(elements) = self.elements.as_ref() else {
             return;
         };
         match (&self.life.want, elements.are_over()) {
             (_, false) => self.settle(moment),
-            (_, true) if self.life.state == State::Finished => {}
+            (_, true) if self.life.state == JobState::Finished => {}
             (Want::Gone(_), true) => self.finish(DELETED, true, moment),
             (_, true) if elements.are_deleted() => self.finish(DELETED, true, moment),
             (_, true) => self.finish(i32::from(!elements.are_ok()), false, moment),
@@ -377,13 +377,13 @@ mod tests {
     fn what_remains_is_shown_as_indices() {
         let indices: Indices = "1-20:2".parse().unwrap();
         let mut elements = Elements::new(indices.count());
-        elements.mark(0, 1, Standing::Ended(0));
-        elements.mark(3, 3, Standing::Begun);
+        elements.mark(0, 1, SubjobState::Ended(0));
+        elements.mark(3, 3, SubjobState::Begun);
         assert_eq!(shown(elements.waiting(), indices), "5,9-19:2");
         assert_eq!(shown(&Spans::default(), indices), "-");
         assert_eq!(
             elements.counts(),
-            Counts {
+            SubjobCounts {
                 waiting: 7,
                 begun: 1,
                 ended: 2
@@ -396,24 +396,24 @@ mod tests {
     #[test]
     fn an_array_is_ok_when_all_ended_so() {
         let mut elements = Elements::new(3);
-        elements.mark(0, 2, Standing::Ended(0));
+        elements.mark(0, 2, SubjobState::Ended(0));
         assert!(elements.are_ok());
-        elements.mark(1, 1, Standing::Ended(3));
+        elements.mark(1, 1, SubjobState::Ended(3));
         assert!(elements.are_over() && !elements.are_ok());
     }
 
     #[test]
     fn a_million_elements_alike_are_one_run() {
         let mut elements = Elements::new(1_000_000);
-        elements.mark(0, 499_999, Standing::Ended(0));
+        elements.mark(0, 499_999, SubjobState::Ended(0));
         assert_eq!(elements.runs().len(), 2);
     }
 
-    fn standing() -> impl Strategy<Value = Standing> {
+    fn standing() -> impl Strategy<Value = SubjobState> {
         prop_oneof![
-            Just(Standing::Waiting),
-            Just(Standing::Begun),
-            (0..3).prop_map(Standing::Ended)
+            Just(SubjobState::Waiting),
+            Just(SubjobState::Begun),
+            (0..3).prop_map(SubjobState::Ended)
         ]
     }
 
@@ -424,8 +424,8 @@ mod tests {
             batches in prop::collection::vec(prop::collection::vec((0u32..40, 0u32..12, standing()), 1..6), 1..8)
         ) {
             let mut elements = Elements::new(50);
-            let mut plain = vec![Standing::Waiting; 50];
-            let mut stored: BTreeMap<u32, (u32, Standing)> = BTreeMap::new();
+            let mut plain = vec![SubjobState::Waiting; 50];
+            let mut stored: BTreeMap<u32, (u32, SubjobState)> = BTreeMap::new();
             for batch in batches {
                 for (first, more, standing) in batch {
                     let last = (first + more).min(49);
@@ -437,7 +437,7 @@ mod tests {
                     stored.retain(|&start, _| start < first || start > last);
                 }
                 stored.extend(rewrite.runs.into_iter().map(|(first, last, standing)| (first, (last, standing))));
-                let runs: Vec<Run> = stored.iter().map(|(&first, &(last, standing))| (first, last, standing)).collect();
+                let runs: Vec<SubjobRange> = stored.iter().map(|(&first, &(last, standing))| (first, last, standing)).collect();
                 prop_assert_eq!(&runs, &elements.runs());
                 let again = Elements::of_runs(runs);
                 for (position, standing) in plain.iter().enumerate() {

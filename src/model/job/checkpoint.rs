@@ -4,7 +4,7 @@
 //! That is wanted of a job as its end is, and its node is told until it has happened. Where the
 //! command fails, the job goes on as if nothing had been wanted.
 
-use super::{Attempt, How, Job, Outcome, Want};
+use super::{Attempt, AttemptOutcome, How, Job, Want};
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub fn folder(state: &Path, folders: &Path, full_id: &str) -> PathBuf {
 
 /// How far that is in an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Progress {
+pub enum CheckpointProgress {
     /// Nobody has wanted it.
     #[default]
     Unasked,
@@ -70,7 +70,7 @@ impl Job {
             .life
             .open_run()
             .filter(|run| run.has_script() && run.session.is_some());
-        let is_untried = begun.is_some_and(|run| run.checkpoint == Progress::Unasked);
+        let is_untried = begun.is_some_and(|run| run.checkpoint == CheckpointProgress::Unasked);
         is_untried
             && self.life.want == Want::Run
             && self.allows_checkpoints()
@@ -83,14 +83,14 @@ impl Job {
             .life
             .open_run()
             .filter(|run| run.has_script() && run.session.is_some());
-        let is_wanted = begun.is_some_and(|run| run.checkpoint == Progress::Wanted);
+        let is_wanted = begun.is_some_and(|run| run.checkpoint == CheckpointProgress::Wanted);
         is_wanted && matches!(self.life.want, Want::Requeue(_)) && self.interruption().is_none()
     }
 
     /// It is to be put back once that is done.
     pub(super) fn want_checkpoint(&mut self, attempt: Attempt, by: &str) {
         let Some(run) = self.run(attempt) else { return };
-        run.checkpoint = Progress::Wanted;
+        run.checkpoint = CheckpointProgress::Wanted;
         self.life.want = Want::Requeue(by.to_string());
     }
 
@@ -101,13 +101,14 @@ impl Job {
             .life
             .run
             .as_mut()
-            .filter(|run| wants && run.open && run.checkpoint == Progress::Wanted);
-        run.map(|run| run.checkpoint = Progress::Failed).is_some()
+            .filter(|run| wants && run.open && run.checkpoint == CheckpointProgress::Wanted);
+        run.map(|run| run.checkpoint = CheckpointProgress::Failed)
+            .is_some()
     }
 
     /// Whether its latest attempt has come to its end before it was written down how far it had
     /// come.
-    pub(super) fn ended_unchecked(&self, outcome: &Outcome) -> bool {
+    pub(super) fn ended_unchecked(&self, outcome: &AttemptOutcome) -> bool {
         let is_own = match outcome.how {
             How::Overran { .. } | How::Exceeded { .. } => true,
             How::Exited(_) | How::Signaled(_) => outcome.sent.is_none(),
@@ -117,7 +118,7 @@ impl Job {
             .life
             .run
             .as_ref()
-            .is_some_and(|run| run.checkpoint == Progress::Wanted);
+            .is_some_and(|run| run.checkpoint == CheckpointProgress::Wanted);
         is_own && is_wanted && self.interruption().is_none()
     }
 
@@ -128,11 +129,11 @@ impl Job {
         }
         let Some(run) = self
             .run(attempt)
-            .filter(|run| run.checkpoint == Progress::Wanted)
+            .filter(|run| run.checkpoint == CheckpointProgress::Wanted)
         else {
             return;
         };
-        run.checkpoint = Progress::Failed;
+        run.checkpoint = CheckpointProgress::Failed;
         self.life.want = Want::Run;
         let told = self
             .life
@@ -157,7 +158,7 @@ mod tests {
     use crate::model::job::Spec;
     use crate::model::job::event::Event;
     use crate::model::job::preemption::{PreemptAction, PreemptCause};
-    use crate::model::job::state::{Holds, State};
+    use crate::model::job::state::{Holds, JobState};
     use crate::model::job_id::JobId;
     use crate::sched::fixture::{cluster, moment};
     use std::sync::Arc;
@@ -205,7 +206,7 @@ mod tests {
     }
 
     fn ended(how: How, sent: Option<i32>) -> Event {
-        let outcome = Outcome {
+        let outcome = AttemptOutcome {
             how,
             sent,
             used: Default::default(),
@@ -234,14 +235,14 @@ mod tests {
             let mut job = running();
             happen(&mut job, preempted(PreemptAction::Checkpoint));
             happen(&mut job, ended(how.clone(), sent));
-            assert_eq!(job.life.state, State::Finished, "{how:?}");
+            assert_eq!(job.life.state, JobState::Finished, "{how:?}");
         }
         let mut job = running();
         happen(&mut job, preempted(PreemptAction::Checkpoint));
         happen(&mut job, ended(How::Exited(143), Some(15)));
         assert_eq!(
             job.life.state,
-            State::Queued,
+            JobState::Queued,
             "its node has ended it, since the site has no command any more"
         );
     }
@@ -367,7 +368,7 @@ mod tests {
         happen(&mut job, preempted(PreemptAction::Checkpoint));
         assert!(job.awaits_checkpoint() && !job.is_checkpointed_by_site());
         happen(&mut job, ended(How::Signaled(9), Some(9)));
-        assert_eq!((job.life.state, job.life.preempted), (State::Queued, 1));
+        assert_eq!((job.life.state, job.life.preempted), (JobState::Queued, 1));
     }
 
     #[test]
@@ -375,7 +376,7 @@ mod tests {
         let mut job = running();
         happen(&mut job, preempted(PreemptAction::Checkpoint));
         happen(&mut job, ended(How::Exited(0), None));
-        assert_eq!(job.life.state, State::Finished);
+        assert_eq!(job.life.state, JobState::Finished);
     }
 
     #[test]
@@ -389,7 +390,7 @@ mod tests {
         happen(&mut job, failed.clone());
         assert_eq!(
             (job.life.state, &job.life.want, job.life.preempted),
-            (State::Running, &Want::Run, 0)
+            (JobState::Running, &Want::Run, 0)
         );
         assert!(
             job.life.yielding.is_none()
@@ -423,7 +424,7 @@ mod tests {
         );
         assert!(job.awaits_checkpoint());
         happen(&mut job, ended(How::Signaled(9), Some(9)));
-        assert_eq!((job.life.state, job.life.preempted), (State::Held, 0));
+        assert_eq!((job.life.state, job.life.preempted), (JobState::Held, 0));
     }
 
     #[test]

@@ -7,7 +7,7 @@ pub mod label;
 
 use super::dependency::label::{Awaited, is_awaitable, is_label};
 use super::life::{LOST, OVER_WALLTIME};
-use super::state::State;
+use super::state::JobState;
 use super::{Job, Life};
 use crate::model::job_id::JobId;
 use crate::model::server_name::same_server;
@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 /// What must become of one job before another may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Condition {
+pub enum DependencyCondition {
     /// It has begun.
     Begun,
     /// It ended with status 0.
@@ -30,50 +30,68 @@ pub enum Condition {
 
 /// How one job is bound to another, seen from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Kind {
+pub enum DependencyKind {
     /// `after...`: it waits for the other.
-    After(Condition),
+    After(DependencyCondition),
     /// `before...`: the other waits for it.
-    Before(Condition),
+    Before(DependencyCondition),
     /// `runone`: only one of the two runs.
     RunOne,
 }
 
-impl Kind {
-    const NAMES: [(Kind, &str); 9] = [
-        (Kind::After(Condition::Begun), "after"),
-        (Kind::After(Condition::EndedOk), "afterok"),
-        (Kind::After(Condition::EndedNotOk), "afternotok"),
-        (Kind::After(Condition::Ended), "afterany"),
-        (Kind::Before(Condition::Begun), "before"),
-        (Kind::Before(Condition::EndedOk), "beforeok"),
-        (Kind::Before(Condition::EndedNotOk), "beforenotok"),
-        (Kind::Before(Condition::Ended), "beforeany"),
-        (Kind::RunOne, "runone"),
+impl DependencyKind {
+    const NAMES: [(DependencyKind, &str); 9] = [
+        (DependencyKind::After(DependencyCondition::Begun), "after"),
+        (
+            DependencyKind::After(DependencyCondition::EndedOk),
+            "afterok",
+        ),
+        (
+            DependencyKind::After(DependencyCondition::EndedNotOk),
+            "afternotok",
+        ),
+        (
+            DependencyKind::After(DependencyCondition::Ended),
+            "afterany",
+        ),
+        (DependencyKind::Before(DependencyCondition::Begun), "before"),
+        (
+            DependencyKind::Before(DependencyCondition::EndedOk),
+            "beforeok",
+        ),
+        (
+            DependencyKind::Before(DependencyCondition::EndedNotOk),
+            "beforenotok",
+        ),
+        (
+            DependencyKind::Before(DependencyCondition::Ended),
+            "beforeany",
+        ),
+        (DependencyKind::RunOne, "runone"),
     ];
 
     /// As it is written: `afterok`.
     pub fn name(self) -> &'static str {
-        Kind::NAMES
+        DependencyKind::NAMES
             .iter()
             .find(|&&(kind, _)| kind == self)
             .map_or("", |(_, name)| name)
     }
 
     /// The kind of this name.
-    pub fn from_name(name: &str) -> Option<Kind> {
-        Kind::NAMES
+    pub fn from_name(name: &str) -> Option<DependencyKind> {
+        DependencyKind::NAMES
             .iter()
             .find(|&&(_, known)| known == name)
             .map(|&(kind, _)| kind)
     }
 
     /// The same bond, seen from the other job.
-    pub fn mirrored(self) -> Kind {
+    pub fn mirrored(self) -> DependencyKind {
         match self {
-            Kind::After(condition) => Kind::Before(condition),
-            Kind::Before(condition) => Kind::After(condition),
-            Kind::RunOne => Kind::RunOne,
+            DependencyKind::After(condition) => DependencyKind::Before(condition),
+            DependencyKind::Before(condition) => DependencyKind::After(condition),
+            DependencyKind::RunOne => DependencyKind::RunOne,
         }
     }
 }
@@ -82,7 +100,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Edge {
     /// How it is bound.
-    pub kind: Kind,
+    pub kind: DependencyKind,
     /// To which job.
     pub job: JobId,
 }
@@ -99,11 +117,11 @@ pub struct Tie {
 
 /// A bond as it is shown, with the state of the other job where that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
+pub struct DependencyView {
     /// The bond.
     pub edge: Edge,
     /// How the job at its other end stands.
-    pub state: Option<State>,
+    pub state: Option<JobState>,
 }
 
 /// What of its dependencies bars a job from starting.
@@ -128,7 +146,7 @@ impl Bars {
 
 /// What a value of `depend` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct ParsedDependency {
     /// `on`: how many jobs are to name this one in a `before...`.
     pub on: u32,
     /// Bonds to other jobs, each once, in the order given.
@@ -139,7 +157,7 @@ pub struct Wish {
 
 /// What is wrong with a value of `depend`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DependencyFault {
     /// Not of the form `kind:id[:id...][,...]`.
     Malformed,
     /// Of that form, but no such count, or a kind that nobody supports.
@@ -148,28 +166,28 @@ pub enum Fault {
     Elsewhere(String),
 }
 
-impl Wish {
+impl ParsedDependency {
     /// Reads the value of `depend`. Who does not know the server's name gives None and accepts any.
-    pub fn parse(text: &str, server: Option<&str>) -> Result<Wish, Fault> {
-        let mut wish = Wish::default();
+    pub fn parse(text: &str, server: Option<&str>) -> Result<ParsedDependency, DependencyFault> {
+        let mut wish = ParsedDependency::default();
         for clause in text.split(',') {
             let clause = clause.trim_start();
             if let Some(awaited) = callback(clause) {
                 wish.labels.push(awaited);
                 continue;
             }
-            let (word, operands) = clause.split_once(':').ok_or(Fault::Malformed)?;
+            let (word, operands) = clause.split_once(':').ok_or(DependencyFault::Malformed)?;
             match word {
-                _ if operands.is_empty() => return Err(Fault::Malformed),
+                _ if operands.is_empty() => return Err(DependencyFault::Malformed),
                 "on" => wish.add_count(operands)?,
-                "synccount" | "syncwith" => return Err(Fault::Illegal),
+                "synccount" | "syncwith" => return Err(DependencyFault::Illegal),
                 word => wish.add_edges(word, operands, server)?,
             }
         }
         Ok(wish.each_once())
     }
 
-    fn each_once(mut self) -> Wish {
+    fn each_once(mut self) -> ParsedDependency {
         let mut seen = BTreeSet::new();
         self.edges.retain(|&edge| seen.insert(edge));
         let mut seen = BTreeSet::new();
@@ -177,33 +195,40 @@ impl Wish {
         self
     }
 
-    fn add_count(&mut self, text: &str) -> Result<(), Fault> {
+    fn add_count(&mut self, text: &str) -> Result<(), DependencyFault> {
         let count = text
             .parse()
             .ok()
             .filter(|&count| count > 0)
-            .ok_or(Fault::Illegal)?;
-        self.on = self.on.checked_add(count).ok_or(Fault::Illegal)?;
+            .ok_or(DependencyFault::Illegal)?;
+        self.on = self.on.checked_add(count).ok_or(DependencyFault::Illegal)?;
         Ok(())
     }
 
-    fn add_edges(&mut self, word: &str, operands: &str, server: Option<&str>) -> Result<(), Fault> {
-        let (kind, of_arrays) = kind_of(word).ok_or(Fault::Malformed)?;
+    fn add_edges(
+        &mut self,
+        word: &str,
+        operands: &str,
+        server: Option<&str>,
+    ) -> Result<(), DependencyFault> {
+        let (kind, of_arrays) = kind_of(word).ok_or(DependencyFault::Malformed)?;
         for operand in operands.split(':').map(str::trim_start) {
             match (operand.strip_prefix('@'), kind) {
                 (None, _) => {}
-                (Some(label), Kind::After(condition)) if !of_arrays && is_awaitable(label) => {
+                (Some(label), DependencyKind::After(condition))
+                    if !of_arrays && is_awaitable(label) =>
+                {
                     self.labels.push(Awaited {
                         condition,
                         label: label.to_string(),
                     });
                     continue;
                 }
-                (Some(_), _) => return Err(Fault::Malformed),
+                (Some(_), _) => return Err(DependencyFault::Malformed),
             }
             let job = job_of(operand, server)?;
             if of_arrays && !job.is_array() {
-                return Err(Fault::Malformed);
+                return Err(DependencyFault::Malformed);
             }
             self.edges.push(Edge { kind, job });
         }
@@ -211,7 +236,7 @@ impl Wish {
     }
 
     /// What both ask for.
-    pub fn with(mut self, more: Wish) -> Wish {
+    pub fn with(mut self, more: ParsedDependency) -> ParsedDependency {
         self.on = self.on.saturating_add(more.on);
         self.edges.extend(more.edges);
         self.labels.extend(more.labels);
@@ -227,15 +252,15 @@ impl Wish {
 /// Qube's words for what is waited for by label (Q29): `done-job-sim` is `afterok:@sim`, and
 /// `done-frame-sim-3`, of one element of an array, `afterok:@sim[3]`.
 fn callback(clause: &str) -> Option<Awaited> {
-    const OF_FRAMES: [(&str, Condition); 3] = [
-        ("done-frame-", Condition::EndedOk),
-        ("failed-frame-", Condition::EndedNotOk),
-        ("complete-frame-", Condition::Ended),
+    const OF_FRAMES: [(&str, DependencyCondition); 3] = [
+        ("done-frame-", DependencyCondition::EndedOk),
+        ("failed-frame-", DependencyCondition::EndedNotOk),
+        ("complete-frame-", DependencyCondition::Ended),
     ];
-    const WORDS: [(&str, Condition); 3] = [
-        ("done-job-", Condition::EndedOk),
-        ("failed-job-", Condition::EndedNotOk),
-        ("complete-job-", Condition::Ended),
+    const WORDS: [(&str, DependencyCondition); 3] = [
+        ("done-job-", DependencyCondition::EndedOk),
+        ("failed-job-", DependencyCondition::EndedNotOk),
+        ("complete-job-", DependencyCondition::Ended),
     ];
     let label = |(word, condition)| Some((clause.strip_prefix(word)?, condition));
     if let Some((frame, condition)) = OF_FRAMES.into_iter().find_map(label) {
@@ -251,8 +276,8 @@ fn callback(clause: &str) -> Option<Awaited> {
 }
 
 /// A kind by its name, or by TORQUE's for arrays alone: `afterokarray`, `afterstartarray`.
-fn kind_of(word: &str) -> Option<(Kind, bool)> {
-    let plain = Kind::from_name(word).map(|kind| (kind, false));
+fn kind_of(word: &str) -> Option<(DependencyKind, bool)> {
+    let plain = DependencyKind::from_name(word).map(|kind| (kind, false));
     plain.or_else(|| {
         let stem = word.strip_suffix("array")?;
         let name = match stem {
@@ -261,27 +286,27 @@ fn kind_of(word: &str) -> Option<(Kind, bool)> {
             "after" | "before" | "runone" => return None,
             stem => stem,
         };
-        Kind::from_name(name).map(|kind| (kind, true))
+        DependencyKind::from_name(name).map(|kind| (kind, true))
     })
 }
 
 /// `12`, `12[]`, each with `.server` or `@server` behind it. Elements of arrays are none.
-fn job_of(text: &str, server: Option<&str>) -> Result<JobId, Fault> {
+fn job_of(text: &str, server: Option<&str>) -> Result<JobId, DependencyFault> {
     let (rest, at) = split_server(text, '@')?;
     let (id, dot) = split_server(rest, '.')?;
-    let job: JobId = id.parse().map_err(|_| Fault::Malformed)?;
+    let job: JobId = id.parse().map_err(|_| DependencyFault::Malformed)?;
     if job.index().is_some() || !id.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(Fault::Malformed);
+        return Err(DependencyFault::Malformed);
     }
     match (at.or(dot), server) {
         (Some(named), Some(ours)) if !same_server(named, ours) => {
-            Err(Fault::Elsewhere(text.to_string()))
+            Err(DependencyFault::Elsewhere(text.to_string()))
         }
         _ => Ok(job),
     }
 }
 
-fn split_server(text: &str, separator: char) -> Result<(&str, Option<&str>), Fault> {
+fn split_server(text: &str, separator: char) -> Result<(&str, Option<&str>), DependencyFault> {
     match text.split_once(separator) {
         None => Ok((text, None)),
         Some((id, server)) => {
@@ -290,7 +315,7 @@ fn split_server(text: &str, separator: char) -> Result<(&str, Option<&str>), Fau
             if good {
                 Ok((id, Some(server)))
             } else {
-                Err(Fault::Malformed)
+                Err(DependencyFault::Malformed)
             }
         }
     }
@@ -299,7 +324,7 @@ fn split_server(text: &str, separator: char) -> Result<(&str, Option<&str>), Fau
 /// `on:1,afterok:12.head@head:13.head@head,beforeany:14.head@head,afterok:@sim`, as `qstat -f`
 /// shows it; None when there is nothing to show.
 pub fn shown(on: u32, edges: &[Edge], labels: &[Awaited], server: &str) -> Option<String> {
-    let mut kinds: Vec<Kind> = Vec::new();
+    let mut kinds: Vec<DependencyKind> = Vec::new();
     edges.iter().for_each(|edge| {
         if !kinds.contains(&edge.kind) {
             kinds.push(edge.kind)
@@ -326,7 +351,7 @@ pub fn shown(on: u32, edges: &[Edge], labels: &[Awaited], server: &str) -> Optio
 
 /// How far a job has got, as far as others wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum DependencyProgress {
     /// It has never begun.
     Unbegun,
     /// It has begun, perhaps more than once; it may be back in its queue.
@@ -340,27 +365,27 @@ pub enum Progress {
     },
 }
 
-impl Progress {
+impl DependencyProgress {
     /// How far a job has got.
-    pub fn of(job: &Job) -> Progress {
+    pub fn of(job: &Job) -> DependencyProgress {
         let life = &job.life;
         // An array has no attempt of its own: one that was not deleted has run.
         let began =
             life.attempt > 0 || job.has_begun() || life.exit.is_some_and(|exit| !exit.deleted);
         match life.state {
-            State::Finished => Progress::Ended {
+            JobState::Finished => DependencyProgress::Ended {
                 status: life.exit.map_or(LOST, |exit| exit.status),
                 began,
             },
-            _ if began => Progress::Begun,
-            _ => Progress::Unbegun,
+            _ if began => DependencyProgress::Begun,
+            _ => DependencyProgress::Unbegun,
         }
     }
 }
 
 /// What a job's progress means for a condition on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DependencyVerdict {
     /// Not decided yet.
     Pending,
     /// Met, for ever.
@@ -371,23 +396,25 @@ pub enum Verdict {
 
 /// Judges a condition by the progress of the job it is on. One that ended without having begun has
 /// not ended well.
-pub fn judge(condition: Condition, progress: Progress) -> Verdict {
+pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> DependencyVerdict {
     let decided = |met: bool| {
         if met {
-            Verdict::Met
+            DependencyVerdict::Met
         } else {
-            Verdict::Impossible
+            DependencyVerdict::Impossible
         }
     };
     match (condition, progress) {
-        (Condition::Begun, Progress::Begun) => Verdict::Met,
-        (_, Progress::Unbegun | Progress::Begun) => Verdict::Pending,
-        (Condition::Begun, Progress::Ended { began, .. }) => decided(began),
-        (Condition::EndedOk, Progress::Ended { status, began }) => decided(began && status == 0),
-        (Condition::EndedNotOk, Progress::Ended { status, began }) => {
+        (DependencyCondition::Begun, DependencyProgress::Begun) => DependencyVerdict::Met,
+        (_, DependencyProgress::Unbegun | DependencyProgress::Begun) => DependencyVerdict::Pending,
+        (DependencyCondition::Begun, DependencyProgress::Ended { began, .. }) => decided(began),
+        (DependencyCondition::EndedOk, DependencyProgress::Ended { status, began }) => {
+            decided(began && status == 0)
+        }
+        (DependencyCondition::EndedNotOk, DependencyProgress::Ended { status, began }) => {
             decided(!began || status != 0)
         }
-        (Condition::Ended, Progress::Ended { .. }) => Verdict::Met,
+        (DependencyCondition::Ended, DependencyProgress::Ended { .. }) => DependencyVerdict::Met,
     }
 }
 
@@ -410,8 +437,8 @@ pub fn fate(life: &Life) -> String {
 mod tests {
     use super::*;
 
-    fn edges(text: &str) -> Result<Vec<(&'static str, String)>, Fault> {
-        let wish = Wish::parse(text, Some("head"))?;
+    fn edges(text: &str) -> Result<Vec<(&'static str, String)>, DependencyFault> {
+        let wish = ParsedDependency::parse(text, Some("head"))?;
         Ok(wish
             .edges
             .iter()
@@ -459,7 +486,7 @@ mod tests {
             assert_eq!(edges(text), Ok(expected), "{text}");
         }
         assert_eq!(
-            Wish::parse("on:2,afterok:1", None).map(|wish| (wish.on, wish.edges.len())),
+            ParsedDependency::parse("on:2,afterok:1", None).map(|wish| (wish.on, wish.edges.len())),
             Ok((2, 1))
         );
     }
@@ -468,7 +495,7 @@ mod tests {
     #[test]
     fn labels_stand_where_jobs_do_or_in_the_words_of_callbacks() {
         let labels = |text: &str| {
-            let wish = Wish::parse(text, None)?;
+            let wish = ParsedDependency::parse(text, None)?;
             Ok(wish
                 .labels
                 .iter()
@@ -516,13 +543,13 @@ mod tests {
             "afterok:@sim[99999999999]",
             "afterokarray:@sim",
         ] {
-            assert_eq!(labels(text), Err(Fault::Malformed), "{text}");
+            assert_eq!(labels(text), Err(DependencyFault::Malformed), "{text}");
         }
-        let wish = Wish::parse("on:1,afterok:1,done-job-sim", None).unwrap();
+        let wish = ParsedDependency::parse("on:1,afterok:1,done-job-sim", None).unwrap();
         let text = shown(wish.on, &wish.edges, &wish.labels, "head").unwrap();
         assert_eq!(text, "on:1,afterok:1.head@head,afterok:@sim");
         assert_eq!(
-            Wish::parse(&text, Some("head")),
+            ParsedDependency::parse(&text, Some("head")),
             Ok(wish),
             "what is shown can be given back"
         );
@@ -553,7 +580,11 @@ mod tests {
             "afterok:1.",
             "afterok:-1",
         ] {
-            assert_eq!(Wish::parse(text, None), Err(Fault::Malformed), "{text}");
+            assert_eq!(
+                ParsedDependency::parse(text, None),
+                Err(DependencyFault::Malformed),
+                "{text}"
+            );
         }
         for text in [
             "on:0",
@@ -563,27 +594,31 @@ mod tests {
             "synccount:2",
             "syncwith:1",
         ] {
-            assert_eq!(Wish::parse(text, None), Err(Fault::Illegal), "{text}");
+            assert_eq!(
+                ParsedDependency::parse(text, None),
+                Err(DependencyFault::Illegal),
+                "{text}"
+            );
         }
         assert_eq!(
-            Wish::parse("afterok:1.other", Some("head")),
-            Err(Fault::Elsewhere("1.other".into()))
+            ParsedDependency::parse("afterok:1.other", Some("head")),
+            Err(DependencyFault::Elsewhere("1.other".into()))
         );
         assert!(
-            Wish::parse("afterok:1.other", None).is_ok(),
+            ParsedDependency::parse("afterok:1.other", None).is_ok(),
             "a client does not know the server's name"
         );
     }
 
     #[test]
     fn dependencies_are_shown_kind_by_kind() {
-        let wish = Wish::parse("on:1,afterok:1,afterany:2,afterok:3[]", None).unwrap();
+        let wish = ParsedDependency::parse("on:1,afterok:1,afterany:2,afterok:3[]", None).unwrap();
         let text = shown(wish.on, &wish.edges, &[], "head").unwrap();
         assert_eq!(
             text,
             "on:1,afterok:1.head@head:3[].head@head,afterany:2.head@head"
         );
-        let again = Wish::parse(&text, Some("head")).unwrap();
+        let again = ParsedDependency::parse(&text, Some("head")).unwrap();
         assert_eq!(
             shown(again.on, &again.edges, &[], "head"),
             Some(text),
@@ -594,17 +629,20 @@ mod tests {
 
     #[test]
     fn a_condition_is_judged_by_how_far_the_other_job_got() {
-        use Verdict::{Impossible, Met, Pending};
-        let ended = |status, began| Progress::Ended { status, began };
+        use DependencyVerdict::{Impossible, Met, Pending};
+        let ended = |status, began| DependencyProgress::Ended { status, began };
         let conditions = [
-            Condition::Begun,
-            Condition::EndedOk,
-            Condition::EndedNotOk,
-            Condition::Ended,
+            DependencyCondition::Begun,
+            DependencyCondition::EndedOk,
+            DependencyCondition::EndedNotOk,
+            DependencyCondition::Ended,
         ];
         for (progress, expected) in [
-            (Progress::Unbegun, [Pending, Pending, Pending, Pending]),
-            (Progress::Begun, [Met, Pending, Pending, Pending]),
+            (
+                DependencyProgress::Unbegun,
+                [Pending, Pending, Pending, Pending],
+            ),
+            (DependencyProgress::Begun, [Met, Pending, Pending, Pending]),
             (ended(0, true), [Met, Met, Impossible, Met]),
             (ended(3, true), [Met, Impossible, Met, Met]),
             (ended(-29, true), [Met, Impossible, Met, Met]),

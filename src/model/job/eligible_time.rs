@@ -6,10 +6,10 @@
 //! is there.
 
 use super::Job;
-use super::life::Moment;
-use super::state::{Holds, State};
-use crate::model::limit::Stage;
-use crate::model::limit::excess::Excess;
+use super::life::EventContext;
+use super::state::{Holds, JobState};
+use crate::model::limit::LimitStage;
+use crate::model::limit::excess::LimitExcess;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ impl Accrues {
 /// starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Limit {
+pub enum OwnLimit {
     /// On how many jobs run, or on what they use.
     Running,
     /// On how many jobs wait.
@@ -72,14 +72,14 @@ pub enum Limit {
     Worth,
 }
 
-impl Limit {
+impl OwnLimit {
     /// The limit of a job's own that a reason speaks of, if any. Whatever else keeps a job waiting
     /// is others' doing.
-    pub fn of(reason: &Reason) -> Option<Limit> {
+    pub fn of(reason: &Reason) -> Option<OwnLimit> {
         match reason {
-            Reason::ArrayLimit { .. } => Some(Limit::Running),
-            Reason::Limited(excess) => Limit::exceeded(excess),
-            Reason::UnderThreshold { .. } => Some(Limit::Worth),
+            Reason::ArrayLimit { .. } => Some(OwnLimit::Running),
+            Reason::Limited(excess) => OwnLimit::exceeded(excess),
+            Reason::UnderThreshold { .. } => Some(OwnLimit::Worth),
             Reason::NeverEnough { .. }
             | Reason::NeverMatches { .. }
             | Reason::NeverNodes { .. } => None,
@@ -105,25 +105,25 @@ impl Limit {
     }
 
     /// I13: what all use together is others' doing, as long as the job is considered (M24).
-    fn exceeded(excess: &Excess) -> Option<Limit> {
+    fn exceeded(excess: &LimitExcess) -> Option<OwnLimit> {
         match excess.stage {
-            Stage::Running => excess.is_personal().then_some(Limit::Running),
-            Stage::Idle | Stage::Queued | Stage::Waiting => Some(Limit::Waiting),
+            LimitStage::Running => excess.is_personal().then_some(OwnLimit::Running),
+            LimitStage::Idle | LimitStage::Queued | LimitStage::Waiting => Some(OwnLimit::Waiting),
         }
     }
 
-    fn obstacle(self) -> Obstacle {
+    fn obstacle(self) -> WaitCause {
         match self {
-            Limit::Running => Obstacle::RunLimit,
-            Limit::Waiting => Obstacle::IdleLimit,
-            Limit::Worth => Obstacle::TooLittleWorth,
+            OwnLimit::Running => WaitCause::RunLimit,
+            OwnLimit::Waiting => WaitCause::IdleLimit,
+            OwnLimit::Worth => WaitCause::TooLittleWorth,
         }
     }
 }
 
 /// What a job waits for besides its turn and room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Obstacle {
+enum WaitCause {
     /// `qhold`, by its owner, or a password of his that no longer fits.
     OwnHold,
     /// A hold by others.
@@ -141,12 +141,12 @@ enum Obstacle {
 
 impl Accrual {
     /// Whether waiting counts with this in the way: the policies, whole.
-    fn counts(self, obstacle: Obstacle) -> bool {
+    fn counts(self, obstacle: WaitCause) -> bool {
         match (self, obstacle) {
-            (_, Obstacle::NothingLeft) => false,
+            (_, WaitCause::NothingLeft) => false,
             (Accrual::Always, _) => true,
-            (Accrual::Pbs, obstacle) => obstacle == Obstacle::OthersHold,
-            (Accrual::QueuePolicy, obstacle) => obstacle == Obstacle::RunLimit,
+            (Accrual::Pbs, obstacle) => obstacle == WaitCause::OthersHold,
+            (Accrual::QueuePolicy, obstacle) => obstacle == WaitCause::RunLimit,
             (Accrual::FullPolicy, _) => false,
         }
     }
@@ -163,7 +163,7 @@ pub struct Eligibility {
     pub had: Span,
     /// The limit of its own that kept it from starting in the last cycle, where that matters.
     #[serde(default)]
-    pub limit: Option<Limit>,
+    pub limit: Option<OwnLimit>,
 }
 
 impl Eligibility {
@@ -190,26 +190,26 @@ impl Eligibility {
 
 impl Job {
     /// What it accrues as it stands.
-    pub fn eligibility(&self, moment: Moment) -> Eligibility {
+    pub fn eligibility(&self, moment: EventContext) -> Eligibility {
         let before = self.life.eligibility;
         self.eligibility_within(before.limit.filter(|_| self.waits_for_its_turn()), moment)
     }
 
     /// Brings what it accrues in line with how it stands. To be called whenever that may have
     /// changed.
-    pub(super) fn accrue(&mut self, moment: Moment) {
+    pub(super) fn accrue(&mut self, moment: EventContext) {
         self.life.eligibility = self.eligibility(moment);
     }
 
     /// What it accrues now that a cycle has found this limit of its own in its way, or none; None
     /// if that is nothing new.
-    pub fn judged(&self, limit: Option<Limit>, moment: Moment) -> Option<Eligibility> {
+    pub fn judged(&self, limit: Option<OwnLimit>, moment: EventContext) -> Option<Eligibility> {
         let limit = limit.filter(|limit| !moment.accrual.counts(limit.obstacle()));
         let is_news = self.waits_for_its_turn() && self.life.eligibility.limit != limit;
         is_news.then(|| self.eligibility_within(limit, moment))
     }
 
-    fn eligibility_within(&self, limit: Option<Limit>, moment: Moment) -> Eligibility {
+    fn eligibility_within(&self, limit: Option<OwnLimit>, moment: EventContext) -> Eligibility {
         let mut eligibility = Eligibility {
             limit,
             ..self.life.eligibility
@@ -219,22 +219,22 @@ impl Job {
     }
 
     fn waits_for_its_turn(&self) -> bool {
-        matches!(self.life.state, State::Queued | State::Begun)
+        matches!(self.life.state, JobState::Queued | JobState::Begun)
     }
 
-    fn accrues(&self, limit: Option<Limit>, moment: Moment) -> Accrues {
+    fn accrues(&self, limit: Option<OwnLimit>, moment: EventContext) -> Accrues {
         match self.life.state {
-            State::Running => Accrues::Running,
+            JobState::Running => Accrues::Running,
             // What is in the way of one that waits for room is others' doing.
-            State::Suspended
-                if self.waits_to_go_on() || moment.accrual.counts(Obstacle::Stopped) =>
+            JobState::Suspended
+                if self.waits_to_go_on() || moment.accrual.counts(WaitCause::Stopped) =>
             {
                 Accrues::Eligible
             }
-            State::Suspended => Accrues::Ineligible,
-            State::Expired | State::Finished => Accrues::Exiting,
-            State::Queued | State::Begun | State::Held | State::Waiting => {
-                let mut obstacles = self.obstacles(moment).chain(limit.map(Limit::obstacle));
+            JobState::Suspended => Accrues::Ineligible,
+            JobState::Expired | JobState::Finished => Accrues::Exiting,
+            JobState::Queued | JobState::Begun | JobState::Held | JobState::Waiting => {
+                let mut obstacles = self.obstacles(moment).chain(limit.map(OwnLimit::obstacle));
                 let counts = obstacles.all(|obstacle| moment.accrual.counts(obstacle));
                 if counts {
                     Accrues::Eligible
@@ -246,22 +246,25 @@ impl Job {
     }
 
     /// I13: what a dependency bars looks held by the system, and is not.
-    fn obstacles(&self, moment: Moment) -> impl Iterator<Item = Obstacle> {
+    fn obstacles(&self, moment: EventContext) -> impl Iterator<Item = WaitCause> {
         let (life, spec) = (&self.life, &self.spec);
         let held = |kinds: [Holds; 2]| kinds.into_iter().any(|kind| life.holds.contains(kind));
         let present = [
-            (held([Holds::USER, Holds::PASSWORD]), Obstacle::OwnHold),
-            (held([Holds::OPERATOR, Holds::SYSTEM]), Obstacle::OthersHold),
-            (!life.bars.are_open(), Obstacle::Dependency),
+            (held([Holds::USER, Holds::PASSWORD]), WaitCause::OwnHold),
+            (
+                held([Holds::OPERATOR, Holds::SYSTEM]),
+                WaitCause::OthersHold,
+            ),
+            (!life.bars.are_open(), WaitCause::Dependency),
             (
                 spec.begin.is_some_and(|begin| begin > moment.wall),
-                Obstacle::BeginTime,
+                WaitCause::BeginTime,
             ),
             (
                 self.elements
                     .as_ref()
                     .is_some_and(|elements| elements.waiting().is_empty()),
-                Obstacle::NothingLeft,
+                WaitCause::NothingLeft,
             ),
         ];
         present

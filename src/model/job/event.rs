@@ -2,13 +2,13 @@
 
 use super::array::Indices;
 use super::dependency::label::Awaited;
-use super::dependency::{Condition, Edge};
+use super::dependency::{DependencyCondition, Edge};
 use super::preemption::{self, PreemptAction};
 use super::promise::SlipCause;
 use super::release::Division;
 use super::state::Holds;
-use super::suspension::Manner;
-use super::{Attempt, Outcome, Share};
+use super::suspension::SuspendMode;
+use super::{Attempt, AttemptOutcome, NodeShare};
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ pub enum Event {
         /// The attempt's number.
         attempt: Attempt,
         /// What it got.
-        shares: Vec<Share>,
+        shares: Vec<NodeShare>,
         /// What it was worth then: the score by which it was its turn.
         #[serde(default)]
         score: Option<f64>,
@@ -108,7 +108,7 @@ pub enum Event {
         /// Which attempt.
         attempt: Attempt,
         /// How.
-        outcome: Outcome,
+        outcome: AttemptOutcome,
     },
     /// Gone without a trace: its node has booted since, or knows nothing of it.
     Vanished {
@@ -207,7 +207,7 @@ pub enum Event {
     /// A job of a label that it waits for has come so far.
     LabelMet {
         /// How far.
-        condition: Condition,
+        condition: DependencyCondition,
         /// Which label.
         label: String,
         /// Which job.
@@ -218,7 +218,7 @@ pub enum Event {
         /// By which job.
         by: JobId,
         /// What must become of that job.
-        condition: Condition,
+        condition: DependencyCondition,
     },
     /// A condition on another job is met.
     DependencyMet {
@@ -249,7 +249,7 @@ pub enum Event {
         /// Of which attempt.
         attempt: Attempt,
         /// For how long, and what becomes of what it holds.
-        manner: Manner,
+        manner: SuspendMode,
     },
     /// All its processes stand still, say its nodes: what it gives up meanwhile others may have.
     Suspended {
@@ -266,7 +266,7 @@ pub enum Event {
         /// Which attempt.
         attempt: Attempt,
         /// What it holds from now on: as before, but perhaps other processors.
-        shares: Vec<Share>,
+        shares: Vec<NodeShare>,
     },
     /// Sent a signal, by `user@host`.
     Signalled {

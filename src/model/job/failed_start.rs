@@ -1,6 +1,6 @@
 //! Starts that fail (M10): the job is tried again, on other hosts at once, anywhere after a pause.
 
-use super::life::Moment;
+use super::life::EventContext;
 use super::state::Holds;
 use super::{Job, Life};
 use crate::model::time::{Span, Time};
@@ -33,7 +33,7 @@ impl Job {
     /// The host that was to run the script could not start it. The job tries up to [`HOSTS_TO_TRY`]
     /// other hosts at once; all these failures count as one. It is held only after it has failed on
     /// every host.
-    pub(super) fn failed_on_its_host(&mut self, moment: Moment) {
+    pub(super) fn failed_on_its_host(&mut self, moment: EventContext) {
         let first = self.life.run.as_ref().and_then(|run| run.shares.first());
         let host = first.map(|share| share.host.clone());
         let is_another = host.is_some_and(|host| self.life.failed_hosts.insert(host));
@@ -55,12 +55,12 @@ impl Job {
 
     /// M10: the job is tried again after pauses that grow, and held in the end. The first `free`
     /// failures cost no pause.
-    pub(super) fn try_again(&mut self, free: u32, moment: Moment) {
+    pub(super) fn try_again(&mut self, free: u32, moment: EventContext) {
         self.fail(free, moment.rules.retries.most, moment);
     }
 
     /// The same; the job is held at its `most`th failure in a row.
-    fn fail(&mut self, free: u32, most: u32, moment: Moment) {
+    fn fail(&mut self, free: u32, most: u32, moment: EventContext) {
         self.life.failed_starts = self.life.failed_starts.saturating_add(1);
         let failed = self.life.failed_starts;
         if failed >= most {
@@ -74,7 +74,7 @@ impl Job {
 
     /// Does not start the job for `wait`, and up to a sixty-fourth longer: jobs that are put off at
     /// about the same time become one class, however many they are. The pause holds for all hosts.
-    pub(super) fn put_off(&mut self, wait: Span, moment: Moment) {
+    pub(super) fn put_off(&mut self, wait: Span, moment: EventContext) {
         self.life.hosts_to_try = 0;
         let step = (wait.0 / 64).max(1);
         let until = moment.now.0.saturating_add(wait.0).saturating_add(step - 1);
@@ -86,8 +86,8 @@ impl Job {
 mod tests {
     use super::*;
     use crate::model::job::event::Event;
-    use crate::model::job::state::State;
-    use crate::model::job::{Attempt, How, Outcome, Share, Spec};
+    use crate::model::job::state::JobState;
+    use crate::model::job::{Attempt, AttemptOutcome, How, NodeShare, Spec};
     use crate::sched::fixture::{self, cluster};
     use std::collections::BTreeSet;
     use std::sync::Arc;
@@ -113,8 +113,8 @@ mod tests {
         );
     }
 
-    fn try_at(moment: Moment, host: &str, attempt: Attempt, how: How, job: &mut Job) {
-        let share = Share {
+    fn try_at(moment: EventContext, host: &str, attempt: Attempt, how: How, job: &mut Job) {
+        let share = NodeShare {
             node: host.to_string(),
             host: host.to_string(),
             taken: vec![],
@@ -133,7 +133,7 @@ mod tests {
             },
             moment,
         );
-        let outcome = Outcome {
+        let outcome = AttemptOutcome {
             how,
             sent: None,
             used: Default::default(),
@@ -161,9 +161,9 @@ mod tests {
                 .copied()
                 .unwrap_or(3600);
             let state = if attempt < 20 {
-                State::Queued
+                JobState::Queued
             } else {
-                State::Held
+                JobState::Held
             };
             assert_eq!(job.life.state, state, "attempt {attempt}");
             assert!(
@@ -261,7 +261,7 @@ mod tests {
     fn a_job_is_held_only_after_it_has_failed_on_every_host() {
         let mut job = queued();
         let mut fail_on = |host: &str, attempt: Attempt| {
-            let moment = Moment {
+            let moment = EventContext {
                 hosts: 2,
                 ..fixture::moment(3600 * i64::from(attempt))
             };
@@ -277,13 +277,13 @@ mod tests {
         for attempt in 1..=50 {
             assert_eq!(
                 fail_on("n1", attempt),
-                State::Queued,
+                JobState::Queued,
                 "attempt {attempt}: n2 has not failed"
             );
         }
         assert_eq!(
             (fail_on("n2", 51), fail_on("n1", 52)),
-            (State::Queued, State::Held)
+            (JobState::Queued, JobState::Held)
         );
     }
 
@@ -294,7 +294,7 @@ mod tests {
             let mut job = job.clone();
             job.put_off(
                 wait,
-                Moment {
+                EventContext {
                     now: Time(now),
                     ..fixture::moment(0)
                 },

@@ -1,8 +1,8 @@
 //! What a job was given of one host, told to it so that a Lanai within the job offers that and no
 //! more (F17).
 
-use super::Share;
-use crate::model::resource::Value;
+use super::NodeShare;
+use crate::model::resource::ResourceValue;
 use serde::{Deserialize, Serialize};
 
 /// The variable of a job's environment that holds it, as JSON.
@@ -11,7 +11,7 @@ pub const VARIABLE: &str = "LANAI_GRANT";
 /// What a job has of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Grant {
+pub struct HostGrant {
     /// Processors.
     pub ncpus: u32,
     /// Memory in kilobytes; None where the job has asked for none and is held to none.
@@ -25,17 +25,17 @@ pub struct Grant {
     pub gpus: Vec<u16>,
 }
 
-impl Grant {
+impl HostGrant {
     /// What these shares, all on one host, come to.
-    pub fn of<'a>(shares: impl Iterator<Item = &'a Share>) -> Grant {
-        let mut grant = Grant::default();
+    pub fn of<'a>(shares: impl Iterator<Item = &'a NodeShare>) -> HostGrant {
+        let mut grant = HostGrant::default();
         for share in shares {
             for (name, value) in &share.taken {
                 match (name.as_str(), value) {
-                    ("ncpus", Value::Long(count)) => {
+                    ("ncpus", ResourceValue::Long(count)) => {
                         grant.ncpus += u32::try_from(*count).unwrap_or(0)
                     }
-                    ("mem", Value::Size(size)) => {
+                    ("mem", ResourceValue::Size(size)) => {
                         *grant.mem_kb.get_or_insert(0) += size.bytes() / 1024
                     }
                     _ => {}
@@ -53,8 +53,8 @@ impl Grant {
     }
 
     /// Reads it again; the error says what is wrong with the text.
-    pub fn parse(text: &str) -> Result<Grant, String> {
-        let grant: Grant = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    pub fn parse(text: &str) -> Result<HostGrant, String> {
+        let grant: HostGrant = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let bound = grant.cpus.is_empty() || grant.cpus.len() == grant.ncpus as usize;
         bound
             .then_some(grant)
@@ -67,12 +67,17 @@ mod tests {
     use super::*;
     use crate::model::resource::Size;
 
-    fn share(ncpus: i64, mem: Option<&str>, cpus: &[u16], gpus: &[u16]) -> Share {
-        let mem = mem.map(|mem| ("mem".to_string(), Value::Size(Size::parse(mem).unwrap())));
-        Share {
+    fn share(ncpus: i64, mem: Option<&str>, cpus: &[u16], gpus: &[u16]) -> NodeShare {
+        let mem = mem.map(|mem| {
+            (
+                "mem".to_string(),
+                ResourceValue::Size(Size::parse(mem).unwrap()),
+            )
+        });
+        NodeShare {
             node: "n1".into(),
             host: "n1".into(),
-            taken: [("ncpus".to_string(), Value::Long(ncpus))]
+            taken: [("ncpus".to_string(), ResourceValue::Long(ncpus))]
                 .into_iter()
                 .chain(mem)
                 .collect(),
@@ -90,19 +95,19 @@ mod tests {
             share(2, Some("1gb"), &[0, 1], &[3]),
             share(1, Some("512mb"), &[4], &[]),
         ];
-        let grant = Grant::of(shares.iter());
+        let grant = HostGrant::of(shares.iter());
         assert_eq!(
             grant,
-            Grant {
+            HostGrant {
                 ncpus: 3,
                 mem_kb: Some(1_572_864),
                 cpus: vec![0, 1, 4],
                 gpus: vec![3]
             }
         );
-        assert_eq!(Grant::parse(&grant.text()), Ok(grant));
+        assert_eq!(HostGrant::parse(&grant.text()), Ok(grant));
         assert_eq!(
-            Grant::of([share(2, None, &[], &[])].iter()).mem_kb,
+            HostGrant::of([share(2, None, &[], &[])].iter()).mem_kb,
             None,
             "memory that nobody asked for"
         );
@@ -110,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_text_that_is_no_grant_is_refused() {
-        assert_eq!(Grant::parse("{\"ncpus\":2}").unwrap().ncpus, 2);
+        assert_eq!(HostGrant::parse("{\"ncpus\":2}").unwrap().ncpus, 2);
         for bad in [
             "",
             "8",
@@ -119,7 +124,7 @@ mod tests {
             "{\"ncpus\":2,\"cpus\":[1]}",
             "{\"ncpus\":2,\"cores\":2}",
         ] {
-            assert!(Grant::parse(bad).is_err(), "{bad}");
+            assert!(HostGrant::parse(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The resources that a job attempt holds, whether it uses them or not.
 
-use super::Share;
+use super::NodeShare;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct Held {
 
 impl Held {
     /// What shares come to.
-    pub fn of(shares: &[Share]) -> Held {
+    pub fn of(shares: &[NodeShare]) -> Held {
         let taken = |name: &str| -> u64 {
             let amounts = shares
                 .iter()

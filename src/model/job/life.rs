@@ -4,29 +4,29 @@
 //! must be done about the new state (orders to nodes, answers to clients) is derived from it
 //! afterwards and may be repeated, so recovery is: load, derive, go on.
 
-use super::checkpoint::Progress;
+use super::checkpoint::CheckpointProgress;
 use super::dependency::Bars;
 use super::dependency::label::Awaited;
 use super::event::Event;
-use super::preemption::{PreemptAction, PreemptCause, Yielding};
+use super::preemption::{JobPreemption, PreemptAction, PreemptCause};
 use super::release::Division;
-use super::response::Rules;
+use super::response::FailureRules;
 use super::retry::Again;
-use super::state::{Holds, State};
-use super::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
+use super::state::{Holds, JobState};
+use super::{Attempt, AttemptOutcome, Exit, How, Job, Life, NodeShare, Run, Want};
 use crate::model::job::eligible_time::Accrual;
 use crate::model::job_id::JobId;
 use crate::model::time::{Time, Wall};
 
 /// When an event happens, on both clocks, and the rules for attempts that go wrong.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct EventContext {
     /// schedd's clock.
     pub now: Time,
     /// The wall clock, for `-a`.
     pub wall: Wall,
     /// What is done about failed starts and jobs over their limits.
-    pub rules: Rules,
+    pub rules: FailureRules,
     /// Which of a job's waiting counts as eligible time.
     pub accrual: Accrual,
     /// How many hosts are configured.
@@ -49,7 +49,7 @@ impl Life {
     /// A job just submitted.
     pub fn new(holds: Holds, run_count: u32, now: Time) -> Life {
         Life {
-            state: State::Held,
+            state: JobState::Held,
             holds,
             run_count,
             attempt: 0,
@@ -100,7 +100,7 @@ impl Life {
 
 impl Run {
     /// An attempt just decided, of which nothing has been heard.
-    pub fn new(attempt: Attempt, shares: Vec<Share>, started: Time) -> Run {
+    pub fn new(attempt: Attempt, shares: Vec<NodeShare>, started: Time) -> Run {
         Run {
             attempt,
             shares,
@@ -115,7 +115,7 @@ impl Run {
             extra: false,
             suspension: None,
             pauses: None,
-            checkpoint: Progress::Unasked,
+            checkpoint: CheckpointProgress::Unasked,
             directory: None,
         }
     }
@@ -124,7 +124,7 @@ impl Run {
 impl Job {
     /// Takes note of what happened. An event about an attempt that is not the open one changes
     /// nothing.
-    pub fn apply(&mut self, event: &Event, moment: Moment) {
+    pub fn apply(&mut self, event: &Event, moment: EventContext) {
         self.life.mtime = moment.now;
         match event {
             Event::Submitted | Event::Due | Event::Altered { .. } => self.settle(moment),
@@ -258,7 +258,7 @@ impl Job {
         attempt: Attempt,
         (to, cause, action): (Option<JobId>, PreemptCause, PreemptAction),
         by: &str,
-        moment: Moment,
+        moment: EventContext,
     ) {
         if self.run(attempt).is_none() || self.life.want != Want::Run {
             return;
@@ -270,7 +270,7 @@ impl Job {
             PreemptAction::Requeue => self.life.want = Want::Requeue(by.to_string()),
             PreemptAction::Delete => self.delete(by, false, moment),
         }
-        let yielding = Yielding {
+        let yielding = JobPreemption {
             attempt: Some(attempt),
             to,
             cause,
@@ -322,8 +322,8 @@ impl Job {
 
     /// Ends a job that can never start, and of an array what has not. One that runs was released
     /// from its dependencies.
-    fn break_off(&mut self, moment: Moment) {
-        if self.life.state.is_under_way() || self.life.state == State::Finished {
+    fn break_off(&mut self, moment: EventContext) {
+        if self.life.state.is_under_way() || self.life.state == JobState::Finished {
             return;
         }
         self.life.bars.broken = true;
@@ -335,24 +335,24 @@ impl Job {
     }
 
     /// Where a job that does not run stands: held, waiting or queued, in this order.
-    pub(super) fn settle(&mut self, moment: Moment) {
-        if self.life.state.is_under_way() || self.life.state == State::Finished {
+    pub(super) fn settle(&mut self, moment: EventContext) {
+        if self.life.state.is_under_way() || self.life.state == JobState::Finished {
             return;
         }
         self.life.state = match self.spec.begin {
-            _ if !self.life.holds.is_none() || !self.life.bars.are_open() => State::Held,
-            Some(begin) if begin > moment.wall => State::Waiting,
-            _ if self.life.began.is_some() => State::Begun,
-            _ => State::Queued,
+            _ if !self.life.holds.is_none() || !self.life.bars.are_open() => JobState::Held,
+            Some(begin) if begin > moment.wall => JobState::Waiting,
+            _ if self.life.began.is_some() => JobState::Begun,
+            _ => JobState::Queued,
         };
         self.life.etime = match self.life.state {
-            State::Queued | State::Begun => self.life.etime.or(Some(moment.now)),
+            JobState::Queued | JobState::Begun => self.life.etime.or(Some(moment.now)),
             _ => None,
         };
     }
 
     fn start(&mut self, run: Run) {
-        self.life.state = State::Running;
+        self.life.state = JobState::Running;
         self.life.attempt = run.attempt;
         self.life.run_count = self.life.run_count.saturating_add(1);
         self.life.want = Want::Run;
@@ -363,13 +363,13 @@ impl Job {
         self.life.run = Some(run);
     }
 
-    fn ended(&mut self, attempt: Attempt, outcome: &Outcome, moment: Moment) {
+    fn ended(&mut self, attempt: Attempt, outcome: &AttemptOutcome, moment: EventContext) {
         if self.run(attempt).is_none() {
             return;
         }
         self.end_suspension(moment.now);
-        self.close_run(Some(outcome.used).filter(|_| self.life.state != State::Finished));
-        if self.life.state == State::Finished {
+        self.close_run(Some(outcome.used).filter(|_| self.life.state != JobState::Finished));
+        if self.life.state == JobState::Finished {
             return;
         }
         self.life.ending = outcome.remark();
@@ -405,7 +405,7 @@ impl Job {
     }
 
     /// Nobody had it end.
-    fn over_by_itself(&mut self, how: &How, outcome: &Outcome, moment: Moment) {
+    fn over_by_itself(&mut self, how: &How, outcome: &AttemptOutcome, moment: EventContext) {
         if self.spec.rerunnable && moment.rules.requeues(how) {
             self.over_limit(moment)
         } else {
@@ -414,7 +414,7 @@ impl Job {
     }
 
     /// It is not deleted, and keeps its exit status; nor is it run again.
-    fn ended_before_deletion(&mut self, outcome: &Outcome, moment: Moment) {
+    fn ended_before_deletion(&mut self, outcome: &AttemptOutcome, moment: EventContext) {
         self.life.want = Want::Run;
         self.finish(exit_status(outcome).unwrap_or(LOST), false, moment);
     }
@@ -422,7 +422,7 @@ impl Job {
     /// Whether its latest attempt was told to write down how far it has come.
     fn was_interrupted(&self) -> bool {
         let is_told = |run: &Run| {
-            run.checkpoint == Progress::Wanted
+            run.checkpoint == CheckpointProgress::Wanted
                 || self.interruption().is_some() && self.makes_way(run)
         };
         self.life.run.as_ref().is_some_and(is_told)
@@ -430,7 +430,7 @@ impl Job {
 
     /// One that failed is run again as often as its owner said; one that was over a limit would be
     /// so again.
-    fn ended_by_itself(&mut self, status: i32, moment: Moment) {
+    fn ended_by_itself(&mut self, status: i32, moment: EventContext) {
         if status <= 0 || self.life.retries >= self.spec.retry {
             return self.finish(status, false, moment);
         }
@@ -440,14 +440,14 @@ impl Job {
         self.requeue(moment);
     }
 
-    fn vanished(&mut self, attempt: Attempt, moment: Moment) {
+    fn vanished(&mut self, attempt: Attempt, moment: EventContext) {
         if self.run(attempt).is_none() {
             return;
         }
         self.end_suspension(moment.now);
         self.close_run(None);
         match self.life.want {
-            _ if self.life.state == State::Finished => {}
+            _ if self.life.state == JobState::Finished => {}
             Want::Gone(_) => self.finish(DELETED, true, moment),
             Want::Requeue(_) => self.requeue(moment),
             Want::Run | Want::Anew if self.spec.rerunnable => self.was_lost(moment),
@@ -455,7 +455,7 @@ impl Job {
         }
     }
 
-    fn delete(&mut self, by: &str, force: bool, moment: Moment) {
+    fn delete(&mut self, by: &str, force: bool, moment: EventContext) {
         self.life.want = Want::Gone(by.to_string());
         if self.id.is_array() {
             return self.end_waiting(0, u32::MAX, moment);
@@ -472,29 +472,29 @@ impl Job {
     }
 
     /// Once more at once: a loss may be chance.
-    fn was_lost(&mut self, moment: Moment) {
+    fn was_lost(&mut self, moment: EventContext) {
         self.try_again(1, moment);
     }
 
-    fn start_failed(&mut self, moment: Moment) {
+    fn start_failed(&mut self, moment: EventContext) {
         self.try_again(0, moment);
     }
 
     /// M3: files to stage in are looked for again, however often. That is no failed start.
-    fn await_files(&mut self, moment: Moment) {
+    fn await_files(&mut self, moment: EventContext) {
         self.put_off(moment.rules.stage_in.retry, moment);
         self.requeue(moment);
     }
 
     /// M50, M51: from the beginning, but not round and round.
-    fn over_limit(&mut self, moment: Moment) {
+    fn over_limit(&mut self, moment: EventContext) {
         self.life.forget_failed_starts();
         self.put_off(moment.rules.retries.first, moment);
         self.requeue(moment);
     }
 
-    pub(super) fn requeue(&mut self, moment: Moment) {
-        self.life.state = State::Queued;
+    pub(super) fn requeue(&mut self, moment: EventContext) {
+        self.life.state = JobState::Queued;
         self.life.want = Want::Run;
         self.life.boosted = moment.rules.boost
             && self
@@ -506,21 +506,21 @@ impl Job {
     }
 
     /// It has no exit status here: it runs elsewhere.
-    fn move_away(&mut self, to: &str, moment: Moment) {
-        self.life.state = State::Finished;
+    fn move_away(&mut self, to: &str, moment: EventContext) {
+        self.life.state = JobState::Finished;
         self.life.moved_to = Some(to.to_string());
         self.life.obittime = Some(moment.now);
     }
 
-    pub(super) fn finish(&mut self, status: i32, deleted: bool, moment: Moment) {
-        self.life.state = State::Finished;
+    pub(super) fn finish(&mut self, status: i32, deleted: bool, moment: EventContext) {
+        self.life.state = JobState::Finished;
         self.life.exit = Some(Exit { status, deleted });
         self.life.obittime = Some(moment.now);
     }
 }
 
 /// `Exit_status` of an attempt that began; None for one that did not.
-pub fn exit_status(outcome: &Outcome) -> Option<i32> {
+pub fn exit_status(outcome: &AttemptOutcome) -> Option<i32> {
     match &outcome.how {
         How::Exited(code) => Some(*code),
         How::Signaled(signal) if outcome.sent == Some(*signal) => Some(256 + signal),

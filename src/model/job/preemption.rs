@@ -115,7 +115,7 @@ impl PreemptAction {
     }
 
     /// The letters of all actions that a site can configure: `SCRD`.
-    pub fn letters() -> String {
+    pub fn order_characters() -> String {
         let all = PreemptAction::ALL.iter();
         all.filter_map(|(_, action)| action.letter()).collect()
     }
@@ -123,7 +123,7 @@ impl PreemptAction {
 
 /// The latest preemption of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Yielding {
+pub struct JobPreemption {
     /// The attempt that was preempted; None in records that older versions wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Attempt>,
@@ -137,7 +137,7 @@ pub struct Yielding {
     pub at: Time,
 }
 
-impl Yielding {
+impl JobPreemption {
     /// Whether this attempt was preempted, and not an earlier one. A job can start again at the
     /// instant of its preemption, so the time decides only where the attempt is unknown.
     pub fn concerns(&self, run: &Run) -> bool {
@@ -193,7 +193,7 @@ mod tests {
     fn a_preemption_concerns_one_attempt() {
         let run = |attempt, started| Run::new(attempt, Vec::new(), Time(started));
         let (cause, action) = (PreemptCause::Rank, PreemptAction::Requeue);
-        let told = Yielding {
+        let told = JobPreemption {
             attempt: Some(1),
             to: None,
             cause,
@@ -201,17 +201,17 @@ mod tests {
             at: Time(5),
         };
         let concerns =
-            |told: &Yielding| [run(1, 0), run(2, 5), run(2, 6)].map(|run| told.concerns(&run));
+            |told: &JobPreemption| [run(1, 0), run(2, 5), run(2, 6)].map(|run| told.concerns(&run));
         assert_eq!(concerns(&told), [true, false, false]);
         let text = r#"{"to":null,"cause":"qube","action":"requeue","at":5}"#;
-        let old: Yielding = serde_json::from_str(text).unwrap();
+        let old: JobPreemption = serde_json::from_str(text).unwrap();
         assert_eq!(concerns(&old), [true, true, false]);
     }
 
     #[test]
-    fn a_victim_is_told_for_whom_it_makes_way_and_why() {
+    fn a_victim_shows_its_preemptor_and_the_cause() {
         let told = |to, cause, action| {
-            Yielding {
+            JobPreemption {
                 attempt: None,
                 to,
                 cause,
@@ -266,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_those_of_pbs() {
-        assert_eq!(PreemptAction::letters(), "SCRD");
+    fn actions_have_the_characters_of_pbs() {
+        assert_eq!(PreemptAction::order_characters(), "SCRD");
         assert_eq!(
             PreemptAction::from_letter('R'),
             Some(PreemptAction::Requeue)

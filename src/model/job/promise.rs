@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A start that is promised to a job: no later than this, if jobs end by their walltimes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Promise {
+pub struct PromisedStart {
     /// When, as it stands.
     pub at: Time,
     /// When, as it was first.

@@ -5,19 +5,19 @@
 //! job's to use or to be charged for; where a task of it has still to end, it is free with that
 //! end.
 
-use super::{Run, Share};
+use super::{NodeShare, Run};
 use crate::model::job::held::Held;
 use crate::model::node::NodeFacts;
 use crate::model::refusal::Refusal;
 use crate::model::request::select::{Chunk, Select};
-use crate::model::resource::{ResourceList, Value};
+use crate::model::resource::{ResourceList, ResourceValue};
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// What a job keeps, besides what it has on the host of its script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Keep {
+pub enum KeptNodes {
     /// Nothing (`-a`).
     Nothing,
     /// All but these nodes, and the nodes of these hosts.
@@ -33,7 +33,7 @@ pub enum Keep {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Released {
     /// What it held.
-    pub share: Share,
+    pub share: NodeShare,
     /// Until when.
     pub at: Time,
 }
@@ -42,17 +42,17 @@ pub struct Released {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Division {
     /// What is left to it, the share of the script first.
-    pub kept: Vec<Share>,
+    pub kept: Vec<NodeShare>,
     /// What others may have.
-    pub released: Vec<Share>,
+    pub released: Vec<NodeShare>,
 }
 
 impl Run {
-    /// Divides what the attempt holds. `asked` is the select that [`Keep::Select`] comes to,
+    /// Divides what the attempt holds. `asked` is the select that [`KeptNodes::Select`] comes to,
     /// `facts` looks a node up. What names nothing that could be given back is refused, as in PBS.
     pub fn divide<'f>(
         &self,
-        keep: &Keep,
+        keep: &KeptNodes,
         asked: &Select,
         facts: impl Fn(&str) -> Option<&'f NodeFacts>,
     ) -> Result<Division, Refusal> {
@@ -63,10 +63,10 @@ impl Run {
             .map(|share| share.host == script)
             .collect();
         let kept = match keep {
-            Keep::Nothing => at_home,
-            Keep::AllBut(names) => self.all_but(names, script)?,
-            Keep::Hosts(count) => self.on_hosts(*count, &at_home),
-            Keep::Select(_) => self.enough_for(asked, at_home, facts)?,
+            KeptNodes::Nothing => at_home,
+            KeptNodes::AllBut(names) => self.all_but(names, script)?,
+            KeptNodes::Hosts(count) => self.on_hosts(*count, &at_home),
+            KeptNodes::Select(_) => self.enough_for(asked, at_home, facts)?,
         };
         if kept.iter().all(|&stays| stays) {
             return Err(Refusal::not_of_the_job(""));
@@ -76,7 +76,7 @@ impl Run {
 
     fn all_but(&self, names: &[String], script: &str) -> Result<Vec<bool>, Refusal> {
         let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let of = |share: &'_ Share| {
+        let of = |share: &'_ NodeShare| {
             [share.node.as_str(), share.host.as_str()]
                 .into_iter()
                 .any(|name| names.contains(name))
@@ -119,8 +119,9 @@ impl Run {
                 others.insert(&share.host);
             }
         }
-        let stays =
-            |(share, at_home): (&Share, &bool)| *at_home || others.contains(&share.host.as_str());
+        let stays = |(share, at_home): (&NodeShare, &bool)| {
+            *at_home || others.contains(&share.host.as_str())
+        };
         self.shares.iter().zip(at_home).map(stays).collect()
     }
 
@@ -186,13 +187,13 @@ impl Run {
     }
 
     /// What was given back and has still something of the job on it.
-    pub fn lingering(&self) -> impl Iterator<Item = &Share> {
+    pub fn lingering(&self) -> impl Iterator<Item = &NodeShare> {
         let lines: BTreeSet<u32> = if self.released.is_empty() {
             BTreeSet::new()
         } else {
             self.tasks().open().map(|(_, task)| task.slot).collect()
         };
-        let is_busy = move |share: &&Share| share.ranks.iter().any(|line| lines.contains(line));
+        let is_busy = move |share: &&NodeShare| share.ranks.iter().any(|line| lines.contains(line));
         self.released
             .iter()
             .map(|released| &released.share)
@@ -200,7 +201,7 @@ impl Run {
     }
 
     /// All that the attempt has had, whether it has it still or not.
-    pub fn all_shares(&self) -> Vec<Share> {
+    pub fn all_shares(&self) -> Vec<NodeShare> {
         self.shares
             .iter()
             .chain(self.released.iter().map(|released| &released.share))
@@ -219,7 +220,7 @@ impl Run {
 }
 
 /// The shares, each with its lines of the node file.
-fn with_lines(shares: &[Share]) -> Vec<Share> {
+fn with_lines(shares: &[NodeShare]) -> Vec<NodeShare> {
     if shares
         .iter()
         .all(|share| share.ranks.len() == share.mpiprocs as usize)
@@ -227,10 +228,10 @@ fn with_lines(shares: &[Share]) -> Vec<Share> {
         return shares.to_vec();
     }
     let mut next = 0;
-    let lined = |share: &Share| {
+    let lined = |share: &NodeShare| {
         let lines = next..next + share.mpiprocs;
         next = lines.end;
-        Share {
+        NodeShare {
             ranks: lines.collect(),
             ..share.clone()
         }
@@ -239,14 +240,14 @@ fn with_lines(shares: &[Share]) -> Vec<Share> {
 }
 
 /// Whether what a job has of a node is as much as a chunk asks for.
-fn suits(share: &Share, chunk: &Chunk, available: Option<&ResourceList>) -> bool {
-    let has = |(name, asked): &(String, Value)| match name.as_str() {
+fn suits(share: &NodeShare, chunk: &Chunk, available: Option<&ResourceList>) -> bool {
+    let has = |(name, asked): &(String, ResourceValue)| match name.as_str() {
         "mpiprocs" => asked
             .amount()
             .is_none_or(|asked| asked <= i64::from(share.mpiprocs)),
         "ompthreads" => true,
-        "host" => *asked == Value::String(share.host.clone()),
-        "vnode" => *asked == Value::String(share.node.clone()),
+        "host" => *asked == ResourceValue::String(share.host.clone()),
+        "vnode" => *asked == ResourceValue::String(share.node.clone()),
         _ => match share.taken.iter().find(|(taken, _)| taken == name) {
             Some((_, taken)) => taken.amount() >= asked.amount(),
             None => offers(available.and_then(|list| list.get(name)), asked),
@@ -255,10 +256,10 @@ fn suits(share: &Share, chunk: &Chunk, available: Option<&ResourceList>) -> bool
     chunk.resources.iter().all(has)
 }
 
-fn offers(offered: Option<&Value>, asked: &Value) -> bool {
+fn offers(offered: Option<&ResourceValue>, asked: &ResourceValue) -> bool {
     match (asked, offered) {
-        (Value::Boolean(asked), None) => !asked,
-        (Value::Boolean(_) | Value::String(_), offered) => offered == Some(asked),
+        (ResourceValue::Boolean(asked), None) => !asked,
+        (ResourceValue::Boolean(_) | ResourceValue::String(_), offered) => offered == Some(asked),
         // An amount of which the job has none here.
         _ => asked.amount() == Some(0),
     }
@@ -280,11 +281,11 @@ mod tests {
     use crate::model::request::select::Request;
     use crate::model::resource::Resources;
 
-    fn share(node: &str, host: &str, ncpus: i64, mpiprocs: u32) -> Share {
-        Share {
+    fn share(node: &str, host: &str, ncpus: i64, mpiprocs: u32) -> NodeShare {
+        NodeShare {
             node: node.into(),
             host: host.into(),
-            taken: vec![("ncpus".into(), Value::Long(ncpus))],
+            taken: vec![("ncpus".into(), ResourceValue::Long(ncpus))],
             pooled: vec![],
             cpus: vec![],
             gpus: vec![],
@@ -302,13 +303,15 @@ mod tests {
             share("b[1]", "b", 4, 1),
             share("c", "c", 4, 2),
         ];
-        shares[4].pooled.push(("lic".into(), Value::Long(3)));
+        shares[4]
+            .pooled
+            .push(("lic".into(), ResourceValue::Long(3)));
         Run::new(1, shares, Time(1000))
     }
 
-    fn kept(keep: Keep) -> Result<String, String> {
+    fn kept(keep: KeptNodes) -> Result<String, String> {
         let select = match &keep {
-            Keep::Select(text) => {
+            KeptNodes::Select(text) => {
                 Request::parse(&[("select".into(), text.clone())], &Resources::builtin())
                     .unwrap()
                     .select
@@ -326,13 +329,13 @@ mod tests {
             .join(" "))
     }
 
-    fn named(names: &[&str]) -> Keep {
-        Keep::AllBut(names.iter().map(ToString::to_string).collect())
+    fn named(names: &[&str]) -> KeptNodes {
+        KeptNodes::AllBut(names.iter().map(ToString::to_string).collect())
     }
 
     #[test]
     fn nodes_are_given_back_by_name_and_those_of_the_script_never() {
-        assert_eq!(kept(Keep::Nothing).unwrap(), "a[0] a[1]");
+        assert_eq!(kept(KeptNodes::Nothing).unwrap(), "a[0] a[1]");
         assert_eq!(kept(named(&["b[1]", "c"])).unwrap(), "a[0] a[1] b[0]");
         assert_eq!(
             kept(named(&["b"])).unwrap(),
@@ -353,17 +356,17 @@ mod tests {
 
     #[test]
     fn so_many_hosts_are_kept_besides_the_scripts() {
-        assert_eq!(kept(Keep::Hosts(0)).unwrap(), "a[0] a[1]");
-        assert_eq!(kept(Keep::Hosts(1)).unwrap(), "a[0] a[1] b[0] b[1]");
+        assert_eq!(kept(KeptNodes::Hosts(0)).unwrap(), "a[0] a[1]");
+        assert_eq!(kept(KeptNodes::Hosts(1)).unwrap(), "a[0] a[1] b[0] b[1]");
         assert_eq!(
-            kept(Keep::Hosts(2)).unwrap_err(),
+            kept(KeptNodes::Hosts(2)).unwrap_err(),
             "node(s) requested to be released not part of the job: "
         );
     }
 
     #[test]
     fn a_select_keeps_what_satisfies_it_and_no_more() {
-        let select = |text: &str| kept(Keep::Select(text.into()));
+        let select = |text: &str| kept(KeptNodes::Select(text.into()));
         assert_eq!(
             select("ncpus=1").unwrap(),
             "a[0] a[1]",
@@ -398,10 +401,13 @@ mod tests {
         assert_eq!(run.share_of_slot(5).unwrap().node, "c");
         assert_eq!(run.released_core_ms(), 2000 * 6);
         let division = run
-            .divide(&Keep::Nothing, &Select::default(), |_| None)
+            .divide(&KeptNodes::Nothing, &Select::default(), |_| None)
             .unwrap();
         run.give_back(&division, Time(4000));
-        assert_eq!(run.shares[0].pooled, [("lic".to_string(), Value::Long(3))]);
+        assert_eq!(
+            run.shares[0].pooled,
+            [("lic".to_string(), ResourceValue::Long(3))]
+        );
         assert_eq!(run.all_shares().len(), 5);
     }
 }

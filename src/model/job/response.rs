@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The rules of `[launch]` that say what becomes of a job whose attempt went wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct FailureRules {
     /// After starts that failed.
     pub retries: Retries,
     /// Of a job over its walltime (M50).
@@ -20,7 +20,7 @@ pub struct Rules {
     pub boost: bool,
 }
 
-impl Rules {
+impl FailureRules {
     /// Whether a job that was ended so goes back into its queue, if it may be run again.
     pub fn requeues(&self, how: &How) -> bool {
         let action = match how {
@@ -210,12 +210,12 @@ mod tests {
             action: LimitAction::Requeue,
             after: Span(0),
         };
-        let rules = Rules {
+        let rules = FailureRules {
             limits: Responses {
                 cput: requeue,
                 ..Responses::default()
             },
-            ..Rules::default()
+            ..FailureRules::default()
         };
         let over = |bound| How::Exceeded {
             bound,
@@ -228,7 +228,7 @@ mod tests {
             limit: Span(1)
         }));
         assert!(
-            Rules {
+            FailureRules {
                 walltime: LimitAction::Requeue,
                 ..rules
             }

@@ -4,10 +4,10 @@
 //! It is a new life: its tries, its waiting and what it depended on are done with. Only its
 //! attempts go on from the highest there was, so that no two have one number.
 
-use super::array::Standing;
+use super::array::SubjobState;
 use super::eligible_time::{Accrues, Eligibility};
-use super::life::{DELETED, Moment};
-use super::state::State;
+use super::life::{DELETED, EventContext};
+use super::state::JobState;
 use super::{Attempt, Job, Want};
 use crate::model::indices::Indices;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Job {
         match &self.elements {
             Some(_) => !self.to_run_again(again).is_empty(),
             None => {
-                self.life.state == State::Finished
+                self.life.state == JobState::Finished
                     && self.life.exit.is_some_and(|exit| again.takes(exit.status))
             }
         }
@@ -68,7 +68,7 @@ impl Job {
 
     /// Lets it wait once more; its next attempt, and that of any of its elements, is above any
     /// before.
-    pub fn run_again(&mut self, again: Again, highest: Attempt, moment: Moment) {
+    pub fn run_again(&mut self, again: Again, highest: Attempt, moment: EventContext) {
         if !self.can_run_again(again) {
             return;
         }
@@ -76,20 +76,20 @@ impl Job {
         if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
             positions
                 .into_iter()
-                .for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
+                .for_each(|(first, last)| elements.mark(first, last, SubjobState::Waiting));
         }
-        if self.life.state == State::Finished {
+        if self.life.state == JobState::Finished {
             self.begin_anew(moment);
         }
         self.life.attempt = self.life.attempt.max(highest);
         self.settle(moment);
     }
 
-    fn begin_anew(&mut self, moment: Moment) {
+    fn begin_anew(&mut self, moment: EventContext) {
         // What it waited for is decided, one way or the other.
         self.unbar();
         let life = &mut self.life;
-        (life.state, life.want) = (State::Queued, Want::Run);
+        (life.state, life.want) = (JobState::Queued, Want::Run);
         (life.exit, life.obittime, life.ending, life.not_before) = (None, None, None, None);
         life.retries = 0;
         life.forget_failed_starts();
@@ -110,8 +110,8 @@ mod tests {
     use crate::model::time::Time;
     use crate::sched::fixture::{cluster, moment};
 
-    fn at(now: i64) -> Moment {
-        Moment {
+    fn at(now: i64) -> EventContext {
+        EventContext {
             now: Time(now),
             ..moment(0)
         }
@@ -173,14 +173,14 @@ mod tests {
         );
         assert_eq!(
             job.life.state,
-            State::Finished,
+            JobState::Finished,
             "a release brings nothing back"
         );
         retried(&mut job, 20, None);
         let life = &job.life;
         assert_eq!(
             (life.state, life.exit, life.obittime, &life.want),
-            (State::Queued, None, None, &Want::Run)
+            (JobState::Queued, None, None, &Want::Run)
         );
         assert_eq!(
             (life.attempt, life.retries, life.etime),
@@ -202,7 +202,7 @@ mod tests {
         job.finish(0, false, at(10));
         assert!(!job.can_run_again(Again::Unsuccessful(None)));
         retried(&mut job, 20, None);
-        assert_eq!(job.life.state, State::Finished);
+        assert_eq!(job.life.state, JobState::Finished);
     }
 
     #[test]
@@ -210,10 +210,10 @@ mod tests {
         let over = |highest| {
             let mut array = cluster("1 x ncpus=1").job(1, "array=1-6");
             for (index, status) in [(1, 0), (2, 3), (3, DELETED), (4, -29), (5, 0), (6, 1)] {
-                array.element_stands(index, Standing::Ended(status), at(9));
+                array.element_stands(index, SubjobState::Ended(status), at(9));
             }
             array.life.highest = highest;
-            assert_eq!(array.life.state, State::Finished);
+            assert_eq!(array.life.state, JobState::Finished);
             array
         };
         let waiting = |array: &Job| {

@@ -1,7 +1,7 @@
 //! What bounds a running job besides its walltime, and the signal that warns of the walltime's end.
 
-use super::{Share, Spec};
-use crate::model::resource::{ResourceList, Value};
+use super::{NodeShare, Spec};
+use crate::model::resource::{ResourceList, ResourceValue};
 use crate::model::signal;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
@@ -150,7 +150,7 @@ pub struct HostMemoryLimit {
 
 impl HostMemoryLimit {
     /// What its shares on a host come to.
-    pub fn on(host: &str, shares: &[Share]) -> HostMemoryLimit {
+    pub fn on(host: &str, shares: &[NodeShare]) -> HostMemoryLimit {
         let here = || shares.iter().filter(|share| share.host == host);
         HostMemoryLimit {
             mem: share_kb(here(), "mem"),
@@ -161,8 +161,8 @@ impl HostMemoryLimit {
 
 /// What shares on one host come to of `mem` or `vmem`, in kilobytes; None when it was not asked for
 /// in all of them, so that no bound can be told.
-fn share_kb<'a>(shares: impl Iterator<Item = &'a Share>, name: &str) -> Option<u64> {
-    let of = |share: &Share| {
+fn share_kb<'a>(shares: impl Iterator<Item = &'a NodeShare>, name: &str) -> Option<u64> {
+    let of = |share: &NodeShare| {
         kilobytes(
             share
                 .taken
@@ -174,16 +174,16 @@ fn share_kb<'a>(shares: impl Iterator<Item = &'a Share>, name: &str) -> Option<u
     shares.map(of).sum::<Option<u64>>().filter(|&sum| sum > 0)
 }
 
-fn kilobytes(value: Option<&Value>) -> Option<u64> {
+fn kilobytes(value: Option<&ResourceValue>) -> Option<u64> {
     match value {
-        Some(Value::Size(size)) => Some(size.bytes().div_ceil(1024)),
+        Some(ResourceValue::Size(size)) => Some(size.bytes().div_ceil(1024)),
         _ => None,
     }
 }
 
 fn time(list: &ResourceList, name: &str) -> Option<Span> {
     match list.get(name) {
-        Some(Value::Time(span)) => Some(*span),
+        Some(ResourceValue::Time(span)) => Some(*span),
         _ => None,
     }
 }
@@ -209,10 +209,14 @@ mod tests {
     #[test]
     fn what_a_host_may_take_is_the_sum_of_its_shares_if_all_say_how_much() {
         let share = |mem: Option<&str>| {
-            let taken =
-                mem.map(|text| ("mem".to_string(), Value::Size(Size::parse(text).unwrap())));
+            let taken = mem.map(|text| {
+                (
+                    "mem".to_string(),
+                    ResourceValue::Size(Size::parse(text).unwrap()),
+                )
+            });
             let taken = taken.into_iter().collect();
-            Share {
+            NodeShare {
                 node: "n".into(),
                 host: "n".into(),
                 taken,
@@ -224,7 +228,7 @@ mod tests {
             }
         };
         let sum = |mems: &[Option<&str>]| {
-            let shares: Vec<Share> = mems.iter().map(|mem| share(*mem)).collect();
+            let shares: Vec<NodeShare> = mems.iter().map(|mem| share(*mem)).collect();
             share_kb(shares.iter(), "mem")
         };
         assert_eq!(sum(&[Some("1mb"), Some("500kb")]), Some(1524));

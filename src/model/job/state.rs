@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Where a job stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum State {
+pub enum JobState {
     /// `Q`: may start as soon as it fits.
     Queued,
     /// `H`: barred by a hold.
@@ -24,30 +24,30 @@ pub enum State {
     Finished,
 }
 
-impl State {
+impl JobState {
     /// All there are.
-    pub const ALL: [State; 8] = [
-        State::Queued,
-        State::Held,
-        State::Waiting,
-        State::Running,
-        State::Suspended,
-        State::Begun,
-        State::Expired,
-        State::Finished,
+    pub const ALL: [JobState; 8] = [
+        JobState::Queued,
+        JobState::Held,
+        JobState::Waiting,
+        JobState::Running,
+        JobState::Suspended,
+        JobState::Begun,
+        JobState::Expired,
+        JobState::Finished,
     ];
 
     /// PBS's letter.
     pub fn letter(self) -> char {
         match self {
-            State::Queued => 'Q',
-            State::Held => 'H',
-            State::Waiting => 'W',
-            State::Running => 'R',
-            State::Suspended => 'S',
-            State::Begun => 'B',
-            State::Expired => 'X',
-            State::Finished => 'F',
+            JobState::Queued => 'Q',
+            JobState::Held => 'H',
+            JobState::Waiting => 'W',
+            JobState::Running => 'R',
+            JobState::Suspended => 'S',
+            JobState::Begun => 'B',
+            JobState::Expired => 'X',
+            JobState::Finished => 'F',
         }
     }
 
@@ -55,18 +55,22 @@ impl State {
     pub fn is_live(self) -> bool {
         matches!(
             self,
-            State::Queued | State::Waiting | State::Running | State::Suspended | State::Begun
+            JobState::Queued
+                | JobState::Waiting
+                | JobState::Running
+                | JobState::Suspended
+                | JobState::Begun
         )
     }
 
     /// Whether such a job has its allocation: it runs, or stands still in the middle of that.
     pub fn is_under_way(self) -> bool {
-        matches!(self, State::Running | State::Suspended)
+        matches!(self, JobState::Running | JobState::Suspended)
     }
 
     /// The state of a letter, if it is one of ours.
-    pub fn from_letter(letter: char) -> Option<State> {
-        State::ALL
+    pub fn from_letter(letter: char) -> Option<JobState> {
+        JobState::ALL
             .into_iter()
             .find(|state| state.letter() == letter)
     }

@@ -6,11 +6,11 @@
 //! told until they say so.
 
 use super::event::Event;
-use super::state::State;
-use super::{Attempt, Job, Run, Share, TaskNumber, Want};
+use super::state::JobState;
+use super::{Attempt, Job, NodeShare, Run, TaskNumber, Want};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ impl Default for Releases {
 
 /// For how long a job is to stand still, and what becomes of what it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Manner {
+pub enum SuspendMode {
     /// Until somebody says that it may go on; others may have these resources of it meanwhile.
     UntilTold {
         /// The names of the resources.
@@ -45,20 +45,20 @@ pub enum Manner {
     Maintenance,
 }
 
-impl Manner {
+impl SuspendMode {
     /// The resources that it gives up.
     pub fn releases(&self) -> &[String] {
         match self {
-            Manner::UntilTold { releases } | Manner::For { releases, .. } => releases,
-            Manner::Maintenance => &[],
+            SuspendMode::UntilTold { releases } | SuspendMode::For { releases, .. } => releases,
+            SuspendMode::Maintenance => &[],
         }
     }
 
     /// The job that it stands still for.
     pub fn for_job(&self) -> Option<JobId> {
         match self {
-            Manner::For { job, .. } => Some(*job),
-            Manner::UntilTold { .. } | Manner::Maintenance => None,
+            SuspendMode::For { job, .. } => Some(*job),
+            SuspendMode::UntilTold { .. } | SuspendMode::Maintenance => None,
         }
     }
 }
@@ -71,7 +71,7 @@ pub struct Suspension {
     /// Since when that is wanted.
     pub since: Time,
     /// For how long, and what becomes of what it holds.
-    pub manner: Manner,
+    pub manner: SuspendMode,
     /// When all its processes were known to be stopped; None until then.
     pub still: Option<Time>,
     /// Which of them are: 0 is the script, others are tasks.
@@ -146,18 +146,18 @@ impl Run {
     }
 
     /// What of a share it has given up.
-    pub fn given_up(&self, share: &Share) -> Share {
+    pub fn given_up(&self, share: &NodeShare) -> NodeShare {
         share.part(|name| self.gives_up(name))
     }
 
     /// What of a share it keeps.
-    pub fn kept(&self, share: &Share) -> Share {
+    pub fn kept(&self, share: &NodeShare) -> NodeShare {
         share.part(|name| !self.gives_up(name))
     }
 
     /// Whether it gives up nothing that it would have to be given again.
     pub fn has_all(&self) -> bool {
-        let is_kept = |(name, _): &(String, Value)| !self.gives_up(name);
+        let is_kept = |(name, _): &(String, ResourceValue)| !self.gives_up(name);
         self.shares
             .iter()
             .all(|share| share.taken.iter().chain(&share.pooled).all(is_kept))
@@ -194,10 +194,10 @@ impl Run {
     }
 }
 
-impl Share {
+impl NodeShare {
     /// The resources of it of which that is true, with the numbers of processors and GPUs.
-    pub fn part(&self, is_meant: impl Fn(&str) -> bool) -> Share {
-        let of = |amounts: &[(String, Value)]| {
+    pub fn part(&self, is_meant: impl Fn(&str) -> bool) -> NodeShare {
+        let of = |amounts: &[(String, ResourceValue)]| {
             amounts
                 .iter()
                 .filter(|(name, _)| is_meant(name))
@@ -212,7 +212,7 @@ impl Share {
             }
         };
         let (cpus, gpus) = (numbers("ncpus", &self.cpus), numbers("ngpus", &self.gpus));
-        Share {
+        NodeShare {
             taken: of(&self.taken),
             pooled: of(&self.pooled),
             cpus,
@@ -224,7 +224,7 @@ impl Share {
 
 /// What `qsig` asks for by a name that is no signal's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum SuspendRequest {
     /// `suspend`.
     Suspend,
     /// `resume`.
@@ -235,24 +235,24 @@ pub enum Turn {
     AdminResume,
 }
 
-impl Turn {
+impl SuspendRequest {
     /// Its name as a signal of `qsig`.
     pub fn name(self) -> &'static str {
         match self {
-            Turn::Suspend => "suspend",
-            Turn::Resume => "resume",
-            Turn::AdminSuspend => "admin-suspend",
-            Turn::AdminResume => "admin-resume",
+            SuspendRequest::Suspend => "suspend",
+            SuspendRequest::Resume => "resume",
+            SuspendRequest::AdminSuspend => "admin-suspend",
+            SuspendRequest::AdminResume => "admin-resume",
         }
     }
 
     /// The turn of this name.
-    pub fn named(name: &str) -> Option<Turn> {
+    pub fn named(name: &str) -> Option<SuspendRequest> {
         match name {
-            "suspend" => Some(Turn::Suspend),
-            "resume" => Some(Turn::Resume),
-            "admin-suspend" => Some(Turn::AdminSuspend),
-            "admin-resume" => Some(Turn::AdminResume),
+            "suspend" => Some(SuspendRequest::Suspend),
+            "resume" => Some(SuspendRequest::Resume),
+            "admin-suspend" => Some(SuspendRequest::AdminSuspend),
+            "admin-resume" => Some(SuspendRequest::AdminResume),
             _ => None,
         }
     }
@@ -262,11 +262,11 @@ impl Turn {
         let run = job.life.open_run().ok_or_else(Refusal::bad_state)?;
         let (by, attempt) = (by.to_string(), run.attempt);
         let manner = match self {
-            Turn::Suspend => Manner::UntilTold {
+            SuspendRequest::Suspend => SuspendMode::UntilTold {
                 releases: releases.to_vec(),
             },
-            Turn::AdminSuspend => Manner::Maintenance,
-            Turn::Resume | Turn::AdminResume => {
+            SuspendRequest::AdminSuspend => SuspendMode::Maintenance,
+            SuspendRequest::Resume | SuspendRequest::AdminResume => {
                 self.suits(job)?;
                 let at_once = run.has_all().then(|| Event::Resumed {
                     attempt,
@@ -296,8 +296,10 @@ impl Turn {
             .filter(|_| job.life.want == Want::Run)
             .ok_or_else(Refusal::bad_state)?;
         match (self, &suspension.manner) {
-            (Turn::AdminResume, Manner::Maintenance) => Ok(()),
-            (Turn::Resume, Manner::UntilTold { .. } | Manner::For { .. }) => Ok(()),
+            (SuspendRequest::AdminResume, SuspendMode::Maintenance) => Ok(()),
+            (SuspendRequest::Resume, SuspendMode::UntilTold { .. } | SuspendMode::For { .. }) => {
+                Ok(())
+            }
             _ => Err(Refusal::wrong_resume()),
         }
     }
@@ -312,12 +314,12 @@ impl Job {
     /// Whether it is suspended so that its nodes can be maintained.
     pub fn is_maintained_under(&self) -> bool {
         self.suspension()
-            .is_some_and(|suspension| suspension.manner == Manner::Maintenance)
+            .is_some_and(|suspension| suspension.manner == SuspendMode::Maintenance)
     }
 
     /// Whether it stands still, and only the scheduler has to make room for it to go on.
     pub fn waits_to_go_on(&self) -> bool {
-        self.life.state == State::Suspended
+        self.life.state == JobState::Suspended
             && self.suspension().is_some_and(|suspension| suspension.waits)
     }
 
@@ -325,7 +327,7 @@ impl Job {
     /// ended.
     pub fn can_be_suspended(&self) -> bool {
         let has_begun = |run: &Run| run.has_script() && run.session.is_some();
-        self.life.state == State::Running
+        self.life.state == JobState::Running
             && self.life.want == Want::Run
             && self.life.open_run().is_some_and(has_begun)
     }
@@ -345,11 +347,11 @@ impl Job {
         }
     }
 
-    fn suspend(&mut self, by: &str, attempt: Attempt, manner: &Manner, now: Time) {
+    fn suspend(&mut self, by: &str, attempt: Attempt, manner: &SuspendMode, now: Time) {
         if !self.can_be_suspended() {
             return;
         }
-        let waits = matches!(manner, Manner::For { .. });
+        let waits = matches!(manner, SuspendMode::For { .. });
         let (by, manner, stopped) = (by.to_string(), manner.clone(), BTreeSet::new());
         if let Some(run) = self.run(attempt) {
             run.suspension = Some(Box::new(Suspension {
@@ -360,7 +362,7 @@ impl Job {
                 stopped,
                 waits,
             }));
-            self.life.state = State::Suspended;
+            self.life.state = JobState::Suspended;
         }
     }
 
@@ -382,14 +384,14 @@ impl Job {
             .for_each(|suspension| suspension.waits = true);
     }
 
-    fn resume(&mut self, attempt: Attempt, shares: &[Share], now: Time) {
-        if self.life.state != State::Suspended || self.life.want != Want::Run {
+    fn resume(&mut self, attempt: Attempt, shares: &[NodeShare], now: Time) {
+        if self.life.state != JobState::Suspended || self.life.want != Want::Run {
             return;
         }
         if let Some(run) = self.run(attempt) {
             run.end_pause(now);
             run.shares = shares.to_vec();
-            self.life.state = State::Running;
+            self.life.state = JobState::Running;
         }
     }
 
@@ -419,7 +421,7 @@ impl Job {
         let run = self
             .life
             .open_run()
-            .filter(|_| self.life.state == State::Suspended);
+            .filter(|_| self.life.state == JobState::Suspended);
         run.is_some_and(|run| !run.is_still() && run.is_all_stopped())
     }
 }
@@ -427,16 +429,16 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::{How, Life, Outcome};
+    use crate::model::job::{AttemptOutcome, How, Life};
     use crate::sched::fixture::{self, cluster};
 
     fn at(job: &mut Job, seconds: i64, event: Event) {
         job.apply(&event, fixture::moment(seconds));
     }
 
-    fn share() -> Share {
-        let amount = |name: &str, amount| (name.to_string(), Value::Long(amount));
-        Share {
+    fn share() -> NodeShare {
+        let amount = |name: &str, amount| (name.to_string(), ResourceValue::Long(amount));
+        NodeShare {
             taken: vec![amount("ncpus", 2), amount("ngpus", 1)],
             pooled: vec![amount("site_lic", 3)],
             cpus: vec![0, 1],
@@ -478,7 +480,7 @@ mod tests {
         Event::SuspendWanted {
             by: "op@head".into(),
             attempt,
-            manner: Manner::UntilTold {
+            manner: SuspendMode::UntilTold {
                 releases: releases(),
             },
         }
@@ -494,7 +496,7 @@ mod tests {
         at(&mut job, 10, wanted(1));
         assert_eq!(
             (job.life.state, run(&job).has_all(), job.held().len()),
-            (State::Suspended, true, 1)
+            (JobState::Suspended, true, 1)
         );
         at(&mut job, 12, Event::Suspended { attempt: 1 });
         let (kept, given_up) = (run(&job).kept(&share()), run(&job).given_up(&share()));
@@ -517,7 +519,7 @@ mod tests {
             20,
             Event::Resumed {
                 attempt: 1,
-                shares: vec![Share {
+                shares: vec![NodeShare {
                     cpus: vec![4, 5],
                     ..share()
                 }],
@@ -530,7 +532,7 @@ mod tests {
                 shares[0].cpus.as_slice(),
                 run(&job).has_all()
             ),
-            (State::Running, &[4, 5][..], true)
+            (JobState::Running, &[4, 5][..], true)
         );
         assert_eq!(
             (pauses.count, pauses.total, run(&job).counts_from()),
@@ -552,12 +554,12 @@ mod tests {
             Event::SuspendWanted {
                 by: "op@head".into(),
                 attempt: 1,
-                manner: Manner::UntilTold { releases },
+                manner: SuspendMode::UntilTold { releases },
             },
         );
         at(&mut job, 12, Event::Suspended { attempt: 1 });
-        let other = ("other_lic".to_string(), Value::Long(1));
-        let share = Share {
+        let other = ("other_lic".to_string(), ResourceValue::Long(1));
+        let share = NodeShare {
             pooled: vec![other.clone(), share().pooled[0].clone()],
             ..share()
         };
@@ -627,7 +629,7 @@ mod tests {
         );
         assert_eq!(
             (job.life.state, job.held().len()),
-            (State::Suspended, 1),
+            (JobState::Suspended, 1),
             "it is being ended"
         );
         let mut early = cluster("").job(1, "select=1");
@@ -644,14 +646,14 @@ mod tests {
         at(&mut early, 1, wanted(1));
         assert_eq!(
             early.life.state,
-            State::Running,
+            JobState::Running,
             "nobody knows that it has begun"
         );
     }
 
     #[test]
     fn a_suspended_job_that_ends_or_is_lost_leaves_no_suspension_behind() {
-        let outcome = Outcome {
+        let outcome = AttemptOutcome {
             how: How::Exited(3),
             sent: None,
             used: Default::default(),
@@ -665,14 +667,14 @@ mod tests {
                     attempt: 1,
                     outcome,
                 },
-                State::Finished,
+                JobState::Finished,
             ),
             (
                 Event::Vanished {
                     attempt: 1,
                     why: "rebooted".into(),
                 },
-                State::Queued,
+                JobState::Queued,
             ),
         ];
         for (end, state) in ends {
@@ -721,21 +723,24 @@ mod tests {
 
     #[test]
     fn what_qsig_asks_for_comes_to_events_or_to_pbss_refusals() {
-        let turn = |turn: Turn, job: &Job| turn.of(job, "op@head", &releases());
+        let turn = |turn: SuspendRequest, job: &Job| turn.of(job, "op@head", &releases());
         let (bad, wrong) = (Err(Refusal::bad_state()), Err(Refusal::wrong_resume()));
         let mut job = running();
         assert_eq!(
-            [turn(Turn::Resume, &job), turn(Turn::AdminResume, &job)],
+            [
+                turn(SuspendRequest::Resume, &job),
+                turn(SuspendRequest::AdminResume, &job)
+            ],
             [bad.clone(), bad.clone()]
         );
-        let wanted = turn(Turn::Suspend, &job).unwrap().remove(0);
+        let wanted = turn(SuspendRequest::Suspend, &job).unwrap().remove(0);
         at(&mut job, 1, wanted);
         assert_eq!(
-            [Turn::Suspend, Turn::AdminSuspend].map(|it| turn(it, &job)),
+            [SuspendRequest::Suspend, SuspendRequest::AdminSuspend].map(|it| turn(it, &job)),
             [bad.clone(), bad.clone()]
         );
-        assert_eq!(turn(Turn::AdminResume, &job), wrong);
-        let resumed = turn(Turn::Resume, &job).unwrap();
+        assert_eq!(turn(SuspendRequest::AdminResume, &job), wrong);
+        let resumed = turn(SuspendRequest::Resume, &job).unwrap();
         assert!(
             matches!(
                 resumed[..],
@@ -745,7 +750,7 @@ mod tests {
         );
         at(&mut job, 2, Event::Suspended { attempt: 1 });
         assert!(matches!(
-            turn(Turn::Resume, &job).unwrap()[..],
+            turn(SuspendRequest::Resume, &job).unwrap()[..],
             [Event::ResumeWanted { .. }]
         ));
         at(
@@ -757,19 +762,19 @@ mod tests {
         );
         assert!(job.waits_to_go_on());
         let mut job = running();
-        let wanted = turn(Turn::AdminSuspend, &job).unwrap().remove(0);
+        let wanted = turn(SuspendRequest::AdminSuspend, &job).unwrap().remove(0);
         at(&mut job, 1, wanted);
         at(&mut job, 2, Event::Suspended { attempt: 1 });
         assert!(job.is_maintained_under() && run(&job).has_all());
         assert_eq!(
             (
-                turn(Turn::Resume, &job),
-                turn(Turn::AdminResume, &job).unwrap().len()
+                turn(SuspendRequest::Resume, &job),
+                turn(SuspendRequest::AdminResume, &job).unwrap().len()
             ),
             (wrong, 2)
         );
         assert_eq!(
-            turn(Turn::Suspend, &cluster("").job(1, "select=1")),
+            turn(SuspendRequest::Suspend, &cluster("").job(1, "select=1")),
             bad,
             "it has never run"
         );

@@ -5,13 +5,13 @@
 //! and only when none is left may the job be started again. The script's exit status does not wait
 //! for that.
 
-use super::{Job, Run, Share, TaskNumber, Usage};
+use super::{Job, NodeShare, Run, TaskNumber, Usage};
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Made up at random by who asks for a task: asked for twice, it is one task. 0 is nobody's.
-pub type Token = u64;
+pub type TaskToken = u64;
 
 /// Most tasks of one attempt that are not over; and most ends that are kept for who asks.
 pub const MOST: usize = 4096;
@@ -25,7 +25,7 @@ pub struct Tasks {
     /// The number of the latest one.
     pub made: TaskNumber,
     /// Those that are not over, and those whose end somebody may still want to know.
-    pub known: BTreeMap<TaskNumber, Task>,
+    pub known: BTreeMap<TaskNumber, JobTask>,
     /// What the script has used, as last told.
     pub script: Usage,
     /// Processor time of the tasks that are over.
@@ -36,15 +36,15 @@ pub struct Tasks {
 
 /// One task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Task {
+pub struct JobTask {
     /// Who asked for it names it so.
-    pub token: Token,
+    pub token: TaskToken,
     /// On which line of the node file it runs, counted from 0.
     pub slot: u32,
     /// Which task asked for it; 0 for the script.
     pub asker: TaskNumber,
     /// How it stands.
-    pub stage: Stage,
+    pub stage: TaskStage,
     /// Whether its node has been told to end it.
     pub ending: bool,
     /// What it has used, until it is over.
@@ -53,7 +53,7 @@ pub struct Task {
 
 /// How a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
+pub enum TaskStage {
     /// Its node has not yet said that it runs.
     Ordered,
     /// It runs.
@@ -62,16 +62,16 @@ pub enum Stage {
     Over(i32),
 }
 
-impl Task {
+impl JobTask {
     /// Whether it is not over.
     pub fn is_open(&self) -> bool {
-        !matches!(self.stage, Stage::Over(_))
+        !matches!(self.stage, TaskStage::Over(_))
     }
 }
 
 impl Tasks {
     /// Those that are not over.
-    pub fn open(&self) -> impl Iterator<Item = (TaskNumber, &Task)> {
+    pub fn open(&self) -> impl Iterator<Item = (TaskNumber, &JobTask)> {
         self.known
             .iter()
             .filter(|(_, task)| task.is_open())
@@ -79,13 +79,13 @@ impl Tasks {
     }
 
     /// Adds one.
-    pub fn make(&mut self, token: Token, slot: u32, asker: TaskNumber) -> TaskNumber {
+    pub fn make(&mut self, token: TaskToken, slot: u32, asker: TaskNumber) -> TaskNumber {
         self.made += 1;
-        let task = Task {
+        let task = JobTask {
             token,
             slot,
             asker,
-            stage: Stage::Ordered,
+            stage: TaskStage::Ordered,
             ending: false,
             used: Usage::default(),
         };
@@ -139,7 +139,7 @@ static NONE: Tasks = Tasks {
 };
 
 /// The text of the node file: one line for each MPI process, in the order of the chunks.
-pub fn node_file(shares: &[Share]) -> String {
+pub fn node_file(shares: &[NodeShare]) -> String {
     slots(shares)
         .into_iter()
         .flat_map(|share| [share.host.as_str(), "\n"])
@@ -147,15 +147,15 @@ pub fn node_file(shares: &[Share]) -> String {
 }
 
 /// The share of each line of the node file: those it was dealt (M9), else those next to each other.
-fn slots(shares: &[Share]) -> Vec<&Share> {
-    let all = |share: &'_ Share| share.ranks.len() == share.mpiprocs as usize;
+fn slots(shares: &[NodeShare]) -> Vec<&NodeShare> {
+    let all = |share: &'_ NodeShare| share.ranks.len() == share.mpiprocs as usize;
     if !shares.iter().all(all) {
         return shares
             .iter()
             .flat_map(|share| std::iter::repeat_n(share, share.mpiprocs as usize))
             .collect();
     }
-    let mut slots: Vec<(u32, &Share)> = shares
+    let mut slots: Vec<(u32, &NodeShare)> = shares
         .iter()
         .flat_map(|share| share.ranks.iter().map(move |&rank| (rank, share)))
         .collect();
@@ -180,7 +180,7 @@ impl Run {
     }
 
     /// The share that a line of the node file, counted from 0, stands for.
-    pub fn share_of_slot(&self, slot: u32) -> Option<&Share> {
+    pub fn share_of_slot(&self, slot: u32) -> Option<&NodeShare> {
         if let Some(dealt) = self.shares.iter().find(|share| share.ranks.contains(&slot)) {
             return Some(dealt);
         }
@@ -196,7 +196,7 @@ impl Run {
     }
 
     /// The share on which a task runs; the first for the script.
-    pub fn share_of_task(&self, number: TaskNumber) -> Option<&Share> {
+    pub fn share_of_task(&self, number: TaskNumber) -> Option<&NodeShare> {
         match number {
             0 => self.shares.first(),
             _ => {
@@ -256,7 +256,7 @@ impl Job {
 
     /// What the open attempt holds: all of its shares while the job runs, else those on nodes where
     /// something of it is not known to be over. Of what it has given back, the same.
-    pub fn held(&self) -> Vec<Share> {
+    pub fn held(&self) -> Vec<NodeShare> {
         let Some(run) = self.life.open_run() else {
             return Vec::new();
         };
@@ -306,7 +306,7 @@ impl Job {
             return;
         };
         tasks.past = tasks.past + task.used.cput;
-        (task.stage, task.used) = (Stage::Over(status), Usage::default());
+        (task.stage, task.used) = (TaskStage::Over(status), Usage::default());
         if task.token == 0 || tasks.closing {
             tasks.known.remove(&number);
         }
@@ -355,7 +355,7 @@ mod tests {
         let both = tasks.total(&Usage::default());
         assert_eq!((both.cput, both.mem_kb), (Span(21), 210));
         tasks.past = Span(5);
-        tasks.known.get_mut(&one).unwrap().stage = Stage::Over(0);
+        tasks.known.get_mut(&one).unwrap().stage = TaskStage::Over(0);
         let later = tasks.total(&both);
         assert_eq!(
             (later.cput, later.mem_kb),
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn the_node_file_has_a_line_for_each_mpi_process_with_its_host() {
-        let share = |host: &str, mpiprocs| Share {
+        let share = |host: &str, mpiprocs| NodeShare {
             node: format!("{host}[0]"),
             host: host.into(),
             taken: Vec::new(),
@@ -384,7 +384,7 @@ mod tests {
         let mut tasks = Tasks::default();
         for token in 1..=MOST as u64 + 10 {
             let number = tasks.make(token, 0, 0);
-            tasks.known.get_mut(&number).unwrap().stage = Stage::Over(0);
+            tasks.known.get_mut(&number).unwrap().stage = TaskStage::Over(0);
         }
         let open = tasks.make(1 << 40, 0, 0);
         tasks.bound();

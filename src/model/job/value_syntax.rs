@@ -66,20 +66,20 @@ pub fn join(text: &str) -> Option<Join> {
 
 /// `n`, or letters of `o e d` of which `d` is not alone.
 pub fn keep_files(text: &str) -> bool {
-    text == "n" || (letters(text, "oed") && text != "d")
+    text == "n" || (has_only(text, "oed") && text != "d")
 }
 
 /// Letters of `o e`.
 pub fn remove_files(text: &str) -> bool {
-    letters(text, "oe")
+    has_only(text, "oe")
 }
 
 /// `n`, or letters of `a b e j`.
 pub fn mail_points(text: &str) -> bool {
-    text == "n" || letters(text, "abej")
+    text == "n" || has_only(text, "abej")
 }
 
-fn letters(text: &str, allowed: &str) -> bool {
+fn has_only(text: &str, allowed: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| allowed.contains(c))
 }
 

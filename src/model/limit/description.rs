@@ -1,13 +1,13 @@
 //! Whose jobs a limit counts together, in words.
 
-use super::{Key, Scope, Selector};
+use super::{LimitKey, LimitScope, Selector};
 
 /// The selectors, as people name them.
 pub(super) const KINDS: [&str; 6] = ["queue", "user", "group", "project", "account", "qos"];
 
-impl Scope {
+impl LimitScope {
     /// Those it counts for, each with what it is: `[("queue", "batch"), ("user", "ann")]`.
-    pub fn names<'a>(&self, whom: &'a Key) -> Vec<(&'static str, &'a str)> {
+    pub fn names<'a>(&self, whom: &'a LimitKey) -> Vec<(&'static str, &'a str)> {
         let kinds = KINDS.into_iter().zip(self.selectors());
         let meant = kinds
             .filter(|(_, selector)| **selector != Selector::All)
@@ -16,7 +16,7 @@ impl Scope {
     }
 
     /// For whom it is, in words: `user ann in queue batch`, `all jobs`.
-    pub fn whose(&self, whom: &Key) -> String {
+    pub fn scope_text(&self, whom: &LimitKey) -> String {
         let names = self.names(whom);
         let people = names
             .iter()

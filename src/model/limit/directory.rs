@@ -1,7 +1,7 @@
 //! Which limits can concern somebody, found by name: where hundreds are named, nearly all limits
 //! are for somebody else.
 
-use super::{Limits, Scope, Selector, Stage, Subject};
+use super::{LimitScope, LimitStage, LimitSubject, Limits, Selector};
 use std::collections::BTreeMap;
 
 /// By place among [`Scope::selectors`], the credentials by which a limit is found, those that tell
@@ -18,7 +18,7 @@ pub struct Directory {
 
 impl Directory {
     /// That of the limits on a stage.
-    pub fn new(limits: &Limits, stage: Stage) -> Directory {
+    pub fn new(limits: &Limits, stage: LimitStage) -> Directory {
         let mut directory = Directory::default();
         for (place, limit) in limits
             .all
@@ -38,7 +38,7 @@ impl Directory {
     }
 
     /// Those that can concern a subject, in their order; not all of them do.
-    pub(super) fn of(&self, subject: &Subject) -> Vec<usize> {
+    pub(super) fn of(&self, subject: &LimitSubject) -> Vec<usize> {
         let under = |(kind, names): (&BTreeMap<String, Vec<usize>>, &Vec<String>)| {
             names
                 .iter()
@@ -55,7 +55,7 @@ impl Directory {
 }
 
 /// The name under which a scope is found, and of which credential it is.
-fn name(scope: &Scope) -> Option<(usize, &String)> {
+fn name(scope: &LimitScope) -> Option<(usize, &String)> {
     let selectors = scope.selectors();
     TELLING.into_iter().find_map(|kind| match selectors[kind] {
         Selector::Named(name) => Some((kind, name)),

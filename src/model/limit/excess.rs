@@ -4,7 +4,7 @@
 //! of all, in a queue or everywhere. Tools go by it.
 
 use super::description::KINDS;
-use super::{Key, Quantity, Scope, Selector, Stage};
+use super::{LimitKey, LimitScope, LimitStage, Quantity, Selector};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
@@ -12,16 +12,16 @@ use std::fmt;
 
 /// A limit that a job would exceed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Excess {
+pub struct LimitExcess {
     /// Whose jobs count together.
-    pub scope: Scope,
+    pub scope: LimitScope,
     /// Which of them.
     #[serde(rename = "counts")]
-    pub stage: Stage,
+    pub stage: LimitStage,
     /// What of them.
     pub quantity: Quantity,
     /// Whom the job counts for: a name for each selector that is not for all.
-    pub whom: Key,
+    pub whom: LimitKey,
     /// What the job would add, as shown.
     pub asked: String,
     /// What is used, as shown.
@@ -30,7 +30,7 @@ pub struct Excess {
     pub most: String,
     /// Whether more will be let through once nobody is left who is within the soft limits (M23).
     pub soft: bool,
-    /// The jobs that use it, at most [`Excess::MOST`].
+    /// The jobs that use it, at most [`LimitExcess::MOST`].
     pub by: Vec<JobId>,
     /// How many more do.
     pub more: u64,
@@ -38,7 +38,7 @@ pub struct Excess {
     pub until: Option<Time>,
 }
 
-impl Excess {
+impl LimitExcess {
     /// How many jobs are named at most.
     pub const MOST: usize = 8;
 
@@ -56,8 +56,8 @@ impl Excess {
     }
 
     /// For whom it is, in words: `user ann in queue batch`, `all jobs`.
-    pub fn whose(&self) -> String {
-        self.scope.whose(&self.whom)
+    pub fn scope_text(&self) -> String {
+        self.scope.scope_text(&self.whom)
     }
 
     fn queue(&self) -> Option<&str> {
@@ -73,7 +73,7 @@ impl Excess {
         let selectors = KINDS.into_iter().zip(self.scope.selectors()).skip(1);
         let mut people = selectors.filter(|(_, selector)| **selector != Selector::All);
         let (first, second) = (people.next(), people.next());
-        if self.stage != Stage::Running || second.is_some() {
+        if self.stage != LimitStage::Running || second.is_some() {
             return None;
         }
         let Some((kind, selector)) = first else {
@@ -146,13 +146,13 @@ impl Excess {
 }
 
 /// In words, as the comment of a job has it.
-impl fmt::Display for Excess {
+impl fmt::Display for LimitExcess {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match (self.in_pbs(), &self.quantity) {
             (Some(whom), Quantity::Jobs) => self.write_jobs(f, whom)?,
             (Some(whom), _) => self.write_amount(f, whom)?,
             (None, quantity) => {
-                let (stage, what, whose) = (self.stage.name(), quantity.name(), self.whose());
+                let (stage, what, whose) = (self.stage.name(), quantity.name(), self.scope_text());
                 let (used, most) = (&self.used, &self.most);
                 write!(
                     f,
@@ -173,13 +173,13 @@ pub(crate) mod tests {
     use super::*;
 
     /// A limit on jobs that run of one user, reached.
-    pub fn of_user() -> Excess {
-        Excess {
-            scope: Scope {
+    pub fn of_user() -> LimitExcess {
+        LimitExcess {
+            scope: LimitScope {
                 user: Selector::Each,
-                ..Scope::default()
+                ..LimitScope::default()
             },
-            stage: Stage::Running,
+            stage: LimitStage::Running,
             quantity: Quantity::Jobs,
             whom: vec!["ann".to_string()],
             asked: "1".to_string(),
@@ -196,9 +196,9 @@ pub(crate) mod tests {
         Selector::Named(name.to_string())
     }
 
-    fn said(scope: Scope, whom: &[&str], quantity: &str) -> String {
+    fn said(scope: LimitScope, whom: &[&str], quantity: &str) -> String {
         let whom = whom.iter().map(ToString::to_string).collect();
-        Excess {
+        LimitExcess {
             scope,
             whom,
             quantity: Quantity::from(quantity.to_string()),
@@ -210,13 +210,13 @@ pub(crate) mod tests {
     /// I19: tools go by these.
     #[test]
     fn what_pbs_limits_too_is_said_in_its_words() {
-        let all = Scope::default;
+        let all = LimitScope::default;
         let (batch, each) = (|| named("batch"), || Selector::Each);
         assert_eq!(
             said(all(), &[], "jobs"),
             "Server job limit has been reached."
         );
-        let queue = Scope {
+        let queue = LimitScope {
             queue: batch(),
             ..all()
         };
@@ -228,7 +228,7 @@ pub(crate) mod tests {
             said(queue.clone(), &["batch"], "mem"),
             "would exceed overall limit on resource mem in queue batch"
         );
-        let user = Scope {
+        let user = LimitScope {
             user: each(),
             ..all()
         };
@@ -240,7 +240,7 @@ pub(crate) mod tests {
             said(user, &["ann"], "mem"),
             "Server per-user limit reached on resource mem"
         );
-        let both = Scope {
+        let both = LimitScope {
             queue: batch(),
             user: each(),
             ..all()
@@ -253,7 +253,7 @@ pub(crate) mod tests {
             said(both, &["batch", "ann"], "ncpus"),
             "Queue batch per-user limit reached on resource ncpus"
         );
-        let ann = Scope {
+        let ann = LimitScope {
             user: named("ann"),
             ..all()
         };
@@ -265,7 +265,7 @@ pub(crate) mod tests {
             said(ann, &["ann"], "ncpus"),
             "would exceed user ann's limit on resource ncpus in complex"
         );
-        let group = Scope {
+        let group = LimitScope {
             queue: each(),
             group: each(),
             ..all()
@@ -274,7 +274,7 @@ pub(crate) mod tests {
             said(group, &["batch", "staff"], "jobs"),
             "Group has reached queue batch running limit."
         );
-        let project = Scope {
+        let project = LimitScope {
             queue: each(),
             project: each(),
             ..all()
@@ -283,7 +283,7 @@ pub(crate) mod tests {
             said(project, &["batch", "P1"], "jobs"),
             "Project has reached queue batch's running limit."
         );
-        let project = Scope {
+        let project = LimitScope {
             queue: batch(),
             project: named("P1"),
             ..all()
@@ -296,16 +296,16 @@ pub(crate) mod tests {
 
     /// M24, P9: what PBS has no words for is said with whose it is and how much is used.
     #[test]
-    fn other_limits_are_said_with_whose_they_are_and_how_much_is_used() {
-        let account = Scope {
+    fn other_limits_are_described_with_scope_and_usage() {
+        let account = LimitScope {
             queue: named("batch"),
             account: Selector::Each,
-            ..Scope::default()
+            ..LimitScope::default()
         };
         let expected = "Limit on running pe of account P1 in queue batch has been reached (2 of 2)";
         assert_eq!(said(account, &["batch", "P1"], "pe"), expected);
-        let idle = Excess {
-            stage: Stage::Idle,
+        let idle = LimitExcess {
+            stage: LimitStage::Idle,
             soft: true,
             ..of_user()
         };
@@ -313,9 +313,9 @@ pub(crate) mod tests {
             idle.to_string(),
             "Limit on idle jobs of user ann has been reached (2 of 2) (soft limit)"
         );
-        let nobody = Excess {
-            stage: Stage::Idle,
-            scope: Scope::default(),
+        let nobody = LimitExcess {
+            stage: LimitStage::Idle,
+            scope: LimitScope::default(),
             whom: vec![],
             ..of_user()
         };

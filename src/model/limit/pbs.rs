@@ -1,6 +1,6 @@
 //! Limits as PBS writes them: `[u:PBS_GENERIC=4],[g:phys=20],[p:pool=5],[o:PBS_ALL=100]`.
 
-use super::{Scope, Selector};
+use super::{LimitScope, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -12,7 +12,7 @@ const ALL: &str = "PBS_ALL";
 
 /// Whose jobs an entry counts together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Whom {
+pub enum LimitOwners {
     /// `u:`, a user or each.
     User(Selector),
     /// `g:`, a primary group or each.
@@ -25,32 +25,32 @@ pub enum Whom {
 
 /// One of the brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LimitEntry {
     /// Whose jobs.
-    pub whom: Whom,
+    pub whom: LimitOwners,
     /// How much there may be, as it was written.
     pub amount: String,
 }
 
-impl Whom {
+impl LimitOwners {
     /// The scope: this, in a queue or in all.
-    pub fn scope(&self, queue: &Selector) -> Scope {
-        let scope = Scope {
+    pub fn scope(&self, queue: &Selector) -> LimitScope {
+        let scope = LimitScope {
             queue: queue.clone(),
-            ..Scope::default()
+            ..LimitScope::default()
         };
         match self.clone() {
-            Whom::User(user) => Scope { user, ..scope },
-            Whom::Group(group) => Scope { group, ..scope },
-            Whom::Project(project) => Scope { project, ..scope },
-            Whom::Everybody => scope,
+            LimitOwners::User(user) => LimitScope { user, ..scope },
+            LimitOwners::Group(group) => LimitScope { group, ..scope },
+            LimitOwners::Project(project) => LimitScope { project, ..scope },
+            LimitOwners::Everybody => scope,
         }
     }
 
     /// Whom a scope is for, if PBS's language can say it: one credential at most, beside the queue,
     /// and by no name in which there are quotes.
-    pub fn of(scope: &Scope) -> Option<Whom> {
-        let Scope {
+    pub fn of(scope: &LimitScope) -> Option<LimitOwners> {
+        let LimitScope {
             user,
             group,
             project,
@@ -64,37 +64,37 @@ impl Whom {
             return None;
         }
         match (*user == all, *group == all, *project == all) {
-            (true, true, true) => Some(Whom::Everybody),
-            (false, true, true) => Some(Whom::User(user.clone())),
-            (true, false, true) => Some(Whom::Group(group.clone())),
-            (true, true, false) => Some(Whom::Project(project.clone())),
+            (true, true, true) => Some(LimitOwners::Everybody),
+            (false, true, true) => Some(LimitOwners::User(user.clone())),
+            (true, false, true) => Some(LimitOwners::Group(group.clone())),
+            (true, true, false) => Some(LimitOwners::Project(project.clone())),
             _ => None,
         }
     }
 
-    fn read(letter: &str, name: &str) -> Option<Whom> {
+    fn read(letter: &str, name: &str) -> Option<LimitOwners> {
         let selector = match name {
             "" | ALL => None,
             EACH => Some(Selector::Each),
             name => Some(Selector::Named(name.to_string())),
         };
         match (letter, selector) {
-            ("o", None) if name == ALL => Some(Whom::Everybody),
-            ("u", Some(user)) => Some(Whom::User(user)),
-            ("g", Some(group)) => Some(Whom::Group(group)),
-            ("p", Some(project)) => Some(Whom::Project(project)),
+            ("o", None) if name == ALL => Some(LimitOwners::Everybody),
+            ("u", Some(user)) => Some(LimitOwners::User(user)),
+            ("g", Some(group)) => Some(LimitOwners::Group(group)),
+            ("p", Some(project)) => Some(LimitOwners::Project(project)),
             _ => None,
         }
     }
 }
 
-impl fmt::Display for Whom {
+impl fmt::Display for LimitOwners {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let (letter, selector) = match self {
-            Whom::User(user) => ("u", user),
-            Whom::Group(group) => ("g", group),
-            Whom::Project(project) => ("p", project),
-            Whom::Everybody => ("o", &Selector::All),
+            LimitOwners::User(user) => ("u", user),
+            LimitOwners::Group(group) => ("g", group),
+            LimitOwners::Project(project) => ("p", project),
+            LimitOwners::Everybody => ("o", &Selector::All),
         };
         let name = match selector {
             Selector::All => ALL,
@@ -109,7 +109,7 @@ impl fmt::Display for Whom {
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for LimitEntry {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "[{}={}]", self.whom, self.amount)
     }
@@ -117,9 +117,9 @@ impl fmt::Display for Entry {
 
 /// Reads entries, separated by commas; blanks count nothing but in quotes, where every sign is
 /// plain. None for what is malformed, or names somebody twice.
-pub fn parse(text: &str) -> Option<Vec<Entry>> {
+pub fn parse(text: &str) -> Option<Vec<LimitEntry>> {
     let letters = letters(text)?;
-    let mut ones: Vec<&[Letter]> = letters.split(|letter| *letter == sign(']')).collect();
+    let mut ones: Vec<&[QuotedChar]> = letters.split(|letter| *letter == sign(']')).collect();
     ones.pop()
         .filter(|rest| rest.is_empty() && !ones.is_empty())?;
     let (mut entries, mut known) = (Vec::new(), BTreeSet::new());
@@ -139,14 +139,14 @@ pub fn parse(text: &str) -> Option<Vec<Entry>> {
 }
 
 /// A character, and whether it stands in quotes.
-type Letter = (char, bool);
+type QuotedChar = (char, bool);
 
-const fn sign(c: char) -> Letter {
+const fn sign(c: char) -> QuotedChar {
     (c, false)
 }
 
 /// The characters that count; None if a quote stays open.
-fn letters(text: &str) -> Option<Vec<Letter>> {
+fn letters(text: &str) -> Option<Vec<QuotedChar>> {
     let (mut all, mut is_quoted) = (Vec::new(), false);
     for c in text.chars() {
         match c {
@@ -158,10 +158,10 @@ fn letters(text: &str) -> Option<Vec<Letter>> {
     (!is_quoted).then_some(all)
 }
 
-fn entry(letters: &[Letter]) -> Option<Entry> {
+fn entry(letters: &[QuotedChar]) -> Option<LimitEntry> {
     let equals = letters.iter().rposition(|letter| *letter == sign('='))?;
     let colon = letters.iter().position(|letter| *letter == sign(':'))?;
-    let plain = |part: &[Letter]| {
+    let plain = |part: &[QuotedChar]| {
         let is_plain = !part.is_empty()
             && !part
                 .iter()
@@ -172,25 +172,25 @@ fn entry(letters: &[Letter]) -> Option<Entry> {
         plain(letters.get(..colon)?)?,
         plain(letters.get(colon + 1..equals)?)?,
     );
-    Some(Entry {
-        whom: Whom::read(&kind, &name)?,
+    Some(LimitEntry {
+        whom: LimitOwners::read(&kind, &name)?,
         amount: plain(&letters[equals + 1..])?,
     })
 }
 
 /// As text that [`parse`] reads.
-pub fn written(entries: &[Entry]) -> String {
+pub fn written(entries: &[LimitEntry]) -> String {
     entries
         .iter()
-        .map(Entry::to_string)
+        .map(LimitEntry::to_string)
         .collect::<Vec<_>>()
         .join(",")
 }
 
 /// `+=`: entries besides, or in the place of those for the same.
-pub fn with(entries: &[Entry], more: &[Entry]) -> Vec<Entry> {
+pub fn with(entries: &[LimitEntry], more: &[LimitEntry]) -> Vec<LimitEntry> {
     let mut all = entries.to_vec();
-    let mut places: BTreeMap<Whom, usize> = (0..)
+    let mut places: BTreeMap<LimitOwners, usize> = (0..)
         .zip(entries)
         .map(|(place, entry)| (entry.whom.clone(), place))
         .collect();
@@ -207,8 +207,8 @@ pub fn with(entries: &[Entry], more: &[Entry]) -> Vec<Entry> {
 }
 
 /// `-=`: all entries but those for the same as one of these.
-pub fn without(entries: &[Entry], fewer: &[Entry]) -> Vec<Entry> {
-    let is_meant = |entry: &&Entry| !fewer.iter().any(|other| other.whom == entry.whom);
+pub fn without(entries: &[LimitEntry], fewer: &[LimitEntry]) -> Vec<LimitEntry> {
+    let is_meant = |entry: &&LimitEntry| !fewer.iter().any(|other| other.whom == entry.whom);
     entries.iter().filter(is_meant).cloned().collect()
 }
 
@@ -230,7 +230,7 @@ mod tests {
         );
         for entry in parse(all).unwrap() {
             assert_eq!(
-                Whom::of(&entry.whom.scope(&Selector::All)),
+                LimitOwners::of(&entry.whom.scope(&Selector::All)),
                 Some(entry.whom.clone()),
                 "{entry}"
             );
@@ -274,14 +274,14 @@ mod tests {
         assert_eq!(told(text).as_deref(), Some(text));
         assert_eq!(
             parse(text).unwrap()[0].whom,
-            Whom::Group(Selector::Named("domain users".into()))
+            LimitOwners::Group(Selector::Named("domain users".into()))
         );
         assert_eq!((told("[u:\"a=1]"), told("[u:\"\"=1]")), (None, None));
-        let quoted = Scope {
+        let quoted = LimitScope {
             user: Selector::Named("a\"b".into()),
-            ..Scope::default()
+            ..LimitScope::default()
         };
-        assert_eq!(Whom::of(&quoted), None);
+        assert_eq!(LimitOwners::of(&quoted), None);
     }
 
     #[test]
@@ -297,16 +297,16 @@ mod tests {
 
     #[test]
     fn a_scope_of_two_kinds_cannot_be_written() {
-        let scope = Scope {
+        let scope = LimitScope {
             user: Selector::Each,
             group: Selector::Each,
-            ..Scope::default()
+            ..LimitScope::default()
         };
-        assert_eq!(Whom::of(&scope), None);
+        assert_eq!(LimitOwners::of(&scope), None);
         assert_eq!(
-            Whom::of(&Scope {
+            LimitOwners::of(&LimitScope {
                 qos: Selector::Each,
-                ..Scope::default()
+                ..LimitScope::default()
             }),
             None
         );

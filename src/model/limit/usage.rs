@@ -1,7 +1,7 @@
 //! What of a limit is used, and by whom: what `qstat --limits` shows.
 
 use crate::model::job_id::JobId;
-use crate::model::limit::{Key, Limit};
+use crate::model::limit::{Limit, LimitKey};
 use serde::{Deserialize, Serialize};
 
 /// An amount of what a limit counts.
@@ -22,7 +22,7 @@ pub struct LimitUse {
     pub limit: Limit,
     /// Whose jobs these are: a name for each selector that is not for all, in the order of
     /// [`crate::model::limit::Scope::selectors`].
-    pub whom: Key,
+    pub whom: LimitKey,
     /// What of it is used.
     pub used: Figure,
     /// Its soft limit, if it has one.

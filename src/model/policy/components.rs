@@ -4,24 +4,24 @@
 //! for 40 minutes has 40 `queue_time`, which is all of its `service`, which is all that it is worth
 //! by default.
 
-use crate::model::account::Target;
+use crate::model::account::UsageTarget;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What something counts for in a sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Count {
+pub struct WeightAndCap {
     /// By this it is multiplied; 0 for what does not count.
     pub weight: f64,
     /// No more of it counts.
     pub cap: Option<f64>,
 }
 
-impl Count {
+impl WeightAndCap {
     /// Without a cap.
-    pub const fn of(weight: f64) -> Count {
-        Count { weight, cap: None }
+    pub const fn of(weight: f64) -> WeightAndCap {
+        WeightAndCap { weight, cap: None }
     }
 
     /// As much of a value as counts.
@@ -41,7 +41,7 @@ impl Count {
 
 named! {
     /// A component of what a job is worth.
-    Kind {
+    ComponentKind {
         /// Whose the job is (M14).
         Credential = "credential",
         /// How far its owner is from what they are to have (M12).
@@ -57,13 +57,13 @@ named! {
     }
 }
 
-impl Kind {
+impl ComponentKind {
     /// What it is the sum of.
     pub const fn parts(self) -> &'static [&'static str] {
         match self {
-            Kind::Credential => &["user", "group", "account", "qos", "queue"],
-            Kind::FairShare => &["user", "account"],
-            Kind::Resource => &[
+            ComponentKind::Credential => &["user", "group", "account", "qos", "queue"],
+            ComponentKind::FairShare => &["user", "account"],
+            ComponentKind::Resource => &[
                 "nodes",
                 "processors",
                 "memory",
@@ -73,9 +73,9 @@ impl Kind {
                 "processor_equivalents",
                 "walltime",
             ],
-            Kind::Service => &["queue_time", "xfactor", "bypass"],
-            Kind::Target => &["queue_time", "xfactor"],
-            Kind::Usage => &["consumed", "remaining", "percent", "execution_time"],
+            ComponentKind::Service => &["queue_time", "xfactor", "bypass"],
+            ComponentKind::Target => &["queue_time", "xfactor"],
+            ComponentKind::Usage => &["consumed", "remaining", "percent", "execution_time"],
         }
     }
 }
@@ -84,21 +84,21 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Component {
     /// The component as a whole.
-    pub whole: Count,
+    pub whole: WeightAndCap,
     /// In the order of [`Kind::parts`].
-    pub parts: Vec<Count>,
+    pub parts: Vec<WeightAndCap>,
 }
 
 impl Component {
     /// Counts once as a whole; of its parts only the wait counts.
-    pub fn of(kind: Kind) -> Component {
-        let waits = |name: &str| kind == Kind::Service && name == "queue_time";
+    pub fn of(kind: ComponentKind) -> Component {
+        let waits = |name: &str| kind == ComponentKind::Service && name == "queue_time";
         let parts = kind
             .parts()
             .iter()
-            .map(|name| Count::of(if waits(name) { 1.0 } else { 0.0 }));
+            .map(|name| WeightAndCap::of(if waits(name) { 1.0 } else { 0.0 }));
         Component {
-            whole: Count::of(1.0),
+            whole: WeightAndCap::of(1.0),
             parts: parts.collect(),
         }
     }
@@ -167,11 +167,11 @@ pub struct Goal {
 #[serde(default)]
 pub struct Components {
     /// All of them.
-    pub all: BTreeMap<Kind, Component>,
+    pub all: BTreeMap<ComponentKind, Component>,
     /// What users, groups, ... add to the credential component.
     pub priorities: Priorities,
     /// What users are to have, for the fair-share component; accounts say so themselves.
-    pub users: BTreeMap<String, Target>,
+    pub users: BTreeMap<String, UsageTarget>,
     /// What qualities of service are to have, for the target component.
     pub goals: BTreeMap<String, Goal>,
     /// A walltime below this counts as this in expansion factors (M16).
@@ -183,7 +183,7 @@ pub struct Components {
 impl Default for Components {
     fn default() -> Components {
         Components {
-            all: Kind::ALL
+            all: ComponentKind::ALL
                 .iter()
                 .map(|&(_, kind)| (kind, Component::of(kind)))
                 .collect(),
@@ -204,9 +204,9 @@ impl Components {
     pub const MOST: f64 = 1e9;
 
     /// What a component counts for; nothing if it is not there.
-    pub fn component(&self, kind: Kind) -> &Component {
+    pub fn component(&self, kind: ComponentKind) -> &Component {
         const NOTHING: &Component = &Component {
-            whole: Count::of(0.0),
+            whole: WeightAndCap::of(0.0),
             parts: Vec::new(),
         };
         self.all.get(&kind).unwrap_or(NOTHING)
@@ -214,8 +214,8 @@ impl Components {
 
     /// Whether the priority of a queue counts as the credential of its jobs.
     pub fn uses_queue_priority(&self, queue: &str) -> bool {
-        let credential = self.component(Kind::Credential);
-        let of_queue = Kind::Credential
+        let credential = self.component(ComponentKind::Credential);
+        let of_queue = ComponentKind::Credential
             .parts()
             .iter()
             .zip(&credential.parts)
@@ -227,7 +227,7 @@ impl Components {
     }
 
     /// What a component comes to, of what there is of each of its parts.
-    pub fn value(&self, kind: Kind, parts: &[f64]) -> f64 {
+    pub fn value(&self, kind: ComponentKind, parts: &[f64]) -> f64 {
         self.component(kind).value(parts)
     }
 
@@ -263,17 +263,17 @@ mod tests {
     #[test]
     fn each_sum_has_weights_and_caps() {
         let component = Component {
-            whole: Count {
+            whole: WeightAndCap {
                 weight: 2.0,
                 cap: Some(50.0),
             },
             parts: vec![
-                Count {
+                WeightAndCap {
                     weight: 3.0,
                     cap: Some(10.0),
                 },
-                Count::of(1.0),
-                Count::of(0.0),
+                WeightAndCap::of(1.0),
+                WeightAndCap::of(0.0),
             ],
         };
         assert_eq!(component.value(&[4.0, 5.0, 6.0]), 34.0);
@@ -290,19 +290,20 @@ mod tests {
     #[test]
     fn by_default_nothing_counts_but_minutes_of_waiting() {
         let default = Components::default();
-        let values: Vec<f64> = Kind::ALL
+        let values: Vec<f64> = ComponentKind::ALL
             .iter()
             .map(|&(_, kind)| default.value(kind, &[7.0; 8]))
             .collect();
         assert_eq!(values, [0.0, 0.0, 0.0, 7.0, 0.0, 0.0]);
         assert!(
-            default.component(Kind::Service).counts() && !default.component(Kind::Usage).counts()
+            default.component(ComponentKind::Service).counts()
+                && !default.component(ComponentKind::Usage).counts()
         );
     }
 
     /// M11.
     #[test]
-    fn a_job_is_worth_from_one_to_a_billion_unless_less_is_allowed() {
+    fn priority_is_one_to_a_billion_unless_negative_values_are_allowed() {
         let bounded = |enable_negative, sum| {
             Components {
                 enable_negative,

@@ -11,9 +11,9 @@ pub struct FairShare {
     /// How the factor comes from shares and usage.
     pub method: Method,
     /// Whose usage counts for a job.
-    pub subject: Subject,
+    pub subject: UsageSubject,
     /// What `fairtree` takes for equal.
-    pub ties: Ties,
+    pub ties: TieRule,
     /// How `target` measures the distance.
     pub distance: Distance,
     /// The account below which who asks for none, and is listed by none, has one of their own for
@@ -62,11 +62,11 @@ impl FairShare {
             },
             Preset::It4i => FairShare {
                 method: Method::Linear,
-                subject: Subject::Account,
+                subject: UsageSubject::Account,
                 ..default
             },
             Preset::Flux => FairShare {
-                ties: Ties::Flux,
+                ties: TieRule::Flux,
                 ..default
             },
             Preset::Hybrid => default,
@@ -92,7 +92,7 @@ named! {
 
 named! {
     /// Whose usage counts for a job (X5).
-    Subject {
+    UsageSubject {
         /// That of its user under its account.
         Member = "user@account",
         /// That of its account: all its users are alike.
@@ -106,7 +106,7 @@ named! {
 
 named! {
     /// What `fairtree` takes for equal (F12).
-    Ties {
+    TieRule {
         /// Levels as computed; a user as good as an account shares the rank of its first user.
         Slurm = "slurm",
         /// Levels but for rounding; a user as good as an account goes before it.
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_share_as_those_do_whose_names_they_have() {
+    fn presets_have_the_fair_share_of_their_namesakes() {
         let of = |preset| {
             let FairShare {
                 method,
@@ -160,15 +160,15 @@ mod tests {
         };
         assert_eq!(
             of(Preset::Flux),
-            (Method::Classic, Subject::Member, Ties::Flux)
+            (Method::Classic, UsageSubject::Member, TieRule::Flux)
         );
         assert_eq!(
             of(Preset::Hybrid),
-            (Method::Classic, Subject::Member, Ties::Slurm)
+            (Method::Classic, UsageSubject::Member, TieRule::Slurm)
         );
         assert_eq!(
             of(Preset::It4i),
-            (Method::Linear, Subject::Account, Ties::Slurm)
+            (Method::Linear, UsageSubject::Account, TieRule::Slurm)
         );
         assert_eq!(of(Preset::Maui).0, Method::Target);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Who goes first.
 
-use super::{Components, Factor, Factors, OwnSay, Tiers, Turns, components, formula};
+use super::{Components, Factor, Factors, OwnSay, Tiers, TurnPolicy, components, formula};
 use crate::model::expression::Expression;
 use crate::model::policy::quality::Qualities;
 use crate::model::time::Span;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 named! {
     /// Who goes first; ties end in the job's number.
-    Order {
+    PriorityOrder {
         /// First come, first served.
         Fcfs = "fcfs",
         /// On each node those of its own cluster first, then the highest `-p` (Q5).
@@ -32,8 +32,8 @@ named! {
 #[serde(default)]
 pub struct Precedence {
     /// By what.
-    pub order: Order,
-    /// What [`Order::Formula`] goes by, an expression over what is known of a job.
+    pub order: PriorityOrder,
+    /// What [`PriorityOrder::Formula`] goes by, an expression over what is known of a job.
     pub formula: Option<Expression>,
     /// Who is worth this or less cannot run (I15, X17); None for no such bar.
     pub threshold: Option<f64>,
@@ -43,7 +43,7 @@ pub struct Precedence {
     pub lexicographic: bool,
     /// What goes before what jobs are worth.
     pub tiers: Tiers,
-    /// What the factors count for with [`Order::Multifactor`].
+    /// What the factors count for with [`PriorityOrder::Multifactor`].
     pub weights: Factors,
     /// Who has waited for so long has a wait factor of 1 (F2); above zero.
     pub max_wait: Span,
@@ -57,7 +57,7 @@ pub struct Precedence {
     pub own_say: OwnSay,
     /// The factors of queues (F5); of others 0.
     pub queues: BTreeMap<String, f64>,
-    /// What counts with [`Order::Components`].
+    /// What counts with [`PriorityOrder::Components`].
     pub components: Box<Components>,
 }
 
@@ -74,7 +74,7 @@ named! {
 impl Default for Precedence {
     fn default() -> Precedence {
         Precedence {
-            order: Order::Multifactor,
+            order: PriorityOrder::Multifactor,
             formula: None,
             threshold: None,
             update_period: Span(0),
@@ -95,18 +95,21 @@ impl Default for Precedence {
 impl Precedence {
     /// Whether who came first goes first, and nothing else counts.
     pub fn is_by_rank(&self) -> bool {
-        self.order == Order::Fcfs && !self.lexicographic && self.tiers.is_none()
+        self.order == PriorityOrder::Fcfs && !self.lexicographic && self.tiers.is_none()
     }
 
     /// Whether it matters what owners have used.
     pub fn heeds_shares(&self) -> bool {
         match self.order {
-            Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
-            Order::Formula => self.formula.as_ref().is_some_and(formula::heeds_shares),
-            Order::Multifactor => self.weights[Factor::FairShare] != 0.0,
-            Order::Components => self
+            PriorityOrder::Fcfs
+            | PriorityOrder::Cluster
+            | PriorityOrder::Priority
+            | PriorityOrder::Pool => false,
+            PriorityOrder::Formula => self.formula.as_ref().is_some_and(formula::heeds_shares),
+            PriorityOrder::Multifactor => self.weights[Factor::FairShare] != 0.0,
+            PriorityOrder::Components => self
                 .components
-                .component(components::Kind::FairShare)
+                .component(components::ComponentKind::FairShare)
                 .counts(),
         }
     }
@@ -115,24 +118,27 @@ impl Precedence {
     /// jobs.
     pub fn uses_job_priority(&self) -> bool {
         match self.order {
-            Order::Cluster | Order::Priority | Order::Multifactor => true,
-            Order::Formula => self.formula_uses("job_priority"),
-            Order::Fcfs | Order::Pool | Order::Components => false,
+            PriorityOrder::Cluster | PriorityOrder::Priority | PriorityOrder::Multifactor => true,
+            PriorityOrder::Formula => self.formula_uses("job_priority"),
+            PriorityOrder::Fcfs | PriorityOrder::Pool | PriorityOrder::Components => false,
         }
     }
 
     /// Whether the priority of a queue counts in the order of its jobs.
     pub fn uses_queue_priority(&self, queue: &str) -> bool {
-        if self.lexicographic || self.tiers.turns != Turns::Together {
+        if self.lexicographic || self.tiers.turns != TurnPolicy::Together {
             return true;
         }
         match self.order {
-            Order::Formula => self.formula_uses("queue_priority"),
-            Order::Multifactor => {
+            PriorityOrder::Formula => self.formula_uses("queue_priority"),
+            PriorityOrder::Multifactor => {
                 self.weights[Factor::Queue] != 0.0 && !self.queues.contains_key(queue)
             }
-            Order::Components => self.components.uses_queue_priority(queue),
-            Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
+            PriorityOrder::Components => self.components.uses_queue_priority(queue),
+            PriorityOrder::Fcfs
+            | PriorityOrder::Cluster
+            | PriorityOrder::Priority
+            | PriorityOrder::Pool => false,
         }
     }
 
@@ -148,8 +154,11 @@ impl Precedence {
             return true;
         }
         match self.order {
-            Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
-            Order::Formula | Order::Multifactor | Order::Components => true,
+            PriorityOrder::Fcfs
+            | PriorityOrder::Cluster
+            | PriorityOrder::Priority
+            | PriorityOrder::Pool => false,
+            PriorityOrder::Formula | PriorityOrder::Multifactor | PriorityOrder::Components => true,
         }
     }
 
@@ -159,7 +168,7 @@ impl Precedence {
     /// First come, first served.
     pub fn fcfs() -> Precedence {
         Precedence {
-            order: Order::Fcfs,
+            order: PriorityOrder::Fcfs,
             ..Precedence::default()
         }
     }
@@ -167,7 +176,7 @@ impl Precedence {
     /// By the value of a formula; of none, as if all were worth the same, if it cannot be read.
     pub fn by_formula(formula: &str) -> Precedence {
         Precedence {
-            order: Order::Formula,
+            order: PriorityOrder::Formula,
             formula: Expression::parse(formula).ok(),
             ..Precedence::default()
         }
@@ -178,7 +187,7 @@ impl Precedence {
 mod tests {
     use super::*;
 
-    fn by(order: Order) -> Precedence {
+    fn by(order: PriorityOrder) -> Precedence {
         Precedence {
             order,
             ..Precedence::default()
@@ -192,13 +201,16 @@ mod tests {
             formulas.map(|text| Precedence::by_formula(text).heeds_shares()),
             [true, true, false]
         );
-        assert!(by(Order::Multifactor).heeds_shares() && !by(Order::Formula).heeds_shares());
+        assert!(
+            by(PriorityOrder::Multifactor).heeds_shares()
+                && !by(PriorityOrder::Formula).heeds_shares()
+        );
         for order in [
-            Order::Fcfs,
-            Order::Cluster,
-            Order::Priority,
-            Order::Pool,
-            Order::Components,
+            PriorityOrder::Fcfs,
+            PriorityOrder::Cluster,
+            PriorityOrder::Priority,
+            PriorityOrder::Pool,
+            PriorityOrder::Components,
         ] {
             assert!(!by(order).heeds_shares(), "{order:?}");
         }
@@ -214,9 +226,9 @@ mod tests {
 
     #[test]
     fn who_came_first_goes_first_where_nothing_else_counts() {
-        assert!(Precedence::fcfs().is_by_rank() && !by(Order::Priority).is_by_rank());
+        assert!(Precedence::fcfs().is_by_rank() && !by(PriorityOrder::Priority).is_by_rank());
         let turns = Tiers {
-            turns: Turns::ByQueue,
+            turns: TurnPolicy::ByQueue,
             ..Tiers::default()
         };
         assert!(
@@ -243,7 +255,7 @@ mod tests {
             ..Tiers::default()
         };
         let taking_turns = Tiers {
-            turns: Turns::RoundRobin,
+            turns: TurnPolicy::RoundRobin,
             ..Tiers::default()
         };
         for (tiers, moves) in [
@@ -261,11 +273,11 @@ mod tests {
             );
         }
         let orders = [
-            Order::Pool,
-            Order::Formula,
-            Order::Multifactor,
-            Order::Components,
-            Order::Priority,
+            PriorityOrder::Pool,
+            PriorityOrder::Formula,
+            PriorityOrder::Multifactor,
+            PriorityOrder::Components,
+            PriorityOrder::Priority,
         ];
         assert_eq!(
             orders.map(|order| by(order).moves()),
@@ -276,12 +288,12 @@ mod tests {
     #[test]
     fn a_job_priority_counts_where_the_order_asks_for_it() {
         let orders = [
-            Order::Cluster,
-            Order::Priority,
-            Order::Multifactor,
-            Order::Fcfs,
-            Order::Pool,
-            Order::Components,
+            PriorityOrder::Cluster,
+            PriorityOrder::Priority,
+            PriorityOrder::Multifactor,
+            PriorityOrder::Fcfs,
+            PriorityOrder::Pool,
+            PriorityOrder::Components,
         ];
         assert_eq!(
             orders.map(|order| by(order).uses_job_priority()),
@@ -298,11 +310,11 @@ mod tests {
     fn a_queue_priority_counts_unless_something_else_stands_for_it() {
         let uses = |rule: Precedence| rule.uses_queue_priority("short");
         let orders = [
-            Order::Multifactor,
-            Order::Fcfs,
-            Order::Priority,
-            Order::Pool,
-            Order::Components,
+            PriorityOrder::Multifactor,
+            PriorityOrder::Fcfs,
+            PriorityOrder::Priority,
+            PriorityOrder::Pool,
+            PriorityOrder::Components,
         ];
         assert_eq!(
             orders.map(|order| uses(by(order))),

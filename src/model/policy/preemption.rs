@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 named! {
     /// What makes running jobs give way to one that waits.
-    Trigger {
+    PreemptTrigger {
         /// Who goes before them by cluster and priority (Q8).
         Qube = "qube",
         /// Whose quality of service preempts theirs (M43).
@@ -22,7 +22,7 @@ named! {
 
 named! {
     /// When a job leaves that is preempted by cluster and priority (Q13).
-    Mode {
+    PreemptMode {
         /// A subjob at its end, a job that is not an array as [`NoAgenda`] says.
         Passive = "passive",
         /// At once.
@@ -58,7 +58,7 @@ named! {
 
 named! {
     /// What puts a job into a level (I20).
-    Condition {
+    LevelCondition {
         /// Its queue has a priority of at least [`Preemption::express`].
         Express = "express_queue",
         /// It had waited for longer than `max_starve` when it started, or has by now (I21).
@@ -77,14 +77,14 @@ named! {
 /// `[preemption]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Preemption {
+pub struct PreemptionPolicy {
     /// What makes jobs give way, in the order in which it is asked.
-    pub triggers: Vec<Trigger>,
+    pub triggers: Vec<PreemptTrigger>,
     /// Whether jobs make way where a node has less than its jobs have, or a limit is lower than
     /// what runs.
     pub repair: bool,
     /// When jobs make way under the trigger `qube`.
-    pub mode: Mode,
+    pub mode: PreemptMode,
     /// The same for a job that is not an array.
     pub no_agenda: NoAgenda,
     /// Who makes way first.
@@ -106,17 +106,17 @@ pub struct Preemption {
     /// Whether a job that has made way goes before its equals (X25).
     pub boost: bool,
     /// The levels, the highest first.
-    pub levels: Vec<Vec<Condition>>,
+    pub levels: Vec<Vec<LevelCondition>>,
     /// The priority from which on a queue is an express queue.
     pub express: i32,
 }
 
-impl Default for Preemption {
-    fn default() -> Preemption {
-        Preemption {
+impl Default for PreemptionPolicy {
+    fn default() -> PreemptionPolicy {
+        PreemptionPolicy {
             triggers: Vec::new(),
             repair: false,
-            mode: Mode::Passive,
+            mode: PreemptMode::Passive,
             no_agenda: NoAgenda::Now,
             victims: Victims::Newest,
             actions: Actions::from(vec![PreemptAction::Requeue]),
@@ -126,23 +126,23 @@ impl Default for Preemption {
             interruption: Span::seconds(10),
             exempt: Span(0),
             boost: false,
-            levels: vec![vec![Condition::Express], vec![Condition::Normal]],
+            levels: vec![vec![LevelCondition::Express], vec![LevelCondition::Normal]],
             express: 150,
         }
     }
 }
 
-impl Preemption {
+impl PreemptionPolicy {
     /// With one trigger, and else as usual.
-    pub fn by(trigger: Trigger) -> Preemption {
-        Preemption {
+    pub fn by(trigger: PreemptTrigger) -> PreemptionPolicy {
+        PreemptionPolicy {
             triggers: vec![trigger],
-            ..Preemption::default()
+            ..PreemptionPolicy::default()
         }
     }
 
     /// Whether this trigger is asked.
-    pub fn has(&self, trigger: Trigger) -> bool {
+    pub fn has(&self, trigger: PreemptTrigger) -> bool {
         self.triggers.contains(&trigger)
     }
 }
@@ -210,7 +210,7 @@ impl fmt::Display for Actions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "letters of {}, as \"SCR\", with falling percents of the walltime left between, as \"SCR 80 SC 50 S\"",
-    PreemptAction::letters()
+    PreemptAction::order_characters()
 )]
 pub struct NoActions;
 

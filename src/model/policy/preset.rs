@@ -4,10 +4,10 @@
 use super::super::account::charge::UsageRules;
 use super::super::account::decay::Decay;
 use super::super::time::Span;
-use super::preemption::{Actions, NoAgenda, Trigger};
+use super::preemption::{Actions, NoAgenda, PreemptTrigger};
 use super::{
-    Availability, Backfill, Factors, FairShare, Filling, Order, OwnSay, Placement, Policy,
-    Precedence, Preemption, Starvation, UserPriority,
+    Availability, Backfill, Factors, FairShare, Filling, OwnSay, PlacementPolicy, Policy,
+    Precedence, PreemptionPolicy, PriorityOrder, Starvation, UserPriority,
 };
 use crate::model::account::starvation::Boundary;
 use crate::model::job::eligible_time::Accrual;
@@ -39,9 +39,9 @@ named! {
 impl Preset {
     /// What it sets, over the defaults.
     pub fn policy(self) -> Policy {
-        let in_order = || Placement {
+        let in_order = || PlacementPolicy {
             allocation: NodeAllocation::FirstAvailable,
-            ..Placement::default()
+            ..PlacementPolicy::default()
         };
         let skip = Backfill {
             policy: Filling::Skip,
@@ -53,14 +53,14 @@ impl Preset {
             Preset::Qube | Preset::Ytsaurus => (skip, in_order()),
             Preset::Maui => (
                 Backfill::default(),
-                Placement {
+                PlacementPolicy {
                     availability: Availability::Combined,
                     allocation: NodeAllocation::LastAvailable,
-                    ..Placement::default()
+                    ..PlacementPolicy::default()
                 },
             ),
             Preset::Flux => (Backfill::default(), in_order()),
-            Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
+            Preset::It4i | Preset::Hybrid => (Backfill::default(), PlacementPolicy::default()),
         };
         let usage = UsageRules {
             decay: self.decay(),
@@ -98,22 +98,22 @@ impl Preset {
 
     /// What preempts jobs. At IT4I nothing does; a site that adds a trigger gets PBS's order of
     /// actions.
-    fn preemption(self) -> Preemption {
+    fn preemption(self) -> PreemptionPolicy {
         match self {
-            Preset::Qube => Preemption {
+            Preset::Qube => PreemptionPolicy {
                 no_agenda: NoAgenda::Wait,
-                ..Preemption::by(Trigger::Qube)
+                ..PreemptionPolicy::by(PreemptTrigger::Qube)
             },
-            Preset::Maui => Preemption::by(Trigger::Qos),
-            Preset::It4i => Preemption {
+            Preset::Maui => PreemptionPolicy::by(PreemptTrigger::Qos),
+            Preset::It4i => PreemptionPolicy {
                 actions: Actions::pbs(),
-                ..Preemption::default()
+                ..PreemptionPolicy::default()
             },
-            Preset::Ytsaurus => Preemption {
+            Preset::Ytsaurus => PreemptionPolicy {
                 repair: true,
-                ..Preemption::by(Trigger::Starvation)
+                ..PreemptionPolicy::by(PreemptTrigger::Starvation)
             },
-            Preset::Flux | Preset::Hybrid => Preemption::default(),
+            Preset::Flux | Preset::Hybrid => PreemptionPolicy::default(),
         }
     }
 
@@ -134,9 +134,9 @@ impl Preset {
                     ..Precedence::default()
                 }
             }
-            Preset::Qube => by(Order::Cluster),
-            Preset::Maui => by(Order::Components),
-            Preset::Ytsaurus => by(Order::Pool),
+            Preset::Qube => by(PriorityOrder::Cluster),
+            Preset::Maui => by(PriorityOrder::Components),
+            Preset::Ytsaurus => by(PriorityOrder::Pool),
         };
         Precedence {
             own_say: self.own_say(),

@@ -2,7 +2,7 @@
 
 mod flag;
 
-use super::{Backfill, Group};
+use super::{Backfill, BookingGroup};
 use crate::model::credentials::NORMAL_QOS;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
@@ -18,7 +18,7 @@ pub struct Quality {
     /// Its factor, from 0 to 1.
     pub factor: f64,
     /// Who may ask for it; operators and managers may in any case.
-    pub grant: Grant,
+    pub grant: QosGrant,
     /// Whether its jobs are exempt from the limits of queues on size and run time.
     pub exempt: bool,
     /// What it counts as a credential; the highest first.
@@ -28,7 +28,7 @@ pub struct Quality {
     pub flags: Vec<Flag>,
     /// Jobs that have it without asking: that one of these lists names.
     #[serde(default)]
-    pub default_for: Named,
+    pub default_for: JobOwners,
     /// How much of what its jobs use is charged to their owners: 1 for all, 0 for nothing (X24).
     #[serde(default = "whole")]
     pub charge: f64,
@@ -40,17 +40,17 @@ fn whole() -> f64 {
 
 /// Who may ask for a quality of service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Grant {
+pub enum QosGrant {
     /// Anybody.
     All,
     /// Whoever one of these lists names; nobody if they are empty.
-    Listed(Named),
+    Listed(JobOwners),
 }
 
 /// Jobs, by whose they are: those that one of these lists names. `*` names all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Named {
+pub struct JobOwners {
     /// Users, by name.
     pub users: Vec<String>,
     /// Members of these groups.
@@ -61,7 +61,7 @@ pub struct Named {
     pub queues: Vec<String>,
 }
 
-impl Named {
+impl JobOwners {
     fn includes(&self, asker: &QosApplicant) -> bool {
         let names =
             |list: &[String], name: &str| list.iter().any(|listed| listed == name || listed == "*");
@@ -104,7 +104,7 @@ pub struct Qualities {
 /// Those of an installation that says nothing of them; others are normal by another name.
 impl Default for Qualities {
     fn default() -> Qualities {
-        let operators = Grant::Listed(Named::default());
+        let operators = QosGrant::Listed(JobOwners::default());
         let one = |name: &str, factor, grant, exempt| Quality {
             grant,
             exempt,
@@ -115,10 +115,10 @@ impl Default for Qualities {
             one(
                 Qualities::NORMAL,
                 Qualities::NORMAL_FACTOR,
-                Grant::All,
+                QosGrant::All,
                 false,
             ),
-            one("standby", 0.0, Grant::All, true),
+            one("standby", 0.0, QosGrant::All, true),
         ];
         Qualities { all, closed: false }
     }
@@ -131,7 +131,7 @@ impl Quality {
         Quality {
             name: name.into(),
             factor,
-            grant: Grant::All,
+            grant: QosGrant::All,
             exempt: false,
             priority: 0,
             flags,
@@ -206,7 +206,7 @@ impl Qualities {
         };
         let own = self.all.iter().filter_map(|quality| {
             let depth = quality.flags.iter().find_map(depth)?;
-            Some(Group {
+            Some(BookingGroup {
                 qos: vec![quality.name.clone()],
                 depth,
             })
@@ -251,22 +251,22 @@ impl Qualities {
     }
 }
 
-impl Grant {
+impl QosGrant {
     fn includes(&self, asker: &QosApplicant) -> bool {
         match self {
-            Grant::All => true,
-            Grant::Listed(named) => named.includes(asker),
+            QosGrant::All => true,
+            QosGrant::Listed(named) => named.includes(asker),
         }
     }
 }
 
 /// Who may, in words.
-impl std::fmt::Display for Grant {
+impl std::fmt::Display for QosGrant {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        let Grant::Listed(named) = self else {
+        let QosGrant::Listed(named) = self else {
             return f.write_str("everybody");
         };
-        let Named {
+        let JobOwners {
             users,
             groups,
             accounts,
@@ -334,10 +334,10 @@ mod tests {
 
     /// F4.
     #[test]
-    fn a_quality_is_for_whom_one_of_its_lists_names() {
+    fn a_qos_is_available_to_members_of_its_lists() {
         let listed = |users: &[&str], groups: &[&str], accounts: &[&str]| {
             let all = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-            Grant::Listed(Named {
+            QosGrant::Listed(JobOwners {
                 users: all(users),
                 groups: all(groups),
                 accounts: all(accounts),
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(qualities.factors()["normal"], 0.5);
         let mut half = Qualities::only(vec![Quality {
             charge: 0.5,
-            ..of("low", Grant::All)
+            ..of("low", QosGrant::All)
         }]);
         let queue = |charge| Queue {
             charge,
@@ -410,7 +410,7 @@ mod tests {
             2.0,
             "a job that asks for none has the normal one"
         );
-        let own = Qualities::only(vec![of("high", Grant::All), of("normal", Grant::All)]);
+        let own = Qualities::only(vec![of("high", QosGrant::All), of("normal", QosGrant::All)]);
         assert_eq!(
             (own.all.len(), own.factors()["normal"]),
             (2, 1.0),
@@ -421,12 +421,12 @@ mod tests {
     /// M27: QDEF and QLIST.
     #[test]
     fn a_quality_may_go_without_saying_and_be_for_the_jobs_of_a_queue() {
-        let queues = |name: &str| Named {
+        let queues = |name: &str| JobOwners {
             queues: vec![name.to_string()],
-            ..Named::default()
+            ..JobOwners::default()
         };
         let night = Quality {
-            grant: Grant::Listed(queues("night")),
+            grant: QosGrant::Listed(queues("night")),
             ..Quality::new("night", 1.0)
         };
         let low = Quality {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 named! {
     /// Whether queues take turns (I22).
-    Turns {
+    TurnPolicy {
         /// The jobs of all queues together.
         Together = "together",
         /// One queue after the other, that of the highest priority first.
@@ -20,7 +20,7 @@ named! {
 #[serde(default)]
 pub struct Tiers {
     /// Whether queues take turns.
-    pub turns: Turns,
+    pub turns: TurnPolicy,
     /// Who has waited for longer comes before all others (I21); None for nobody.
     pub max_starve: Option<Span>,
 }

@@ -9,20 +9,22 @@ pub mod uses;
 mod words;
 
 use crate::model::credentials::Credentials;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job::{Job, Spec};
 use crate::model::job_id::JobId;
 use crate::model::limit::directory::Directory;
-use crate::model::limit::{Concern, Key, Limit, Limits, Quantity, Selector, Stage, Subject};
+use crate::model::limit::{
+    Concern, Limit, LimitKey, LimitStage, LimitSubject, Limits, Quantity, Selector,
+};
 use crate::model::refusal::Refusal;
 use crate::model::request::select::Request;
-use crate::model::resource::{Resources, Value};
+use crate::model::resource::{ResourceValue, Resources};
 use crate::model::time::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The stages whose limits hold at submission.
-const STAGES: [Stage; 2] = [Stage::Queued, Stage::Waiting];
+const STAGES: [LimitStage; 2] = [LimitStage::Queued, LimitStage::Waiting];
 
 /// The jobs that are not over, as far as limits on what is queued count them.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +33,8 @@ pub struct JobCounters {
     directories: Vec<Directory>,
     default_walltime: Span,
     /// So wide that no number of jobs overflows: what was added is taken away again to the last.
-    sums: BTreeMap<Place, i128>,
-    parties: BTreeMap<Credentials, Arc<Party>>,
+    sums: BTreeMap<LimitPlace, i128>,
+    parties: BTreeMap<Credentials, Arc<CredentialGroup>>,
     jobs: BTreeMap<JobId, CounterEntry>,
 }
 
@@ -40,7 +42,7 @@ pub struct JobCounters {
 #[derive(Clone, Copy, Debug)]
 pub enum Comer {
     /// A new one, that will stand so: what is held is not waiting.
-    New(State),
+    New(JobState),
     /// One that is there, and comes from another queue, or asks for something else than before: it
     /// is held against limits only where it would add to what it adds now.
     Known(JobId),
@@ -54,15 +56,15 @@ pub enum Comer {
 }
 
 /// A limit, by its place, and those who count together under it.
-type Place = (usize, Key);
+type LimitPlace = (usize, LimitKey);
 
-fn place(concern: &Concern) -> Place {
+fn place(concern: &Concern) -> LimitPlace {
     (concern.place, concern.whom.clone())
 }
 
 /// Those whose jobs all go under the same names.
 #[derive(Debug)]
-struct Party {
+struct CredentialGroup {
     who: Credentials,
     concerns: Vec<Concern>,
 }
@@ -70,7 +72,7 @@ struct Party {
 /// What a job adds, limit by limit.
 #[derive(Clone, Debug)]
 struct CounterEntry {
-    party: Arc<Party>,
+    party: Arc<CredentialGroup>,
     amounts: Vec<i64>,
     times: JobCount,
 }
@@ -91,11 +93,11 @@ impl JobCount {
         let Some(elements) = &job.elements else {
             return JobCount {
                 all: 1,
-                waiting: (state == State::Queued).into(),
+                waiting: (state == JobState::Queued).into(),
             };
         };
         let counts = elements.counts();
-        let may_start = matches!(state, State::Queued | State::Begun);
+        let may_start = matches!(state, JobState::Queued | JobState::Begun);
         let waiting = if may_start { counts.waiting } else { 0 };
         JobCount {
             all: i64::from(counts.waiting) + i64::from(counts.begun),
@@ -104,16 +106,16 @@ impl JobCount {
     }
 
     /// Of one that is yet to come, and will stand so.
-    fn of_new(spec: &Spec, standing: State) -> JobCount {
+    fn of_new(spec: &Spec, standing: JobState) -> JobCount {
         let all = spec.element_count().unwrap_or(1).into();
         JobCount {
             all,
-            waiting: if standing == State::Queued { all } else { 0 },
+            waiting: if standing == JobState::Queued { all } else { 0 },
         }
     }
 
-    fn at(self, stage: Stage) -> i64 {
-        if stage == Stage::Waiting {
+    fn at(self, stage: LimitStage) -> i64 {
+        if stage == LimitStage::Waiting {
             self.waiting
         } else {
             self.all
@@ -123,7 +125,7 @@ impl JobCount {
 
 impl CounterEntry {
     /// What it adds at a place.
-    fn amount(&self, (place, whom): &Place) -> i64 {
+    fn amount(&self, (place, whom): &LimitPlace) -> i64 {
         let mut known = self.party.concerns.iter().zip(&self.amounts);
         known
             .find(|(known, _)| known.place == *place && known.whom == *whom)
@@ -164,12 +166,12 @@ impl JobCounters {
     }
 
     /// Counts a job as it stands now, and no more once it is over. `subject` tells its names.
-    pub fn count(&mut self, job: &Job, subject: impl FnOnce(&Credentials) -> Subject) {
+    pub fn count(&mut self, job: &Job, subject: impl FnOnce(&Credentials) -> LimitSubject) {
         // An element of an array counts with its array.
         if self.is_idle() || job.id.index().is_some() {
             return;
         }
-        if job.life.state == State::Finished {
+        if job.life.state == JobState::Finished {
             return self.forget(job.id);
         }
         // Before the job leaves it: a party that is dropped is looked up anew.
@@ -212,13 +214,17 @@ impl JobCounters {
         }
     }
 
-    fn party(&mut self, job: &Job, subject: impl FnOnce(&Credentials) -> Subject) -> Arc<Party> {
+    fn party(
+        &mut self,
+        job: &Job,
+        subject: impl FnOnce(&Credentials) -> LimitSubject,
+    ) -> Arc<CredentialGroup> {
         let who = Credentials::of(job);
         if let Some(party) = self.parties.get(&who) {
             return party.clone();
         }
         let concerns = self.concerning(&subject(&who));
-        let party = Arc::new(Party {
+        let party = Arc::new(CredentialGroup {
             who: who.clone(),
             concerns,
         });
@@ -226,7 +232,7 @@ impl JobCounters {
         party
     }
 
-    fn concerning(&self, subject: &Subject) -> Vec<Concern> {
+    fn concerning(&self, subject: &LimitSubject) -> Vec<Concern> {
         self.directories
             .iter()
             .flat_map(|directory| self.limits.concerning(subject, directory))
@@ -240,7 +246,7 @@ impl JobCounters {
     }
 
     /// What there is at a place.
-    fn sum(&self, place: &Place) -> i64 {
+    fn sum(&self, place: &LimitPlace) -> i64 {
         self.sums
             .get(place)
             .map_or(0, |sum| i64::try_from(*sum).unwrap_or(i64::MAX))
@@ -248,7 +254,7 @@ impl JobCounters {
 
     /// What one job of a request counts.
     fn of_one(&self, quantity: &Quantity, request: &Request) -> i64 {
-        let asked = |name: &str| request.list.get(name).and_then(Value::amount);
+        let asked = |name: &str| request.list.get(name).and_then(ResourceValue::amount);
         let seconds = || {
             asked("walltime")
                 .map_or(self.default_walltime, Span)
@@ -273,7 +279,7 @@ impl JobCounters {
         &self,
         comer: Comer,
         spec: &Spec,
-        subject: &Subject,
+        subject: &LimitSubject,
         resources: &Resources,
     ) -> Result<Vec<String>, Refusal> {
         if self.is_idle() {
@@ -281,8 +287,8 @@ impl JobCounters {
         }
         let (own, leaver, standing) = match comer {
             Comer::New(standing) => (None, None, standing),
-            Comer::Known(own) => (Some(own), None, State::Queued),
-            Comer::InPlaceOf { own, other } => (Some(own), Some(other), State::Queued),
+            Comer::Known(own) => (Some(own), None, JobState::Queued),
+            Comer::InPlaceOf { own, other } => (Some(own), Some(other), JobState::Queued),
         };
         let entry = |id: Option<JobId>| id.and_then(|id| self.jobs.get(&id));
         let (known, leaver) = (entry(own), entry(leaver));
@@ -308,7 +314,7 @@ impl JobCounters {
             let is_over = |most: Option<i64>| {
                 most.filter(|most| more > 0 && there.saturating_add(more) > *most)
             };
-            let told = |most| words::Excess {
+            let told = |most| words::QueuedExcess {
                 limit,
                 key: &place.1,
                 there,
@@ -320,7 +326,7 @@ impl JobCounters {
             if let Some(most) = is_over(bounds.hard) {
                 return Err(told(most).refusal());
             }
-            notes.extend(is_over(bounds.softly()).map(|most| told(most).note()));
+            notes.extend(is_over(bounds.soft_limit()).map(|most| told(most).note()));
         }
         Ok(notes)
     }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// A row of the table.
-struct Row<'r> {
+struct ReasonRow<'r> {
     /// A name of [`CODES`](super::CODES), or `amount.` and the resource.
     code: Cow<'static, str>,
     /// The job's comment in `qstat`, behind `Not Running: ` or `Can Never Run: `; in PBS's words,
@@ -27,8 +27,8 @@ fn row<'r>(
     comment: fmt::Arguments<'r>,
     sentence: fmt::Arguments<'r>,
     remedy: &'static str,
-) -> Row<'r> {
-    Row {
+) -> ReasonRow<'r> {
+    ReasonRow {
         code: code.into(),
         comment,
         sentence,
@@ -88,7 +88,7 @@ impl Reason {
         clippy::too_many_lines,
         reason = "a table with a row for each reason is read row by row"
     )]
-    fn with_row<T>(&self, job: &SentenceContext, take: impl FnOnce(Row) -> T) -> T {
+    fn with_row<T>(&self, job: &SentenceContext, take: impl FnOnce(ReasonRow) -> T) -> T {
         use Reason as R;
         match self {
             R::NeverEnough {
@@ -320,8 +320,8 @@ impl Reason {
             )),
             R::Limited(excess) => {
                 let (code, soft) = match (excess.stage, excess.soft) {
-                    (limit::Stage::Running, true) => ("active_limit.soft", "soft "),
-                    (limit::Stage::Running, false) => ("active_limit.hard", ""),
+                    (limit::LimitStage::Running, true) => ("active_limit.soft", "soft "),
+                    (limit::LimitStage::Running, false) => ("active_limit.hard", ""),
                     (_, true) => ("idle_limit", "soft "),
                     (_, false) => ("idle_limit", ""),
                 };
@@ -331,7 +331,7 @@ impl Reason {
                     format_args!("{excess}"),
                     format_args!(
                         "A {soft}limit lets {} have {} {} {}: {} in use{}{by}, and it would add {}.",
-                        excess.whose(),
+                        excess.scope_text(),
                         excess.most,
                         excess.stage.name(),
                         excess.quantity.name(),

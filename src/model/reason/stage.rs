@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// is why it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub enum CycleStage {
     /// Is it free to start: no hold, no dependency, no time to wait for?
     State,
     /// Could it ever run, and does its queue start jobs now?
@@ -27,32 +27,32 @@ pub enum Stage {
     Launch,
 }
 
-impl Stage {
+impl CycleStage {
     /// All, in their order.
-    pub const ALL: [Stage; 9] = [
-        Stage::State,
-        Stage::Admission,
-        Stage::Priority,
-        Stage::Throttle,
-        Stage::Match,
-        Stage::Allocate,
-        Stage::Backfill,
-        Stage::Preempt,
-        Stage::Launch,
+    pub const ALL: [CycleStage; 9] = [
+        CycleStage::State,
+        CycleStage::Admission,
+        CycleStage::Priority,
+        CycleStage::Throttle,
+        CycleStage::Match,
+        CycleStage::Allocate,
+        CycleStage::Backfill,
+        CycleStage::Preempt,
+        CycleStage::Launch,
     ];
 
     /// As commands and scenarios name it.
     pub fn name(self) -> &'static str {
         match self {
-            Stage::State => "state",
-            Stage::Admission => "admission",
-            Stage::Priority => "priority",
-            Stage::Throttle => "throttle",
-            Stage::Match => "match",
-            Stage::Allocate => "allocate",
-            Stage::Backfill => "backfill",
-            Stage::Preempt => "preempt",
-            Stage::Launch => "launch",
+            CycleStage::State => "state",
+            CycleStage::Admission => "admission",
+            CycleStage::Priority => "priority",
+            CycleStage::Throttle => "throttle",
+            CycleStage::Match => "match",
+            CycleStage::Allocate => "allocate",
+            CycleStage::Backfill => "backfill",
+            CycleStage::Preempt => "preempt",
+            CycleStage::Launch => "launch",
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Who is owed something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Claimant {
+pub enum ShareHolder {
     /// A pool, with all below it.
     Pool(String),
     /// An operation: a job, or an array with all its elements.
@@ -18,7 +18,7 @@ pub enum Claimant {
 
 named! {
     /// How somebody stands.
-    Status {
+    FairShareStatus {
         /// It has what it is owed, but for the tolerance.
         Normal = "normal",
         /// It has less.
@@ -32,9 +32,9 @@ named! {
 
 /// What somebody is owed, and has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Owed {
+pub struct FairShareReport {
     /// Who.
-    pub who: Claimant,
+    pub who: ShareHolder,
     /// Its pool, and those above it, the nearest first; of a pool those above it.
     pub pools: Vec<String>,
     /// The fair share, as a part of the cluster.
@@ -45,7 +45,7 @@ pub struct Owed {
     /// The resource of which it has the largest part, or, having nothing, would have.
     pub resource: Option<String>,
     /// How it stands.
-    pub status: Status,
+    pub status: FairShareStatus,
     /// Since when it has less than it is owed; None for who does not.
     pub since: Option<Time>,
 }

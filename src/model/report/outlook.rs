@@ -1,6 +1,6 @@
 //! What is foreseen of jobs that wait: when, where, or why not. Told to whoever asks, never kept.
 
-use super::fair_share_status::Owed;
+use super::fair_share_status::FairShareReport;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
@@ -48,7 +48,7 @@ pub struct Horizon {
 
 /// So much is free for so long from now on, beside all promises.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
+pub struct FreeWindow {
     /// How often what was asked for fits; processors if nothing was.
     pub copies: u64,
     /// On how many nodes.
@@ -137,7 +137,7 @@ pub struct Barrier {
 
 /// A job's place among those that wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rank {
+pub struct QueueRank {
     /// How many go before it; None if so many that they were not counted.
     pub before: Option<u64>,
     /// How many wait in all, itself included.
@@ -160,7 +160,7 @@ pub struct Explanation {
     /// The limits that are in its way.
     pub barriers: Vec<Barrier>,
     /// Its place among those that wait.
-    pub rank: Option<Rank>,
+    pub rank: Option<QueueRank>,
     /// What the nodes say; None where no request was held against any.
     pub survey: Option<Survey>,
     /// The longest walltime with which it would start now, where a shorter one helps.
@@ -178,15 +178,15 @@ pub struct Explanation {
     /// Running jobs that came later, latest start first; at most [`Explanation::MOST`].
     pub overtakers: Vec<Overtaker>,
     /// Whether others could make way for it; None where nobody does.
-    pub way: Option<Way>,
+    pub way: Option<PreemptionOutlook>,
     /// What its operation is owed now, and has, where who has less for too long has others make
     /// way.
-    pub owed: Option<Owed>,
+    pub owed: Option<FairShareReport>,
 }
 
 /// Whether running jobs make way for one that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
+pub enum PreemptionOutlook {
     /// These do.
     Made(Vec<JobId>),
     /// None does, of so many that come after it in what counts.
@@ -198,17 +198,17 @@ pub enum Way {
     },
 }
 
-impl Way {
+impl PreemptionOutlook {
     /// Its stable name, one of the codes of reasons.
     pub fn code(&self) -> &'static str {
         match self {
-            Way::Made(_) => "awaiting_victims",
-            Way::Barred {
+            PreemptionOutlook::Made(_) => "awaiting_victims",
+            PreemptionOutlook::Barred {
                 candidates: 0,
                 protected: 0,
             } => "no_victims",
-            Way::Barred { candidates: 0, .. } => "protected_victims",
-            Way::Barred { .. } => "futile",
+            PreemptionOutlook::Barred { candidates: 0, .. } => "protected_victims",
+            PreemptionOutlook::Barred { .. } => "futile",
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One of the numbers that make up a job's worth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct ScorePart {
     /// As it is called in the configuration: `wait_time`, `eligible_time`.
     pub name: String,
     /// What is known of the job: seconds, a fraction of the shares, nodes, a name.
@@ -17,10 +17,10 @@ pub struct Part {
     pub weight: Option<f64>,
 }
 
-impl Part {
+impl ScorePart {
     /// A part of a weighted sum.
-    pub fn weighed(name: &str, input: String, factor: f64, weight: f64) -> Part {
-        Part {
+    pub fn weighed(name: &str, input: String, factor: f64, weight: f64) -> ScorePart {
+        ScorePart {
             name: name.to_string(),
             input,
             factor,
@@ -29,8 +29,8 @@ impl Part {
     }
 
     /// Something that a formula asks for.
-    pub fn named(name: &str, value: f64) -> Part {
-        Part {
+    pub fn named(name: &str, value: f64) -> ScorePart {
+        ScorePart {
             name: name.to_string(),
             input: format!("{value}"),
             factor: value,
@@ -46,7 +46,7 @@ impl Part {
 
 /// What a job that waits is worth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Worth {
+pub struct PriorityScore {
     /// Which.
     pub job: JobId,
     /// What goes before the score: the jobs of the highest tier come first.
@@ -54,10 +54,10 @@ pub struct Worth {
     /// What it is worth, as it counts now; the highest first.
     pub score: f64,
     /// What that is made of.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ScorePart>,
 }
 
-impl Worth {
+impl PriorityScore {
     /// The name of the only part of a score that an operator has given (M11).
     pub const SYSTEM_PRIORITY: &str = "system_priority";
 
@@ -65,7 +65,7 @@ impl Worth {
     pub fn system_priority(&self) -> Option<f64> {
         self.parts
             .iter()
-            .find(|part| part.name == Worth::SYSTEM_PRIORITY)
+            .find(|part| part.name == PriorityScore::SYSTEM_PRIORITY)
             .map(|part| part.factor)
     }
 }

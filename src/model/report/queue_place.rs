@@ -1,11 +1,11 @@
 //! Whose turn it is: the places of waiting jobs in the queue.
 
-use super::priority_score::{Part, Worth};
+use super::priority_score::{PriorityScore, ScorePart};
 use serde::{Deserialize, Serialize};
 
 /// A waiting job's place in the queue; an array has one place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct QueueTurn {
     /// 1 is looked at first (I12).
     pub rank: u64,
     /// Whose it is.
@@ -23,23 +23,23 @@ pub struct Turn {
     /// What goes before its score, in words; empty for nothing.
     pub precedence: String,
     /// What it is worth, and why.
-    pub worth: Worth,
+    pub worth: PriorityScore,
 }
 
 /// A job's place, and who is next to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Neighbours {
     /// Its own place.
-    pub own: Turn,
+    pub own: QueueTurn,
     /// Who goes right before it; None for the first.
-    pub above: Option<Turn>,
+    pub above: Option<QueueTurn>,
     /// Who goes right after it; None for the last.
-    pub below: Option<Turn>,
+    pub below: Option<QueueTurn>,
 }
 
 /// Something in which two places in the queue differ.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Difference {
+pub enum OrderDifference {
     /// One of them asks for a reservation, and the other does not.
     Reserved,
     /// Their clusters: each goes first on the nodes of its own.
@@ -49,37 +49,39 @@ pub enum Difference {
     /// What an operator says of them: of the one, and of the other; None for nothing.
     SystemPriority(Option<f64>, Option<f64>),
     /// A part of their scores, as the one has it and as the other has it.
-    Part(Part, Part),
+    Part(ScorePart, ScorePart),
     /// Their scores, of which no parts are known.
     Score(f64, f64),
     /// Nothing in which they differ counts: who came first goes first.
     Place,
 }
 
-impl Turn {
+impl QueueTurn {
     /// Why one goes before or after another: what differs between them, that which decides first,
     /// then what adds most to the difference of their scores.
-    pub fn differences(&self, other: &Turn) -> Vec<Difference> {
+    pub fn differences(&self, other: &QueueTurn) -> Vec<OrderDifference> {
         let mut all = Vec::new();
-        all.extend((self.is_reserved != other.is_reserved).then_some(Difference::Reserved));
+        all.extend((self.is_reserved != other.is_reserved).then_some(OrderDifference::Reserved));
         if let (Some(own), Some(theirs)) = (&self.cluster, &other.cluster) {
-            all.extend((own != theirs).then(|| Difference::Cluster(own.clone(), theirs.clone())));
+            all.extend(
+                (own != theirs).then(|| OrderDifference::Cluster(own.clone(), theirs.clone())),
+            );
         }
-        let tier = || Difference::Tier(self.precedence.clone(), other.precedence.clone());
+        let tier = || OrderDifference::Tier(self.precedence.clone(), other.precedence.clone());
         all.extend((self.worth.tier != other.worth.tier).then(tier));
         let (own, theirs) = (self.worth.system_priority(), other.worth.system_priority());
         if own != theirs {
-            all.push(Difference::SystemPriority(own, theirs));
+            all.push(OrderDifference::SystemPriority(own, theirs));
             return all;
         }
-        let mut parts: Vec<(f64, Difference)> = Vec::new();
+        let mut parts: Vec<(f64, OrderDifference)> = Vec::new();
         for part in &self.worth.parts {
             let same = other.worth.parts.iter().find(|same| same.name == part.name);
-            let apart = |same: &&Part| part.counts() != same.counts();
+            let apart = |same: &&ScorePart| part.counts() != same.counts();
             parts.extend(same.filter(apart).map(|same| {
                 (
                     (part.counts() - same.counts()).abs(),
-                    Difference::Part(part.clone(), same.clone()),
+                    OrderDifference::Part(part.clone(), same.clone()),
                 )
             }));
         }
@@ -88,16 +90,16 @@ impl Turn {
         if all.is_empty() {
             let (own, theirs) = (self.worth.score, other.worth.score);
             all.push(if own == theirs {
-                Difference::Place
+                OrderDifference::Place
             } else {
-                Difference::Score(own, theirs)
+                OrderDifference::Score(own, theirs)
             });
         }
         all
     }
 }
 
-impl Part {
+impl ScorePart {
     /// What it comes to: what it adds to a sum, or how it stands in a formula.
     pub fn counts(&self) -> f64 {
         self.product().unwrap_or(self.factor)
@@ -109,13 +111,13 @@ mod tests {
     use super::*;
     use crate::model::job_id::JobId;
 
-    fn turn(tier: i64, parts: &[(&str, f64, f64)]) -> Turn {
+    fn turn(tier: i64, parts: &[(&str, f64, f64)]) -> QueueTurn {
         let part = |&(name, factor, weight): &(&str, f64, f64)| {
-            Part::weighed(name, String::new(), factor, weight)
+            ScorePart::weighed(name, String::new(), factor, weight)
         };
-        let parts: Vec<Part> = parts.iter().map(part).collect();
-        let score = parts.iter().filter_map(Part::product).sum();
-        Turn {
+        let parts: Vec<ScorePart> = parts.iter().map(part).collect();
+        let score = parts.iter().filter_map(ScorePart::product).sum();
+        QueueTurn {
             rank: 1,
             user: "ann".into(),
             account: None,
@@ -127,7 +129,7 @@ mod tests {
             } else {
                 format!("queue priority {tier}")
             },
-            worth: Worth {
+            worth: PriorityScore {
                 job: JobId::job(1),
                 tier,
                 score,
@@ -136,9 +138,9 @@ mod tests {
         }
     }
 
-    fn told(one: &Turn, other: &Turn) -> Vec<String> {
-        let name = |difference: Difference| match difference {
-            Difference::Part(one, other) => {
+    fn told(one: &QueueTurn, other: &QueueTurn) -> Vec<String> {
+        let name = |difference: OrderDifference| match difference {
+            OrderDifference::Part(one, other) => {
                 format!("{} {} {}", one.name, one.counts(), other.counts())
             }
             other => format!("{other:?}"),
@@ -180,7 +182,7 @@ mod tests {
             &[("wait_time", 0.5, 100.0), ("fair_share", 0.25, 1000.0)],
         );
         assert_eq!(told(&above, &one), [r#"Tier("queue priority 7", "")"#]);
-        let reserved = Turn {
+        let reserved = QueueTurn {
             is_reserved: true,
             ..one.clone()
         };
@@ -191,11 +193,11 @@ mod tests {
     fn what_an_operator_says_decides_alone_and_a_score_without_parts_speaks_for_itself() {
         let one = turn(0, &[("wait_time", 0.5, 100.0)]);
         let mut ordered = turn(0, &[]);
-        ordered.worth.parts = vec![Part::named(Worth::SYSTEM_PRIORITY, 5.0)];
+        ordered.worth.parts = vec![ScorePart::named(PriorityScore::SYSTEM_PRIORITY, 5.0)];
         ordered.worth.score = 1e9 + 5.0;
         assert_eq!(told(&one, &ordered), ["SystemPriority(None, Some(5.0))"]);
-        let with = |score| Turn {
-            worth: Worth {
+        let with = |score| QueueTurn {
+            worth: PriorityScore {
                 score,
                 ..turn(0, &[]).worth
             },
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_cluster_is_the_first_criterion() {
-        let of = |cluster: &str, score| Turn {
+        let of = |cluster: &str, score| QueueTurn {
             cluster: Some(cluster.into()),
             ..turn(0, &[("job_priority", score, 1.0)])
         };

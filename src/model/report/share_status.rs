@@ -1,12 +1,12 @@
 //! What an account or a user owns of the machine, has had of it, and how that stands.
 
-use crate::model::account::{Shares, Target};
+use crate::model::account::{Shares, UsageTarget};
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
 /// A row of the tree of shares.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stake {
+pub struct ShareStatus {
     /// The account, or that of the user; empty for none.
     pub account: String,
     /// The user; None for an account, with all below it.
@@ -16,7 +16,7 @@ pub struct Stake {
     /// As the file has them.
     pub shares: Shares,
     /// What it is to have, if the file says so.
-    pub target: Option<Target>,
+    pub target: Option<UsageTarget>,
     /// What is owed, from 0 to 1: of the whole machine; by `fairtree`, of what the siblings share.
     pub normalised: f64,
     /// What it has used in all, as far back as charges are kept, in seconds of weighted resources.

@@ -4,7 +4,7 @@ use super::{find, in_range};
 use crate::model::refusal::Refusal;
 use crate::model::request::select::{Chunk, Select};
 use crate::model::resource::amount::{Amount, split_chunks};
-use crate::model::resource::{Kind, ResourceList, Resources, Value};
+use crate::model::resource::{ResourceList, ResourceType, ResourceValue, Resources};
 
 /// The most chunks a job may ask for, all counts together.
 const MAX_CHUNKS: u32 = 1_000_000;
@@ -53,7 +53,7 @@ fn chunk(text: &str, each: &ResourceList, resources: &Resources) -> Result<Chunk
     for part in &parts[usize::from(counted)..] {
         add(&mut chunk, part, resources)?;
     }
-    let one = ("ncpus".to_string(), Value::Long(1));
+    let one = ("ncpus".to_string(), ResourceValue::Long(1));
     for (name, value) in each.iter().chain([(&one.0, &one.1)]) {
         if chunk.get(name).is_none() {
             chunk.resources.push((name.clone(), value.clone()));
@@ -84,7 +84,7 @@ fn add(chunk: &mut Chunk, part: &str, resources: &Resources) -> Result<(), Refus
     if chunk.get(name).is_some() {
         return Err(Refusal::duplicate_in_chunk(name));
     }
-    let shown = if definition.kind == Kind::Boolean {
+    let shown = if definition.kind == ResourceType::Boolean {
         String::new()
     } else {
         format!("select.{name}")
@@ -93,13 +93,14 @@ fn add(chunk: &mut Chunk, part: &str, resources: &Resources) -> Result<(), Refus
         .parse::<Amount>()
         .ok()
         .filter(|amount| !amount.is_exact());
-    let value = match growing.filter(|_| definition.consumable && definition.kind == Kind::Long) {
-        Some(amount) => {
-            chunk.growing.push((name.to_string(), amount));
-            i64::try_from(amount.least()).ok().map(Value::Long)
-        }
-        None => Value::parse(definition.kind, text),
-    };
+    let value =
+        match growing.filter(|_| definition.consumable && definition.kind == ResourceType::Long) {
+            Some(amount) => {
+                chunk.growing.push((name.to_string(), amount));
+                i64::try_from(amount.least()).ok().map(ResourceValue::Long)
+            }
+            None => ResourceValue::parse(definition.kind, text),
+        };
     let value = value.filter(|value| in_range(name, value));
     chunk.resources.push((
         name.to_string(),
@@ -146,7 +147,7 @@ pub(super) fn spell(chunks: &[Chunk]) -> String {
     chunks.iter().map(one).collect::<Vec<_>>().join("+")
 }
 
-fn quoted(value: &Value) -> String {
+fn quoted(value: &ResourceValue) -> String {
     let text = value.to_string();
     let plain = !text.contains(|c: char| c.is_whitespace() || c == ':');
     if plain { text } else { format!("\"{text}\"") }

@@ -2,7 +2,7 @@
 //! `default_chunk`).
 
 use super::{NamedTexts, shapes_chunks};
-use crate::model::resource::{ResourceList, Resources, Value};
+use crate::model::resource::{ResourceList, ResourceValue, Resources};
 
 /// What goes without saying. It does not count as asked for: in another queue other things go
 /// without saying.
@@ -25,7 +25,7 @@ impl Defaults {
     /// all times.
     pub fn bounded(mut self, most: &ResourceList) -> Defaults {
         let times = most.iter().filter(|(name, value)| {
-            matches!(value, Value::Time(_)) && !name.ends_with("_walltime")
+            matches!(value, ResourceValue::Time(_)) && !name.ends_with("_walltime")
         });
         for (name, value) in times {
             self.list

@@ -2,7 +2,7 @@
 
 use super::find;
 use crate::model::refusal::Refusal;
-use crate::model::resource::{Kind, ResourceList, Resources, Value};
+use crate::model::resource::{ResourceList, ResourceType, ResourceValue, Resources};
 
 /// One part between `+`.
 struct Item<'a> {
@@ -42,7 +42,7 @@ pub(super) fn as_select(
         .iter()
         .try_fold(0u64, |sum, item| sum.checked_add(item.count))
         .ok_or_else(Refusal::bad_nodes)?;
-    let share = Share::of(values, nodes)?;
+    let share = PerNode::of(values, nodes)?;
     let chunks: Option<Vec<String>> = items.iter().map(|item| spell(item, &share)).collect();
     Ok((chunks.ok_or_else(Refusal::bad_nodes)?.join("+"), place))
 }
@@ -96,8 +96,9 @@ fn positive(digits: &str) -> Result<u64, Refusal> {
 
 /// Whether the word is a property: a resource that a node may have without an amount.
 fn resources_know(word: &str, resources: &Resources) -> bool {
-    find(word, resources)
-        .is_some_and(|(_, d)| d.host_level && matches!(d.kind, Kind::Boolean | Kind::String))
+    find(word, resources).is_some_and(|(_, d)| {
+        d.host_level && matches!(d.kind, ResourceType::Boolean | ResourceType::String)
+    })
 }
 
 fn is_host(word: &str) -> bool {
@@ -108,26 +109,26 @@ fn is_host(word: &str) -> bool {
 }
 
 /// What each node gets of the totals beside `nodes`.
-struct Share {
+struct PerNode {
     processors: u64,
     /// In kilobytes.
     memory: Option<u64>,
 }
 
-impl Share {
-    fn of(values: &ResourceList, nodes: u64) -> Result<Share, Refusal> {
+impl PerNode {
+    fn of(values: &ResourceList, nodes: u64) -> Result<PerNode, Refusal> {
         let processors = match values.get("ncpus") {
-            Some(Value::Long(total)) => u64::try_from(*total).unwrap_or(0),
+            Some(ResourceValue::Long(total)) => u64::try_from(*total).unwrap_or(0),
             _ => nodes,
         };
         if processors % nodes != 0 {
             return Err(Refusal::bad_nodes());
         }
         let memory = match values.get("mem") {
-            Some(Value::Size(total)) => Some(total.bytes().div_ceil(1024).div_ceil(nodes)),
+            Some(ResourceValue::Size(total)) => Some(total.bytes().div_ceil(1024).div_ceil(nodes)),
             _ => None,
         };
-        Ok(Share {
+        Ok(PerNode {
             processors: processors / nodes,
             memory,
         })
@@ -135,7 +136,7 @@ impl Share {
 }
 
 /// None when the processors are more than can be counted.
-fn spell(item: &Item, share: &Share) -> Option<String> {
+fn spell(item: &Item, share: &PerNode) -> Option<String> {
     let given = item.processors > 0 || item.processes > 1;
     let processors = if given {
         item.processes.checked_mul(item.processors.max(1))?

@@ -2,7 +2,7 @@
 //! every node, and the job would wait for ever: it is refused when it is given.
 
 use crate::model::expression::Expression;
-use crate::model::resource::{Kind, Resources};
+use crate::model::resource::{ResourceType, Resources};
 use crate::model::spelling::nearest;
 
 /// What is known of every node and job.
@@ -84,7 +84,7 @@ fn known(resources: &Resources) -> Vec<String> {
         known.extend(aspects(name));
         known.push(format!("host.{name}"));
         known.push(format!("job.{name}"));
-        if definition.kind == Kind::Boolean {
+        if definition.kind == ResourceType::Boolean {
             known.push(format!("host.flag.{name}"));
         }
     }
@@ -99,7 +99,7 @@ mod tests {
     fn said(text: &str) -> Result<(), String> {
         let mut resources = Resources::builtin();
         let flag = Definition {
-            kind: Kind::Boolean,
+            kind: ResourceType::Boolean,
             host_level: true,
             consumable: false,
             requestable: true,

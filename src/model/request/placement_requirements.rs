@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_read_and_shown_under_their_names() {
+    fn requirements_are_read_and_shown_by_name() {
         let mut wishes = PlacementRequirements::default();
         let given = [
             ("nalloc", "fastest"),
@@ -193,7 +193,7 @@ mod tests {
 
     /// Q20: a fault in an expression is told with its column.
     #[test]
-    fn what_is_no_wish_is_told() {
+    fn invalid_requirements_are_refused() {
         let mut wishes = PlacementRequirements::default();
         let said =
             |wishes: &mut PlacementRequirements, name, text| wishes.set(name, text).unwrap_err();

@@ -2,7 +2,7 @@
 
 /// Whose place a job may have, as one of the words of `preempt_targets` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
+pub enum PreemptTarget<'a> {
     /// `Queue=workq`: of jobs in a queue.
     Queue(&'a str),
     /// `Resource_List.ncpus=4`: of jobs that ask for so much of a resource.
@@ -11,18 +11,18 @@ pub enum Target<'a> {
     Nobody,
 }
 
-impl<'a> Target<'a> {
+impl<'a> PreemptTarget<'a> {
     /// Reads a word; None for none of these.
-    pub fn parse(word: &'a str) -> Option<Target<'a>> {
+    pub fn parse(word: &'a str) -> Option<PreemptTarget<'a>> {
         let is = |text: &str, name: &str| text.eq_ignore_ascii_case(name);
         match word.trim().split_once('=') {
-            None if is(word.trim(), "none") => Some(Target::Nobody),
+            None if is(word.trim(), "none") => Some(PreemptTarget::Nobody),
             Some((kind, name)) if is(kind, "queue") && !name.is_empty() => {
-                Some(Target::Queue(name))
+                Some(PreemptTarget::Queue(name))
             }
             Some((kind, value)) if !value.is_empty() => {
                 let (list, name) = kind.split_once('.').filter(|(_, name)| !name.is_empty())?;
-                is(list, "resource_list").then_some(Target::Resource(name, value))
+                is(list, "resource_list").then_some(PreemptTarget::Resource(name, value))
             }
             _ => None,
         }
@@ -35,12 +35,15 @@ mod tests {
 
     #[test]
     fn targets_are_queues_resources_or_nobody() {
-        assert_eq!(Target::parse("QUEUE=a"), Some(Target::Queue("a")));
         assert_eq!(
-            Target::parse(" Resource_List.mem=2gb"),
-            Some(Target::Resource("mem", "2gb"))
+            PreemptTarget::parse("QUEUE=a"),
+            Some(PreemptTarget::Queue("a"))
         );
-        assert_eq!(Target::parse("NONE"), Some(Target::Nobody));
+        assert_eq!(
+            PreemptTarget::parse(" Resource_List.mem=2gb"),
+            Some(PreemptTarget::Resource("mem", "2gb"))
+        );
+        assert_eq!(PreemptTarget::parse("NONE"), Some(PreemptTarget::Nobody));
         for wrong in [
             "",
             "a",
@@ -50,7 +53,7 @@ mod tests {
             "Resource_List=1",
             "Resource_List.mem=",
         ] {
-            assert_eq!(Target::parse(wrong), None, "{wrong}");
+            assert_eq!(PreemptTarget::parse(wrong), None, "{wrong}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a job asks for: chunks of resources and how to place them.
 
 use crate::model::resource::amount::Amount;
-use crate::model::resource::{ResourceList, Value};
+use crate::model::resource::{ResourceList, ResourceValue};
 use serde::{Deserialize, Serialize};
 
 /// `select=2:ncpus=4:mem=8gb+1:ngpus=1`.
@@ -19,7 +19,7 @@ pub struct Chunk {
     /// How many, at least 1.
     pub count: u32,
     /// In the order given; `ncpus` stands here even when only the default asks for it.
-    pub resources: Vec<(String, Value)>,
+    pub resources: Vec<(String, ResourceValue)>,
     /// Resources of which it takes more where more is free (Q22); `resources` has the least.
     #[serde(default)]
     pub growing: Vec<(String, Amount)>,
@@ -27,7 +27,7 @@ pub struct Chunk {
 
 impl Chunk {
     /// The value of resource `name`.
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&ResourceValue> {
         self.resources
             .iter()
             .find(|(n, _)| n == name)
@@ -36,7 +36,7 @@ impl Chunk {
 
     /// The whole number asked of resource `name`; 0 when it is not named.
     pub fn long(&self, name: &str) -> i64 {
-        self.get(name).and_then(Value::amount).unwrap_or(0)
+        self.get(name).and_then(ResourceValue::amount).unwrap_or(0)
     }
 }
 

@@ -15,11 +15,11 @@ fn resources() -> Resources {
             },
         );
     };
-    define("color", Kind::String, true, false);
-    define("big", Kind::Boolean, true, false);
-    define("fl", Kind::Float, true, true);
-    define("sz", Kind::Size, true, true);
-    define("lic", Kind::Long, false, false);
+    define("color", ResourceType::String, true, false);
+    define("big", ResourceType::Boolean, true, false);
+    define("fl", ResourceType::Float, true, true);
+    define("sz", ResourceType::Size, true, true);
+    define("lic", ResourceType::Long, false, false);
     resources
 }
 
@@ -558,7 +558,7 @@ fn a_chunk_that_names_no_processors_gets_one() {
     assert_eq!(request.select.chunks[0].long("ncpus"), 1);
     assert_eq!(
         request.select.chunks[1].resources,
-        [("ncpus".to_string(), Value::Long(1))]
+        [("ncpus".to_string(), ResourceValue::Long(1))]
     );
 }
 

@@ -23,15 +23,15 @@ const FARTHEST: u32 = 100_000;
 
 /// `FREQ=WEEKLY;BYDAY=MO,TU;COUNT=10`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
-    step: Step,
+pub struct RecurrenceRule {
+    step: RecurrenceStep,
     interval: u32,
     days: Vec<Weekday>,
     until: Until,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum RecurrenceStep {
     Hour,
     Day,
     Week,
@@ -70,16 +70,16 @@ pub enum RuleFault {
     Overlaps,
 }
 
-impl Rule {
+impl RecurrenceRule {
     /// Reads a rule. The errors say what is wrong.
-    pub fn parse(text: &str) -> Result<Rule, RuleFault> {
+    pub fn parse(text: &str) -> Result<RecurrenceRule, RuleFault> {
         let text = text.trim().strip_prefix("RRULE:").unwrap_or(text.trim());
         let (mut step, mut interval, mut days, mut until) = (None, 1, Vec::new(), None);
         for part in text.split(';').filter(|part| !part.is_empty()) {
             let wrong = || RuleFault::Part(part.to_string());
             let (name, value) = part.split_once('=').ok_or_else(wrong)?;
             match name.to_ascii_uppercase().as_str() {
-                "FREQ" => step = Some(Step::parse(value).ok_or_else(wrong)?),
+                "FREQ" => step = Some(RecurrenceStep::parse(value).ok_or_else(wrong)?),
                 "INTERVAL" => {
                     interval = value
                         .parse()
@@ -104,7 +104,7 @@ impl Rule {
             }
         }
         let step = step.ok_or(RuleFault::NoFrequency)?;
-        Ok(Rule {
+        Ok(RecurrenceRule {
             step,
             interval,
             days,
@@ -155,13 +155,13 @@ impl Rule {
         let days = move |n: u32| first.checked_add_days(Days::new(n.into()));
         let each = (0..FARTHEST).step_by(self.interval as usize);
         match self.step {
-            Step::Hour => Box::new(each.map_while(hours)),
-            Step::Day => Box::new(each.map_while(days)),
-            Step::Week if self.days.is_empty() => {
+            RecurrenceStep::Hour => Box::new(each.map_while(hours)),
+            RecurrenceStep::Day => Box::new(each.map_while(days)),
+            RecurrenceStep::Week if self.days.is_empty() => {
                 Box::new(each.map_while(move |n| days(n.checked_mul(7)?)))
             }
             // Weeks begin on Mondays; of each that counts, every day is looked at.
-            Step::Week => {
+            RecurrenceStep::Week => {
                 let since_monday = first.weekday().num_days_from_monday();
                 let counts = move |n: &u32| ((n + since_monday) / 7).is_multiple_of(self.interval);
                 Box::new((0..FARTHEST).filter(counts).map_while(days))
@@ -170,12 +170,12 @@ impl Rule {
     }
 }
 
-impl Step {
-    fn parse(text: &str) -> Option<Step> {
+impl RecurrenceStep {
+    fn parse(text: &str) -> Option<RecurrenceStep> {
         match text.to_ascii_uppercase().as_str() {
-            "HOURLY" => Some(Step::Hour),
-            "DAILY" => Some(Step::Day),
-            "WEEKLY" => Some(Step::Week),
+            "HOURLY" => Some(RecurrenceStep::Hour),
+            "DAILY" => Some(RecurrenceStep::Day),
+            "WEEKLY" => Some(RecurrenceStep::Week),
             _ => None,
         }
     }
@@ -215,7 +215,7 @@ fn moment(text: &str) -> Option<NaiveDateTime> {
 /// How often a standing window of the configuration comes: Maui's `PERIOD`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Period {
+pub enum WindowPeriod {
     /// Each day of its days.
     #[default]
     Day,
@@ -225,22 +225,22 @@ pub enum Period {
     Infinity,
 }
 
-impl Period {
+impl WindowPeriod {
     /// As the file says it.
     pub fn name(self) -> &'static str {
         match self {
-            Period::Day => "day",
-            Period::Week => "week",
-            Period::Infinity => "infinity",
+            WindowPeriod::Day => "day",
+            WindowPeriod::Week => "week",
+            WindowPeriod::Infinity => "infinity",
         }
     }
 }
 
 /// When a standing window of the configuration is open (M40).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct StandingWindow {
     /// `PERIOD`.
-    pub period: Period,
+    pub period: WindowPeriod,
     /// `STARTTIME`: from the beginning of the day, or of the week.
     pub start: Span,
     /// `ENDTIME`, likewise; one that is not after the start means the next day, or week.
@@ -262,19 +262,19 @@ pub struct Instance {
     pub to: Option<NaiveDateTime>,
 }
 
-impl Standing {
+impl StandingWindow {
     /// The next instances that are not over at `now`, as many as its depth says.
     pub fn instances(&self, now: NaiveDateTime) -> Vec<Instance> {
         let (first, step) = match self.period {
-            Period::Infinity => {
+            WindowPeriod::Infinity => {
                 return vec![Instance {
                     number: 0,
                     from: NaiveDateTime::MIN,
                     to: None,
                 }];
             }
-            Period::Day => (now.date() - Days::new(1), 1),
-            Period::Week => (
+            WindowPeriod::Day => (now.date() - Days::new(1), 1),
+            WindowPeriod::Week => (
                 now.date() - Days::new(u64::from(now.weekday().num_days_from_sunday()) + 7),
                 7,
             ),
@@ -289,11 +289,15 @@ impl Standing {
     }
 
     fn falls_on(&self, day: Weekday) -> bool {
-        self.period == Period::Week || self.days.is_empty() || self.days.contains(&day)
+        self.period == WindowPeriod::Week || self.days.is_empty() || self.days.contains(&day)
     }
 
     fn of(&self, date: NaiveDate) -> Option<Instance> {
-        let period = if self.period == Period::Week { 7 } else { 1 };
+        let period = if self.period == WindowPeriod::Week {
+            7
+        } else {
+            1
+        };
         let whole = Span::seconds(period * 86_400);
         let end = if self.end > self.start {
             self.end
@@ -321,7 +325,8 @@ mod tests {
 
     /// From Friday 20 November 2026, 10:00, an hour each.
     fn starts(rule: &str) -> Result<Vec<String>, RuleFault> {
-        let found = Rule::parse(rule)?.occurrences(at("2026-11-20 10:00"), Span::seconds(3600))?;
+        let found = RecurrenceRule::parse(rule)?
+            .occurrences(at("2026-11-20 10:00"), Span::seconds(3600))?;
         Ok(found
             .into_iter()
             .map(|start| start.format("%a %d %H:%M").to_string())
@@ -373,7 +378,7 @@ mod tests {
         assert_eq!(starts("FREQ=DAILY"), Err(RuleFault::Endless));
         assert_eq!(starts("FREQ=DAILY;COUNT=1000"), Err(RuleFault::TooOften));
         assert_eq!(starts("FREQ=DAILY;UNTIL=20261119"), Err(RuleFault::Never));
-        let hourly = Rule::parse("FREQ=HOURLY;COUNT=2").unwrap();
+        let hourly = RecurrenceRule::parse("FREQ=HOURLY;COUNT=2").unwrap();
         assert_eq!(
             hourly.occurrences(at("2026-11-20 10:00"), Span::seconds(3601)),
             Err(RuleFault::Overlaps)
@@ -389,7 +394,7 @@ mod tests {
         }
     }
 
-    fn office() -> Standing {
+    fn office() -> StandingWindow {
         let days = vec![
             Weekday::Mon,
             Weekday::Tue,
@@ -398,8 +403,8 @@ mod tests {
             Weekday::Fri,
         ];
         let (start, end) = (Span::seconds(8 * 3600), Span::seconds(17 * 3600));
-        Standing {
-            period: Period::Day,
+        StandingWindow {
+            period: WindowPeriod::Day,
             start,
             end,
             days,
@@ -407,7 +412,7 @@ mod tests {
         }
     }
 
-    fn instances(standing: &Standing, now: &str) -> Vec<String> {
+    fn instances(standing: &StandingWindow, now: &str) -> Vec<String> {
         let shown = |instance: Instance| {
             let to = instance
                 .to
@@ -434,7 +439,7 @@ mod tests {
 
     #[test]
     fn m40_a_window_may_last_into_the_next_day_come_weekly_or_stay() {
-        let night = Standing {
+        let night = StandingWindow {
             start: Span::seconds(20 * 3600),
             end: Span::seconds(6 * 3600),
             depth: 1,
@@ -444,8 +449,8 @@ mod tests {
             instances(&night, "2026-11-24 05:00"),
             ["20261123 23 20:00 to 24 06:00"]
         );
-        let week = Standing {
-            period: Period::Week,
+        let week = StandingWindow {
+            period: WindowPeriod::Week,
             start: Span::seconds(86_400),
             end: Span::seconds(90_000),
             ..office()
@@ -455,8 +460,8 @@ mod tests {
             "20261129 30 00:00 to 30 01:00",
         ];
         assert_eq!(instances(&week, "2026-11-22 12:00"), expected);
-        let ever = Standing {
-            period: Period::Infinity,
+        let ever = StandingWindow {
+            period: WindowPeriod::Infinity,
             ..office()
         };
         assert_eq!(ever.instances(at("2026-11-22 12:00"))[0].to, None);

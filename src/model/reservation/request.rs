@@ -1,12 +1,12 @@
 //! What `pbs_rsub` and `pbs_ralter` ask for, and what that comes to: times, occurrences, terms.
 
-use super::recurrence::{Rule, Zone};
-use super::{Occurrence, Repetition, Terms};
+use super::recurrence::{RecurrenceRule, Zone};
+use super::{Occurrence, Repetition, ReservationTerms};
 use crate::model::job::value_syntax;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::request::select::Request;
-use crate::model::resource::{Resources, Value};
+use crate::model::resource::{ResourceValue, Resources};
 use crate::model::time::{Span, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// What is asked of a reservation; what is not said stays as it is, or has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reserving {
+pub struct ReservationRequest {
     /// `-N`.
     pub name: Option<String>,
     /// `-R`: when it begins.
@@ -56,7 +56,7 @@ const LARGEST: usize = 64 << 10;
 /// The end of the year 9999: calendars reach no further.
 const LAST: i64 = 253_402_300_799;
 
-impl Reserving {
+impl ReservationRequest {
     /// Refuses what would cost everybody, and texts that are no names.
     pub fn check(&self) -> Result<(), Refusal> {
         let texts = [
@@ -171,7 +171,7 @@ impl Reserving {
         };
         let start = zone.civil(first.0).ok_or_else(Refusal::bad_times)?;
         let length = Span::seconds(first.1.0 - first.0.0);
-        let starts = Rule::parse(rule).and_then(|rule| rule.occurrences(start, length));
+        let starts = RecurrenceRule::parse(rule).and_then(|rule| rule.occurrences(start, length));
         let starts = starts.map_err(|fault| Refusal::bad_rule(&fault.to_string()))?;
         Ok(starts
             .into_iter()
@@ -185,10 +185,10 @@ impl Reserving {
         owner: &str,
         length: Span,
         resources: &Resources,
-    ) -> Result<Terms, Refusal> {
+    ) -> Result<ReservationTerms, Refusal> {
         let request = free(Request::parse(&self.resources, resources)?, resources)?;
         let zone = self.zone.clone().unwrap_or_default();
-        Ok(Terms {
+        Ok(ReservationTerms {
             name: self.name.clone(),
             users: self
                 .users
@@ -209,10 +209,10 @@ impl Reserving {
     /// Terms as this changes them.
     pub fn changed(
         &self,
-        was: &Terms,
+        was: &ReservationTerms,
         length: Span,
         resources: &Resources,
-    ) -> Result<Terms, Refusal> {
+    ) -> Result<ReservationTerms, Refusal> {
         let request = if self.resources.is_empty() {
             (*was.request).clone()
         } else {
@@ -225,7 +225,7 @@ impl Reserving {
                 .as_deref()
                 .map_or_else(|| was.to_vec(), |asked| amended(asked, was))
         };
-        Ok(Terms {
+        Ok(ReservationTerms {
             name: self.name.clone().or_else(|| was.name.clone()),
             users: list(&self.users, &was.users),
             groups: list(&self.groups, &was.groups),
@@ -264,7 +264,9 @@ fn free(request: Request, resources: &Resources) -> Result<Request, Refusal> {
 }
 
 fn lasting(mut request: Request, length: Span) -> Request {
-    request.list.insert("walltime".into(), Value::Time(length));
+    request
+        .list
+        .insert("walltime".into(), ResourceValue::Time(length));
     request
 }
 
@@ -310,13 +312,13 @@ mod tests {
         }
     }
 
-    fn asking(from: Option<i64>, to: Option<i64>, duration: Option<&str>) -> Reserving {
+    fn asking(from: Option<i64>, to: Option<i64>, duration: Option<&str>) -> ReservationRequest {
         let duration = duration.map(String::from);
-        Reserving {
+        ReservationRequest {
             from: from.map(Wall),
             to: to.map(Wall),
             duration,
-            ..Reserving::default()
+            ..ReservationRequest::default()
         }
     }
 
@@ -353,7 +355,7 @@ mod tests {
     #[test]
     fn a_change_of_times_keeps_what_it_does_not_name() {
         let was = (Wall(2000), Wall(2600));
-        let anew = |reserving: Reserving, begun| {
+        let anew = |reserving: ReservationRequest, begun| {
             reserving
                 .times_anew(was, begun, Wall(2100))
                 .map(|(from, to)| (from.0, to.0))
@@ -380,9 +382,9 @@ mod tests {
 
     #[test]
     fn a_rule_makes_occurrences() {
-        let daily = Reserving {
+        let daily = ReservationRequest {
             rule: Some("FREQ=DAILY;COUNT=2".into()),
-            ..Reserving::default()
+            ..ReservationRequest::default()
         };
         let found = daily.occurrences((Wall(3600), Wall(3660)), &Utc).unwrap();
         let times: Vec<(i64, i64)> = found
@@ -390,9 +392,9 @@ mod tests {
             .map(|occurrence| (occurrence.from.0, occurrence.to.0))
             .collect();
         assert_eq!(times, [(3600, 3660), (90_000, 90_060)]);
-        let endless = Reserving {
+        let endless = ReservationRequest {
             rule: Some("FREQ=DAILY".into()),
-            ..Reserving::default()
+            ..ReservationRequest::default()
         };
         let refusal = endless
             .occurrences((Wall(3600), Wall(3660)), &Utc)
@@ -411,7 +413,7 @@ mod tests {
     #[test]
     fn terms_ask_for_the_length_as_walltime() {
         let resources = Resources::builtin();
-        let terms = Reserving::default()
+        let terms = ReservationRequest::default()
             .terms("ann@head", Span::seconds(600), &resources)
             .unwrap();
         assert_eq!(terms.request.list["walltime"].to_string(), "00:10:00");
@@ -419,26 +421,26 @@ mod tests {
             (terms.request.select.text.as_str(), terms.users),
             ("1:ncpus=1", vec!["ann@head".to_string()])
         );
-        let more = Reserving {
+        let more = ReservationRequest {
             resources: vec![("select".into(), "2:ncpus=3".into())],
-            ..Reserving::default()
+            ..ReservationRequest::default()
         };
         let changed = more.changed(
-            &Reserving::default()
+            &ReservationRequest::default()
                 .terms("a", Span::seconds(1), &resources)
                 .unwrap(),
             Span::seconds(5),
             &resources,
         );
         assert_eq!(changed.unwrap().request.select.text, "2:ncpus=3");
-        let huge = Reserving {
+        let huge = ReservationRequest {
             users: Some("x".repeat(LARGEST + 1)),
-            ..Reserving::default()
+            ..ReservationRequest::default()
         };
-        assert!(huge.check().is_err() && Reserving::default().check().is_ok());
+        assert!(huge.check().is_err() && ReservationRequest::default().check().is_ok());
         assert!(asking(Some(i64::MIN), None, None).check().is_err());
         let ages = "9223372036854775".to_string();
-        let endless = Reserving {
+        let endless = ReservationRequest {
             duration: Some(ages),
             ..asking(Some(2000), None, None)
         };

@@ -6,7 +6,7 @@
 //! other, all that are open on a node must admit (M39).
 
 use crate::model::credentials::Credentials;
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub struct Window {
     pub to: Time,
     /// What it sets aside, task by task. A task is as much of one node; how the jobs inside use
     /// what lies on a node together is not bound to the tasks' shape (M38).
-    pub shares: Vec<Share>,
+    pub shares: Vec<NodeShare>,
     /// Its nodes belong to it as a whole, whatever its shares say: who is kept out gets nothing of
     /// them.
     pub whole: bool,

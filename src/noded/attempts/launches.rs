@@ -2,8 +2,8 @@
 
 use super::{Attempts, Runner, never};
 use crate::model::job::How;
-use crate::noded::folder::{Folder, Name};
-use crate::noded::poller::{Poller, Source};
+use crate::noded::folder::{AttemptName, Folder};
+use crate::noded::poller::{PollSource, Poller};
 use crate::noded::spawner::Spawner;
 use std::collections::BTreeSet;
 use std::io;
@@ -15,8 +15,8 @@ impl Attempts {
         let Runner::Spawner(spawner, _) = &self.runner else {
             return Ok(());
         };
-        poller.add(&spawner.socket, Source::Spawner)?;
-        poller.add(&spawner.ended, Source::SpawnerEnded)
+        poller.add(&spawner.socket, PollSource::Spawner)?;
+        poller.add(&spawner.ended, PollSource::SpawnerEnded)
     }
 
     /// Gives the spawner what it has room for.
@@ -43,7 +43,7 @@ impl Attempts {
         }
         if self.waits == self.unsent.is_empty() {
             self.waits = !self.waits;
-            poller.want_write(spawner.socket.as_fd(), Source::Spawner, self.waits);
+            poller.want_write(spawner.socket.as_fd(), PollSource::Spawner, self.waits);
         }
         failed
             .into_iter()
@@ -62,12 +62,12 @@ impl Attempts {
             spawner.pid()
         );
         spawner.reap();
-        poller.remove(&spawner.ended, Source::SpawnerEnded);
-        poller.remove(&spawner.socket, Source::Spawner);
+        poller.remove(&spawner.ended, PollSource::SpawnerEnded);
+        poller.remove(&spawner.socket, PollSource::Spawner);
         let old = std::mem::replace(spawner, Spawner::start(&self.site, building)?);
         let number = poller.number();
-        poller.keep(old.socket, Source::OldSpawner(number))?;
-        poller.keep(old.builders, Source::OldBuilders(number))?;
+        poller.keep(old.socket, PollSource::OldSpawner(number))?;
+        poller.keep(old.builders, PollSource::OldBuilders(number))?;
         self.in_doubt.insert(number, self.given());
         self.waits = false;
         self.watch_spawner(poller)?;
@@ -76,8 +76,8 @@ impl Attempts {
     }
 
     /// What the spawner was given and nothing has been heard of since.
-    fn given(&self) -> Vec<Name> {
-        let elsewhere: BTreeSet<Name> = self
+    fn given(&self) -> Vec<AttemptName> {
+        let elsewhere: BTreeSet<AttemptName> = self
             .in_doubt
             .values()
             .flatten()
@@ -98,8 +98,8 @@ impl Attempts {
     /// began, and only now is it safe to give them to another one: an attempt that has begun may be
     /// over, confirmed and forgotten before a second shepherd of it gets to look for its folder.
     pub fn settle(&mut self, number: u64, poller: &mut Poller) {
-        poller.forget(Source::OldBuilders(number));
-        self.hear_old(Source::OldSpawner(number), poller);
+        poller.forget(PollSource::OldBuilders(number));
+        self.hear_old(PollSource::OldSpawner(number), poller);
         for name in self.in_doubt.remove(&number).unwrap_or_default() {
             if Folder::of(&self.site.state, name).exists() {
                 self.examine(name, poller)

@@ -7,9 +7,9 @@
 use super::{Attempts, Runner};
 use crate::model::time::Span;
 use crate::noded::control::Control;
-use crate::noded::folder::{Folder, Name};
+use crate::noded::folder::{AttemptName, Folder};
 use crate::sys::clock;
-use crate::wire::order::Standing;
+use crate::wire::order::AttemptStatus;
 
 /// How soon the first look is taken, and the longest pause between two.
 const SOON: Span = Span(20);
@@ -17,21 +17,21 @@ const SELDOM: Span = Span::seconds(10);
 
 impl Attempts {
     /// Stops all processes of an attempt, or of a task of one.
-    pub fn suspend(&mut self, name: Name) {
+    pub fn suspend(&mut self, name: AttemptName) {
         self.turn(name, true, Control::Suspend);
     }
 
     /// Lets them go on, bound to these processors if any are named.
-    pub fn resume(&mut self, name: Name, cpus: Vec<u16>) {
+    pub fn resume(&mut self, name: AttemptName, cpus: Vec<u16>) {
         self.turn(name, false, Control::Resume(cpus));
     }
 
-    fn turn(&mut self, name: Name, stop: bool, order: Control) {
+    fn turn(&mut self, name: AttemptName, stop: bool, order: Control) {
         let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
             return;
         };
-        let is_so = matches!(entry.standing, Standing::Suspended(_)) == stop
-            && entry.standing != Standing::Starting;
+        let is_so = matches!(entry.standing, AttemptStatus::Suspended(_)) == stop
+            && entry.standing != AttemptStatus::Starting;
         if let Runner::Hollow(hollow) = &mut self.runner {
             hollow.turn(name, stop, clock::monotonic());
             return self.note_stopped(name, 1, stop);
@@ -47,11 +47,11 @@ impl Attempts {
     }
 
     /// The processes of an attempt are all stopped, or go on.
-    pub(super) fn note_stopped(&mut self, name: Name, session: u32, stopped: bool) {
+    pub(super) fn note_stopped(&mut self, name: AttemptName, session: u32, stopped: bool) {
         let standing = if stopped {
-            Standing::Suspended(session)
+            AttemptStatus::Suspended(session)
         } else {
-            Standing::Running(session)
+            AttemptStatus::Running(session)
         };
         let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
             return;
@@ -72,7 +72,7 @@ impl Attempts {
         let Some((_, pause)) = self.look.filter(|(next, _)| *next <= now) else {
             return;
         };
-        let waited: Vec<Name> = self
+        let waited: Vec<AttemptName> = self
             .entries
             .iter()
             .filter(|(_, entry)| entry.expects.is_some())

@@ -24,34 +24,34 @@ fn running() -> Launch {
 #[test]
 fn what_was_cancelled_before_it_was_seen_never_starts() {
     let (mut attempts, mut poller, folder) = attempts();
-    let name = Name::of(&running());
+    let name = AttemptName::of(&running());
     attempts.cancel(name, Cancel::default());
     attempts.start(&running(), &mut poller);
-    let cancelled = Standing::Ended(never(How::Cancelled));
-    assert_eq!(attempts.standings(), [(JobId::job(1), 1, 0, cancelled)]);
+    let cancelled = AttemptStatus::Ended(never(How::Cancelled));
+    assert_eq!(attempts.statuses(), [(JobId::job(1), 1, 0, cancelled)]);
     assert!(folder::buried(folder.path(), name).is_some());
     attempts.confirm(name);
-    assert!(attempts.standings().is_empty());
+    assert!(attempts.statuses().is_empty());
     assert!(folder::buried(folder.path(), name).is_none());
 }
 
 #[test]
 fn a_mark_outlives_a_restart() {
     let (mut first, mut poller, folder) = attempts();
-    first.cancel(Name::of(&running()), Cancel::default());
+    first.cancel(AttemptName::of(&running()), Cancel::default());
     let site = Site {
         state: folder.path().to_path_buf(),
         ..site::tests::site(0, false)
     };
     let mut second = Attempts::hollow(site);
     second.adopt(&mut poller).unwrap();
-    assert_eq!(second.standings(), first.standings());
+    assert_eq!(second.statuses(), first.statuses());
 }
 
 #[test]
 fn an_attempt_that_cannot_be_looked_at_is_kept_and_looked_at_again() {
     let (mut attempts, mut poller, folder) = attempts();
-    let name = Name::of(&running());
+    let name = AttemptName::of(&running());
     let place = folder::attempts(folder.path()).join(name.to_string());
     std::fs::create_dir(&place).unwrap();
     std::fs::write(
@@ -62,18 +62,18 @@ fn an_attempt_that_cannot_be_looked_at_is_kept_and_looked_at_again() {
     attempts.adopt(&mut poller).unwrap();
     attempts.look_round(&mut poller);
     assert_eq!(
-        attempts.standings(),
-        [(JobId::job(1), 1, 0, Standing::Starting)]
+        attempts.statuses(),
+        [(JobId::job(1), 1, 0, AttemptStatus::Starting)]
     );
     std::fs::write(place.join("record"), " ".repeat(4096)).unwrap();
     attempts.look_round(&mut poller);
     assert_eq!(
-        attempts.standings(),
+        attempts.statuses(),
         [(
             JobId::job(1),
             1,
             0,
-            Standing::Ended(never(How::ShepherdLost))
+            AttemptStatus::Ended(never(How::ShepherdLost))
         )]
     );
 }
@@ -96,7 +96,7 @@ fn an_attempt_below_the_highest_is_refused_and_a_repeated_one_starts_once() {
         &mut poller,
     );
     attempts.cancel(
-        Name {
+        AttemptName {
             job: JobId::job(1),
             attempt: 1,
             task: 0,
@@ -111,15 +111,15 @@ fn an_attempt_below_the_highest_is_refused_and_a_repeated_one_starts_once() {
         &mut poller,
     );
     assert_eq!(
-        attempts.standings(),
-        [(JobId::job(1), 3, 0, Standing::Running(1))]
+        attempts.statuses(),
+        [(JobId::job(1), 3, 0, AttemptStatus::Running(1))]
     );
-    attempts.confirm(Name {
+    attempts.confirm(AttemptName {
         job: JobId::job(1),
         attempt: 3,
         task: 0,
     });
-    assert_eq!(attempts.standings().len(), 1, "what runs is not forgotten");
+    assert_eq!(attempts.statuses().len(), 1, "what runs is not forgotten");
 }
 
 #[test]

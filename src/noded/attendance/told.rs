@@ -1,21 +1,21 @@
 //! What programs of the site are told of a job: hooks as JSON, scripts in PBS's arguments.
 
 use super::super::environment::handed_on;
-use super::{Attendance, status};
-use crate::model::hook::{Hook, Occasion};
-use crate::model::job::{Outcome, Usage};
+use super::{JobHookRunner, status};
+use crate::model::hook::{Hook, HookEvent};
+use crate::model::job::{AttemptOutcome, Usage};
 use crate::sys::user;
 use crate::wire::order::Launch;
 use serde_json::{Map, Value, json};
 
-impl Attendance<'_> {
+impl JobHookRunner<'_> {
     /// What a hook reads. `ended`: how the job ended, once it has.
     pub(super) fn question(
         &self,
         hook: &Hook,
-        occasion: Occasion,
+        occasion: HookEvent,
         launch: &Launch,
-        ended: Option<&Outcome>,
+        ended: Option<&AttemptOutcome>,
     ) -> Vec<u8> {
         let mut job = self.job();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -76,7 +76,11 @@ impl Attendance<'_> {
     }
 
     /// PBS's: job, user, group, name, session, limits, used, queue, account, exit status.
-    pub(super) fn epilogue_arguments(&self, launch: &Launch, outcome: &Outcome) -> Vec<String> {
+    pub(super) fn epilogue_arguments(
+        &self,
+        launch: &Launch,
+        outcome: &AttemptOutcome,
+    ) -> Vec<String> {
         let [job, user, group] = self.whose(launch);
         let session = self
             .session()

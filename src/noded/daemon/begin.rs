@@ -7,13 +7,13 @@ use crate::model::time::Span;
 use crate::noded::args::NodedArgs;
 use crate::noded::askers::Askers;
 use crate::noded::attempts::Attempts;
-use crate::noded::checkpoint::Checkpoints;
+use crate::noded::checkpoint::CheckpointCommands;
 use crate::noded::gauge::Gauge;
 use crate::noded::notify::Notifications;
 use crate::noded::periodic::Periodic;
-use crate::noded::poller::{Poller, Source};
+use crate::noded::poller::{PollSource, Poller};
 use crate::noded::probe::{self, Hardware};
-use crate::noded::rules::Rules;
+use crate::noded::rules::NodeRules;
 use crate::noded::site::Site;
 use crate::noded::state::StateFolder;
 use crate::noded::{gpus, grant, tmpdir};
@@ -37,7 +37,7 @@ impl Daemon {
         process::default_signals();
         process::block_signals().context("signals")?;
         let own = user::own();
-        let rules = Rules::of(args, home)?;
+        let rules = NodeRules::of(args, home)?;
         let state = StateFolder::hold(state_folder, own.uid == 0)?;
         rules.scripts_can_be_reached(state_folder)?;
         let Premises {
@@ -54,14 +54,14 @@ impl Daemon {
         let place = || format!("listening at {}", tasks.display());
         let askers = Askers::open(state_folder, &tasks, others, &mut poller).with_context(place)?;
         let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
-        poller.add(&signals, Source::Signals)?;
+        poller.add(&signals, PollSource::Signals)?;
         let socket_mode = if args.schedd_uid.is_some() {
             0o666
         } else {
             0o600
         };
         let listener = listen(path, socket_mode)?;
-        poller.add(&listener, Source::Listener)?;
+        poller.add(&listener, PollSource::Listener)?;
         let now = clock::monotonic();
         let mut daemon = Daemon {
             poller,
@@ -87,7 +87,7 @@ impl Daemon {
             gpus,
             periodic: (!args.hollow).then(Periodic::default),
             checkpoints: (!args.hollow)
-                .then(|| Checkpoints::new(state_folder.to_path_buf(), own.uid)),
+                .then(|| CheckpointCommands::new(state_folder.to_path_buf(), own.uid)),
             notifications,
             host: hardware.host.clone(),
             // Nodes that are only pretended have no part in what the host does.
@@ -117,7 +117,7 @@ struct Premises {
     hardware: Hardware,
     nodes: Vec<NodeFacts>,
     site: Site,
-    gpus: gpus::Watcher,
+    gpus: gpus::GpuWatcher,
 }
 
 impl Premises {
@@ -126,7 +126,7 @@ impl Premises {
         args: &NodedArgs,
         home: &Home,
         state_folder: &Path,
-        rules: &Rules,
+        rules: &NodeRules,
     ) -> Result<Premises> {
         let grant = grant::read(home)?;
         let hardware = grant.iter().fold(Hardware::detect(), Hardware::within);
@@ -167,7 +167,7 @@ fn site(
     args: &NodedArgs,
     state_folder: &Path,
     hardware: &Hardware,
-    rules: &Rules,
+    rules: &NodeRules,
     nodes: &[NodeFacts],
 ) -> Site {
     let cgroup =
@@ -204,8 +204,8 @@ fn commands() -> Option<PathBuf> {
 }
 
 /// Asks the tool that `lanai.toml` names; NVIDIA's only where there are GPUs for it to tell of.
-fn watcher(rules: &Rules, has_gpus: bool) -> gpus::Watcher {
+fn watcher(rules: &NodeRules, has_gpus: bool) -> gpus::GpuWatcher {
     let (named, pace) = rules.gpu_tool.clone();
     let is_asked = named != Path::new(NO_TOOL) && (has_gpus || named != Path::new(GPU_TOOL));
-    gpus::Watcher::new(Some(named).filter(|_| is_asked), pace, clock::monotonic())
+    gpus::GpuWatcher::new(Some(named).filter(|_| is_asked), pace, clock::monotonic())
 }

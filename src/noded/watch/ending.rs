@@ -1,16 +1,16 @@
 //! A watched job comes to an end: who has told it to, how long it has, and what that end means for
 //! what it has written.
 
-use super::{Watch, Watched, limits};
-use crate::model::job::{How, Outcome};
+use super::{JobWatch, WatchedEnd, limits};
+use crate::model::job::{AttemptOutcome, How};
 use crate::model::time::Span;
 use crate::noded::control::Cancel;
-use crate::noded::meter::Meter;
+use crate::noded::meter::UsageMeter;
 use crate::noded::shepherd::unable;
 use crate::noded::sweep;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::clock;
-use crate::sys::process::{self, End, Reaped};
+use crate::sys::process::{self, ProcessEnd, Reaped};
 use crate::wire::message::Payload;
 use nix::libc::{SIGHUP, SIGKILL, SIGTERM};
 use nix::sys::signalfd::SignalFd;
@@ -21,7 +21,7 @@ const LAST_WAIT: Span = Span::seconds(1);
 
 /// What its end is to the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum EndKind {
     /// Over.
     Done,
     /// It is to run again.
@@ -31,12 +31,12 @@ pub(super) enum Fate {
     AgainUnlessWell,
 }
 
-impl Fate {
-    fn of(cancel: Cancel) -> Fate {
+impl EndKind {
+    fn of(cancel: Cancel) -> EndKind {
         match (cancel.again, cancel.signal) {
-            (false, _) => Fate::Done,
-            (true, None) => Fate::Again,
-            (true, Some(_)) => Fate::AgainUnlessWell,
+            (false, _) => EndKind::Done,
+            (true, None) => EndKind::Again,
+            (true, Some(_)) => EndKind::AgainUnlessWell,
         }
     }
 
@@ -44,14 +44,14 @@ impl Fate {
     /// (`model::life`).
     fn runs_again(self, how: &How) -> bool {
         match (how, self) {
-            (How::NodeFault(_) | How::AwaitsFiles(_), _) | (_, Fate::Again) => true,
+            (How::NodeFault(_) | How::AwaitsFiles(_), _) | (_, EndKind::Again) => true,
             // Its end may have been due before it was written down how far it had come.
             (
                 How::Exited(0) | How::Overran { .. } | How::Exceeded { .. },
-                Fate::AgainUnlessWell,
+                EndKind::AgainUnlessWell,
             ) => false,
-            (_, Fate::AgainUnlessWell) => true,
-            (_, Fate::Done) => false,
+            (_, EndKind::AgainUnlessWell) => true,
+            (_, EndKind::Done) => false,
         }
     }
 }
@@ -63,7 +63,7 @@ pub(super) struct Ending {
     overran: Option<How>,
 }
 
-impl Watch<'_> {
+impl JobWatch<'_> {
     /// Its script has ended. If it was told to end, its other processes have the rest of the grace.
     pub(super) fn over(&self) -> bool {
         self.status.is_some()
@@ -83,7 +83,7 @@ impl Watch<'_> {
         if self.on_its_own {
             return;
         }
-        self.fate = Fate::of(cancel);
+        self.fate = EndKind::of(cancel);
         if let Some(ending) = self.ending.as_mut().filter(|_| cancel.is_forced()) {
             ending.kill_at = clock::monotonic();
         }
@@ -142,13 +142,13 @@ impl Watch<'_> {
 
     /// How the first process ended, which has just been killed. One that cannot be reaped, traced
     /// by somebody or stuck in the kernel, must not keep the others from being ended.
-    pub(super) fn last_status(&self) -> End {
+    pub(super) fn last_status(&self) -> ProcessEnd {
         let until = Span(clock::monotonic().0 + LAST_WAIT.0);
         loop {
             match process::reap(Some(self.session)) {
                 Reaped::Ended(_, end) => return end,
                 Reaped::Living if !self.due(until) => clock::sleep(Duration::from_millis(5)),
-                _ => return End::Signaled(SIGKILL),
+                _ => return ProcessEnd::Signaled(SIGKILL),
             }
         }
     }
@@ -157,8 +157,8 @@ impl Watch<'_> {
         mut self,
         children: &SignalFd,
         cgroup: Option<Cgroup>,
-        mut meter: Meter,
-    ) -> Watched {
+        mut meter: UsageMeter,
+    ) -> WatchedEnd {
         let elapsed = self.elapsed();
         // Read before the sweep, which removes the group.
         meter.total(cgroup.as_ref(), elapsed);
@@ -172,7 +172,7 @@ impl Watch<'_> {
         };
         let runs_again = self.fate.runs_again(&how);
         let on_its_own = self.on_its_own && matches!(how, How::Exited(_) | How::Signaled(_));
-        let outcome = Outcome {
+        let outcome = AttemptOutcome {
             how,
             sent,
             used,
@@ -180,7 +180,7 @@ impl Watch<'_> {
             unfit: None,
             on_its_own,
         };
-        Watched {
+        WatchedEnd {
             outcome,
             streams: self.streams,
             runs_again,
@@ -188,7 +188,7 @@ impl Watch<'_> {
     }
 
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.
-    fn note_denial(&mut self, cgroup: Option<&Cgroup>, meter: &mut Meter) {
+    fn note_denial(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
         let denied = cgroup.and_then(|group| limits::denied(self.launch, group));
         if let Some(denied) = denied.filter(|_| self.ending.is_none()) {
             if let How::Exceeded { used, .. } = denied {
@@ -207,8 +207,8 @@ impl Watch<'_> {
         match (&self.fault, overran, self.status) {
             (Some(fault), ..) => unable(self.launch, fault.clone()),
             (None, Some(overran), _) => overran,
-            (None, None, Some(End::Exited(code))) => How::Exited(code),
-            (None, None, Some(End::Signaled(number))) => How::Signaled(number),
+            (None, None, Some(ProcessEnd::Exited(code))) => How::Exited(code),
+            (None, None, Some(ProcessEnd::Signaled(number))) => How::Signaled(number),
             (None, None, _) => How::Signaled(SIGKILL),
         }
     }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn what_an_end_means_goes_by_the_order_and_then_by_how_it_ended() {
         let cancel = |signal, again| {
-            Fate::of(Cancel {
+            EndKind::of(Cancel {
                 grace: Span(0),
                 signal,
                 again,
@@ -238,12 +238,16 @@ mod tests {
             over,
             How::NodeFault("disk".into()),
         ];
-        let again = |fate: Fate| hows.each_ref().map(|how| fate.runs_again(how));
+        let again = |fate: EndKind| hows.each_ref().map(|how| fate.runs_again(how));
         assert_eq!(
             again(cancel(None, false)),
             [false, false, false, false, true]
         );
-        assert_eq!(again(cancel(Some(10), false)), again(Fate::Done), "deleted");
+        assert_eq!(
+            again(cancel(Some(10), false)),
+            again(EndKind::Done),
+            "deleted"
+        );
         assert_eq!(again(cancel(None, true)), [true; 5]);
         assert_eq!(
             again(cancel(Some(10), true)),

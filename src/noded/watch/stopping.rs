@@ -1,13 +1,13 @@
 //! A job that is watched stands still, and goes on. Meanwhile none of its limits comes nearer.
 
-use super::{Pause, Watch};
+use super::{JobWatch, Pause};
 use crate::model::time::Span;
-use crate::noded::folder::Name;
+use crate::noded::folder::AttemptName;
 use crate::noded::{pause, spawner};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::clock;
 
-impl Watch<'_> {
+impl JobWatch<'_> {
     /// Stops all its processes. Told twice, it says once more whether they are.
     pub(super) fn stop(&mut self, cgroup: Option<&Cgroup>) {
         if self.ending.is_some() || self.status.is_some() {
@@ -60,7 +60,8 @@ impl Watch<'_> {
         if self.unsaid_pause {
             let is_still = self.pause.as_ref().is_some_and(|pause| pause.is_still);
             let session = self.session.as_raw().unsigned_abs();
-            let word = spawner::Word::Stopped(Name::of(self.launch), session, is_still);
+            let word =
+                spawner::SpawnerCommand::Stopped(AttemptName::of(self.launch), session, is_still);
             self.unsaid_pause = !spawner::say(self.noded, &word, None, false);
         }
     }

@@ -10,35 +10,36 @@
 //! behind it passes only where it delays neither (M31). Qualities of service (M33) and queues (I18)
 //! may have a depth of their own.
 
-use super::calendar::{Calendar, Promise};
+use super::calendar::{Calendar, CalendarEntry};
 use super::reservation_access::Windows;
 use crate::model::job_id::JobId;
-use crate::model::policy::{Backfill, Filling, Keep};
+use crate::model::policy::{Backfill, BookingRetention, Filling};
 use crate::model::time::{Span, Time};
 use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::view::current_bookings::OVERDUE;
 use crate::sched::view::plan::{Booking, Plan, SlipCause};
 use crate::sched::view::shape::{ClassId, ClassKey};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Backfill {
     /// Whether anybody is promised anything (M32, X3).
     pub(in crate::sched) fn promises(&self) -> bool {
-        !matches!(self.policy, Filling::None | Filling::Skip) && self.keep != Keep::Never
+        !matches!(self.policy, Filling::None | Filling::Skip)
+            && self.keep != BookingRetention::Never
     }
 
     /// Whether a promise outlives the cycle that gave it (M32).
     fn keeps(&self) -> bool {
-        self.promises() && (self.depth == Backfill::ALL || self.keep == Keep::Highest)
+        self.promises() && (self.depth == Backfill::ALL || self.keep == BookingRetention::Highest)
     }
 }
 
 /// What is left to promise.
-pub struct Promises<'s> {
+pub struct BookingBudget<'s> {
     policy: &'s Backfill,
-    state: &'s State,
+    state: &'s ClusterState,
     /// How many, by pool of promises; the last are everybody else's.
     left: Vec<u32>,
     /// The queues that have a pool of their own.
@@ -52,16 +53,16 @@ pub struct Promises<'s> {
     now: Time,
 }
 
-impl<'s> Promises<'s> {
+impl<'s> BookingBudget<'s> {
     /// Enters the promises of earlier cycles that are kept.
     pub fn open(
         policy: &'s Backfill,
-        (state, resolved): (&'s State, &'s Resolved),
+        (state, resolved): (&'s ClusterState, &'s Resolved),
         calendar: &mut Calendar<'s>,
         (space, windows): (&AvailabilityMap<'s>, &Windows<'s>),
         now: Time,
         may_run: impl FnMut(&ClassKey) -> bool,
-    ) -> Promises<'s> {
+    ) -> BookingBudget<'s> {
         let with_depth = state
             .queues
             .values()
@@ -73,7 +74,7 @@ impl<'s> Promises<'s> {
             .map(|depth| if policy.promises() { depth } else { 0 })
             .collect();
         let is_loose = state.standing.is_loose(now);
-        let mut promises = Promises {
+        let mut promises = BookingBudget {
             policy,
             state,
             left,
@@ -103,8 +104,9 @@ impl<'s> Promises<'s> {
         mut may_run: impl FnMut(&ClassKey) -> bool,
     ) {
         let state = self.state;
-        let is_kept =
-            |booking: &&Booking| self.policy.keeps() || state.earmark(booking.job, now).is_some();
+        let is_kept = |booking: &&Booking| {
+            self.policy.keeps() || state.held_until(booking.job, now).is_some()
+        };
         let mut kept: Vec<&Booking> = state.standing.promises().filter(is_kept).collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
@@ -122,7 +124,7 @@ impl<'s> Promises<'s> {
                 };
                 let at = booking.at.max(soonest);
                 let span = Span(booking.until.0.saturating_sub(booking.at.0));
-                let promise = Promise {
+                let promise = CalendarEntry {
                     at,
                     span,
                     shape: &class.shape,
@@ -186,22 +188,22 @@ impl<'s> Promises<'s> {
     /// Whether a job has been promised a start that is to be kept.
     pub fn had(&self, job: JobId) -> bool {
         let is_kept = self.policy.keeps() && self.state.standing.promise(job).is_some();
-        is_kept || self.is_earmarked(job)
+        is_kept || self.is_preemptor(job)
     }
 
     /// Whether others make way for anybody.
-    pub fn are_earmarked(&self) -> bool {
+    pub fn has_preemptors(&self) -> bool {
         let mut promised = self
             .state
             .standing
             .promises()
             .filter(|booking| booking.earmark.is_some());
-        promised.any(|booking| self.is_earmarked(booking.job))
+        promised.any(|booking| self.is_preemptor(booking.job))
     }
 
     /// Whether others make way for a job: it starts as soon as there is room.
-    pub fn is_earmarked(&self, job: JobId) -> bool {
-        self.state.earmark(job, self.now).is_some()
+    pub fn is_preemptor(&self, job: JobId) -> bool {
+        self.state.held_until(job, self.now).is_some()
     }
 
     /// Whether nobody is left that could be promised anything, or has a promise to be looked at.
@@ -236,8 +238,8 @@ pub fn booking(
     plan: &Plan,
     windows: &Windows,
     (job, class): (JobId, &ClassKey),
-    promise: &Promise,
-    state: &State,
+    promise: &CalendarEntry,
+    state: &ClusterState,
 ) -> Booking {
     let had = state.standing.promise(job);
     let before = had.filter(|before| before.at != promise.at);
@@ -251,14 +253,14 @@ pub fn booking(
         cause: before
             .filter(|before| promise.at > before.at)
             .and_then(|before| cause(state, plan, windows, (job, class), before)),
-        earmark: state.earmark(job, plan.now),
+        earmark: state.held_until(job, plan.now),
     }
 }
 
 /// Why a promise became later. None for a job that starts as soon as preempted jobs have ended:
 /// until then its promise moves with the clock, though nothing has changed.
 fn cause(
-    state: &State,
+    state: &ClusterState,
     plan: &Plan,
     windows: &Windows,
     (job, class): (JobId, &ClassKey),
@@ -281,7 +283,7 @@ fn cause(
     if let Some(&(_, job)) = state.ends.first().filter(|&&(until, _)| until <= plan.now) {
         return Some(SlipCause::Overdue { job });
     }
-    if before.at <= plan.now + OVERDUE && state.earmark(job, plan.now).is_some() {
+    if before.at <= plan.now + OVERDUE && state.held_until(job, plan.now).is_some() {
         return None;
     }
     let is_new = |job: &JobId| state.standing.promise(*job).is_none();

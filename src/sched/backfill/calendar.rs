@@ -4,23 +4,23 @@
 //! still good? The walk of a cycle asks them whatever the number of promises: with one it is EASY
 //! backfill, with one for every job it is conservative backfill.
 //!
-//! Kept in one of two ways, which give the same moments where both apply: by counting ([`Tally`])
+//! Kept in one of two ways, which give the same moments where both apply: by counting ([`FreeTimeline`])
 //! where any free place is as good as any other, else pinned to nodes ([`Pins`]).
 
-use super::measure::Measure;
-use super::pins::{Pins, Slot, Terms};
+use super::measure::ResourceMeasure;
+use super::pins::{Pins, SearchTerms, Slot};
 use super::reservation_access::Windows;
-use super::tally::Tally;
+use super::tally::FreeTimeline;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::allocation;
-use crate::sched::placement::availability_map::{AvailabilityMap, Claim};
+use crate::sched::placement::availability_map::{AvailabilityMap, JobAmounts};
 use crate::sched::placement::place::{self, Placement};
 use crate::sched::placement::rank::Rank;
 use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::current_bookings::OVERDUE;
 use crate::sched::view::shape::{ClassKey, Shape};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -37,16 +37,16 @@ const MOST_PINNED: usize = 500;
 /// The promises of a cycle.
 #[derive(Clone)]
 pub struct Calendar<'s> {
-    state: &'s State,
+    state: &'s ClusterState,
     now: Time,
-    promises: BTreeMap<JobId, Promise<'s>>,
+    promises: BTreeMap<JobId, CalendarEntry<'s>>,
     by_start: BTreeSet<(Time, JobId)>,
     books: CalendarKind<'s>,
 }
 
 /// A start promised to a job.
 #[derive(Clone)]
-pub struct Promise<'s> {
+pub struct CalendarEntry<'s> {
     /// When.
     pub at: Time,
     /// How long it may run.
@@ -60,15 +60,15 @@ pub struct Promise<'s> {
 #[derive(Clone)]
 enum CalendarKind<'s> {
     /// Nobody asked yet: what this cycle has started.
-    Shut(BTreeMap<JobId, (Claim, Time)>),
+    Shut(BTreeMap<JobId, (JobAmounts, Time)>),
     /// With what this cycle has started, of which only the forecast of nodes needs to know.
-    Counted(Measure, Tally, Vec<(Time, Claim)>),
+    Counted(ResourceMeasure, FreeTimeline, Vec<(Time, JobAmounts)>),
     Pinned(Box<Pins<'s>>),
 }
 
 impl<'s> Calendar<'s> {
     /// No promises.
-    pub fn new(state: &'s State, now: Time) -> Calendar<'s> {
+    pub fn new(state: &'s ClusterState, now: Time) -> Calendar<'s> {
         let books = CalendarKind::Shut(BTreeMap::new());
         Calendar {
             state,
@@ -80,7 +80,7 @@ impl<'s> Calendar<'s> {
     }
 
     /// What a job is promised.
-    pub fn promise(&self, job: JobId) -> Option<&Promise<'s>> {
+    pub fn promise(&self, job: JobId) -> Option<&CalendarEntry<'s>> {
         self.promises.get(&job)
     }
 
@@ -166,7 +166,7 @@ impl<'s> Calendar<'s> {
         windows: &Windows<'s>,
         job: JobId,
         (class, span): (&'s ClassKey, Span),
-    ) -> Option<&Promise<'s>> {
+    ) -> Option<&CalendarEntry<'s>> {
         let (state, now, shape) = (self.state, self.now, &*class.shape);
         let (at, nodes) = match self.open(space) {
             CalendarKind::Counted(measure, tally, _) => {
@@ -176,7 +176,7 @@ impl<'s> Calendar<'s> {
                 (at, None)
             }
             CalendarKind::Pinned(pins) => {
-                let terms = Terms { windows, class };
+                let terms = SearchTerms { windows, class };
                 let slot = pins.earliest(space, &terms, span)?;
                 let at = slot.at.max(now + OVERDUE);
                 // Where it was before, as long as nothing has ended: so a second look finds what
@@ -207,7 +207,7 @@ impl<'s> Calendar<'s> {
         );
         self.enter(
             job,
-            Promise {
+            CalendarEntry {
                 at,
                 span,
                 shape,
@@ -223,9 +223,9 @@ impl<'s> Calendar<'s> {
         space: &AvailabilityMap<'s>,
         windows: &Windows<'s>,
         job: JobId,
-        (class, promise): (&'s ClassKey, Promise<'s>),
+        (class, promise): (&'s ClassKey, CalendarEntry<'s>),
     ) -> bool {
-        let Promise {
+        let CalendarEntry {
             at, span, shape, ..
         } = promise;
         let nodes = match self.open(space) {
@@ -238,7 +238,7 @@ impl<'s> Calendar<'s> {
                 promise.nodes.clone()
             }
             CalendarKind::Pinned(pins) => {
-                let terms = Terms { windows, class };
+                let terms = SearchTerms { windows, class };
                 let again = pins.again(space, &terms, &promise.nodes, (at, span));
                 let Some(slot) = again.or_else(|| pins.fits_at(space, &terms, at, span)) else {
                     return false;
@@ -253,17 +253,17 @@ impl<'s> Calendar<'s> {
             }
             CalendarKind::Shut(_) => return false,
         };
-        self.enter(job, Promise { nodes, ..promise });
+        self.enter(job, CalendarEntry { nodes, ..promise });
         true
     }
 
-    fn enter(&mut self, job: JobId, promise: Promise<'s>) {
+    fn enter(&mut self, job: JobId, promise: CalendarEntry<'s>) {
         self.by_start.insert((promise.at, job));
         self.promises.insert(job, promise);
     }
 
     /// Takes a promise back.
-    pub fn cancel(&mut self, job: JobId) -> Option<Promise<'s>> {
+    pub fn cancel(&mut self, job: JobId) -> Option<CalendarEntry<'s>> {
         let promise = self.promises.remove(&job)?;
         self.by_start.remove(&(promise.at, job));
         match &mut self.books {
@@ -281,7 +281,13 @@ impl<'s> Calendar<'s> {
     }
 
     /// A job has started; `space` is what that leaves.
-    pub fn start(&mut self, job: JobId, claim: Claim, until: Time, space: &AvailabilityMap<'s>) {
+    pub fn start(
+        &mut self,
+        job: JobId,
+        claim: JobAmounts,
+        until: Time,
+        space: &AvailabilityMap<'s>,
+    ) {
         match &mut self.books {
             CalendarKind::Shut(started) => drop(started.insert(job, (claim, until))),
             CalendarKind::Counted(measure, tally, begun) => {
@@ -299,7 +305,7 @@ impl<'s> Calendar<'s> {
     pub fn leaves_promises(
         &mut self,
         space: &AvailabilityMap<'s>,
-        claim: &Claim,
+        claim: &JobAmounts,
         until: Time,
     ) -> bool {
         self.lets_pass(until)
@@ -311,7 +317,7 @@ impl<'s> Calendar<'s> {
     pub fn earliest_again(
         &mut self,
         space: &AvailabilityMap<'s>,
-        claim: &Claim,
+        claim: &JobAmounts,
         length: Span,
     ) -> Option<Time> {
         match self.open(space) {
@@ -325,9 +331,9 @@ impl<'s> Calendar<'s> {
     pub fn keep(
         &mut self,
         job: JobId,
-        kept: Claim,
+        kept: JobAmounts,
         at: Option<Time>,
-        whole: (Claim, Span),
+        whole: (JobAmounts, Span),
         space: &AvailabilityMap<'s>,
     ) {
         if let CalendarKind::Pinned(pins) = self.open(space) {
@@ -344,7 +350,7 @@ impl<'s> Calendar<'s> {
             // A job that stands still goes on where it is: places matter.
             let is_counted = self.state.windows.is_empty() && self.state.suspended.is_empty();
             let measure = if is_counted {
-                Measure::of(self.state, space)
+                ResourceMeasure::of(self.state, space)
             } else {
                 None
             };
@@ -366,11 +372,11 @@ impl<'s> Calendar<'s> {
     /// What is free from now on, if nothing is promised.
     fn count(
         &self,
-        measure: &Measure,
+        measure: &ResourceMeasure,
         free: Vec<i64>,
-        started: &BTreeMap<JobId, (Claim, Time)>,
-    ) -> Tally {
-        let mut tally = Tally::new(self.now, free);
+        started: &BTreeMap<JobId, (JobAmounts, Time)>,
+    ) -> FreeTimeline {
+        let mut tally = FreeTimeline::new(self.now, free);
         for (&until, amounts) in &self.state.releases {
             tally.release(until.max(self.now + OVERDUE), measure.counts(amounts));
         }
@@ -471,7 +477,7 @@ impl Forecast<'_> {
 }
 
 /// The nodes of a placement, chunk by chunk.
-fn names(state: &State, placement: &Placement) -> Arc<[String]> {
+fn names(state: &ClusterState, placement: &Placement) -> Arc<[String]> {
     placement
         .picks
         .iter()

@@ -4,18 +4,18 @@
 use crate::model::policy::{Backfill, Filling};
 use crate::model::reason::Reason;
 use crate::model::time::Time;
-use crate::sched::view::current_bookings::Standing;
+use crate::sched::view::current_bookings::CurrentBookings;
 
 /// What bars fillers, promises aside.
 #[derive(Default)]
-pub struct Gaps {
+pub struct BackfillLimits {
     /// How many were looked at behind the first blocked job.
     looked_at: u32,
     /// Whether a wide job is blocked.
     wide: bool,
 }
 
-impl Gaps {
+impl BackfillLimits {
     /// M36: looks at one more job behind a blocked one, or refuses to. One that is promised a start
     /// keeps that, and counts as it did when it was looked at for it: else others would be looked
     /// at in the next cycle, though nothing has happened.
@@ -51,7 +51,7 @@ impl Gaps {
     pub fn keep(
         &self,
         policy: &Backfill,
-        standing: &Standing,
+        standing: &CurrentBookings,
         processors: i64,
         now: Time,
     ) -> Result<(), Reason> {
@@ -76,13 +76,13 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::policy::Chunk;
+    use crate::model::policy::SetAside;
     use crate::model::time::Span;
 
     /// M35.
     #[test]
     fn what_became_free_is_kept_for_jobs_of_at_least_the_size() {
-        let chunk = Some(Chunk {
+        let chunk = Some(SetAside {
             size: 4,
             duration: Span::seconds(300),
         });
@@ -90,11 +90,12 @@ mod tests {
             chunk,
             ..Backfill::default()
         };
-        let mut standing = Standing::default();
+        let mut standing = CurrentBookings::default();
         standing.note_release(Time(9));
-        let refused =
-            |gaps: &Gaps, processors| gaps.keep(&policy, &standing, processors, Time(0)).is_err();
-        let mut gaps = Gaps::default();
+        let refused = |gaps: &BackfillLimits, processors| {
+            gaps.keep(&policy, &standing, processors, Time(0)).is_err()
+        };
+        let mut gaps = BackfillLimits::default();
         gaps.note_blocked(&policy, 3);
         assert!(!refused(&gaps, 3), "no wide job is blocked");
         gaps.note_blocked(&policy, 4);
@@ -103,7 +104,8 @@ mod tests {
             [true, false, false]
         );
         assert!(
-            gaps.keep(&policy, &Standing::default(), 3, Time(0)).is_ok(),
+            gaps.keep(&policy, &CurrentBookings::default(), 3, Time(0))
+                .is_ok(),
             "nothing has become free"
         );
     }

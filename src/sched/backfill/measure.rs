@@ -7,36 +7,43 @@
 use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
 use crate::sched::placement::availability_map::AvailabilityMap;
-use crate::sched::view::cluster::{Condition, Hold};
-use crate::sched::view::shape::{Shape, Tenancy};
-use crate::sched::view::snapshot::{Running, State};
+use crate::sched::view::cluster::{Hold, Joinable};
+use crate::sched::view::shape::{AccessPolicy, Shape};
+use crate::sched::view::snapshot::{ClusterState, RunningJob};
 
 /// What is counted: the index of a resource, and how much of it makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measure {
+pub struct ResourceMeasure {
     parts: Vec<(usize, i64)>,
 }
 
-impl Measure {
+impl ResourceMeasure {
     /// What to count in this state, and what of it is free in a space; None where the places of
     /// jobs matter.
-    pub fn of(state: &State, space: &AvailabilityMap) -> Option<(Measure, Vec<i64>)> {
+    pub fn of(
+        state: &ClusterState,
+        space: &AvailabilityMap,
+    ) -> Option<(ResourceMeasure, Vec<i64>)> {
         let is_unbound = |shape: &Shape| shape.is_unbound() && !space.guide().is_choosy(shape);
         if !space.guide().is_indifferent() || !state.shapes().all(is_unbound) {
             return None;
         }
-        Measure::of_the_only_node(state, space).or_else(|| Measure::of_pieces(state, space))
+        ResourceMeasure::of_the_only_node(state, space)
+            .or_else(|| ResourceMeasure::of_pieces(state, space))
     }
 
-    fn of_the_only_node(state: &State, space: &AvailabilityMap) -> Option<(Measure, Vec<i64>)> {
+    fn of_the_only_node(
+        state: &ClusterState,
+        space: &AvailabilityMap,
+    ) -> Option<(ResourceMeasure, Vec<i64>)> {
         let mut buckets = space.buckets().iter().filter(|bucket| bucket.len() > 0);
         let (bucket, None) = (buckets.next()?, buckets.next()) else {
             return None;
         };
-        let shares = |shape: &Shape| shape.tenancy <= Tenancy::Shared;
+        let shares = |shape: &Shape| shape.tenancy <= AccessPolicy::Shared;
         let is_shared =
             state.shapes().all(shares) && !state.running.values().any(|running| running.alone);
-        if state.cluster.slots() != 1 || bucket.key.condition == Condition::Alone || !is_shared {
+        if state.cluster.slots() != 1 || bucket.key.condition == Joinable::Alone || !is_shared {
             return None;
         }
         let mut asked = vec![false; bucket.key.free.len()];
@@ -52,10 +59,13 @@ impl Measure {
             .iter()
             .map(|&(index, _)| bucket.key.free[index])
             .collect();
-        Some((Measure { parts }, free))
+        Some((ResourceMeasure { parts }, free))
     }
 
-    fn of_pieces(state: &State, space: &AvailabilityMap) -> Option<(Measure, Vec<i64>)> {
+    fn of_pieces(
+        state: &ClusterState,
+        space: &AvailabilityMap,
+    ) -> Option<(ResourceMeasure, Vec<i64>)> {
         let piece = piece_of(state.shapes().next()?)?;
         let alike = |shape: &Shape| piece_of(shape) == Some(piece);
         if !state.shapes().all(alike) {
@@ -70,7 +80,7 @@ impl Measure {
         }
         let count = |place: usize| {
             let head = space.head(place);
-            let nodes = if head.condition == Condition::Alone {
+            let nodes = if head.condition == Joinable::Alone {
                 0
             } else {
                 head.nodes
@@ -81,7 +91,7 @@ impl Measure {
             .map(count)
             .fold(0, u64::saturating_add);
         Some((
-            Measure { parts: vec![piece] },
+            ResourceMeasure { parts: vec![piece] },
             vec![i64::try_from(free).ok()?],
         ))
     }
@@ -99,7 +109,8 @@ impl Measure {
 
 /// The one piece that all chunks of a request are, if they may lie anywhere.
 fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
-    let is_anywhere = shape.arrangement == Arrangement::Free && shape.tenancy <= Tenancy::Shared;
+    let is_anywhere =
+        shape.arrangement == Arrangement::Free && shape.tenancy <= AccessPolicy::Shared;
     if !is_anywhere || shape.group.is_some() {
         return None;
     }
@@ -112,7 +123,12 @@ fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
 }
 
 /// Whether a job holds nothing but such pieces, on nodes that will have them to give again.
-fn is_in_pieces(state: &State, job: JobId, running: &Running, (index, one): (usize, i64)) -> bool {
+fn is_in_pieces(
+    state: &ClusterState,
+    job: JobId,
+    running: &RunningJob,
+    (index, one): (usize, i64),
+) -> bool {
     let only = running
         .taken
         .iter()

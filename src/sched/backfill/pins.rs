@@ -13,25 +13,25 @@ use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::{Amounts, add};
-use crate::sched::placement::availability_map::{AvailabilityMap, Claim};
+use crate::sched::placement::availability_map::{AvailabilityMap, JobAmounts};
 use crate::sched::placement::place::{self, Placement, TentativePlacement};
 use crate::sched::placement::{allocation, filter};
 use crate::sched::view::cluster::{FreeResources, NodeIx};
-use crate::sched::view::shape::{ChunkShape, ClassKey, Shape, Tenant};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::shape::{ChunkShape, ClassKey, JobOwner, Shape};
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The promises, node by node, and the ends of what holds the nodes now.
 #[derive(Clone)]
 pub struct Pins<'s> {
-    state: &'s State,
+    state: &'s ClusterState,
     now: Time,
     timeline: Timeline<'s>,
     pins: BTreeMap<(Time, JobId), Pin>,
     /// The promises on a node.
     on: BTreeMap<NodeIx, BTreeSet<(Time, JobId)>>,
     /// What this cycle started on a node: until when, what, whose.
-    newcomers: BTreeMap<NodeIx, Vec<Change>>,
+    newcomers: BTreeMap<NodeIx, Vec<NodeEvent>>,
     /// What is free now and stays free until a moment before which so many promises begin.
     besides: BTreeMap<usize, (Time, AvailabilityMap<'s>)>,
     /// What is free when all has ended, once a request was found to fit at no time.
@@ -41,20 +41,20 @@ pub struct Pins<'s> {
 #[derive(Clone)]
 struct Pin {
     until: Time,
-    claim: Claim,
+    claim: JobAmounts,
 }
 
 /// Something begins or ends on a node.
 #[derive(Clone)]
-struct Change {
+struct NodeEvent {
     at: Time,
     begins: bool,
     taken: Amounts,
-    tenant: Tenant,
+    tenant: JobOwner,
 }
 
 /// On which terms a promise is sought.
-pub struct Terms<'a, 's> {
+pub struct SearchTerms<'a, 's> {
     /// What is set aside.
     pub windows: &'a Windows<'s>,
     /// For jobs of this class.
@@ -71,7 +71,11 @@ pub struct Slot {
 
 impl<'s> Pins<'s> {
     /// No promises yet; `started` is what this cycle has started so far.
-    pub fn new(state: &'s State, started: BTreeMap<JobId, (Claim, Time)>, now: Time) -> Pins<'s> {
+    pub fn new(
+        state: &'s ClusterState,
+        started: BTreeMap<JobId, (JobAmounts, Time)>,
+        now: Time,
+    ) -> Pins<'s> {
         let mut pins = Pins {
             state,
             now,
@@ -89,9 +93,9 @@ impl<'s> Pins<'s> {
         pins
     }
 
-    fn note(&mut self, claim: &Claim, until: Time) {
+    fn note(&mut self, claim: &JobAmounts, until: Time) {
         for (&ix, taken) in &claim.holds {
-            let change = Change {
+            let change = NodeEvent {
                 at: until,
                 begins: false,
                 taken: taken.clone(),
@@ -102,7 +106,13 @@ impl<'s> Pins<'s> {
     }
 
     /// A job has started: what it took is gone now, and where promises stand, as long as it stays.
-    pub fn start(&mut self, job: JobId, claim: Claim, until: Time, space: &AvailabilityMap<'s>) {
+    pub fn start(
+        &mut self,
+        job: JobId,
+        claim: JobAmounts,
+        until: Time,
+        space: &AvailabilityMap<'s>,
+    ) {
         self.note(&claim, until);
         let mut besides = std::mem::take(&mut self.besides);
         for (end, beside) in besides.values_mut() {
@@ -220,7 +230,7 @@ impl<'s> Pins<'s> {
     }
 
     /// Whether what a claim takes stays free from now on, for a job that is on these nodes already.
-    pub fn has_room(&self, now: &AvailabilityMap<'s>, claim: &Claim, until: Time) -> bool {
+    pub fn has_room(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, until: Time) -> bool {
         let is_enough = |(&ix, taken): (&NodeIx, &Amounts)| {
             fits_in(&self.worst_room(now, ix, self.now, until), taken)
         };
@@ -231,7 +241,7 @@ impl<'s> Pins<'s> {
     pub fn earliest_again(
         &self,
         now: &AvailabilityMap<'s>,
-        claim: &Claim,
+        claim: &JobAmounts,
         length: Span,
     ) -> Option<Time> {
         let futures: Vec<(Future, &Amounts)> = claim
@@ -255,7 +265,7 @@ impl<'s> Pins<'s> {
     }
 
     /// All that is known to begin or end on a node later than now.
-    fn changes(&self, ix: NodeIx) -> Vec<Change> {
+    fn changes(&self, ix: NodeIx) -> Vec<NodeEvent> {
         let tenants = self
             .state
             .cluster
@@ -266,7 +276,7 @@ impl<'s> Pins<'s> {
                 let at = self
                     .state
                     .planned_end(*job, self.state.running.get(job)?.until, self.now);
-                Some(Change {
+                Some(NodeEvent {
                     at,
                     begins: false,
                     taken: hold.taken.clone(),
@@ -274,7 +284,7 @@ impl<'s> Pins<'s> {
                 })
             });
         let newcomers = self.newcomers.get(&ix).into_iter().flatten().cloned();
-        let mut changes: Vec<Change> = tenants
+        let mut changes: Vec<NodeEvent> = tenants
             .chain(newcomers)
             .filter(|change| change.at != Time::NEVER)
             .collect();
@@ -286,7 +296,7 @@ impl<'s> Pins<'s> {
             else {
                 continue;
             };
-            let change = |at, begins| Change {
+            let change = |at, begins| NodeEvent {
                 at,
                 begins,
                 taken: taken.clone(),
@@ -302,7 +312,7 @@ impl<'s> Pins<'s> {
     pub fn earliest(
         &mut self,
         now: &AvailabilityMap<'s>,
-        terms: &Terms<'_, 's>,
+        terms: &SearchTerms<'_, 's>,
         span: Span,
     ) -> Option<Slot> {
         let shape = &*terms.class.shape;
@@ -343,7 +353,7 @@ impl<'s> Pins<'s> {
         &self,
         now: &AvailabilityMap<'s>,
         then: &Closing<'s>,
-        terms: &Terms<'_, 's>,
+        terms: &SearchTerms<'_, 's>,
         span: Span,
     ) -> Option<Placement> {
         if self.state.windows.is_empty() {
@@ -360,7 +370,7 @@ impl<'s> Pins<'s> {
     pub fn fits_at(
         &mut self,
         now: &AvailabilityMap<'s>,
-        terms: &Terms<'_, 's>,
+        terms: &SearchTerms<'_, 's>,
         at: Time,
         span: Span,
     ) -> Option<Slot> {
@@ -373,7 +383,7 @@ impl<'s> Pins<'s> {
     fn left_at(
         &mut self,
         now: &AvailabilityMap<'s>,
-        terms: &Terms<'_, 's>,
+        terms: &SearchTerms<'_, 's>,
         at: Time,
         span: Span,
     ) -> Closing<'s> {
@@ -394,7 +404,7 @@ impl<'s> Pins<'s> {
     pub fn again(
         &mut self,
         now: &AvailabilityMap<'s>,
-        terms: &Terms<'_, 's>,
+        terms: &SearchTerms<'_, 's>,
         nodes: &[String],
         (at, span): (Time, Span),
     ) -> Option<Slot> {
@@ -434,7 +444,7 @@ impl<'s> Pins<'s> {
     }
 
     /// Whether what a claim takes is free at a moment for a job that runs for `span`.
-    fn is_free(&self, now: &AvailabilityMap<'s>, claim: &Claim, at: Time, span: Span) -> bool {
+    fn is_free(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, at: Time, span: Span) -> bool {
         claim.holds.iter().all(|(&ix, taken)| {
             let room = self.worst_room(now, ix, at, at + span);
             let enough = taken
@@ -548,7 +558,7 @@ impl<'s> Pins<'s> {
                     left.admit(
                         ix,
                         &shape.chunks[0].amounts(count, &cluster.catalog),
-                        shape.tenant(),
+                        shape.owner(),
                     );
                 }
                 _ => left.close(ix),
@@ -562,7 +572,7 @@ impl<'s> Pins<'s> {
     }
 
     /// Pins a promise.
-    pub fn book(&mut self, job: JobId, at: Time, until: Time, claim: Claim) {
+    pub fn book(&mut self, job: JobId, at: Time, until: Time, claim: JobAmounts) {
         for &ix in claim.holds.keys() {
             self.on.entry(ix).or_default().insert((at, job));
         }
@@ -625,7 +635,7 @@ impl Future {
     }
 }
 
-impl Change {
+impl NodeEvent {
     fn happen(&self, room: &mut FreeResources) {
         if self.begins {
             room.admit(&self.taken, self.tenant)

@@ -8,20 +8,20 @@
 //! Jobs that the same windows keep out see the same: each such view is made once in a cycle and
 //! kept in line with what starts.
 
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::reservation::window::{Admission, Window};
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::{Amounts, add, subtract};
-use crate::sched::placement::availability_map::{AvailabilityMap, Claim};
+use crate::sched::placement::availability_map::{AvailabilityMap, JobAmounts};
 use crate::sched::placement::place::{self, Placement};
 use crate::sched::placement::shortage;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::free_resources::FreeResources;
-use crate::sched::view::node_access::Tenant;
+use crate::sched::view::node_access::JobOwner;
 use crate::sched::view::shape::ClassKey;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a place is sought beside: windows, from when on, and without which of the jobs that run.
@@ -32,7 +32,7 @@ static NOBODY: BTreeSet<JobId> = BTreeSet::new();
 
 /// The windows, and what jobs inside have of them.
 pub struct Windows<'s> {
-    state: &'s State,
+    state: &'s ClusterState,
     now: Time,
     /// By reservation and node: until when, and what.
     inside: BTreeMap<(String, NodeIx), Vec<(Time, Amounts)>>,
@@ -50,7 +50,7 @@ pub struct Leave {
 
 impl<'s> Windows<'s> {
     /// The windows there are.
-    pub fn open(state: &'s State, now: Time) -> Windows<'s> {
+    pub fn open(state: &'s ClusterState, now: Time) -> Windows<'s> {
         let mut windows = Windows {
             state,
             now,
@@ -82,7 +82,7 @@ impl<'s> Windows<'s> {
     pub fn start(
         &mut self,
         class: &ClassKey,
-        claim: &Claim,
+        claim: &JobAmounts,
         until: Time,
         space: &AvailabilityMap<'s>,
     ) {
@@ -366,7 +366,7 @@ impl<'s> Windows<'s> {
         (windows, from, gone): Beside,
     ) -> FreeResources {
         let mut tightest = room.clone();
-        tightest.admit(&self.state.cluster.catalog.nothing(), Tenant::default());
+        tightest.admit(&self.state.cluster.catalog.nothing(), JobOwner::default());
         for moment in windows.iter().map(|window| window.from.max(from)) {
             let mut free = room.free.clone();
             add(&mut free, &self.released(ix, gone, (from, moment)));
@@ -420,7 +420,7 @@ impl<'s> Windows<'s> {
     /// (M38).
     fn share(&self, window: &Window, ix: NodeIx) -> Amounts {
         let node = self.state.cluster.node(ix);
-        let here: Vec<Share> = window
+        let here: Vec<NodeShare> = window
             .shares
             .iter()
             .filter(|share| share.node == node.name)
@@ -429,7 +429,7 @@ impl<'s> Windows<'s> {
         let holds = self
             .state
             .cluster
-            .holds(&here, Tenant::default())
+            .holds(&here, JobOwner::default())
             .unwrap_or_default();
         holds
             .into_values()

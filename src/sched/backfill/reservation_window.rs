@@ -4,7 +4,7 @@
 //! A running job has what it has until its walltime is over, then its nodes are free; a promise to
 //! a waiting job gives way, as in PBS: it is made anew around the reservation.
 
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::request::placement_policy::Distribution;
@@ -14,15 +14,15 @@ use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add};
 use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::{place, shortage, task_distribution};
-use crate::sched::view::cluster::{Condition, NodeIx};
-use crate::sched::view::node_access::Tenant;
+use crate::sched::view::cluster::{Joinable, NodeIx};
+use crate::sched::view::node_access::JobOwner;
 use crate::sched::view::shape::Shape;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct WindowRequest<'a> {
     /// How much.
     pub request: &'a Request,
     /// From when on.
@@ -36,11 +36,11 @@ pub struct Wanted<'a> {
 /// The shares it can have, chunk by chunk; else why it cannot. `inside` are jobs that run in
 /// windows: what they have is the windows'.
 pub fn place(
-    state: &State,
-    wanted: &Wanted,
+    state: &ClusterState,
+    wanted: &WindowRequest,
     inside: &BTreeSet<JobId>,
     now: Time,
-) -> Result<Vec<Share>, Reason> {
+) -> Result<Vec<NodeShare>, Reason> {
     let cluster = &state.cluster;
     let shape = Shape::of_request(wanted.request, &cluster.catalog);
     let vacant = AvailabilityMap::vacant(cluster);
@@ -61,19 +61,19 @@ pub fn place(
 /// Whether these shares stay free of others for all that time: a reservation that has begun stays
 /// where it is.
 pub fn keeps(
-    state: &State,
-    wanted: &Wanted,
-    shares: &[Share],
+    state: &ClusterState,
+    wanted: &WindowRequest,
+    shares: &[NodeShare],
     inside: &BTreeSet<JobId>,
     now: Time,
 ) -> bool {
     let space = throughout(state, wanted, inside, now);
-    let Ok(holds) = state.cluster.holds(shares, Tenant::default()) else {
+    let Ok(holds) = state.cluster.holds(shares, JobOwner::default()) else {
         return false;
     };
     holds.iter().all(|(&ix, hold)| {
         let room = space.room(ix);
-        room.condition() != Condition::Alone
+        room.condition() != Joinable::Alone
             && hold
                 .taken
                 .iter()
@@ -84,8 +84,8 @@ pub fn keeps(
 
 /// What is free during all of a stretch of time.
 fn throughout<'s>(
-    state: &'s State,
-    wanted: &Wanted,
+    state: &'s ClusterState,
+    wanted: &WindowRequest,
     inside: &BTreeSet<JobId>,
     now: Time,
 ) -> AvailabilityMap<'s> {
@@ -113,7 +113,7 @@ fn throughout<'s>(
     space
 }
 
-fn give_back(state: &State, space: &mut AvailabilityMap, job: JobId, nodes: &[NodeIx]) {
+fn give_back(state: &ClusterState, space: &mut AvailabilityMap, job: JobId, nodes: &[NodeIx]) {
     for &ix in nodes {
         if let Some(hold) = state.cluster.node(ix).tenants.get(&job) {
             space.dismiss(ix, &hold.taken, hold.tenant);
@@ -123,7 +123,11 @@ fn give_back(state: &State, space: &mut AvailabilityMap, job: JobId, nodes: &[No
 
 /// The most that windows have of each node at one moment from `from` on: more are only ever open
 /// together where one of them opens.
-fn most_at_once(state: &State, windows: &[&Window], from: Time) -> BTreeMap<NodeIx, Amounts> {
+fn most_at_once(
+    state: &ClusterState,
+    windows: &[&Window],
+    from: Time,
+) -> BTreeMap<NodeIx, Amounts> {
     let openings: BTreeSet<Time> = windows.iter().map(|window| window.from.max(from)).collect();
     let mut most: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
     for moment in openings {
@@ -132,7 +136,7 @@ fn most_at_once(state: &State, windows: &[&Window], from: Time) -> BTreeMap<Node
             // A share of a node that was taken out of the cluster has no place.
             for (ix, hold) in state
                 .cluster
-                .holds(&known(state, window), Tenant::default())
+                .holds(&known(state, window), JobOwner::default())
                 .unwrap_or_default()
             {
                 add(
@@ -154,7 +158,7 @@ fn most_at_once(state: &State, windows: &[&Window], from: Time) -> BTreeMap<Node
     most
 }
 
-fn known(state: &State, window: &Window) -> Vec<Share> {
+fn known(state: &ClusterState, window: &Window) -> Vec<NodeShare> {
     window
         .shares
         .iter()
@@ -164,14 +168,14 @@ fn known(state: &State, window: &Window) -> Vec<Share> {
 }
 
 /// The whole of each of these nodes, as shares; the error names one that is not there.
-pub fn whole(state: &State, names: &[String]) -> Result<Vec<Share>, String> {
+pub fn whole(state: &ClusterState, names: &[String]) -> Result<Vec<NodeShare>, String> {
     names
         .iter()
         .map(|name| whole_node(state, name).ok_or_else(|| name.clone()))
         .collect()
 }
 
-fn whole_node(state: &State, name: &str) -> Option<Share> {
+fn whole_node(state: &ClusterState, name: &str) -> Option<NodeShare> {
     let cluster = &state.cluster;
     let node = cluster.node(cluster.find(name)?);
     let empty = &cluster.kind(node.kind?).empty.free;
@@ -188,7 +192,7 @@ fn whole_node(state: &State, name: &str) -> Option<Share> {
         .collect();
     let (node, host) = (node.name.clone(), node.host.clone());
     let (pooled, ranks) = (Vec::new(), Vec::new());
-    Some(Share {
+    Some(NodeShare {
         node,
         host,
         taken,
@@ -205,13 +209,13 @@ mod tests {
     use super::*;
     use crate::model::reservation::window::WindowAccess;
     use crate::model::time::Span;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
     /// Where a request lies from `from` to `to`, in seconds.
-    fn placed(scene: &Scene, text: &str, from: i64, to: i64) -> Result<String, String> {
+    fn placed(scene: &TestCluster, text: &str, from: i64, to: i64) -> Result<String, String> {
         let job = scene.job(99, text);
         let at = |seconds| Time(0) + Span::seconds(seconds);
-        let wanted = Wanted {
+        let wanted = WindowRequest {
             request: &job.spec.request,
             from: at(from),
             to: at(to),
@@ -223,7 +227,7 @@ mod tests {
             &BTreeSet::from([JobId::job(8)]),
             scene.now,
         );
-        let nodes = |shares: Vec<Share>| {
+        let nodes = |shares: Vec<NodeShare>| {
             shares
                 .iter()
                 .map(|share| share.node.clone())
@@ -235,10 +239,10 @@ mod tests {
             .map_err(|reason| reason.code().to_string())
     }
 
-    fn window(scene: &mut Scene, id: &str, text: &str, hours: (i64, i64)) {
+    fn window(scene: &mut TestCluster, id: &str, text: &str, hours: (i64, i64)) {
         let (request, node) = text.split_once(" on ").unwrap();
         let chunks = scene.job(98, request).spec.request.select.chunks.clone();
-        let share = |chunk: crate::model::request::select::Chunk| Share {
+        let share = |chunk: crate::model::request::select::Chunk| NodeShare {
             node: node.into(),
             host: node.into(),
             taken: chunk.resources,
@@ -340,9 +344,9 @@ mod tests {
         window(&mut scene, "R1", "select=1:ncpus=1 on n2", (2, 3));
         scene = scene.queued(5, "select=1");
         let request = scene.job(99, "select=1").spec.request.clone();
-        let kept = |scene: &Scene, nodes: &[&str], ncpus: i64, hours: (i64, i64)| {
+        let kept = |scene: &TestCluster, nodes: &[&str], ncpus: i64, hours: (i64, i64)| {
             let at = |hour| Time(0) + Span::seconds(3600 * hour);
-            let wanted = Wanted {
+            let wanted = WindowRequest {
                 request: &request,
                 from: at(hours.0),
                 to: at(hours.1),
@@ -353,7 +357,7 @@ mod tests {
                 &nodes.iter().map(ToString::to_string).collect::<Vec<_>>(),
             )
             .unwrap();
-            let ncpus = crate::model::resource::Value::Long(ncpus);
+            let ncpus = crate::model::resource::ResourceValue::Long(ncpus);
             shares
                 .iter_mut()
                 .for_each(|share| share.taken = vec![("ncpus".to_string(), ncpus.clone())]);
@@ -375,11 +379,11 @@ mod tests {
         );
         let alone = scene.running(2, "select=1:ncpus=1 place=excl", "n2", 60);
         assert!(!kept(&alone, &["n2"], 1, (0, 1)));
-        let unknown = Share {
+        let unknown = NodeShare {
             node: "nosuch".to_string(),
             ..whole(&alone.state, &["n1".to_string()]).unwrap().remove(0)
         };
-        let wanted = Wanted {
+        let wanted = WindowRequest {
             request: &request,
             from: Time(0),
             to: Time(1),

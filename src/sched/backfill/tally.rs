@@ -8,7 +8,7 @@ use crate::model::time::{Span, Time};
 
 /// The steps. Amounts are in the order of the resources that are counted.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct FreeTimeline {
     /// How many resources are counted.
     width: usize,
     /// When each step begins; the last one does not end.
@@ -17,10 +17,10 @@ pub struct Tally {
     free: Vec<i64>,
 }
 
-impl Tally {
+impl FreeTimeline {
     /// The same at all times from `now` on.
-    pub fn new(now: Time, free: Vec<i64>) -> Tally {
-        Tally {
+    pub fn new(now: Time, free: Vec<i64>) -> FreeTimeline {
+        FreeTimeline {
             width: free.len(),
             begins: vec![now],
             free,
@@ -120,7 +120,7 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn steps(tally: &Tally) -> Vec<(i64, i64)> {
+    fn steps(tally: &FreeTimeline) -> Vec<(i64, i64)> {
         tally
             .begins
             .iter()
@@ -130,8 +130,8 @@ mod tests {
     }
 
     /// 8 of 16 free until 100, and all promised from 100 to 200.
-    fn promised() -> Tally {
-        let mut tally = Tally::new(Time(0), vec![8]);
+    fn promised() -> FreeTimeline {
+        let mut tally = FreeTimeline::new(Time(0), vec![8]);
         tally.release(Time(100), [8].into_iter());
         tally.take(&[16], Time(100), Time(200));
         tally
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn several_resources_are_held_against_each_other_one_by_one() {
-        let mut tally = Tally::new(Time(0), vec![4, 1]);
+        let mut tally = FreeTimeline::new(Time(0), vec![4, 1]);
         tally.release(Time(10), [0, 3].into_iter());
         assert_eq!(tally.earliest(&[4, 2], Span(5), Time(0)), Some(Time(10)));
         assert_eq!(tally.earliest(&[4, 0], Span(5), Time(0)), Some(Time(0)));

@@ -7,14 +7,14 @@
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::amounts::Amounts;
-use crate::sched::placement::availability_map::{AvailabilityMap, Claim};
+use crate::sched::placement::availability_map::{AvailabilityMap, JobAmounts};
 use crate::sched::placement::place;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::current_bookings::OVERDUE;
-use crate::sched::view::node_access::Tenant;
+use crate::sched::view::node_access::JobOwner;
 use crate::sched::view::shape::Shape;
 use crate::sched::view::shared_hosts::{self, SharedPlace};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is free at a moment, if nothing is promised.
@@ -31,9 +31,9 @@ pub struct Closing<'s> {
 /// The ends that are known, soonest first.
 #[derive(Clone)]
 pub struct Timeline<'s> {
-    state: &'s State,
+    state: &'s ClusterState,
     now: Time,
-    started: BTreeMap<JobId, (Claim, Time)>,
+    started: BTreeMap<JobId, (JobAmounts, Time)>,
     ends: Vec<(Time, JobId)>,
     /// Those of newcomers, not yet in order among the others.
     newcomers: Vec<(Time, JobId)>,
@@ -46,8 +46,8 @@ pub struct Timeline<'s> {
 impl<'s> Timeline<'s> {
     /// The ends of what runs and of what this cycle has started.
     pub fn new(
-        state: &'s State,
-        started: BTreeMap<JobId, (Claim, Time)>,
+        state: &'s ClusterState,
+        started: BTreeMap<JobId, (JobAmounts, Time)>,
         now: Time,
     ) -> Timeline<'s> {
         let new = started
@@ -88,7 +88,7 @@ impl<'s> Timeline<'s> {
     }
 
     /// Another job has started.
-    pub fn enter(&mut self, job: JobId, claim: Claim, until: Time) {
+    pub fn enter(&mut self, job: JobId, claim: JobAmounts, until: Time) {
         self.started.insert(job, (claim, until));
         self.inherit(job);
         if until != Time::NEVER {
@@ -268,7 +268,7 @@ impl<'s> Timeline<'s> {
     }
 
     /// What a job has, running or just started: node, amounts, whether it is alone there.
-    fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], Tenant)) {
+    fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], JobOwner)) {
         let inherited = |ix: NodeIx| self.inherited.get(&(job, ix)).map(|taken| &**taken);
         if let Some((claim, _)) = self.started.get(&job) {
             return claim

@@ -26,14 +26,16 @@ pub fn reorder<'s>(ranking: &mut Ranking<'s>, cycle: &mut CycleState<'s>, memory
             let chosen = greedy::choose(ranking, cycle);
             ranking.choose(&chosen);
         }
-        (Filling::BestFit, _) => ranking.prefer(|class| worth(backfill.metric, class, cycle)),
+        (Filling::BestFit, _) => {
+            ranking.prefer(|class| metric_value(backfill.metric, class, cycle))
+        }
         (_, FillOrder::Shortest) => ranking.prefer(|class| cycle.span_of(class).0.saturating_neg()),
         (_, FillOrder::Priority) => (),
     }
 }
 
 /// What a job of this class is worth (M30); times count in seconds.
-pub fn worth(metric: Metric, class: &ClassKey, cycle: &CycleState) -> i64 {
+pub fn metric_value(metric: Metric, class: &ClassKey, cycle: &CycleState) -> i64 {
     let seconds = cycle.span_of(class).as_seconds();
     match metric {
         Metric::Procs => cycle.processors(&class.shape),
@@ -52,10 +54,10 @@ fn equivalents(shape: &Shape, cycle: &CycleState) -> i64 {
 #[cfg(test)]
 mod tests {
     use crate::model::policy::{Filling, Metric};
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
     /// 20 processors, of which 10 are free until the promise of job 2 at 3600.
-    fn filling(metric: Metric) -> Scene {
+    fn filling(metric: Metric) -> TestCluster {
         let mut scene =
             cluster("1 x ncpus=20:mem=100gb").running(1, "select=1:ncpus=10", "n1", 3600);
         (scene.policy.backfill.policy, scene.policy.backfill.metric) = (Filling::BestFit, metric);
@@ -91,8 +93,10 @@ mod tests {
         let mut scene = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=4");
-        (scene.policy.backfill.policy, scene.policy.backfill.keep) =
-            (Filling::BestFit, crate::model::policy::Keep::Never);
+        (scene.policy.backfill.policy, scene.policy.backfill.keep) = (
+            Filling::BestFit,
+            crate::model::policy::BookingRetention::Never,
+        );
         assert_eq!(scene.starts(), "1 on n1");
     }
 }

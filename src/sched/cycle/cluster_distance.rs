@@ -48,15 +48,15 @@ fn is_blocked<'s>(job: Candidate<'s>, whole: &'s Resolved, cycle: &mut CycleStat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::node::Terms;
-    use crate::model::policy::Order;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::model::node::NodeTerms;
+    use crate::model::policy::PriorityOrder;
+    use crate::sched::fixture::{TestCluster, cluster};
 
     /// Two nodes of a cluster, one of them taken for a while, and a small one elsewhere.
-    fn scene() -> Scene {
-        let terms = |path: &str| Terms {
+    fn scene() -> TestCluster {
+        let terms = |path: &str| NodeTerms {
             cluster: path.parse().unwrap(),
-            ..Terms::default()
+            ..NodeTerms::default()
         };
         let mut scene = cluster("3 x ncpus=4")
             .terms("n1", "ncpus=4", terms("/a"))
@@ -64,7 +64,7 @@ mod tests {
         scene = scene
             .terms("n3", "ncpus=1", terms("/b"))
             .running(9, "select=1:ncpus=4", "n1", 100);
-        scene.policy.precedence.order = Order::Cluster;
+        scene.policy.precedence.order = PriorityOrder::Cluster;
         scene
     }
 

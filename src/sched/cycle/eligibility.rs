@@ -9,7 +9,7 @@ use super::limits::LimitCounters;
 use super::state::CycleState;
 use super::{feasibility, priority_threshold, throttling};
 use crate::model::job_id::JobId;
-use crate::model::limit::Stage;
+use crate::model::limit::LimitStage;
 use crate::model::policy::Policy;
 use crate::model::reason::{self, Reason};
 use crate::model::time::Span;
@@ -38,7 +38,7 @@ pub(in crate::sched) fn list_with<'s>(
     resolved: &'s Resolved,
     cycle: &mut CycleState<'s>,
 ) -> Option<(Eligible, LimitCounters<'s>)> {
-    let mut books = LimitCounters::blank(cycle.state, policy, Stage::Idle, cycle.now)?;
+    let mut books = LimitCounters::blank(cycle.state, policy, LimitStage::Idle, cycle.now)?;
     let (mut listed, mut eligible) = (
         BTreeMap::<ClassId, BTreeSet<JobId>>::new(),
         Eligible::default(),
@@ -107,9 +107,9 @@ mod tests {
     use crate::model::policy::Policy;
     use crate::sched::explain::forecast::{self, Budget};
     use crate::sched::explain::why::explain;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn limited(nodes: &str, limit: &str) -> Scene {
+    fn limited(nodes: &str, limit: &str) -> TestCluster {
         let mut scene = cluster(nodes);
         let policy = Config::parse(&format!("[[limit]]\n{limit}\n"))
             .unwrap()
@@ -121,7 +121,7 @@ mod tests {
         scene
     }
 
-    fn codes(scene: &Scene, jobs: impl Iterator<Item = JobId>) -> Vec<String> {
+    fn codes(scene: &TestCluster, jobs: impl Iterator<Item = JobId>) -> Vec<String> {
         let plan = scene.plan();
         let code = |job| {
             scene
@@ -272,7 +272,7 @@ mod tests {
     /// I13: with the list it changes who accrues.
     #[test]
     fn of_a_class_of_which_some_are_considered_each_job_is_judged() {
-        use crate::model::job::eligible_time::Limit;
+        use crate::model::job::eligible_time::OwnLimit;
         let scene = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
             9,
             "select=1:ncpus=4",
@@ -285,8 +285,8 @@ mod tests {
         let plan = scene.plan();
         let judged = scene.state.judge_limits(&plan);
         let of =
-            |limits: [Option<Limit>; 4]| (1..5).map(JobId::job).zip(limits).collect::<Vec<_>>();
-        let waits = Some(Limit::Waiting);
+            |limits: [Option<OwnLimit>; 4]| (1..5).map(JobId::job).zip(limits).collect::<Vec<_>>();
+        let waits = Some(OwnLimit::Waiting);
         assert_eq!(judged, of([None, None, waits, waits]));
         scene.state.withdraw(JobId::job(1));
         let plan = scene.plan();

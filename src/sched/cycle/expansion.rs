@@ -17,13 +17,13 @@ use crate::model::job_id::JobId;
 use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::Candidate;
-use crate::sched::view::class::Head;
+use crate::sched::view::class::QueuePosition;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::Class;
 use std::cmp::Reverse;
 
 /// Starts elements of arrays that have as many as they limit themselves to, and take more.
-pub fn start_extras<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
+pub fn start_over_limit<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
     if state.expanding.is_empty() {
         return;
@@ -43,7 +43,7 @@ pub fn start_extras<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
 /// An array that takes more than it limits itself to, or those of its elements that are to do so
 /// once more.
 struct ExpandingClass<'s> {
-    head: Head,
+    head: QueuePosition,
     /// As the policy has it.
     key: &'s ClassKey,
     class: &'s Class,
@@ -90,7 +90,7 @@ impl<'s> ExpandingClass<'s> {
 #[cfg(test)]
 mod tests {
     use crate::model::job::Run;
-    use crate::model::job::state::State as Standing;
+    use crate::model::job::state::JobState as Standing;
     use crate::model::job_id::JobId;
     use crate::model::policy::Filling;
     use crate::model::report::outlook::{Foreseen, Prospect};
@@ -98,13 +98,13 @@ mod tests {
     use crate::model::time::Time;
     use crate::sched::backfill::reservation_window;
     use crate::sched::explain::forecast::{self, Budget};
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::view::change::Change;
     use crate::sched::view::plan::Plan;
     use proptest::prelude::*;
 
     /// How many elements of job 1 start, and which others.
-    fn starts(scene: &Scene) -> (usize, Vec<u64>) {
+    fn starts(scene: &TestCluster) -> (usize, Vec<u64>) {
         let plan = scene.plan();
         let (own, others): (Vec<JobId>, Vec<JobId>) = plan
             .starts
@@ -225,7 +225,7 @@ mod tests {
             "five are as many as there may be"
         );
         assert_eq!(scene(1, 1).starts(), "1[2] on n1", "it is one of two");
-        let code = |scene: Scene| {
+        let code = |scene: TestCluster| {
             let plan = scene.plan();
             scene
                 .state
@@ -279,19 +279,19 @@ mod tests {
 
     /// Who wants the room later is told which they are: those above the limit, the last first.
     #[test]
-    fn extras_are_known_while_they_run_as_far_as_more_run_than_the_limit() {
+    fn running_subjobs_over_the_limit_are_counted() {
         let mut scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
         let plan = scene.plan();
         scene.apply(&plan);
         let element = |index| JobId::element(1, index);
-        assert_eq!(scene.state.extras(), [5, 4, 3].map(element));
+        assert_eq!(scene.state.over_limit_subjobs(), [5, 4, 3].map(element));
         scene.state.vacate(element(1));
-        assert_eq!(scene.state.extras(), [5, 4].map(element));
+        assert_eq!(scene.state.over_limit_subjobs(), [5, 4].map(element));
         scene.state.vacate(element(5));
-        assert_eq!(scene.state.extras(), [4].map(element));
+        assert_eq!(scene.state.over_limit_subjobs(), [4].map(element));
         scene.state.vacate(element(4));
         assert!(
-            scene.state.extras().is_empty(),
+            scene.state.over_limit_subjobs().is_empty(),
             "element 3 is one of two now"
         );
     }
@@ -305,7 +305,7 @@ mod tests {
     }
 
     /// The same cluster and queue, with arrays that expand or that do not.
-    fn queue(asked: &[Asked], taken: u32, expands: bool) -> Scene {
+    fn queue(asked: &[Asked], taken: u32, expands: bool) -> TestCluster {
         let mut scene =
             cluster("2 x ncpus=6").running(99, &format!("select=1:ncpus={taken}"), "n1", 20);
         scene.policy.backfill.depth = 2;
@@ -332,7 +332,7 @@ mod tests {
         /// Q15, G4: with extras or without, all else starts and is promised the same; and no array
         /// has more than its maximum.
         #[test]
-        fn extras_take_nothing_from_anybody(asked in prop::collection::vec(asked(), 1..7), taken in 1u32..7) {
+        fn over_limit_subjobs_take_nothing_from_other_jobs(asked in prop::collection::vec(asked(), 1..7), taken in 1u32..7) {
             let (with, without) = (queue(&asked, taken, true).plan(), queue(&asked, taken, false).plan());
             let own = |plan: &Plan| {
                 let starts = plan.starts.iter().filter(|start| start.beyond.is_none());
@@ -397,7 +397,7 @@ mod tests {
             anew.state.make(&serde_json::from_str(&change).unwrap());
         }
         assert_eq!(
-            anew.state.extras(),
+            anew.state.over_limit_subjobs(),
             [5, 4, 3].map(|index| JobId::element(1, index))
         );
     }

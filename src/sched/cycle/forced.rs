@@ -13,13 +13,13 @@ use crate::sched::placement::{allocation, task_distribution};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::plan::Start;
 use crate::sched::view::shape::ClassKey;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
 /// Where the job starts, on some of the nodes named if any are; else why it cannot. Matched, laid
 /// out and launched as in a cycle, with throttling and backfill left out.
 pub fn start(
-    state: &State,
+    state: &ClusterState,
     policy: &Policy,
     job: &Job,
     on: Option<&BTreeSet<String>>,
@@ -53,10 +53,10 @@ pub fn start(
 
 #[cfg(test)]
 mod tests {
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
     /// Job 1 holds half of each node; job 2, which waits, is promised the whole of both.
-    fn busy() -> Scene {
+    fn busy() -> TestCluster {
         cluster("2 x ncpus=4")
             .running(1, "select=2:ncpus=2", "n1,n2", 3600)
             .queued(2, "select=2:ncpus=4 walltime=1:00:00")

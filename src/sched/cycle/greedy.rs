@@ -31,7 +31,7 @@ pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId
         let may = may_pass && throttling::check(candidate, Pass::Order, cycle).is_ok();
         let shape = class.shape.clone();
         if may && feasibility::check(&shape, cycle).is_ok() && place::fits(&cycle.space, &shape) {
-            let worth = backfill_order::worth(cycle.backfill().metric, class, cycle);
+            let worth = backfill_order::metric_value(cycle.backfill().metric, class, cycle);
             options.push(BackfillOption {
                 class,
                 shape,
@@ -146,9 +146,9 @@ impl<'s> BestCombination<'s> {
 mod tests {
     use crate::model::policy::Filling;
     use crate::model::policy::quality::{Flag, Quality};
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn greedy(fillers: &[&str]) -> Scene {
+    fn greedy(fillers: &[&str]) -> TestCluster {
         let mut scene = cluster("1 x ncpus=8").running(1, "select=1:ncpus=4", "n1", 3600);
         scene.policy.backfill.policy = Filling::Greedy;
         let scene = scene.queued(2, "select=1:ncpus=8 walltime=1:00:00");

@@ -4,13 +4,13 @@
 use super::Pass;
 use super::matching::Match;
 use super::state::CycleState;
-use crate::model::job::Share;
-use crate::model::resource::Value;
-use crate::sched::placement::availability_map::Claim;
+use crate::model::job::NodeShare;
+use crate::model::resource::ResourceValue;
+use crate::sched::placement::availability_map::JobAmounts;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::plan::Start;
-use crate::sched::view::snapshot::Tenant;
+use crate::sched::view::snapshot::JobOwner;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The numbers still free on the nodes that got something in this cycle.
@@ -27,8 +27,8 @@ struct FreeNumbers {
 
 /// A start that is possible now. Nothing is taken before [`start`].
 pub struct PossibleStart {
-    claim: Claim,
-    shares: Vec<(NodeIx, Share)>,
+    claim: JobAmounts,
+    shares: Vec<(NodeIx, NodeShare)>,
     is_borrowed: bool,
     pass: Pass,
 }
@@ -37,8 +37,8 @@ pub struct PossibleStart {
 pub fn prepare(
     pass: Pass,
     found: &Match,
-    claim: Claim,
-    shares: Vec<(NodeIx, Share)>,
+    claim: JobAmounts,
+    shares: Vec<(NodeIx, NodeShare)>,
 ) -> PossibleStart {
     PossibleStart {
         claim,
@@ -49,7 +49,11 @@ pub fn prepare(
 }
 
 /// Hands out numbers of processors and GPUs and returns the start and what it takes.
-pub fn start(job: Candidate, attempt: PossibleStart, cycle: &mut CycleState) -> (Start, Claim) {
+pub fn start(
+    job: Candidate,
+    attempt: PossibleStart,
+    cycle: &mut CycleState,
+) -> (Start, JobAmounts) {
     let shape = &job.class.shape;
     let cluster = &cycle.state.cluster;
     let mut claim = attempt.claim;
@@ -60,9 +64,9 @@ pub fn start(job: Candidate, attempt: PossibleStart, cycle: &mut CycleState) -> 
     let start = Start {
         job: job.job,
         shares: shares.collect(),
-        exclusive: Tenant {
+        exclusive: JobOwner {
             user: job.class.user,
-            ..shape.tenant()
+            ..shape.owner()
         },
         until: cycle.end_of(job.class),
         passed: cycle.promises.blocked,
@@ -79,7 +83,7 @@ pub fn start(job: Candidate, attempt: PossibleStart, cycle: &mut CycleState) -> 
 impl Numbers {
     /// The lowest free numbers, as many as the share has processors and GPUs; none where the node
     /// has too few to bind each job to its own.
-    fn hand_out(&mut self, cluster: &Cluster, node: NodeIx, share: Share) -> Share {
+    fn hand_out(&mut self, cluster: &Cluster, node: NodeIx, share: NodeShare) -> NodeShare {
         let free = self
             .free
             .entry(node)
@@ -88,7 +92,7 @@ impl Numbers {
             take(&mut free.cpus, asked(&share, "ncpus")),
             take(&mut free.gpus, asked(&share, "ngpus")),
         );
-        Share {
+        NodeShare {
             cpus,
             gpus,
             ..share
@@ -103,10 +107,10 @@ impl Numbers {
         &mut self,
         cluster: &Cluster,
         node: NodeIx,
-        whole: &Share,
-        needed: &Share,
-    ) -> Share {
-        let Share { cpus, gpus, .. } = self.hand_out(cluster, node, needed.clone());
+        whole: &NodeShare,
+        needed: &NodeShare,
+    ) -> NodeShare {
+        let NodeShare { cpus, gpus, .. } = self.hand_out(cluster, node, needed.clone());
         let again =
             |had: &[u16], gave_up: bool, got: Vec<u16>| if gave_up { got } else { had.to_vec() };
         let gave_up = |name: &str| needed.taken.iter().any(|(taken, _)| taken == name);
@@ -114,7 +118,7 @@ impl Numbers {
             again(&whole.cpus, gave_up("ncpus"), cpus),
             again(&whole.gpus, gave_up("ngpus"), gpus),
         );
-        Share {
+        NodeShare {
             cpus,
             gpus,
             ..whole.clone()
@@ -151,12 +155,12 @@ impl FreeNumbers {
     }
 }
 
-fn asked(share: &Share, resource: &str) -> usize {
+fn asked(share: &NodeShare, resource: &str) -> usize {
     let value = share
         .taken
         .iter()
         .find(|(name, _)| name == resource)
-        .and_then(|(_, value)| Value::amount(value));
+        .and_then(|(_, value)| ResourceValue::amount(value));
     usize::try_from(value.unwrap_or(0)).unwrap_or(usize::MAX)
 }
 
@@ -209,7 +213,11 @@ mod tests {
         let mut facts = crate::model::node::NodeFacts {
             name: "n1".into(),
             host: "n1".into(),
-            available: [("ncpus".to_string(), crate::model::resource::Value::Long(8))].into(),
+            available: [(
+                "ncpus".to_string(),
+                crate::model::resource::ResourceValue::Long(8),
+            )]
+            .into(),
             pcpus: 8,
             cpus: vec![0, 1],
             gpus: vec![],
@@ -236,7 +244,7 @@ mod tests {
 
     /// M46: whose a job is stands in its start, whether it mattered for its place or not.
     #[test]
-    fn a_start_says_whose_it_is() {
+    fn a_start_names_its_owner() {
         let plan = cluster("1 x ncpus=8")
             .owned("bob")
             .queued(1, "select=1:ncpus=1")

@@ -8,31 +8,31 @@ use crate::model::account::lineage::Lineages;
 use crate::model::credentials::Credentials;
 use crate::model::job_id::JobId;
 use crate::model::limit::directory::Directory;
-use crate::model::limit::excess::Excess;
+use crate::model::limit::excess::LimitExcess;
 use crate::model::limit::usage::LimitUse;
-use crate::model::limit::{Concern, Key, Limit, LimitValues, Stage};
+use crate::model::limit::{Concern, Limit, LimitKey, LimitStage, LimitValues};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
-use crate::sched::view::counting::Count;
+use crate::sched::view::counting::QuantityKind;
 use crate::sched::view::holdings::{Holding, Pledge};
 use crate::sched::view::shape::{ClassId, ClassKey};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What of the limits on one stage is used.
 #[derive(Clone)]
 pub(in crate::sched) struct LimitCounters<'s> {
-    state: &'s State,
+    state: &'s ClusterState,
     policy: &'s Policy,
     now: Time,
     lineages: Lineages<'s>,
     directory: Directory,
     /// Of each limit, by its place.
-    counts: Vec<Count>,
+    counts: Vec<QuantityKind>,
     accounts: Vec<LimitCounter<'s>>,
-    places: BTreeMap<(usize, Key), usize>,
+    places: BTreeMap<(usize, LimitKey), usize>,
     /// Whose jobs count where.
     concerned: BTreeMap<Arc<Credentials>, Arc<[usize]>>,
     over_soft: BTreeSet<ClassId>,
@@ -54,7 +54,7 @@ pub(in crate::sched) struct LimitCounter<'s> {
     /// The limit's place among all.
     pub place: usize,
     /// Who they are.
-    pub whom: Key,
+    pub whom: LimitKey,
     /// How much they may.
     pub bounds: LimitValues,
     /// What they use.
@@ -94,7 +94,7 @@ impl<'s> LimitCounter<'s> {
         held + self.entered.len() as u64 + self.unnamed
     }
 
-    fn enter_all(&mut self, holding: &'s Holding, count: Count, state: &State) {
+    fn enter_all(&mut self, holding: &'s Holding, count: QuantityKind, state: &ClusterState) {
         self.used = self.used.saturating_add(count.held(holding, state));
         self.pledge = self.pledge.plus(count.pledged(holding));
         self.holdings.push(holding);
@@ -104,16 +104,16 @@ impl<'s> LimitCounter<'s> {
 impl<'s> LimitCounters<'s> {
     /// Those of a stage, empty; None where no limit is on it.
     pub fn blank(
-        state: &'s State,
+        state: &'s ClusterState,
         policy: &'s Policy,
-        stage: Stage,
+        stage: LimitStage,
         now: Time,
     ) -> Option<LimitCounters<'s>> {
         let limits = &policy.limits;
         let counts = limits
             .all
             .iter()
-            .map(|limit| Count::of(&limit.quantity, &state.cluster.catalog));
+            .map(|limit| QuantityKind::of(&limit.quantity, &state.cluster.catalog));
         limits.concern(stage).then(|| LimitCounters {
             state,
             policy,
@@ -130,8 +130,12 @@ impl<'s> LimitCounters<'s> {
     }
 
     /// Those on what runs, with all that does.
-    pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Option<LimitCounters<'s>> {
-        Some(LimitCounters::blank(state, policy, Stage::Running, now)?.with_running())
+    pub fn open(
+        state: &'s ClusterState,
+        policy: &'s Policy,
+        now: Time,
+    ) -> Option<LimitCounters<'s>> {
+        Some(LimitCounters::blank(state, policy, LimitStage::Running, now)?.with_running())
     }
 
     /// The same with all that runs.
@@ -210,7 +214,7 @@ impl<'s> LimitCounters<'s> {
     }
 
     /// The account of those a limit names, of whom there may be no jobs.
-    pub fn note(&mut self, place: usize, whom: Key) {
+    pub fn note(&mut self, place: usize, whom: LimitKey) {
         let bounds = self.policy.limits.all[place].bounds();
         self.account(Concern {
             place,
@@ -224,7 +228,7 @@ impl<'s> LimitCounters<'s> {
     }
 
     /// How a limit counts, by its place.
-    pub fn count(&self, place: usize) -> Count {
+    pub fn count(&self, place: usize) -> QuantityKind {
         self.counts[place]
     }
 
@@ -252,7 +256,7 @@ impl<'s> LimitCounters<'s> {
             return Some(hard);
         }
         // M23: without a soft limit the hard limit applies.
-        let account = self.first_exceeded(class, LimitValues::softly)?;
+        let account = self.first_exceeded(class, LimitValues::soft_limit)?;
         self.over_soft.insert(class.id);
         Some(ExceededLimit {
             account,
@@ -299,7 +303,7 @@ impl<'s> LimitCounters<'s> {
             soft,
         }: ExceededLimit,
         class: &ClassKey,
-    ) -> Excess {
+    ) -> LimitExcess {
         let (account, limit, catalog) = (
             &self.accounts[place],
             self.limit(place),
@@ -308,7 +312,7 @@ impl<'s> LimitCounters<'s> {
         let count = self.counts[account.place];
         let most = count.most(
             if soft {
-                account.bounds.softly()
+                account.bounds.soft_limit()
             } else {
                 account.bounds.hard
             }
@@ -316,7 +320,7 @@ impl<'s> LimitCounters<'s> {
         );
         let asked = self.asked(place, class);
         let shown = |amount| count.figure(amount, catalog).shown;
-        Excess {
+        LimitExcess {
             scope: limit.scope.clone(),
             stage: limit.stage,
             quantity: limit.quantity.clone(),
@@ -325,8 +329,8 @@ impl<'s> LimitCounters<'s> {
             used: shown(account.used),
             most: shown(most),
             soft,
-            by: account.jobs().take(Excess::MOST).collect(),
-            more: account.size().saturating_sub(Excess::MOST as u64),
+            by: account.jobs().take(LimitExcess::MOST).collect(),
+            more: account.size().saturating_sub(LimitExcess::MOST as u64),
             until: self.eased(account, asked, most),
         }
     }

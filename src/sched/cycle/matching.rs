@@ -55,7 +55,7 @@ pub fn find<'s>(
         cycle.gaps.look(cycle.backfill(), promised.is_some())?;
     }
     if let Some(at) = promised {
-        if cycle.promises.stands(at, cycle.now) && !cycle.promises.is_earmarked(job.job) {
+        if cycle.promises.stands(at, cycle.now) && !cycle.promises.is_preemptor(job.job) {
             return Err(not_before(at, job, cycle));
         }
         cycle.calendar.cancel(job.job);
@@ -92,7 +92,7 @@ impl<'s> CycleState<'s> {
         // Q9: a job that is never preempted borrows nothing.
         let is_preemptible = !job.class.protected && self.state.standing.may_borrow(job.job);
         Privileges {
-            is_preemptor: self.promises.is_earmarked(job.job),
+            is_preemptor: self.promises.is_preemptor(job.job),
             may_borrow: is_preemptible && self.lends(),
         }
     }
@@ -102,7 +102,7 @@ impl<'s> CycleState<'s> {
     fn lends(&self) -> bool {
         self.backfill().policy == Filling::Preempt
             && self.plan.preempts.is_empty()
-            && !self.promises.are_earmarked()
+            && !self.promises.has_preemptors()
     }
 
     /// Finds nodes for a job beside planned starts and reservations, or within its reservation.

@@ -6,15 +6,15 @@ use crate::sched::amounts::Amounts;
 use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::{allocation, place};
 use crate::sched::view::cluster::NodeIx;
-use crate::sched::view::node_access::Tenant;
+use crate::sched::view::node_access::JobOwner;
 use crate::sched::view::plan::Preemption;
 use crate::sched::view::shape::Shape;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
 /// What is free once those have made way that are told to, in this cycle.
 pub struct Borrowed<'s> {
-    state: &'s State,
+    state: &'s ClusterState,
     space: AvailabilityMap<'s>,
     left: Vec<JobId>,
     /// Those that are gone from the space.
@@ -23,17 +23,21 @@ pub struct Borrowed<'s> {
 
 impl<'s> Borrowed<'s> {
     /// All fillers stay so far; the last to come is the first to go.
-    pub fn new(state: &'s State, space: &AvailabilityMap<'s>) -> Borrowed<'s> {
+    pub fn new(state: &'s ClusterState, space: &AvailabilityMap<'s>) -> Borrowed<'s> {
         let is_there =
-            |job: &JobId| state.running.contains_key(job) && !state.standing.is_leaving(*job);
-        let left = state.standing.fillers().filter(is_there).collect();
+            |job: &JobId| state.running.contains_key(job) && !state.standing.is_preempted(*job);
+        let left = state
+            .standing
+            .preemptible_backfill()
+            .filter(is_there)
+            .collect();
         let mut borrowed = Borrowed {
             state,
             space: space.clone(),
             left,
             gone: BTreeSet::new(),
         };
-        let leaving = state.standing.leaving().map(|(job, _)| job);
+        let leaving = state.standing.preempted().map(|(job, _)| job);
         let mut space = space.clone();
         leaving.for_each(|job| borrowed.leaves(&mut space, job));
         borrowed.space = space;
@@ -90,7 +94,7 @@ impl<'s> Borrowed<'s> {
     }
 
     /// What a job gives back of each of its nodes when it goes after those that are gone.
-    fn each_hold(&self, job: JobId, mut each: impl FnMut(NodeIx, &Amounts, Tenant)) {
+    fn each_hold(&self, job: JobId, mut each: impl FnMut(NodeIx, &Amounts, JobOwner)) {
         for &ix in self
             .state
             .running
@@ -116,10 +120,10 @@ mod tests {
     use crate::model::system_resource::Pool;
     use crate::model::time::Time;
     use crate::sched::backfill::reservation_window;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
     /// Three fillers have what job 1 leaves of a node, until long after it ends.
-    fn lent(waiting: &[(u64, &str)]) -> Scene {
+    fn lent(waiting: &[(u64, &str)]) -> TestCluster {
         let mut scene = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
         scene.policy.backfill.policy = Filling::Preempt;
         scene.policy.backfill.depth = Backfill::ALL;
@@ -138,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn fillers_stay_until_hooks_have_let_the_start() {
+    fn backfilled_jobs_stay_until_hooks_accept_the_start() {
         let mut scene = lent(&[(2, "select=1:ncpus=4 walltime=100")]);
         assert!(!preempted(&scene).is_empty());
         scene.state.set_permits(Some(Default::default()));
@@ -157,7 +161,7 @@ mod tests {
     }
 
     /// Who makes way for whom.
-    fn preempted(scene: &Scene) -> Vec<(u64, u64)> {
+    fn preempted(scene: &TestCluster) -> Vec<(u64, u64)> {
         scene
             .plan()
             .preempts
@@ -204,7 +208,7 @@ mod tests {
 
     /// M34, M37: what waits for a window to close waits for nobody to make way.
     #[test]
-    fn fillers_stay_until_a_promise_is_due() {
+    fn backfilled_jobs_stay_until_a_booking_is_due() {
         let mut scene = lent(&[(12, "select=1:ncpus=6 walltime=100")]);
         assert_eq!(preempted(&scene), [(5, 12), (4, 12), (3, 12)]);
         scene.state.set_window(Window {

@@ -29,14 +29,14 @@ mod victims;
 
 use super::state::CycleState;
 use crate::model::job_id::JobId;
-use crate::model::policy::Preemption;
-use crate::model::policy::preemption::Trigger;
+use crate::model::policy::PreemptionPolicy;
+use crate::model::policy::preemption::PreemptTrigger;
 use crate::model::reason::Reason;
-use crate::model::report::outlook::Way;
+use crate::model::report::outlook::PreemptionOutlook;
 use crate::sched::fairshare::starvation::FairShares;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use candidates::Rivalry;
 use eviction::Stage;
 
@@ -48,7 +48,7 @@ const MOST: usize = 100;
 pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let rule = cycle.preemption();
     let mut watched = rule
-        .has(Trigger::Starvation)
+        .has(PreemptTrigger::Starvation)
         .then(|| starving::watch(cycle));
     if !is_wanted(rule, cycle.state) {
         return;
@@ -60,7 +60,7 @@ pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     }
     for &trigger in &rule.triggers {
         match trigger {
-            Trigger::Starvation => {
+            PreemptTrigger::Starvation => {
                 watched
                     .take()
                     .into_iter()
@@ -72,7 +72,7 @@ pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
 }
 
 /// Whether there is anything to be looked at.
-fn is_wanted(rule: &Preemption, state: &State) -> bool {
+fn is_wanted(rule: &PreemptionPolicy, state: &ClusterState) -> bool {
     !state.running.is_empty() && (rule.repair || (!rule.triggers.is_empty() && !state.is_idle()))
 }
 
@@ -84,7 +84,7 @@ pub fn fair_shares(cycle: &CycleState) -> FairShares {
 /// Preempts running jobs for those that wait for room, the first in the order first. Where clusters
 /// count, the jobs nearest to a node come first, as they do for free room (`nearness`).
 fn make_room<'s>(
-    trigger: Trigger,
+    trigger: PreemptTrigger,
     resolved: &'s Resolved,
     stage: &mut Stage<'s>,
     cycle: &mut CycleState<'s>,
@@ -133,10 +133,10 @@ fn make_room_in<'s>(
 
 /// Whether others make way for a job, or who could; None where nobody does, or the job lacks
 /// something else than room.
-pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<Way> {
+pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<PreemptionOutlook> {
     let making: Vec<JobId> = cycle.makes_way_for(job.job);
     if !making.is_empty() {
-        return Some(Way::Made(making));
+        return Some(PreemptionOutlook::Made(making));
     }
     if cycle.preemption().triggers.is_empty() || !waits_for_room(job, cycle) {
         return None;
@@ -151,7 +151,7 @@ pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<Way
             (candidates, protected) = (candidates + asked, protected + barred);
         }
     }
-    Some(Way::Barred {
+    Some(PreemptionOutlook::Barred {
         candidates,
         protected,
     })

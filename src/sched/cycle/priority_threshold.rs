@@ -8,7 +8,7 @@ use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::class::Class;
 use crate::sched::view::plan::Plan;
 use crate::sched::view::shape::ClassId;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn judge(value: f64, least: f64) -> Result<(), Reason> {
 
 /// Says of the classes of which nobody gets over the bar that this is why they wait, where all that
 /// ask for the same were refused at one stroke for want of room: that would come only after (G5).
-pub fn tell_low(state: &State, policy: &Policy, plan: &mut Plan) {
+pub fn tell_low(state: &ClusterState, policy: &Policy, plan: &mut Plan) {
     let Some(least) = policy.precedence.threshold else {
         return;
     };
@@ -59,7 +59,7 @@ mod tests {
 
     /// I15, F14: the bar is held against what is told of a job.
     #[test]
-    fn who_comes_first_is_worth_much() {
+    fn earlier_jobs_have_a_higher_sort_key() {
         let mut scene = cluster("1 x ncpus=2")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1");

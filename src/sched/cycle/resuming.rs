@@ -9,18 +9,18 @@
 //! will have.
 
 use super::state::CycleState;
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::sched::amounts::Amounts;
-use crate::sched::placement::availability_map::Claim;
+use crate::sched::placement::availability_map::JobAmounts;
 use crate::sched::priority::ranking::Candidate;
-use crate::sched::view::class::Place;
+use crate::sched::view::class::QueuePlace;
 use crate::sched::view::cluster::NodeIx;
-use crate::sched::view::node_access::Tenant;
+use crate::sched::view::node_access::JobOwner;
 use crate::sched::view::plan::Resume;
-use crate::sched::view::sort_key::Merit;
+use crate::sched::view::sort_key::SortKey;
 use crate::sched::view::suspended::Suspended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct ResumeOrder(Vec<(ResumeTurn, Arc<Suspended>)>);
 
 /// A turn: what it is worth, whether it comes after those worth the same, and its place among its
 /// equals.
-type ResumeTurn = (Merit, bool, Place);
+type ResumeTurn = (SortKey, bool, QueuePlace);
 
 impl ResumeOrder {
     /// All of them.
@@ -41,7 +41,7 @@ impl ResumeOrder {
         }
         let yardstick = state.rated_by(policy);
         let turn = |job: &Arc<Suspended>| {
-            let own = (job.merit(&yardstick), false, job.place);
+            let own = (job.sort_key(&yardstick), false, job.place);
             // As long as the job that it made way for waits, it does not take back what that is to
             // have.
             let other = job.made_way_for.and_then(|other| state.waiting(other));
@@ -142,16 +142,16 @@ impl CycleState<'_> {
     }
 
     /// What it needs again, by node; None if one of its nodes is gone.
-    fn need_of(&self, job: &Suspended) -> Option<Claim> {
+    fn need_of(&self, job: &Suspended) -> Option<JobAmounts> {
         let cluster = &self.state.cluster;
         let own = cluster.find(&job.shares.first()?.node)?;
-        let tenant: Tenant = cluster.node(own).tenants.get(&job.place.1)?.tenant;
+        let tenant: JobOwner = cluster.node(own).tenants.get(&job.place.1)?.tenant;
         let holds = cluster.holds(&job.needed, tenant).ok()?;
         let holds = holds
             .into_iter()
             .map(|(ix, hold)| (ix, hold.taken))
             .collect();
-        Some(Claim {
+        Some(JobAmounts {
             holds,
             tenant,
             joins: Vec::new(),
@@ -159,13 +159,13 @@ impl CycleState<'_> {
     }
 
     /// Whether that is free now.
-    fn has_free(&self, need: &Claim) -> bool {
+    fn has_free(&self, need: &JobAmounts) -> bool {
         self.free_of(need) == need.holds
     }
 
     /// What of a claim is free now: of each node, and of the whole system, which gives to one node
     /// after the other.
-    fn free_of(&self, need: &Claim) -> BTreeMap<NodeIx, Amounts> {
+    fn free_of(&self, need: &JobAmounts) -> BTreeMap<NodeIx, Amounts> {
         let mut given = self.state.cluster.catalog.nothing();
         let pooled = self.state.cluster.catalog.pooled();
         let of_node = |(&ix, taken): (&NodeIx, &Amounts)| {
@@ -184,7 +184,7 @@ impl CycleState<'_> {
         need.holds.iter().map(of_node).collect()
     }
 
-    fn take(&mut self, claim: &Claim) {
+    fn take(&mut self, claim: &JobAmounts) {
         claim
             .holds
             .iter()
@@ -192,8 +192,8 @@ impl CycleState<'_> {
     }
 
     /// Keeps what is free of that for it, and the rest from when it will be.
-    fn keep_for(&mut self, id: JobId, need: Claim, until: Time) {
-        let kept = Claim {
+    fn keep_for(&mut self, id: JobId, need: JobAmounts, until: Time) {
+        let kept = JobAmounts {
             holds: self.free_of(&need),
             ..need.clone()
         };
@@ -204,7 +204,7 @@ impl CycleState<'_> {
     }
 
     /// A share as it is held again: the numbers of what it gave up are handed out anew.
-    fn bind_again(&mut self, whole: &Share, needed: &Share) -> Share {
+    fn bind_again(&mut self, whole: &NodeShare, needed: &NodeShare) -> NodeShare {
         let cluster = &self.state.cluster;
         match cluster.find(&whole.node) {
             Some(ix) => self.numbers.hand_out_again(cluster, ix, whole, needed),
@@ -221,11 +221,11 @@ mod tests {
     use crate::model::time::Time;
     use crate::sched::cycle;
     use crate::sched::explain::forecast::{self, Budget};
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::placement::cycle_cache::CycleCache;
 
     /// By `job_priority`; a suspended job is worth what it is said to have been.
-    fn by_priority(nodes: &str) -> Scene {
+    fn by_priority(nodes: &str) -> TestCluster {
         let mut scene = cluster(nodes);
         scene.policy.precedence = Precedence::by_formula("walltime");
         scene
@@ -277,7 +277,7 @@ mod tests {
 
     /// I14, X25.
     #[test]
-    fn its_turn_comes_before_its_equals_and_after_those_worth_more() {
+    fn a_suspended_job_resumes_before_equals_and_after_higher_priority() {
         let scene = by_priority("1 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=60", "n1", 10, 60.0)
             .at(20);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn suspended_jobs_go_on_in_the_order_of_what_they_were_worth() {
+    fn suspended_jobs_resume_in_order_of_their_start_priority() {
         let scene =
             by_priority("1 x ncpus=4").suspended(1, "select=1:ncpus=3 walltime=70", "n1", 10, 70.0);
         let scene = scene
@@ -350,7 +350,7 @@ mod tests {
     /// I13: what has become worth more while it stood still is not overtaken by who has waited for
     /// less.
     #[test]
-    fn what_it_has_become_worth_counts_too() {
+    fn the_current_priority_counts_too() {
         let scene = by_priority("1 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 60.0)
             .at(20);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn it_delays_no_promise_of_one_that_is_worth_more() {
+    fn resuming_delays_no_booking_of_higher_priority() {
         let scene = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
         let scene = scene
             .suspended(1, "select=1:ncpus=1 walltime=100", "n1", 10, 5.0)

@@ -13,7 +13,7 @@
 use super::Pass;
 use super::state::CycleState;
 use crate::model::job_id::JobId;
-use crate::model::reason::{Reason, Stage};
+use crate::model::reason::{CycleStage, Reason};
 use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
@@ -104,7 +104,7 @@ fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
 
 /// Whether a job waits for room, or for its turn to be looked at.
 fn is_for_room(reason: &Reason) -> bool {
-    reason.is_blocked() || reason.stage() >= Stage::Backfill
+    reason.is_blocked() || reason.stage() >= CycleStage::Backfill
 }
 
 /// Starts jobs of these classes; why the others still wait, where that is another limit.

@@ -19,9 +19,9 @@ use crate::model::job_id::JobId;
 use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
-use crate::sched::backfill::bookings::{self, Promises};
+use crate::sched::backfill::bookings::{self, BookingBudget};
 use crate::sched::backfill::calendar::Calendar;
-use crate::sched::backfill::limits::Gaps;
+use crate::sched::backfill::limits::BackfillLimits;
 use crate::sched::backfill::reservation_access::Windows;
 use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::rank::Guide;
@@ -32,7 +32,7 @@ use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::current_bookings::OVERDUE;
 use crate::sched::view::plan::{Booking, Plan};
 use crate::sched::view::shape::{ClassId, ClassKey, Shape, ShapeId};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use refusals::Refusals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// The books of one cycle.
 pub struct CycleState<'s> {
     /// What the cycle sees.
-    pub state: &'s State,
+    pub state: &'s ClusterState,
     /// When it is.
     pub now: Time,
     /// What is free now, less what was started.
@@ -52,10 +52,10 @@ pub struct CycleState<'s> {
     pub(super) policy: &'s Policy,
     pub(super) windows: Windows<'s>,
     pub(super) calendar: Calendar<'s>,
-    pub(super) promises: Promises<'s>,
+    pub(super) promises: BookingBudget<'s>,
     /// The blocked job that no other job may pass, and when it can start.
     pub(super) gate: Option<(JobId, Time)>,
-    pub(super) gaps: Gaps,
+    pub(super) gaps: BackfillLimits,
     /// What has been lent to fillers, once it is wanted back.
     borrowed: Option<Borrowed<'s>>,
     /// Starts of elements of arrays that limit themselves, by the array's number; with true, of
@@ -74,7 +74,7 @@ pub struct CycleState<'s> {
 impl<'s> CycleState<'s> {
     /// Nothing decided yet.
     pub fn open(
-        state: &'s State,
+        state: &'s ClusterState,
         policy: &'s Policy,
         resolved: &'s Resolved,
         now: Time,
@@ -94,7 +94,7 @@ impl<'s> CycleState<'s> {
                 .is_none_or(|limits| limits.bar(class).is_none())
         };
         let view = (state, resolved);
-        let promises = Promises::open(
+        let promises = BookingBudget::open(
             &policy.backfill,
             view,
             &mut calendar,
@@ -113,7 +113,7 @@ impl<'s> CycleState<'s> {
             calendar,
             promises,
             gate: None,
-            gaps: Gaps::default(),
+            gaps: BackfillLimits::default(),
             borrowed: None,
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
@@ -206,7 +206,7 @@ impl<'s> CycleState<'s> {
     }
 
     /// Where jobs go.
-    pub fn placement(&self) -> &'s policy::Placement {
+    pub fn placement(&self) -> &'s policy::PlacementPolicy {
         &self.policy.placement
     }
 
@@ -352,7 +352,7 @@ impl<'s> CycleState<'s> {
         let is_first = self.promises.blocked.is_none();
         self.promises.blocked.get_or_insert(candidate.job);
         if self.policy.backfill.policy == Filling::None
-            && !self.promises.is_earmarked(candidate.job)
+            && !self.promises.is_preemptor(candidate.job)
         {
             return if is_first { self.shut(candidate) } else { None };
         }
@@ -453,7 +453,7 @@ impl<'s> CycleState<'s> {
 }
 
 /// The nodes that windows set aside later, and from when on: promises too, as far as M8b goes.
-fn windows_ahead(state: &State, now: Time) -> impl Iterator<Item = (NodeIx, Time)> + '_ {
+fn windows_ahead(state: &ClusterState, now: Time) -> impl Iterator<Item = (NodeIx, Time)> + '_ {
     let ahead = state
         .windows
         .values()

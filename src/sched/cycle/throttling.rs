@@ -11,7 +11,7 @@ use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::plan::Plan;
 use crate::sched::view::request_groups::Members;
 use crate::sched::view::shape::{ClassId, ClassKey};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn queue_stopped(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> 
 }
 
 /// Why a queue starts nothing, if it does not.
-fn stopped(state: &State, queue: &str) -> Option<Reason> {
+fn stopped(state: &ClusterState, queue: &str) -> Option<Reason> {
     match state.queues.get(queue) {
         Some(queue) if queue.runs_jobs() => None,
         Some(queue) if queue.route.is_some() => Some(Reason::QueueRoutes),
@@ -103,7 +103,7 @@ fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
 
 /// Says of those in stopped queues that this is why they wait, where all that ask for the same were
 /// refused at one stroke for want of room: that would come only after (G5).
-pub fn tell_stopped(state: &State, plan: &mut Plan) {
+pub fn tell_stopped(state: &ClusterState, plan: &mut Plan) {
     let is_stopped = |queue: &str| stopped(state, queue).is_some();
     let groups = state.alike.groups().map(|(_, members)| members);
     let concerned: Vec<&Members> = groups
@@ -131,7 +131,7 @@ pub fn tell_stopped(state: &State, plan: &mut Plan) {
 }
 
 /// Says of those over a limit likewise that this is why they wait (I13).
-pub fn tell_limited(state: &State, limits: &mut LimitCounters, plan: &mut Plan) {
+pub fn tell_limited(state: &ClusterState, limits: &mut LimitCounters, plan: &mut Plan) {
     let told: BTreeMap<ClassId, bool> = plan
         .verdicts
         .iter()

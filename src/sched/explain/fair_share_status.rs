@@ -3,29 +3,29 @@
 
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
-use crate::model::policy::preemption::Trigger;
-use crate::model::report::fair_share_status::{Claimant, Owed, Status};
+use crate::model::policy::preemption::PreemptTrigger;
+use crate::model::report::fair_share_status::{FairShareReport, FairShareStatus, ShareHolder};
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add};
 use crate::sched::cycle::state::CycleState;
 use crate::sched::cycle::{self, preemption};
-use crate::sched::fairshare::starvation::{Entitled, FairShares, Hunger};
+use crate::sched::fairshare::starvation::{Entitled, FairShares, StarvationStatus};
 use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::placement::resolution::Resolved;
-use crate::sched::view::snapshot::State;
-use crate::sched::view::starvation::{Party, Subject};
+use crate::sched::view::snapshot::ClusterState;
+use crate::sched::view::starvation::{ShareParty, StarvationSubject};
 use std::collections::BTreeMap;
 
 /// All of them, each pool before what is in it; none where nobody is looked at for starvation.
-pub fn owed(state: &State, policy: &Policy, now: Time) -> Vec<Owed> {
-    if !policy.preemption.has(Trigger::Starvation) {
+pub fn reports(state: &ClusterState, policy: &Policy, now: Time) -> Vec<FairShareReport> {
+    if !policy.preemption.has(PreemptTrigger::Starvation) {
         return Vec::new();
     }
     let state = &*state.prioritised(policy, now);
     let resolved = Resolved::new(state, policy, now);
     let cycle = cycle::decide(state, policy, &resolved, now, &mut CycleCache::default());
-    let look = Look::of(&cycle);
-    let mut all: Vec<Owed> = look.pools();
+    let look = FairShareView::of(&cycle);
+    let mut all: Vec<FairShareReport> = look.pools();
     all.extend(
         look.shares
             .rows()
@@ -41,11 +41,11 @@ pub fn owed(state: &State, policy: &Policy, now: Time) -> Vec<Owed> {
 
 /// What the operation of a waiting job is owed, in the cycle that has just decided; None where
 /// nobody is looked at for starvation.
-pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<Owed> {
-    if !cycle.preemption().has(Trigger::Starvation) {
+pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<FairShareReport> {
+    if !cycle.preemption().has(PreemptTrigger::Starvation) {
         return None;
     }
-    let look = Look::of(cycle);
+    let look = FairShareView::of(cycle);
     let party = look.shares.party(job, cycle.state.class_of(job))?;
     let number = look
         .shares
@@ -56,10 +56,10 @@ pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<Owed> {
 }
 
 /// The pools from the top down; a pool's own name stands last.
-fn path(owed: &Owed) -> Vec<&str> {
+fn path(owed: &FairShareReport) -> Vec<&str> {
     let own = match &owed.who {
-        Claimant::Pool(name) => Some(name.as_str()),
-        Claimant::Operation(_) | Claimant::Alike(..) => None,
+        ShareHolder::Pool(name) => Some(name.as_str()),
+        ShareHolder::Operation(_) | ShareHolder::Alike(..) => None,
     };
     owed.pools
         .iter()
@@ -70,28 +70,28 @@ fn path(owed: &Owed) -> Vec<&str> {
 }
 
 /// A pool, then what is in it.
-fn rank(who: &Claimant) -> Option<JobId> {
+fn rank(who: &ShareHolder) -> Option<JobId> {
     match who {
-        Claimant::Pool(_) => None,
-        Claimant::Operation(job) | Claimant::Alike(job, _) => Some(*job),
+        ShareHolder::Pool(_) => None,
+        ShareHolder::Operation(job) | ShareHolder::Alike(job, _) => Some(*job),
     }
 }
 
 /// What a cycle has seen.
-struct Look<'l, 's> {
+struct FairShareView<'l, 's> {
     cycle: &'l CycleState<'s>,
     shares: FairShares,
 }
 
-impl<'l, 's> Look<'l, 's> {
-    fn of(cycle: &'l CycleState<'s>) -> Look<'l, 's> {
-        Look {
+impl<'l, 's> FairShareView<'l, 's> {
+    fn of(cycle: &'l CycleState<'s>) -> FairShareView<'l, 's> {
+        FairShareView {
             cycle,
             shares: preemption::fair_shares(cycle),
         }
     }
 
-    fn pools(&self) -> Vec<Owed> {
+    fn pools(&self) -> Vec<FairShareReport> {
         let mut above: BTreeMap<&str, &[String]> = BTreeMap::new();
         let mut taken: BTreeMap<&str, Amounts> = BTreeMap::new();
         for (party, _) in self.shares.rows() {
@@ -107,9 +107,9 @@ impl<'l, 's> Look<'l, 's> {
         let pool = |(name, entitled): (&str, Entitled)| {
             let pools = above.get(name).map_or(Vec::new(), |above| above.to_vec());
             let resource = taken.get(name).and_then(|taken| self.resource(taken));
-            let (status, since) = self.standing(&Subject::Pool(name.to_string()), entitled);
-            let who = Claimant::Pool(name.to_string());
-            Owed {
+            let (status, since) = self.status(&StarvationSubject::Pool(name.to_string()), entitled);
+            let who = ShareHolder::Pool(name.to_string());
+            FairShareReport {
                 who,
                 pools,
                 fair: entitled.fair,
@@ -122,7 +122,7 @@ impl<'l, 's> Look<'l, 's> {
         self.shares.pools().map(pool).collect()
     }
 
-    fn of_party(&self, party: Party, number: u64) -> Owed {
+    fn of_party(&self, party: ShareParty, number: u64) -> FairShareReport {
         let state = self.cycle.state;
         let first = |class| {
             state
@@ -133,17 +133,19 @@ impl<'l, 's> Look<'l, 's> {
                 .min()
         };
         let who = match party {
-            Party::Operation(job) => Claimant::Operation(job),
-            Party::Alike(class) => Claimant::Alike(first(class).unwrap_or(JobId::job(0)), number),
+            ShareParty::Operation(job) => ShareHolder::Operation(job),
+            ShareParty::Alike(class) => {
+                ShareHolder::Alike(first(class).unwrap_or(JobId::job(0)), number)
+            }
         };
         let entitled = self.shares.entitled(party).unwrap_or_default();
-        let (status, since) = self.standing(&Subject::Party(party), entitled);
+        let (status, since) = self.status(&StarvationSubject::Party(party), entitled);
         let resource = self
             .has(party)
             .or_else(|| self.wants(party))
             .and_then(|amounts| self.resource(amounts));
         let pools = self.shares.line(party).to_vec();
-        Owed {
+        FairShareReport {
             who,
             pools,
             fair: entitled.fair,
@@ -155,18 +157,20 @@ impl<'l, 's> Look<'l, 's> {
     }
 
     /// What somebody has, if it has anything.
-    fn has(&self, party: Party) -> Option<&[i64]> {
+    fn has(&self, party: ShareParty) -> Option<&[i64]> {
         match party {
-            Party::Operation(job) => Some(&self.cycle.state.operations.get(job)?.taken),
-            Party::Alike(_) => None,
+            ShareParty::Operation(job) => Some(&self.cycle.state.operations.get(job)?.taken),
+            ShareParty::Alike(_) => None,
         }
     }
 
     /// What each of its jobs asks for.
-    fn wants(&self, party: Party) -> Option<&[i64]> {
+    fn wants(&self, party: ShareParty) -> Option<&[i64]> {
         match party {
-            Party::Operation(job) => Some(&self.cycle.state.waiting_class(job)?.shape.total),
-            Party::Alike(class) => Some(&self.cycle.state.classes.get(&class)?.key.shape.total),
+            ShareParty::Operation(job) => Some(&self.cycle.state.waiting_class(job)?.shape.total),
+            ShareParty::Alike(class) => {
+                Some(&self.cycle.state.classes.get(&class)?.key.shape.total)
+            }
         }
     }
 
@@ -175,15 +179,19 @@ impl<'l, 's> Look<'l, 's> {
         self.cycle.state.cluster.catalog.names().get(index).cloned()
     }
 
-    fn standing(&self, subject: &Subject, entitled: Entitled) -> (Status, Option<Time>) {
+    fn status(
+        &self,
+        subject: &StarvationSubject,
+        entitled: Entitled,
+    ) -> (FairShareStatus, Option<Time>) {
         let (fasting, now) = (&self.cycle.starving().fasting, self.cycle.now);
         if !entitled.is_below(self.shares.patience_of(subject).tolerance) {
-            return (Status::Normal, None);
+            return (FairShareStatus::Normal, None);
         }
-        let status = match self.shares.hunger(subject, fasting, now) {
-            Hunger::None => Status::Below,
-            Hunger::Starving => Status::Starving,
-            Hunger::Aggressive => Status::Aggressive,
+        let status = match self.shares.starvation(subject, fasting, now) {
+            StarvationStatus::None => FairShareStatus::Below,
+            StarvationStatus::Starving => FairShareStatus::Starving,
+            StarvationStatus::Aggressive => FairShareStatus::Aggressive,
         };
         (status, Some(fasting.since(subject).unwrap_or(now)))
     }
@@ -193,12 +201,12 @@ impl<'l, 's> Look<'l, 's> {
 mod tests {
     use super::*;
     use crate::model::time::Span;
-    use crate::sched::fixture::{Scene, cluster, pool};
+    use crate::sched::fixture::{TestCluster, cluster, pool};
     use std::sync::Arc;
 
-    fn told(scene: &Scene) -> Vec<(Claimant, i64, i64, Status, Option<Time>)> {
+    fn told(scene: &TestCluster) -> Vec<(ShareHolder, i64, i64, FairShareStatus, Option<Time>)> {
         let percent = |part: f64| (part * 100.0).round() as i64;
-        let row = |owed: Owed| {
+        let row = |owed: FairShareReport| {
             (
                 owed.who,
                 percent(owed.fair),
@@ -207,7 +215,7 @@ mod tests {
                 owed.since,
             )
         };
-        owed(&scene.state, &scene.policy, scene.now)
+        reports(&scene.state, &scene.policy, scene.now)
             .into_iter()
             .map(row)
             .collect()
@@ -218,32 +226,32 @@ mod tests {
     #[test]
     fn who_has_less_is_told_since_when_and_what_that_makes_of_it() {
         let mut scene = cluster("1 x ncpus=10").running(1, "select=1:ncpus=8", "n1", 1000);
-        let one = crate::sched::view::holdings::Claimant::of(&scene.job(1, "select=1:ncpus=8"));
+        let one = crate::sched::view::holdings::RunningOwner::of(&scene.job(1, "select=1:ncpus=8"));
         scene.state.belongs_to(JobId::job(1), &one);
         scene = scene
             .tenured(JobId::job(1), 0, 0.0, |tenure| tenure.protected = true)
             .queued(2, "select=1:ncpus=5")
             .queued(3, "select=1:ncpus=5");
         assert!(told(&scene).is_empty(), "nobody is looked at");
-        scene.policy.preemption.triggers = vec![Trigger::Starvation];
+        scene.policy.preemption.triggers = vec![PreemptTrigger::Starvation];
         scene.policy.starvation.patience.timeout = Span::seconds(30);
         let one = (
-            Claimant::Operation(JobId::job(1)),
+            ShareHolder::Operation(JobId::job(1)),
             33,
             80,
-            Status::Normal,
+            FairShareStatus::Normal,
             None,
         );
         let alike = |status| {
             (
-                Claimant::Alike(JobId::job(2), 2),
+                ShareHolder::Alike(JobId::job(2), 2),
                 33,
                 0,
                 status,
                 Some(Time(0)),
             )
         };
-        assert_eq!(told(&scene), [one.clone(), alike(Status::Below)]);
+        assert_eq!(told(&scene), [one.clone(), alike(FairShareStatus::Below)]);
         let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
         let cycle = cycle::decide(
             &scene.state,
@@ -255,13 +263,16 @@ mod tests {
         let who = |id| of_job(JobId::job(id), &cycle).map(|owed| owed.who);
         assert_eq!(
             [1, 3].map(who),
-            [Some(one.0.clone()), Some(Claimant::Alike(JobId::job(2), 2))]
+            [
+                Some(one.0.clone()),
+                Some(ShareHolder::Alike(JobId::job(2), 2))
+            ]
         );
         let plan = cycle::run(&scene.state, &scene.policy, scene.now);
         scene.state.take_over(&plan);
         let scene = scene.at(30);
-        assert_eq!(told(&scene)[1], alike(Status::Starving));
-        let all = owed(&scene.state, &scene.policy, scene.now);
+        assert_eq!(told(&scene)[1], alike(FairShareStatus::Starving));
+        let all = reports(&scene.state, &scene.policy, scene.now);
         assert_eq!(
             (all[0].resource.as_deref(), all[1].resource.as_deref()),
             (Some("ncpus"), Some("ncpus"))
@@ -269,7 +280,7 @@ mod tests {
     }
 
     /// A waiting job of this account.
-    fn of_account(mut scene: Scene, id: u64, account: &str, text: &str) -> Scene {
+    fn of_account(mut scene: TestCluster, id: u64, account: &str, text: &str) -> TestCluster {
         let mut job = scene.job(id, text);
         Arc::make_mut(&mut job.spec).account = Some(account.to_string());
         scene.state.enqueue(&job);
@@ -285,22 +296,22 @@ mod tests {
             pool("a", None, 1.0),
             pool("x", Some("a"), 1.0),
         ];
-        scene.policy.preemption.triggers = vec![Trigger::Starvation];
+        scene.policy.preemption.triggers = vec![PreemptTrigger::Starvation];
         let scene = of_account(scene, 1, "b", "select=1:ncpus=1");
         let scene = of_account(scene, 4, "x", "select=1:ncpus=1");
         let scene = of_account(scene, 5, "x", "select=1:ncpus=1");
         let scene = of_account(scene, 2, "x", "select=1:ncpus=11");
         let scene = of_account(scene, 3, "x", "select=1:ncpus=2 array=1-2");
         let scene = of_account(scene, 6, "x", "select=1:ncpus=3 array=1-2");
-        let spelt = |owed: Owed| {
+        let spelt = |owed: FairShareReport| {
             let who = match owed.who {
-                Claimant::Pool(name) => name,
-                Claimant::Operation(job) => job.to_string(),
-                Claimant::Alike(job, number) => format!("{number} from {job} on"),
+                ShareHolder::Pool(name) => name,
+                ShareHolder::Operation(job) => job.to_string(),
+                ShareHolder::Alike(job, number) => format!("{number} from {job} on"),
             };
             format!("{who} in {}", owed.pools.join(" "))
         };
-        let all: Vec<String> = owed(&scene.state, &scene.policy, scene.now)
+        let all: Vec<String> = reports(&scene.state, &scene.policy, scene.now)
             .into_iter()
             .map(spelt)
             .collect();

@@ -2,8 +2,8 @@
 //! state, from one end of a job to the next. Jobs end at their walltimes; one that is overdue ends
 //! at once.
 
-use crate::model::job::Share;
-use crate::model::job::array::Standing;
+use crate::model::job::NodeShare;
+use crate::model::job::array::SubjobState;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::reason::{self, Reason};
@@ -13,7 +13,7 @@ use crate::sched::cycle;
 use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::view::plan::{Plan, Start};
 use crate::sched::view::shape::{ClassId, ClassKey};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How much work a forecast may be.
@@ -69,25 +69,31 @@ impl Outlook {
 
 /// Runs the cycle forward until all jobs have started, nothing more can happen, or the budget is
 /// used up. Pure, like the cycle.
-pub fn run(state: State, policy: &Policy, now: Time, budget: Budget) -> Outlook {
+pub fn run(state: ClusterState, policy: &Policy, now: Time, budget: Budget) -> Outlook {
     foresee(state, policy, now, budget, |_| false)
 }
 
 /// The same, no further than to the start of one job, or of the first element of an array.
-pub fn run_until(state: State, policy: &Policy, now: Time, budget: Budget, job: JobId) -> Outlook {
+pub fn run_until(
+    state: ClusterState,
+    policy: &Policy,
+    now: Time,
+    budget: Budget,
+    job: JobId,
+) -> Outlook {
     foresee(state, policy, now, budget, |start| {
         start.job == job || start.job.parent() == Some(job)
     })
 }
 
 fn foresee(
-    state: State,
+    state: ClusterState,
     policy: &Policy,
     now: Time,
     budget: Budget,
     is_last: impl Fn(&Start) -> bool,
 ) -> Outlook {
-    let mut course = Course {
+    let mut course = ForecastRun {
         state,
         starts: Vec::new(),
         looks: 0,
@@ -129,8 +135,8 @@ fn foresee(
 }
 
 /// A state on its way.
-struct Course {
-    state: State,
+struct ForecastRun {
+    state: ClusterState,
     starts: Vec<Foreseen>,
     looks: usize,
     /// What started on borrowed room, with its rank and class, and since when it had waited.
@@ -139,7 +145,7 @@ struct Course {
     stopped: BTreeSet<JobId>,
 }
 
-impl Course {
+impl ForecastRun {
     fn carry_out(&mut self, policy: &Policy, plan: &Plan) {
         self.looks += plan.considered;
         self.state.take_over(plan);
@@ -171,15 +177,15 @@ impl Course {
         }
         for start in &plan.starts {
             if start.preemptible {
-                self.note_filler(start.job);
+                self.note_backfilled(start.job);
             }
-            let tenure = self.state.tenure_to_be(policy, start, plan.now);
+            let tenure = self.state.future_candidate(policy, start, plan.now);
             self.state
                 .occupy(start.job, &start.shares, start.exclusive, start.until);
             tenure
                 .into_iter()
-                .for_each(|tenure| self.state.set_tenure(start.job, tenure));
-            self.state.element_stands(start.job, Standing::Begun);
+                .for_each(|tenure| self.state.set_candidate(start.job, tenure));
+            self.state.element_stands(start.job, SubjobState::Begun);
             let prospect = Prospect::Starts {
                 at: plan.now,
                 end: start.until,
@@ -193,7 +199,7 @@ impl Course {
     }
 
     /// A job starts on borrowed room: it may be back in the queue later.
-    fn note_filler(&mut self, job: JobId) {
+    fn note_backfilled(&mut self, job: JobId) {
         let rank = [Some(job), job.parent()]
             .into_iter()
             .flatten()
@@ -232,7 +238,7 @@ impl Course {
             && end <= moment
         {
             self.state.vacate(job);
-            self.state.element_stands(job, Standing::Ended(0));
+            self.state.element_stands(job, SubjobState::Ended(0));
         }
     }
 
@@ -287,7 +293,7 @@ pub(super) fn nodes_of(start: &Start) -> Vec<String> {
     distinct(&start.shares)
 }
 
-fn distinct(shares: &[Share]) -> Vec<String> {
+fn distinct(shares: &[NodeShare]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let names = shares.iter().map(|share| share.node.as_str());
     names
@@ -300,11 +306,11 @@ fn distinct(shares: &[Share]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::model::job::preemption::PreemptAction;
-    use crate::model::policy::preemption::{Mode, Preemption, Trigger};
-    use crate::model::policy::{Filling, Order, Precedence};
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::model::policy::preemption::{PreemptMode, PreemptTrigger, PreemptionPolicy};
+    use crate::model::policy::{Filling, Precedence, PriorityOrder};
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn foreseen(scene: &Scene, budget: Budget) -> Outlook {
+    fn foreseen(scene: &TestCluster, budget: Budget) -> Outlook {
         run(scene.state.clone(), &scene.policy, scene.now, budget)
     }
 
@@ -369,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filler_that_makes_way_starts_again_later() {
+    fn a_preempted_backfilled_job_starts_again_later() {
         let mut scene = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=2", "n1", 100)
             .queued(2, "select=1:ncpus=4 walltime=50")
@@ -389,12 +395,12 @@ mod tests {
         let mut scene =
             cluster("1 x ncpus=4:mem=8gb").running(1, "select=1:ncpus=4:mem=6gb", "n1", 100);
         scene.policy.precedence = Precedence {
-            order: Order::Priority,
+            order: PriorityOrder::Priority,
             ..Precedence::default()
         };
-        scene.policy.preemption = Preemption {
-            mode: Mode::Aggressive,
-            ..Preemption::by(Trigger::Qube)
+        scene.policy.preemption = PreemptionPolicy {
+            mode: PreemptMode::Aggressive,
+            ..PreemptionPolicy::by(PreemptTrigger::Qube)
         };
         scene.policy.preemption.actions = vec![PreemptAction::Suspend].into();
         let walltime = Some(Span::seconds(100));
@@ -495,7 +501,7 @@ mod tests {
             ..Precedence::by_formula("eligible_time < 30 ? walltime : -walltime")
         };
         scene.state.prioritise(&scene.policy, scene.now);
-        let first = |scene: Scene| foreseen(&scene, Budget::default()).starts[0].job.number;
+        let first = |scene: TestCluster| foreseen(&scene, Budget::default()).starts[0].job.number;
         assert_eq!([first(scene.clone().at(40)), first(scene.at(60))], [2, 1]);
     }
 }

@@ -7,7 +7,7 @@
 use crate::model::job::Job;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
-use crate::model::report::outlook::Window;
+use crate::model::report::outlook::FreeWindow;
 use crate::sched::cycle::state::CycleState;
 use crate::sched::cycle::{self, Pass, feasibility, throttling};
 use crate::sched::placement::cycle_cache::CycleCache;
@@ -15,10 +15,10 @@ use crate::sched::placement::place::Placement;
 use crate::sched::placement::resolution::{Resolution, Resolved};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::ClassKey;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 
 use crate::model::request::select::Request;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,11 +36,11 @@ const MOST_COPIES: u32 = 1 << 20;
 /// now, and until when they may stay. Empty when nothing fits; a reason when no job like it may
 /// start at all.
 pub fn windows(
-    state: &State,
+    state: &ClusterState,
     policy: &Policy,
     now: Time,
     job: &Job,
-) -> Result<Vec<Window>, Reason> {
+) -> Result<Vec<FreeWindow>, Reason> {
     let state = &*state.prioritised(policy, now);
     let resolved = Resolved::new(state, policy, now);
     let cycle = cycle::decide(state, policy, &resolved, now, &mut CycleCache::default());
@@ -51,7 +51,7 @@ pub fn windows(
         && let Some((copies, nodes)) = probe.widest(shortest)
     {
         let lasts = probe.longest(copies, shortest);
-        windows.push(Window {
+        windows.push(FreeWindow {
             copies: u64::from(copies),
             nodes,
             lasts,
@@ -90,7 +90,7 @@ impl Probe<'_> {
             .for_each(|chunk| chunk.count = chunk.count.saturating_mul(copies));
         request
             .list
-            .insert("walltime".to_string(), Value::Time(walltime));
+            .insert("walltime".to_string(), ResourceValue::Time(walltime));
         spec.request = Arc::new(request);
         let class = ClassKey::of(&job, &self.cycle.state.cluster.catalog);
         let resolution = Resolution::needed(self.cycle.state, self.policy, self.cycle.now);
@@ -149,10 +149,10 @@ impl Probe<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
     /// `4 on 4 for 3600; 1 on 1 for ever`.
-    fn told(scene: &Scene, request: &str) -> String {
+    fn told(scene: &TestCluster, request: &str) -> String {
         let windows = windows(
             &scene.state,
             &scene.policy,
@@ -160,7 +160,7 @@ mod tests {
             &scene.job(999, request),
         );
         let told = windows.unwrap().into_iter().map(
-            |Window {
+            |FreeWindow {
                  copies,
                  nodes,
                  lasts,

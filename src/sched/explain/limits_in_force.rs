@@ -2,7 +2,7 @@
 //! cycle's.
 
 use crate::model::limit::usage::LimitUse;
-use crate::model::limit::{Key, Limit, Selector, Stage};
+use crate::model::limit::{Limit, LimitKey, LimitStage, Selector};
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::sched::cycle::eligibility;
@@ -11,7 +11,7 @@ use crate::sched::cycle::state::CycleState;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::view::class::Class;
 use crate::sched::view::eligible::Eligible;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 
 /// Every limit as it stands for everybody whose jobs wait or run, in the order given; one that
@@ -20,14 +20,14 @@ use std::collections::BTreeMap;
 /// What waits is what may be considered, as far as the scheduler knows: jobs that are held, that
 /// depend on others or whose time has not come are not in it, though `queued` and `waiting` limits
 /// count them when jobs are submitted.
-pub fn limits_in_force(state: &State, policy: &Policy, now: Time) -> Vec<LimitUse> {
+pub fn limits_in_force(state: &ClusterState, policy: &Policy, now: Time) -> Vec<LimitUse> {
     if policy.limits.all.is_empty() {
         return Vec::new();
     }
     let state = &*state.prioritised(policy, now);
     let resolved = Resolved::new(state, policy, now);
     let of_stage = |(_, stage)| Some(InForce::new((state, policy, &resolved), stage, now)?.told());
-    let mut all: Vec<LimitUse> = Stage::ALL
+    let mut all: Vec<LimitUse> = LimitStage::ALL
         .into_iter()
         .filter_map(of_stage)
         .flatten()
@@ -38,9 +38,9 @@ pub fn limits_in_force(state: &State, policy: &Policy, now: Time) -> Vec<LimitUs
 
 /// The limits on a stage.
 struct InForce<'s> {
-    state: &'s State,
+    state: &'s ClusterState,
     policy: &'s Policy,
-    stage: Stage,
+    stage: LimitStage,
     books: LimitCounters<'s>,
     eligible: Eligible,
 }
@@ -48,12 +48,12 @@ struct InForce<'s> {
 impl<'s> InForce<'s> {
     /// With all that counts; None where no limit is on the stage.
     fn new(
-        view: (&'s State, &'s Policy, &'s Resolved),
-        stage: Stage,
+        view: (&'s ClusterState, &'s Policy, &'s Resolved),
+        stage: LimitStage,
         now: Time,
     ) -> Option<InForce<'s>> {
         let (state, policy, resolved) = view;
-        if stage == Stage::Idle {
+        if stage == LimitStage::Idle {
             let mut cycle = CycleState::open(state, policy, resolved, now);
             let (eligible, books) = eligibility::list_with(policy, resolved, &mut cycle)?;
             return Some(InForce {
@@ -65,10 +65,10 @@ impl<'s> InForce<'s> {
             });
         }
         let mut books = LimitCounters::blank(state, policy, stage, now)?;
-        if stage != Stage::Waiting {
+        if stage != LimitStage::Waiting {
             books = books.with_running();
         }
-        if stage != Stage::Running {
+        if stage != LimitStage::Running {
             state
                 .classes
                 .values()
@@ -127,12 +127,14 @@ impl<'s> InForce<'s> {
     fn barred(&self, account: usize, class: &Class, jobs: u64) -> u64 {
         let bounds = self.books.accounts()[account].bounds;
         match self.stage {
-            Stage::Running if self.books.exceeds(account, &class.key, bounds.softly()) => jobs,
-            Stage::Idle => self
+            LimitStage::Running if self.books.exceeds(account, &class.key, bounds.soft_limit()) => {
+                jobs
+            }
+            LimitStage::Idle => self
                 .eligible
                 .count(class.key.id)
                 .map_or(0, |listed| jobs.saturating_sub(listed)),
-            Stage::Running | Stage::Queued | Stage::Waiting => 0,
+            LimitStage::Running | LimitStage::Queued | LimitStage::Waiting => 0,
         }
     }
 }
@@ -149,7 +151,7 @@ fn enter(class: &Class, books: &mut LimitCounters) {
 }
 
 /// Whom a limit is for that names everybody it means.
-fn named(limit: &Limit) -> Option<Key> {
+fn named(limit: &Limit) -> Option<LimitKey> {
     let meant = limit
         .scope
         .selectors()
@@ -166,7 +168,7 @@ fn waiting(class: &Class) -> u64 {
     class.jobs().map(|(_, waiting)| waiting.count()).sum()
 }
 
-fn told(books: &LimitCounters, state: &State, policy: &Policy, account: usize) -> LimitUse {
+fn told(books: &LimitCounters, state: &ClusterState, policy: &Policy, account: usize) -> LimitUse {
     let account = &books.accounts()[account];
     let (limit, count) = (
         &policy.limits.all[account.place],
@@ -193,10 +195,10 @@ fn told(books: &LimitCounters, state: &State, policy: &Policy, account: usize) -
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
     /// `running jobs ann: 2 of 1/2 by 1,2, 1 of 1 barred`, as far as it is so.
-    fn told(scene: &Scene) -> Vec<String> {
+    fn told(scene: &TestCluster) -> Vec<String> {
         let all = limits_in_force(&scene.state, &scene.policy, scene.now);
         let one = |one: &LimitUse| {
             let (stage, quantity, whom) = (
@@ -229,7 +231,7 @@ mod tests {
         all.iter().map(one).collect()
     }
 
-    fn limited(limits: &str) -> Scene {
+    fn limited(limits: &str) -> TestCluster {
         let mut scene = cluster("1 x ncpus=40:mem=64gb");
         scene.policy.limits = Config::parse(limits).unwrap().policy().limits;
         scene
@@ -237,7 +239,7 @@ mod tests {
 
     /// P9.
     #[test]
-    fn every_limit_is_told_with_who_uses_it_and_whom_it_keeps_waiting() {
+    fn every_limit_is_listed_with_its_users_and_waiting_jobs() {
         let limits = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 3, mem = \"6gb\" }\nrunning_soft = { jobs = 2 }\n\
                       queued = { jobs = 30 }\n[[limit]]\nqueue = \"night\"\nrunning = { nodes = 4 }\n";
         let scene = limited(limits)

@@ -38,7 +38,7 @@ pub fn of(class: &ClassKey, cycle: &CycleState, heeds_promises: bool) -> Option<
         trial: TentativePlacement::new(space, shape),
         number,
     };
-    let mut tally = Tally {
+    let mut tally = SurveyCounts {
         survey: Survey {
             chunk: poll.asked(),
             ..Survey::default()
@@ -214,11 +214,11 @@ impl Poll<'_> {
             ));
         }
         let is_taken = self.chunk.wants_idle() && room.tenants > 0;
-        if self.space.admits(ix, self.shape.tenant()) && !is_taken {
+        if self.space.admits(ix, self.shape.owner()) && !is_taken {
             return None;
         }
         let is_full =
-            room.tenants >= room.bounds.jobs || room.barred().contains(&self.shape.tenant().user);
+            room.tenants >= room.bounds.jobs || room.barred().contains(&self.shape.owner().user);
         Some(match (is_full, room.alone > 0) {
             (true, false) => Objection::said("node_limit", "as many jobs are there as it takes"),
             (_, true) => Objection::said("access_policy", "one job has it for itself"),
@@ -291,7 +291,7 @@ impl Poll<'_> {
     /// What reservations leave of a node that has enough.
     fn window(&self, ix: NodeIx) -> Option<Objection> {
         let left = self.beside.room(ix);
-        let is_left = self.lacking(&left.free).is_none() && left.admits(self.shape.tenant());
+        let is_left = self.lacking(&left.free).is_none() && left.admits(self.shape.owner());
         (!is_left || self.trial.times(ix, self.number) == 0)
             .then(|| Objection::said("window_acl", "set aside by a reservation"))
     }
@@ -327,12 +327,12 @@ impl Poll<'_> {
 type ObjectionKey = (usize, Option<String>, bool);
 
 /// The answers so far.
-struct Tally {
+struct SurveyCounts {
     survey: Survey,
     groups: BTreeMap<ObjectionKey, (Rejection, Option<(i64, i64)>)>,
 }
 
-impl Tally {
+impl SurveyCounts {
     fn note(&mut self, name: &str, objection: Option<Objection>, poll: &Poll) {
         let Some(objection) = objection else {
             self.survey.fitting += 1;
@@ -399,15 +399,15 @@ impl Rejection {
 mod tests {
     use super::*;
     use crate::model::job_id::JobId;
-    use crate::model::node::Terms;
+    use crate::model::node::NodeTerms;
     use crate::model::reservation::window::{Window, WindowAccess};
     use crate::model::time::Time;
     use crate::sched::backfill::reservation_window;
     use crate::sched::explain::forecast::{self, Budget};
     use crate::sched::explain::why::explain;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn survey(scene: &Scene, request: &str) -> Survey {
+    fn survey(scene: &TestCluster, request: &str) -> Survey {
         let scene = scene.clone().queued(99, request);
         let outlook = forecast::run(
             scene.state.clone(),
@@ -428,7 +428,7 @@ mod tests {
     }
 
     /// `amount.ncpus 2 n1,n2 asked 4 has 1..3; fits 1 n3`.
-    fn told(scene: &Scene, request: &str) -> String {
+    fn told(scene: &TestCluster, request: &str) -> String {
         let survey = survey(scene, request);
         let rejections = survey.rejections.iter().map(|rejection| {
             let amounts = rejection.found.as_ref().zip(rejection.requested.as_ref());
@@ -486,9 +486,9 @@ mod tests {
 
     #[test]
     fn a_node_with_as_many_jobs_as_it_takes_says_so() {
-        let terms = Terms {
+        let terms = NodeTerms {
             max_jobs: Some(1),
-            ..Terms::default()
+            ..NodeTerms::default()
         };
         let scene = cluster("1 x ncpus=8")
             .terms("n1", "ncpus=8", terms)

@@ -2,7 +2,7 @@
 //! the first that refuses, people want to know all.
 
 use crate::model::job_id::JobId;
-use crate::model::reason::{Reason, Stage};
+use crate::model::reason::{CycleStage, Reason};
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::state::CycleState;
 use crate::sched::cycle::{feasibility, throttling};
@@ -34,7 +34,7 @@ pub fn led_by(said: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reas
     let Some(said) = said.map(|said| as_its_own(said, job)) else {
         return found;
     };
-    let is_of_room = |reason: &Reason| reason.stage() >= Stage::Match || reason.is_blocked();
+    let is_of_room = |reason: &Reason| reason.stage() >= CycleStage::Match || reason.is_blocked();
     let is_same =
         |reason: &Reason| reason.code() == said.code() || (is_of_room(reason) && is_of_room(&said));
     let others = found.iter().filter(|reason| !is_same(reason)).cloned();
@@ -99,9 +99,9 @@ mod tests {
     use crate::sched::cycle;
     use crate::sched::explain::forecast::{self, Budget};
     use crate::sched::explain::why::explain;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn explained(scene: &Scene, job: u64) -> crate::model::report::outlook::Explanation {
+    fn explained(scene: &TestCluster, job: u64) -> crate::model::report::outlook::Explanation {
         let outlook = forecast::run(
             scene.state.clone(),
             &scene.policy,
@@ -118,7 +118,7 @@ mod tests {
         .unwrap()
     }
 
-    fn codes(scene: &Scene, job: u64) -> Vec<String> {
+    fn codes(scene: &TestCluster, job: u64) -> Vec<String> {
         explained(scene, job)
             .objections
             .iter()
@@ -127,7 +127,7 @@ mod tests {
     }
 
     /// 8 processors, 4 busy until 3600; job 2 wants all for an hour and is promised 3600.
-    fn promised() -> Scene {
+    fn promised() -> TestCluster {
         cluster("1 x ncpus=8")
             .running(1, "select=1:ncpus=4", "n1", 3600)
             .queued(2, "select=1:ncpus=8 walltime=3600")

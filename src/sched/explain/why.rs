@@ -4,19 +4,20 @@
 use super::forecast::Outlook;
 use super::{fair_share_status, node_survey, obstacles};
 use crate::model::job_id::JobId;
-use crate::model::policy::{Order, Policy};
+use crate::model::policy::{Policy, PriorityOrder};
 use crate::model::reason::Reason;
-use crate::model::report::fair_share_status::Owed;
+use crate::model::report::fair_share_status::FairShareReport;
 use crate::model::report::outlook::{
-    Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey, Way,
+    Barrier, Explanation, Foreseen, Occupant, PreemptionOutlook, Prospect, QueueRank, Rejection,
+    Survey,
 };
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::{self, preemption};
 use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
-use crate::sched::view::class::{Array, Waiting};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::class::{Array, WaitingJob};
+use crate::sched::view::snapshot::ClusterState;
 
 /// How many jobs that go before another are counted.
 const MOST_COUNTED: u64 = 500_000;
@@ -24,7 +25,7 @@ const MOST_COUNTED: u64 = 500_000;
 /// Explains a job that waits; None for one that is no candidate. `outlook` is a forecast from the
 /// same state and moment. Who passed the job is not known here.
 pub fn explain(
-    state: &State,
+    state: &ClusterState,
     policy: &Policy,
     now: Time,
     job: JobId,
@@ -71,19 +72,19 @@ fn is_of(id: JobId, meant: JobId) -> bool {
 }
 
 /// What is in a job's way.
-struct Found {
+struct Obstacles {
     /// None for a job that the next cycle starts.
     objections: Vec<Reason>,
     survey: Option<Survey>,
     shorter: Option<Span>,
     /// How many elements run of an array that limits them.
     begun: u32,
-    way: Option<Way>,
-    owed: Option<Owed>,
+    way: Option<PreemptionOutlook>,
+    owed: Option<FairShareReport>,
 }
 
 /// Has a cycle decide, and asks its books. The cycle's word comes first.
-fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Found> {
+fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Option<Obstacles> {
     let class = state.classes.get(&state.class_of(job)?)?;
     let resolved = Resolved::new(state, policy, now);
     let mut cycle = cycle::decide(state, policy, &resolved, now, &mut CycleCache::default());
@@ -110,7 +111,7 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
         .into_iter()
         .map(|reason| pointed(reason, survey.as_ref()))
         .collect();
-    Some(Found {
+    Some(Obstacles {
         objections,
         survey,
         shorter,
@@ -175,7 +176,7 @@ fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
                 "{soft} on {} {} of {}",
                 excess.stage.name(),
                 excess.quantity.name(),
-                excess.whose()
+                excess.scope_text()
             );
             let by = (excess.by.clone(), excess.more);
             Some(Barrier {
@@ -200,9 +201,9 @@ fn bare(limit: &str, value: String, used: String) -> Barrier {
 }
 
 /// How many jobs a cycle considers before this one, one after another.
-fn rank(state: &State, policy: &Policy, now: Time, job: JobId) -> Rank {
+fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRank {
     let elements = |array: &Array| u64::from(array.elements.waiting().len());
-    let each = |waiting: &Waiting| waiting.array.as_ref().map_or(1, elements);
+    let each = |waiting: &WaitingJob| waiting.array.as_ref().map_or(1, elements);
     let waiting = state
         .classes
         .values()
@@ -211,7 +212,7 @@ fn rank(state: &State, policy: &Policy, now: Time, job: JobId) -> Rank {
     let resolved = Resolved::new(state, policy, now);
     let class = state
         .waiting_class(job)
-        .filter(|_| policy.precedence.order == Order::Cluster);
+        .filter(|_| policy.precedence.order == PriorityOrder::Cluster);
     let cluster = class.map(|class| class.cluster().to_string());
     let mut ranking = ranking::rank(state, &resolved);
     let mut before = 0;
@@ -219,7 +220,7 @@ fn rank(state: &State, policy: &Policy, now: Time, job: JobId) -> Rank {
         && let Some(candidate) = ranking.next()
     {
         if is_of(candidate.job, job) {
-            return Rank {
+            return QueueRank {
                 before: Some(before),
                 waiting,
                 cluster,
@@ -228,7 +229,7 @@ fn rank(state: &State, policy: &Policy, now: Time, job: JobId) -> Rank {
         before += 1;
         ranking.follow(candidate);
     }
-    Rank {
+    QueueRank {
         before: None,
         waiting,
         cluster,
@@ -242,7 +243,7 @@ fn ahead(starts: &[Foreseen], place: Option<usize>) -> u64 {
 
 /// The running jobs that are over when the job starts, on the nodes that it gets; soonest end
 /// first.
-fn occupants(state: &State, prospect: &Prospect) -> Vec<Occupant> {
+fn occupants(state: &ClusterState, prospect: &Prospect) -> Vec<Occupant> {
     let Prospect::Starts { at, nodes, .. } = prospect else {
         return Vec::new();
     };
@@ -273,9 +274,9 @@ mod tests {
     use super::*;
     use crate::model::report::outlook::Horizon;
     use crate::sched::explain::forecast::{self, Budget};
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn explained(scene: &Scene, job: u64) -> Explanation {
+    fn explained(scene: &TestCluster, job: u64) -> Explanation {
         let outlook = forecast::run(
             scene.state.clone(),
             &scene.policy,
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_job_is_told_whose_ends_it_waits_for() {
+    fn a_blocked_job_names_the_jobs_whose_end_it_awaits() {
         let scene = cluster("3 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 100)
             .running(2, "select=1:ncpus=4", "n2", 50)

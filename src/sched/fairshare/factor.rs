@@ -3,26 +3,30 @@
 use crate::model::account::member::Member;
 use crate::model::credentials::Credentials;
 use crate::model::policy::fair_share::Method;
-use crate::model::policy::{FairShare, Order, Policy};
+use crate::model::policy::{FairShare, Policy, PriorityOrder};
 use crate::model::time::Time;
-use crate::sched::share_tree::{Due, Seat, ShareIndex, Tree};
+use crate::sched::share_tree::{FairShareEntry, ShareIndex, Tree, TreeIndex};
 use crate::sched::view::fair_share_factors::{
     ClassOwner, FairShareFactors, MemberPlaces, UsagePercents,
 };
 use crate::sched::view::shape::{ClassKey, User};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl MemberPlaces {
     /// Those of before, if they do.
-    fn after(before: Option<MemberPlaces>, state: &State, policy: &FairShare) -> MemberPlaces {
+    fn after(
+        before: Option<MemberPlaces>,
+        state: &ClusterState,
+        policy: &FairShare,
+    ) -> MemberPlaces {
         let kept = before.filter(|seats| seats.do_for(state, policy));
         kept.and_then(|seats| seats.joined(state))
             .unwrap_or_else(|| MemberPlaces::new(state, policy))
     }
 
-    fn new(state: &State, policy: &FairShare) -> MemberPlaces {
+    fn new(state: &ClusterState, policy: &FairShare) -> MemberPlaces {
         let usage = state.usage();
         let seating = ShareIndex::new(policy, |tree| {
             let waiting = state
@@ -32,15 +36,15 @@ impl MemberPlaces {
             let used = usage.members().map(|member| tree.named(member));
             waiting.chain(used).collect()
         });
-        let seat = |member: &Member| Some((member.clone(), seating.seat_of(member)?));
-        let used: Vec<(Member, Seat)> = usage.members().filter_map(seat).collect();
-        let of = |who: &Credentials| seating.seat(&who.user, who.account.as_deref());
-        let waiting: BTreeMap<ClassOwner, Seat> = state
+        let seat = |member: &Member| Some((member.clone(), seating.index_of(member)?));
+        let used: Vec<(Member, TreeIndex)> = usage.members().filter_map(seat).collect();
+        let of = |who: &Credentials| seating.index(&who.user, who.account.as_deref());
+        let waiting: BTreeMap<ClassOwner, TreeIndex> = state
             .owners
             .iter()
             .filter_map(|(owner, (_, who))| Some((owner.clone(), of(who)?)))
             .collect();
-        let taken: BTreeSet<Seat> = used.iter().map(|(_, seat)| *seat).collect();
+        let taken: BTreeSet<TreeIndex> = used.iter().map(|(_, seat)| *seat).collect();
         let new = waiting
             .iter()
             .filter(|(_, seat)| !taken.contains(seat))
@@ -55,7 +59,7 @@ impl MemberPlaces {
     }
 
     /// Whether nobody who sits there has left.
-    fn do_for(&self, state: &State, policy: &FairShare) -> bool {
+    fn do_for(&self, state: &ClusterState, policy: &FairShare) -> bool {
         self.seating.is_of(policy)
             && state
                 .usage()
@@ -68,10 +72,10 @@ impl MemberPlaces {
     }
 
     /// With those who wait now; None if somebody has no seat yet.
-    fn joined(mut self, state: &State) -> Option<MemberPlaces> {
+    fn joined(mut self, state: &ClusterState) -> Option<MemberPlaces> {
         for (owner, (_, who)) in &state.owners {
             if !self.waiting.contains_key(owner) {
-                let seat = self.seating.seat(&who.user, who.account.as_deref())?;
+                let seat = self.seating.index(&who.user, who.account.as_deref())?;
                 self.waiting.insert(owner.clone(), seat);
             }
         }
@@ -83,7 +87,7 @@ impl FairShareFactors {
     /// At a moment: by what they have used until then, running jobs included. What was known
     /// `before` makes it quicker and nothing else.
     pub fn of(
-        state: &State,
+        state: &ClusterState,
         policy: &Policy,
         now: Time,
         before: &mut Arc<FairShareFactors>,
@@ -120,7 +124,7 @@ impl FairShareFactors {
 
     /// The same with who has come since; all others stand as they did before.
     pub fn joined(
-        state: &State,
+        state: &ClusterState,
         policy: &Policy,
         now: Time,
         before: &mut Arc<FairShareFactors>,
@@ -142,7 +146,7 @@ impl FairShareFactors {
     }
 
     /// That of the owner of a class's jobs; None for who had no jobs that waited.
-    pub fn due(&self, class: &ClassKey) -> Option<Due> {
+    pub fn due(&self, class: &ClassKey) -> Option<FairShareEntry> {
         let of_user = self.dues.get(&class.user)?;
         of_user
             .iter()
@@ -176,8 +180,8 @@ impl FairShareFactors {
 }
 
 /// Who has used how much of all, where the order heeds that.
-fn percents(state: &State, policy: &Policy, now: Time) -> UsagePercents {
-    if policy.precedence.order != Order::Components {
+fn percents(state: &ClusterState, policy: &Policy, now: Time) -> UsagePercents {
+    if policy.precedence.order != PriorityOrder::Components {
         return UsagePercents::default();
     }
     let tree = Tree::of(&policy.fair_share.accounts);
@@ -185,7 +189,7 @@ fn percents(state: &State, policy: &Policy, now: Time) -> UsagePercents {
 }
 
 /// What is left at a moment of what each has used, as the tree names them, with all who wait.
-pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
+pub(super) fn decayed(state: &ClusterState, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
     let waiting = state
         .owners
         .values()
@@ -204,7 +208,7 @@ mod tests {
     use crate::model::job::held::Held;
     use crate::model::policy::fair_share::Method;
     use crate::sched::fixture::cluster;
-    use crate::sched::share_tree::usage::Usage;
+    use crate::sched::share_tree::usage::UsageTable;
 
     const NAMES: [&str; 4] = ["ann", "bob", "cid", "zoe"];
 
@@ -233,8 +237,11 @@ mod tests {
                 .wrapping_add(1_442_695_040_888_963_407);
             (dice >> 33) % sides
         };
-        let (mut scene, mut usage, mut before) =
-            (cluster("1 x ncpus=1"), Usage::default(), Arc::default());
+        let (mut scene, mut usage, mut before) = (
+            cluster("1 x ncpus=1"),
+            UsageTable::default(),
+            Arc::default(),
+        );
         // Somebody whose factor tells how many others there are.
         usage.add(&charge("zoe"));
         for step in 1..400 {

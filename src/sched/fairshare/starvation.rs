@@ -20,12 +20,12 @@ pub use demand::PendingChanges;
 // What is everybody owed?
 mod fair_share;
 
-pub use fair_share::{Entitled, FairShares, Line, Row, amounts_of, is_of_pools};
+pub use fair_share::{Entitled, FairShares, OperationShare, PoolShare, amounts_of, is_of_pools};
 
 // Since when has somebody less?
 mod time_below;
 
-pub use time_below::Hunger;
+pub use time_below::StarvationStatus;
 
 // Which of its allocations can an operation lose, and to whom?
 pub mod groups;
@@ -33,7 +33,7 @@ pub mod groups;
 // Who is left alone?
 mod exemption;
 
-pub use exemption::{Exposure, Shield};
+pub use exemption::{Exposure, PreemptionExemption};
 
 #[cfg(test)]
 mod tests;

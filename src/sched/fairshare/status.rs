@@ -4,15 +4,15 @@ use super::factor::decayed;
 use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::Method;
-use crate::model::report::share_status::Stake;
+use crate::model::report::share_status::ShareStatus;
 use crate::model::time::Time;
 use crate::sched::share_tree::linear::MAX_FAIRSHARE;
 use crate::sched::share_tree::{self, Tree};
-use crate::sched::view::snapshot::{State, User};
+use crate::sched::view::snapshot::{ClusterState, User};
 
-impl State {
+impl ClusterState {
     /// The tree of shares, row by row, with all who have jobs that wait or have used anything.
-    pub fn stakes(&self, policy: &FairShare, now: Time) -> Vec<Stake> {
+    pub fn share_rows(&self, policy: &FairShare, now: Time) -> Vec<ShareStatus> {
         let tree = Tree::of(&policy.accounts);
         share_tree::entries(&tree, policy, self.usage(), &decayed(self, &tree, now), now)
     }
@@ -55,10 +55,10 @@ mod tests {
     use crate::model::account::charge::{Charge, UsageRules};
     use crate::model::account::decay::Decay;
     use crate::model::job::held::Held;
-    use crate::model::policy::Order;
+    use crate::model::policy::PriorityOrder;
     use crate::model::time::Span;
     use crate::sched::fixture::cluster;
-    use crate::sched::share_tree::usage::Usage;
+    use crate::sched::share_tree::usage::UsageTable;
     use std::sync::Arc;
 
     /// I2's P1, P2 and P3 have used 6000, 3000 and 1000.
@@ -69,7 +69,7 @@ mod tests {
             .queued(1, "select=1")
             .owned("new")
             .queued(2, "select=1");
-        let mut usage = Usage::new(UsageRules {
+        let mut usage = UsageTable::new(UsageRules {
             decay: Decay::None,
             ..UsageRules::default()
         });
@@ -89,7 +89,7 @@ mod tests {
             });
         }
         scene.state.usage = Arc::new(usage);
-        scene.policy.precedence.order = Order::Multifactor;
+        scene.policy.precedence.order = PriorityOrder::Multifactor;
         scene.policy.fair_share.method = Method::Linear;
         let mut scene = scene.at(1000);
         scene.state.prioritise(&scene.policy, scene.now);
@@ -97,7 +97,7 @@ mod tests {
         let expected =
             [("new", 1e6), ("p2", 7e5)].map(|(user, priority)| (Member::new("", user), priority));
         assert_eq!(told, expected);
-        let stakes = scene.state.stakes(&scene.policy.fair_share, scene.now);
+        let stakes = scene.state.share_rows(&scene.policy.fair_share, scene.now);
         let told: Vec<_> = stakes
             .iter()
             .map(|stake| (stake.user.as_deref().unwrap_or_default(), stake.raw))

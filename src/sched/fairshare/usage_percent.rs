@@ -2,7 +2,7 @@
 
 use crate::model::account::member::Member;
 use crate::model::policy::components::Priorities;
-use crate::model::policy::fair_share::{Method, Subject};
+use crate::model::policy::fair_share::{Method, UsageSubject};
 use crate::model::policy::{Components, FairShare};
 use crate::sched::share_tree::{ShareTable, Tree, share_table, target};
 use crate::sched::view::fair_share_factors::{UsagePercents, UsageTables};
@@ -23,8 +23,8 @@ impl UsagePercents {
         UsagePercents {
             known: Some(UsageTables {
                 tree: tree.clone(),
-                users: by(Subject::User),
-                accounts: by(Subject::Account),
+                users: by(UsageSubject::User),
+                accounts: by(UsageSubject::Account),
             }),
         }
     }

@@ -1,6 +1,6 @@
 //! Take it: adds up what a placement takes of each node. Nothing after this can fail.
 
-use super::availability_map::{AvailabilityMap, Claim};
+use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::Placement;
 use crate::sched::view::cluster::Cluster;
 use crate::sched::view::pools;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// What the job takes of each node; a job that wants whole hosts also holds their other nodes. What
 /// it takes of the whole system's resources is counted with its first node, or with the first on
 /// each host.
-pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> Claim {
+pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmounts {
     let mut holds = BTreeMap::new();
     for &(node, chunk) in &placement.picks {
         let taken = holds
@@ -26,14 +26,14 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> Claim {
         let taken = holds.entry(ix).or_insert_with(|| cluster.catalog.nothing());
         taken[index] += amount;
     }
-    for neighbour in cluster.neighbours(shape.tenant(), holds.keys()) {
+    for neighbour in cluster.neighbours(shape.owner(), holds.keys()) {
         holds
             .entry(neighbour)
             .or_insert_with(|| cluster.catalog.nothing());
     }
-    Claim {
+    JobAmounts {
         holds,
-        tenant: shape.tenant(),
+        tenant: shape.owner(),
         joins: Vec::new(),
     }
 }
@@ -43,7 +43,7 @@ pub fn allocate(
     space: &AvailabilityMap,
     shape: &Shape,
     placement: &Placement,
-) -> (Claim, Vec<BTreeMap<usize, i64>>) {
+) -> (JobAmounts, Vec<BTreeMap<usize, i64>>) {
     let mut claim = claim(space.cluster, shape, placement);
     let extra = grow(space, shape, placement, &mut claim);
     (claim, extra)
@@ -55,7 +55,7 @@ fn grow(
     space: &AvailabilityMap,
     shape: &Shape,
     placement: &Placement,
-    claim: &mut Claim,
+    claim: &mut JobAmounts,
 ) -> Vec<BTreeMap<usize, i64>> {
     if shape.chunks.iter().all(|chunk| chunk.growing.is_empty()) {
         return Vec::new();

@@ -7,10 +7,10 @@ use super::rank::Candidates;
 use crate::model::policy::Policy;
 use crate::model::request::placement_policy::NodeAllocation;
 use crate::sched::view::shape::{ClassId, Shape};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
-impl State {
+impl ClusterState {
     /// The classes whose jobs go where a program says, of which it has not been asked.
     pub fn unasked(&self, policy: &Policy) -> Vec<ClassId> {
         let goes_by_it = |shape: &Shape| {

@@ -9,9 +9,9 @@ use super::node_class::{MergedNodes, NodeClass, NodeClassSummary};
 use super::rank::{Guide, Rank, RankedNodes};
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, subtract};
-use crate::sched::view::cluster::{Cluster, Condition, FreeResources, Key, KindIx, NodeIx};
+use crate::sched::view::cluster::{Cluster, FreeResources, Joinable, KindIx, NodeClassKey, NodeIx};
 use crate::sched::view::free_resources::InUse;
-use crate::sched::view::node_access::{Tenancy, Tenant};
+use crate::sched::view::node_access::{AccessPolicy, JobOwner};
 use crate::sched::view::shape::Need;
 use crate::sched::view::shared_hosts::{SharedHosts, SharedPlace};
 use std::cell::OnceCell;
@@ -22,11 +22,11 @@ use std::sync::Arc;
 
 /// What one job takes: amounts by node. Nodes it only bars others from are there with nothing.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct JobAmounts {
     /// Node, and what is taken of it.
     pub holds: BTreeMap<NodeIx, Amounts>,
     /// Whose they are, and whom it bears there.
-    pub tenant: Tenant,
+    pub tenant: JobOwner,
     /// What is counted by host it has together with others of its array, and with which node.
     pub joins: Vec<(SharedPlace, NodeIx)>,
 }
@@ -52,7 +52,7 @@ pub struct AvailabilityMap<'s> {
     vacated: Vec<usize>,
     /// The first so many buckets are the cluster's own, in the order of their keys.
     borrowed: usize,
-    added: BTreeMap<Arc<Key>, usize>,
+    added: BTreeMap<Arc<NodeClassKey>, usize>,
     rooms: BTreeMap<NodeIx, ChangedNode>,
     /// The nodes in their order of preference, laid out when they are first asked for.
     preferred: OnceCell<Arc<RankedNodes>>,
@@ -114,7 +114,7 @@ impl<'s> AvailabilityMap<'s> {
 
     fn open(
         cluster: &'s Cluster,
-        buckets: Vec<(Arc<Key>, &'s BTreeSet<NodeIx>)>,
+        buckets: Vec<(Arc<NodeClassKey>, &'s BTreeSet<NodeIx>)>,
         is_vacant: bool,
     ) -> AvailabilityMap<'s> {
         let nothing = cluster.catalog.nothing();
@@ -231,7 +231,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// What a job of this tenancy could have in all, were it in small pieces.
-    pub fn free(&self, tenancy: Tenancy) -> &[i64] {
+    pub fn free(&self, tenancy: AccessPolicy) -> &[i64] {
         if tenancy.is_exclusive() {
             &self.idle
         } else {
@@ -256,12 +256,12 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// Whether a job may join a node, its neighbours on the host considered.
-    pub fn admits(&self, ix: NodeIx, tenant: Tenant) -> bool {
+    pub fn admits(&self, ix: NodeIx, tenant: JobOwner) -> bool {
         let room = self.room(ix);
-        let wants_host = tenant.on(room.bounds) == Tenancy::Hosts;
+        let wants_host = tenant.on(room.bounds) == AccessPolicy::Hosts;
         let host_is_idle = || {
             let mut neighbours = self.cluster.nodes_of_host(&self.cluster.node(ix).host);
-            neighbours.all(|neighbour| self.room(neighbour).condition() == Condition::Idle)
+            neighbours.all(|neighbour| self.room(neighbour).condition() == Joinable::Idle)
         };
         room.admits(tenant) && (!wants_host || host_is_idle())
     }
@@ -274,7 +274,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// Whether a claim can have what it takes.
-    pub fn has_room_for(&self, claim: &Claim) -> bool {
+    pub fn has_room_for(&self, claim: &JobAmounts) -> bool {
         let of_nodes = self.cluster.catalog.pooled().start;
         let is_there = |(&ix, taken): (&NodeIx, &Amounts)| {
             let room = self.room(ix);
@@ -291,7 +291,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// Takes what a claim takes.
-    pub fn claim(&mut self, claim: &Claim) {
+    pub fn claim(&mut self, claim: &JobAmounts) {
         claim
             .holds
             .iter()
@@ -299,7 +299,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// One job more on a node.
-    pub fn admit(&mut self, ix: NodeIx, taken: &[i64], tenant: impl Into<Tenant>) {
+    pub fn admit(&mut self, ix: NodeIx, taken: &[i64], tenant: impl Into<JobOwner>) {
         let mut room = self.room(ix).clone();
         room.admit(taken, tenant.into());
         self.refile(ix, room);
@@ -320,7 +320,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// One job less on a node. From then on it is the space of a later moment.
-    pub fn dismiss(&mut self, ix: NodeIx, taken: &[i64], tenant: impl Into<Tenant>) {
+    pub fn dismiss(&mut self, ix: NodeIx, taken: &[i64], tenant: impl Into<JobOwner>) {
         let mut room = self.room(ix).clone();
         room.dismiss(taken, tenant.into());
         self.refile(ix, room);
@@ -408,7 +408,7 @@ impl<'s> AvailabilityMap<'s> {
         if let Some(preferred) = self.preferred.get_mut() {
             let is_open = after
                 .as_ref()
-                .is_some_and(|key| key.condition != Condition::Alone);
+                .is_some_and(|key| key.condition != Joinable::Alone);
             Arc::make_mut(preferred).set(ix, is_open.then_some(&room.free));
         }
         let place = after.map(|key| self.place_of(key));
@@ -424,7 +424,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// The bucket of this key, made when there is none.
-    fn place_of(&mut self, key: Key) -> usize {
+    fn place_of(&mut self, key: NodeClassKey) -> usize {
         let borrowed =
             self.buckets[..self.borrowed].binary_search_by(|bucket| (*bucket.key).cmp(&key));
         if let Some(place) = borrowed.ok().or_else(|| self.added.get(&key).copied()) {
@@ -528,17 +528,17 @@ impl<'s> AvailabilityMap<'s> {
         let open = self
             .buckets
             .iter()
-            .filter(|bucket| bucket.key.condition != Condition::Alone);
+            .filter(|bucket| bucket.key.condition != Joinable::Alone);
         preferred.fill(open.flat_map(|bucket| bucket.nodes().map(|ix| (ix, &*bucket.key.free))));
         preferred
     }
 
     /// Counts `nodes` nodes of a bucket in, or out.
-    fn count(&mut self, key: &Key, nodes: i64) {
-        if key.condition == Condition::Alone {
+    fn count(&mut self, key: &NodeClassKey, nodes: i64) {
+        if key.condition == Joinable::Alone {
             return;
         }
-        let is_idle = key.condition == Condition::Idle;
+        let is_idle = key.condition == Joinable::Idle;
         for (index, free) in key.free.iter().enumerate() {
             let change = free.max(&0) * nodes;
             self.free[index] += change;
@@ -563,7 +563,7 @@ impl<'s> AvailabilityMap<'s> {
 mod tests {
     use super::*;
     use crate::model::job_id::JobId;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
     /// The nodes with so many processors free, as the buckets have it.
     fn with_ncpus(space: &AvailabilityMap, ncpus: i64) -> Vec<String> {
@@ -579,13 +579,13 @@ mod tests {
             .collect()
     }
 
-    fn claim(scene: &Scene, node: &str, ncpus: i64) -> Claim {
+    fn claim(scene: &TestCluster, node: &str, ncpus: i64) -> JobAmounts {
         let cluster = &scene.state.cluster;
         let mut taken = cluster.catalog.nothing();
         taken[cluster.catalog.index("ncpus").unwrap()] = ncpus;
-        Claim {
+        JobAmounts {
             holds: [(cluster.find(node).unwrap(), taken)].into(),
-            tenant: Tenant::default(),
+            tenant: JobOwner::default(),
             joins: Vec::new(),
         }
     }
@@ -599,7 +599,8 @@ mod tests {
         for step in 0..200_u64 {
             let (node, ncpus) = (format!("n{}", 1 + step * 7 % 10), (step * 5 % 3) as i64);
             if claims.len() > 12 {
-                let (old, released): (u64, Claim) = claims.remove(step as usize % claims.len());
+                let (old, released): (u64, JobAmounts) =
+                    claims.remove(step as usize % claims.len());
                 for (&ix, taken) in &released.holds {
                     overlay.dismiss(ix, taken, released.tenant);
                 }

@@ -6,16 +6,16 @@
 
 use super::availability_map::AvailabilityMap;
 use crate::model::node::{Adjust, NodeFacts};
-use crate::model::policy::{Availability, Placement};
-use crate::model::resource::Value;
+use crate::model::policy::{Availability, PlacementPolicy};
+use crate::model::resource::ResourceValue;
 use crate::sched::amounts::counted;
-use crate::sched::view::cluster::{Cluster, FreeResources, Kind, Node, NodeIx};
+use crate::sched::view::cluster::{Cluster, ClusterNode, FreeResources, NodeIx, NodeKind};
 use crate::sched::view::free_resources::InUse;
 
 impl Cluster {
     /// Takes note of what is measured on a node.
     pub fn measure(&mut self, ix: NodeIx, facts: &NodeFacts) {
-        let amount = |(name, value): (&String, &Value)| {
+        let amount = |(name, value): (&String, &ResourceValue)| {
             Some((self.catalog.index_on_node(name)?, counted(value)?))
         };
         let utilized: Vec<(usize, i64)> = facts.utilized.iter().filter_map(amount).collect();
@@ -30,14 +30,14 @@ impl Cluster {
 }
 
 /// Which resources nodes may be given more of than they have, because only what is in use counts.
-pub fn by_use(cluster: &Cluster, placement: &Placement) -> Vec<usize> {
+pub fn by_use(cluster: &Cluster, placement: &PlacementPolicy) -> Vec<usize> {
     let of_nodes = 0..cluster.catalog.pooled().start;
     of_nodes
         .filter(|&index| of(cluster, placement, index) == Availability::Utilized)
         .collect()
 }
 
-fn of(cluster: &Cluster, placement: &Placement, index: usize) -> Availability {
+fn of(cluster: &Cluster, placement: &PlacementPolicy, index: usize) -> Availability {
     let own = placement
         .availabilities
         .get(&cluster.catalog.names()[index]);
@@ -45,7 +45,7 @@ fn of(cluster: &Cluster, placement: &Placement, index: usize) -> Availability {
 }
 
 /// Brings the rooms in line with what is measured.
-pub fn observe(space: &mut AvailabilityMap, placement: &Placement) {
+pub fn observe(space: &mut AvailabilityMap, placement: &PlacementPolicy) {
     let cluster = space.cluster;
     for &ix in &cluster.measured {
         let node = cluster.node(ix);
@@ -61,7 +61,7 @@ pub fn observe(space: &mut AvailabilityMap, placement: &Placement) {
                 Availability::Combined => room.free[index].min(unused),
             };
         }
-        heed_load(&mut room, node, kind, cluster.catalog.index("ncpus"));
+        apply_load(&mut room, node, kind, cluster.catalog.index("ncpus"));
         if room != *space.room(ix) {
             let given = space.room(ix);
             let amounts = given
@@ -80,7 +80,7 @@ pub fn observe(space: &mut AvailabilityMap, placement: &Placement) {
     }
 }
 
-fn heed_load(room: &mut FreeResources, node: &Node, kind: &Kind, ncpus: Option<usize>) {
+fn apply_load(room: &mut FreeResources, node: &ClusterNode, kind: &NodeKind, ncpus: Option<usize>) {
     let Some(most) = kind.terms.max_load else {
         return;
     };
@@ -96,11 +96,11 @@ fn heed_load(room: &mut FreeResources, node: &Node, kind: &Kind, ncpus: Option<u
 
 #[cfg(test)]
 mod tests {
-    use crate::model::node::{Adjust, Terms};
+    use crate::model::node::{Adjust, NodeTerms};
     use crate::model::policy::Availability::{self, Combined, Dedicated, Utilized};
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn under(scene: &Scene, all: Availability, each: &[(&str, Availability)]) -> Scene {
+    fn under(scene: &TestCluster, all: Availability, each: &[(&str, Availability)]) -> TestCluster {
         let mut scene = scene.clone();
         scene.policy.placement.availability = all;
         scene.policy.placement.availabilities = each
@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn a_loaded_node_takes_no_more() {
         let scene = |load, adjust| {
-            let terms = Terms {
+            let terms = NodeTerms {
                 max_load: Some(4000),
                 adjust,
-                ..Terms::default()
+                ..NodeTerms::default()
             };
             cluster("")
                 .terms("n1", "ncpus=8", terms.clone())

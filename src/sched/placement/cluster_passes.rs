@@ -1,18 +1,18 @@
 //! Earlier passes over the queue, in which a job may use only nodes near its cluster (Q5, Q17).
 
 use super::resolution::Resolved;
-use crate::model::policy::{Order, Policy};
+use crate::model::policy::{Policy, PriorityOrder};
 use crate::model::request::cluster_path::{ClusterPath, distance};
 use crate::sched::view::cluster::KindIx;
 use crate::sched::view::shape::{ClassKey, Shape, ShapeId};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The resolved requests of each pass but the last, which admits all nodes. Empty unless the policy
 /// orders jobs by cluster.
-pub fn passes(state: &State, policy: &Policy, whole: &Resolved) -> Vec<Resolved> {
-    if policy.precedence.order != Order::Cluster {
+pub fn passes(state: &ClusterState, policy: &Policy, whole: &Resolved) -> Vec<Resolved> {
+    if policy.precedence.order != PriorityOrder::Cluster {
         return Vec::new();
     }
     let labels = labels(state);
@@ -49,7 +49,7 @@ pub fn passes(state: &State, policy: &Policy, whole: &Resolved) -> Vec<Resolved>
 }
 
 /// The kinds of nodes by cluster.
-fn labels(state: &State) -> BTreeMap<&ClusterPath, Vec<KindIx>> {
+fn labels(state: &ClusterState) -> BTreeMap<&ClusterPath, Vec<KindIx>> {
     let mut labels: BTreeMap<&ClusterPath, Vec<KindIx>> = BTreeMap::new();
     for (ix, kind) in state.cluster.kinds() {
         labels.entry(&kind.terms.cluster).or_default().push(ix);

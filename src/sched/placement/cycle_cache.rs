@@ -7,13 +7,13 @@
 use super::availability_map::AvailabilityMap;
 use super::filter::times_on;
 use super::place;
-use crate::model::policy::{Placement, Policy};
+use crate::model::policy::{PlacementPolicy, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::Time;
-use crate::sched::view::cluster::{Cluster, Key};
+use crate::sched::view::cluster::{Cluster, NodeClassKey};
 use crate::sched::view::plan::Plan;
 use crate::sched::view::shape::{Shape, ShapeId};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ const MOST_CHANGES: usize = 64;
 /// The memory of the cycles of one state as it changes.
 #[derive(Clone, Debug, Default)]
 pub struct CycleCache {
-    placement: Placement,
+    placement: PlacementPolicy,
     /// Which of all that nodes ever were is meant.
     edition: u64,
     rooms: Rooms,
     /// Why shapes wait that found too few places.
     scattered: BTreeMap<ShapeId, Arc<Reason>>,
     /// The nodes that have changed since: what they had left, and have.
-    changes: Vec<[Option<Arc<Key>>; 2]>,
+    changes: Vec<[Option<Arc<NodeClassKey>>; 2]>,
     /// What is to be remembered of the cycle under way.
     found: Vec<(ShapeId, Arc<Reason>)>,
     /// What the last cycle came to, if it left all as it was.
@@ -50,7 +50,7 @@ struct Conclusion {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rooms {
     /// By bucket.
-    pub keys: Vec<Arc<Key>>,
+    pub keys: Vec<Arc<NodeClassKey>>,
     /// By node: its bucket, if it is in one.
     pub buckets: Vec<u32>,
 }
@@ -59,14 +59,14 @@ impl Rooms {
     /// For a node that is in no bucket.
     pub const NOWHERE: u32 = u32::MAX;
 
-    fn of(&self, node: usize) -> Option<&Arc<Key>> {
+    fn of(&self, node: usize) -> Option<&Arc<NodeClassKey>> {
         self.keys.get(self.buckets[node] as usize)
     }
 }
 
 impl CycleCache {
     /// Compares what is free with what was, before anything is asked.
-    pub fn wake(&mut self, space: &AvailabilityMap, placement: &Placement) {
+    pub fn wake(&mut self, space: &AvailabilityMap, placement: &PlacementPolicy) {
         let rooms = space.rooms();
         let is_same_place = self.edition == space.cluster.edition()
             && self.rooms.buckets.len() == rooms.buckets.len()
@@ -110,12 +110,13 @@ impl CycleCache {
         if !place::is_enough_free(space, shape) {
             return None;
         }
-        let times = |key: &Option<Arc<Key>>| {
+        let times = |key: &Option<Arc<NodeClassKey>>| {
             key.as_ref()
                 .map_or(0, |key| times_on(space, shape, chunk, key))
         };
-        let change =
-            |[before, now]: &[Option<Arc<Key>>; 2]| times(now) as i64 - times(before) as i64;
+        let change = |[before, now]: &[Option<Arc<NodeClassKey>>; 2]| {
+            times(now) as i64 - times(before) as i64
+        };
         let change: i64 = self.changes.iter().map(change).sum();
         let now_fitting = fitting.saturating_add_signed(change);
         if now_fitting >= *needed {
@@ -144,7 +145,12 @@ impl CycleCache {
     }
 
     /// Takes note of what a cycle has come to.
-    pub(in crate::sched) fn conclude(&mut self, state: &State, policy: &Policy, plan: &Plan) {
+    pub(in crate::sched) fn conclude(
+        &mut self,
+        state: &ClusterState,
+        policy: &Policy,
+        plan: &Plan,
+    ) {
         let before = self.conclusion.take();
         if !plan.starts.is_empty() || !plan.preempts.is_empty() || !plan.resumes.is_empty() {
             return;
@@ -162,7 +168,12 @@ impl CycleCache {
 
     /// Whether what the last cycle came to still holds. While a job runs past its walltime it does
     /// not: what that gives back lies a little later each moment, and promises with it.
-    pub(in crate::sched) fn concludes(&self, state: &State, policy: &Policy, now: Time) -> bool {
+    pub(in crate::sched) fn concludes(
+        &self,
+        state: &ClusterState,
+        policy: &Policy,
+        now: Time,
+    ) -> bool {
         let is_overdue = state.ends.first().is_some_and(|(end, _)| *end <= now);
         let holds = |last: &Conclusion| {
             last.edition == state.edition
@@ -195,11 +206,11 @@ fn is_plain(cluster: &Cluster) -> bool {
 mod tests {
     use super::*;
     use crate::model::job_id::JobId;
-    use crate::model::node::Terms;
-    use crate::model::policy::{Backfill, Chunk, Filling, Keep};
+    use crate::model::node::NodeTerms;
+    use crate::model::policy::{Backfill, BookingRetention, Filling, SetAside};
     use crate::model::time::Span;
     use crate::sched::cycle;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::view::pools::Pool;
     use std::num::Wrapping;
 
@@ -215,7 +226,7 @@ mod tests {
     }
 
     /// A job comes, ends, or is taken back; a node goes, comes back, or changes.
-    fn happen(mut scene: Scene, dice: &mut Dice, step: u64) -> Scene {
+    fn happen(mut scene: TestCluster, dice: &mut Dice, step: u64) -> TestCluster {
         let node = 1 + dice.roll(12);
         match dice.roll(20) {
             0..12 => {
@@ -287,7 +298,7 @@ mod tests {
     /// Under every way to fill and to promise, and whatever a look decides besides starts.
     #[test]
     fn where_no_cycle_is_due_none_would_decide_anything() {
-        let chunk = Chunk {
+        let chunk = SetAside {
             size: 12,
             duration: Span::seconds(3),
         };
@@ -297,12 +308,12 @@ mod tests {
                 ..Backfill::default()
             },
             Backfill {
-                keep: Keep::Highest,
+                keep: BookingRetention::Highest,
                 depth: 3,
                 ..Backfill::default()
             },
             Backfill {
-                keep: Keep::Never,
+                keep: BookingRetention::Never,
                 ..Backfill::default()
             },
             Backfill {
@@ -328,7 +339,7 @@ mod tests {
                 ..Backfill::default()
             },
             Backfill {
-                keep: Keep::Highest,
+                keep: BookingRetention::Highest,
                 depth: 2,
                 consider: 2,
                 ..Backfill::default()
@@ -364,7 +375,7 @@ mod tests {
     fn a_cycle_is_due_when_something_has_happened_or_its_moment_has_come() {
         let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=600");
         let mut memory = CycleCache::default();
-        let mut due = |scene: &Scene, at: i64| {
+        let mut due = |scene: &TestCluster, at: i64| {
             let due = cycle::is_due(&scene.state, &scene.policy, Time(at * 1000), &memory);
             let plan = cycle::run_again(&scene.state, &scene.policy, Time(at * 1000), &mut memory);
             (due, plan)
@@ -410,7 +421,7 @@ mod tests {
     }
 
     /// A cycle before a job ends and one after it, which says the same with a memory as without.
-    fn again(mut scene: Scene, ends: u64) -> [String; 2] {
+    fn again(mut scene: TestCluster, ends: u64) -> [String; 2] {
         let mut memory = CycleCache::default();
         [true, false].map(|is_first| {
             let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
@@ -431,9 +442,9 @@ mod tests {
 
     #[test]
     fn what_is_to_blame_besides_want_of_places_is_found_each_time() {
-        let terms = Terms {
+        let terms = NodeTerms {
             restrictions: Some("/post/+".parse().unwrap()),
-            ..Terms::default()
+            ..NodeTerms::default()
         };
         let scene = cluster("2 x ncpus=4")
             .terms("n1", "ncpus=4", terms)
@@ -484,7 +495,7 @@ mod tests {
             .queued(1, "select=2:ncpus=4")
             .queued(2, "select=2:ncpus=3 site_lic=1");
         let mut memory = CycleCache::default();
-        let mut fitting = |scene: &Scene| {
+        let mut fitting = |scene: &TestCluster| {
             let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
             scene.state.verdict(&plan, JobId::job(2)).cloned()
         };

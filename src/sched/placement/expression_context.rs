@@ -2,16 +2,16 @@
 //! names for the ranking of nodes (M8f). Amounts of memory and disk are megabytes, times seconds.
 
 use super::availability_map::AvailabilityMap;
-use crate::model::expression::{Scope, Value};
+use crate::model::expression::{ExpressionValue, NameScope};
 use crate::model::resource;
-use crate::sched::view::cluster::{Kind, KindIx, NodeIx};
+use crate::sched::view::cluster::{KindIx, NodeIx, NodeKind};
 use crate::sched::view::job_facts::JobFacts;
 use std::borrow::Cow;
 
 /// A node, or all nodes of a kind, in a space.
 pub struct NodeView<'a> {
     space: &'a AvailabilityMap<'a>,
-    kind: Option<&'a Kind>,
+    kind: Option<&'a NodeKind>,
     node: Option<NodeIx>,
     job: Option<&'a JobFacts>,
 }
@@ -84,19 +84,19 @@ impl<'a> NodeView<'a> {
             Aspect::Used => total - free()?,
         };
         let unit = match catalog.value(index, 0) {
-            resource::Value::Size(_) => 1_048_576.0,
-            resource::Value::Float(_) => 1000.0,
+            resource::ResourceValue::Size(_) => 1_048_576.0,
+            resource::ResourceValue::Float(_) => 1000.0,
             _ => 1.0,
         };
         Some(amount as f64 / unit)
     }
 
-    fn attribute(&self, name: &str) -> Option<Value<'_>> {
+    fn attribute(&self, name: &str) -> Option<ExpressionValue<'_>> {
         Some(match self.kind?.attributes.get(name)? {
-            resource::Value::String(text) => Value::from(text.as_str()),
-            resource::Value::Boolean(flag) => Value::Boolean(*flag),
-            resource::Value::Float(number) => Value::Number(*number),
-            other => Value::Number(other.amount()? as f64),
+            resource::ResourceValue::String(text) => ExpressionValue::from(text.as_str()),
+            resource::ResourceValue::Boolean(flag) => ExpressionValue::Boolean(*flag),
+            resource::ResourceValue::Float(number) => ExpressionValue::Number(*number),
+            other => ExpressionValue::Number(other.amount()? as f64),
         })
     }
 
@@ -108,34 +108,40 @@ impl<'a> NodeView<'a> {
         Some(f64::from(self.space.cluster.node(self.node?).load) / 1000.0)
     }
 
-    fn speed(&self) -> Option<Value<'_>> {
+    fn speed(&self) -> Option<ExpressionValue<'_>> {
         self.kind?;
-        Some(self.attribute("speed").unwrap_or(Value::Number(1.0)))
+        Some(
+            self.attribute("speed")
+                .unwrap_or(ExpressionValue::Number(1.0)),
+        )
     }
 
     /// `host.NAME`.
-    fn host(&self, name: &str) -> Option<Value<'_>> {
+    fn host(&self, name: &str) -> Option<ExpressionValue<'_>> {
         let terms = &self.kind?.terms;
         let node = || Some(self.space.cluster.node(self.node?));
         Some(match name {
-            "name" => Value::from(node()?.host.as_str()),
+            "name" => ExpressionValue::from(node()?.host.as_str()),
             "os" => return self.attribute("os").or_else(|| self.attribute("arch")),
-            "groups" => Value::from(terms.groups.as_slice()),
-            "cluster" => Value::Text(Cow::Owned(terms.cluster.to_string())),
+            "groups" => ExpressionValue::from(terms.groups.as_slice()),
+            "cluster" => ExpressionValue::Text(Cow::Owned(terms.cluster.to_string())),
             "processor_speed" | "speed" => {
                 return self.attribute("processor_speed").or_else(|| self.speed());
             }
-            "jobs" => Value::Number(self.jobs()?),
-            "load" => Value::Number(self.load()?),
-            "state" => Value::from(if node()?.usable { "active" } else { "down" }),
+            "jobs" => ExpressionValue::Number(self.jobs()?),
+            "load" => ExpressionValue::Number(self.load()?),
+            "state" => ExpressionValue::from(if node()?.usable { "active" } else { "down" }),
             _ => return self.part(name),
         })
     }
 
     /// `flag.F`, `duty.PROP`, `RESOURCE.used`, `.avail`, `.total`, or a value that nodes have.
-    fn part(&self, name: &str) -> Option<Value<'_>> {
+    fn part(&self, name: &str) -> Option<ExpressionValue<'_>> {
         if let Some(flag) = name.strip_prefix("flag.") {
-            return Some(self.attribute(flag).unwrap_or(Value::Boolean(false)));
+            return Some(
+                self.attribute(flag)
+                    .unwrap_or(ExpressionValue::Boolean(false)),
+            );
         }
         if let Some(property) = name.strip_prefix("duty.") {
             return self.duty(property);
@@ -154,11 +160,11 @@ impl<'a> NodeView<'a> {
             "used" => Aspect::Used,
             _ => return None,
         };
-        self.amount(resource, aspect).map(Value::Number)
+        self.amount(resource, aspect).map(ExpressionValue::Number)
     }
 
     /// What the jobs on the node have of a property.
-    fn duty(&self, property: &str) -> Option<Value<'_>> {
+    fn duty(&self, property: &str) -> Option<ExpressionValue<'_>> {
         let cluster = self.space.cluster;
         let tenants = &cluster.node(self.node?).tenants;
         let list: Vec<String> = match property {
@@ -169,11 +175,11 @@ impl<'a> NodeView<'a> {
                 .collect(),
             _ => return None,
         };
-        Some(Value::List(Cow::Owned(list)))
+        Some(ExpressionValue::List(Cow::Owned(list)))
     }
 
     /// Maui's names.
-    fn maui(&self, name: &str) -> Option<Value<'_>> {
+    fn maui(&self, name: &str) -> Option<ExpressionValue<'_>> {
         let ncpus = |aspect| self.amount("ncpus", aspect);
         let number = match name {
             "APROCS" => ncpus(Aspect::Avail)?,
@@ -192,14 +198,14 @@ impl<'a> NodeView<'a> {
             "PREF" | "RESAFFINITY" => 0.0,
             _ => return None,
         };
-        Some(Value::Number(number))
+        Some(ExpressionValue::Number(number))
     }
 }
 
-impl Scope for NodeView<'_> {
-    fn value(&self, name: &str) -> Option<Value<'_>> {
+impl NameScope for NodeView<'_> {
+    fn value(&self, name: &str) -> Option<ExpressionValue<'_>> {
         if let Some(name) = name.strip_prefix("job.") {
-            return self.job?.get(name).map(Value::borrowed);
+            return self.job?.get(name).map(ExpressionValue::borrowed);
         }
         match name.strip_prefix("host.") {
             Some(name) => self.host(name),
@@ -211,15 +217,15 @@ impl Scope for NodeView<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::node::{NodeFacts, Terms};
-    use crate::model::resource::{Definition, Kind as Type, ResourceList};
-    use crate::sched::fixture::{Scene, cluster, resources};
-    use crate::sched::view::snapshot::State;
+    use crate::model::node::{NodeFacts, NodeTerms};
+    use crate::model::resource::{Definition, ResourceList, ResourceType as Type};
+    use crate::sched::fixture::{TestCluster, cluster, resources};
+    use crate::sched::view::snapshot::ClusterState;
 
     const WHAT: &str = "ncpus=8:mem=16gb:swap=32gb:disk=1024gb:heat=6.5:speed=2:arch=linux:processor_speed=3:big=true";
 
     /// A node of which half is taken by bob's job 7, under a load of 1.5; and one that nobody uses.
-    fn scene() -> Scene {
+    fn scene() -> TestCluster {
         let mut known = resources();
         let custom = [
             ("swap", Type::Size, true),
@@ -245,15 +251,15 @@ mod tests {
             let (name, text) = word.split_once('=').unwrap();
             (
                 name.to_string(),
-                resource::Value::parse(known.get(name).unwrap().kind, text).unwrap(),
+                resource::ResourceValue::parse(known.get(name).unwrap().kind, text).unwrap(),
             )
         };
         let available: ResourceList = WHAT.split(':').map(value).collect();
-        let terms = Terms {
+        let terms = NodeTerms {
             priority: 7,
             cluster: "/post/x".parse().unwrap(),
             groups: vec!["gpu".to_string()],
-            ..Terms::default()
+            ..NodeTerms::default()
         };
         let facts = |name: &str| NodeFacts {
             name: name.to_string(),
@@ -261,7 +267,7 @@ mod tests {
             ..Default::default()
         };
         let mut scene = cluster("").owned("bob");
-        scene.state = State::new(&known);
+        scene.state = ClusterState::new(&known);
         scene.state.set_node(
             &NodeFacts {
                 available,
@@ -283,15 +289,15 @@ mod tests {
     }
 
     /// What a name says of a node, as text.
-    fn says(scene: &Scene, node: &str, name: &str) -> String {
+    fn says(scene: &TestCluster, node: &str, name: &str) -> String {
         let space = AvailabilityMap::now(&scene.state.cluster);
         let view = NodeView::new(&space, scene.state.cluster.find(node).unwrap());
         match view.value(name) {
-            Some(Value::Number(number)) => format!("{number}"),
-            Some(Value::Boolean(flag)) => format!("{flag}"),
-            Some(Value::Text(text)) => text.to_string(),
-            Some(Value::List(list)) => list.join(","),
-            Some(Value::Undefined) | None => "undefined".to_string(),
+            Some(ExpressionValue::Number(number)) => format!("{number}"),
+            Some(ExpressionValue::Boolean(flag)) => format!("{flag}"),
+            Some(ExpressionValue::Text(text)) => text.to_string(),
+            Some(ExpressionValue::List(list)) => list.join(","),
+            Some(ExpressionValue::Undefined) | None => "undefined".to_string(),
         }
     }
 
@@ -387,7 +393,7 @@ mod tests {
 
     /// Q20.
     #[test]
-    fn qubes_names_say_how_much_is_used_and_by_whom() {
+    fn qube_names_give_usage_and_user() {
         let processors = [
             ("host.processors.total", "8"),
             ("host.processors.used", "2"),

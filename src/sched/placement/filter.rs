@@ -12,8 +12,8 @@ use super::expression_context::{NodeView, is_changing, is_of_kind};
 use crate::model::expression::Expression;
 use crate::model::reason::Mismatch;
 use crate::model::request::cluster_path::ClusterPath;
-use crate::sched::view::cluster::{Condition, Key, Kind, KindIx, NodeIx};
-use crate::sched::view::node_access::Tenant;
+use crate::sched::view::cluster::{Joinable, KindIx, NodeClassKey, NodeIx, NodeKind};
+use crate::sched::view::node_access::JobOwner;
 use crate::sched::view::node_filter::NodeFilter;
 use crate::sched::view::shape::{ChunkShape, Shape};
 
@@ -35,7 +35,7 @@ impl NodeFilter {
     }
 
     /// Why a node does not suit, as far as its kind tells.
-    fn objection_to_kind(&self, kind: &Kind) -> Option<(Mismatch, String)> {
+    fn objection_to_kind(&self, kind: &NodeKind) -> Option<(Mismatch, String)> {
         if self
             .restriction
             .as_ref()
@@ -246,13 +246,18 @@ fn fitting_class(
 
 /// How many chunks of a kind go on a node that is as its bucket's key says, so far as that tells
 /// and as there are chunks.
-pub fn times_on(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape, key: &Key) -> u64 {
+pub fn times_on(
+    space: &AvailabilityMap,
+    shape: &Shape,
+    chunk: &ChunkShape,
+    key: &NodeClassKey,
+) -> u64 {
     let times = chunk.times_in(&key.free).min(chunk.count);
     let suits = || {
-        welcomes(space, key, shape.tenant())
+        welcomes(space, key, shape.owner())
             && space.meets(key.kind, &chunk.needs)
             && suits_kind(space, shape, key.kind)
-            && (!chunk.wants_idle() || key.condition == Condition::Idle)
+            && (!chunk.wants_idle() || key.condition == Joinable::Idle)
     };
     let is_single = || shape.is_one_to_a_node(space.cluster.kind(key.kind)) || chunk.wants_idle();
     if times == 0 || !suits() {
@@ -265,7 +270,7 @@ pub fn times_on(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape, key:
 }
 
 /// Whether a job may join the nodes of a bucket, as far as they are alike in that.
-pub fn welcomes(space: &AvailabilityMap, key: &Key, tenant: Tenant) -> bool {
+pub fn welcomes(space: &AvailabilityMap, key: &NodeClassKey, tenant: JobOwner) -> bool {
     let tenancy = tenant.on(space.cluster.kind(key.kind).empty.bounds);
     !key.barred.contains(&tenant.user) && key.condition.admits(tenancy, tenant.user)
 }
@@ -281,10 +286,10 @@ pub fn fitting_nodes<'a>(
         let (room, kind) = (space.room(ix), space.cluster.node(ix).kind?);
         // A node that takes no jobs has too little of everything, but not of nothing.
         let suits = space.is_open(ix)
-            && room.admits(shape.tenant())
+            && room.admits(shape.owner())
             && space.meets(kind, &chunk.needs)
             && suits_kind(space, shape, kind)
-            && (!chunk.wants_idle() || room.condition() == Condition::Idle);
+            && (!chunk.wants_idle() || room.condition() == Joinable::Idle);
         let is_single = shape.is_one_to_a_node(space.cluster.kind(kind)) || chunk.wants_idle();
         suits.then(|| {
             (
@@ -307,7 +312,7 @@ pub fn times_on_node(
     node: NodeIx,
 ) -> u64 {
     let room = space.room(node);
-    if !space.admits(node, shape.tenant()) || chunk.wants_idle() && room.tenants > 0 {
+    if !space.admits(node, shape.owner()) || chunk.wants_idle() && room.tenants > 0 {
         return 0;
     }
     let times = chunk.times_in(&room.free);
@@ -326,10 +331,10 @@ pub fn takes_one(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape, nod
 #[cfg(test)]
 mod tests {
     use crate::model::expression::Expression;
-    use crate::model::node::Terms;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::model::node::NodeTerms;
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn two() -> Scene {
+    fn two() -> TestCluster {
         cluster("1 x ncpus=1:mem=16000mb:arch=linux, 1 x ncpus=1:mem=64000mb:arch=linux")
     }
 
@@ -382,12 +387,12 @@ mod tests {
     /// Q20.
     #[test]
     fn a_requirement_may_ask_what_goes_on_on_a_node() {
-        let gpu = Terms {
+        let gpu = NodeTerms {
             groups: vec!["gpu".to_string()],
-            ..Terms::default()
+            ..NodeTerms::default()
         };
         let scene = cluster("1 x ncpus=8:mem=4000mb").terms("n2", "ncpus=8:mem=4000mb", gpu);
-        let starts = |scene: &Scene, text: &str| {
+        let starts = |scene: &TestCluster, text: &str| {
             scene
                 .clone()
                 .queued(1, &format!("requirements={text}"))
@@ -411,9 +416,9 @@ mod tests {
     /// Q19.
     #[test]
     fn nodes_and_jobs_restrict_each_other_by_cluster() {
-        let terms = Terms {
+        let terms = NodeTerms {
             restrictions: Some("/post/+ || /promo".parse().unwrap()),
-            ..Terms::default()
+            ..NodeTerms::default()
         };
         let scene = cluster("").terms("n1", "ncpus=9", terms);
         let starts = |cluster: &str| {
@@ -433,9 +438,9 @@ mod tests {
                 .why(1)
                 .contains("restriction: the node takes no jobs of /")
         );
-        let post = Terms {
+        let post = NodeTerms {
             cluster: "/post".parse().unwrap(),
-            ..Terms::default()
+            ..NodeTerms::default()
         };
         let scene = cluster("1 x ncpus=9").terms("n2", "ncpus=9", post);
         assert_eq!(
@@ -452,9 +457,9 @@ mod tests {
     /// Q24.
     #[test]
     fn only_the_hosts_named_are_used() {
-        let gpu = Terms {
+        let gpu = NodeTerms {
             groups: vec!["gpu".to_string()],
-            ..Terms::default()
+            ..NodeTerms::default()
         };
         let scene = cluster("2 x ncpus=4").terms("n3", "ncpus=4", gpu);
         let starts = |text: &str| scene.clone().queued(1, text).starts();

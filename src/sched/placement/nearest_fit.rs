@@ -10,10 +10,10 @@ use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::request;
 use crate::model::request::select::{Chunk, Request};
-use crate::model::resource::{Resources, Value};
+use crate::model::resource::{ResourceValue, Resources};
 use crate::model::time::Time;
 use crate::sched::view::shape::{ClassId, ClassKey, Shape};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Possible {
     /// [`never`], remembered until nodes change.
     pub fn never(
         &mut self,
-        (state, policy, resources): (&State, &Policy, &Resources),
+        (state, policy, resources): (&ClusterState, &Policy, &Resources),
         job: &Job,
         now: Time,
     ) -> Option<Never> {
@@ -84,7 +84,7 @@ impl Possible {
 /// Why a job could not run though every node were up and nobody there; None if it could, or if no
 /// node is known.
 pub fn never(
-    state: &State,
+    state: &ClusterState,
     policy: &Policy,
     resources: &Resources,
     job: &Job,
@@ -202,7 +202,7 @@ fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> 
             .iter_mut()
             .filter(|(known, _)| known == name)
             .for_each(|(_, value)| {
-                *value = Value::parse(kind, &text).unwrap_or_else(|| value.clone());
+                *value = ResourceValue::parse(kind, &text).unwrap_or_else(|| value.clone());
             });
     }
     Some(chunk)
@@ -211,9 +211,9 @@ fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::fixture::{Scene, cluster, resources};
+    use crate::sched::fixture::{TestCluster, cluster, resources};
 
-    fn said(scene: &Scene, asked: &[(&str, &str)]) -> Option<String> {
+    fn said(scene: &TestCluster, asked: &[(&str, &str)]) -> Option<String> {
         let mut job = scene.job(1, "select=1:ncpus=1");
         let asked: Vec<_> = asked
             .iter()
@@ -291,7 +291,7 @@ mod tests {
     fn what_is_remembered_of_a_request_is_what_was_found_and_goes_with_the_nodes() {
         let (small, large) = (cluster("1 x ncpus=2"), cluster("1 x ncpus=2, 1 x ncpus=8"));
         let mut possible = Possible::default();
-        let mut says = |scene: &Scene| {
+        let mut says = |scene: &TestCluster| {
             let job = scene.job(1, "select=1:ncpus=4");
             possible
                 .never((&scene.state, &scene.policy, &resources()), &job, Time(0))

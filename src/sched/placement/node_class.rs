@@ -1,7 +1,7 @@
 //! Nodes that are alike, as a space lays them over the cluster's own.
 
 use super::rank::Rank;
-use crate::sched::view::cluster::{Condition, Key, KindIx, NodeIx};
+use crate::sched::view::cluster::{Joinable, KindIx, NodeClassKey, NodeIx};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct NodeClass<'s> {
     /// In what they are alike.
-    pub key: Arc<Key>,
+    pub key: Arc<NodeClassKey>,
     pub(super) base: Option<&'s BTreeSet<NodeIx>>,
     pub(super) gone: BTreeSet<NodeIx>,
     pub(super) come: BTreeSet<NodeIx>,
@@ -20,7 +20,7 @@ pub struct NodeClass<'s> {
 
 impl<'s> NodeClass<'s> {
     /// The cluster's bucket of this key, or an empty one.
-    pub(super) fn new(key: Arc<Key>, base: Option<&'s BTreeSet<NodeIx>>) -> NodeClass<'s> {
+    pub(super) fn new(key: Arc<NodeClassKey>, base: Option<&'s BTreeSet<NodeIx>>) -> NodeClass<'s> {
         NodeClass {
             key,
             base,
@@ -36,7 +36,7 @@ impl<'s> NodeClass<'s> {
 
     /// Whether somebody may join one of them.
     pub(super) fn is_open(&self) -> bool {
-        self.len() > 0 && self.key.condition != Condition::Alone
+        self.len() > 0 && self.key.condition != Joinable::Alone
     }
 
     /// The nodes, in no order.
@@ -68,7 +68,7 @@ pub struct NodeClassSummary {
     /// What they are.
     pub kind: KindIx,
     /// Who may join.
-    pub condition: Condition,
+    pub condition: Joinable,
     /// Whether each is the only node of its host.
     pub solo: bool,
 }
@@ -76,7 +76,7 @@ pub struct NodeClassSummary {
 impl NodeClassSummary {
     /// That of a bucket.
     pub(super) fn of(bucket: &NodeClass) -> NodeClassSummary {
-        let Key {
+        let NodeClassKey {
             kind,
             solo,
             condition,

@@ -16,7 +16,7 @@ use crate::model::request::placement_policy::{Distribution, NodeAllocation};
 use crate::model::request::select::Arrangement;
 use crate::sched::amounts::Amounts;
 use crate::sched::view::cluster::NodeIx;
-use crate::sched::view::node_access::Tenancy;
+use crate::sched::view::node_access::AccessPolicy;
 use crate::sched::view::shape::{ChunkShape, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,7 +96,7 @@ fn arrange_in_groups(space: &AvailabilityMap, shape: &Shape) -> Option<Placement
 /// Whether there is enough of what is counted once for each host.
 fn suffices(space: &AvailabilityMap, shape: &Shape, placement: &Placement) -> bool {
     let nodes = placement.picks.iter().map(|&(ix, _)| ix);
-    let free = space.free(Tenancy::Shared);
+    let free = space.free(AccessPolicy::Shared);
     space
         .pooled(shape, nodes)
         .into_iter()
@@ -153,7 +153,7 @@ fn counted_alone<'a>(space: &AvailabilityMap, shape: &'a Shape) -> Option<&'a Ch
                     .is_some_and(|pool| pool.per_host)
             })
             || filter::asks_nodes(space, shape)
-            || space.cluster.gives_whole_hosts(shape.tenant())
+            || space.cluster.gives_whole_hosts(shape.owner())
     };
     match &shape.chunks[..] {
         [chunk]
@@ -273,7 +273,7 @@ fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement>
         let is_suitable =
             space.meets(head.kind, &needs) && filter::suits_kind(space, shape, head.kind);
         head.solo
-            && welcomes(space, &space.buckets()[place].key, shape.tenant())
+            && welcomes(space, &space.buckets()[place].key, shape.owner())
             && is_suitable
             && !shape.is_one_to_a_node(space.cluster.kind(head.kind))
     });
@@ -419,7 +419,7 @@ impl<'a> TentativePlacement<'a> {
         let Some(left) = self.left.get(&node) else {
             return filter::times_on_node(space, shape, chunk, node);
         };
-        if !space.admits(node, shape.tenant()) || filter::takes_one(space, shape, chunk, node) {
+        if !space.admits(node, shape.owner()) || filter::takes_one(space, shape, chunk, node) {
             return 0;
         }
         chunk.times_in(left)

@@ -9,12 +9,12 @@ use super::columns::Columns;
 use super::expression_context::NodeView;
 use super::filter::{self, FittingClass};
 use crate::model::expression::Expression;
-use crate::model::node::Terms;
-use crate::model::policy::{Availability, Placement};
+use crate::model::node::NodeTerms;
+use crate::model::policy::{Availability, PlacementPolicy};
 use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::sched::amounts::{MOST_OF_A_NODE, counted};
-use crate::sched::view::cluster::{Cluster, Kind, KindIx, NodeIx};
+use crate::sched::view::cluster::{Cluster, KindIx, NodeIx, NodeKind};
 use crate::sched::view::shape::Shape;
 use crate::sched::view::sort_key::highest_first;
 
@@ -51,7 +51,7 @@ pub struct Guide {
 
 impl Guide {
     /// The guide of a policy on these nodes.
-    pub fn new(placement: &Placement, cluster: &Cluster) -> Guide {
+    pub fn new(placement: &PlacementPolicy, cluster: &Cluster) -> Guide {
         let mut guide = Guide {
             allocation: placement.allocation,
             distribution: placement.distribution,
@@ -131,7 +131,7 @@ impl Guide {
         match policy {
             NodeAllocation::LastAvailable => gap(space, shape, ix),
             NodeAllocation::CpuLoad => idle_processors(space, ix),
-            NodeAllocation::Priority => self.worth(space, ix),
+            NodeAllocation::Priority => self.score(space, ix),
             _ => space
                 .cluster
                 .node(ix)
@@ -142,7 +142,7 @@ impl Guide {
     }
 
     /// M8f. What is undefined or makes no sense counts as 0.
-    fn worth(&self, space: &AvailabilityMap, ix: NodeIx) -> Rank {
+    fn score(&self, space: &AvailabilityMap, ix: NodeIx) -> Rank {
         let view = NodeView::new(space, ix);
         let score = self
             .expression
@@ -160,7 +160,7 @@ fn then(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAllocation {
     }
 }
 
-fn is_indifferent(placement: &Placement, cluster: &Cluster) -> bool {
+fn is_indifferent(placement: &PlacementPolicy, cluster: &Cluster) -> bool {
     let is_choosy = matches!(
         placement.allocation,
         NodeAllocation::Contiguous | NodeAllocation::MaxBalance | NodeAllocation::Site
@@ -174,7 +174,7 @@ fn is_indifferent(placement: &Placement, cluster: &Cluster) -> bool {
         && placement.availabilities.values().all(is_dedicated)
         && cluster
             .kinds()
-            .all(|(_, kind)| kind.terms == Terms::default())
+            .all(|(_, kind)| kind.terms == NodeTerms::default())
 }
 
 /// M8b: how long a node would lie idle between the job's end and the next promise.
@@ -209,7 +209,7 @@ fn most_of_each(cluster: &Cluster) -> Vec<i64> {
 
 /// M8c: the sum of its shares of the most there is, in millionths. What has no bound counts
 /// nothing.
-fn wealth(kind: &Kind, most: &[i64]) -> Rank {
+fn wealth(kind: &NodeKind, most: &[i64]) -> Rank {
     let share = |(has, most): (&i64, &i64)| match most {
         1..MOST_OF_A_NODE => {
             i64::try_from(i128::from(*has) * 1_000_000 / i128::from(*most)).unwrap_or(0)
@@ -219,9 +219,9 @@ fn wealth(kind: &Kind, most: &[i64]) -> Rank {
     Rank(kind.empty.free.iter().zip(most).map(share).sum())
 }
 
-fn speed(kind: &Kind) -> i64 {
+fn speed(kind: &NodeKind) -> i64 {
     match kind.attributes.get("speed") {
-        Some(Value::Float(speed)) => (speed * 1000.0) as i64,
+        Some(ResourceValue::Float(speed)) => (speed * 1000.0) as i64,
         Some(value) => counted(value).map_or(1000, |speed| speed.saturating_mul(1000)),
         None => 1000,
     }
@@ -270,7 +270,7 @@ impl Candidates {
         let needs = &shape.chunks[chunk].needs;
         let fits = |ix: &NodeIx| {
             space.is_open(*ix)
-                && space.admits(*ix, shape.tenant())
+                && space.admits(*ix, shape.owner())
                 && space.cluster.node_meets(*ix, needs)
                 && filter::suits(space, shape, *ix)
         };
@@ -398,10 +398,10 @@ mod tests {
     use crate::model::expression::Expression;
     use crate::model::request::placement_policy::NodeAllocation;
     use crate::model::time::Time;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
     /// M8's four nodes, each with its load.
-    fn four(policy: NodeAllocation) -> Scene {
+    fn four(policy: NodeAllocation) -> TestCluster {
         let nodes = [
             ("n1", "ncpus=4:mem=8192mb:speed=1", 500),
             ("n2", "ncpus=8:mem=16384mb:speed=1", 5000),
@@ -419,7 +419,7 @@ mod tests {
     const JOB: &str = "select=1:ncpus=4:mem=4gb";
 
     /// The nodes one job after another gets.
-    fn order(scene: &Scene) -> String {
+    fn order(scene: &TestCluster) -> String {
         let scene = (1..=4).fold(scene.clone(), |scene, job| {
             scene.queued(job, "select=1:ncpus=4:mem=4gb place=excl")
         });

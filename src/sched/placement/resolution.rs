@@ -8,14 +8,14 @@ use super::{cluster_passes, place};
 use crate::model::expression::Expression;
 use crate::model::policy::Policy;
 use crate::model::request::placement_policy::{NodeAccess, NodeAllocation};
-use crate::model::resource::{ResourceList, Value};
+use crate::model::resource::{ResourceList, ResourceValue};
 use crate::model::time::Time;
 use crate::sched::view::allocation_answer::AllocationAnswer;
-use crate::sched::view::cluster::{Cluster, Condition};
+use crate::sched::view::cluster::{Cluster, Joinable};
 use crate::sched::view::job_facts::facts;
 use crate::sched::view::node_filter::{AllowedSets, NodeFilter};
-use crate::sched::view::shape::{ClassId, ClassKey, Shape, Tenancy};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::shape::{AccessPolicy, ClassId, ClassKey, Shape};
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub struct Resolved {
 
 impl Resolved {
     /// The classes of the jobs that wait.
-    pub fn new(state: &State, policy: &Policy, now: Time) -> Resolved {
+    pub fn new(state: &ClusterState, policy: &Policy, now: Time) -> Resolved {
         let mut whole = Resolved::whole(state, policy, now);
         whole.keep_off_failed_hosts(state, policy, now);
         Resolved {
@@ -43,7 +43,7 @@ impl Resolved {
         }
     }
 
-    fn whole(state: &State, policy: &Policy, now: Time) -> Resolved {
+    fn whole(state: &ClusterState, policy: &Policy, now: Time) -> Resolved {
         let mut resolved = Resolved::default();
         let Some(resolution) = Resolution::needed(state, policy, now) else {
             return resolved;
@@ -76,7 +76,7 @@ impl Resolved {
     /// The same with all classes changed further.
     pub fn narrowed(
         &self,
-        state: &State,
+        state: &ClusterState,
         mut narrow: impl FnMut(&ClassKey) -> ClassKey,
     ) -> Resolved {
         let classes = state
@@ -92,7 +92,7 @@ impl Resolved {
 
     /// Lets the jobs that are put off start on other hosts than those on which they failed to start
     /// (M10), where there are other hosts that could take them.
-    fn keep_off_failed_hosts(&mut self, state: &State, policy: &Policy, now: Time) {
+    fn keep_off_failed_hosts(&mut self, state: &ClusterState, policy: &Policy, now: Time) {
         let mut failed = failed_classes(state, now).peekable();
         if failed.peek().is_none() {
             return;
@@ -121,7 +121,7 @@ impl Resolved {
 }
 
 /// The classes of the jobs that are put off because starts failed on some hosts.
-fn failed_classes(state: &State, now: Time) -> impl Iterator<Item = &ClassKey> {
+fn failed_classes(state: &ClusterState, now: Time) -> impl Iterator<Item = &ClassKey> {
     let failed = state
         .alike
         .groups()
@@ -168,12 +168,12 @@ pub struct Resolution<'a> {
 
 impl<'a> Resolution<'a> {
     /// None where nothing is added to any request, and it does not matter whose they are.
-    pub fn needed(state: &State, policy: &'a Policy, now: Time) -> Option<Resolution<'a>> {
+    pub fn needed(state: &ClusterState, policy: &'a Policy, now: Time) -> Option<Resolution<'a>> {
         let placement = &policy.placement;
         let shapes = || state.shapes();
         let is_personal = is_personal(&state.cluster)
             || placement.access == NodeAccess::SingleUser
-            || shapes().any(|shape| shape.tenancy == Tenancy::User);
+            || shapes().any(|shape| shape.tenancy == AccessPolicy::User);
         let asks_gap = |shape: &Shape| shape.allocation == Some(NodeAllocation::LastAvailable);
         let is_needed = is_personal
             || placement.veto.is_some()
@@ -200,8 +200,8 @@ impl<'a> Resolution<'a> {
     pub fn class(&self, class: &ClassKey, may_span: bool) -> ClassKey {
         let placement = &self.policy.placement;
         let mut shape = Shape::clone(&class.shape);
-        if shape.tenancy == Tenancy::Unsaid {
-            shape.tenancy = shape.tenant().by_default(placement.access).tenancy;
+        if shape.tenancy == AccessPolicy::Unsaid {
+            shape.tenancy = shape.owner().by_default(placement.access).tenancy;
             shape.is_single_task |= placement.access == NodeAccess::SingleTask;
         }
         if shape.allocation.unwrap_or(placement.allocation) == NodeAllocation::LastAvailable {
@@ -214,7 +214,7 @@ impl<'a> Resolution<'a> {
         if let Some(veto) = &self.veto {
             let walltime = class
                 .walltime
-                .map(|walltime| ("walltime".to_string(), Value::Time(walltime)));
+                .map(|walltime| ("walltime".to_string(), ResourceValue::Time(walltime)));
             let list: ResourceList = walltime.into_iter().collect();
             let known = shape.node_filter.as_deref().cloned();
             let filter = known.unwrap_or_else(|| NodeFilter {
@@ -239,7 +239,7 @@ impl<'a> Resolution<'a> {
 
 /// Whether nodes are closed to some users only.
 fn is_personal(cluster: &Cluster) -> bool {
-    let is_owned = |condition: Condition| matches!(condition, Condition::Of(_));
+    let is_owned = |condition: Joinable| matches!(condition, Joinable::Of(_));
     let by_terms = cluster.kinds().any(|(_, kind)| {
         kind.terms.max_user_jobs.is_some() || kind.terms.access == NodeAccess::SingleUser
     });
@@ -248,13 +248,13 @@ fn is_personal(cluster: &Cluster) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::node::Terms;
+    use crate::model::node::NodeTerms;
     use crate::model::policy::{NodeSets, SetChoice};
     use crate::model::request::placement_policy::NodeAccess;
     use crate::model::time::{Span, Time};
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn with(access: NodeAccess) -> Scene {
+    fn with(access: NodeAccess) -> TestCluster {
         let mut scene = cluster("3 x ncpus=4");
         scene.policy.placement.access = access;
         scene
@@ -284,12 +284,12 @@ mod tests {
     /// M46, M48: whose a job is matters as soon as it does on one node, or for one job.
     #[test]
     fn users_are_told_apart_where_one_node_does() {
-        let once = Terms {
+        let once = NodeTerms {
             max_user_jobs: Some(1),
-            ..Terms::default()
+            ..NodeTerms::default()
         };
         let scene = cluster("1 x ncpus=4").terms("n2", "ncpus=8", once);
-        let starts = |scene: Scene| scene.queued(2, "select=1:ncpus=8").starts();
+        let starts = |scene: TestCluster| scene.queued(2, "select=1:ncpus=8").starts();
         assert_eq!(
             starts(
                 scene

@@ -1,7 +1,7 @@
 //! Where a subjob fits on hosts of other subjobs of its array, with which it shares what is counted
 //! by host (Q21, G2).
 
-use super::availability_map::{AvailabilityMap, Claim};
+use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::{self, Placement};
 use crate::model::request::select::Arrangement;
 use crate::sched::view::cluster::NodeIx;
@@ -40,7 +40,7 @@ impl AvailabilityMap<'_> {
 
     /// Leaves out of a claim what others of its array have on its hosts, and notes what it has
     /// there itself.
-    pub fn share(&mut self, shape: &Shape, claim: &mut Claim) {
+    pub fn share(&mut self, shape: &Shape, claim: &mut JobAmounts) {
         let Some(number) = shape.array else { return };
         for (&ix, taken) in &mut claim.holds {
             let host = &self.cluster.node(ix).host;

@@ -10,8 +10,8 @@ use super::rank::Candidates;
 use crate::model::reason::{OutsideUse, Reason};
 use crate::model::request::placement_policy::NodeAllocation;
 use crate::model::request::select::Arrangement;
-use crate::model::resource::Value;
-use crate::sched::view::cluster::{Key, Kind, NodeIx};
+use crate::model::resource::ResourceValue;
+use crate::sched::view::cluster::{NodeClassKey, NodeIx, NodeKind};
 use crate::sched::view::shape::{ChunkShape, Need, Shape};
 
 /// Why a request does not fit though every node were up and nobody there.
@@ -115,7 +115,7 @@ fn suits_nobody(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
 
 /// Why nodes that have enough do not suit, as said of the first of them.
 fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
-    let restricts = |kind: &Kind| kind.terms.restrictions.is_some();
+    let restricts = |kind: &NodeKind| kind.terms.restrictions.is_some();
     if shape.node_filter.is_none() && !space.cluster.kinds().any(|(_, kind)| restricts(kind)) {
         return None;
     }
@@ -222,7 +222,7 @@ fn wrong_value(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Reason> {
     None
 }
 
-fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a Key> {
+fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a NodeClassKey> {
     space
         .buckets()
         .iter()
@@ -232,7 +232,11 @@ fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a Key> {
 }
 
 /// Keeps the nodes that have the value; when there is none, what the first has instead.
-fn found_value(space: &AvailabilityMap, keys: &mut Vec<&Key>, need: &Need) -> Option<String> {
+fn found_value(
+    space: &AvailabilityMap,
+    keys: &mut Vec<&NodeClassKey>,
+    need: &Need,
+) -> Option<String> {
     let first = keys.first().copied();
     keys.retain(|key| space.cluster.meets(key.kind, need));
     if !keys.is_empty() {
@@ -241,7 +245,7 @@ fn found_value(space: &AvailabilityMap, keys: &mut Vec<&Key>, need: &Need) -> Op
     let value = first.and_then(|key| space.cluster.kind(key.kind).attributes.get(&need.resource));
     Some(match (value, &need.value) {
         (Some(value), _) => value.to_string(),
-        (None, Value::Boolean(_)) => Value::Boolean(false).to_string(),
+        (None, ResourceValue::Boolean(_)) => ResourceValue::Boolean(false).to_string(),
         (None, _) => "unset".to_string(),
     })
 }
@@ -279,7 +283,7 @@ fn too_big_for_a_node(
     shape: &Shape,
     chunk: &ChunkShape,
 ) -> Option<Reason> {
-    let mut keys: Vec<&Key> = match filter::named_nodes(space, chunk) {
+    let mut keys: Vec<&NodeClassKey> = match filter::named_nodes(space, chunk) {
         Some(nodes) => nodes.iter().filter_map(|&ix| key_of(space, ix)).collect(),
         None => keys(space)
             .into_iter()
@@ -307,7 +311,7 @@ fn too_big_for_a_node(
     None
 }
 
-fn key_of<'a>(space: &'a AvailabilityMap, ix: NodeIx) -> Option<&'a Key> {
+fn key_of<'a>(space: &'a AvailabilityMap, ix: NodeIx) -> Option<&'a NodeClassKey> {
     let kind = space.cluster.node(ix).kind?;
     space
         .buckets()
@@ -388,11 +392,11 @@ fn places(space: &AvailabilityMap, shape: &Shape) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::node::Terms;
+    use crate::model::node::NodeTerms;
     use crate::model::policy::Availability;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn why(scene: &Scene, request: &str) -> String {
+    fn why(scene: &TestCluster, request: &str) -> String {
         scene.clone().queued(99, request).why(99)
     }
 
@@ -533,7 +537,7 @@ mod tests {
         let scene = cluster("").measured("n1", "ncpus=2", "ncpus=17", 17_040);
         let mut scene = scene.node("n2", "ncpus=1", true);
         scene.policy.placement.availability = Availability::Utilized;
-        let said = |scene: &Scene, request: &str| why(scene, request);
+        let said = |scene: &TestCluster, request: &str| why(scene, request);
         let busy = "Not Running: Insufficient amount of resource: ncpus (R: 2 A: 1 T: 3";
         let outside = ", 17 in use beyond what jobs were given; load average 17.0 on n1)";
         assert_eq!(said(&scene, "select=1:ncpus=2"), format!("{busy}{outside}"));
@@ -556,9 +560,9 @@ mod tests {
 
     #[test]
     fn a_node_at_its_highest_load_is_the_reason() {
-        let terms = Terms {
+        let terms = NodeTerms {
             max_load: Some(4000),
-            ..Terms::default()
+            ..NodeTerms::default()
         };
         let scene = cluster("")
             .terms("n1", "ncpus=8", terms.clone())

@@ -2,9 +2,9 @@
 //! the script; the node file has a line for each task, in the order of their numbers.
 
 use super::place::Placement;
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::request::placement_policy::Distribution;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::sched::amounts::counted;
 use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::pools;
@@ -22,7 +22,7 @@ pub fn distribute(
     placement: &Placement,
     grown: &[BTreeMap<usize, i64>],
     distribution: Distribution,
-) -> Vec<(NodeIx, Share)> {
+) -> Vec<(NodeIx, NodeShare)> {
     let none = BTreeMap::new();
     let picks = placement.picks.iter().enumerate();
     let share = |(at, &(node, chunk)): (usize, &(NodeIx, usize))| {
@@ -32,14 +32,14 @@ pub fn distribute(
             share(cluster, node, chunk, grown.get(at).unwrap_or(&none)),
         )
     };
-    let mut shares: Vec<(NodeIx, Share)> = picks.map(share).collect();
+    let mut shares: Vec<(NodeIx, NodeShare)> = picks.map(share).collect();
     let named = |index: usize, amount| {
         (
             cluster.catalog.names()[index].clone(),
             cluster.catalog.value(index, amount),
         )
     };
-    let mut pooled: BTreeMap<NodeIx, Vec<(String, Value)>> = BTreeMap::new();
+    let mut pooled: BTreeMap<NodeIx, Vec<(String, ResourceValue)>> = BTreeMap::new();
     for (ix, index, amount) in
         pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix))
     {
@@ -57,7 +57,7 @@ pub fn distribute(
 }
 
 /// Gives the tasks their numbers where these do not simply go from share to share.
-fn number_tasks(shares: &mut [(NodeIx, Share)], shape: &Shape, distribution: Distribution) {
+fn number_tasks(shares: &mut [(NodeIx, NodeShare)], shape: &Shape, distribution: Distribution) {
     if let Some(geometry) = &shape.geometry {
         let groups = shares.iter_mut().zip(geometry.groups());
         groups
@@ -96,7 +96,7 @@ fn share(
     node: NodeIx,
     chunk: &ChunkShape,
     grown: &BTreeMap<usize, i64>,
-) -> Share {
+) -> NodeShare {
     let catalog = &cluster.catalog;
     let taken = chunk.given.iter().map(|(index, value)| {
         let amount = counted(value).unwrap_or(0) + grown.get(index).copied().unwrap_or(0);
@@ -106,7 +106,7 @@ fn share(
         )
     });
     let node = cluster.node(node);
-    Share {
+    NodeShare {
         node: node.name.clone(),
         host: node.host.clone(),
         taken: taken.collect(),
@@ -140,7 +140,7 @@ mod tests {
     fn shares_follow_the_request() {
         let request = "select=1:mem=1gb:ncpus=2:mpiprocs=2+2:ncpus=1:big=false";
         let plan = cluster("2 x ncpus=3:mem=4gb").queued(1, request).plan();
-        let shown = |share: &crate::model::job::Share| {
+        let shown = |share: &crate::model::job::NodeShare| {
             let taken = share
                 .taken
                 .iter()
@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// The nodes of the node file's lines, without the `n`.
-    fn lines(scene: &crate::sched::fixture::Scene, request: &str) -> String {
+    fn lines(scene: &crate::sched::fixture::TestCluster, request: &str) -> String {
         let plan = scene.clone().queued(1, request).plan();
         let file = crate::model::job::task::node_file(&plan.starts[0].shares);
         file.lines()

@@ -2,18 +2,18 @@
 //! all are rated anew at the start of a pass, or as seldom as the policy says (F9). So a cycle in
 //! between finds the queue in order.
 
-use super::calculator::Yardstick;
+use super::calculator::PriorityCalculator;
 use super::round_robin;
-use crate::model::expression::Fault;
+use crate::model::expression::EvaluationFault;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
-use crate::sched::view::class::{Class, Head};
+use crate::sched::view::class::{Class, QueuePosition};
 use crate::sched::view::fair_share_factors::FairShareFactors;
 use crate::sched::view::priority_cache::{PriorityCache, PriorityRule};
-use crate::sched::view::request_groups::Group;
+use crate::sched::view::request_groups::RequestGroup;
 use crate::sched::view::shape::ClassId;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -49,16 +49,16 @@ impl PriorityRule {
 
 /// Who is to be rated.
 #[derive(Debug, PartialEq)]
-enum Due {
+enum Recalculation {
     Nobody,
     New,
     All,
 }
 
 impl PriorityCache {
-    fn due(&self, policy: &Policy, now: Time, hold: Span) -> Due {
+    fn due(&self, policy: &Policy, now: Time, hold: Span) -> Recalculation {
         let Some(rule) = self.rule.as_deref().filter(|rule| rule.is_of(policy)) else {
-            return Due::All;
+            return Recalculation::All;
         };
         let is_held = now >= self.at && now.since(self.at) < hold;
         let is_over = if rule.precedence.moves() {
@@ -69,11 +69,11 @@ impl PriorityCache {
         // Whose turn it is hangs on all others.
         let is_one_of_many = !self.new.is_empty() && rule.precedence.takes_turns();
         if is_over || is_one_of_many {
-            Due::All
+            Recalculation::All
         } else if self.new.is_empty() {
-            Due::Nobody
+            Recalculation::Nobody
         } else {
-            Due::New
+            Recalculation::New
         }
     }
 }
@@ -87,7 +87,7 @@ fn hold(policy: &Policy, waiting: usize) -> Span {
         .max(Span(waiting as i64 / 100))
 }
 
-impl State {
+impl ClusterState {
     /// Puts the queue in order for a cycle at this moment, if it is not.
     pub fn prioritise(&mut self, policy: &Policy, now: Time) {
         self.prioritise_within(policy, now, Span(0));
@@ -99,24 +99,28 @@ impl State {
             .ranks
             .due(policy, now, hold(policy, self.jobs.len()).max(ago))
         {
-            Due::Nobody => (),
-            Due::New => self.rate_new(policy, now),
-            Due::All => self.rate_all(policy, now),
+            Recalculation::Nobody => (),
+            Recalculation::New => self.rate_new(policy, now),
+            Recalculation::All => self.rate_all(policy, now),
         }
     }
 
     /// Whether everybody is rated as the policy has it at this moment.
     pub(in crate::sched) fn is_in_order(&self, policy: &Policy, now: Time) -> bool {
-        self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Due::Nobody
+        self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Recalculation::Nobody
     }
 
     /// In what the order's formula made no sense for a job, whose value counts as 0 (I15).
-    pub fn formula_fault(&self) -> Option<&Fault> {
+    pub fn formula_fault(&self) -> Option<&EvaluationFault> {
         self.ranks.fault.as_ref()
     }
 
     /// The same with the queue in order: itself, or a copy.
-    pub(in crate::sched) fn prioritised(&self, policy: &Policy, now: Time) -> Cow<'_, State> {
+    pub(in crate::sched) fn prioritised(
+        &self,
+        policy: &Policy,
+        now: Time,
+    ) -> Cow<'_, ClusterState> {
         if self.is_in_order(policy, now) {
             return Cow::Borrowed(self);
         }
@@ -126,8 +130,8 @@ impl State {
     }
 
     /// What all were rated by last.
-    pub(in crate::sched) fn rated_by<'s>(&'s self, policy: &'s Policy) -> Yardstick<'s> {
-        Yardstick::new(self, policy, self.ranks.at, self.ranks.shares.clone())
+    pub(in crate::sched) fn rated_by<'s>(&'s self, policy: &'s Policy) -> PriorityCalculator<'s> {
+        PriorityCalculator::new(self, policy, self.ranks.at, self.ranks.shares.clone())
     }
 
     /// How everybody stood who waited when all were rated last.
@@ -210,8 +214,9 @@ impl State {
             return;
         }
         let mut classes = std::mem::take(&mut self.classes);
-        let yardstick = Yardstick::new(self, policy, now, self.ranks.shares.clone());
-        let head = |class: &Class| Some((Group::of(&class.key), class.first()?, class.key.id));
+        let yardstick = PriorityCalculator::new(self, policy, now, self.ranks.shares.clone());
+        let head =
+            |class: &Class| Some((RequestGroup::of(&class.key), class.first()?, class.key.id));
         // One walk for both: with as many classes as jobs it is the way to them that takes the
         // time.
         let rated = classes.values_mut().filter_map(|class| {
@@ -219,7 +224,7 @@ impl State {
             class.rate(&yardstick);
             head(class)
         });
-        let mut heads: Vec<(Group, Head, ClassId)> = rated.collect();
+        let mut heads: Vec<(RequestGroup, QueuePosition, ClassId)> = rated.collect();
         let are_held_back = !self.hold_back(&mut classes, &policy.precedence).is_empty();
         if policy.precedence.takes_turns() {
             round_robin::deal(&mut classes, &yardstick);
@@ -242,9 +247,9 @@ mod tests {
     use crate::model::job::Job;
     use crate::model::job::eligible_time::{Accrues, Eligibility};
     use crate::model::job::held::Held;
-    use crate::model::policy::{Factor, Factors, Order, Precedence, Tiers, Turns};
-    use crate::sched::fixture::{Scene, cluster};
-    use crate::sched::share_tree::usage::Usage;
+    use crate::model::policy::{Factor, Factors, Precedence, PriorityOrder, Tiers, TurnPolicy};
+    use crate::sched::fixture::{TestCluster, cluster};
+    use crate::sched::share_tree::usage::UsageTable;
     use crate::sched::view::change::Change;
 
     const HELD: &[(i64, &str)] = &[
@@ -255,7 +260,7 @@ mod tests {
     ];
 
     /// Jobs that have all come at once, told apart by walltime; in which order they would start.
-    fn order(scene: &Scene) -> Vec<u64> {
+    fn order(scene: &TestCluster) -> Vec<u64> {
         let resolved = crate::sched::placement::resolution::Resolved::new(
             &scene.state,
             &scene.policy,
@@ -270,7 +275,7 @@ mod tests {
         order
     }
 
-    fn by(formula: &str) -> Scene {
+    fn by(formula: &str) -> TestCluster {
         let mut scene = cluster("1 x ncpus=1");
         scene.policy.precedence = Precedence::by_formula(formula);
         HELD.iter().fold(scene, |scene, (id, text)| {
@@ -278,7 +283,7 @@ mod tests {
         })
     }
 
-    fn put_in_order(scene: &mut Scene) -> Vec<u64> {
+    fn put_in_order(scene: &mut TestCluster) -> Vec<u64> {
         let (policy, now) = (scene.policy.clone(), scene.now);
         scene.state.prioritise(&policy, now);
         order(scene)
@@ -287,7 +292,7 @@ mod tests {
     /// F9: worth what it is worth when it comes, and then held still; who comes in between is rated
     /// alone.
     #[test]
-    fn what_a_job_is_worth_is_held_still_for_a_period() {
+    fn a_priority_is_kept_for_a_period() {
         let mut scene = by("eligible_time < 59.5 ? walltime : -walltime");
         scene.policy.precedence.update_period = Span::seconds(60);
         assert_eq!(put_in_order(&mut scene), [4, 1, 3, 2]);
@@ -305,7 +310,7 @@ mod tests {
 
     /// F9: whoever touches his job in between gains nothing by it.
     #[test]
-    fn a_job_that_is_read_anew_is_worth_what_it_was_worth() {
+    fn a_job_read_again_keeps_its_priority() {
         let mut scene = by("eligible_time");
         scene.policy.precedence.update_period = Span::seconds(60);
         assert_eq!(put_in_order(&mut scene), [1, 2, 3, 4]);
@@ -333,7 +338,7 @@ mod tests {
     #[test]
     fn who_comes_in_between_changes_nothing_for_those_who_were_there() {
         let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
-        let mut usage = Usage::default();
+        let mut usage = UsageTable::default();
         usage.add(&Charge {
             to: Some(Time(1000)),
             ..charge()
@@ -343,11 +348,11 @@ mod tests {
             update_period: Span::seconds(60),
             ..Precedence::default()
         };
-        let factor = |scene: &mut Scene, job| {
+        let factor = |scene: &mut TestCluster, job| {
             put_in_order(scene);
             let worth = scene
                 .state
-                .worth(&scene.policy, scene.now, JobId::job(job))
+                .report(&scene.policy, scene.now, JobId::job(job))
                 .unwrap();
             let sum: f64 = worth.parts.iter().filter_map(|part| part.product()).sum();
             assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
@@ -396,14 +401,14 @@ mod tests {
         let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
         let charged = Change::Charged(JobId::job(9), Cow::Owned(charge()));
         for (order, due) in [
-            (Order::Priority, Due::Nobody),
-            (Order::Multifactor, Due::All),
+            (PriorityOrder::Priority, Recalculation::Nobody),
+            (PriorityOrder::Multifactor, Recalculation::All),
         ] {
             scene.policy.precedence.order = order;
             put_in_order(&mut scene);
             scene
                 .state
-                .make(&Change::Usage(Cow::Owned(Usage::default())));
+                .make(&Change::Usage(Cow::Owned(UsageTable::default())));
             scene.state.make(&charged);
             assert_eq!(
                 scene.state.ranks.due(&scene.policy, scene.now, Span(0)),
@@ -419,7 +424,7 @@ mod tests {
             .queued(2, "select=1:ncpus=1 queue=night");
         scene.policy.precedence = Precedence {
             lexicographic: true,
-            order: Order::Fcfs,
+            order: PriorityOrder::Fcfs,
             ..Precedence::default()
         };
         assert_eq!(put_in_order(&mut scene), [1, 2]);
@@ -428,7 +433,7 @@ mod tests {
                 .state
                 .ranks
                 .due(&scene.policy, Time(9_000_000), Span(0)),
-            Due::Nobody
+            Recalculation::Nobody
         );
         let mut night = crate::model::queue::Queue::named("night");
         night.priority = 5;
@@ -500,7 +505,7 @@ mod tests {
                 .values()
                 .flat_map(|class| class.in_order())
                 .map(|(head, _)| head);
-            let mut heads: Vec<Head> = heads.collect();
+            let mut heads: Vec<QueuePosition> = heads.collect();
             heads.sort_unstable();
             let all: Vec<u64> = heads.iter().map(|(_, (_, job))| job.number).collect();
             assert_eq!(kept, all, "step {step}");
@@ -518,7 +523,7 @@ mod tests {
         );
     }
 
-    fn ordered(scene: &Scene, id: u64, number: i32) -> Job {
+    fn ordered(scene: &TestCluster, id: u64, number: i32) -> Job {
         let mut job = scene.job(id, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).system_priority = Some(number);
         job
@@ -545,7 +550,7 @@ mod tests {
     fn who_comes_in_between_has_the_share_that_is_theirs() {
         let one = "select=1:ncpus=1";
         let mut scene = cluster("1 x ncpus=1").queued(1, one);
-        let mut usage = Usage::default();
+        let mut usage = UsageTable::default();
         let held = Held {
             cores: 1,
             ..Held::default()
@@ -582,7 +587,7 @@ mod tests {
         let text = |queue| format!("select=1:ncpus=1 queue={queue}");
         let mut scene = cluster("1 x ncpus=1");
         let tiers = Tiers {
-            turns: Turns::RoundRobin,
+            turns: TurnPolicy::RoundRobin,
             ..Tiers::default()
         };
         scene.policy.precedence = Precedence {
@@ -613,14 +618,19 @@ mod tests {
         };
         assert_eq!(
             [50, 100, 159, 160].map(due),
-            [Due::All, Due::Nobody, Due::Nobody, Due::All]
+            [
+                Recalculation::All,
+                Recalculation::Nobody,
+                Recalculation::Nobody,
+                Recalculation::All
+            ]
         );
         let mut scene = scene.queued(5, "select=1:ncpus=1");
         scene.state.withdraw(JobId::job(5));
         let (policy, now) = (&scene.policy, scene.now);
         assert_eq!(
             scene.state.ranks.due(policy, now, Span::seconds(60)),
-            Due::Nobody,
+            Recalculation::Nobody,
             "who came has gone again"
         );
     }

@@ -3,39 +3,39 @@
 
 use super::components::Common;
 use super::factors::FactorContext;
-use super::formula::Subject;
+use super::formula::FormulaJob;
 use super::pool_satisfaction::PoolTurns;
 use super::{tiers, user_priority};
-use crate::model::expression::{Expression, Fault};
+use crate::model::expression::{EvaluationFault, Expression};
 use crate::model::job_id::JobId;
-use crate::model::policy::{Components, Factors, Order, Policy};
-use crate::model::report::priority_score::{Part, Worth};
+use crate::model::policy::{Components, Factors, Policy, PriorityOrder};
+use crate::model::report::priority_score::{PriorityScore, ScorePart};
 use crate::model::time::{Span, Time};
 use crate::sched::view::fair_share_factors::FairShareFactors;
 use crate::sched::view::shape::ClassKey;
-use crate::sched::view::snapshot::State;
-use crate::sched::view::sort_key::Merit;
+use crate::sched::view::snapshot::ClusterState;
+use crate::sched::view::sort_key::SortKey;
 use crate::sched::view::wait::Wait;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// What jobs are measured by at a moment.
-pub struct Yardstick<'s> {
-    pub(super) state: &'s State,
+pub struct PriorityCalculator<'s> {
+    pub(super) state: &'s ClusterState,
     pub(super) policy: &'s Policy,
     pub(super) now: Time,
     pub(super) shares: Arc<FairShareFactors>,
     /// The number of nodes.
     pub(super) nodes: usize,
     /// The first thing in which the formula made no sense.
-    fault: OnceCell<Fault>,
+    fault: OnceCell<EvaluationFault>,
     /// How well pools and operations are served, once somebody asks.
     pools: OnceCell<PoolTurns>,
 }
 
 /// What the jobs of a class are worth.
 pub struct Rating<'y> {
-    yardstick: &'y Yardstick<'y>,
+    yardstick: &'y PriorityCalculator<'y>,
     class: &'y ClassKey,
     tier: i64,
     basis: Basis<'y>,
@@ -53,17 +53,17 @@ enum Basis<'y> {
     Ordered(i32),
 }
 
-impl<'s> Yardstick<'s> {
+impl<'s> PriorityCalculator<'s> {
     /// The yardstick of the policy, where everybody stands so. Of the state it uses all but the
     /// jobs that wait.
     pub(super) fn new(
-        state: &'s State,
+        state: &'s ClusterState,
         policy: &'s Policy,
         now: Time,
         shares: Arc<FairShareFactors>,
-    ) -> Yardstick<'s> {
+    ) -> PriorityCalculator<'s> {
         let nodes = state.cluster.present().count();
-        Yardstick {
+        PriorityCalculator {
             state,
             policy,
             now,
@@ -78,16 +78,18 @@ impl<'s> Yardstick<'s> {
     pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
         let precedence = &self.policy.precedence;
         let basis = match precedence.order {
-            Order::Fcfs | Order::Pool => Basis::Whole(0.0),
-            Order::Cluster | Order::Priority => {
+            PriorityOrder::Fcfs | PriorityOrder::Pool => Basis::Whole(0.0),
+            PriorityOrder::Cluster | PriorityOrder::Priority => {
                 Basis::Whole(precedence.own_say.score(class.priority))
             }
-            Order::Formula => precedence
+            PriorityOrder::Formula => precedence
                 .formula
                 .as_ref()
                 .map_or(Basis::Whole(0.0), Basis::Formula),
-            Order::Multifactor => Basis::Factors(self.factor_context(class, Span(0)).factors()),
-            Order::Components => Basis::Components(Common::of(self, class)),
+            PriorityOrder::Multifactor => {
+                Basis::Factors(self.factor_context(class, Span(0)).factors())
+            }
+            PriorityOrder::Components => Basis::Components(Common::of(self, class)),
         };
         // M11: what an operator says stands above whatever the order says.
         let basis = class.system_priority.map_or(basis, Basis::Ordered);
@@ -127,25 +129,25 @@ impl<'s> Yardstick<'s> {
 
     /// In what the formula made no sense for one of the jobs measured so far, whose score is 0 for
     /// that.
-    pub fn fault(&self) -> Option<&Fault> {
+    pub fn fault(&self) -> Option<&EvaluationFault> {
         self.fault.get()
     }
 
     /// Why a job has this score where pools take turns: how well its pool will be served when its
     /// turn comes, which is the score, negated, and how well its operation is served within the
     /// pool.
-    fn pool_parts(&self, job: JobId, class: &ClassKey, score: f64) -> Vec<Part> {
+    fn pool_parts(&self, job: JobId, class: &ClassKey, score: f64) -> Vec<ScorePart> {
         let classes = self.state.classes.values().map(|class| &**class);
         let pools = self
             .pools
             .get_or_init(|| PoolTurns::new(self.state, self.policy, classes, self.now));
         let (pool, operation) = (pools.pool_of(class), pools.place(job, class));
         vec![
-            Part {
+            ScorePart {
                 input: pool,
-                ..Part::named("pool_satisfaction", -score)
+                ..ScorePart::named("pool_satisfaction", -score)
             },
-            Part::named("operation_satisfaction", operation),
+            ScorePart::named("operation_satisfaction", operation),
         ]
     }
 
@@ -159,7 +161,7 @@ impl<'s> Yardstick<'s> {
 
 impl Rating<'_> {
     /// What a job of the class is worth that has waited like this.
-    pub(in crate::sched) fn merit(&self, wait: &Wait) -> Merit {
+    pub(in crate::sched) fn sort_key(&self, wait: &Wait) -> SortKey {
         tiers::of_job(self.yardstick, self.tier, wait, self.score(wait))
     }
 
@@ -180,15 +182,17 @@ impl Rating<'_> {
     }
 
     /// What the score is made of.
-    pub(super) fn parts(&self, wait: &Wait) -> Vec<Part> {
+    pub(super) fn parts(&self, wait: &Wait) -> Vec<ScorePart> {
         let waited = self.waited(wait);
         let rule = &self.yardstick.policy.precedence;
         match &self.basis {
-            Basis::Whole(_) if matches!(rule.order, Order::Fcfs | Order::Pool) => Vec::new(),
+            Basis::Whole(_) if matches!(rule.order, PriorityOrder::Fcfs | PriorityOrder::Pool) => {
+                Vec::new()
+            }
             Basis::Whole(score) => {
-                vec![Part {
+                vec![ScorePart {
                     input: self.class.priority.to_string(),
-                    ..Part::named("job_priority", *score)
+                    ..ScorePart::named("job_priority", *score)
                 }]
             }
             Basis::Formula(formula) => self.subject(wait).parts(formula),
@@ -197,7 +201,10 @@ impl Rating<'_> {
                 job.parts(&job.after(*factors))
             }
             Basis::Components(common) => common.parts(waited, wait),
-            Basis::Ordered(number) => vec![Part::named(Worth::SYSTEM_PRIORITY, f64::from(*number))],
+            Basis::Ordered(number) => vec![ScorePart::named(
+                PriorityScore::SYSTEM_PRIORITY,
+                f64::from(*number),
+            )],
         }
     }
 
@@ -206,8 +213,8 @@ impl Rating<'_> {
     }
 
     /// As a formula asks about it.
-    fn subject<'a>(&'a self, wait: &'a Wait) -> Subject<'a> {
-        Subject {
+    fn subject<'a>(&'a self, wait: &'a Wait) -> FormulaJob<'a> {
+        FormulaJob {
             yardstick: self.yardstick,
             class: self.class,
             wait,
@@ -215,7 +222,7 @@ impl Rating<'_> {
     }
 
     /// What makes no sense counts as nothing.
-    fn fail(&self, fault: Fault) -> f64 {
+    fn fail(&self, fault: EvaluationFault) -> f64 {
         self.yardstick.fault.get_or_init(|| fault);
         0.0
     }
@@ -225,29 +232,33 @@ impl Rating<'_> {
     }
 }
 
-impl State {
+impl ClusterState {
     /// What a candidate is worth at a moment, and why: as it was rated last, if that still holds
     /// then (F9); an element as much as its array. None for who is no candidate.
-    pub fn worth(&self, policy: &Policy, now: Time, job: JobId) -> Option<Worth> {
+    pub fn report(&self, policy: &Policy, now: Time, job: JobId) -> Option<PriorityScore> {
         let state = self.prioritised(policy, now);
-        state.worth_by(&state.rated_by(policy), job)
+        state.report_by(&state.rated_by(policy), job)
     }
 
     /// The same by what all were rated by last.
-    pub(super) fn worth_by(&self, yardstick: &Yardstick, job: JobId) -> Option<Worth> {
+    pub(super) fn report_by(
+        &self,
+        yardstick: &PriorityCalculator,
+        job: JobId,
+    ) -> Option<PriorityScore> {
         let (class, waiting) = (self.waiting_class(job)?, self.waiting(job)?);
         let (score, parts) = match yardstick.policy.precedence.order {
-            Order::Fcfs if class.system_priority.is_none() => {
+            PriorityOrder::Fcfs if class.system_priority.is_none() => {
                 let (rank, score) = self.first_come(job)?;
                 (
                     score,
-                    vec![Part {
+                    vec![ScorePart {
                         input: rank.to_string(),
-                        ..Part::named("rank", score)
+                        ..ScorePart::named("rank", score)
                     }],
                 )
             }
-            Order::Pool if class.system_priority.is_none() => {
+            PriorityOrder::Pool if class.system_priority.is_none() => {
                 let score = waiting.merit.score();
                 (score, yardstick.pool_parts(job, class, score))
             }
@@ -258,7 +269,7 @@ impl State {
         };
         let own = user_priority::part(&yardstick.policy.precedence, class, score, &parts);
         let parts = parts.into_iter().chain(own).collect();
-        Some(Worth {
+        Some(PriorityScore {
             job,
             tier: waiting.merit.tier(),
             score,
@@ -274,5 +285,5 @@ impl State {
     }
 }
 
-/// The score of the first job of all under [`Order::Fcfs`]: Flux's highest priority.
+/// The score of the first job of all under [`PriorityOrder::Fcfs`]: Flux's highest priority.
 const FIRST: f64 = u32::MAX as f64;

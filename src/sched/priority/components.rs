@@ -11,10 +11,10 @@ mod service;
 
 pub mod usage;
 
-use super::calculator::Yardstick;
+use super::calculator::PriorityCalculator;
 use crate::model::policy::Components;
-use crate::model::policy::components::{Count, Goal, Kind};
-use crate::model::report::priority_score::Part;
+use crate::model::policy::components::{ComponentKind, Goal, WeightAndCap};
+use crate::model::report::priority_score::ScorePart;
 use crate::model::time::Span;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::wait::Wait;
@@ -34,7 +34,7 @@ pub struct Common<'y> {
 
 impl<'y> Common<'y> {
     /// That of a class.
-    pub fn of(yardstick: &'y Yardstick, class: &ClassKey) -> Common<'y> {
+    pub fn of(yardstick: &'y PriorityCalculator, class: &ClassKey) -> Common<'y> {
         let rule = &yardstick.policy.precedence.components;
         let credential = credential::values(rule, class, yardstick.queue_priority(class));
         let fair_share =
@@ -44,9 +44,9 @@ impl<'y> Common<'y> {
                 .distances(rule, &yardstick.policy.fair_share, class);
         let resource = resource::values(yardstick, class);
         let qos = class.who.qos.as_deref();
-        let sum = rule.value(Kind::Credential, &credential)
-            + rule.value(Kind::FairShare, &fair_share)
-            + rule.value(Kind::Resource, &resource);
+        let sum = rule.value(ComponentKind::Credential, &credential)
+            + rule.value(ComponentKind::FairShare, &fair_share)
+            + rule.value(ComponentKind::Resource, &resource);
         Common {
             rule,
             credential,
@@ -64,8 +64,8 @@ impl<'y> Common<'y> {
     /// What a job is worth that has waited so long, as far as that counts.
     pub(super) fn score(&self, waited: Span, wait: &Wait) -> f64 {
         let (service, target) = self.service(waited, wait);
-        let served =
-            self.rule.value(Kind::Service, &service) + self.rule.value(Kind::Target, &target);
+        let served = self.rule.value(ComponentKind::Service, &service)
+            + self.rule.value(ComponentKind::Target, &target);
         self.rule.bounded(self.sum + served)
     }
 
@@ -76,16 +76,16 @@ impl<'y> Common<'y> {
 
     /// Each part that counts, what the caps take away, and what the bounds do: their products are
     /// the score.
-    pub(super) fn parts(&self, waited: Span, wait: &Wait) -> Vec<Part> {
+    pub(super) fn parts(&self, waited: Span, wait: &Wait) -> Vec<ScorePart> {
         let (service, target) = self.service(waited, wait);
-        let values: [(Kind, &[f64]); 5] = [
-            (Kind::Credential, &self.credential),
-            (Kind::FairShare, &self.fair_share),
-            (Kind::Resource, &self.resource),
-            (Kind::Service, &service),
-            (Kind::Target, &target),
+        let values: [(ComponentKind, &[f64]); 5] = [
+            (ComponentKind::Credential, &self.credential),
+            (ComponentKind::FairShare, &self.fair_share),
+            (ComponentKind::Resource, &self.resource),
+            (ComponentKind::Service, &service),
+            (ComponentKind::Target, &target),
         ];
-        let mut parts: Vec<Part> = values
+        let mut parts: Vec<ScorePart> = values
             .iter()
             .flat_map(|(kind, values)| of_component(self.rule, *kind, values))
             .collect();
@@ -99,21 +99,21 @@ impl<'y> Common<'y> {
 }
 
 /// The parts of a component that count, and what its cap takes away from them.
-fn of_component(rule: &Components, kind: Kind, values: &[f64]) -> Vec<Part> {
+fn of_component(rule: &Components, kind: ComponentKind, values: &[f64]) -> Vec<ScorePart> {
     let (component, name) = (rule.component(kind), kind.name());
     let whole = component.whole;
     let counting = kind.parts().iter().zip(&component.parts).zip(values);
     let counting = counting.filter(|((_, count), _)| whole.weight != 0.0 && count.weight != 0.0);
-    let part = |((part, count), value): ((&&str, &Count), &f64)| {
+    let part = |((part, count), value): ((&&str, &WeightAndCap), &f64)| {
         let weight = whole.weight * count.weight;
-        Part::weighed(
+        ScorePart::weighed(
             &format!("{name}.{part}"),
             format!("{value}"),
             count.capped(*value),
             weight,
         )
     };
-    let mut parts: Vec<Part> = counting.map(part).collect();
+    let mut parts: Vec<ScorePart> = counting.map(part).collect();
     let sum = component.sum(values);
     parts.extend(correction(
         &format!("{name}.cap"),
@@ -125,9 +125,9 @@ fn of_component(rule: &Components, kind: Kind, values: &[f64]) -> Vec<Part> {
 }
 
 /// What is to be added so that a sum comes to what counts of it.
-fn correction(name: &str, sum: f64, counts: f64, weight: f64) -> Option<Part> {
+fn correction(name: &str, sum: f64, counts: f64, weight: f64) -> Option<ScorePart> {
     (counts != sum && weight != 0.0)
-        .then(|| Part::weighed(name, format!("{counts}"), counts - sum, weight))
+        .then(|| ScorePart::weighed(name, format!("{counts}"), counts - sum, weight))
 }
 
 #[cfg(test)]

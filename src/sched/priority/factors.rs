@@ -1,10 +1,10 @@
 //! The functions that compute the factors of a job's priority, each from 0 to 1 (F1). Names and
 //! weights are in [`FACTORS`].
 
-use super::calculator::Yardstick;
+use super::calculator::PriorityCalculator;
 use crate::model::policy::{FACTORS, Factor, Factors, Favor, Precedence};
 use crate::model::queue::Queue;
-use crate::model::report::priority_score::Part;
+use crate::model::report::priority_score::ScorePart;
 use crate::model::time::Span;
 use crate::sched::view::node_count::fewest_nodes;
 use crate::sched::view::shape::ClassKey;
@@ -12,7 +12,7 @@ use crate::sched::view::shape::ClassKey;
 /// A job, as the factors know it.
 pub struct FactorContext<'a> {
     /// The policy, the cluster and the fair shares.
-    pub yardstick: &'a Yardstick<'a>,
+    pub yardstick: &'a PriorityCalculator<'a>,
     /// The request and the owner.
     pub class: &'a ClassKey,
     /// The time that the job has been waiting.
@@ -20,7 +20,7 @@ pub struct FactorContext<'a> {
 }
 
 /// The computation of a factor.
-struct Measure {
+struct FactorMeasure {
     value: fn(&FactorContext) -> f64,
     /// The value depends on the waiting time. Other factors are equal for all jobs of a class.
     grows: bool,
@@ -28,19 +28,19 @@ struct Measure {
     input: fn(&FactorContext) -> String,
 }
 
-const fn measure(factor: Factor) -> Measure {
+const fn measure(factor: Factor) -> FactorMeasure {
     match factor {
-        Factor::WaitTime => Measure {
+        Factor::WaitTime => FactorMeasure {
             value: |job| part(job.waited.0 as f64, job.rule().max_wait.0 as f64),
             grows: true,
             input: |job| seconds(job.waited),
         },
-        Factor::FairShare => Measure {
+        Factor::FairShare => FactorMeasure {
             value: |job| job.yardstick.shares.factor(job.class),
             grows: false,
             input: |job| job.class.who.user.clone(),
         },
-        Factor::Qos => Measure {
+        Factor::Qos => FactorMeasure {
             value: |job| qos(job.rule(), job.class.who.qos.as_deref()),
             grows: false,
             input: |job| {
@@ -48,22 +48,22 @@ const fn measure(factor: Factor) -> Measure {
                 name.unwrap_or(Precedence::NORMAL).to_string()
             },
         },
-        Factor::Queue => Measure {
+        Factor::Queue => FactorMeasure {
             value: queue,
             grows: false,
             input: |job| job.class.who.queue.clone(),
         },
-        Factor::JobSize => Measure {
+        Factor::JobSize => FactorMeasure {
             value: |job| size(job.nodes(), job.yardstick.nodes, job.rule().favor),
             grows: false,
             input: |job| counted(job.nodes()),
         },
-        Factor::User => Measure {
+        Factor::User => FactorMeasure {
             value: |job| job.class.user_factor,
             grows: false,
             input: |job| job.class.who.user.clone(),
         },
-        Factor::Slowdown => Measure {
+        Factor::Slowdown => FactorMeasure {
             value: |job| slowdown(job.waited, job.walltime(), job.rule().slowdown_cap),
             grows: true,
             input: |job| {
@@ -86,7 +86,7 @@ impl FactorContext<'_> {
         self.computed(factors, |measure| measure.grows)
     }
 
-    fn computed(&self, mut factors: Factors, is_meant: impl Fn(&Measure) -> bool) -> Factors {
+    fn computed(&self, mut factors: Factors, is_meant: impl Fn(&FactorMeasure) -> bool) -> Factors {
         for row in FACTORS {
             let measure = measure(row.factor);
             if is_meant(&measure) {
@@ -97,11 +97,11 @@ impl FactorContext<'_> {
     }
 
     /// The parts of the weighted sum, with the input of each factor.
-    pub fn parts(&self, factors: &Factors) -> Vec<Part> {
+    pub fn parts(&self, factors: &Factors) -> Vec<ScorePart> {
         let weights = &self.rule().weights;
         let part = |factor: Factor, name| {
             let input = (measure(factor).input)(self);
-            Part::weighed(name, input, factors[factor], weights[factor])
+            ScorePart::weighed(name, input, factors[factor], weights[factor])
         };
         let rows = FACTORS.iter();
         rows.map(|row| part(row.factor, row.name)).collect()
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(sum(factors, &slowdown), "12.00");
         let parts = job.parts(&factors);
         assert_eq!(
-            parts.iter().filter_map(Part::product).sum::<f64>(),
+            parts.iter().filter_map(ScorePart::product).sum::<f64>(),
             factors.weighed(&Factors::FLUX)
         );
         let fresh = FactorContext {

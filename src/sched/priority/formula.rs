@@ -1,39 +1,39 @@
 //! What a formula can ask of a job (I15): PBS's names, and what is asked for in all of each
 //! resource.
 
-use super::calculator::Yardstick;
-use crate::model::expression::{Expression, Fault, Scope, Value};
-use crate::model::report::priority_score::Part;
+use super::calculator::PriorityCalculator;
+use crate::model::expression::{EvaluationFault, Expression, ExpressionValue, NameScope};
+use crate::model::report::priority_score::ScorePart;
 use crate::sched::share_tree::linear::MAX_FAIRSHARE;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::wait::Wait;
 
 /// A job whose priority is a formula's value.
-pub struct Subject<'a> {
+pub struct FormulaJob<'a> {
     /// By what it is measured.
-    pub yardstick: &'a Yardstick<'a>,
+    pub yardstick: &'a PriorityCalculator<'a>,
     /// What it asks for.
     pub class: &'a ClassKey,
     /// How it has waited.
     pub wait: &'a Wait,
 }
 
-impl Subject<'_> {
+impl FormulaJob<'_> {
     /// The value of a formula: 0 for what cannot be told. The error is what makes no sense.
-    pub fn value(&self, formula: &Expression) -> Result<f64, Fault> {
+    pub fn value(&self, formula: &Expression) -> Result<f64, EvaluationFault> {
         formula.number(self).map(Option::unwrap_or_default)
     }
 
     /// What it asks for, each with its value.
-    pub fn parts(&self, formula: &Expression) -> Vec<Part> {
+    pub fn parts(&self, formula: &Expression) -> Vec<ScorePart> {
         let names = formula.names().into_iter().chain(formula.words());
         names
-            .filter_map(|name| Some(Part::named(name, self.number(name)?)))
+            .filter_map(|name| Some(ScorePart::named(name, self.number(name)?)))
             .collect()
     }
 
     fn number(&self, name: &str) -> Option<f64> {
-        let Subject {
+        let FormulaJob {
             yardstick,
             class,
             wait,
@@ -58,8 +58,8 @@ impl Subject<'_> {
     }
 }
 
-impl Scope for Subject<'_> {
-    fn value(&self, name: &str) -> Option<Value<'_>> {
-        self.number(name).map(Value::Number)
+impl NameScope for FormulaJob<'_> {
+    fn value(&self, name: &str) -> Option<ExpressionValue<'_>> {
+        self.number(name).map(ExpressionValue::Number)
     }
 }

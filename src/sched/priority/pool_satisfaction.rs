@@ -7,9 +7,9 @@ use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add, multiple};
 use crate::sched::fairshare::starvation::{FairShares, PendingChanges};
 use crate::sched::share_tree::Tree;
-use crate::sched::view::class::{Class, Waiting};
+use crate::sched::view::class::{Class, WaitingJob};
 use crate::sched::view::shape::ClassKey;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 
 /// How satisfied a pool can be: that of one that is owed nothing.
@@ -26,7 +26,7 @@ pub struct PoolTurns {
 impl PoolTurns {
     /// As they stand, with what runs and what waits.
     pub fn new<'c>(
-        state: &'c State,
+        state: &'c ClusterState,
         policy: &'c Policy,
         classes: impl Iterator<Item = &'c Class> + Clone,
         now: Time,
@@ -81,7 +81,7 @@ impl PoolTurns {
 
     /// How far a pool has come to its fair share before a job of a class is served too, an array
     /// with all its elements.
-    pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &Waiting) -> f64 {
+    pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &WaitingJob) -> f64 {
         let Some(served) = self.served.get(pool) else {
             return MOST;
         };

@@ -1,47 +1,47 @@
 //! The queue as a cycle looks at it: every waiting job with its place and what it is worth (I12).
 
-use super::calculator::Yardstick;
+use super::calculator::PriorityCalculator;
 use super::tiers;
 use crate::model::job_id::JobId;
-use crate::model::policy::{Order, Policy};
-use crate::model::report::queue_place::{Neighbours, Turn};
+use crate::model::policy::{Policy, PriorityOrder};
+use crate::model::report::queue_place::{Neighbours, QueueTurn};
 use crate::model::time::Time;
-use crate::sched::view::snapshot::{ClassId, Place, State};
-use crate::sched::view::sort_key::Merit;
+use crate::sched::view::snapshot::{ClassId, ClusterState, QueuePlace};
+use crate::sched::view::sort_key::SortKey;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// All waiting jobs in the order in which they are looked at, an array once.
 pub struct QueueOrder<'s> {
-    state: Cow<'s, State>,
+    state: Cow<'s, ClusterState>,
     policy: &'s Policy,
     /// First who asks for a reservation (M1), then who is worth most, then who came first.
-    seats: Vec<Seat>,
+    seats: Vec<QueueSeat>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Seat {
+struct QueueSeat {
     is_unreserved: bool,
-    merit: Merit,
-    place: Place,
+    merit: SortKey,
+    place: QueuePlace,
     class: ClassId,
 }
 
 impl<'s> QueueOrder<'s> {
     /// The order in which a cycle at this moment would look at them: by what they were worth when
     /// they were rated last, if that still holds then (F9).
-    pub fn of(state: &'s State, policy: &'s Policy, now: Time) -> QueueOrder<'s> {
+    pub fn of(state: &'s ClusterState, policy: &'s Policy, now: Time) -> QueueOrder<'s> {
         let state = state.prioritised(policy, now);
         let seats = state.classes.values().flat_map(|class| {
             let (is_unreserved, id) = (class.key.asks_for.is_none(), class.key.id);
-            class.jobs().map(move |(place, waiting)| Seat {
+            class.jobs().map(move |(place, waiting)| QueueSeat {
                 is_unreserved,
                 merit: waiting.merit,
                 place,
                 class: id,
             })
         });
-        let mut seats: Vec<Seat> = seats.collect();
+        let mut seats: Vec<QueueSeat> = seats.collect();
         seats.sort_unstable();
         QueueOrder {
             state,
@@ -61,8 +61,8 @@ impl<'s> QueueOrder<'s> {
     }
 
     /// The places, first to last.
-    pub fn turns(&self) -> impl Iterator<Item = Turn> {
-        let yardstick = self.yardstick();
+    pub fn turns(&self) -> impl Iterator<Item = QueueTurn> {
+        let yardstick = self.calculator();
         (0..self.len()).filter_map(move |at| self.turn(at, &yardstick))
     }
 
@@ -83,7 +83,7 @@ impl<'s> QueueOrder<'s> {
                 .into_iter()
                 .for_each(|seated| wanted.entry(seated).or_default().push(job));
         }
-        let yardstick = &self.yardstick();
+        let yardstick = &self.calculator();
         let seats = self.seats.iter().enumerate();
         let found = seats.filter_map(|(at, seat)| Some((at, wanted.get(&seat.place.1)?)));
         found
@@ -94,7 +94,12 @@ impl<'s> QueueOrder<'s> {
             .collect()
     }
 
-    fn neighbours(&self, at: usize, job: JobId, yardstick: &Yardstick) -> Option<Neighbours> {
+    fn neighbours(
+        &self,
+        at: usize,
+        job: JobId,
+        yardstick: &PriorityCalculator,
+    ) -> Option<Neighbours> {
         let mut own = self.turn(at, yardstick)?;
         own.worth.job = job;
         let above = at
@@ -107,12 +112,15 @@ impl<'s> QueueOrder<'s> {
         })
     }
 
-    fn turn(&self, at: usize, yardstick: &Yardstick) -> Option<Turn> {
+    fn turn(&self, at: usize, yardstick: &PriorityCalculator) -> Option<QueueTurn> {
         let seat = self.seats.get(at)?;
-        let worth = self.state.worth_by(yardstick, seat.place.1)?;
+        let worth = self.state.report_by(yardstick, seat.place.1)?;
         let key = &self.state.classes.get(&seat.class)?.key;
-        let (who, is_by_cluster) = (&key.who, self.policy.precedence.order == Order::Cluster);
-        Some(Turn {
+        let (who, is_by_cluster) = (
+            &key.who,
+            self.policy.precedence.order == PriorityOrder::Cluster,
+        );
+        Some(QueueTurn {
             rank: at as u64 + 1,
             user: who.user.clone(),
             account: who.account.clone(),
@@ -124,17 +132,17 @@ impl<'s> QueueOrder<'s> {
         })
     }
 
-    fn yardstick(&self) -> Yardstick<'_> {
+    fn calculator(&self) -> PriorityCalculator<'_> {
         self.state.rated_by(self.policy)
     }
 }
 
-impl State {
+impl ClusterState {
     /// What a candidate was worth when it was rated last: what stays with it when it starts (F9).
     /// An element is worth as much as its array.
     pub fn score(&self, policy: &Policy, job: JobId) -> Option<f64> {
         match policy.precedence.order {
-            Order::Fcfs if self.waiting_class(job)?.system_priority.is_none() => {
+            PriorityOrder::Fcfs if self.waiting_class(job)?.system_priority.is_none() => {
                 self.first_come(job).map(|(_, score)| score)
             }
             _ => self.waiting(job).map(|waiting| waiting.merit.score()),
@@ -142,9 +150,9 @@ impl State {
     }
 
     /// The scores of these candidates at a moment, or of all if none are named; nothing under
-    /// [`Order::Fcfs`], which computes none.
+    /// [`PriorityOrder::Fcfs`], which computes none.
     pub fn scores(&self, policy: &Policy, now: Time, jobs: &[JobId]) -> Vec<(JobId, f64)> {
-        if policy.precedence.order == Order::Fcfs {
+        if policy.precedence.order == PriorityOrder::Fcfs {
             return Vec::new();
         }
         let state = self.prioritised(policy, now);
@@ -158,7 +166,7 @@ impl State {
 
     /// Of two candidates the one that goes first for what it is worth, whatever their places are.
     /// None where places decide, or turns that hang on them.
-    pub fn worth_more(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {
+    pub fn higher_priority(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {
         let (own, theirs) = (self.waiting(one)?.merit, self.waiting(other)?.merit);
         let decides = own != theirs && !policy.precedence.takes_turns();
         decides.then_some(if own < theirs { one } else { other })
@@ -168,14 +176,14 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::policy::{Components, Precedence, Turns};
-    use crate::model::report::priority_score::Worth;
-    use crate::model::report::queue_place::Difference;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::model::policy::{Components, Precedence, TurnPolicy};
+    use crate::model::report::priority_score::PriorityScore;
+    use crate::model::report::queue_place::OrderDifference;
+    use crate::sched::fixture::{TestCluster, cluster};
     use std::sync::Arc;
 
     /// Jobs that differ in all that may count.
-    fn scene(order: Order) -> Scene {
+    fn scene(order: PriorityOrder) -> TestCluster {
         let mut scene = cluster("99 x ncpus=4").queued(1, "select=2:ncpus=1 walltime=60");
         scene = scene
             .owned("bob")
@@ -194,7 +202,7 @@ mod tests {
         scene
     }
 
-    fn order(scene: &Scene) -> Vec<u64> {
+    fn order(scene: &TestCluster) -> Vec<u64> {
         let order = QueueOrder::of(&scene.state, &scene.policy, scene.now);
         order.turns().map(|turn| turn.worth.job.number).collect()
     }
@@ -203,12 +211,12 @@ mod tests {
     #[test]
     fn the_queue_is_told_in_the_order_in_which_a_cycle_starts_jobs() {
         for by in [
-            Order::Fcfs,
-            Order::Cluster,
-            Order::Priority,
-            Order::Formula,
-            Order::Multifactor,
-            Order::Pool,
+            PriorityOrder::Fcfs,
+            PriorityOrder::Cluster,
+            PriorityOrder::Priority,
+            PriorityOrder::Formula,
+            PriorityOrder::Multifactor,
+            PriorityOrder::Pool,
         ] {
             let scene = scene(by);
             let mut started: Vec<u64> = scene
@@ -220,19 +228,19 @@ mod tests {
             started.dedup();
             assert_eq!((order(&scene), started.len()), (started, 5), "{by:?}");
         }
-        assert_eq!(order(&scene(Order::Formula)), [2, 1, 4, 5, 3]);
+        assert_eq!(order(&scene(PriorityOrder::Formula)), [2, 1, 4, 5, 3]);
     }
 
     #[test]
     fn ranks_and_worths_are_those_of_the_jobs() {
-        let scene = scene(Order::Multifactor);
+        let scene = scene(PriorityOrder::Multifactor);
         for (at, turn) in QueueOrder::of(&scene.state, &scene.policy, scene.now)
             .turns()
             .enumerate()
         {
             assert_eq!((turn.rank, turn.precedence.as_str()), (at as u64 + 1, ""));
             assert_eq!(
-                scene.state.worth(&scene.policy, scene.now, turn.worth.job),
+                scene.state.report(&scene.policy, scene.now, turn.worth.job),
                 Some(turn.worth)
             );
         }
@@ -240,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_job_is_told_with_who_is_next_to_it_and_what_differs() {
-        let scene = scene(Order::Formula);
+        let scene = scene(PriorityOrder::Formula);
         let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
         let jobs = [
             JobId::job(3),
@@ -250,7 +258,7 @@ mod tests {
         ];
         let told: Vec<_> = queue.places_of(&jobs);
         let ids =
-            |turn: &Option<Turn>| turn.as_ref().map(|turn| (turn.rank, turn.worth.job.number));
+            |turn: &Option<QueueTurn>| turn.as_ref().map(|turn| (turn.rank, turn.worth.job.number));
         let shown: Vec<_> = told
             .iter()
             .map(|told| {
@@ -272,15 +280,15 @@ mod tests {
         );
         let differences = told[2].own.differences(told[2].above.as_ref().unwrap());
         assert!(
-            matches!(&differences[..], [Difference::Part(own, other)]
+            matches!(&differences[..], [OrderDifference::Part(own, other)]
             if (own.name.as_str(), own.factor, other.factor) == ("walltime", 9.0, 60.0)),
             "{differences:?}"
         );
     }
 
     #[test]
-    fn who_starts_keeps_what_it_was_worth() {
-        let mut scene = scene(Order::Formula);
+    fn a_started_job_keeps_its_priority() {
+        let mut scene = scene(PriorityOrder::Formula);
         scene.state.prioritise(&scene.policy, scene.now);
         let jobs = [JobId::job(2), JobId::element(5, 1), JobId::job(77)];
         assert_eq!(
@@ -291,30 +299,38 @@ mod tests {
 
     /// X18.
     #[test]
-    fn places_decide_only_between_jobs_worth_the_same() {
-        let more = |by: Order, one: u64, other: u64| {
+    fn queue_places_decide_between_equal_priorities() {
+        let more = |by: PriorityOrder, one: u64, other: u64| {
             let mut scene = scene(by);
             scene.state.prioritise(&scene.policy, scene.now);
             scene
                 .state
-                .worth_more(&scene.policy, JobId::job(one), JobId::job(other))
+                .higher_priority(&scene.policy, JobId::job(one), JobId::job(other))
                 .map(|job| job.number)
         };
         assert_eq!(
-            (more(Order::Formula, 1, 2), more(Order::Formula, 2, 1)),
+            (
+                more(PriorityOrder::Formula, 1, 2),
+                more(PriorityOrder::Formula, 2, 1)
+            ),
             (Some(2), Some(2))
         );
         assert_eq!(
-            [Order::Fcfs, Order::Priority, Order::Pool].map(|by| more(by, 1, 2)),
+            [
+                PriorityOrder::Fcfs,
+                PriorityOrder::Priority,
+                PriorityOrder::Pool
+            ]
+            .map(|by| more(by, 1, 2)),
             [None; 3]
         );
-        assert_eq!(more(Order::Formula, 1, 77), None);
+        assert_eq!(more(PriorityOrder::Formula, 1, 77), None);
     }
 
     /// F14, M11: who came first is worth most, but for whom an operator puts first.
     #[test]
-    fn first_come_is_worth_a_rank_and_who_is_put_first_a_number() {
-        let mut scene = scene(Order::Fcfs);
+    fn submission_order_gives_a_rank_and_qorder_a_number() {
+        let mut scene = scene(PriorityOrder::Fcfs);
         let mut job = scene.job(9, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).system_priority = Some(5);
         scene.state.enqueue(&job);
@@ -332,7 +348,7 @@ mod tests {
         for (job, part) in [(1, "rank"), (9, "system_priority")] {
             let worth = scene
                 .state
-                .worth(&scene.policy, scene.now, JobId::job(job))
+                .report(&scene.policy, scene.now, JobId::job(job))
                 .unwrap();
             assert_eq!(
                 (Some(worth.score), &*worth.parts[0].name, worth.parts.len()),
@@ -347,7 +363,7 @@ mod tests {
             let scene = scene(order);
             let worth = scene
                 .state
-                .worth(&scene.policy, scene.now, JobId::job(2))
+                .report(&scene.policy, scene.now, JobId::job(2))
                 .unwrap();
             worth
                 .parts
@@ -356,22 +372,22 @@ mod tests {
                 .collect::<Vec<String>>()
         };
         assert_eq!(
-            [Order::Priority, Order::Cluster].map(parts),
+            [PriorityOrder::Priority, PriorityOrder::Cluster].map(parts),
             [["job_priority"]; 2]
         );
         assert_eq!(
-            parts(Order::Pool),
+            parts(PriorityOrder::Pool),
             ["pool_satisfaction", "operation_satisfaction"]
         );
     }
 
     /// I22.
     #[test]
-    fn whose_turn_comes_later_is_told_how_many_are_before_it() {
+    fn a_later_job_reports_how_many_precede_it() {
         let mut scene = cluster("1 x ncpus=1")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1");
-        scene.policy.precedence.tiers.turns = Turns::RoundRobin;
+        scene.policy.precedence.tiers.turns = TurnPolicy::RoundRobin;
         let scene = scene.queued(3, "select=1:ncpus=1 queue=night");
         let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
         let told: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
@@ -381,7 +397,7 @@ mod tests {
     /// M1.
     #[test]
     fn who_asks_for_a_reservation_is_told_first() {
-        let mut scene = scene(Order::Fcfs);
+        let mut scene = scene(PriorityOrder::Fcfs);
         let mut job = scene.job(9, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).reservation = Some("R1".to_string());
         scene.state.enqueue(&job);
@@ -403,12 +419,15 @@ mod tests {
     /// F9: what is told is what the last cycle went by.
     #[test]
     fn what_is_held_still_is_told_as_it_is_held() {
-        let mut scene = scene(Order::Multifactor);
+        let mut scene = scene(PriorityOrder::Multifactor);
         scene.policy.precedence.update_period = crate::model::time::Span::seconds(3600);
         scene.state.prioritise(&scene.policy, scene.now);
-        let told = |scene: &Scene| {
+        let told = |scene: &TestCluster| {
             let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
-            queue.turns().map(|turn| turn.worth).collect::<Vec<Worth>>()
+            queue
+                .turns()
+                .map(|turn| turn.worth)
+                .collect::<Vec<PriorityScore>>()
         };
         let first = told(&scene);
         let scene = scene.at(4000);

@@ -5,10 +5,10 @@
 
 use crate::model::job_id::JobId;
 use crate::sched::placement::resolution::Resolved;
-use crate::sched::view::class::{InOrder, Waiting};
-use crate::sched::view::request_groups::{Group, Members};
+use crate::sched::view::class::{InOrder, WaitingJob};
+use crate::sched::view::request_groups::{Members, RequestGroup};
 use crate::sched::view::shape::{ClassId, ClassKey};
-use crate::sched::view::snapshot::{Array, Class, Head, Place, State};
+use crate::sched::view::snapshot::{Array, Class, ClusterState, QueuePlace, QueuePosition};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, btree_set};
 use std::iter::Peekable;
@@ -27,34 +27,34 @@ pub struct Candidate<'s> {
 
 /// The waiting jobs, best first.
 pub struct Ranking<'s> {
-    state: &'s State,
+    state: &'s ClusterState,
     resolved: &'s Resolved,
-    lines: Vec<Line<'s>>,
-    rows: Vec<Row<'s>>,
+    lines: Vec<ClassJobs<'s>>,
+    rows: Vec<ShapeClasses<'s>>,
     /// The best job of each row that is still of interest.
-    heads: BinaryHeap<Reverse<(Turn, usize)>>,
+    heads: BinaryHeap<Reverse<(SortPlace, usize)>>,
 }
 
 /// A job's place among others: what goes before its merit (negated), then the rest.
-type Turn = (i64, Head);
+type SortPlace = (i64, QueuePosition);
 
 /// The classes of a shape.
-struct Row<'s> {
+struct ShapeClasses<'s> {
     members: &'s Members,
     /// Those of which no job was drawn yet, by their best jobs.
-    fresh: Peekable<btree_set::Iter<'s, (Head, ClassId)>>,
+    fresh: Peekable<btree_set::Iter<'s, (QueuePosition, ClassId)>>,
     /// What goes before their merits.
     ahead: i64,
     /// The next jobs of the others, with their lines.
-    begun: BinaryHeap<Reverse<(Turn, usize)>>,
+    begun: BinaryHeap<Reverse<(SortPlace, usize)>>,
 }
 
 /// The queue as it was put in order.
-pub fn rank<'s>(state: &'s State, resolved: &'s Resolved) -> Ranking<'s> {
+pub fn rank<'s>(state: &'s ClusterState, resolved: &'s Resolved) -> Ranking<'s> {
     let rows = state
         .alike
         .groups()
-        .map(|(group, members)| Row::new(group, members))
+        .map(|(group, members)| ShapeClasses::new(group, members))
         .collect();
     let mut ranking = Ranking {
         state,
@@ -110,7 +110,7 @@ impl<'s> Ranking<'s> {
                 break drawn;
             }
         };
-        let Line { class, key, .. } = self.lines[line];
+        let ClassJobs { class, key, .. } = self.lines[line];
         Some(Candidate {
             job: place.1,
             class: key,
@@ -172,7 +172,7 @@ impl<'s> Ranking<'s> {
             .map(|&Reverse(((_, head), line))| (head, line))
             .collect();
         heads.sort_unstable();
-        let of = |((_, (_, first)), line): (Head, usize)| {
+        let of = |((_, (_, first)), line): (QueuePosition, usize)| {
             let later = self.lines[line].clone().map(|(_, (_, job))| job);
             (
                 self.lines[line].key,
@@ -183,7 +183,7 @@ impl<'s> Ranking<'s> {
     }
 
     /// Puts all that is left in the order that follows from a change of each line.
-    fn reorder(&mut self, change: impl Fn(&mut Line)) {
+    fn reorder(&mut self, change: impl Fn(&mut ClassJobs)) {
         for Reverse((_, row)) in std::mem::take(&mut self.heads).into_vec() {
             self.open_all(row);
             for Reverse(((_, head), line)) in std::mem::take(&mut self.rows[row].begun).into_vec() {
@@ -197,7 +197,7 @@ impl<'s> Ranking<'s> {
     }
 
     /// Takes the best job of a row, with its line.
-    fn draw(&mut self, row: usize) -> Option<(Place, usize)> {
+    fn draw(&mut self, row: usize) -> Option<(QueuePlace, usize)> {
         let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
         if self.rows[row]
             .first_fresh()
@@ -218,7 +218,7 @@ impl<'s> Ranking<'s> {
         let Some(class) = class else { return };
         let ahead = self.rows[row].ahead;
         let key = self.resolved.of(&class.key);
-        self.lines.push(Line {
+        self.lines.push(ClassJobs {
             row,
             class,
             key,
@@ -246,7 +246,7 @@ impl<'s> Ranking<'s> {
     }
 
     /// A row's place among the rows.
-    fn head(&mut self, row: usize) -> Option<Reverse<(Turn, usize)>> {
+    fn head(&mut self, row: usize) -> Option<Reverse<(SortPlace, usize)>> {
         let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
         let best = self.rows[row]
             .first_fresh()
@@ -257,10 +257,10 @@ impl<'s> Ranking<'s> {
     }
 }
 
-impl<'s> Row<'s> {
-    fn new(group: &Group, members: &'s Members) -> Row<'s> {
+impl<'s> ShapeClasses<'s> {
+    fn new(group: &RequestGroup, members: &'s Members) -> ShapeClasses<'s> {
         let ahead = ahead_of(group.asks_for_window, 0);
-        Row {
+        ShapeClasses {
             members,
             fresh: members.classes.iter().peekable(),
             ahead,
@@ -269,7 +269,7 @@ impl<'s> Row<'s> {
     }
 
     /// The turn of the best job of the classes that have not begun.
-    fn first_fresh(&mut self) -> Option<Turn> {
+    fn first_fresh(&mut self) -> Option<SortPlace> {
         self.fresh
             .peek()
             .map(|&&(head, _)| (self.ahead.saturating_neg(), head))
@@ -278,21 +278,21 @@ impl<'s> Row<'s> {
 
 /// The jobs of a class, one after another; of an array, those of its elements that wait.
 #[derive(Clone)]
-struct Line<'s> {
+struct ClassJobs<'s> {
     row: usize,
     class: &'s Class,
     /// As the policy has it.
     key: &'s ClassKey,
     jobs: InOrder<'s>,
     /// The array whose elements come next with its merit and rank, and the position to go on from.
-    array: Option<(Head, &'s Array, u32)>,
+    array: Option<(QueuePosition, &'s Array, u32)>,
     /// What goes before the merit.
     ahead: i64,
     /// How many of its jobs were chosen to come before all others.
     chosen: usize,
 }
 
-impl Line<'_> {
+impl ClassJobs<'_> {
     /// What goes before the merit of its next job, lowest first.
     fn spend(&mut self) -> i64 {
         let is_chosen = self.chosen > 0;
@@ -305,10 +305,10 @@ impl Line<'_> {
     }
 }
 
-impl Iterator for Line<'_> {
-    type Item = Head;
+impl Iterator for ClassJobs<'_> {
+    type Item = QueuePosition;
 
-    fn next(&mut self) -> Option<Head> {
+    fn next(&mut self) -> Option<QueuePosition> {
         loop {
             if let Some(((merit, (rank, id)), array, from)) = self.array.take()
                 && let Some(position) = array.elements.waiting().next(from)
@@ -320,10 +320,10 @@ impl Iterator for Line<'_> {
                 ));
             }
             match self.jobs.next()? {
-                (head, Waiting { array: None, .. }) => return Some(head),
+                (head, WaitingJob { array: None, .. }) => return Some(head),
                 (
                     head,
-                    Waiting {
+                    WaitingJob {
                         array: Some(array), ..
                     },
                 ) => self.array = Some((head, array, 0)),

@@ -1,25 +1,25 @@
 //! The sort keys of waiting and suspended jobs, from the priority calculator.
 
-use super::calculator::Yardstick;
-use crate::sched::view::class::{Class, Place, Waiting};
-use crate::sched::view::sort_key::Merit;
+use super::calculator::PriorityCalculator;
+use crate::sched::view::class::{Class, QueuePlace, WaitingJob};
+use crate::sched::view::sort_key::SortKey;
 use crate::sched::view::suspended::Suspended;
 
 impl Class {
     /// Sets the sort key of one job.
-    pub fn rate_one(&mut self, place: Place, yardstick: &Yardstick) {
+    pub fn rate_one(&mut self, place: QueuePlace, yardstick: &PriorityCalculator) {
         let Some(waiting) = self.remove(place) else {
             return;
         };
-        let merit = yardstick.rate(&self.key).merit(&waiting.wait);
-        self.insert(place, Waiting { merit, ..waiting });
+        let merit = yardstick.rate(&self.key).sort_key(&waiting.wait);
+        self.insert(place, WaitingJob { merit, ..waiting });
     }
 
     /// Sets the sort keys of all jobs.
-    pub fn rate(&mut self, yardstick: &Yardstick) {
+    pub fn rate(&mut self, yardstick: &PriorityCalculator) {
         let rating = yardstick.rate(&self.key);
         for waiting in self.jobs.values_mut() {
-            waiting.merit = rating.merit(&waiting.wait);
+            waiting.merit = rating.sort_key(&waiting.wait);
         }
         self.put_in_turn();
     }
@@ -28,9 +28,9 @@ impl Class {
 impl Suspended {
     /// The sort key of the job: its priority at its start, in the tier that it would have now; or
     /// its priority now, if that is higher. So no job that came later overtakes it by waiting.
-    pub(in crate::sched) fn merit(&self, yardstick: &Yardstick) -> Merit {
-        let now = yardstick.rate(&self.key).merit(&self.wait);
+    pub(in crate::sched) fn sort_key(&self, yardstick: &PriorityCalculator) -> SortKey {
+        let now = yardstick.rate(&self.key).sort_key(&self.wait);
         self.score
-            .map_or(now, |score| now.min(Merit::of(now.tier(), score)))
+            .map_or(now, |score| now.min(SortKey::of(now.tier(), score)))
     }
 }

@@ -2,34 +2,34 @@
 //! have been served (X10). A job's turn hangs on the jobs before it in its own queue or pool, so
 //! turns are dealt once all are rated. An array takes one turn with all its elements.
 
-use super::calculator::Yardstick;
+use super::calculator::PriorityCalculator;
 use super::pool_satisfaction::PoolTurns;
-use crate::model::policy::{Order, Precedence, Turns};
-use crate::sched::view::class::{Class, Place, Waiting};
+use crate::model::policy::{Precedence, PriorityOrder, TurnPolicy};
+use crate::sched::view::class::{Class, QueuePlace, WaitingJob};
 use crate::sched::view::queue_turns::QueueTurns;
 use crate::sched::view::shape::{ClassId, ClassKey};
-use crate::sched::view::sort_key::Merit;
+use crate::sched::view::sort_key::SortKey;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Precedence {
     /// Whether a job's turn hangs on those before it.
     pub fn takes_turns(&self) -> bool {
-        self.order == Order::Pool || self.tiers.turns == Turns::RoundRobin
+        self.order == PriorityOrder::Pool || self.tiers.turns == TurnPolicy::RoundRobin
     }
 }
 
 /// A job in the line of its queue or pool.
 struct InLine<'a> {
-    merit: Merit,
-    place: Place,
-    waiting: &'a Waiting,
+    merit: SortKey,
+    place: QueuePlace,
+    waiting: &'a WaitingJob,
     class: &'a ClassKey,
 }
 
 impl InLine<'_> {
     /// Its turn, worth so much. For whom an operator puts first it is always its turn (M11).
-    fn dealt(&self, merit: Merit) -> ((ClassId, Place), Merit) {
+    fn dealt(&self, merit: SortKey) -> ((ClassId, QueuePlace), SortKey) {
         let is_ordered = self.class.system_priority.is_some();
         (
             (self.class.id, self.place),
@@ -39,20 +39,20 @@ impl InLine<'_> {
 }
 
 /// Deals the turns.
-pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) {
+pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, yardstick: &PriorityCalculator) {
     let turns = match yardstick.policy.precedence.order {
-        Order::Pool => by_pool(classes, yardstick),
+        PriorityOrder::Pool => by_pool(classes, yardstick),
         _ => by_queue(classes, &yardstick.state.served),
     };
     for (id, class) in classes.iter_mut() {
-        let merit = |place: Place, waiting: &Waiting| {
+        let merit = |place: QueuePlace, waiting: &WaitingJob| {
             turns.get(&(*id, place)).copied().unwrap_or(waiting.merit)
         };
         Arc::make_mut(class).rate_by(merit);
     }
 }
 
-type Dealt = BTreeMap<(ClassId, Place), Merit>;
+type Dealt = BTreeMap<(ClassId, QueuePlace), SortKey>;
 
 /// The lines by name, each in its order.
 fn in_lines<'a>(
@@ -79,14 +79,15 @@ fn in_lines<'a>(
 /// is longest ago.
 fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Dealt {
     let lines = in_lines(classes, |class| class.who.queue.clone());
-    let of_queue = |(queue, line): (&String, &Vec<InLine>)| -> Vec<((ClassId, Place), Merit)> {
-        let before = served.before(queue, lines.keys().map(String::as_str));
-        let turn = |(turn, job): (usize, &InLine)| {
-            let behind = (turn * lines.len()) as i64 + before;
-            job.dealt(Merit::of(job.merit.tier() - behind, job.merit.score()))
+    let of_queue =
+        |(queue, line): (&String, &Vec<InLine>)| -> Vec<((ClassId, QueuePlace), SortKey)> {
+            let before = served.before(queue, lines.keys().map(String::as_str));
+            let turn = |(turn, job): (usize, &InLine)| {
+                let behind = (turn * lines.len()) as i64 + before;
+                job.dealt(SortKey::of(job.merit.tier() - behind, job.merit.score()))
+            };
+            line.iter().enumerate().map(turn).collect()
         };
-        line.iter().enumerate().map(turn).collect()
-    };
     lines.iter().flat_map(of_queue).collect()
 }
 
@@ -95,7 +96,7 @@ const STEP: f64 = 1e-9;
 
 /// Who is of the pool that has been served worst, were all before it served; in each pool the
 /// operation that has been (Y22), or who stands first in line (Y23).
-fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) -> Dealt {
+fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &PriorityCalculator) -> Dealt {
     let all = classes.values().map(|class| &**class);
     let mut pools = PoolTurns::new(yardstick.state, yardstick.policy, all, yardstick.now);
     let lines = in_lines(classes, |class| pools.pool_of(class));
@@ -112,7 +113,7 @@ fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) -> De
         dealt.extend(line.iter().map(|(_, job)| {
             let satisfaction = pools.serve(&pool, job.class, job.waiting);
             least = f64::max(least + STEP, satisfaction);
-            job.dealt(Merit::of(job.merit.tier(), -least))
+            job.dealt(SortKey::of(job.merit.tier(), -least))
         }));
     }
     dealt
@@ -122,12 +123,12 @@ fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) -> De
 mod tests {
     use super::*;
     use crate::model::account::Account;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::priority::queue_order::QueueOrder;
 
-    fn by_pool(accounts: &[&str]) -> Scene {
+    fn by_pool(accounts: &[&str]) -> TestCluster {
         let mut scene = cluster("1 x ncpus=100");
-        scene.policy.precedence.order = Order::Pool;
+        scene.policy.precedence.order = PriorityOrder::Pool;
         let account = |name: &&str| Account {
             name: name.to_string(),
             ..Account::default()
@@ -137,7 +138,13 @@ mod tests {
     }
 
     /// A job that waits, charged to an account; put first by an operator with a number.
-    fn queued(scene: Scene, id: u64, text: &str, account: &str, first: Option<i32>) -> Scene {
+    fn queued(
+        scene: TestCluster,
+        id: u64,
+        text: &str,
+        account: &str,
+        first: Option<i32>,
+    ) -> TestCluster {
         let mut scene = scene;
         let mut job = scene.job(id, text);
         let spec = Arc::make_mut(&mut job.spec);
@@ -146,7 +153,7 @@ mod tests {
         scene
     }
 
-    fn order(scene: &Scene) -> Vec<u64> {
+    fn order(scene: &TestCluster) -> Vec<u64> {
         let order = QueueOrder::of(&scene.state, &scene.policy, scene.now);
         order.turns().map(|turn| turn.worth.job.number).collect()
     }
@@ -170,7 +177,7 @@ mod tests {
 
     /// X10: jobs of nobody's account run last (F10).
     #[test]
-    fn a_pool_that_is_owed_nothing_is_served_last() {
+    fn a_pool_without_share_is_served_last() {
         let scene = queued(by_pool(&["a"]), 1, "select=1:ncpus=1", "b", None);
         let scene = queued(scene, 2, "select=1:ncpus=100", "a", None);
         let scene = queued(scene, 3, "select=1:ncpus=100", "a", None);
@@ -179,14 +186,14 @@ mod tests {
 
     /// M11.
     #[test]
-    fn whom_an_operator_puts_first_waits_for_no_turn() {
+    fn a_job_put_first_by_an_operator_skips_the_round_robin() {
         let scene = queued(by_pool(&["a", "b"]), 1, "select=1:ncpus=1", "a", None);
         let scene = queued(scene, 2, "select=1:ncpus=1", "b", None);
         let scene = queued(scene, 3, "select=1:ncpus=1", "b", Some(5));
         let mut scene = queued(scene, 4, "select=1:ncpus=1 queue=late", "b", Some(6));
         assert_eq!(order(&scene), [4, 3, 1, 2]);
         scene.policy.precedence = Precedence::fcfs();
-        scene.policy.precedence.tiers.turns = Turns::RoundRobin;
+        scene.policy.precedence.tiers.turns = TurnPolicy::RoundRobin;
         scene.state.served.note("late");
         assert_eq!(order(&scene), [4, 3, 1, 2]);
     }

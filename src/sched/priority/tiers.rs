@@ -1,9 +1,9 @@
 //! What goes before the score of a job (X18).
 
-use super::calculator::Yardstick;
-use crate::model::policy::Turns;
+use super::calculator::PriorityCalculator;
+use crate::model::policy::TurnPolicy;
 use crate::sched::view::shape::ClassKey;
-use crate::sched::view::sort_key::Merit;
+use crate::sched::view::sort_key::SortKey;
 use crate::sched::view::wait::Wait;
 
 /// Steps far enough apart that nothing below reaches across: queues, then who starves.
@@ -11,9 +11,9 @@ const QUEUE: i64 = 1 << 36;
 const STARVING: i64 = 1 << 52;
 
 /// The tier of all jobs of a class: jobs of a higher one come first, whatever they are worth.
-pub fn of_class(yardstick: &Yardstick, class: &ClassKey) -> i64 {
+pub fn of_class(yardstick: &PriorityCalculator, class: &ClassKey) -> i64 {
     let rule = &yardstick.policy.precedence;
-    let by_queue = rule.lexicographic || rule.tiers.turns != Turns::Together;
+    let by_queue = rule.lexicographic || rule.tiers.turns != TurnPolicy::Together;
     let tier = if by_queue {
         yardstick.queue_priority(class) * QUEUE
     } else {
@@ -21,24 +21,24 @@ pub fn of_class(yardstick: &Yardstick, class: &ClassKey) -> i64 {
     };
     match rule.tiers.turns {
         // One queue after the other, those of the same priority by name.
-        Turns::ByQueue => {
+        TurnPolicy::ByQueue => {
             tier - yardstick
                 .state
                 .queues
                 .range(..class.who.queue.clone())
                 .count() as i64
         }
-        Turns::Together | Turns::RoundRobin => tier,
+        TurnPolicy::Together | TurnPolicy::RoundRobin => tier,
     }
 }
 
 /// The tier of one of them, and what it is worth there.
-pub fn of_job(yardstick: &Yardstick, tier: i64, wait: &Wait, score: f64) -> Merit {
+pub fn of_job(yardstick: &PriorityCalculator, tier: i64, wait: &Wait, score: f64) -> SortKey {
     let rule = &yardstick.policy.precedence.tiers;
     let starves = rule
         .max_starve
         .is_some_and(|most| yardstick.waited(wait) > most);
-    Merit::of(tier + if starves { STARVING } else { 0 }, score)
+    SortKey::of(tier + if starves { STARVING } else { 0 }, score)
 }
 
 /// A tier in words; nothing for that of all who are alike.

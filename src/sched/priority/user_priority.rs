@@ -4,38 +4,38 @@
 //! A job is held back behind the owner's jobs with a higher priority. No score is ever raised, so
 //! that nobody gains over other users, and where all priorities are equal no score changes.
 
-use crate::model::policy::{Order, OwnSay, Precedence};
-use crate::model::report::priority_score::Part;
-use crate::sched::view::class::{Class, Head};
+use crate::model::policy::{OwnSay, Precedence, PriorityOrder};
+use crate::model::report::priority_score::ScorePart;
+use crate::sched::view::class::{Class, QueuePosition};
 use crate::sched::view::shape::{ClassId, ClassKey};
-use crate::sched::view::snapshot::State;
-use crate::sched::view::sort_key::{Merit, highest_first};
+use crate::sched::view::snapshot::ClusterState;
+use crate::sched::view::sort_key::{SortKey, highest_first};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The name of the part of a score that holds a job back.
 const PART: &str = "job_priority";
 
-type Classes = BTreeMap<ClassId, Arc<Class>>;
+type OwnerClasses = BTreeMap<ClassId, Arc<Class>>;
 
 /// The classes of an owner in a queue by priority, the highest first.
-type Levels = BTreeMap<i64, Vec<ClassId>>;
+type PriorityLevels = BTreeMap<i64, Vec<ClassId>>;
 
 impl Precedence {
     /// Whether `-p` orders the jobs of one owner only.
     pub(super) fn orders_own_jobs(&self) -> bool {
-        self.order == Order::Multifactor
+        self.order == PriorityOrder::Multifactor
     }
 }
 
-impl State {
+impl ClusterState {
     /// Holds back the jobs whose owners have given others of their jobs a higher priority. Returns
     /// the classes that have changed, each with its first job before.
     pub(super) fn hold_back(
         &self,
-        classes: &mut Classes,
+        classes: &mut OwnerClasses,
         rule: &Precedence,
-    ) -> Vec<(ClassId, Option<Head>)> {
+    ) -> Vec<(ClassId, Option<QueuePosition>)> {
         if !rule.orders_own_jobs() || self.prioritized.is_empty() {
             return Vec::new();
         }
@@ -49,14 +49,19 @@ impl State {
 
 /// The levels of each owner and queue that has more than one. `prioritized` are the classes with a
 /// priority.
-fn levels(classes: &Classes, prioritized: &BTreeSet<ClassId>, own_say: &OwnSay) -> Vec<Levels> {
+fn levels(
+    classes: &OwnerClasses,
+    prioritized: &BTreeSet<ClassId>,
+    own_say: &OwnSay,
+) -> Vec<PriorityLevels> {
     let line = |key: &ClassKey| (key.who.user.clone(), key.who.queue.clone());
     let concerned = prioritized
         .iter()
         .filter_map(|id| classes.get(id))
         .map(|class| line(&class.key));
-    let mut lines: BTreeMap<(String, String), Levels> =
-        concerned.map(|line| (line, Levels::new())).collect();
+    let mut lines: BTreeMap<(String, String), PriorityLevels> = concerned
+        .map(|line| (line, PriorityLevels::new()))
+        .collect();
     // What an operator puts first stays there (M11).
     for (id, class) in classes
         .iter()
@@ -76,14 +81,14 @@ fn levels(classes: &Classes, prioritized: &BTreeSet<ClassId>, own_say: &OwnSay) 
 }
 
 fn hold_back_levels(
-    classes: &mut Classes,
-    levels: Levels,
-    changed: &mut Vec<(ClassId, Option<Head>)>,
+    classes: &mut OwnerClasses,
+    levels: PriorityLevels,
+    changed: &mut Vec<(ClassId, Option<QueuePosition>)>,
 ) {
     // The last job of the higher levels, by tier: a job that starves or is in a queue served first
     // stays there.
-    let mut last: BTreeMap<i64, Merit> = BTreeMap::new();
-    let behind = |merit: Merit, last: &BTreeMap<i64, Merit>| {
+    let mut last: BTreeMap<i64, SortKey> = BTreeMap::new();
+    let behind = |merit: SortKey, last: &BTreeMap<i64, SortKey>| {
         last.get(&merit.tier())
             .map_or(merit, |last| merit.max(last.next_below()))
     };
@@ -119,34 +124,34 @@ pub(super) fn part(
     rule: &Precedence,
     class: &ClassKey,
     score: f64,
-    parts: &[Part],
-) -> Option<Part> {
+    parts: &[ScorePart],
+) -> Option<ScorePart> {
     if !rule.orders_own_jobs() || class.system_priority.is_some() {
         return None;
     }
-    let difference = score - parts.iter().filter_map(Part::product).sum::<f64>();
+    let difference = score - parts.iter().filter_map(ScorePart::product).sum::<f64>();
     let is_said = class.priority != rule.own_say.unsaid();
     (is_said || difference != 0.0)
-        .then(|| Part::weighed(PART, class.priority.to_string(), difference, 1.0))
+        .then(|| ScorePart::weighed(PART, class.priority.to_string(), difference, 1.0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::job_id::JobId;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::priority::queue_order::QueueOrder;
 
     /// Adds a job of the scene's user with a priority; the longer its walltime, the lower its
     /// score.
-    fn with(mut scene: Scene, id: u64, text: &str, priority: i32) -> Scene {
+    fn with(mut scene: TestCluster, id: u64, text: &str, priority: i32) -> TestCluster {
         let mut job = scene.job(id, &format!("select=1:ncpus=1 {text}"));
         Arc::make_mut(&mut job.spec).priority = priority;
         scene.state.enqueue(&job);
         scene
     }
 
-    fn order(scene: &mut Scene) -> Vec<u64> {
+    fn order(scene: &mut TestCluster) -> Vec<u64> {
         let (policy, now) = (scene.policy.clone(), scene.now);
         scene.state.prioritise(&policy, now);
         QueueOrder::of(&scene.state, &policy, now)
@@ -155,7 +160,7 @@ mod tests {
             .collect()
     }
 
-    fn scores(scene: &Scene) -> BTreeMap<u64, f64> {
+    fn scores(scene: &TestCluster) -> BTreeMap<u64, f64> {
         let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
         queue
             .turns()
@@ -164,7 +169,7 @@ mod tests {
     }
 
     /// Ann's jobs 1 to 3 and bob's 4 and 5, with these priorities.
-    fn scene(priorities: [i32; 5]) -> Scene {
+    fn scene(priorities: [i32; 5]) -> TestCluster {
         let [one, two, three, four, five] = priorities;
         let mut scene = cluster("1 x ncpus=1").owned("ann");
         scene.policy.precedence = Precedence::default();
@@ -260,9 +265,9 @@ mod tests {
         for job in 1..=5 {
             let worth = scene
                 .state
-                .worth(&scene.policy, scene.now, JobId::job(job))
+                .report(&scene.policy, scene.now, JobId::job(job))
                 .unwrap();
-            let sum: f64 = worth.parts.iter().filter_map(Part::product).sum();
+            let sum: f64 = worth.parts.iter().filter_map(ScorePart::product).sum();
             assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
             let own = worth.parts.iter().find(|part| part.name == PART);
             assert_eq!(own.is_some(), job <= 3, "{worth:?}");

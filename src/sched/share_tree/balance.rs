@@ -13,7 +13,7 @@ use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::Method;
 use crate::model::report::share_status::TimeToBalance;
 use crate::model::time::{Span, Time};
-use crate::sched::share_tree::usage::Usage;
+use crate::sched::share_tree::usage::UsageTable;
 
 /// As far ahead is looked where usage is never forgotten, and at most.
 const FAR: Span = Span::seconds(10 * 365 * 24 * 3600);
@@ -26,24 +26,24 @@ const STEP: f64 = 1.02;
 const ROUNDING: f64 = 1e-9;
 
 /// The usage of all, as it goes on.
-pub struct Course<'a> {
+pub struct UsageTrend<'a> {
     pub charged: &'a Charged,
     pub policy: &'a FairShare,
-    pub usage: &'a Usage,
+    pub usage: &'a UsageTable,
     /// The place of each member, in the order of the usage's.
     pub seats: &'a [Option<usize>],
     pub now: Time,
 }
 
 /// What is left after a while at each place, with all below it.
-struct Sums {
+struct DecayedSums {
     /// If nothing runs there.
     idle: Vec<f64>,
     /// If all goes on.
     going: Vec<f64>,
 }
 
-impl Sums {
+impl DecayedSums {
     /// What is left at a place, or above it, if nothing runs at `idle` while all others go on.
     fn usage(&self, place: usize, idle: usize) -> f64 {
         (self.going[place] - self.going[idle] + self.idle[idle]).max(0.0)
@@ -54,10 +54,10 @@ impl Sums {
     }
 }
 
-impl Course<'_> {
+impl UsageTrend<'_> {
     /// For each place.
     pub fn balances(&self) -> Vec<TimeToBalance> {
-        let owed = self.charged.owed();
+        let owed = self.charged.entitlements();
         let mut last = self.excesses(Span(0), &owed);
         let kept = |excess: &f64| {
             if *excess <= ROUNDING {
@@ -92,7 +92,7 @@ impl Course<'_> {
     /// How much more than their share each will have had after a while, as parts of the machine; 0
     /// or less for who will not.
     fn excesses(&self, after: Span, owed: &[f64]) -> Vec<f64> {
-        let mut sums = Sums {
+        let mut sums = DecayedSums {
             idle: vec![0.0; owed.len()],
             going: vec![0.0; owed.len()],
         };
@@ -114,7 +114,7 @@ impl Course<'_> {
         std::iter::once(0.0).chain(places).collect()
     }
 
-    fn excess(&self, sums: &Sums, place: usize, owed: f64) -> f64 {
+    fn excess(&self, sums: &DecayedSums, place: usize, owed: f64) -> f64 {
         let tree = self.charged;
         match self.policy.method {
             Method::Off => 0.0,
@@ -134,7 +134,7 @@ impl Course<'_> {
     }
 
     /// What `classic` holds against a place.
-    fn held(&self, sums: &Sums, place: usize, idle: usize) -> f64 {
+    fn held(&self, sums: &DecayedSums, place: usize, idle: usize) -> f64 {
         let above = self.charged.above(place);
         match self.charged.part(place) {
             None if above == ROOT => 1.0,

@@ -2,8 +2,8 @@
 
 use super::tree::{ROOT, Tree};
 use crate::model::account::member::Member;
-use crate::model::account::{ROOT_NAME, Shares, Target};
-use crate::model::policy::fair_share::Subject;
+use crate::model::account::{ROOT_NAME, Shares, UsageTarget};
+use crate::model::policy::fair_share::UsageSubject;
 use std::collections::BTreeMap;
 
 /// More than anybody can have used, in seconds of weighted resources: sums stay finite.
@@ -24,11 +24,11 @@ pub struct Charged {
 
 impl Charged {
     /// Charges each member's usage to those the subject names (X5).
-    pub fn new(tree: &Tree, subject: Subject, usage: &BTreeMap<Member, f64>) -> Charged {
+    pub fn new(tree: &Tree, subject: UsageSubject, usage: &BTreeMap<Member, f64>) -> Charged {
         let mut tree = match subject {
-            Subject::Member => tree.clone(),
-            Subject::Account | Subject::Pool => tree.of_accounts(),
-            Subject::User => Tree::bare(true),
+            UsageSubject::Member => tree.clone(),
+            UsageSubject::Account | UsageSubject::Pool => tree.of_accounts(),
+            UsageSubject::User => Tree::bare(true),
         };
         let mut own: BTreeMap<usize, f64> = BTreeMap::new();
         for (member, usage) in usage {
@@ -78,10 +78,12 @@ impl Charged {
     }
 
     /// Where a member's usage counts; None for who was not named.
-    pub fn seat(&self, subject: Subject, member: &Member) -> Option<usize> {
+    pub fn entry_of(&self, subject: UsageSubject, member: &Member) -> Option<usize> {
         match subject {
-            Subject::Account | Subject::Pool => self.tree.accounts.get(account_of(member)).copied(),
-            Subject::Member | Subject::User => self
+            UsageSubject::Account | UsageSubject::Pool => {
+                self.tree.accounts.get(account_of(member)).copied()
+            }
+            UsageSubject::Member | UsageSubject::User => self
                 .tree
                 .members
                 .get(&key(self.tree.is_flat(), member))
@@ -123,12 +125,12 @@ impl Charged {
     }
 
     /// What it is to have, if somebody said so.
-    pub fn target(&self, place: usize) -> Option<Target> {
+    pub fn target(&self, place: usize) -> Option<UsageTarget> {
         self.tree.nodes[place].target
     }
 
     /// The part of the whole machine that each is owed, from 0 to 1, by place.
-    pub fn owed(&self) -> Vec<f64> {
+    pub fn entitlements(&self) -> Vec<f64> {
         let mut owed = vec![1.0; self.usage.len()];
         for place in self.places() {
             owed[place] = owed[self.above[place]] * self.part(place).unwrap_or(1.0);
@@ -138,12 +140,12 @@ impl Charged {
 }
 
 /// Where in the tree a member's usage counts.
-fn place(tree: &mut Tree, subject: Subject, member: &Member) -> usize {
+fn place(tree: &mut Tree, subject: UsageSubject, member: &Member) -> usize {
     match subject {
-        Subject::Account | Subject::Pool => tree.account(account_of(member)),
-        Subject::Member | Subject::User => {
+        UsageSubject::Account | UsageSubject::Pool => tree.account(account_of(member)),
+        UsageSubject::Member | UsageSubject::User => {
             let key = key(tree.is_flat(), member);
-            tree.seat(&key)
+            tree.entry_or_insert(&key)
         }
     }
 }

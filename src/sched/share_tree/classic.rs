@@ -26,7 +26,7 @@ pub fn factor(effective: f64, shares: f64) -> f64 {
 }
 
 pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
-    let owed = tree.owed();
+    let owed = tree.entitlements();
     let mut held = vec![1.0; owed.len()];
     for place in tree.places() {
         let (above, used) = (tree.above(place), tree.used(place));

@@ -4,12 +4,12 @@ use crate::sched::amounts::Amounts;
 
 /// All that there is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Whole(Amounts);
+pub struct ClusterTotal(Amounts);
 
-impl Whole {
+impl ClusterTotal {
     /// Of each resource so much.
-    pub fn new(capacity: &[i64]) -> Whole {
-        Whole(capacity.into())
+    pub fn new(capacity: &[i64]) -> ClusterTotal {
+        ClusterTotal(capacity.into())
     }
 
     /// The resource of which these are the largest part, the first of equals; None for nothing.
@@ -37,7 +37,7 @@ mod tests {
     /// Y21: 1,000 of 50,000 processors and 2 of 180 TiB.
     #[test]
     fn the_largest_part_of_any_resource_counts() {
-        let whole = Whole::new(&[50_000, 180 << 40, 0]);
+        let whole = ClusterTotal::new(&[50_000, 180 << 40, 0]);
         assert_eq!(whole.part(&[1_000, 2 << 40, 0]), 0.02);
         assert_eq!(whole.part(&[100, 90 << 40, 0]), 0.5);
         assert_eq!(whole.part(&[0, 0, 0]), 0.0);

@@ -1,15 +1,15 @@
 //! The rows of the fair-share report: shares, usage and factor of each account and user.
 
-use super::balance::Course;
+use super::balance::UsageTrend;
 use super::charged::Charged;
 use super::table::{ShareRow, ShareTable, share_table};
 use super::tree::{ROOT, Tree};
 use crate::model::account::charge::Used;
 use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
-use crate::model::report::share_status::{Stake, TimeToBalance};
+use crate::model::report::share_status::{ShareStatus, TimeToBalance};
 use crate::model::time::Time;
-use crate::sched::share_tree::usage::Usage;
+use crate::sched::share_tree::usage::UsageTable;
 use std::collections::BTreeMap;
 
 /// All accounts and users, each account before what is below it. `decayed` is what is left of what
@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 pub fn entries(
     tree: &Tree,
     policy: &FairShare,
-    usage: &Usage,
+    usage: &UsageTable,
     decayed: &BTreeMap<Member, f64>,
     now: Time,
-) -> Vec<Stake> {
+) -> Vec<ShareStatus> {
     let all = usage.all(now);
     let charged = &Charged::new(tree, policy.subject, decayed);
-    let seat = |member: &Member| charged.seat(policy.subject, &tree.named(member));
+    let seat = |member: &Member| charged.entry_of(policy.subject, &tree.named(member));
     let seats: Vec<Option<usize>> = usage.members().map(seat).collect();
     let sum = |of: fn(&Used) -> f64| {
         let mut sums = vec![0.0; charged.places().end];
@@ -34,7 +34,7 @@ pub fn entries(
         charged.tree.sum_up(&mut sums);
         sums
     };
-    let balances = Course {
+    let balances = UsageTrend {
         charged,
         policy,
         usage,
@@ -65,12 +65,12 @@ struct Rows<'a> {
     in_use: Vec<f64>,
     balances: Vec<TimeToBalance>,
     /// Who is right below each: accounts by name, then users.
-    below: Vec<Vec<(Name<'a>, usize)>>,
-    out: Vec<Stake>,
+    below: Vec<Vec<(EntryName<'a>, usize)>>,
+    out: Vec<ShareStatus>,
 }
 
 #[derive(Clone, Copy)]
-enum Name<'a> {
+enum EntryName<'a> {
     Account(&'a str),
     User(&'a Member),
 }
@@ -81,11 +81,11 @@ impl<'a> Rows<'a> {
         let accounts = tree
             .accounts
             .iter()
-            .map(|(name, &place)| (Name::Account(name), place));
+            .map(|(name, &place)| (EntryName::Account(name), place));
         let members = tree
             .members
             .iter()
-            .map(|(member, &place)| (Name::User(member), place));
+            .map(|(member, &place)| (EntryName::User(member), place));
         for (name, place) in accounts.chain(members) {
             self.below[tree.nodes[place].parent].push((name, place));
         }
@@ -98,10 +98,10 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn add(&mut self, name: Name<'a>, place: usize, depth: u32) {
+    fn add(&mut self, name: EntryName<'a>, place: usize, depth: u32) {
         let (account, user, row) = match name {
-            Name::Account(name) => (name, None, self.table.accounts.get(name)),
-            Name::User(member) => (
+            EntryName::Account(name) => (name, None, self.table.accounts.get(name)),
+            EntryName::User(member) => (
                 &*member.account,
                 Some(member.user.clone()),
                 self.table.members.get(member),
@@ -119,7 +119,7 @@ impl<'a> Rows<'a> {
             factor,
             is_capped,
         } = row;
-        self.out.push(Stake {
+        self.out.push(ShareStatus {
             account: account.to_string(),
             user,
             depth,

@@ -9,12 +9,12 @@
 use super::charged::{Charged, ratio};
 use super::table::Weighed;
 use super::tree::ROOT;
-use crate::model::policy::fair_share::Ties;
+use crate::model::policy::fair_share::TieRule;
 
 /// How far apart levels may be to be equal but for rounding.
 const ROUNDING: f64 = 1e-9;
 
-pub(super) fn weigh(tree: &Charged, ties: Ties) -> Vec<Weighed> {
+pub(super) fn weigh(tree: &Charged, ties: TieRule) -> Vec<Weighed> {
     let mut weighed = vec![at_level(tree, ROOT, 1.0)];
     for place in tree.places() {
         let parents = weighed[tree.above(place)].normalised;
@@ -56,7 +56,7 @@ fn at_level(tree: &Charged, place: usize, parents: f64) -> Weighed {
 /// The walk, under way.
 struct Walk<'a> {
     tree: &'a Charged,
-    ties: Ties,
+    ties: TieRule,
     levels: Vec<f64>,
     /// Who shares right below each.
     below: Vec<Vec<usize>>,
@@ -70,7 +70,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(tree: &'a Charged, ties: Ties, levels: Vec<f64>) -> Walk<'a> {
+    fn new(tree: &'a Charged, ties: TieRule, levels: Vec<f64>) -> Walk<'a> {
         let mut below = vec![Vec::new(); levels.len()];
         for place in tree
             .places()
@@ -119,7 +119,7 @@ impl<'a> Walk<'a> {
             }
             self.open(
                 accounts,
-                self.ties == Ties::Slurm && (tied || !leaves.is_empty()),
+                self.ties == TieRule::Slurm && (tied || !leaves.is_empty()),
             );
             tied = false;
         }
@@ -150,6 +150,6 @@ impl<'a> Walk<'a> {
 
     fn is_equal(&self, high: f64, low: f64) -> bool {
         high == low
-            || (self.ties == Ties::Flux && high.is_finite() && high - low <= ROUNDING * high)
+            || (self.ties == TieRule::Flux && high.is_finite() && high - low <= ROUNDING * high)
     }
 }

@@ -18,11 +18,11 @@ pub struct ShareIndex {
 
 /// A place in the tree. Several members may share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seat(usize);
+pub struct TreeIndex(usize);
 
 /// How somebody stands, as far as jobs are ordered by it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Due {
+pub struct FairShareEntry {
     /// From 0, served too much, to 1, not at all.
     pub factor: f64,
     /// What is theirs of the machine, from 0 to 1.
@@ -51,23 +51,23 @@ impl ShareIndex {
     }
 
     /// The place to which a job of `user` under this account is charged.
-    pub fn seat(&self, user: &str, account: Option<&str>) -> Option<Seat> {
+    pub fn index(&self, user: &str, account: Option<&str>) -> Option<TreeIndex> {
         self.charged
-            .seat(self.policy.subject, &self.tree.member(user, account))
-            .map(Seat)
+            .entry_of(self.policy.subject, &self.tree.member(user, account))
+            .map(TreeIndex)
     }
 
     /// The place of a member, as the usage records name it.
-    pub fn seat_of(&self, member: &Member) -> Option<Seat> {
+    pub fn index_of(&self, member: &Member) -> Option<TreeIndex> {
         self.charged
-            .seat(self.policy.subject, &self.tree.named(member))
-            .map(Seat)
+            .entry_of(self.policy.subject, &self.tree.named(member))
+            .map(TreeIndex)
     }
 
     /// How everybody stands who has used so much, in seconds of weighted resources.
-    pub fn weigh(&mut self, usage: impl Iterator<Item = (Seat, f64)>) -> Dues {
+    pub fn weigh(&mut self, usage: impl Iterator<Item = (TreeIndex, f64)>) -> Dues {
         self.charged
-            .recharge(usage.map(|(Seat(place), used)| (place, used)));
+            .recharge(usage.map(|(TreeIndex(place), used)| (place, used)));
         Dues(weigh(&self.charged, &self.policy))
     }
 }
@@ -77,14 +77,14 @@ pub struct Dues(Vec<Weighed>);
 
 impl Dues {
     /// How who sits there stands.
-    pub fn of(&self, Seat(place): Seat) -> Due {
+    pub fn of(&self, TreeIndex(place): TreeIndex) -> FairShareEntry {
         let Weighed {
             factor,
             normalised,
             effective,
             ..
         } = self.0[place];
-        Due {
+        FairShareEntry {
             factor,
             owed: normalised,
             used: effective,

@@ -13,7 +13,7 @@ pub fn priority(usage: f64, total: f64) -> f64 {
 }
 
 pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
-    let owed = tree.owed().into_iter().enumerate();
+    let owed = tree.entitlements().into_iter().enumerate();
     let weighed = |(place, normalised)| {
         let level = priority(tree.used(place), 1.0);
         let factor = level / MAX_FAIRSHARE;

@@ -4,7 +4,7 @@ use super::charged::Charged;
 use super::tree::{ROOT, Tree};
 use crate::model::account::{Account, ROOT_NAME};
 use crate::model::policy::FairShare;
-use crate::model::policy::fair_share::Subject;
+use crate::model::policy::fair_share::UsageSubject;
 use std::collections::BTreeMap;
 
 /// How shares are divided, a line for the method and one for each account, those below others
@@ -20,12 +20,12 @@ pub fn outline(policy: &FairShare) -> String {
     }
     let tree = Charged::new(
         &Tree::of(&policy.accounts),
-        Subject::Member,
+        UsageSubject::Member,
         &BTreeMap::new(),
     );
     let mut outline = Outline {
         tree: &tree,
-        owed: tree.owed(),
+        owed: tree.entitlements(),
         accounts: &policy.accounts,
         text: head,
     };

@@ -6,7 +6,7 @@ use super::{classic, fair_tree, linear, target};
 use crate::model::account::Shares;
 use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
-use crate::model::policy::fair_share::{Method, Subject};
+use crate::model::policy::fair_share::{Method, UsageSubject};
 use std::collections::BTreeMap;
 
 /// The row of an account, or of a user under an account.
@@ -48,7 +48,7 @@ pub(super) struct Weighed {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareTable {
     /// Which rows count for a job.
-    pub subject: Subject,
+    pub subject: UsageSubject,
     /// The accounts, with all below them.
     pub accounts: BTreeMap<String, ShareRow>,
     /// Users under accounts; under no account where those do not count. None where only accounts
@@ -62,8 +62,10 @@ impl ShareTable {
     /// not list them.
     pub fn of(&self, member: &Member) -> Option<&ShareRow> {
         match self.subject {
-            Subject::Account | Subject::Pool => self.accounts.get(account_of(member)),
-            Subject::Member | Subject::User => self.members.get(&key(self.is_flat, member)),
+            UsageSubject::Account | UsageSubject::Pool => self.accounts.get(account_of(member)),
+            UsageSubject::Member | UsageSubject::User => {
+                self.members.get(&key(self.is_flat, member))
+            }
         }
     }
 }
@@ -145,7 +147,7 @@ fn ranked<K: Ord>(all: impl Iterator<Item = (K, ShareRow)>) -> BTreeMap<K, Share
 
 /// Without a method everybody is served perfectly.
 fn off(charged: &Charged) -> Vec<Weighed> {
-    let owed = charged.owed().into_iter().enumerate();
+    let owed = charged.entitlements().into_iter().enumerate();
     let weighed = |(place, normalised)| {
         let effective = charged.used(place);
         Weighed {

@@ -2,7 +2,7 @@
 
 use super::charged::Charged;
 use super::table::Weighed;
-use crate::model::account::{Target, TargetKind};
+use crate::model::account::{TargetKind, UsageTarget};
 use crate::model::policy::fair_share::Distance;
 
 /// The least a target counts for where it divides, in percent.
@@ -10,7 +10,7 @@ const LEAST: f64 = 0.01;
 
 /// How far somebody with `percent` of all usage is below their target: in percent, or as a part of
 /// the target. Above it, it is negative; a cap is no matter of priority (M12).
-pub fn delta(target: Target, percent: f64, distance: Distance) -> f64 {
+pub fn delta(target: UsageTarget, percent: f64, distance: Distance) -> f64 {
     let delta = match distance {
         Distance::Difference => target.value - percent,
         Distance::Ratio => 1.0 - percent / target.value.max(LEAST),
@@ -24,7 +24,7 @@ pub fn delta(target: Target, percent: f64, distance: Distance) -> f64 {
 }
 
 /// Whether somebody with so much usage, which is `percent` of all, is above a cap (M12).
-pub fn is_capped(target: Target, usage: f64, percent: f64) -> bool {
+pub fn is_capped(target: UsageTarget, usage: f64, percent: f64) -> bool {
     match target.bound {
         TargetKind::Percent => percent > target.value,
         TargetKind::Amount => usage > target.value,
@@ -33,8 +33,8 @@ pub fn is_capped(target: Target, usage: f64, percent: f64) -> bool {
 }
 
 /// What a place is to have: without a target what its shares give it.
-pub(super) fn of(tree: &Charged, place: usize, normalised: f64) -> Target {
-    tree.target(place).unwrap_or(Target {
+pub(super) fn of(tree: &Charged, place: usize, normalised: f64) -> UsageTarget {
+    tree.target(place).unwrap_or(UsageTarget {
         value: 100.0 * normalised,
         bound: TargetKind::Target,
     })
@@ -47,7 +47,7 @@ pub(super) fn weigh(tree: &Charged, distance: Distance) -> Vec<Weighed> {
     } else {
         1.0
     };
-    let owed = tree.owed().into_iter().enumerate();
+    let owed = tree.entitlements().into_iter().enumerate();
     let weighed = |(place, normalised)| {
         let percent = 100.0 * tree.used(place);
         let target = of(tree, place, normalised);

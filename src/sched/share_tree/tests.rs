@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::model::account::member::Member;
-use crate::model::account::{Account, ROOT_NAME, Shares, Target};
+use crate::model::account::{Account, ROOT_NAME, Shares, UsageTarget};
 use crate::model::policy::FairShare;
-use crate::model::policy::components::{Component, Count};
-use crate::model::policy::fair_share::{Distance, Method, Subject, Ties};
+use crate::model::policy::components::{Component, WeightAndCap};
+use crate::model::policy::fair_share::{Distance, Method, TieRule, UsageSubject};
 use std::collections::BTreeMap;
 
 /// `name<parent:shares user=shares ...`; without `<parent` under the root, without users open.
@@ -147,7 +147,7 @@ fn f12_the_walk_ranks_the_example() {
         ("account2/leaf.2.2", 3.0),
         ("account3/leaf.3.2", 1.0),
     ];
-    for ties in [Ties::Slurm, Ties::Flux] {
+    for ties in [TieRule::Slurm, TieRule::Flux] {
         let policy = FairShare {
             method: Method::Tree,
             ties,
@@ -194,7 +194,7 @@ fn f12_the_walk_ranks_the_example() {
 fn i3_linear_is_of_the_project_and_shared_by_its_members() {
     let policy = FairShare {
         method: Method::Linear,
-        subject: Subject::Account,
+        subject: UsageSubject::Account,
         ..FairShare::default()
     };
     let used = usage(&[
@@ -227,11 +227,15 @@ fn i16_pbs_comes_to_the_same_as_the_classic_numbers() {
 #[test]
 fn m12_distances_weigh_up_to_the_component() {
     let delta = |text: &str, percent: f64| {
-        target::delta(Target::parse(text).unwrap(), percent, Distance::Difference)
+        target::delta(
+            UsageTarget::parse(text).unwrap(),
+            percent,
+            Distance::Difference,
+        )
     };
     let component = Component {
-        whole: Count::of(100.0),
-        parts: [10.0, 20.0, 30.0, 40.0].map(Count::of).into(),
+        whole: WeightAndCap::of(100.0),
+        parts: [10.0, 20.0, 30.0, 40.0].map(WeightAndCap::of).into(),
     };
     assert_eq!(
         component.value(&[
@@ -246,7 +250,7 @@ fn m12_distances_weigh_up_to_the_component() {
     assert_eq!([delta("10-", 4.0), delta("10-", 12.0)], [0.0, -2.0]);
     assert_eq!([delta("10%", 90.0), delta("10^", 90.0)], [0.0, 0.0]);
     let ratio = |text: &str, percent: f64| {
-        target::delta(Target::parse(text).unwrap(), percent, Distance::Ratio)
+        target::delta(UsageTarget::parse(text).unwrap(), percent, Distance::Ratio)
     };
     assert_eq!(
         [
@@ -262,11 +266,11 @@ fn m12_distances_weigh_up_to_the_component() {
 #[test]
 fn m12_a_cap_forbids_and_changes_no_factor() {
     let mut capped = accounts(&["a:1", "b:1", "c:1"]);
-    capped[0].target = Target::parse("20%");
-    capped[1].target = Target::parse("10^");
+    capped[0].target = UsageTarget::parse("20%");
+    capped[1].target = UsageTarget::parse("10^");
     let policy = FairShare {
         method: Method::Target,
-        subject: Subject::Account,
+        subject: UsageSubject::Account,
         accounts: capped,
         ..FairShare::default()
     };
@@ -291,7 +295,7 @@ fn m12_without_a_target_shares_are_the_target() {
 }
 
 #[test]
-fn f20_siblings_are_told_apart_by_how_much_they_were_served() {
+fn f20_siblings_differ_by_their_usage() {
     for method in [
         Method::Classic,
         Method::Linear,
@@ -394,9 +398,9 @@ fn users_of_the_root_stand_beside_the_accounts() {
 }
 
 #[test]
-fn x5_the_subject_says_whose_usage_counts() {
+fn x5_the_subject_selects_the_usage_that_counts() {
     let used = usage(&[("a/ann", 30.0), ("b/ann", 30.0), ("b/bob", 40.0)]);
-    let of = |subject: Subject, name: &str| {
+    let of = |subject: UsageSubject, name: &str| {
         let policy = FairShare {
             method: Method::Linear,
             subject,
@@ -411,19 +415,19 @@ fn x5_the_subject_says_whose_usage_counts() {
             .round()
     };
     assert_eq!(
-        ["a/ann", "b/bob"].map(|name| of(Subject::Member, name)),
+        ["a/ann", "b/bob"].map(|name| of(UsageSubject::Member, name)),
         [700_000.0, 600_000.0]
     );
     assert_eq!(
-        ["a/ann", "b/bob"].map(|name| of(Subject::User, name)),
+        ["a/ann", "b/bob"].map(|name| of(UsageSubject::User, name)),
         [400_000.0, 600_000.0]
     );
     assert_eq!(
-        ["a/ann", "b/bob"].map(|name| of(Subject::Account, name)),
+        ["a/ann", "b/bob"].map(|name| of(UsageSubject::Account, name)),
         [700_000.0, 300_000.0]
     );
     assert_eq!(
-        ["a/ann", "b/bob"].map(|name| of(Subject::Pool, name)),
+        ["a/ann", "b/bob"].map(|name| of(UsageSubject::Pool, name)),
         [700_000.0, 300_000.0]
     );
 }
@@ -433,7 +437,7 @@ fn x5_accounts_alone_are_ranked_in_the_walk_too() {
     let accounts = accounts(&["a:1", "b:1", "c<b:1", "d<b:1"]);
     let policy = FairShare {
         method: Method::Tree,
-        subject: Subject::Account,
+        subject: UsageSubject::Account,
         accounts,
         ..FairShare::default()
     };
@@ -488,7 +492,7 @@ fn the_outline_shows_the_tree() {
         "art:60",
         "root:1 eve=1",
     ]);
-    all[1].target = Target::parse("25+");
+    all[1].target = UsageTarget::parse("25+");
     let policy = FairShare {
         accounts: all,
         ..FairShare::default()
@@ -549,7 +553,7 @@ fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
     let ranks = |ties, more: f64, of_all: f64| {
         let policy = FairShare {
             method: Method::Tree,
-            subject: Subject::Account,
+            subject: UsageSubject::Account,
             ties,
             accounts: accounts.clone(),
             ..FairShare::default()
@@ -559,9 +563,9 @@ fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
         ["a", "b", "c"].map(|name| table.accounts[name].rank)
     };
     for of_all in [10.0, 1e6] {
-        assert_eq!(ranks(Ties::Flux, 5e-10, of_all), [1, 1, 3]);
-        assert_eq!(ranks(Ties::Flux, 2e-9, of_all), [1, 2, 3]);
-        assert_eq!(ranks(Ties::Slurm, 5e-10, of_all), [1, 2, 3]);
+        assert_eq!(ranks(TieRule::Flux, 5e-10, of_all), [1, 1, 3]);
+        assert_eq!(ranks(TieRule::Flux, 2e-9, of_all), [1, 2, 3]);
+        assert_eq!(ranks(TieRule::Slurm, 5e-10, of_all), [1, 2, 3]);
     }
 }
 
@@ -591,7 +595,7 @@ fn m12_the_factor_goes_down_from_one_half_by_the_distance() {
 #[test]
 fn m12_who_has_had_just_what_a_cap_allows_is_not_above_it() {
     let is_capped = |text: &str, usage, percent| {
-        target::is_capped(Target::parse(text).unwrap(), usage, percent)
+        target::is_capped(UsageTarget::parse(text).unwrap(), usage, percent)
     };
     assert_eq!(
         [19.0, 20.0, 21.0].map(|percent| is_capped("20%", 99.0, percent)),
@@ -609,7 +613,7 @@ fn m12_who_has_had_just_what_a_cap_allows_is_not_above_it() {
 fn x5_accounts_keep_their_parents_without_the_users() {
     let accounts = accounts(&["a:1 ann=1 bob=1", "b:3 eve=1", "c<b:1 dan=1", "d<c:1"]);
     let policy = FairShare {
-        subject: Subject::Account,
+        subject: UsageSubject::Account,
         accounts,
         ..FairShare::default()
     };

@@ -1,7 +1,7 @@
 //! Accounts below accounts, and users in them, each with shares (F10).
 
 use crate::model::account::member::Member;
-use crate::model::account::{Account, ROOT_NAME, Shares, Target};
+use crate::model::account::{Account, ROOT_NAME, Shares, UsageTarget};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The accounts of a site and their users.
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Tree {
     /// The root first, and everybody after their parent; those right below one another in the
     /// order of their names, so that sums do not depend on the order in the file.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<TreeNode>,
     pub(super) accounts: BTreeMap<String, usize>,
     pub(super) members: BTreeMap<Member, usize>,
     defaults: BTreeMap<String, String>,
@@ -23,10 +23,10 @@ pub struct Tree {
 
 /// An account or a user under one.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
+pub(super) struct TreeNode {
     pub parent: usize,
     pub shares: Shares,
-    pub target: Option<Target>,
+    pub target: Option<UsageTarget>,
     /// Whether whoever appears right below it has a share of it.
     pub is_open: bool,
     pub is_user: bool,
@@ -35,9 +35,9 @@ pub(super) struct Node {
 /// Where the root lies.
 pub(super) const ROOT: usize = 0;
 
-impl Node {
-    fn root(is_open: bool) -> Node {
-        Node {
+impl TreeNode {
+    fn root(is_open: bool) -> TreeNode {
+        TreeNode {
             parent: ROOT,
             shares: Shares::default(),
             target: None,
@@ -85,7 +85,7 @@ impl Tree {
     pub(super) fn bare(is_open: bool) -> Tree {
         let (accounts, members, defaults) = Default::default();
         Tree {
-            nodes: vec![Node::root(is_open)],
+            nodes: vec![TreeNode::root(is_open)],
             accounts,
             members,
             defaults,
@@ -115,7 +115,7 @@ impl Tree {
     }
 
     fn add_account(&mut self, account: &Account, parent: usize) -> usize {
-        let node = Node {
+        let node = TreeNode {
             parent,
             shares: account.shares,
             target: account.target,
@@ -141,17 +141,17 @@ impl Tree {
     }
 
     fn add_user(&mut self, member: Member, parent: usize, shares: Shares) -> usize {
-        let place = self.push(Node {
+        let place = self.push(TreeNode {
             shares,
             is_user: true,
             parent,
-            ..Node::root(false)
+            ..TreeNode::root(false)
         });
         self.members.insert(member, place);
         place
     }
 
-    fn push(&mut self, node: Node) -> usize {
+    fn push(&mut self, node: TreeNode) -> usize {
         self.nodes.push(node);
         self.nodes.len() - 1
     }
@@ -166,17 +166,17 @@ impl Tree {
             .rsplit_once('/')
             .and_then(|(above, _)| self.accounts.get(above));
         let parent = above.copied().unwrap_or(ROOT);
-        let place = self.push(Node {
+        let place = self.push(TreeNode {
             parent,
             shares: self.strangers_shares(parent),
-            ..Node::root(true)
+            ..TreeNode::root(true)
         });
         self.accounts.insert(name.to_string(), place);
         place
     }
 
     /// The place of a member, who appears if they are not there.
-    pub(super) fn seat(&mut self, member: &Member) -> usize {
+    pub(super) fn entry_or_insert(&mut self, member: &Member) -> usize {
         if let Some(&place) = self.members.get(member) {
             return place;
         }
@@ -213,7 +213,7 @@ impl Tree {
         for (place, name) in names {
             let node = &self.nodes[place];
             let parent = places.get(&node.parent).copied().unwrap_or(ROOT);
-            let copy = tree.push(Node {
+            let copy = tree.push(TreeNode {
                 parent,
                 ..node.clone()
             });

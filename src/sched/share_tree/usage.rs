@@ -17,17 +17,17 @@ use std::collections::BTreeMap;
 
 /// The usage of all members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
-pub struct Usage {
+#[serde(from = "StoredUsage", into = "StoredUsage")]
+pub struct UsageTable {
     rules: UsageRules,
-    members: BTreeMap<Member, Tally>,
+    members: BTreeMap<Member, MemberUsage>,
     /// The charges that go on.
     open: BTreeMap<JobId, Charge>,
 }
 
 /// What there is of a member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Tally {
+struct MemberUsage {
     /// What is over.
     ended: DecayingSum,
     charges: u64,
@@ -40,7 +40,7 @@ struct Tally {
     rate: f64,
 }
 
-impl Tally {
+impl MemberUsage {
     fn open(&mut self, charge: &Charge, rules: &UsageRules) {
         let begun = self.running.at().max(charge.from);
         self.go_on(begun, rules);
@@ -93,18 +93,18 @@ impl Tally {
     }
 }
 
-impl Usage {
+impl UsageTable {
     /// Nothing is used yet.
-    pub fn new(rules: UsageRules) -> Usage {
-        Usage {
+    pub fn new(rules: UsageRules) -> UsageTable {
+        UsageTable {
             rules,
-            ..Usage::default()
+            ..UsageTable::default()
         }
     }
 
     /// What raw charges that are over come to.
-    pub fn of<'c>(rules: UsageRules, charges: impl IntoIterator<Item = &'c Charge>) -> Usage {
-        let mut usage = Usage::new(rules);
+    pub fn of<'c>(rules: UsageRules, charges: impl IntoIterator<Item = &'c Charge>) -> UsageTable {
+        let mut usage = UsageTable::new(rules);
         charges.into_iter().for_each(|charge| usage.add(charge));
         usage
     }
@@ -164,7 +164,11 @@ impl Usage {
     }
 
     fn drop_if_nothing(&mut self, member: &Member) {
-        if self.members.get(member).is_some_and(Tally::is_nothing) {
+        if self
+            .members
+            .get(member)
+            .is_some_and(MemberUsage::is_nothing)
+        {
             self.members.remove(member);
         }
     }
@@ -225,7 +229,7 @@ impl Usage {
             let length = now.since(charge.from).0 as f64 / 1000.0;
             *running.entry(&charge.member).or_default() += length * self.rules.rate(charge);
         }
-        let used = |(member, tally): (&Member, &Tally)| Used {
+        let used = |(member, tally): (&Member, &MemberUsage)| Used {
             member: member.clone(),
             raw: (tally.total + running.get(member).unwrap_or(&0.0)).max(0.0),
             decayed: tally.decayed(now, &self.rules),
@@ -237,19 +241,19 @@ impl Usage {
 
 /// How usage is written down: with lists, as members and jobs are no keys in JSON.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct StoredUsage {
     rules: UsageRules,
-    members: Vec<(Member, Tally)>,
+    members: Vec<(Member, MemberUsage)>,
     open: Vec<(JobId, Charge)>,
 }
 
-impl From<Usage> for Written {
-    fn from(usage: Usage) -> Written {
+impl From<UsageTable> for StoredUsage {
+    fn from(usage: UsageTable) -> StoredUsage {
         let (members, open) = (
             usage.members.into_iter().collect(),
             usage.open.into_iter().collect(),
         );
-        Written {
+        StoredUsage {
             rules: usage.rules,
             members,
             open,
@@ -257,13 +261,13 @@ impl From<Usage> for Written {
     }
 }
 
-impl From<Written> for Usage {
-    fn from(written: Written) -> Usage {
+impl From<StoredUsage> for UsageTable {
+    fn from(written: StoredUsage) -> UsageTable {
         let (members, open) = (
             written.members.into_iter().collect(),
             written.open.into_iter().collect(),
         );
-        Usage {
+        UsageTable {
             rules: written.rules,
             members,
             open,

@@ -5,12 +5,12 @@ use super::charged::{Charged, account_of};
 use super::tree::{ROOT, Tree};
 use crate::model::account::Shares;
 use crate::model::account::member::Member;
-use crate::model::policy::fair_share::Subject;
+use crate::model::policy::fair_share::UsageSubject;
 use std::collections::BTreeMap;
 
 /// A claim on what is poured out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Claim {
+pub struct Demand {
     /// What it counts for beside others.
     pub weight: f64,
     /// It gets so much in any case, if there is enough.
@@ -19,10 +19,10 @@ pub struct Claim {
     pub most: f64,
 }
 
-impl Claim {
+impl Demand {
     /// Of somebody who wants so much and has no guarantee.
-    pub fn wanting(most: f64) -> Claim {
-        Claim {
+    pub fn wanting(most: f64) -> Demand {
+        Demand {
             weight: 1.0,
             least: 0.0,
             most,
@@ -30,9 +30,9 @@ impl Claim {
     }
 
     /// So many alike, together.
-    pub fn times(self, number: u64) -> Claim {
+    pub fn times(self, number: u64) -> Demand {
         let number = number as f64;
-        Claim {
+        Demand {
             weight: self.weight * number,
             least: self.least * number,
             most: self.most * number,
@@ -57,7 +57,7 @@ pub struct Drinker {
     /// The account, by place among those that are given.
     pub pool: usize,
     /// What all alike claim together.
-    pub claim: Claim,
+    pub claim: Demand,
 }
 
 /// What each has in the end, of the whole.
@@ -84,7 +84,7 @@ pub fn pour(
         .iter()
         .map(|pool| (Member::new(pool, ""), 0.0))
         .collect();
-    let charged = Charged::new(tree, Subject::Account, &named);
+    let charged = Charged::new(tree, UsageSubject::Account, &named);
     let basin = Basin::new(&charged, (pools, drinkers), &bounds);
     let lined: Vec<usize> = charged
         .tree
@@ -110,7 +110,7 @@ pub fn pour(
             continue;
         }
         let of_children = children.iter().map(|&child| basin.claims[child]);
-        let claims: Vec<Claim> = of_children
+        let claims: Vec<Demand> = of_children
             .chain(here.iter().map(|&drinker| drinkers[drinker].claim))
             .collect();
         let split = split(amount, &claims);
@@ -140,7 +140,7 @@ pub fn pour(
 /// The tree with what is claimed at each place.
 struct Basin {
     /// Of each place what it and all below it claim together.
-    claims: Vec<Claim>,
+    claims: Vec<Demand>,
     /// The places that have a share of each.
     children: Vec<Vec<usize>>,
     /// Who drinks right there.
@@ -156,7 +156,7 @@ impl Basin {
         let count = charged.places().end;
         let mut basin = Basin {
             claims: vec![
-                Claim {
+                Demand {
                     weight: 0.0,
                     least: 0.0,
                     most: 0.0
@@ -212,7 +212,7 @@ impl Basin {
                 Shares::Of(shares) => shares,
                 Shares::Parent => 0.0,
             };
-            basin.claims[place] = Claim {
+            basin.claims[place] = Demand {
                 weight,
                 least: own_least.max(least).min(most),
                 most,
@@ -223,10 +223,10 @@ impl Basin {
 }
 
 /// Splits an amount among claims: to a level at which all that want more get the same by weight.
-pub fn split(amount: f64, claims: &[Claim]) -> Vec<f64> {
-    let claims: Vec<Claim> = claims
+pub fn split(amount: f64, claims: &[Demand]) -> Vec<f64> {
+    let claims: Vec<Demand> = claims
         .iter()
-        .map(|claim| Claim {
+        .map(|claim| Demand {
             least: claim.least.min(claim.most),
             ..*claim
         })
@@ -247,7 +247,7 @@ pub fn split(amount: f64, claims: &[Claim]) -> Vec<f64> {
 /// How far the level comes when so much is poured in above what all get in any case. Each begins to
 /// rise where its weight has come to what it gets in any case, and ends where that is what it
 /// wants.
-fn level(mut left: f64, claims: &[Claim]) -> f64 {
+fn level(mut left: f64, claims: &[Demand]) -> f64 {
     let weighty = claims
         .iter()
         .filter(|claim| claim.weight > 0.0 && claim.most > claim.least);
@@ -285,9 +285,9 @@ mod tests {
             .collect()
     }
 
-    fn claims(all: &[(f64, f64, f64)]) -> Vec<Claim> {
+    fn claims(all: &[(f64, f64, f64)]) -> Vec<Demand> {
         all.iter()
-            .map(|&(weight, least, most)| Claim {
+            .map(|&(weight, least, most)| Demand {
                 weight,
                 least,
                 most,
@@ -362,7 +362,7 @@ mod tests {
         let place = |pool: &str| pools.iter().position(|known| *known == pool).unwrap();
         let drinker = |&(pool, most): &(&str, f64)| Drinker {
             pool: place(pool),
-            claim: Claim::wanting(most),
+            claim: Demand::wanting(most),
         };
         let drinkers: Vec<Drinker> = drinkers.iter().map(drinker).collect();
         let poured = pour(&tree(), (&pools, &drinkers), bounds, |name| name == line);

@@ -2,7 +2,7 @@
 //! or no job of the class waits any more.
 
 use super::shape::{ClassId, ClassKey};
-use super::snapshot::State;
+use super::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub enum AllocationAnswer {
     Order(NodePlaces),
 }
 
-impl State {
+impl ClusterState {
     /// The key of a class; None if no job of it waits.
     pub fn class(&self, class: ClassId) -> Option<&ClassKey> {
         self.classes.get(&class).map(|class| &class.key)

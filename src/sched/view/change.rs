@@ -1,15 +1,15 @@
 //! Changes of the scheduler's view, one noun for all of them: what schedd makes of its cycle, what
 //! a simulated world makes of its own, and what a recorder writes down to be made once more.
 
-use super::holdings::Claimant;
-use super::preemption_candidate::Tenure;
-use super::snapshot::{ClassId, State, Tenant};
+use super::holdings::RunningOwner;
+use super::preemption_candidate::PreemptionCandidate;
+use super::snapshot::{ClassId, ClusterState, JobOwner};
 use crate::model::account::charge::Charge;
 use crate::model::credentials::Credentials;
 use crate::model::job::eligible_time::Eligibility;
-use crate::model::job::promise::Promise;
-use crate::model::job::state::State as Standing;
-use crate::model::job::{Job, Run, Share, SubjobLimit};
+use crate::model::job::promise::PromisedStart;
+use crate::model::job::state::JobState as Standing;
+use crate::model::job::{Job, NodeShare, Run, SubjobLimit};
 use crate::model::job_id::JobId;
 use crate::model::node::NodeFacts;
 use crate::model::policy::Policy;
@@ -20,13 +20,13 @@ use crate::model::resource::Resources;
 use crate::model::system_resource::Pool;
 use crate::model::time::{Span, Time};
 use crate::model::trigger::Triggers;
-use crate::sched::share_tree::usage::Usage;
+use crate::sched::share_tree::usage::UsageTable;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A change of a [`State`].
+/// A change of a [`ClusterState`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change<'a> {
@@ -62,21 +62,21 @@ pub enum Change<'a> {
         /// Which.
         job: JobId,
         /// What it holds.
-        shares: Vec<Share>,
+        shares: Vec<NodeShare>,
         /// Whose it is.
         user: Cow<'a, str>,
         /// Who else may be there.
-        tenant: Tenant,
+        tenant: JobOwner,
         /// When its walltime is over.
         until: Time,
         /// The reservation it is inside of: what it has is the reservation's.
         inside: Option<String>,
         /// Whose it is, and what it asked for, where limits count it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        claimant: Option<Box<Claimant>>,
+        claimant: Option<Box<RunningOwner>>,
         /// What counts where another could have its place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        tenure: Option<Box<Tenure>>,
+        tenure: Option<Box<PreemptionCandidate>>,
         /// Of an element beyond what its array limits itself to (Q15): that limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beyond: Option<u32>,
@@ -93,7 +93,7 @@ pub enum Change<'a> {
         /// Which.
         job: JobId,
         /// When and where.
-        promise: Cow<'a, Promise>,
+        promise: Cow<'a, PromisedStart>,
         /// For how long.
         span: Span,
     },
@@ -104,7 +104,7 @@ pub enum Change<'a> {
     /// The site's hooks have let these jobs start. None: no hooks are asked about starts.
     Permits(Option<BTreeSet<JobId>>),
     /// All that has been used, and by whom, is this.
-    Usage(Cow<'a, Usage>),
+    Usage(Cow<'a, UsageTable>),
     /// A job's latest attempt is charged: that goes on, or is over.
     Charged(JobId, Cow<'a, Charge>),
     /// These charges are so old that they are kept no longer.
@@ -122,11 +122,11 @@ impl<'a> Change<'a> {
                 job: id,
                 shares: job.held().iter().map(|share| run.kept(share)).collect(),
                 user: Cow::Borrowed(&job.owner.user),
-                tenant: Tenant::of(job, policy.placement.access),
+                tenant: JobOwner::of(job, policy.placement.access),
                 until: end_of(job, run, policy),
                 inside: None,
-                claimant: Some(Box::new(Claimant::of(job))),
-                tenure: Tenure::of(job).map(Box::new),
+                claimant: Some(Box::new(RunningOwner::of(job))),
+                tenure: PreemptionCandidate::of(job).map(Box::new),
                 beyond: job.spec.max_run_subjobs.filter(|_| run.extra),
                 waits: (job.waits_to_go_on() && run.is_still())
                     .then(|| Box::new(Cow::Borrowed(job))),
@@ -138,7 +138,7 @@ impl<'a> Change<'a> {
 
     /// The limit of an array's running subjobs, where the state does not know it yet. An array
     /// without a limit is not told of.
-    pub fn of_limit(id: JobId, job: Option<&Job>, state: &State) -> Option<Change<'a>> {
+    pub fn of_limit(id: JobId, job: Option<&Job>, state: &ClusterState) -> Option<Change<'a>> {
         let known = state.subjob_limit(id.number);
         let array = job.filter(|job| id.is_array() && job.life.state != Standing::Finished);
         let limit = array.and_then(|array| {
@@ -178,7 +178,7 @@ pub fn is_candidate(job: &Job) -> bool {
     }
 }
 
-impl State {
+impl ClusterState {
     /// Makes a change.
     pub fn make(&mut self, change: &Change) {
         match change {
@@ -216,9 +216,9 @@ impl State {
                 claimant
                     .iter()
                     .for_each(|claimant| self.belongs_to(*job, claimant));
-                tenure
-                    .iter()
-                    .for_each(|tenure| self.set_tenure(*job, Tenure::clone(tenure)));
+                tenure.iter().for_each(|tenure| {
+                    self.set_candidate(*job, PreemptionCandidate::clone(tenure))
+                });
                 inside
                     .iter()
                     .for_each(|reservation| self.enclose(*job, reservation));
@@ -235,7 +235,7 @@ impl State {
             }
             Change::Bounds(array, limit) => self.set_subjob_limit(array.number, *limit),
             Change::Permits(permits) => self.set_permits(permits.clone()),
-            Change::Usage(usage) => self.use_up(|used| *used = Usage::clone(usage)),
+            Change::Usage(usage) => self.use_up(|used| *used = UsageTable::clone(usage)),
             Change::Charged(job, charge) => self.use_up(|used| used.charge(*job, charge)),
             Change::Forgotten(charges) => {
                 self.use_up(|used| charges.iter().for_each(|charge| used.forget(charge)))
@@ -243,14 +243,14 @@ impl State {
         }
     }
 
-    fn use_up(&mut self, change: impl FnOnce(&mut Usage)) {
+    fn use_up(&mut self, change: impl FnOnce(&mut UsageTable)) {
         change(Arc::make_mut(&mut self.usage));
         self.edition += 1;
         self.ranks.note_use();
     }
 }
 
-impl State {
+impl ClusterState {
     /// The reservation that a running job is inside of: the one it asks for, else one that is open
     /// where it runs and admits it whole.
     pub fn reservation_of(&self, job: &Job, default_walltime: Span, now: Time) -> Option<String> {
@@ -274,7 +274,7 @@ impl State {
 /// A line of a recording: all that its cycles went by, and what came of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Entry<'a> {
+pub enum RecordedEntry<'a> {
     /// A schedd has begun: with an empty view, and this policy.
     Begin {
         /// What its resources are.
@@ -308,10 +308,10 @@ fn is_unknown(triggers: &Triggers) -> bool {
 mod tests {
     use super::*;
     use crate::model::job::event::Event;
-    use crate::model::job::suspension::Manner;
+    use crate::model::job::suspension::SuspendMode;
     use crate::model::reservation::window::WindowAccess;
     use crate::sched::backfill::reservation_window;
-    use crate::sched::fixture::{Scene, cluster, moment, resources};
+    use crate::sched::fixture::{TestCluster, cluster, moment, resources};
 
     #[test]
     fn a_view_follows_a_job_from_the_queue_to_its_nodes_and_out() {
@@ -349,7 +349,13 @@ mod tests {
         assert_eq!(scene.state.holders().count(), 0);
     }
 
-    fn window(scene: &Scene, id: &str, users: &[&str], node: &str, hours: (i64, i64)) -> Window {
+    fn window(
+        scene: &TestCluster,
+        id: &str,
+        users: &[&str],
+        node: &str,
+        hours: (i64, i64),
+    ) -> Window {
         Window {
             id: id.into(),
             from: Time(0) + Span::seconds(hours.0 * 3600),
@@ -426,7 +432,7 @@ mod tests {
                 job: JobId::job(1),
                 shares: Vec::new(),
                 user: "ann".into(),
-                tenant: Tenant::default(),
+                tenant: JobOwner::default(),
                 until: Time(60),
                 inside: None,
                 tenure: None,
@@ -447,9 +453,9 @@ mod tests {
     }
 
     /// A job that waits to go on.
-    fn suspended(scene: &Scene) -> Job {
+    fn suspended(scene: &TestCluster) -> Job {
         let mut job = scene.job(8, "select=1:ncpus=1");
-        let manner = Manner::For {
+        let manner = SuspendMode::For {
             job: JobId::job(9),
             releases: vec!["ncpus".into()],
         };
@@ -481,7 +487,7 @@ mod tests {
     fn a_change_is_the_same_after_it_was_written_down() {
         let scene = cluster("");
         let job = scene.job(7, "select=2:ncpus=1 array=0-9:3%2");
-        let promise = Promise {
+        let promise = PromisedStart {
             at: Time(9),
             first: Time(7),
             nodes: vec!["n1".into()],
@@ -501,15 +507,15 @@ mod tests {
             Change::Permits(Some([JobId::job(7)].into())),
             Change::Bounds(JobId::array(7), Some(SubjobLimit { limit: 2, most: 5 })),
         ] {
-            let text = serde_json::to_string(&Entry::Change(change)).unwrap();
-            let again: Entry = serde_json::from_str(&text).unwrap();
+            let text = serde_json::to_string(&RecordedEntry::Change(change)).unwrap();
+            let again: RecordedEntry = serde_json::from_str(&text).unwrap();
             assert_eq!(serde_json::to_string(&again).unwrap(), text);
         }
-        let begin = Entry::Begin {
+        let begin = RecordedEntry::Begin {
             resources: Cow::Owned(resources()),
             policy: Cow::Owned(Policy::default()),
         };
         let text = serde_json::to_string(&begin).unwrap();
-        assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), begin);
+        assert_eq!(serde_json::from_str::<RecordedEntry>(&text).unwrap(), begin);
     }
 }

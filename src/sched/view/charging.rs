@@ -2,14 +2,14 @@
 //! classes only.
 
 use super::plan::Start;
-use super::snapshot::State;
+use super::snapshot::ClusterState;
 use crate::model::account::charge::{self, Charge};
 use crate::model::account::member::Member;
 use crate::model::job::held::Held;
 use crate::model::policy::quality::Qualities;
 use crate::model::time::Time;
 
-impl State {
+impl ClusterState {
     /// What goes on for a candidate from its start on; None where it is free of charge (I5), and
     /// for who is no candidate any more.
     pub fn charge_for(&self, start: &Start, qualities: &Qualities, now: Time) -> Option<Charge> {

@@ -1,7 +1,7 @@
 //! Jobs alike, waiting, in the order in which they start.
 
 use super::shape::ClassKey;
-use super::sort_key::Merit;
+use super::sort_key::SortKey;
 use super::wait::Wait;
 use crate::model::job::array::{Elements, Indices};
 use crate::model::job_id::JobId;
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
 use std::sync::Arc;
 
 /// A job's place in the queue: by rank, then by id.
-pub type Place = (u64, JobId);
+pub type QueuePlace = (u64, JobId);
 
 /// A job's place among all: by what it is worth, then by its place in the queue.
-pub type Head = (Merit, Place);
+pub type QueuePosition = (SortKey, QueuePlace);
 
 /// Jobs alike, waiting.
 #[derive(Clone, Debug)]
@@ -20,23 +20,23 @@ pub(in crate::sched) struct Class {
     /// What they are alike in.
     pub key: ClassKey,
     /// An array stands here once, with its elements.
-    pub(in crate::sched) jobs: BTreeMap<Place, Waiting>,
+    pub(in crate::sched) jobs: BTreeMap<QueuePlace, WaitingJob>,
     /// The order in which they start, where it is not that in which they stand in the queue.
-    sequence: Option<BTreeSet<Head>>,
+    sequence: Option<BTreeSet<QueuePosition>>,
 }
 
 /// A job that waits.
 #[derive(Clone, Debug)]
-pub(in crate::sched) struct Waiting {
+pub(in crate::sched) struct WaitingJob {
     /// What it is worth, as it counts now.
-    pub merit: Merit,
+    pub merit: SortKey,
     /// How long it waits.
     pub wait: Wait,
     /// Its elements, if it is an array.
     pub array: Option<Array>,
 }
 
-impl Waiting {
+impl WaitingJob {
     /// How many jobs that are: of an array those elements that wait.
     pub fn count(&self) -> u64 {
         self.array
@@ -65,7 +65,7 @@ impl Class {
     }
 
     /// Where the job stands that starts first.
-    pub fn first(&self) -> Option<Head> {
+    pub fn first(&self) -> Option<QueuePosition> {
         match &self.sequence {
             Some(sequence) => sequence.first().copied(),
             None => self
@@ -81,17 +81,17 @@ impl Class {
     }
 
     /// A job that waits.
-    pub fn get(&self, place: Place) -> Option<&Waiting> {
+    pub fn get(&self, place: QueuePlace) -> Option<&WaitingJob> {
         self.jobs.get(&place)
     }
 
     /// The same, to be changed in what does not concern its place.
-    pub fn get_mut(&mut self, place: Place) -> Option<&mut Waiting> {
+    pub fn get_mut(&mut self, place: QueuePlace) -> Option<&mut WaitingJob> {
         self.jobs.get_mut(&place)
     }
 
     /// The jobs, as they stand in the queue.
-    pub fn jobs(&self) -> impl Iterator<Item = (Place, &Waiting)> {
+    pub fn jobs(&self) -> impl Iterator<Item = (QueuePlace, &WaitingJob)> {
         self.jobs.iter().map(|(place, waiting)| (*place, waiting))
     }
 
@@ -104,7 +104,7 @@ impl Class {
     }
 
     /// A job joins them.
-    pub fn insert(&mut self, place: Place, waiting: Waiting) {
+    pub fn insert(&mut self, place: QueuePlace, waiting: WaitingJob) {
         let head = (waiting.merit, place);
         self.jobs.insert(place, waiting);
         if self.sequence.is_none() && !self.fits_in(head) {
@@ -116,7 +116,7 @@ impl Class {
     }
 
     /// Whether a job of them starts in its turn, as it stands in the queue.
-    fn fits_in(&self, (merit, place): Head) -> bool {
+    fn fits_in(&self, (merit, place): QueuePosition) -> bool {
         let before = self
             .jobs
             .range(..place)
@@ -130,14 +130,14 @@ impl Class {
                 .is_none_or(|(_, waiting)| merit <= waiting.merit)
     }
 
-    fn heads(&self) -> impl Iterator<Item = Head> {
+    fn heads(&self) -> impl Iterator<Item = QueuePosition> {
         self.jobs
             .iter()
             .map(|(place, waiting)| (waiting.merit, *place))
     }
 
     /// A job leaves them.
-    pub fn remove(&mut self, place: Place) -> Option<Waiting> {
+    pub fn remove(&mut self, place: QueuePlace) -> Option<WaitingJob> {
         let waiting = self.jobs.remove(&place)?;
         self.sequence.iter_mut().for_each(|sequence| {
             sequence.remove(&(waiting.merit, place));
@@ -146,7 +146,7 @@ impl Class {
     }
 
     /// Each of them is worth what is said of it.
-    pub fn rate_by(&mut self, merit: impl Fn(Place, &Waiting) -> Merit) {
+    pub fn rate_by(&mut self, merit: impl Fn(QueuePlace, &WaitingJob) -> SortKey) {
         self.jobs
             .iter_mut()
             .for_each(|(&place, waiting)| waiting.merit = merit(place, waiting));
@@ -179,13 +179,16 @@ impl Class {
 #[derive(Clone)]
 pub(in crate::sched) enum InOrder<'s> {
     /// As they stand in the queue.
-    Queue(btree_map::Iter<'s, Place, Waiting>),
+    Queue(btree_map::Iter<'s, QueuePlace, WaitingJob>),
     /// In another order.
-    Own(btree_set::Iter<'s, Head>, &'s BTreeMap<Place, Waiting>),
+    Own(
+        btree_set::Iter<'s, QueuePosition>,
+        &'s BTreeMap<QueuePlace, WaitingJob>,
+    ),
 }
 
 impl<'s> Iterator for InOrder<'s> {
-    type Item = (Head, &'s Waiting);
+    type Item = (QueuePosition, &'s WaitingJob);
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
@@ -209,14 +212,14 @@ mod tests {
         Class::new(scene.state.waiting_class(JobId::job(1)).unwrap().clone())
     }
 
-    fn worth(score: f64) -> Waiting {
+    fn waiting_with_score(score: f64) -> WaitingJob {
         let wait = Wait {
             since: Time(0),
             eligibility: Eligibility::default(),
             bypassed: 0,
         };
-        Waiting {
-            merit: Merit::of(0, score),
+        WaitingJob {
+            merit: SortKey::of(0, score),
             wait,
             array: None,
         }
@@ -232,15 +235,15 @@ mod tests {
     /// Places are ranks, and these are the jobs' numbers.
     fn with(scores: &[(u64, f64)]) -> Class {
         let mut class = nobody();
-        scores
-            .iter()
-            .for_each(|&(rank, score)| class.insert((rank, JobId::job(rank)), worth(score)));
+        scores.iter().for_each(|&(rank, score)| {
+            class.insert((rank, JobId::job(rank)), waiting_with_score(score))
+        });
         class
     }
 
     /// X18: who is worth most starts first, wherever in the queue a job comes in.
     #[test]
-    fn a_newcomer_starts_by_what_it_is_worth() {
+    fn a_new_job_starts_by_its_priority() {
         assert_eq!(
             started(&with(&[(1, 5.0), (2, 7.0)])),
             [2, 1],
@@ -273,7 +276,7 @@ mod tests {
             (started(&class), class.first().map(|(_, place)| place.0)),
             (vec![3, 1, 4], Some(3))
         );
-        class.rate_by(|place, _| Merit::of(0, -(place.0 as f64)));
+        class.rate_by(|place, _| SortKey::of(0, -(place.0 as f64)));
         assert_eq!(started(&class), [1, 3, 4]);
     }
 
@@ -289,7 +292,7 @@ mod tests {
         ]));
         assert!(keeps_one(&[(1, 7.0), (2, 7.5)]));
         let mut class = with(&[(1, 7.0), (2, 7.5)]);
-        class.rate_by(|_, _| Merit::default());
+        class.rate_by(|_, _| SortKey::default());
         assert!(class.sequence.is_none());
     }
 }

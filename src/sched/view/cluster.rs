@@ -4,17 +4,17 @@
 //! Nodes of one kind with equal rooms share a *bucket*, and a request is held against buckets.
 //! Host and node names are not part of a kind: no two nodes would be alike.
 
-pub use super::free_resources::{Condition, FreeResources};
-use super::node_access::{JobCountLimits, Tenancy, Tenant, User};
-use super::node_order::Order;
+pub use super::free_resources::{FreeResources, Joinable};
+use super::node_access::{AccessPolicy, JobCountLimits, JobOwner, User};
+use super::node_order::NodeOrder;
 use super::pools::Pools;
 use super::shape::Need;
 use super::shared_hosts::{SharedPlace, Sharers};
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
-use crate::model::node::{NodeFacts, Terms};
+use crate::model::node::{NodeFacts, NodeTerms};
 use crate::model::request::cluster_path::ClusterPath;
-use crate::model::resource::{ResourceList, Value};
+use crate::model::resource::{ResourceList, ResourceValue};
 use crate::sched::amounts::{Amounts, Catalog, MOST_OF_A_NODE, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,13 +29,13 @@ pub struct KindIx(pub(in crate::sched) u32);
 
 /// What a node is.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct NodeKind {
     /// Its room when nobody is there: its capacity.
     pub empty: FreeResources,
     /// What is only compared, without `host` and `vnode`.
     pub attributes: ResourceList,
     /// On what terms jobs get it.
-    pub terms: Terms,
+    pub terms: NodeTerms,
     pub(super) key: Vec<u8>,
     /// How many nodes are of this kind.
     pub nodes: usize,
@@ -43,13 +43,13 @@ pub struct Kind {
 
 /// What makes nodes interchangeable now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct NodeClassKey {
     /// What they are.
     pub kind: KindIx,
     /// Whether each is the only node of its host.
     pub solo: bool,
     /// Who may join.
-    pub condition: Condition,
+    pub condition: Joinable,
     /// The users that have as many jobs there as one may.
     pub barred: Vec<User>,
     /// What they have left.
@@ -62,7 +62,7 @@ pub struct Hold {
     /// Consumables, what it has of the whole system's among them.
     pub taken: Amounts,
     /// Whose it is, and whom it bears.
-    pub tenant: Tenant,
+    pub tenant: JobOwner,
     /// Numbers of processors.
     pub cpus: Vec<u16>,
     /// Numbers of GPUs.
@@ -71,7 +71,7 @@ pub struct Hold {
 
 /// A node.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct ClusterNode {
     /// Unique.
     pub name: String,
     /// The host it is part of.
@@ -108,16 +108,16 @@ pub struct Cluster {
     pub(in crate::sched) shared: BTreeMap<SharedPlace, Sharers>,
     /// The names of users.
     pub users: BTreeMap<User, String>,
-    pub(super) order: Order,
-    pub(super) nodes: Vec<Arc<Node>>,
+    pub(super) order: NodeOrder,
+    pub(super) nodes: Vec<Arc<ClusterNode>>,
     pub(super) names: BTreeMap<String, NodeIx>,
     pub(super) hosts: BTreeMap<String, BTreeSet<NodeIx>>,
     /// The hosts of more than one node.
     pub(super) composite: BTreeSet<String>,
-    pub(super) kinds: Vec<Kind>,
+    pub(super) kinds: Vec<NodeKind>,
     pub(super) kind_index: BTreeMap<Vec<u8>, KindIx>,
     pub(super) unused_kinds: Vec<KindIx>,
-    pub(super) buckets: BTreeMap<Arc<Key>, BTreeSet<NodeIx>>,
+    pub(super) buckets: BTreeMap<Arc<NodeClassKey>, BTreeSet<NodeIx>>,
     pub(super) configured: BTreeMap<(KindIx, bool), BTreeSet<NodeIx>>,
     pub(super) capacity: Amounts,
     /// Grows with each change of what nodes are.
@@ -136,7 +136,7 @@ impl Cluster {
             pools: Pools::new(&catalog),
             shared: BTreeMap::new(),
             users: BTreeMap::new(),
-            order: Order::default(),
+            order: NodeOrder::default(),
             catalog,
             nodes: Vec::new(),
             names: BTreeMap::new(),
@@ -154,11 +154,11 @@ impl Cluster {
     }
 
     /// The node with this index.
-    pub fn node(&self, ix: NodeIx) -> &Node {
+    pub fn node(&self, ix: NodeIx) -> &ClusterNode {
         &self.nodes[ix.0 as usize]
     }
 
-    pub(in crate::sched) fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
+    pub(in crate::sched) fn node_mut(&mut self, ix: NodeIx) -> &mut ClusterNode {
         Arc::make_mut(&mut self.nodes[ix.0 as usize])
     }
 
@@ -168,7 +168,7 @@ impl Cluster {
     }
 
     /// The kind with this index.
-    pub fn kind(&self, ix: KindIx) -> &Kind {
+    pub fn kind(&self, ix: KindIx) -> &NodeKind {
         &self.kinds[ix.0 as usize]
     }
 
@@ -185,7 +185,7 @@ impl Cluster {
     }
 
     /// Nodes that are set, usable or not.
-    pub fn present(&self) -> impl Iterator<Item = &Node> {
+    pub fn present(&self) -> impl Iterator<Item = &ClusterNode> {
         self.nodes
             .iter()
             .map(Arc::as_ref)
@@ -193,7 +193,7 @@ impl Cluster {
     }
 
     /// The kinds that nodes are of.
-    pub fn kinds(&self) -> impl Iterator<Item = (KindIx, &Kind)> {
+    pub fn kinds(&self) -> impl Iterator<Item = (KindIx, &NodeKind)> {
         let all = self
             .kinds
             .iter()
@@ -236,11 +236,11 @@ impl Cluster {
     }
 
     /// Whether a job of this tenant may get whole hosts on some node.
-    pub fn gives_whole_hosts(&self, tenant: Tenant) -> bool {
-        tenant.tenancy == Tenancy::Hosts
+    pub fn gives_whole_hosts(&self, tenant: JobOwner) -> bool {
+        tenant.tenancy == AccessPolicy::Hosts
             || self
                 .kinds()
-                .any(|(_, kind)| tenant.on(kind.empty.bounds) == Tenancy::Hosts)
+                .any(|(_, kind)| tenant.on(kind.empty.bounds) == AccessPolicy::Hosts)
     }
 
     /// Whether the node is the only one of its host.
@@ -251,12 +251,12 @@ impl Cluster {
     }
 
     /// The usable nodes by bucket.
-    pub fn buckets(&self) -> impl Iterator<Item = (&Arc<Key>, &BTreeSet<NodeIx>)> {
+    pub fn buckets(&self) -> impl Iterator<Item = (&Arc<NodeClassKey>, &BTreeSet<NodeIx>)> {
         self.buckets.iter()
     }
 
     /// All nodes that are set, as they would be with nobody there.
-    pub fn configured(&self) -> impl Iterator<Item = (Arc<Key>, &BTreeSet<NodeIx>)> {
+    pub fn configured(&self) -> impl Iterator<Item = (Arc<NodeClassKey>, &BTreeSet<NodeIx>)> {
         self.configured.iter().map(|(&(kind, solo), nodes)| {
             (
                 Arc::new(self.key(kind, solo, &self.kind(kind).empty)),
@@ -265,8 +265,8 @@ impl Cluster {
         })
     }
 
-    fn key(&self, kind: KindIx, solo: bool, room: &FreeResources) -> Key {
-        Key {
+    fn key(&self, kind: KindIx, solo: bool, room: &FreeResources) -> NodeClassKey {
+        NodeClassKey {
             kind,
             solo,
             condition: room.condition(),
@@ -276,7 +276,7 @@ impl Cluster {
     }
 
     /// The bucket a node belongs in with this room; None for a node that takes no jobs.
-    pub fn key_of(&self, ix: NodeIx, room: &FreeResources) -> Option<Key> {
+    pub fn key_of(&self, ix: NodeIx, room: &FreeResources) -> Option<NodeClassKey> {
         let node = self.node(ix);
         node.kind
             .filter(|_| node.usable)
@@ -297,10 +297,10 @@ impl Cluster {
     }
 
     /// A node's value of a resource that is only compared.
-    pub fn value(&self, node: &Node, resource: &str) -> Option<Value> {
+    pub fn value(&self, node: &ClusterNode, resource: &str) -> Option<ResourceValue> {
         match resource {
-            "host" => Some(Value::String(node.host.clone())),
-            "vnode" => Some(Value::String(node.name.clone())),
+            "host" => Some(ResourceValue::String(node.host.clone())),
+            "vnode" => Some(ResourceValue::String(node.name.clone())),
             other => node
                 .kind
                 .and_then(|kind| self.kind(kind).attributes.get(other).cloned()),
@@ -380,7 +380,7 @@ impl Cluster {
     }
 
     /// Makes sure that every share's node has a slot.
-    pub fn reserve_slots(&mut self, shares: &[Share]) {
+    pub fn reserve_slots(&mut self, shares: &[NodeShare]) {
         for share in shares {
             self.slot(&share.node, &share.host);
         }
@@ -389,8 +389,8 @@ impl Cluster {
     /// What shares take, node by node; the error names a node without a slot.
     pub fn holds(
         &self,
-        shares: &[Share],
-        tenant: Tenant,
+        shares: &[NodeShare],
+        tenant: JobOwner,
     ) -> Result<BTreeMap<NodeIx, Hold>, String> {
         let mut holds = BTreeMap::new();
         for share in shares {
@@ -410,7 +410,7 @@ impl Cluster {
     }
 
     /// A hold on nothing.
-    pub fn bare_hold(&self, tenant: Tenant) -> Hold {
+    pub fn bare_hold(&self, tenant: JobOwner) -> Hold {
         Hold {
             taken: self.catalog.nothing(),
             tenant,
@@ -426,7 +426,7 @@ impl Cluster {
         }
         let ix = NodeIx(u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes"));
         self.names.insert(name.to_string(), ix);
-        self.nodes.push(Arc::new(Node {
+        self.nodes.push(Arc::new(ClusterNode {
             name: name.to_string(),
             host: host.to_string(),
             kind: None,
@@ -453,7 +453,7 @@ impl Cluster {
             FreeResources::empty(free, JobCountLimits::from(&facts.terms)),
             facts.terms.clone(),
         );
-        let kind = Kind {
+        let kind = NodeKind {
             empty,
             attributes,
             terms,
@@ -516,7 +516,7 @@ impl Cluster {
     /// All nodes of the hosts that a job on some nodes has as a whole.
     pub fn neighbours<'a>(
         &self,
-        tenant: Tenant,
+        tenant: JobOwner,
         nodes: impl Iterator<Item = &'a NodeIx>,
     ) -> Vec<NodeIx> {
         let has_host = |ix: &&NodeIx| {
@@ -524,7 +524,7 @@ impl Cluster {
                 .node(**ix)
                 .kind
                 .map(|kind| self.kind(kind).empty.bounds);
-            tenant.on(bounds.unwrap_or_default()) == Tenancy::Hosts
+            tenant.on(bounds.unwrap_or_default()) == AccessPolicy::Hosts
         };
         let hosts: BTreeSet<&str> = nodes
             .filter(has_host)

@@ -4,7 +4,7 @@ use super::cluster::Cluster;
 use super::holdings::{Holding, Pledge};
 use super::processor_equivalents;
 use super::shape::ClassKey;
-use super::snapshot::State;
+use super::snapshot::ClusterState;
 use crate::model::limit::Quantity;
 use crate::model::limit::usage::Figure;
 use crate::model::time::Span;
@@ -12,7 +12,7 @@ use crate::sched::amounts::Catalog;
 
 /// How a quantity is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sched) enum Count {
+pub(in crate::sched) enum QuantityKind {
     Jobs,
     /// Chunks.
     Nodes,
@@ -28,24 +28,29 @@ pub(in crate::sched) enum Count {
     Nothing,
 }
 
-impl Count {
+impl QuantityKind {
     /// That of a quantity.
-    pub fn of(quantity: &Quantity, catalog: &Catalog) -> Count {
+    pub fn of(quantity: &Quantity, catalog: &Catalog) -> QuantityKind {
         match quantity {
-            Quantity::Jobs => Count::Jobs,
-            Quantity::Nodes => Count::Nodes,
-            Quantity::Equivalents => Count::Equivalents,
-            Quantity::ProcessorSeconds => Count::ProcessorTime,
-            Quantity::Seconds => Count::Time,
-            Quantity::Resource(name) => catalog.index(name).map_or(Count::Nothing, Count::Amount),
+            Quantity::Jobs => QuantityKind::Jobs,
+            Quantity::Nodes => QuantityKind::Nodes,
+            Quantity::Equivalents => QuantityKind::Equivalents,
+            Quantity::ProcessorSeconds => QuantityKind::ProcessorTime,
+            Quantity::Seconds => QuantityKind::Time,
+            Quantity::Resource(name) => catalog
+                .index(name)
+                .map_or(QuantityKind::Nothing, QuantityKind::Amount),
         }
     }
 
     /// How many make one of what a limit says.
     fn scale(self) -> i64 {
         match self {
-            Count::Equivalents | Count::ProcessorTime | Count::Time => 1000,
-            Count::Jobs | Count::Nodes | Count::Amount(_) | Count::Nothing => 1,
+            QuantityKind::Equivalents | QuantityKind::ProcessorTime | QuantityKind::Time => 1000,
+            QuantityKind::Jobs
+            | QuantityKind::Nodes
+            | QuantityKind::Amount(_)
+            | QuantityKind::Nothing => 1,
         }
     }
 
@@ -57,25 +62,27 @@ impl Count {
     /// What a job of a class adds that may run for so long.
     pub fn asked(self, class: &ClassKey, span: Span, cluster: &Cluster) -> i64 {
         match self {
-            Count::Jobs => 1,
-            Count::Nodes => i64::try_from(class.shape.instances).unwrap_or(i64::MAX),
-            Count::Equivalents => processor_equivalents::thousandths(&class.shape.total, cluster),
-            Count::ProcessorTime | Count::Time => {
+            QuantityKind::Jobs => 1,
+            QuantityKind::Nodes => i64::try_from(class.shape.instances).unwrap_or(i64::MAX),
+            QuantityKind::Equivalents => {
+                processor_equivalents::thousandths(&class.shape.total, cluster)
+            }
+            QuantityKind::ProcessorTime | QuantityKind::Time => {
                 self.weight(class, cluster).saturating_mul(span.0)
             }
-            Count::Amount(index) => class.shape.total[index],
-            Count::Nothing => 0,
+            QuantityKind::Amount(index) => class.shape.total[index],
+            QuantityKind::Nothing => 0,
         }
     }
 
     /// What of that a running job gives back every millisecond.
     pub fn weight(self, class: &ClassKey, cluster: &Cluster) -> i64 {
         match self {
-            Count::ProcessorTime => cluster
+            QuantityKind::ProcessorTime => cluster
                 .catalog
                 .index("ncpus")
                 .map_or(0, |index| class.shape.total[index]),
-            Count::Time => 1,
+            QuantityKind::Time => 1,
             _ => 0,
         }
     }
@@ -83,19 +90,19 @@ impl Count {
     /// The same of one with so many processors.
     pub fn weight_of(self, processors: i64) -> i64 {
         match self {
-            Count::ProcessorTime => processors,
-            Count::Time => 1,
+            QuantityKind::ProcessorTime => processors,
+            QuantityKind::Time => 1,
             _ => 0,
         }
     }
 
     /// What is held together, as far as that does not become less by itself.
-    pub fn held(self, holding: &Holding, state: &State) -> i64 {
+    pub fn held(self, holding: &Holding, state: &ClusterState) -> i64 {
         match self {
-            Count::Jobs => holding.jobs.len() as i64,
-            Count::Nodes => i64::try_from(holding.chunks).unwrap_or(i64::MAX),
+            QuantityKind::Jobs => holding.jobs.len() as i64,
+            QuantityKind::Nodes => i64::try_from(holding.chunks).unwrap_or(i64::MAX),
             // What is all there is changes with the nodes, so no sum is kept.
-            Count::Equivalents => {
+            QuantityKind::Equivalents => {
                 let holders = holding
                     .jobs
                     .iter()
@@ -104,16 +111,16 @@ impl Count {
                     .map(|holder| processor_equivalents::thousandths(&holder.asked, &state.cluster))
                     .sum()
             }
-            Count::Amount(index) => holding.asked[index],
-            Count::ProcessorTime | Count::Time | Count::Nothing => 0,
+            QuantityKind::Amount(index) => holding.asked[index],
+            QuantityKind::ProcessorTime | QuantityKind::Time | QuantityKind::Nothing => 0,
         }
     }
 
     /// What is held together that becomes less.
     pub fn pledged(self, holding: &Holding) -> Pledge {
         match self {
-            Count::ProcessorTime => holding.processors,
-            Count::Time => holding.times,
+            QuantityKind::ProcessorTime => holding.processors,
+            QuantityKind::Time => holding.times,
             _ => Pledge::default(),
         }
     }
@@ -123,8 +130,10 @@ impl Count {
         let whole = amount / self.scale() + i64::from(amount % self.scale() > 0);
         let shown = match self {
             _ if amount == i64::MAX => "without end".to_string(),
-            Count::Amount(index) => catalog.value(index, amount).to_string(),
-            Count::Equivalents if amount % 1000 != 0 => format!("{:.3}", amount as f64 / 1000.0),
+            QuantityKind::Amount(index) => catalog.value(index, amount).to_string(),
+            QuantityKind::Equivalents if amount % 1000 != 0 => {
+                format!("{:.3}", amount as f64 / 1000.0)
+            }
             _ => whole.to_string(),
         };
         Figure {

@@ -1,12 +1,12 @@
 //! The promises in force, and what has happened since they were made.
 //!
 //! A cycle only reads them. Whoever carries out its plan has the state take it over
-//! ([`State::take_over`]), and so the next cycle knows what was promised.
+//! ([`ClusterState::take_over`]), and so the next cycle knows what was promised.
 
 use super::plan::{Booking, Plan};
-use super::snapshot::State;
-use crate::model::job::preemption::{PreemptAction, Yielding};
-use crate::model::job::promise::Promise;
+use super::snapshot::ClusterState;
+use crate::model::job::preemption::{JobPreemption, PreemptAction};
+use crate::model::job::promise::PromisedStart;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub const OVERDUE: Span = Span(1);
 
 /// What the last plan promised, and what has happened since.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct CurrentBookings {
     promises: BTreeMap<JobId, Booking>,
     /// The latest moment until which something was planned to run that is over now.
     released: Option<Time>,
@@ -35,7 +35,7 @@ pub struct Standing {
 /// How long room is kept for whom others have made way for, once they have.
 pub(in crate::sched) const KEPT: Span = Span::seconds(60);
 
-impl Standing {
+impl CurrentBookings {
     /// The promises, by job.
     pub fn promises(&self) -> impl Iterator<Item = &Booking> {
         self.promises.values()
@@ -90,12 +90,12 @@ impl Standing {
     }
 
     /// The running jobs that must make way when a promise is due.
-    pub fn fillers(&self) -> impl DoubleEndedIterator<Item = JobId> {
+    pub fn preemptible_backfill(&self) -> impl DoubleEndedIterator<Item = JobId> {
         self.fillers.iter().copied()
     }
 
     /// A running job was told to make way, or was not.
-    pub fn note_told(&mut self, job: JobId, told: Option<&Yielding>) {
+    pub fn note_told(&mut self, job: JobId, told: Option<&JobPreemption>) {
         match told {
             Some(told) => drop(self.leaving.insert(job, (told.to, told.action))),
             None => drop(self.leaving.remove(&job)),
@@ -104,7 +104,7 @@ impl Standing {
 
     /// Whether a running job has been told to make way. One that may finish first stays if the
     /// other has found room elsewhere, or wants it no more.
-    pub fn is_leaving(&self, job: JobId) -> bool {
+    pub fn is_preempted(&self, job: JobId) -> bool {
         self.leaving
             .get(&job)
             .is_some_and(|way| self.is_awaited(*way))
@@ -119,7 +119,7 @@ impl Standing {
     }
 
     /// The running jobs that have been told to make way, each with how.
-    pub fn leaving(&self) -> impl Iterator<Item = (JobId, PreemptAction)> + '_ {
+    pub fn preempted(&self) -> impl Iterator<Item = (JobId, PreemptAction)> + '_ {
         let awaited = self
             .leaving
             .iter()
@@ -128,7 +128,7 @@ impl Standing {
     }
 
     /// The running jobs that leave for one of these.
-    pub fn leaving_for(&self, is_meant: impl Fn(JobId) -> bool) -> impl Iterator<Item = JobId> {
+    pub fn preempted_for(&self, is_meant: impl Fn(JobId) -> bool) -> impl Iterator<Item = JobId> {
         self.leaving
             .iter()
             .filter(move |(_, (to, _))| to.is_some_and(&is_meant))
@@ -146,7 +146,7 @@ impl Standing {
     }
 }
 
-impl State {
+impl ClusterState {
     /// When what a running job has can be given to others at the latest, as seen from `now`: a job
     /// past its walltime ends at once but later than now, and a filler makes way at any moment.
     pub(in crate::sched) fn planned_end(&self, job: JobId, until: Time, now: Time) -> Time {
@@ -187,13 +187,13 @@ impl State {
             .running
             .get(&job)
             .is_some_and(|running| running.is_endless());
-        self.standing.is_leaving(job) && (!action.waits_for_end() || is_endless)
+        self.standing.is_preempted(job) && (!action.waits_for_end() || is_endless)
     }
 
     /// The running elements beyond what their arrays limit themselves to, which they have because
     /// nobody else wanted the room (Q15): of those that were started so the last ones, as many as
     /// run above the limit now.
-    pub fn extras(&self) -> Vec<JobId> {
+    pub fn over_limit_subjobs(&self) -> Vec<JobId> {
         let extras: Vec<(JobId, u32)> = self
             .standing
             .extras
@@ -202,11 +202,11 @@ impl State {
             .collect();
         let of_arrays = extras.chunk_by(|(one, _), (other, _)| one.number == other.number);
         of_arrays
-            .flat_map(|of_array| self.extras_among(of_array))
+            .flat_map(|of_array| self.over_limit_among(of_array))
             .collect()
     }
 
-    fn extras_among(&self, of_array: &[(JobId, u32)]) -> Vec<JobId> {
+    fn over_limit_among(&self, of_array: &[(JobId, u32)]) -> Vec<JobId> {
         let Some(&(last, limit)) = of_array.last() else {
             return Vec::new();
         };
@@ -258,7 +258,7 @@ impl State {
 
     /// Until when the room is kept at least that others make for a job that waits: as long as any
     /// of them has not made way yet, and a while longer.
-    pub(in crate::sched) fn earmark(&self, job: JobId, now: Time) -> Option<Time> {
+    pub(in crate::sched) fn held_until(&self, job: JobId, now: Time) -> Option<Time> {
         let booking = self.standing.promise(job)?;
         let until = booking.earmark?;
         // Told anew only once half of it is over: it is written down.
@@ -298,7 +298,7 @@ impl State {
 
     /// Stands by what a candidate was promised by an earlier scheduler, for so long. What has
     /// become free since that one decided last is not known: so the start may come earlier.
-    pub fn recall(&mut self, job: JobId, promise: &Promise, span: Span) {
+    pub fn recall(&mut self, job: JobId, promise: &PromisedStart, span: Span) {
         let Some(class) = self.class_of(job) else {
             return;
         };
@@ -321,13 +321,13 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::Standing;
-    use crate::model::job::preemption::{PreemptAction, PreemptCause, Yielding};
-    use crate::model::job::promise::Promise;
+    use super::CurrentBookings;
+    use crate::model::job::preemption::{JobPreemption, PreemptAction, PreemptCause};
+    use crate::model::job::promise::PromisedStart;
     use crate::model::job_id::JobId;
-    use crate::model::policy::{Backfill, Filling, Keep};
+    use crate::model::policy::{Backfill, BookingRetention, Filling};
     use crate::model::time::{Span, Time};
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::view::plan::Plan;
 
     /// M32: job 2 was promised 600 before job 3 went ahead of it; then another scheduler took over.
@@ -339,13 +339,13 @@ mod tests {
                 .queued(3, "select=1:ncpus=3 walltime=50 rank=1");
             let mut scene = scene.running(1, "select=1:ncpus=4", "n1", 600);
             scene.policy.backfill = Backfill {
-                keep: Keep::Highest,
+                keep: BookingRetention::Highest,
                 ..Backfill::default()
             };
             scene
         };
-        let recalled = |mut scene: Scene| {
-            let promise = Promise {
+        let recalled = |mut scene: TestCluster| {
+            let promise = PromisedStart {
                 at: Time(600_000),
                 first: Time(600_000),
                 nodes: vec!["n1".to_string()],
@@ -379,7 +379,7 @@ mod tests {
             .running(1, "select=1:ncpus=2", "n1", 60)
             .queued(2, "select=1:ncpus=4");
         let mut last = scene.state.edition;
-        let mut is_counted = |scene: Scene, what: &str| {
+        let mut is_counted = |scene: TestCluster, what: &str| {
             assert!(scene.state.edition > last, "{what}");
             last = scene.state.edition;
             scene
@@ -389,7 +389,7 @@ mod tests {
             scene.suspended(3, "select=1:ncpus=1", "n1", 10, 0.0),
             "a suspended job",
         );
-        let promise = Promise {
+        let promise = PromisedStart {
             at: Time(60_000),
             first: Time(60_000),
             nodes: vec!["n1".to_string()],
@@ -403,23 +403,27 @@ mod tests {
 
     /// M34.
     #[test]
-    fn a_job_that_is_seen_again_as_it_was_has_released_nothing_and_stays_a_filler() {
+    fn an_unchanged_job_stays_backfilled() {
         let mut scene = cluster("2 x ncpus=4").running(1, "select=1:ncpus=2", "n1", 60);
         let job = JobId::job(1);
         scene.state.take_over(&Plan::new(Time(0)));
         scene.state.standing.fillers.insert(job);
         let scene = scene.running(1, "select=1:ncpus=2", "n1", 60);
         assert!(
-            scene.state.standing.fillers().eq([job]) && !scene.state.standing.is_loose(Time(0))
+            scene.state.standing.preemptible_backfill().eq([job])
+                && !scene.state.standing.is_loose(Time(0))
         );
         let scene = scene.running(1, "select=1:ncpus=1", "n1", 60);
-        assert!(scene.state.standing.fillers().eq([job]) && scene.state.standing.is_loose(Time(0)));
+        assert!(
+            scene.state.standing.preemptible_backfill().eq([job])
+                && scene.state.standing.is_loose(Time(0))
+        );
     }
 
     /// M34: what a filler has can be promised at any moment, once, whether it would ever end or
     /// not.
     #[test]
-    fn what_fillers_have_is_promised_at_once_and_to_one() {
+    fn room_of_backfilled_jobs_is_booked_at_once_for_one_job() {
         for (until, other) in [
             (i64::MAX, "place=excl"),
             (50, "place=excl"),
@@ -438,7 +442,7 @@ mod tests {
             );
             scene.state.standing.fillers.insert(JobId::job(1));
             for is_told in [false, true] {
-                let way = Yielding {
+                let way = JobPreemption {
                     attempt: None,
                     to: None,
                     cause: PreemptCause::Promise,
@@ -467,11 +471,11 @@ mod tests {
     /// Q11: who may finish what it is at does not leave for one that waits for its room no more.
     #[test]
     fn who_may_finish_makes_way_for_nobody_who_does_not_wait() {
-        let (job, mut standing) = (JobId::job(1), Standing::default());
+        let (job, mut standing) = (JobId::job(1), CurrentBookings::default());
         let to = Some(JobId::job(2));
         standing.note_told(
             job,
-            Some(&Yielding {
+            Some(&JobPreemption {
                 attempt: None,
                 to,
                 cause: PreemptCause::Rank,
@@ -480,12 +484,12 @@ mod tests {
             }),
         );
         assert_eq!(
-            (standing.is_leaving(job), standing.leaving().count()),
+            (standing.is_preempted(job), standing.preempted().count()),
             (false, 0)
         );
         standing.note_told(
             job,
-            Some(&Yielding {
+            Some(&JobPreemption {
                 attempt: None,
                 to,
                 cause: PreemptCause::Rank,
@@ -493,13 +497,15 @@ mod tests {
                 at: Time(0),
             }),
         );
-        assert!(standing.is_leaving(job) && standing.leaving().eq([(job, PreemptAction::Requeue)]));
+        assert!(
+            standing.is_preempted(job) && standing.preempted().eq([(job, PreemptAction::Requeue)])
+        );
     }
 
     /// M34: what fillers give back is kept for the promise, and where nobody gives anything back
     /// nothing is.
     #[test]
-    fn what_fillers_give_back_is_kept_for_whom_they_give_it() {
+    fn room_of_preempted_backfill_is_held_for_the_preemptor() {
         for (job, kept) in [(JobId::job(1), Some(Time(60_000))), (JobId::job(9), None)] {
             let mut scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 100);
             scene.policy.backfill.policy = Filling::Preempt;

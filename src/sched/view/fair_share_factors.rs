@@ -3,7 +3,7 @@
 use super::shape::{ClassKey, User};
 use crate::model::account::member::Member;
 use crate::model::credentials::Credentials;
-use crate::sched::share_tree::{Due, Seat, ShareIndex, ShareTable, Tree};
+use crate::sched::share_tree::{FairShareEntry, ShareIndex, ShareTable, Tree, TreeIndex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(in crate::sched) fn owner_of(class: &ClassKey) -> ClassOwner {
 #[derive(Clone, Debug, Default)]
 pub(in crate::sched) struct FairShareFactors {
     /// By user, then by the requested account.
-    pub dues: BTreeMap<User, Vec<(Option<String>, Due)>>,
+    pub dues: BTreeMap<User, Vec<(Option<String>, FairShareEntry)>>,
     /// Members with running jobs, by the requested account, and their factors.
     pub running: Vec<(Member, f64)>,
     /// The places of the members, kept for the next computation.
@@ -37,9 +37,9 @@ pub(in crate::sched) struct MemberPlaces {
     /// The index that gives them.
     pub seating: ShareIndex,
     /// The members with usage, as the usage names them, and their places.
-    pub used: Vec<(Member, Seat)>,
+    pub used: Vec<(Member, TreeIndex)>,
     /// The owners of jobs that wait or have waited.
-    pub waiting: BTreeMap<ClassOwner, Seat>,
+    pub waiting: BTreeMap<ClassOwner, TreeIndex>,
     /// The owners among them without usage: if they leave, the others have larger shares.
     pub new: Vec<ClassOwner>,
 }

@@ -1,12 +1,12 @@
 //! What a node has left, and who may join it.
 
-use super::node_access::{JobCountLimits, Tenancy, Tenant, User};
+use super::node_access::{AccessPolicy, JobCountLimits, JobOwner, User};
 use crate::sched::amounts::{Amounts, add, subtract};
 use std::collections::BTreeMap;
 
 /// Who may still join a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Condition {
+pub enum Joinable {
     /// Anybody: nobody is there.
     Idle,
     /// Those that share.
@@ -17,14 +17,14 @@ pub enum Condition {
     Alone,
 }
 
-impl Condition {
+impl Joinable {
     /// Whether a job of this user may join that there bears whom `tenancy` says.
-    pub fn admits(self, tenancy: Tenancy, user: User) -> bool {
+    pub fn admits(self, tenancy: AccessPolicy, user: User) -> bool {
         match self {
-            Condition::Idle => true,
-            Condition::Shared => tenancy <= Tenancy::Shared,
-            Condition::Of(owner) => tenancy <= Tenancy::User && owner == user,
-            Condition::Alone => false,
+            Joinable::Idle => true,
+            Joinable::Shared => tenancy <= AccessPolicy::Shared,
+            Joinable::Of(owner) => tenancy <= AccessPolicy::User && owner == user,
+            Joinable::Alone => false,
         }
     }
 }
@@ -63,13 +63,13 @@ impl FreeResources {
     }
 
     /// Who may join.
-    pub fn condition(&self) -> Condition {
+    pub fn condition(&self) -> Joinable {
         match (self.tenants, self.alone, self.owner) {
-            (_, 1.., _) => Condition::Alone,
-            (tenants, _, _) if tenants >= self.bounds.jobs => Condition::Alone,
-            (0, 0, _) => Condition::Idle,
-            (_, 0, Some(owner)) => Condition::Of(owner),
-            _ => Condition::Shared,
+            (_, 1.., _) => Joinable::Alone,
+            (tenants, _, _) if tenants >= self.bounds.jobs => Joinable::Alone,
+            (0, 0, _) => Joinable::Idle,
+            (_, 0, Some(owner)) => Joinable::Of(owner),
+            _ => Joinable::Shared,
         }
     }
 
@@ -83,7 +83,7 @@ impl FreeResources {
     }
 
     /// Whether a job may join, its amounts left aside.
-    pub fn admits(&self, tenant: Tenant) -> bool {
+    pub fn admits(&self, tenant: JobOwner) -> bool {
         let has_had_enough = self
             .users
             .get(&tenant.user)
@@ -92,21 +92,21 @@ impl FreeResources {
     }
 
     /// One job more, with these amounts.
-    pub fn admit(&mut self, taken: &[i64], tenant: Tenant) {
+    pub fn admit(&mut self, taken: &[i64], tenant: JobOwner) {
         subtract(&mut self.free, taken);
         self.join(tenant);
     }
 
     /// One job more, its amounts left aside.
-    pub fn join(&mut self, tenant: Tenant) {
+    pub fn join(&mut self, tenant: JobOwner) {
         self.tenants += 1;
         match tenant.on(self.bounds) {
-            Tenancy::Nodes | Tenancy::Hosts => self.alone += 1,
-            Tenancy::User => {
+            AccessPolicy::Nodes | AccessPolicy::Hosts => self.alone += 1,
+            AccessPolicy::User => {
                 self.personal += 1;
                 self.owner = Some(tenant.user);
             }
-            Tenancy::Unsaid | Tenancy::Shared => (),
+            AccessPolicy::Unsaid | AccessPolicy::Shared => (),
         }
         if self.bounds.user_jobs < u32::MAX {
             *self.users.entry(tenant.user).or_default() += 1;
@@ -114,16 +114,16 @@ impl FreeResources {
     }
 
     /// One job less.
-    pub fn dismiss(&mut self, taken: &[i64], tenant: Tenant) {
+    pub fn dismiss(&mut self, taken: &[i64], tenant: JobOwner) {
         add(&mut self.free, taken);
         self.tenants = self.tenants.saturating_sub(1);
         match tenant.on(self.bounds) {
-            Tenancy::Nodes | Tenancy::Hosts => self.alone = self.alone.saturating_sub(1),
-            Tenancy::User => {
+            AccessPolicy::Nodes | AccessPolicy::Hosts => self.alone = self.alone.saturating_sub(1),
+            AccessPolicy::User => {
                 self.personal = self.personal.saturating_sub(1);
                 self.owner = self.owner.filter(|_| self.personal > 0);
             }
-            Tenancy::Unsaid | Tenancy::Shared => (),
+            AccessPolicy::Unsaid | AccessPolicy::Shared => (),
         }
         if let Some(jobs) = self.users.get_mut(&tenant.user) {
             *jobs = jobs.saturating_sub(1);
@@ -177,8 +177,8 @@ impl InUse {
 mod tests {
     use super::*;
 
-    fn of(user: &str, tenancy: Tenancy) -> Tenant {
-        Tenant {
+    fn of(user: &str, tenancy: AccessPolicy) -> JobOwner {
+        JobOwner {
             tenancy,
             user: User::of(user),
         }
@@ -189,9 +189,9 @@ mod tests {
     fn a_node_of_one_user_takes_that_users_jobs_and_is_shared_again_at_the_end() {
         let mut room = FreeResources::empty([8].into(), JobCountLimits::default());
         let (single, ann, bob) = (
-            of("ann", Tenancy::User),
-            of("ann", Tenancy::Unsaid),
-            of("bob", Tenancy::Unsaid),
+            of("ann", AccessPolicy::User),
+            of("ann", AccessPolicy::Unsaid),
+            of("bob", AccessPolicy::Unsaid),
         );
         assert!(room.admits(single) && room.admits(bob));
         room.admit(&[1], single);
@@ -219,7 +219,10 @@ mod tests {
                 ..JobCountLimits::default()
             },
         );
-        let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::Unsaid));
+        let (ann, bob) = (
+            of("ann", AccessPolicy::Unsaid),
+            of("bob", AccessPolicy::Unsaid),
+        );
         room.admit(&[1], ann);
         room.admit(&[1], ann);
         assert_eq!(
@@ -236,7 +239,10 @@ mod tests {
     #[test]
     fn a_node_is_a_users_until_the_last_of_the_jobs_that_want_it_so_ends() {
         let mut room = FreeResources::empty([8].into(), JobCountLimits::default());
-        let (single, bob) = (of("ann", Tenancy::User), of("bob", Tenancy::Unsaid));
+        let (single, bob) = (
+            of("ann", AccessPolicy::User),
+            of("bob", AccessPolicy::Unsaid),
+        );
         room.admit(&[1], single);
         room.admit(&[1], single);
         room.dismiss(&[1], single);
@@ -255,7 +261,10 @@ mod tests {
                 ..JobCountLimits::default()
             },
         );
-        let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::Unsaid));
+        let (ann, bob) = (
+            of("ann", AccessPolicy::Unsaid),
+            of("bob", AccessPolicy::Unsaid),
+        );
         [ann, ann, bob, bob]
             .iter()
             .for_each(|&tenant| room.admit(&[1], tenant));
@@ -267,7 +276,10 @@ mod tests {
 
     #[test]
     fn the_tighter_of_two_rooms_is_the_tighter_in_each_respect() {
-        let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::User));
+        let (ann, bob) = (
+            of("ann", AccessPolicy::Unsaid),
+            of("bob", AccessPolicy::User),
+        );
         let empty = FreeResources::empty(
             [8, 8].into(),
             JobCountLimits {
@@ -275,7 +287,7 @@ mod tests {
                 ..JobCountLimits::default()
             },
         );
-        let with = |taken: [i64; 2], tenants: &[Tenant]| {
+        let with = |taken: [i64; 2], tenants: &[JobOwner]| {
             let mut room = empty.clone();
             room.admit(&taken, tenants[0]);
             tenants[1..]
@@ -283,7 +295,7 @@ mod tests {
                 .for_each(|&tenant| room.admit(&[0, 0], tenant));
             room
         };
-        let alone = of("carl", Tenancy::Nodes);
+        let alone = of("carl", AccessPolicy::Nodes);
         for [one, other] in [[ann, bob], [ann, alone], [bob, alone]] {
             let (mut first, second) = (with([6, 1], &[one]), with([2, 3], &[other]));
             let mut again = second.clone();

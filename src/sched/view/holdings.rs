@@ -2,11 +2,11 @@
 //! with as many steps as there are people, not jobs.
 
 use super::shape::ClassKey;
-use super::snapshot::State;
+use super::snapshot::ClusterState;
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, Catalog, add, counted, subtract};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Whose a job is that holds its allocation, and what it asked for: what the view of a scheduler
 /// that has not seen it wait must be told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claimant {
+pub struct RunningOwner {
     who: Credentials,
     chunks: u64,
     /// What its chunks ask for together, by resource.
@@ -25,9 +25,9 @@ pub struct Claimant {
     besides: BTreeMap<String, i64>,
 }
 
-impl Claimant {
+impl RunningOwner {
     /// That of a job.
-    pub fn of(job: &Job) -> Claimant {
+    pub fn of(job: &Job) -> RunningOwner {
         let request = &job.spec.request;
         let mut asked: BTreeMap<String, i64> = BTreeMap::new();
         for chunk in &request.select.chunks {
@@ -45,7 +45,9 @@ impl Claimant {
             .list
             .iter()
             .filter(|(name, _)| *name != "nodect" && !asked.contains_key(*name));
-        let is_amount = |value: &Value| matches!(value, Value::Long(_) | Value::Size(_));
+        let is_amount = |value: &ResourceValue| {
+            matches!(value, ResourceValue::Long(_) | ResourceValue::Size(_))
+        };
         let besides = listed.filter(|(_, value)| is_amount(value));
         let besides = besides
             .filter_map(|(name, value)| Some((name.clone(), counted(value)?)))
@@ -69,7 +71,7 @@ impl Claimant {
         let chunks = groups
             .unwrap_or(chunks)
             .saturating_sub(released.len() as u64);
-        Claimant {
+        RunningOwner {
             who: Credentials::of(job),
             chunks,
             asked,
@@ -100,7 +102,7 @@ impl Claimant {
 }
 
 /// What was given back is asked for no more.
-fn give_back(asked: &mut BTreeMap<String, i64>, taken: &[(String, Value)]) {
+fn give_back(asked: &mut BTreeMap<String, i64>, taken: &[(String, ResourceValue)]) {
     for (name, value) in taken {
         if let Some((sum, amount)) = asked.get_mut(name).zip(counted(value)) {
             *sum = (*sum - amount).max(0);
@@ -242,9 +244,9 @@ impl Holdings {
     }
 }
 
-impl State {
+impl ClusterState {
     /// Says whose a running job is, where that was not seen when it waited.
-    pub fn belongs_to(&mut self, id: JobId, claimant: &Claimant) {
+    pub fn belongs_to(&mut self, id: JobId, claimant: &RunningOwner) {
         let holder = claimant.holder(&self.cluster.catalog);
         if self
             .running
@@ -285,10 +287,10 @@ impl State {
 mod tests {
     use super::*;
     use crate::model::policy::Policy;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::view::change::Change;
 
-    fn told(scene: &Scene) -> Vec<String> {
+    fn told(scene: &TestCluster) -> Vec<String> {
         let ncpus = scene.state.cluster.catalog.index("ncpus").unwrap();
         let of = |(who, holding): (&Arc<Credentials>, &Holding)| {
             let jobs: Vec<String> = holding.jobs.iter().map(ToString::to_string).collect();
@@ -306,7 +308,7 @@ mod tests {
 
     /// M21.
     #[test]
-    fn what_runs_is_counted_by_whose_it_is_as_it_comes_and_goes() {
+    fn running_jobs_are_counted_by_owner() {
         let mut scene = cluster("1 x ncpus=20").queued(1, "select=2:ncpus=2 walltime=100");
         scene = scene
             .queued(2, "select=3:ncpus=1 walltime=50")
@@ -344,7 +346,7 @@ mod tests {
             seen.apply(&plan);
             anew.apply(&plan);
             assert_eq!(anew.state.holdings.all().count(), 0);
-            anew.state.belongs_to(job.id, &Claimant::of(&job));
+            anew.state.belongs_to(job.id, &RunningOwner::of(&job));
             assert_eq!(anew.state.holdings, seen.state.holdings);
             anew.state
                 .make(&Change::of(job.id, None, &Policy::default()));

@@ -2,17 +2,17 @@
 //! times seconds.
 
 use crate::model::credentials::Credentials;
-use crate::model::expression::Value;
+use crate::model::expression::ExpressionValue;
 use crate::model::resource::{self, ResourceList};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Facts of a job by name, without `job.`.
-pub type JobFacts = BTreeMap<String, Value<'static>>;
+pub type JobFacts = BTreeMap<String, ExpressionValue<'static>>;
 
 /// The facts of a job that expressions can read.
 pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) -> JobFacts {
-    let text = |text: &str| Value::Text(text.to_string().into());
+    let text = |text: &str| ExpressionValue::Text(text.to_string().into());
     let mut facts: JobFacts = list
         .iter()
         .filter_map(|(name, value)| Some((name.clone(), shown(value)?)))
@@ -29,7 +29,10 @@ pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) ->
             .into_iter()
             .filter_map(|(name, value)| Some((name.to_string(), text(value.as_ref()?)))),
     );
-    facts.insert("group".to_string(), Value::Number(f64::from(who.gid)));
+    facts.insert(
+        "group".to_string(),
+        ExpressionValue::Number(f64::from(who.gid)),
+    );
     facts.insert(
         "cluster".to_string(),
         text(cluster.as_deref().unwrap_or("/")),
@@ -38,30 +41,47 @@ pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) ->
 }
 
 /// A value as expressions read it.
-pub fn shown(value: &resource::Value) -> Option<Value<'static>> {
+pub fn shown(value: &resource::ResourceValue) -> Option<ExpressionValue<'static>> {
     Some(match value {
-        resource::Value::String(text) => Value::Text(Cow::Owned(text.clone())),
-        resource::Value::Boolean(flag) => Value::Boolean(*flag),
-        resource::Value::Float(number) => Value::Number(*number),
-        resource::Value::Size(size) => Value::Number(size.bytes() as f64 / 1_048_576.0),
-        resource::Value::Time(span) => Value::Number(span.0 as f64 / 1000.0),
-        resource::Value::Long(number) => Value::Number(*number as f64),
+        resource::ResourceValue::String(text) => ExpressionValue::Text(Cow::Owned(text.clone())),
+        resource::ResourceValue::Boolean(flag) => ExpressionValue::Boolean(*flag),
+        resource::ResourceValue::Float(number) => ExpressionValue::Number(*number),
+        resource::ResourceValue::Size(size) => {
+            ExpressionValue::Number(size.bytes() as f64 / 1_048_576.0)
+        }
+        resource::ResourceValue::Time(span) => ExpressionValue::Number(span.0 as f64 / 1000.0),
+        resource::ResourceValue::Long(number) => ExpressionValue::Number(*number as f64),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::resource::Kind as Type;
+    use crate::model::resource::ResourceType as Type;
 
     #[test]
     fn amounts_count_in_megabytes_and_seconds() {
-        let number = |kind, text| shown(&resource::Value::parse(kind, text).unwrap());
-        assert_eq!(number(Type::Size, "2gb"), Some(Value::Number(2048.0)));
-        assert_eq!(number(Type::Time, "1:00:00"), Some(Value::Number(3600.0)));
-        assert_eq!(number(Type::Float, "0.5"), Some(Value::Number(0.5)));
-        assert_eq!(number(Type::Long, "3"), Some(Value::Number(3.0)));
-        assert_eq!(number(Type::Boolean, "true"), Some(Value::Boolean(true)));
-        assert_eq!(number(Type::String, "linux"), Some(Value::from("linux")));
+        let number = |kind, text| shown(&resource::ResourceValue::parse(kind, text).unwrap());
+        assert_eq!(
+            number(Type::Size, "2gb"),
+            Some(ExpressionValue::Number(2048.0))
+        );
+        assert_eq!(
+            number(Type::Time, "1:00:00"),
+            Some(ExpressionValue::Number(3600.0))
+        );
+        assert_eq!(
+            number(Type::Float, "0.5"),
+            Some(ExpressionValue::Number(0.5))
+        );
+        assert_eq!(number(Type::Long, "3"), Some(ExpressionValue::Number(3.0)));
+        assert_eq!(
+            number(Type::Boolean, "true"),
+            Some(ExpressionValue::Boolean(true))
+        );
+        assert_eq!(
+            number(Type::String, "linux"),
+            Some(ExpressionValue::from("linux"))
+        );
     }
 }

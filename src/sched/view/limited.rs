@@ -6,8 +6,8 @@
 
 use super::plan::Plan;
 use super::shape::ClassId;
-use super::snapshot::State;
-use crate::model::job::eligible_time::{Eligibility, Limit};
+use super::snapshot::ClusterState;
+use crate::model::job::eligible_time::{Eligibility, OwnLimit};
 use crate::model::job_id::JobId;
 use crate::model::reason;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// What the last plan said, and who was not there then.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limited {
-    classes: BTreeMap<ClassId, Limit>,
+    classes: BTreeMap<ClassId, OwnLimit>,
     new: BTreeSet<JobId>,
     /// Who was considered of classes of which not all were.
     listed: BTreeSet<(ClassId, JobId)>,
@@ -34,10 +34,10 @@ impl Limited {
     }
 }
 
-impl State {
+impl ClusterState {
     /// The candidates of which a plan may say otherwise than the one before whether a limit of
     /// their own bars them, and what it says; asked once of each plan. An array is there once.
-    pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<Limit>)> {
+    pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         let listed: BTreeSet<(ClassId, JobId)> = plan
             .eligible
             .jobs()
@@ -48,8 +48,8 @@ impl State {
         let limits = plan
             .verdicts
             .iter()
-            .filter_map(|(class, reason)| Some((*class, Limit::of(reason)?)));
-        let classes: BTreeMap<ClassId, Limit> = limits.collect();
+            .filter_map(|(class, reason)| Some((*class, OwnLimit::of(reason)?)));
+        let classes: BTreeMap<ClassId, OwnLimit> = limits.collect();
         let before = std::mem::replace(&mut self.limited.classes, classes);
         let new = std::mem::take(&mut self.limited.new);
         let now = &self.limited.classes;
@@ -100,7 +100,7 @@ mod tests {
     use crate::sched::fixture::cluster;
     use std::sync::Arc;
 
-    const RUNNING: Option<Limit> = Some(Limit::Running);
+    const RUNNING: Option<OwnLimit> = Some(OwnLimit::Running);
 
     #[test]
     fn only_what_may_be_news_is_judged() {
@@ -148,7 +148,7 @@ mod tests {
             limit: None,
         };
         scene.state.set_eligibility(array, eligible);
-        let at = |scene: &crate::sched::fixture::Scene, id, now| {
+        let at = |scene: &crate::sched::fixture::TestCluster, id, now| {
             scene.state.eligible_time(id, Time(now))
         };
         assert_eq!(at(&scene, array, 9_000), Some(Span::seconds(6)));

@@ -2,7 +2,7 @@
 
 use super::shape::stable_hash;
 use crate::model::job::Job;
-use crate::model::node::{NodeSharing, Terms};
+use crate::model::node::{NodeSharing, NodeTerms};
 use crate::model::request::placement_policy::NodeAccess;
 use crate::model::request::placement_requirements::PlacementRequirements;
 use crate::model::request::select::{Place, Sharing};
@@ -23,7 +23,7 @@ impl User {
 
 /// Who else may be on the nodes of a job, the most sociable first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Tenancy {
+pub enum AccessPolicy {
     /// As the node says.
     #[default]
     Unsaid,
@@ -37,66 +37,66 @@ pub enum Tenancy {
     Hosts,
 }
 
-impl Tenancy {
+impl AccessPolicy {
     /// Whether the job has its nodes alone, as far as it says so itself.
     pub fn is_exclusive(self) -> bool {
-        self >= Tenancy::Nodes
+        self >= AccessPolicy::Nodes
     }
 
     /// What a job asks by its place, and by its wish where that says nothing.
-    pub fn asked(place: &Place, wishes: &PlacementRequirements) -> Tenancy {
-        match (Tenancy::from(place), wishes.access) {
-            (Tenancy::Unsaid, Some(access)) => Tenancy::from(access),
+    pub fn asked(place: &Place, wishes: &PlacementRequirements) -> AccessPolicy {
+        match (AccessPolicy::from(place), wishes.access) {
+            (AccessPolicy::Unsaid, Some(access)) => AccessPolicy::from(access),
             (said, _) => said,
         }
     }
 }
 
-impl From<bool> for Tenancy {
-    fn from(exclusive: bool) -> Tenancy {
+impl From<bool> for AccessPolicy {
+    fn from(exclusive: bool) -> AccessPolicy {
         if exclusive {
-            Tenancy::Nodes
+            AccessPolicy::Nodes
         } else {
-            Tenancy::Unsaid
+            AccessPolicy::Unsaid
         }
     }
 }
 
-impl From<&Place> for Tenancy {
-    fn from(place: &Place) -> Tenancy {
+impl From<&Place> for AccessPolicy {
+    fn from(place: &Place) -> AccessPolicy {
         match place.sharing {
-            Sharing::Default => Tenancy::Unsaid,
-            Sharing::Shared => Tenancy::Shared,
-            Sharing::Excl => Tenancy::Nodes,
-            Sharing::Exclhost => Tenancy::Hosts,
+            Sharing::Default => AccessPolicy::Unsaid,
+            Sharing::Shared => AccessPolicy::Shared,
+            Sharing::Excl => AccessPolicy::Nodes,
+            Sharing::Exclhost => AccessPolicy::Hosts,
         }
     }
 }
 
-impl From<NodeAccess> for Tenancy {
-    fn from(access: NodeAccess) -> Tenancy {
+impl From<NodeAccess> for AccessPolicy {
+    fn from(access: NodeAccess) -> AccessPolicy {
         match access {
-            NodeAccess::Shared => Tenancy::Shared,
-            NodeAccess::SingleUser => Tenancy::User,
-            NodeAccess::SingleJob | NodeAccess::SingleTask => Tenancy::Nodes,
+            NodeAccess::Shared => AccessPolicy::Shared,
+            NodeAccess::SingleUser => AccessPolicy::User,
+            NodeAccess::SingleJob | NodeAccess::SingleTask => AccessPolicy::Nodes,
         }
     }
 }
 
 /// What a node's other jobs need to know of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Tenant {
+pub struct JobOwner {
     /// Whom it bears.
-    pub tenancy: Tenancy,
+    pub tenancy: AccessPolicy,
     /// Whose it is.
     pub user: User,
 }
 
-impl Tenant {
+impl JobOwner {
     /// What a job is where jobs that say nothing of it have `access`.
-    pub fn of(job: &Job, access: NodeAccess) -> Tenant {
-        let asked = Tenancy::asked(&job.spec.request.place, &job.spec.wishes);
-        Tenant {
+    pub fn of(job: &Job, access: NodeAccess) -> JobOwner {
+        let asked = AccessPolicy::asked(&job.spec.request.place, &job.spec.wishes);
+        JobOwner {
             tenancy: asked,
             user: User::of(&job.owner.user),
         }
@@ -104,10 +104,10 @@ impl Tenant {
     }
 
     /// The same, where those that say nothing have `access`.
-    pub fn by_default(self, access: NodeAccess) -> Tenant {
+    pub fn by_default(self, access: NodeAccess) -> JobOwner {
         match (self.tenancy, access) {
             (_, NodeAccess::Shared) => self,
-            (Tenancy::Unsaid, access) => Tenant {
+            (AccessPolicy::Unsaid, access) => JobOwner {
                 tenancy: access.into(),
                 ..self
             },
@@ -116,30 +116,30 @@ impl Tenant {
     }
 
     /// Whom it bears on a node with these bounds; never `Unsaid`.
-    pub fn on(self, bounds: JobCountLimits) -> Tenancy {
+    pub fn on(self, bounds: JobCountLimits) -> AccessPolicy {
         let asked = match self.tenancy {
-            Tenancy::Unsaid | Tenancy::User => Sharing::Default,
-            Tenancy::Shared => Sharing::Shared,
-            Tenancy::Nodes => Sharing::Excl,
-            Tenancy::Hosts => Sharing::Exclhost,
+            AccessPolicy::Unsaid | AccessPolicy::User => Sharing::Default,
+            AccessPolicy::Shared => Sharing::Shared,
+            AccessPolicy::Nodes => Sharing::Excl,
+            AccessPolicy::Hosts => Sharing::Exclhost,
         };
         let resolved = match bounds.sharing.resolve(asked) {
-            Sharing::Exclhost => Tenancy::Hosts,
-            Sharing::Excl => Tenancy::Nodes,
-            Sharing::Default | Sharing::Shared => Tenancy::Shared,
+            Sharing::Exclhost => AccessPolicy::Hosts,
+            Sharing::Excl => AccessPolicy::Nodes,
+            Sharing::Default | Sharing::Shared => AccessPolicy::Shared,
         };
-        let own = if self.tenancy == Tenancy::User {
-            Tenancy::User
+        let own = if self.tenancy == AccessPolicy::User {
+            AccessPolicy::User
         } else {
-            Tenancy::Shared
+            AccessPolicy::Shared
         };
         resolved.max(own).max(bounds.access.into())
     }
 }
 
-impl<T: Into<Tenancy>> From<T> for Tenant {
-    fn from(tenancy: T) -> Tenant {
-        Tenant {
+impl<T: Into<AccessPolicy>> From<T> for JobOwner {
+    fn from(tenancy: T) -> JobOwner {
+        JobOwner {
             tenancy: tenancy.into(),
             user: User::default(),
         }
@@ -159,8 +159,8 @@ pub struct JobCountLimits {
     pub user_jobs: u32,
 }
 
-impl From<&Terms> for JobCountLimits {
-    fn from(terms: &Terms) -> JobCountLimits {
+impl From<&NodeTerms> for JobCountLimits {
+    fn from(terms: &NodeTerms) -> JobCountLimits {
         JobCountLimits {
             sharing: terms.sharing,
             access: terms.access,
@@ -172,7 +172,7 @@ impl From<&Terms> for JobCountLimits {
 
 impl Default for JobCountLimits {
     fn default() -> JobCountLimits {
-        JobCountLimits::from(&Terms::default())
+        JobCountLimits::from(&NodeTerms::default())
     }
 }
 
@@ -183,10 +183,10 @@ mod tests {
     /// PBS's table of a node's `sharing` against a job's place.
     #[test]
     fn a_node_may_overrule_what_a_job_says() {
-        use Tenancy::{Hosts, Nodes, Shared, Unsaid};
+        use AccessPolicy::{Hosts, Nodes, Shared, Unsaid};
         let on = |sharing| {
             [Unsaid, Shared, Nodes, Hosts].map(|t| {
-                Tenant::from(t).on(JobCountLimits {
+                JobOwner::from(t).on(JobCountLimits {
                     sharing,
                     ..JobCountLimits::default()
                 })
@@ -210,26 +210,27 @@ mod tests {
     /// nodes.
     #[test]
     fn the_sites_access_is_for_those_that_say_nothing() {
-        let by_default = |said: Tenancy, access| Tenant::from(said).by_default(access).tenancy;
+        let by_default =
+            |said: AccessPolicy, access| JobOwner::from(said).by_default(access).tenancy;
         assert_eq!(
-            by_default(Tenancy::Unsaid, NodeAccess::Shared),
-            Tenancy::Unsaid
+            by_default(AccessPolicy::Unsaid, NodeAccess::Shared),
+            AccessPolicy::Unsaid
         );
         assert_eq!(
-            by_default(Tenancy::Unsaid, NodeAccess::SingleUser),
-            Tenancy::User
+            by_default(AccessPolicy::Unsaid, NodeAccess::SingleUser),
+            AccessPolicy::User
         );
         assert_eq!(
-            by_default(Tenancy::Unsaid, NodeAccess::SingleJob),
-            Tenancy::Nodes
+            by_default(AccessPolicy::Unsaid, NodeAccess::SingleJob),
+            AccessPolicy::Nodes
         );
         assert_eq!(
-            by_default(Tenancy::Shared, NodeAccess::SingleJob),
-            Tenancy::Shared
+            by_default(AccessPolicy::Shared, NodeAccess::SingleJob),
+            AccessPolicy::Shared
         );
         assert_eq!(
-            [true, false].map(Tenancy::from),
-            [Tenancy::Nodes, Tenancy::Unsaid]
+            [true, false].map(AccessPolicy::from),
+            [AccessPolicy::Nodes, AccessPolicy::Unsaid]
         );
     }
 }

@@ -1,6 +1,6 @@
 //! The size of a job in nodes (F6, F18).
 
-use super::cluster::{Cluster, Kind};
+use super::cluster::{Cluster, NodeKind};
 use super::shape::{ChunkShape, Shape};
 
 /// The fewest nodes that hold a request when nothing else runs: a lower bound that needs no search.
@@ -28,12 +28,12 @@ pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
 fn for_chunk(shape: &Shape, chunk: &ChunkShape, cluster: &Cluster) -> Option<u64> {
     // A host named in the request is no property of a kind of nodes.
     let needs = chunk.needs.iter().filter(|need| !need.is_pinned());
-    let suits = |kind: &Kind| {
+    let suits = |kind: &NodeKind| {
         needs
             .clone()
             .all(|need| need.is_met_by(kind.attributes.get(&need.resource)))
     };
-    let times = |kind: &Kind| {
+    let times = |kind: &NodeKind| {
         let times = chunk.times_in(&kind.empty.free);
         if shape.is_one_to_a_node(kind) {
             times.min(1)
@@ -53,7 +53,7 @@ fn for_chunk(shape: &Shape, chunk: &ChunkShape, cluster: &Cluster) -> Option<u64
 
 /// The fewest nodes that have all of a resource that the chunks ask for together.
 fn for_amount(shape: &Shape, index: usize, cluster: &Cluster) -> Option<u64> {
-    let size = |kind: &Kind| kind.empty.free[index].max(0).unsigned_abs();
+    let size = |kind: &NodeKind| kind.empty.free[index].max(0).unsigned_abs();
     let sizes = cluster
         .kinds()
         .map(|(_, kind)| (size(kind), kind.nodes as u64))

@@ -7,17 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Places that are given, by name.
 #[derive(Clone, Debug, Default)]
-pub struct Order {
+pub struct NodeOrder {
     listed: BTreeMap<String, usize>,
     /// So many nodes are in order; those behind them are new.
     sorted: usize,
 }
 
 /// Where a name comes: its place in the list, then its parts.
-type Place = (usize, Vec<(u64, String)>);
+type NodePlace = (usize, Vec<(u64, String)>);
 
-impl Order {
-    fn place(&self, name: &str) -> Place {
+impl NodeOrder {
+    fn place(&self, name: &str) -> NodePlace {
         (
             self.listed.get(name).copied().unwrap_or(usize::MAX),
             natural(name),
@@ -66,7 +66,7 @@ impl Cluster {
             .enumerate()
             .map(|(place, name)| (name.clone(), place))
             .collect();
-        self.order = Order { listed, sorted: 0 };
+        self.order = NodeOrder { listed, sorted: 0 };
     }
 
     /// Brings the nodes in order; None when they are. Costs as many steps as there are nodes, once
@@ -79,7 +79,7 @@ impl Cluster {
         if is_sorted {
             return None;
         }
-        let places: Vec<Place> = self
+        let places: Vec<NodePlace> = self
             .nodes
             .iter()
             .map(|node| self.order.place(&node.name))
@@ -127,7 +127,7 @@ mod tests {
         let scene = ["n10", "n2", "b", "n1", "a"]
             .iter()
             .fold(cluster(""), |s, name| s.node(name, "ncpus=1", true));
-        let wide = |scene: &crate::sched::fixture::Scene| {
+        let wide = |scene: &crate::sched::fixture::TestCluster| {
             scene
                 .clone()
                 .queued(1, "select=5:ncpus=1 place=scatter")

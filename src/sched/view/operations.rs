@@ -1,6 +1,6 @@
 //! Running jobs by operation, kept up to date as jobs start and end.
 
-use super::snapshot::State;
+use super::snapshot::ClusterState;
 use crate::model::credentials::Credentials;
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
@@ -74,7 +74,7 @@ impl Operations {
     }
 }
 
-impl State {
+impl ClusterState {
     /// Enters a running job among those of its operation, once it is known whose it is and since
     /// when it runs.
     pub(in crate::sched) fn enroll(&mut self, id: JobId) {

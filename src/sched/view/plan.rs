@@ -3,11 +3,11 @@
 use super::cluster::{FreeResources, Hold, NodeIx};
 use super::eligible::Eligible;
 use super::pools::Pools;
-use super::shape::{ClassId, ClassKey, Shape, Tenant};
+use super::shape::{ClassId, ClassKey, JobOwner, Shape};
 use super::shared_hosts::SharedHosts;
-use super::snapshot::State;
+use super::snapshot::ClusterState;
 use super::starvation::Starving;
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::job::preemption::{self, PreemptAction};
 pub use crate::model::job::promise::SlipCause;
 use crate::model::job_id::JobId;
@@ -25,9 +25,9 @@ pub struct Start {
     /// Which.
     pub job: JobId,
     /// What it gets, chunk by chunk; the first share's node runs the script.
-    pub shares: Vec<Share>,
-    /// Whose it is and who else may be there. To be handed to `State::occupy` as it is.
-    pub exclusive: Tenant,
+    pub shares: Vec<NodeShare>,
+    /// Whose it is and who else may be there. To be handed to `ClusterState::occupy` as it is.
+    pub exclusive: JobOwner,
     /// When its walltime is over.
     pub until: Time,
     /// The first job in the order that waits while this one starts.
@@ -47,10 +47,10 @@ pub struct Resume {
     /// Which.
     pub job: JobId,
     /// What it has again, with the numbers that are its own from now on. To be handed to
-    /// `State::occupy`, as the rest is.
-    pub shares: Vec<Share>,
+    /// `ClusterState::occupy`, as the rest is.
+    pub shares: Vec<NodeShare>,
     /// Whose it is and who else may be there.
-    pub exclusive: Tenant,
+    pub exclusive: JobOwner,
     /// When its walltime is over.
     pub until: Time,
 }
@@ -196,7 +196,7 @@ impl Plan {
     /// Whether the starts can all happen in this state: each job waits there, gets all its chunks
     /// as arranged, and no node is given away twice. Likewise whether jobs that stand still can go
     /// on. The error names the job and the fault.
-    pub fn audit(&self, state: &State) -> Result<(), String> {
+    pub fn audit(&self, state: &ClusterState) -> Result<(), String> {
         let pools = state.cluster.pools.clone();
         let (rooms, numbers, shared) = Default::default();
         let mut audit = Audit {
@@ -228,7 +228,7 @@ impl Plan {
 
 /// The rooms while the starts are carried out one by one.
 struct Audit<'a> {
-    state: &'a State,
+    state: &'a ClusterState,
     by_use: &'a [usize],
     pools: Pools,
     rooms: BTreeMap<NodeIx, FreeResources>,
@@ -276,7 +276,7 @@ impl Audit<'_> {
             .suspended
             .get(&resume.job)
             .ok_or("does not wait to go on")?;
-        let places = |shares: &[Share]| {
+        let places = |shares: &[NodeShare]| {
             shares
                 .iter()
                 .map(|share| share.node.clone())
@@ -297,7 +297,7 @@ impl Audit<'_> {
                         Vec::new()
                     }
                 };
-                Share {
+                NodeShare {
                     cpus: of("ncpus", &whole.cpus),
                     gpus: of("ngpus", &whole.gpus),
                     ..needed.clone()
@@ -344,7 +344,7 @@ impl Audit<'_> {
         }
     }
 
-    fn node(&mut self, ix: NodeIx, hold: &Hold, tenant: Tenant) -> Result<(), String> {
+    fn node(&mut self, ix: NodeIx, hold: &Hold, tenant: JobOwner) -> Result<(), String> {
         let node = self.state.cluster.node(ix);
         let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
         let is_barred_only = hold.taken.iter().all(|taken| *taken == 0);

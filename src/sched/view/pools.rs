@@ -107,10 +107,10 @@ pub fn amounts(
 #[cfg(test)]
 mod tests {
     use crate::model::job_id::JobId;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::view::pools::Pool;
 
-    fn scene(total: i64, per_host: bool) -> Scene {
+    fn scene(total: i64, per_host: bool) -> TestCluster {
         let mut scene = cluster("3 x ncpus=4");
         scene.state.set_pool(
             "site_lic",
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn what_is_used_elsewhere_is_not_free() {
         let mut scene = scene(50, false);
-        let shown = |scene: &Scene| scene.state.pool("site_lic").unwrap();
+        let shown = |scene: &TestCluster| scene.state.pool("site_lic").unwrap();
         scene.state.set_total("site_lic", 50, 10);
         assert_eq!(shown(&scene), (10, 50));
         scene.state.set_total("site_lic", 40, 10);

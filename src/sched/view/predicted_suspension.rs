@@ -2,20 +2,20 @@
 //! view knows of them follows what they keep, what they need again, and what they are worth.
 
 use super::cluster::NodeIx;
-use super::preemption_candidate::Tenure;
-use super::shape::{ClassId, ClassKey, Shape, Tenant};
-use super::snapshot::{Running, State};
+use super::preemption_candidate::PreemptionCandidate;
+use super::shape::{ClassId, ClassKey, JobOwner, Shape};
+use super::snapshot::{ClusterState, RunningJob};
 use super::suspended::Suspended;
 use super::wait::Wait;
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::job::eligible_time::Eligibility;
 use crate::model::job_id::JobId;
 use crate::model::request::select::{Chunk, Request, Select};
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use std::sync::Arc;
 
-impl State {
+impl ClusterState {
     /// A running job stands still for another: it gives up what it has of these resources, keeps
     /// the rest, and waits to go on (M45). One of which too little is known is gone.
     pub(in crate::sched) fn stand_still(
@@ -30,7 +30,7 @@ impl State {
         let Some((suspended, tenant)) = still else {
             return self.vacate(id);
         };
-        let kept: Vec<Share> = suspended
+        let kept: Vec<NodeShare> = suspended
             .shares
             .iter()
             .map(|share| share.part(|name| !is_in(releases, name)))
@@ -53,9 +53,9 @@ impl State {
             .get(&id)
             .and_then(|running| running.tenure.as_deref().cloned());
         tenure.into_iter().for_each(|tenure| {
-            self.set_tenure(
+            self.set_candidate(
                 id,
-                Tenure {
+                PreemptionCandidate {
                     told: None,
                     suspended: is_still,
                     ..tenure
@@ -68,12 +68,12 @@ impl State {
     fn still(
         &self,
         id: JobId,
-        running: &Running,
+        running: &RunningJob,
         releases: &[String],
         now: Time,
-    ) -> Option<(Suspended, Tenant)> {
+    ) -> Option<(Suspended, JobOwner)> {
         let (holder, tenure) = (running.holder.as_ref()?, running.tenure.as_deref()?);
-        let shares: Vec<Share> = running
+        let shares: Vec<NodeShare> = running
             .nodes
             .iter()
             .filter_map(|&ix| self.share_on(ix, id))
@@ -126,11 +126,11 @@ impl State {
     }
 
     /// What a job has of a node.
-    fn share_on(&self, ix: NodeIx, id: JobId) -> Option<Share> {
+    fn share_on(&self, ix: NodeIx, id: JobId) -> Option<NodeShare> {
         let node = self.cluster.node(ix);
         let hold = node.tenants.get(&id)?;
         let catalog = &self.cluster.catalog;
-        let amounts = |indices: std::ops::Range<usize>| -> Vec<(String, Value)> {
+        let amounts = |indices: std::ops::Range<usize>| -> Vec<(String, ResourceValue)> {
             let some = indices.filter(|&index| hold.taken[index] != 0);
             some.map(|index| {
                 (
@@ -140,7 +140,7 @@ impl State {
             })
             .collect()
         };
-        Some(Share {
+        Some(NodeShare {
             node: node.name.clone(),
             host: node.host.clone(),
             taken: amounts(0..catalog.pooled().start),
@@ -158,8 +158,8 @@ fn is_in(names: &[String], name: &str) -> bool {
 }
 
 /// The request that comes to these shares.
-fn request(shares: &[Share]) -> Request {
-    let chunk = |share: &Share| Chunk {
+fn request(shares: &[NodeShare]) -> Request {
+    let chunk = |share: &NodeShare| Chunk {
         count: 1,
         resources: share.taken.clone(),
         growing: Vec::new(),
@@ -175,7 +175,7 @@ fn request(shares: &[Share]) -> Request {
 }
 
 /// How long a job has run that would have ended then, its pauses left aside.
-fn ran(tenure: &Tenure, until: Time, now: Time) -> Span {
+fn ran(tenure: &PreemptionCandidate, until: Time, now: Time) -> Span {
     let left = until.since(now).0.max(0);
     Span(
         tenure

@@ -2,22 +2,22 @@
 //! worth, how it could make way, and whether it has been told to.
 
 use super::plan::Start;
-use super::snapshot::State;
-use crate::model::job::checkpoint::Progress;
+use super::snapshot::ClusterState;
+use crate::model::job::checkpoint::CheckpointProgress;
 use crate::model::job::held::Held;
-use crate::model::job::preemption::{PreemptAction, Yielding};
+use crate::model::job::preemption::{JobPreemption, PreemptAction};
 use crate::model::job::{Job, Run};
 use crate::model::job_id::JobId;
-use crate::model::policy::{Policy, Preemption};
+use crate::model::policy::{Policy, PreemptionPolicy};
 use crate::model::request::cluster_path::ClusterPath;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Of a running job, what counts where another could have its place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tenure {
+pub struct PreemptionCandidate {
     /// Since when it runs.
     pub started: Time,
     /// What it was worth then (F9); None for one that was started out of turn.
@@ -39,14 +39,14 @@ pub struct Tenure {
     pub walltime: Option<Span>,
     /// What it asked for that is not counted.
     #[serde(default)]
-    pub asked: Vec<(String, Value)>,
+    pub asked: Vec<(String, ResourceValue)>,
     /// How many processors it has.
     pub processors: u32,
     /// How often it has made way before.
     #[serde(default)]
     pub preempted: u32,
     /// What it was told in this attempt and has not done yet.
-    pub told: Option<Yielding>,
+    pub told: Option<JobPreemption>,
     /// Whether it is suspended, or to be.
     pub suspended: bool,
     /// Whether it can be.
@@ -64,18 +64,19 @@ pub struct RunProgress {
     pub processors: u32,
 }
 
-impl Tenure {
+impl PreemptionCandidate {
     /// That of a job's attempt that runs; None for a job of which none does.
-    pub fn of(job: &Job) -> Option<Tenure> {
+    pub fn of(job: &Job) -> Option<PreemptionCandidate> {
         let run = job.life.open_run()?;
-        Some(Tenure {
+        Some(PreemptionCandidate {
             started: run.started,
             score: run.score,
             cluster: job.spec.wishes.cluster.clone().unwrap_or_default(),
             protected: job.is_protected(),
             rerunnable: job.spec.rerunnable,
             checkpoints: job.can_checkpoint(),
-            may_be_checkpointed: job.allows_checkpoints() && run.checkpoint != Progress::Failed,
+            may_be_checkpointed: job.allows_checkpoints()
+                && run.checkpoint != CheckpointProgress::Failed,
             waited: job.life.eligibility.at(run.started),
             walltime: job.spec.walltime(),
             asked: uncounted(job),
@@ -109,7 +110,7 @@ impl Tenure {
     }
 
     /// Whether the job can be preempted by this action.
-    pub fn can(&self, action: PreemptAction, rule: &Preemption) -> bool {
+    pub fn can(&self, action: PreemptAction, rule: &PreemptionPolicy) -> bool {
         let may_checkpoint = self.checkpoints || (self.may_be_checkpointed && rule.checkpoints);
         (self.can_stop || !action.keeps_memory())
             && (may_checkpoint || !action.checkpoints())
@@ -118,14 +119,15 @@ impl Tenure {
 }
 
 /// Words and truths, of which nobody has more or less.
-fn uncounted(job: &Job) -> Vec<(String, Value)> {
+fn uncounted(job: &Job) -> Vec<(String, ResourceValue)> {
     let list = job
         .spec
         .request
         .list
         .iter()
         .filter(|(name, _)| *name != "preempt_targets");
-    let words = list.filter(|(_, value)| matches!(value, Value::String(_) | Value::Boolean(_)));
+    let words = list
+        .filter(|(_, value)| matches!(value, ResourceValue::String(_) | ResourceValue::Boolean(_)));
     words
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
@@ -133,15 +135,20 @@ fn uncounted(job: &Job) -> Vec<(String, Value)> {
 
 /// Whether it has still to be done what a job was told: one that was to be suspended stands still
 /// at last, and goes on later.
-fn is_awaited(told: &Yielding, run: &Run) -> bool {
+fn is_awaited(told: &JobPreemption, run: &Run) -> bool {
     !told.action.keeps_memory() || (run.suspension.is_some() && !run.is_still())
 }
 
-impl State {
+impl ClusterState {
     /// What others will ask of a candidate that starts now, once it runs.
-    pub fn tenure_to_be(&self, policy: &Policy, start: &Start, now: Time) -> Option<Tenure> {
+    pub fn future_candidate(
+        &self,
+        policy: &Policy,
+        start: &Start,
+        now: Time,
+    ) -> Option<PreemptionCandidate> {
         let (class, waiting) = (self.waiting_class(start.job)?, self.waiting(start.job)?);
-        Some(Tenure {
+        Some(PreemptionCandidate {
             started: now,
             score: self.score(policy, start.job),
             cluster: class.cluster(),
@@ -163,7 +170,7 @@ impl State {
     }
 
     /// Says what of a running job others ask who could have its place.
-    pub fn set_tenure(&mut self, id: JobId, tenure: Tenure) {
+    pub fn set_candidate(&mut self, id: JobId, tenure: PreemptionCandidate) {
         if self
             .running
             .get(&id)
@@ -186,7 +193,7 @@ mod tests {
     use super::*;
     use crate::model::job::event::Event;
     use crate::model::job::preemption::PreemptCause;
-    use crate::model::job::suspension::Manner;
+    use crate::model::job::suspension::SuspendMode;
     use crate::sched::fixture::{cluster, moment};
 
     /// What a forecast takes for a job's tenure is what that is once the job runs.
@@ -199,7 +206,7 @@ mod tests {
         let plan = scene.plan();
         let to_be = scene
             .state
-            .tenure_to_be(&scene.policy, &plan.starts[0], scene.now)
+            .future_candidate(&scene.policy, &plan.starts[0], scene.now)
             .unwrap();
         let score = scene.state.score(&scene.policy, job.id);
         job.apply(
@@ -211,9 +218,9 @@ mod tests {
             },
             moment(30),
         );
-        let once_it_runs = Tenure::of(&job).unwrap();
+        let once_it_runs = PreemptionCandidate::of(&job).unwrap();
         // What is known only then.
-        let known = Tenure {
+        let known = PreemptionCandidate {
             asked: Vec::new(),
             preempted: 0,
             told: None,
@@ -231,11 +238,16 @@ mod tests {
     #[test]
     fn a_job_that_is_told_to_stand_still_has_done_so_once_it_does() {
         let mut job = cluster("").job(1, "select=1:ncpus=1");
-        let manner = Manner::For {
+        let manner = SuspendMode::For {
             job: JobId::job(2),
             releases: vec!["ncpus".into()],
         };
-        let told = |job: &Job| Tenure::of(job).unwrap().told.map(|told| told.action);
+        let told = |job: &Job| {
+            PreemptionCandidate::of(job)
+                .unwrap()
+                .told
+                .map(|told| told.action)
+        };
         let (to, by) = (Some(JobId::job(2)), "s@h".to_string());
         job.apply(
             &Event::Started {

@@ -1,7 +1,7 @@
 //! The priorities of waiting jobs, kept from cycle to cycle (F9).
 
 use super::fair_share_factors::FairShareFactors;
-use crate::model::expression::Fault;
+use crate::model::expression::EvaluationFault;
 use crate::model::job_id::JobId;
 use crate::model::policy::{FairShare, Precedence};
 use crate::model::time::{Span, Time};
@@ -24,7 +24,7 @@ pub(in crate::sched) struct PriorityCache {
     /// The fair-share factors at that time.
     pub shares: Arc<FairShareFactors>,
     /// The error of the order's formula for one of the rated jobs.
-    pub fault: Option<Fault>,
+    pub fault: Option<EvaluationFault>,
 }
 
 /// The parts of the policy that decide the order of the queue.

@@ -2,29 +2,29 @@
 //! refusal for want of room is one for all. On a busy machine nearly every job is a class of its
 //! own, for walltimes and owners differ; what they ask for differs much less.
 
-use super::class::{Class, Head};
+use super::class::{Class, QueuePosition};
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
-use super::snapshot::State;
+use super::snapshot::ClusterState;
 use crate::model::job::Job;
 use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Classes, those first whose first jobs come first.
-pub type Classes = BTreeSet<(Head, ClassId)>;
+pub type OrderedClasses = BTreeSet<(QueuePosition, ClassId)>;
 
 /// What classes have in common that ask for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Group {
+pub struct RequestGroup {
     /// Whether they ask to run within a reservation.
     pub asks_for_window: bool,
     shape: ShapeId,
 }
 
-impl Group {
+impl RequestGroup {
     /// That of a class.
-    pub fn of(class: &ClassKey) -> Group {
-        Group {
+    pub fn of(class: &ClassKey) -> RequestGroup {
+        RequestGroup {
             asks_for_window: class.asks_for.is_some(),
             shape: class.shape.id,
         }
@@ -33,7 +33,7 @@ impl Group {
 
 /// The classes by group; a copy shares the groups that do not change.
 #[derive(Clone, Debug, Default)]
-pub struct RequestGroups(BTreeMap<Group, Arc<Members>>);
+pub struct RequestGroups(BTreeMap<RequestGroup, Arc<Members>>);
 
 /// The classes of a group.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Members {
     /// What they ask for.
     pub shape: Arc<Shape>,
     /// The classes.
-    pub classes: Classes,
+    pub classes: OrderedClasses,
     /// Their walltimes, with how many classes have each.
     spans: BTreeMap<Option<Span>, usize>,
     /// Their queues, likewise.
@@ -53,13 +53,13 @@ pub struct Members {
 
 impl RequestGroups {
     /// The groups.
-    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&Group, &Members)> {
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&RequestGroup, &Members)> {
         self.0.iter().map(|(group, members)| (group, &**members))
     }
 
     /// The shape of those that ask for the same.
     fn shape(&self, shape: ShapeId) -> Option<&Arc<Shape>> {
-        let group = |asks_for_window| Group {
+        let group = |asks_for_window| RequestGroup {
             asks_for_window,
             shape,
         };
@@ -74,7 +74,7 @@ impl RequestGroups {
     pub fn shortest(&self, class: &ClassKey, default: Span) -> Span {
         let spans = self
             .0
-            .get(&Group::of(class))
+            .get(&RequestGroup::of(class))
             .into_iter()
             .flat_map(|members| members.spans.keys());
         // None comes first, then the shortest.
@@ -86,8 +86,8 @@ impl RequestGroups {
     }
 
     /// Brings a class in line with its jobs, of which `before` was the first.
-    pub fn refile(&mut self, class: &Class, before: Option<Head>) {
-        let (group, key, now) = (Group::of(&class.key), &class.key, class.first());
+    pub fn refile(&mut self, class: &Class, before: Option<QueuePosition>) {
+        let (group, key, now) = (RequestGroup::of(&class.key), &class.key, class.first());
         if before == now {
             return;
         }
@@ -112,7 +112,7 @@ impl RequestGroups {
 
 impl RequestGroups {
     /// Puts all classes in the order of their first jobs; all of them are given.
-    pub fn file(&mut self, mut heads: Vec<(Group, Head, ClassId)>) {
+    pub fn file(&mut self, mut heads: Vec<(RequestGroup, QueuePosition, ClassId)>) {
         heads.sort_unstable();
         for of_group in heads.chunk_by(|a, b| a.0 == b.0) {
             let members = of_group
@@ -131,7 +131,7 @@ impl Members {
         let (spans, queues) = (BTreeMap::new(), BTreeMap::new());
         Members {
             shape,
-            classes: Classes::new(),
+            classes: OrderedClasses::new(),
             spans,
             queues,
             particular: 0,
@@ -178,8 +178,8 @@ fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
     }
 }
 
-impl State {
-    /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`].
+impl ClusterState {
+    /// What a job has in common with others, to be made once for many: see [`ClusterState::enqueue_as`].
     /// It shares its shape with those that wait and ask for the same.
     pub fn class_key(&self, job: &Job) -> ClassKey {
         let shape = self
@@ -198,12 +198,12 @@ impl State {
 mod tests {
     use crate::model::job_id::JobId;
     use crate::model::time::Span;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
     #[test]
-    fn jobs_that_ask_for_the_same_share_a_shape_whose_ever_they_are_and_however_long_they_run() {
+    fn equal_requests_share_a_shape_for_any_owner_and_walltime() {
         let mut scene = cluster("1 x ncpus=1");
         for job in 0..300 {
             scene = scene.owned(&format!("u{}", job % 100));
@@ -236,7 +236,7 @@ mod tests {
             scene.queued(id, &job(id, span))
         });
         let class = scene.state.class_key(&scene.job(1, &job(1, "90")));
-        let shortest = |scene: &Scene| {
+        let shortest = |scene: &TestCluster| {
             scene
                 .state
                 .alike

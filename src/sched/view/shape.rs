@@ -5,8 +5,8 @@
 
 mod class_key;
 
-use super::cluster::{Kind, KindIx};
-pub use super::node_access::{Tenancy, Tenant, User};
+use super::cluster::{KindIx, NodeKind};
+pub use super::node_access::{AccessPolicy, JobOwner, User};
 use super::node_filter::{AllowedSets, NodeFilter};
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
@@ -15,7 +15,7 @@ use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllo
 use crate::model::request::placement_requirements::PlacementRequirements;
 use crate::model::request::select::{Arrangement, Chunk, Request};
 use crate::model::resource::amount::Amount;
-use crate::model::resource::{ResourceList, Size, Value};
+use crate::model::resource::{ResourceList, ResourceValue, Size};
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, Catalog, add, counted};
 pub use class_key::{ClassId, ClassKey};
@@ -48,16 +48,18 @@ pub struct Need {
     /// Of which resource.
     pub resource: String,
     /// The value asked for.
-    pub value: Value,
+    pub value: ResourceValue,
 }
 
 impl Need {
     /// Whether a node with this value will do. Numbers are a minimum, a boolean that is not set is
     /// false, text must be equal.
-    pub fn is_met_by(&self, found: Option<&Value>) -> bool {
+    pub fn is_met_by(&self, found: Option<&ResourceValue>) -> bool {
         match (&self.value, found) {
-            (Value::Boolean(asked), None) => !asked,
-            (Value::String(_) | Value::Boolean(_), Some(found)) => self.value == *found,
+            (ResourceValue::Boolean(asked), None) => !asked,
+            (ResourceValue::String(_) | ResourceValue::Boolean(_), Some(found)) => {
+                self.value == *found
+            }
             (asked, Some(found)) => {
                 matches!((counted(asked), counted(found)), (Some(a), Some(f)) if a <= f)
             }
@@ -81,7 +83,7 @@ pub struct ChunkShape {
     /// What its node must have.
     pub needs: Vec<Need>,
     /// The consumables as asked for, in the order given: (resource index, value).
-    pub given: Vec<(usize, Value)>,
+    pub given: Vec<(usize, ResourceValue)>,
     /// Lines in the node file.
     pub mpiprocs: u32,
     /// What grows with what is free where it runs (Q22): (resource index, how).
@@ -137,10 +139,12 @@ impl ChunkShape {
 
     /// So many of it together as one.
     fn joined(&self, count: u64) -> ChunkShape {
-        let times = |value: &Value| match value {
-            Value::Long(number) => Value::Long(number.saturating_mul(count as i64)),
-            Value::Size(size) => size.times(count).map_or(Value::Size(*size), Value::Size),
-            Value::Float(number) => Value::Float(number * count as f64),
+        let times = |value: &ResourceValue| match value {
+            ResourceValue::Long(number) => ResourceValue::Long(number.saturating_mul(count as i64)),
+            ResourceValue::Size(size) => size
+                .times(count)
+                .map_or(ResourceValue::Size(*size), ResourceValue::Size),
+            ResourceValue::Float(number) => ResourceValue::Float(number * count as f64),
             other => other.clone(),
         };
         ChunkShape {
@@ -198,7 +202,7 @@ pub struct Shape {
     /// How the chunks lie; `Free` where there is but one.
     pub arrangement: Arrangement,
     /// Who else may be on the nodes.
-    pub tenancy: Tenancy,
+    pub tenancy: AccessPolicy,
     /// Whose it is, where that matters for where it fits; else nobody's, so that one shape serves
     /// all.
     pub user: User,
@@ -304,7 +308,7 @@ impl Shape {
             } else {
                 arrangement
             },
-            tenancy: Tenancy::asked(&request.place, wishes),
+            tenancy: AccessPolicy::asked(&request.place, wishes),
             user: User::default(),
             is_single_task: wishes.access == Some(NodeAccess::SingleTask),
             group: request.place.group.clone(),
@@ -326,8 +330,8 @@ impl Shape {
     }
 
     /// What its nodes' other jobs need to know of it.
-    pub fn tenant(&self) -> Tenant {
-        Tenant {
+    pub fn owner(&self) -> JobOwner {
+        JobOwner {
             tenancy: self.tenancy,
             user: self.user,
         }
@@ -349,7 +353,7 @@ impl Shape {
     }
 
     /// Whether at most one chunk goes on a node of this kind.
-    pub fn is_one_to_a_node(&self, kind: &Kind) -> bool {
+    pub fn is_one_to_a_node(&self, kind: &NodeKind) -> bool {
         self.is_spread() || self.is_single_task || kind.terms.access == NodeAccess::SingleTask
     }
 
@@ -372,7 +376,7 @@ impl Shape {
     }
 
     /// The same, on nodes with this value of the resource it groups by.
-    pub fn narrowed(&self, resource: &str, value: &Value) -> Shape {
+    pub fn narrowed(&self, resource: &str, value: &ResourceValue) -> Shape {
         let mut shape = Shape {
             group: None,
             ..self.clone()
@@ -417,7 +421,7 @@ impl Shape {
         }
         let mut sum = Size::kilobytes(0);
         for (count, _, value) in sizes.filter(|&(_, i, _)| i == index) {
-            let Value::Size(size) = value else {
+            let ResourceValue::Size(size) = value else {
                 return catalog.value(index, self.total[index]).to_string();
             };
             let more = size.times(count).and_then(|more| {
@@ -443,7 +447,7 @@ impl Shape {
             .flat_map(|c| &c.given)
             .find(|(i, _)| *i == index);
         match asked {
-            Some((_, Value::Size(size))) => in_unit_of(*size, amount),
+            Some((_, ResourceValue::Size(size))) => in_unit_of(*size, amount),
             _ => catalog.value(index, amount).to_string(),
         }
     }
@@ -464,7 +468,7 @@ fn in_unit_of(size: Size, bytes: i64) -> String {
 fn shape_key(job: &Job) -> impl Serialize + '_ {
     let (request, wishes) = (&job.spec.request, &job.spec.wishes);
     let place = &request.place;
-    let pooled: Vec<(&str, &Value)> = request
+    let pooled: Vec<(&str, &ResourceValue)> = request
         .list
         .iter()
         .filter(|(name, value)| is_job_wide(name, value, request))
@@ -502,8 +506,8 @@ fn array(job: &Job) -> Option<u64> {
 }
 
 /// Whether a value of the list may be one of a resource that the whole system has.
-fn is_job_wide(name: &str, value: &Value, request: &Request) -> bool {
-    let is_amount = matches!(value, Value::Long(_) | Value::Size(_));
+fn is_job_wide(name: &str, value: &ResourceValue, request: &Request) -> bool {
+    let is_amount = matches!(value, ResourceValue::Long(_) | ResourceValue::Size(_));
     is_amount
         && name != "nodect"
         && !request

@@ -8,9 +8,9 @@ mod running;
 mod sharing;
 
 use super::allocation_answer::AllocationAnswer;
-pub(in crate::sched) use super::class::{Array, Class, Head, Place, Waiting};
+pub(in crate::sched) use super::class::{Array, Class, QueuePlace, QueuePosition, WaitingJob};
 use super::cluster::Cluster;
-use super::current_bookings::Standing;
+use super::current_bookings::CurrentBookings;
 use super::fair_share_factors::{ClassOwner, ClassOwners, owner_of};
 use super::holdings::Holdings;
 use super::limited::Limited;
@@ -21,12 +21,12 @@ use super::priority_cache::PriorityCache;
 use super::queue_turns::QueueTurns;
 use super::request_groups::RequestGroups;
 use super::shape::Shape;
-pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
-use super::sort_key::Merit;
+pub use super::shape::{AccessPolicy, ClassId, ClassKey, JobOwner, User};
+use super::sort_key::SortKey;
 use super::starvation::Starving;
 use super::suspended::Suspended;
 use super::wait::Wait;
-use crate::model::job::array::Standing as ElementStanding;
+use crate::model::job::array::SubjobState as ElementStanding;
 use crate::model::job::eligible_time::{Accrues, Eligibility};
 use crate::model::job::{Job, SubjobLimit};
 use crate::model::job_id::JobId;
@@ -38,8 +38,8 @@ use crate::model::reservation::window::Window;
 use crate::model::resource::{ResourceList, Resources};
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, Catalog, add};
-use crate::sched::share_tree::usage::Usage;
-pub(in crate::sched) use running::Running;
+use crate::sched::share_tree::usage::UsageTable;
+pub(in crate::sched) use running::RunningJob;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,19 +47,19 @@ use std::sync::Arc;
 /// The cluster and its work, as the scheduler sees them. A copy shares what is large and many -
 /// classes, nodes, running jobs - until it is changed, so that one is quickly made.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct ClusterState {
     pub(in crate::sched) cluster: Cluster,
     pub(in crate::sched) queues: BTreeMap<String, Queue>,
     pub(in crate::sched) classes: BTreeMap<ClassId, Arc<Class>>,
     /// The classes that ask for the same, so that they can share a refusal.
     pub(in crate::sched) alike: RequestGroups,
-    pub(in crate::sched) running: BTreeMap<JobId, Arc<Running>>,
+    pub(in crate::sched) running: BTreeMap<JobId, Arc<RunningJob>>,
     /// The ends of the running jobs, soonest first; those without an end are not in it.
     pub(in crate::sched) ends: BTreeSet<(Time, JobId)>,
     /// What they give back, by the moment.
     pub(in crate::sched) releases: BTreeMap<Time, Amounts>,
     /// What was promised, and what has happened since.
-    pub(in crate::sched) standing: Standing,
+    pub(in crate::sched) standing: CurrentBookings,
     /// What reservations set aside, now and later, by id; none that is over.
     pub(in crate::sched) windows: BTreeMap<String, Window>,
     /// The jobs that run in a reservation, and its name.
@@ -71,7 +71,7 @@ pub struct State {
     /// The answers of the allocation script, by class.
     pub(in crate::sched) answers: BTreeMap<ClassId, AllocationAnswer>,
     /// What has been used, and by whom.
-    pub(in crate::sched) usage: Arc<Usage>,
+    pub(in crate::sched) usage: Arc<UsageTable>,
     /// Counts what has happened to it, so that a cycle can tell whether anything has.
     pub(in crate::sched) edition: u64,
     /// The priorities computed last.
@@ -112,11 +112,11 @@ pub struct Assigned {
     pub exclusive: bool,
 }
 
-impl State {
+impl ClusterState {
     /// No nodes, no queues, no jobs. Resource names are interned: a resource's index is its place
     /// in `Resources::consumables`.
-    pub fn new(resources: &Resources) -> State {
-        State {
+    pub fn new(resources: &Resources) -> ClusterState {
+        ClusterState {
             cluster: Cluster::new(Catalog::new(resources)),
             queues: BTreeMap::new(),
             classes: BTreeMap::new(),
@@ -124,7 +124,7 @@ impl State {
             running: BTreeMap::new(),
             ends: BTreeSet::new(),
             releases: BTreeMap::new(),
-            standing: Standing::default(),
+            standing: CurrentBookings::default(),
             windows: BTreeMap::new(),
             insiders: BTreeMap::new(),
             site_time: SiteTime::default(),
@@ -154,7 +154,7 @@ impl State {
     }
 
     /// What has been used, and by whom.
-    pub fn usage(&self) -> &Usage {
+    pub fn usage(&self) -> &UsageTable {
         &self.usage
     }
 
@@ -164,7 +164,7 @@ impl State {
     }
 
     /// A candidate as it waits; an element as its array.
-    pub(in crate::sched) fn waiting(&self, id: JobId) -> Option<&Waiting> {
+    pub(in crate::sched) fn waiting(&self, id: JobId) -> Option<&WaitingJob> {
         let own = |id| {
             self.jobs
                 .get(&id)
@@ -355,8 +355,8 @@ impl State {
         self.file(
             (rank, job.id),
             id,
-            Waiting {
-                merit: Merit::default(),
+            WaitingJob {
+                merit: SortKey::default(),
                 wait,
                 array,
             },
@@ -366,7 +366,7 @@ impl State {
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
-    /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of
+    /// Makes a job of a class a candidate as [`ClusterState::enqueue`] does, without a look at the job: of
     /// two of a class, the lower rank goes first. It waits since then. Not for arrays.
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         let eligibility = Eligibility {
@@ -374,8 +374,8 @@ impl State {
             since,
             ..Eligibility::default()
         };
-        let waiting = Waiting {
-            merit: Merit::default(),
+        let waiting = WaitingJob {
+            merit: SortKey::default(),
             wait: Wait {
                 since,
                 eligibility,
@@ -411,10 +411,10 @@ impl State {
 
     fn file(
         &mut self,
-        place: Place,
+        place: QueuePlace,
         class: ClassId,
-        waiting: Waiting,
-        key: impl FnOnce(&State) -> ClassKey,
+        waiting: WaitingJob,
+        key: impl FnOnce(&ClusterState) -> ClassKey,
     ) {
         self.edition += 1;
         let ((rank, id), answer) = (place, self.answers.get(&class).cloned());

@@ -3,23 +3,23 @@
 
 /// What a job is worth, so that the highest comes first: its tier, and within that its score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Merit {
+pub struct SortKey {
     tier: i64,
     score: i64,
 }
 
-impl Merit {
+impl SortKey {
     /// The highest tier is first, and within it the highest score.
-    pub fn of(tier: i64, score: f64) -> Merit {
-        Merit {
+    pub fn of(tier: i64, score: f64) -> SortKey {
+        SortKey {
             tier: tier.saturating_neg(),
             score: highest_first(score),
         }
     }
 
     /// The highest merit of the same tier that comes after this one.
-    pub fn next_below(self) -> Merit {
-        Merit {
+    pub fn next_below(self) -> SortKey {
+        SortKey {
             score: self.score.saturating_add(1),
             ..self
         }
@@ -72,25 +72,25 @@ mod tests {
 
     #[test]
     fn the_highest_comes_first() {
-        let merits: Vec<Merit> = VALUES.iter().map(|&value| Merit::of(0, value)).collect();
+        let merits: Vec<SortKey> = VALUES.iter().map(|&value| SortKey::of(0, value)).collect();
         assert!(merits.is_sorted_by(|a, b| a < b));
-        assert_eq!(Merit::of(0, -0.0), Merit::of(0, 0.0));
-        assert_eq!(Merit::of(0, 0.0), Merit::default());
+        assert_eq!(SortKey::of(0, -0.0), SortKey::of(0, 0.0));
+        assert_eq!(SortKey::of(0, 0.0), SortKey::default());
     }
 
     /// X18.
     #[test]
     fn a_tier_goes_before_every_score() {
         assert!(
-            Merit::of(1, -5.0) < Merit::of(0, f64::MAX)
-                && Merit::of(-1, f64::MAX) > Merit::of(0, f64::MIN)
+            SortKey::of(1, -5.0) < SortKey::of(0, f64::MAX)
+                && SortKey::of(-1, f64::MAX) > SortKey::of(0, f64::MIN)
         );
     }
 
     #[test]
     fn the_next_below_comes_after_and_nothing_is_between() {
         for value in [900.0, 1.0, 0.0, -2.0] {
-            let merit = Merit::of(3, value);
+            let merit = SortKey::of(3, value);
             let next = merit.next_below();
             assert!(
                 merit < next
@@ -105,7 +105,10 @@ mod tests {
     fn what_was_put_in_can_be_read_again() {
         for value in VALUES {
             assert_eq!(
-                (Merit::of(-7, value).score(), Merit::of(-7, value).tier()),
+                (
+                    SortKey::of(-7, value).score(),
+                    SortKey::of(-7, value).tier()
+                ),
                 (value, -7)
             );
         }

@@ -6,7 +6,7 @@ use crate::model::job_id::JobId;
 use crate::model::limit::Limits;
 use crate::model::policy::FairShare;
 use crate::model::time::Time;
-use crate::sched::share_tree::Whole;
+use crate::sched::share_tree::ClusterTotal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Starving {
     /// Operations and pools below their fair share, and since when.
-    pub fasting: Fasting,
+    pub fasting: TimeBelow,
     /// The fair shares computed last.
     pub held: Option<Arc<HeldShares>>,
     /// Nodes on which jobs were preempted, and until when no other job is (Y11).
@@ -23,7 +23,7 @@ pub struct Starving {
 
 /// An operation or a class of jobs with a fair share of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Party {
+pub enum ShareParty {
     /// An operation.
     Operation(JobId),
     /// Each waiting job of a class that is no array.
@@ -32,27 +32,27 @@ pub enum Party {
 
 /// An operation, class or pool that may be below its fair share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
+pub enum StarvationSubject {
     /// An operation, or a class of jobs.
-    Party(Party),
+    Party(ShareParty),
     /// A pool.
     Pool(String),
 }
 
 /// Operations, classes and pools below their fair shares, and since when.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Fasting(BTreeMap<Subject, Time>);
+pub struct TimeBelow(BTreeMap<StarvationSubject, Time>);
 
-impl Fasting {
+impl TimeBelow {
     /// Since when it is below; None if it is not.
-    pub fn since(&self, subject: &Subject) -> Option<Time> {
+    pub fn since(&self, subject: &StarvationSubject) -> Option<Time> {
         self.0.get(subject).copied()
     }
 
     /// Those that are below now. What was below before keeps its time; all others begin now. What is
     /// no longer below is forgotten at once (Y2).
-    pub fn renewed(&self, below: impl Iterator<Item = Subject>, now: Time) -> Fasting {
-        Fasting(
+    pub fn renewed(&self, below: impl Iterator<Item = StarvationSubject>, now: Time) -> TimeBelow {
+        TimeBelow(
             below
                 .map(|subject| (self.since(&subject).unwrap_or(now), subject))
                 .map(|(at, who)| (who, at))
@@ -61,7 +61,7 @@ impl Fasting {
     }
 
     /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = (&Subject, Time)> {
+    pub fn all(&self) -> impl Iterator<Item = (&StarvationSubject, Time)> {
         self.0.iter().map(|(subject, since)| (subject, *since))
     }
 }
@@ -80,8 +80,8 @@ pub(in crate::sched) struct FairSharePolicy {
 pub struct HeldShares {
     pub(in crate::sched) at: Time,
     pub(in crate::sched) rule: Arc<FairSharePolicy>,
-    pub(in crate::sched) whole: Whole,
+    pub(in crate::sched) whole: ClusterTotal,
     /// By party: the number of jobs, and the fair share of each.
-    pub(in crate::sched) parties: Vec<(Party, u64, f64)>,
+    pub(in crate::sched) parties: Vec<(ShareParty, u64, f64)>,
     pub(in crate::sched) pools: BTreeMap<String, f64>,
 }

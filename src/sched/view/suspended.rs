@@ -2,11 +2,11 @@
 //! like any other job, what they gave up they need again, on the very nodes on which they are
 //! (M45).
 
-use super::class::Place;
+use super::class::QueuePlace;
 use super::shape::ClassKey;
-use super::snapshot::State;
+use super::snapshot::ClusterState;
 use super::wait::Wait;
-use crate::model::job::{Job, Share};
+use crate::model::job::{Job, NodeShare};
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub struct Suspended {
     /// What it asked for, and whose it is.
     pub key: ClassKey,
     /// Its place in the order.
-    pub place: Place,
+    pub place: QueuePlace,
     /// What it was worth when it started (F9), if that is known.
     pub score: Option<f64>,
     /// What it holds once it goes on, with the processors that it had.
-    pub shares: Vec<Share>,
+    pub shares: Vec<NodeShare>,
     /// What of these it needs again.
-    pub needed: Vec<Share>,
+    pub needed: Vec<NodeShare>,
     /// The job that it made way for.
     pub made_way_for: Option<JobId>,
     /// How long it has run.
@@ -39,7 +39,7 @@ impl Suspended {
     }
 }
 
-impl State {
+impl ClusterState {
     /// A job that holds what it keeps waits to go on.
     pub(super) fn stand_by(&mut self, job: &Job) {
         let Some(run) = job.life.open_run() else {

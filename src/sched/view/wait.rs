@@ -1,7 +1,7 @@
 //! How long candidates wait, and how often others have passed them meanwhile.
 
 use super::plan::Plan;
-use super::snapshot::State;
+use super::snapshot::ClusterState;
 use crate::model::job::eligible_time::Eligibility;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
@@ -19,7 +19,7 @@ pub(in crate::sched) struct Wait {
     pub bypassed: u32,
 }
 
-impl State {
+impl ClusterState {
     /// Since when a candidate waits; an element as long as its array.
     pub fn waits_since(&self, id: JobId) -> Option<Time> {
         self.wait(id).map(|wait| wait.since)

@@ -1,6 +1,6 @@
 //! Questions about what is to come: what the loop has to add before a reader can answer them.
 
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job::{Digest, Job, Life};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
@@ -10,8 +10,8 @@ use crate::model::time::Span;
 use crate::schedd::Schedd;
 use crate::schedd::clients::Token;
 use crate::schedd::clients::readers;
+use crate::schedd::clients::scene::SceneQuestion;
 use crate::schedd::clients::scene::Study;
-use crate::schedd::clients::scene::Task;
 use crate::schedd::programs::resource_poller::ResourcePoller;
 use crate::server::caller::Caller;
 use crate::server::requests::RequestContext;
@@ -19,7 +19,7 @@ use crate::server::state::ServerState;
 use crate::spool::Spool;
 use crate::sys::clock::monotonic;
 use crate::wire::ahead::ForecastQuery;
-use crate::wire::message::{Reply, StoredScript, Submission};
+use crate::wire::message::{NewJob, Reply, StoredScript};
 use std::cmp::Reverse;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -127,22 +127,22 @@ fn task(
     spool: &Spool,
     caller: &Caller,
     ahead: ForecastQuery,
-) -> Result<Task, Refusal> {
+) -> Result<SceneQuestion, Refusal> {
     Ok(match ahead {
-        ForecastQuery::Starts(jobs) => Task::Starts(jobs.into_iter().collect()),
+        ForecastQuery::Starts(jobs) => SceneQuestion::Starts(jobs.into_iter().collect()),
         ForecastQuery::Why(job) => match released(server, job) {
-            Some(released) => Task::Released(Box::new(released)),
-            None => Task::Why(job, overtakers(server, job)),
+            Some(released) => SceneQuestion::Released(Box::new(released)),
+            None => SceneQuestion::Why(job, overtakers(server, job)),
         },
-        ForecastQuery::Usage => Task::Usage,
-        ForecastQuery::Places(jobs) => Task::Places(jobs),
-        ForecastQuery::Queue(most) => Task::Queue(most),
-        ForecastQuery::Scores(jobs) => Task::Scores(jobs),
-        ForecastQuery::Shares => Task::Shares,
+        ForecastQuery::Usage => SceneQuestion::Usage,
+        ForecastQuery::Places(jobs) => SceneQuestion::Places(jobs),
+        ForecastQuery::Queue(most) => SceneQuestion::Queue(most),
+        ForecastQuery::Scores(jobs) => SceneQuestion::Scores(jobs),
+        ForecastQuery::Shares => SceneQuestion::Shares,
         ForecastQuery::Limits => {
-            Task::Limits(server.counted(), Arc::new(server.setup.resources.clone()))
+            SceneQuestion::Limits(server.counted(), Arc::new(server.setup.resources.clone()))
         }
-        ForecastQuery::Resources => Task::Resources(pools(server, resource_poller)),
+        ForecastQuery::Resources => SceneQuestion::Resources(pools(server, resource_poller)),
         ForecastQuery::Windows(submission) => {
             let (job, _) = imagined(
                 &RequestContext {
@@ -152,7 +152,7 @@ fn task(
                 },
                 &submission,
             )?;
-            Task::Windows(Box::new(job))
+            SceneQuestion::Windows(Box::new(job))
         }
         ForecastQuery::Trial(mut submission) => {
             leave_out_script(&mut submission);
@@ -164,13 +164,13 @@ fn task(
             context.admit()?;
             let (job, held) = imagined(&context, &submission)?;
             context.server.refuse_impossible(&job)?;
-            Task::Trial(Box::new(job), held)
+            SceneQuestion::Trial(Box::new(job), held)
         }
     })
 }
 
 /// Spares the loop the digest of a script that is not submitted.
-fn leave_out_script(submission: &mut Submission) {
+fn leave_out_script(submission: &mut NewJob) {
     if let Some(size) = submission.script_size() {
         submission.stored = Some(Arc::new(StoredScript {
             digest: Digest([0; 32]),
@@ -188,7 +188,7 @@ fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse>
             .meters
             .iter()
             .any(|(meter, _)| meter == name);
-        let telling = server.telling(name).cloned();
+        let telling = server.reported(name).cloned();
         PoolUse {
             name: name.clone(),
             pool: pool.as_told(telling.as_ref()),
@@ -202,14 +202,14 @@ fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse>
 }
 
 /// The job that a submission would make, free to start at its time; and whether it would be held.
-fn imagined(context: &RequestContext, submission: &Submission) -> Result<(Job, bool), Refusal> {
+fn imagined(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool), Refusal> {
     let owner = context.caller.owner.clone();
     let (draft, bonds) = context.draft(&owner, submission)?;
     let elements = context.elements(&draft.spec)?;
     let (server, number) = (&context.server, context.server.next_number());
     let held = !draft.holds.is_none() || !bonds.bars().are_open();
     let mut life = Life::new(draft.holds, draft.run_count, server.now);
-    life.state = State::Queued;
+    life.state = JobState::Queued;
     life.not_before = draft
         .spec
         .begin
@@ -235,13 +235,13 @@ fn imagined(context: &RequestContext, submission: &Submission) -> Result<(Job, b
 fn released(server: &ServerState, id: JobId) -> Option<Job> {
     let mut job = server
         .known(id)
-        .filter(|job| job.life.state == State::Held)
+        .filter(|job| job.life.state == JobState::Held)
         .map(|job| Job::clone(&job))?;
     let begin = job
         .spec
         .begin
         .map(|begin| server.clock().table().time(begin));
-    job.life.state = State::Queued;
+    job.life.state = JobState::Queued;
     job.life.not_before = begin.filter(|begin| *begin > server.now);
     Some(job)
 }

@@ -12,9 +12,9 @@ use crate::schedd::Schedd;
 use crate::schedd::clients::Token;
 use crate::server::caller::Caller;
 use crate::sys::{clock, socket};
-use crate::wire::frame::{FrameError, Link};
+use crate::wire::frame::{FrameError, FrameSocket};
 use crate::wire::message::Reply;
-use crate::wire::order::{Order, Report};
+use crate::wire::order::{NodeReport, ScheddOrder};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,17 +32,22 @@ pub struct Calls {
 }
 
 struct Call {
-    link: Link,
+    link: FrameSocket,
     until: Span,
 }
 
 impl Calls {
     /// Dials.
-    fn begin(&mut self, client: Token, noded: &Path, order: &Order) -> Result<(), FrameError> {
+    fn begin(
+        &mut self,
+        client: Token,
+        noded: &Path,
+        order: &ScheddOrder,
+    ) -> Result<(), FrameError> {
         if self.calls.len() >= MOST {
             return Err(io::Error::other("too many terminals are asked for at once").into());
         }
-        let mut link = Link::new(socket::knock(noded)?)?;
+        let mut link = FrameSocket::new(socket::knock(noded)?)?;
         link.send(order)?;
         self.calls.insert(
             client,
@@ -68,11 +73,11 @@ impl Calls {
             .link
             .flush()
             .map_err(FrameError::from)
-            .and_then(|()| call.link.receive::<Report>());
+            .and_then(|()| call.link.receive::<NodeReport>());
         let accepted = match heard {
             Ok(reports) => reports
                 .first()
-                .map(|report| matches!(report, Report::Attached))?,
+                .map(|report| matches!(report, NodeReport::Attached))?,
             Err(_) => false,
         };
         let stream = self
@@ -105,7 +110,7 @@ impl Schedd {
                 .nodes
                 .socket_of(&node)
                 .ok_or_else(|| not_now("its node does not answer"))?;
-            let order = Order::Attach {
+            let order = ScheddOrder::Attach {
                 epoch: self.nodes.epoch(),
                 job: id,
                 attempt,
@@ -167,7 +172,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("noded.sock");
         let listener = socket::bind(&path, 0o600).unwrap();
-        let order = Order::Attach {
+        let order = ScheddOrder::Attach {
             epoch: 1,
             job: JobId::job(1),
             attempt: 1,
@@ -178,10 +183,10 @@ mod tests {
         assert!(calls.hear(7).is_none());
         let (mut noded, _) = listener.accept().unwrap();
         assert!(matches!(
-            frame::read::<Order>(&mut noded).unwrap(),
-            Order::Attach { attempt: 1, .. }
+            frame::read::<ScheddOrder>(&mut noded).unwrap(),
+            ScheddOrder::Attach { attempt: 1, .. }
         ));
-        frame::write(&mut noded, &Report::Attached).unwrap();
+        frame::write(&mut noded, &NodeReport::Attached).unwrap();
         let mut connection = calls.hear(7).unwrap().unwrap();
         connection.set_nonblocking(false).unwrap();
         noded.write_all(b"x").unwrap();

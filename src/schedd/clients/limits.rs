@@ -3,7 +3,7 @@
 //! submission.
 
 use crate::model::limit::usage::LimitUse;
-use crate::model::limit::{Key, Limit, Limits, Scope, Selector, Stage};
+use crate::model::limit::{Limit, LimitKey, LimitScope, LimitStage, Limits, Selector};
 use crate::model::queue::counters::uses::Counted;
 use crate::model::resource::Resources;
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ pub fn with_counted(
         whom: with_group(&one, &group),
         ..one
     });
-    let (kept, mut all): (Vec<LimitUse>, Vec<LimitUse>) =
-        considered.partition(|one| matches!(one.limit.stage, Stage::Queued | Stage::Waiting));
+    let (kept, mut all): (Vec<LimitUse>, Vec<LimitUse>) = considered
+        .partition(|one| matches!(one.limit.stage, LimitStage::Queued | LimitStage::Waiting));
     let mut kept: BTreeMap<_, _> = kept
         .into_iter()
         .map(|one| ((one.place, one.whom.clone()), one))
@@ -58,8 +58,8 @@ pub fn with_counted(
 }
 
 /// Whose jobs these are, with the name of the group where the limit is one for each.
-fn with_group(one: &LimitUse, group: impl Fn(u32) -> String) -> Key {
-    let Scope {
+fn with_group(one: &LimitUse, group: impl Fn(u32) -> String) -> LimitKey {
+    let LimitScope {
         queue,
         user,
         group: of_group,

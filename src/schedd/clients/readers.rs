@@ -9,10 +9,10 @@ use crate::model::time::Span;
 use crate::schedd::clients::scene::Study;
 use crate::server::caller::Caller;
 use crate::spool::query::Viewer;
-use crate::spool::{Reader, SpoolError};
+use crate::spool::{SpoolError, SpoolReader};
 use crate::sys::clock;
 use crate::wire::frame::{self, FrameError};
-use crate::wire::message::{Answer, Question, Reply};
+use crate::wire::message::{ClientAnswer, Question, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -43,11 +43,11 @@ pub(in crate::schedd) const BUSY: &str = "too many questions at once; try again 
 struct Asking {
     stream: UnixStream,
     caller: Caller,
-    asked: Asked,
+    asked: ReaderQuestion,
 }
 
 /// What is asked.
-enum Asked {
+enum ReaderQuestion {
     /// Something the spool knows.
     Spool(Question),
     /// Something that has to be worked out.
@@ -56,27 +56,27 @@ enum Asked {
 
 impl Asking {
     fn is_study(&self) -> bool {
-        matches!(self.asked, Asked::Ahead(_))
+        matches!(self.asked, ReaderQuestion::Ahead(_))
     }
 }
 
 /// The readers.
 pub struct Readers {
-    context: Arc<RequestContext>,
+    context: Arc<ReaderContext>,
     /// Becomes readable when a connection comes back.
     bell: UnixStream,
 }
 
 /// What readers and loop share.
-struct RequestContext {
-    queue: Mutex<Queue>,
+struct ReaderContext {
+    queue: Mutex<ReaderQueue>,
     /// A question, or a reader, has come.
     changed: Condvar,
     bell: UnixStream,
 }
 
 #[derive(Default)]
-struct Queue {
+struct ReaderQueue {
     waiting: VecDeque<Asking>,
     /// How many readers each user occupies.
     occupied: BTreeMap<u32, usize>,
@@ -92,7 +92,7 @@ impl Readers {
         let (bell, far) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         far.set_nonblocking(true)?;
-        let context = Arc::new(RequestContext {
+        let context = Arc::new(ReaderContext {
             queue: Mutex::default(),
             changed: Condvar::new(),
             bell: far,
@@ -111,7 +111,7 @@ impl Readers {
         self.take_in(Asking {
             stream,
             caller,
-            asked: Asked::Spool(question),
+            asked: ReaderQuestion::Spool(question),
         });
     }
 
@@ -120,7 +120,7 @@ impl Readers {
         self.take_in(Asking {
             stream,
             caller,
-            asked: Asked::Ahead(study),
+            asked: ReaderQuestion::Ahead(study),
         });
     }
 
@@ -165,9 +165,9 @@ impl AsFd for Readers {
     }
 }
 
-impl RequestContext {
+impl ReaderContext {
     /// A reader that panicked has left the queue as sound as it was.
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, ReaderQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -200,7 +200,7 @@ impl RequestContext {
     }
 }
 
-impl Queue {
+impl ReaderQueue {
     fn take(&mut self) -> Option<Asking> {
         let occupied = &self.occupied;
         let free = |asking: &Asking| {
@@ -217,13 +217,13 @@ impl Queue {
     }
 }
 
-fn read(context: &RequestContext, file: &Path) {
+fn read(context: &ReaderContext, file: &Path) {
     let mut reader = None;
     loop {
         let asking = context.next();
         let (uid, is_study) = (asking.caller.owner.uid, asking.is_study());
         if reader.is_none() {
-            reader = Reader::open(file)
+            reader = SpoolReader::open(file)
                 .inspect_err(|error| tracing::error!("the spool cannot be read: {error}"))
                 .ok()
                 .flatten();
@@ -262,7 +262,7 @@ fn refuse(asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
     Ok((stream, caller))
 }
 
-fn answer(reader: &mut Reader, asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
+fn answer(reader: &mut SpoolReader, asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
     let Asking {
         mut stream,
         caller,
@@ -283,10 +283,10 @@ fn answer(reader: &mut Reader, asking: Asking) -> Result<(UnixStream, Caller), F
             .map_err(|error| SpoolError::Io(io::Error::other(error)))
     };
     let answered = match asked {
-        Asked::Spool(question) => reader.answer(&question, viewer, each),
-        Asked::Ahead(study) => {
+        ReaderQuestion::Spool(question) => reader.answer(&question, viewer, each),
+        ReaderQuestion::Ahead(study) => {
             let server = reader.answer(&Question::Server, viewer, each);
-            server.and_then(|()| study.tell(&mut |told| each(Answer::Ahead(told))))
+            server.and_then(|()| study.tell(&mut |told| each(ClientAnswer::Ahead(told))))
         }
     };
     let last = match answered {

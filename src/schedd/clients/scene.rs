@@ -10,11 +10,11 @@
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
 use crate::model::limit::usage::LimitUse;
-use crate::model::policy::{Order, Policy};
+use crate::model::policy::{Policy, PriorityOrder};
 use crate::model::queue::counters::uses::Counted;
 use crate::model::report::outlook::{Explanation, Overtaker};
 use crate::model::report::queue_place::Neighbours;
-use crate::model::report::share_status::Stake;
+use crate::model::report::share_status::ShareStatus;
 use crate::model::resource::Resources;
 use crate::model::system_resource::PoolUse;
 use crate::model::time::{Span, Time};
@@ -24,7 +24,7 @@ use crate::sched::explain::holes;
 use crate::sched::explain::limits_in_force::limits_in_force;
 use crate::sched::explain::why;
 use crate::sched::priority::queue_order::QueueOrder;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use crate::schedd::clients::limits;
 use crate::server::state::ServerState;
 use crate::sys::clock::monotonic;
@@ -49,18 +49,18 @@ const MOST: usize = 4;
 const PART: usize = 500;
 
 /// The state at one moment.
-pub struct Scene {
-    state: State,
+pub struct Snapshot {
+    state: ClusterState,
     policy: Policy,
     now: Time,
     outlook: OnceLock<Outlook>,
 }
 
-impl Scene {
+impl Snapshot {
     /// The scene as it stands.
-    fn of(server: &ServerState) -> Scene {
+    fn of(server: &ServerState) -> Snapshot {
         let (state, policy) = (server.cluster_ahead(), server.setup.policy.clone());
-        Scene {
+        Snapshot {
             state,
             policy,
             now: server.now,
@@ -89,11 +89,11 @@ impl Scene {
 #[derive(Default)]
 pub struct Scenes {
     latest: Option<Latest>,
-    all: Vec<Weak<Scene>>,
+    all: Vec<Weak<Snapshot>>,
 }
 
 struct Latest {
-    scene: Arc<Scene>,
+    scene: Arc<Snapshot>,
     /// The state's revision that it shows.
     revision: u64,
     /// The earliest time to replace it, and the time until which it may be shared.
@@ -109,7 +109,7 @@ impl Scenes {
         revision: u64,
         server: &ServerState,
         now: Span,
-    ) -> Result<Arc<Scene>, Span> {
+    ) -> Result<Arc<Snapshot>, Span> {
         if let Some(latest) = &self.latest {
             if latest.revision == revision && now < latest.shared {
                 return Ok(latest.scene.clone());
@@ -123,7 +123,7 @@ impl Scenes {
         if self.all.len() >= MOST {
             return Err(now + KEPT);
         }
-        let scene = Arc::new(Scene::of(server));
+        let scene = Arc::new(Snapshot::of(server));
         let pause = Span((monotonic().0 - now.0) * PAUSE);
         let (kept, shared) = (now + KEPT.max(pause), now + SHARED.max(pause));
         self.all.push(Arc::downgrade(&scene));
@@ -150,13 +150,13 @@ impl Scenes {
 /// A question about a scene, ready to be answered without the loop.
 pub struct Study {
     /// In which it is answered.
-    pub scene: Arc<Scene>,
+    pub scene: Arc<Snapshot>,
     /// What is asked.
-    pub task: Task,
+    pub task: SceneQuestion,
 }
 
 /// What is asked.
-pub enum Task {
+pub enum SceneQuestion {
     /// When these start; all, if none are named.
     Starts(BTreeSet<JobId>),
     /// What is free for jobs like this one.
@@ -188,14 +188,14 @@ impl Study {
     pub fn tell<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
         let scene = &*self.scene;
         match &self.task {
-            Task::Starts(jobs) => self.starts(jobs, each),
-            Task::Windows(job) => each(ForecastAnswer::Windows(holes::windows(
+            SceneQuestion::Starts(jobs) => self.starts(jobs, each),
+            SceneQuestion::Windows(job) => each(ForecastAnswer::Windows(holes::windows(
                 &scene.state,
                 &scene.policy,
                 scene.now,
                 job,
             ))),
-            Task::Why(job, overtakers) => {
+            SceneQuestion::Why(job, overtakers) => {
                 let why = explain(scene, &scene.state, *job, scene.outlook());
                 let why = why.map(|why| {
                     Box::new(Explanation {
@@ -205,21 +205,23 @@ impl Study {
                 });
                 each(ForecastAnswer::Explained(why))
             }
-            Task::Released(job) => each(ForecastAnswer::Explained(self.trial(job).map(Box::new))),
-            Task::Trial(job, held) => match self.trial(job) {
+            SceneQuestion::Released(job) => {
+                each(ForecastAnswer::Explained(self.trial(job).map(Box::new)))
+            }
+            SceneQuestion::Trial(job, held) => match self.trial(job) {
                 Some(explanation) => each(ForecastAnswer::Tried {
                     explanation: Box::new(explanation),
                     held: *held,
                 }),
                 None => each(ForecastAnswer::Explained(None)),
             },
-            Task::Usage => self.usage(each),
-            Task::Places(jobs) => self.places(jobs, each),
-            Task::Queue(most) => self.queue(*most, each),
-            Task::Scores(jobs) => self.scores(jobs, each),
-            Task::Shares => self.shares(each),
-            Task::Limits(counted, resources) => self.limits(counted, resources, each),
-            Task::Resources(pools) => self.resources(pools, each),
+            SceneQuestion::Usage => self.usage(each),
+            SceneQuestion::Places(jobs) => self.places(jobs, each),
+            SceneQuestion::Queue(most) => self.queue(*most, each),
+            SceneQuestion::Scores(jobs) => self.scores(jobs, each),
+            SceneQuestion::Shares => self.shares(each),
+            SceneQuestion::Limits(counted, resources) => self.limits(counted, resources, each),
+            SceneQuestion::Resources(pools) => self.resources(pools, each),
         }
     }
 
@@ -296,7 +298,7 @@ impl Study {
         let formula = rule
             .formula
             .as_ref()
-            .filter(|_| rule.order == Order::Formula);
+            .filter(|_| rule.order == PriorityOrder::Formula);
         formula.map(ToString::to_string)
     }
 
@@ -338,8 +340,8 @@ impl Study {
 
     fn shares<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
         let (scene, policy) = (&*self.scene, &self.scene.policy.fair_share);
-        let stakes = scene.state.stakes(policy, scene.now);
-        let told = |stakes: &[Stake]| ForecastAnswer::Shares {
+        let stakes = scene.state.share_rows(policy, scene.now);
+        let told = |stakes: &[ShareStatus]| ForecastAnswer::Shares {
             at: scene.now,
             method: policy.method,
             subject: policy.subject,
@@ -349,7 +351,7 @@ impl Study {
         stakes
             .chunks(PART)
             .try_for_each(|stakes| each(told(stakes)))?;
-        let owed = fair_share_status::owed(&scene.state, &scene.policy, scene.now);
+        let owed = fair_share_status::reports(&scene.state, &scene.policy, scene.now);
         owed.chunks(PART)
             .try_for_each(|owed| each(ForecastAnswer::Owed(owed.to_vec())))
     }
@@ -409,6 +411,11 @@ impl Study {
     }
 }
 
-fn explain(scene: &Scene, state: &State, job: JobId, outlook: &Outlook) -> Option<Explanation> {
+fn explain(
+    scene: &Snapshot,
+    state: &ClusterState,
+    job: JobId,
+    outlook: &Outlook,
+) -> Option<Explanation> {
     why::explain(state, &scene.policy, scene.now, job, outlook)
 }

@@ -12,10 +12,10 @@ use crate::schedd::clients::Token;
 use crate::server::caller::Caller;
 use crate::server::requests::RequestContext;
 use crate::spool::scripts::{self, SMALLEST};
-use crate::spool::{Reader, SpoolError};
+use crate::spool::{SpoolError, SpoolReader};
 use crate::sys::clock::monotonic;
 use crate::sys::home::Home;
-use crate::wire::message::{Payload, Reply, Request, StoredScript, Submission};
+use crate::wire::message::{ClientRequest, NewJob, Payload, Reply, StoredScript};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The thread that stores scripts, seen from the loop.
 pub struct Scripts {
-    tasks: Sender<Task>,
+    tasks: Sender<ScriptTask>,
     results: Receiver<Stored>,
     /// Becomes readable when there is a result.
     bell: UnixStream,
@@ -44,7 +44,7 @@ pub struct Scripts {
     waiting: BTreeMap<u32, usize>,
 }
 
-enum Task {
+enum ScriptTask {
     Store(Pending),
     /// Jobs have left the history.
     Sweep,
@@ -54,14 +54,14 @@ enum Task {
 struct Pending {
     token: Token,
     caller: Caller,
-    submission: Box<Submission>,
+    submission: Box<NewJob>,
 }
 
 /// A submission whose script has been stored, or why it was not.
 pub struct Stored {
     token: Token,
     caller: Caller,
-    submission: Result<Box<Submission>, SpoolError>,
+    submission: Result<Box<NewJob>, SpoolError>,
 }
 
 impl Scripts {
@@ -76,7 +76,7 @@ impl Scripts {
             tasks: to_do,
             results: done,
             bell: far,
-            scripts: scripts::Scripts::of(&home.spool()),
+            scripts: scripts::ScriptFolder::of(&home.spool()),
             database: crate::spool::file(home),
             leases: Vec::new(),
         };
@@ -93,12 +93,12 @@ impl Scripts {
 
     fn store(&mut self, pending: Pending) {
         *self.waiting.entry(pending.caller.owner.uid).or_default() += 1;
-        let _ = self.tasks.send(Task::Store(pending));
+        let _ = self.tasks.send(ScriptTask::Store(pending));
     }
 
     /// Removes the scripts of jobs that have left the history.
     pub fn sweep(&self) {
-        let _ = self.tasks.send(Task::Sweep);
+        let _ = self.tasks.send(ScriptTask::Sweep);
     }
 
     /// The submissions that are through.
@@ -135,10 +135,10 @@ impl AsFd for Scripts {
 
 /// The state of the thread. It alone writes to the folder of scripts.
 struct Worker {
-    tasks: Receiver<Task>,
+    tasks: Receiver<ScriptTask>,
     results: Sender<Stored>,
     bell: UnixStream,
-    scripts: scripts::Scripts,
+    scripts: scripts::ScriptFolder,
     database: PathBuf,
     /// Scripts that requests may still refer to.
     leases: Vec<Arc<StoredScript>>,
@@ -150,8 +150,8 @@ impl Worker {
         self.sweep();
         while let Ok(task) = self.next_task() {
             match task {
-                Some(Task::Store(pending)) => self.store(pending),
-                Some(Task::Sweep) => self.sweep(),
+                Some(ScriptTask::Store(pending)) => self.store(pending),
+                Some(ScriptTask::Sweep) => self.sweep(),
                 None => {}
             }
             self.end_leases();
@@ -159,7 +159,7 @@ impl Worker {
     }
 
     /// The next task. None when it is time to look at the leases; an error when schedd leaves.
-    fn next_task(&self) -> Result<Option<Task>, RecvTimeoutError> {
+    fn next_task(&self) -> Result<Option<ScriptTask>, RecvTimeoutError> {
         if self.leases.is_empty() {
             return self
                 .tasks
@@ -224,7 +224,7 @@ impl Worker {
             if self.leases.iter().any(|lease| lease.digest == digest) {
                 continue;
             }
-            let has_job = Reader::open(&self.database).and_then(|reader| match reader {
+            let has_job = SpoolReader::open(&self.database).and_then(|reader| match reader {
                 Some(reader) => reader.has_script(digest),
                 None => Ok(true),
             });
@@ -255,7 +255,7 @@ impl Schedd {
     pub(in crate::schedd) fn awaits_storage(
         &mut self,
         caller: &Caller,
-        submission: &Submission,
+        submission: &NewJob,
     ) -> bool {
         let Payload::Script(text) = &submission.payload else {
             return false;
@@ -277,7 +277,7 @@ impl Schedd {
         &mut self,
         token: Token,
         caller: Caller,
-        asked: Box<Submission>,
+        asked: Box<NewJob>,
     ) {
         self.clients.await_change(token);
         self.scripts.store(Pending {
@@ -305,7 +305,7 @@ impl Schedd {
         {
             self.busy = monotonic();
             match submission {
-                Ok(submission) => self.hear(token, caller, Request::Submit(submission)),
+                Ok(submission) => self.hear(token, caller, ClientRequest::Submit(submission)),
                 Err(error) => {
                     let refusal = Refusal::spool(&error);
                     self.note_unstored(error);

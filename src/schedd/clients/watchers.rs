@@ -10,7 +10,7 @@ use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::schedd::clients::Token;
-use crate::wire::message::{Reply, Watched};
+use crate::wire::message::{Reply, WatchedJobs};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Changes remembered for clients that are about to ask again.
@@ -31,7 +31,7 @@ pub struct Watchers {
     /// Number of the latest change.
     count: u64,
     /// The latest changes, older ones first.
-    recent: VecDeque<Trace>,
+    recent: VecDeque<WatchedChange>,
     /// Up to this change they are not known.
     forgotten: u64,
     /// Until when they are remembered; None while nobody watches.
@@ -56,27 +56,27 @@ enum Scope {
 
 /// A change: whose job it was, or that of the reasons of all that wait.
 #[derive(Clone, Copy, Debug)]
-enum Trace {
+enum WatchedChange {
     Job { number: u64, uid: u32 },
     Reasons,
 }
 
 impl Scope {
-    fn of(watched: &Watched, uid: u32) -> Scope {
+    fn of(watched: &WatchedJobs, uid: u32) -> Scope {
         match watched {
-            Watched::Mine => Scope::Of(uid),
-            Watched::Jobs(ids) if ids.len() <= LARGEST => {
+            WatchedJobs::Mine => Scope::Of(uid),
+            WatchedJobs::Jobs(ids) if ids.len() <= LARGEST => {
                 Scope::Jobs(ids.iter().map(|id: &JobId| id.number).collect())
             }
-            Watched::Jobs(_) | Watched::Any => Scope::Any,
+            WatchedJobs::Jobs(_) | WatchedJobs::Any => Scope::Any,
         }
     }
 
-    fn holds(&self, change: Trace) -> bool {
+    fn holds(&self, change: WatchedChange) -> bool {
         match (self, change) {
-            (Scope::Any, _) | (_, Trace::Reasons) => true,
-            (Scope::Jobs(numbers), Trace::Job { number, .. }) => numbers.contains(&number),
-            (Scope::Of(owner), Trace::Job { uid, .. }) => *owner == uid,
+            (Scope::Any, _) | (_, WatchedChange::Reasons) => true,
+            (Scope::Jobs(numbers), WatchedChange::Job { number, .. }) => numbers.contains(&number),
+            (Scope::Of(owner), WatchedChange::Job { uid, .. }) => *owner == uid,
         }
     }
 
@@ -107,7 +107,7 @@ impl Watchers {
         &mut self,
         token: Token,
         uid: u32,
-        watched: &Watched,
+        watched: &WatchedJobs,
         since: u64,
         now: Span,
     ) -> Option<Reply> {
@@ -140,7 +140,7 @@ impl Watchers {
     }
 
     /// The changes after this number that are remembered.
-    fn since(&self, number: u64) -> impl Iterator<Item = Trace> {
+    fn since(&self, number: u64) -> impl Iterator<Item = WatchedChange> {
         let newer = usize::try_from(self.count - number)
             .unwrap_or(usize::MAX)
             .min(self.recent.len());
@@ -152,7 +152,7 @@ impl Watchers {
         if self.until.is_some() {
             jobs.for_each(|job| {
                 self.note(
-                    Trace::Job {
+                    WatchedChange::Job {
                         number: job.id.number,
                         uid: job.owner.uid,
                     },
@@ -165,11 +165,11 @@ impl Watchers {
     /// Why jobs wait has changed, on disk.
     pub fn note_reasons(&mut self, now: Span) {
         if self.until.is_some() {
-            self.note(Trace::Reasons, now);
+            self.note(WatchedChange::Reasons, now);
         }
     }
 
-    fn note(&mut self, change: Trace, now: Span) {
+    fn note(&mut self, change: WatchedChange, now: Span) {
         self.count += 1;
         self.recent.push_back(change);
         if self.recent.len() > REMEMBERED {
@@ -224,8 +224,8 @@ mod tests {
 
     const NOW: Span = Span(1000);
 
-    fn job(number: u64) -> Watched {
-        Watched::Jobs(vec![JobId::element(number, 3)])
+    fn job(number: u64) -> WatchedJobs {
+        WatchedJobs::Jobs(vec![JobId::element(number, 3)])
     }
 
     fn seen(reply: Option<Reply>) -> u64 {
@@ -248,9 +248,9 @@ mod tests {
         let mut watchers = Watchers::new(3);
         let since = seen(watchers.open(1, 10, &job(5), 0, NOW));
         assert!(watchers.open(1, 10, &job(5), since, NOW).is_none());
-        watchers.note(Trace::Job { number: 6, uid: 10 }, NOW);
+        watchers.note(WatchedChange::Job { number: 6, uid: 10 }, NOW);
         assert_eq!(watchers.next(), None);
-        watchers.note(Trace::Job { number: 5, uid: 11 }, NOW);
+        watchers.note(WatchedChange::Job { number: 5, uid: 11 }, NOW);
         assert_eq!(told(&mut watchers, NOW), [1]);
         assert!(told(&mut watchers, NOW).is_empty());
     }
@@ -258,21 +258,30 @@ mod tests {
     #[test]
     fn what_changes_between_two_questions_is_not_missed() {
         let mut watchers = Watchers::new(3);
-        let since = seen(watchers.open(1, 10, &Watched::Mine, 0, NOW));
-        watchers.note(Trace::Job { number: 6, uid: 11 }, NOW);
-        assert!(watchers.open(1, 10, &Watched::Mine, since, NOW).is_none());
-        watchers.note(Trace::Job { number: 6, uid: 10 }, NOW);
+        let since = seen(watchers.open(1, 10, &WatchedJobs::Mine, 0, NOW));
+        watchers.note(WatchedChange::Job { number: 6, uid: 11 }, NOW);
+        assert!(
+            watchers
+                .open(1, 10, &WatchedJobs::Mine, since, NOW)
+                .is_none()
+        );
+        watchers.note(WatchedChange::Job { number: 6, uid: 10 }, NOW);
         watchers.open.clear();
-        let later = seen(watchers.open(1, 10, &Watched::Mine, since, NOW));
-        assert!(later > since && watchers.open(1, 10, &Watched::Mine, later, NOW).is_none());
+        let later = seen(watchers.open(1, 10, &WatchedJobs::Mine, since, NOW));
+        assert!(
+            later > since
+                && watchers
+                    .open(1, 10, &WatchedJobs::Mine, later, NOW)
+                    .is_none()
+        );
     }
 
     #[test]
     fn a_burst_is_one_answer() {
         let mut watchers = Watchers::new(3);
-        let since = seen(watchers.open(1, 10, &Watched::Any, 0, NOW));
-        watchers.open(1, 10, &Watched::Any, since, NOW);
-        (0..100).for_each(|number| watchers.note(Trace::Job { number, uid: 9 }, NOW));
+        let since = seen(watchers.open(1, 10, &WatchedJobs::Any, 0, NOW));
+        watchers.open(1, 10, &WatchedJobs::Any, since, NOW);
+        (0..100).for_each(|number| watchers.note(WatchedChange::Job { number, uid: 9 }, NOW));
         assert!(told(&mut watchers, NOW).is_empty());
         assert_eq!(watchers.next(), Some(NOW + BURST));
         assert_eq!(told(&mut watchers, NOW + BURST), [1]);
@@ -282,7 +291,8 @@ mod tests {
     fn numbers_of_another_schedd_or_too_old_ones_are_answered_at_once() {
         let mut watchers = Watchers::new(3);
         let since = seen(watchers.open(1, 10, &job(5), 0, NOW));
-        (0..=REMEMBERED as u64).for_each(|_| watchers.note(Trace::Job { number: 6, uid: 10 }, NOW));
+        (0..=REMEMBERED as u64)
+            .for_each(|_| watchers.note(WatchedChange::Job { number: 6, uid: 10 }, NOW));
         assert!(watchers.recent.len() <= REMEMBERED);
         let now = seen(watchers.open(1, 10, &job(5), since, NOW));
         assert!(watchers.open(1, 10, &job(5), now, NOW).is_none());
@@ -304,19 +314,23 @@ mod tests {
     #[test]
     fn nobody_watches_without_bound() {
         let mut watchers = Watchers::new(3);
-        let since = seen(watchers.open(0, 10, &Watched::Any, 0, NOW));
+        let since = seen(watchers.open(0, 10, &WatchedJobs::Any, 0, NOW));
         (0..OF_ONE as u64).for_each(|token| {
             assert!(
                 watchers
-                    .open(token, 10, &Watched::Any, since, NOW)
+                    .open(token, 10, &WatchedJobs::Any, since, NOW)
                     .is_none()
             )
         });
         assert!(matches!(
-            watchers.open(1000, 10, &Watched::Any, since, NOW),
+            watchers.open(1000, 10, &WatchedJobs::Any, since, NOW),
             Some(Reply::Refused(_))
         ));
-        assert!(watchers.open(1001, 11, &Watched::Any, since, NOW).is_none());
+        assert!(
+            watchers
+                .open(1001, 11, &WatchedJobs::Any, since, NOW)
+                .is_none()
+        );
         watchers.rest(NOW, |token| token == 1001);
         assert_eq!(watchers.open.len(), 1);
     }

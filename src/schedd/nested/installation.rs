@@ -2,8 +2,8 @@
 //! configuration.
 
 use crate::config::Config;
-use crate::model::job::grant::{self, Grant};
-use crate::schedd::nested::Wishes;
+use crate::model::job::grant::{self, HostGrant};
+use crate::schedd::nested::NestedOptions;
 use crate::spool::lock;
 use crate::sys::home::Home;
 use crate::sys::{env, filesystem};
@@ -19,11 +19,11 @@ const OWN_TMPDIR: &str = "leave TMPDIR as the job was given it, or name a folder
                           export TMPDIR=$(mktemp -d)";
 
 /// Makes the installation, and has this process and all that it starts belong to it.
-pub fn settle(wishes: &Wishes) -> Result<Home> {
+pub fn settle(wishes: &NestedOptions) -> Result<Home> {
     let remedy = "schedd --nested serves within a job of Lanai: submit it, as in \
                   `qsub -l select=1:ncpus=8 -- schedd --nested`";
     let grant = env::text(grant::VARIABLE).context(remedy)?;
-    let granted = Grant::parse(&grant)
+    let granted = HostGrant::parse(&grant)
         .map_err(|why| anyhow!(why))
         .context(grant::VARIABLE)?;
     if granted.ncpus == 0 {
@@ -75,7 +75,7 @@ fn must_be_ours(folder: &Path) -> Result<()> {
 }
 
 /// Its `lanai.toml`: the one it was given, else what holds by default.
-fn configuration(wishes: &Wishes, job: &str) -> Result<String> {
+fn configuration(wishes: &NestedOptions, job: &str) -> Result<String> {
     let text = match (wishes.config, wishes.preset) {
         (Some(file), _) => {
             std::fs::read_to_string(file).with_context(|| file.display().to_string())?
@@ -122,16 +122,16 @@ pub fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::policy::{Filling, Order};
+    use crate::model::policy::{Filling, PriorityOrder};
     use crate::model::time::Span;
 
-    fn config(wishes: &Wishes) -> Config {
+    fn config(wishes: &NestedOptions) -> Config {
         Config::parse(&configuration(wishes, "12[3].head").unwrap()).unwrap()
     }
 
     #[test]
     fn it_serves_in_order_unless_it_is_told_otherwise() {
-        let wishes = |preset, config| Wishes {
+        let wishes = |preset, config| NestedOptions {
             preset,
             config,
             queue: None,
@@ -140,7 +140,7 @@ mod tests {
         let plain = config(&wishes(None, None));
         assert_eq!(
             (plain.precedence.order, plain.backfill.policy),
-            (Order::Fcfs, Filling::None)
+            (PriorityOrder::Fcfs, Filling::None)
         );
         assert_eq!(
             (plain.server.name.as_deref(), plain.server.idle),
@@ -148,7 +148,7 @@ mod tests {
         );
         assert_ne!(
             config(&wishes(Some("flux"), None)).precedence.order,
-            Order::Fcfs
+            PriorityOrder::Fcfs
         );
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("own.toml");
@@ -174,7 +174,7 @@ mod tests {
             format!(
                 "{:#}",
                 configuration(
-                    &Wishes {
+                    &NestedOptions {
                         preset: None,
                         config: Some(&file),
                         queue: None,

@@ -5,18 +5,18 @@
 //! is asked again once it is back. Each request can be repeated. The parent is never started from
 //! here: its user may have stopped it.
 
-use crate::model::job::state::{Holds, State};
+use crate::model::job::state::{Holds, JobState};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::spool;
-use crate::spool::Reader;
+use crate::spool::SpoolReader;
 use crate::spool::query::Viewer;
 use crate::sys::home::Home;
 use crate::sys::{clock, fault, process};
-use crate::wire::client::{Client, ClientError, More};
+use crate::wire::client::{Client, ClientError, Continue};
 use crate::wire::message::{
-    Adoption, Answer, Claim, Detail, Filter, Offered, Question, Reply, Request,
+    Adoption, ClientAnswer, ClientRequest, Detail, Filter, NestedClaim, Offered, Question, Reply,
 };
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,7 +114,7 @@ struct Taking {
 
 impl Taking {
     fn run(&mut self) {
-        while !self.is_leaving() {
+        while !self.is_stopping() {
             match self.take_next() {
                 Ok(has_more) => {
                     self.complaint = None;
@@ -129,7 +129,7 @@ impl Taking {
     }
 
     fn complain(&mut self, why: &str) {
-        if self.complaint.as_deref() != Some(why) && !self.is_leaving() {
+        if self.complaint.as_deref() != Some(why) && !self.is_stopping() {
             eprintln!(
                 "schedd: no jobs can be taken from queue {} now: {why}",
                 self.queue
@@ -138,7 +138,7 @@ impl Taking {
         }
     }
 
-    fn is_leaving(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         self.end.leave.load(Ordering::Relaxed)
     }
 
@@ -149,7 +149,7 @@ impl Taking {
     /// Takes the first job that can be had, if no job waits in the nested instance. Returns whether
     /// another job may be had at once.
     fn take_next(&mut self) -> Result<bool> {
-        if !self.has_room()? || self.is_leaving() {
+        if !self.has_room()? || self.is_stopping() {
             return Ok(false);
         }
         let now = clock::monotonic();
@@ -169,11 +169,11 @@ impl Taking {
     /// Whether no job waits in the nested instance. The answer comes from the spool, so it neither
     /// starts the nested schedd nor keeps it from leaving when it is idle.
     fn has_room(&self) -> Result<bool> {
-        let Some(mut reader) = Reader::open(&spool::file(&self.child))? else {
+        let Some(mut reader) = SpoolReader::open(&spool::file(&self.child))? else {
             return Ok(false);
         };
         let queued = Filter {
-            states: vec![State::Queued],
+            states: vec![JobState::Queued],
             ..Filter::default()
         };
         let mut has_room = true;
@@ -181,7 +181,7 @@ impl Taking {
             &Question::Jobs(queued, Detail::Row),
             Viewer::own(),
             &mut |part| {
-                has_room &= !matches!(part, Answer::Rows(rows) if !rows.is_empty());
+                has_room &= !matches!(part, ClientAnswer::Rows(rows) if !rows.is_empty());
                 Ok(())
             },
         )?;
@@ -195,7 +195,7 @@ impl Taking {
             token: process::random()?,
             offered,
         };
-        let to = match self.insist(Side::Child, &Request::Adopt(Box::new(adoption)))? {
+        let to = match self.insist(Side::Child, &ClientRequest::Adopt(Box::new(adoption)))? {
             Reply::Accepted { id, .. } => id,
             Reply::Refused(refusal) => {
                 eprintln!(
@@ -208,17 +208,17 @@ impl Taking {
             other => bail!("schedd: an unexpected answer: {other:?}"),
         };
         let copy: JobId = to.split('.').next().unwrap_or_default().parse()?;
-        let claim = Request::Claim(Claim {
+        let claim = ClientRequest::Claim(NestedClaim {
             job,
             revision,
             to,
             token: process::random()?,
         });
         let is_granted =
-            !self.is_leaving() && matches!(self.insist(Side::Parent, &claim)?, Reply::Done);
+            !self.is_stopping() && matches!(self.insist(Side::Parent, &claim)?, Reply::Done);
         let request = match is_granted {
-            true => Request::Release(copy, Holds::SYSTEM),
-            false => Request::GiveBack {
+            true => ClientRequest::Release(copy, Holds::SYSTEM),
+            false => ClientRequest::GiveBack {
                 copy,
                 to: job.full(server),
             },
@@ -238,7 +238,7 @@ impl Taking {
     /// Asks until there is an answer, because a claim may have been granted although its answer was
     /// lost. A refusal that may pass is none. Returns an error once the nested instance is being
     /// killed, or when it is to end and there is no answer for long.
-    fn insist(&mut self, side: Side, request: &Request) -> Result<Reply, ClientError> {
+    fn insist(&mut self, side: Side, request: &ClientRequest) -> Result<Reply, ClientError> {
         let mut until = None;
         while !self.has_given_up() {
             let error = match self.ask(side, request) {
@@ -248,10 +248,10 @@ impl Taking {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            if self.is_leaving() {
+            if self.is_stopping() {
                 let until = *until.get_or_insert(clock::monotonic() + FAREWELL);
                 // Without a copy nothing has begun.
-                if matches!(request, Request::Adopt(_)) || clock::monotonic() > until {
+                if matches!(request, ClientRequest::Adopt(_)) || clock::monotonic() > until {
                     return Err(error);
                 }
             }
@@ -262,8 +262,8 @@ impl Taking {
     }
 
     /// Each claim can fail on demand, for tests: the copy then stays held.
-    fn ask(&self, side: Side, request: &Request) -> Result<Reply, ClientError> {
-        if matches!(request, Request::Claim(_)) {
+    fn ask(&self, side: Side, request: &ClientRequest) -> Result<Reply, ClientError> {
+        if matches!(request, ClientRequest::Claim(_)) {
             fault::point("nested.claim")
                 .map_err(|error| ClientError::Unreachable(error.to_string()))?;
         }
@@ -273,7 +273,7 @@ impl Taking {
         };
         client.be_impatient(ANSWER);
         let reply = client.call(request)?;
-        if matches!(request, Request::Claim(_)) {
+        if matches!(request, ClientRequest::Claim(_)) {
             fault::point("nested.claimed")
                 .map_err(|error| ClientError::Unreachable(error.to_string()))?;
         }
@@ -300,11 +300,11 @@ fn offer(parent: &Home, queue: &str, except: BTreeSet<JobId>) -> Result<(String,
     let (mut server, mut offer) = (String::new(), None);
     reach(parent)?.ask(&question, |part| {
         match part {
-            Answer::Server(facts) => server = facts.name,
-            Answer::Offer(found) => offer = Some(*found),
+            ClientAnswer::Server(facts) => server = facts.name,
+            ClientAnswer::Offer(found) => offer = Some(*found),
             _ => {}
         }
-        More::Wanted
+        Continue::Wanted
     })?;
     Ok((
         server,

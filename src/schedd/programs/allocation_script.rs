@@ -7,8 +7,8 @@
 //! not wait for it one after the other.
 
 use crate::model::job::Job;
-use crate::model::policy::Placement;
-use crate::model::resource::{ResourceList, Value};
+use crate::model::policy::PlacementPolicy;
+use crate::model::resource::{ResourceList, ResourceValue};
 use crate::model::time::Span;
 use crate::sched::view::snapshot::ClassId;
 use crate::server::state::ServerState;
@@ -40,7 +40,7 @@ pub struct AllocationScript {
 
 impl AllocationScript {
     /// For a policy; without a program it has nothing to do.
-    pub fn new(placement: &Placement) -> AllocationScript {
+    pub fn new(placement: &PlacementPolicy) -> AllocationScript {
         let patience = placement.program_timeout.unwrap_or(PATIENCE);
         AllocationScript {
             program: placement.program.clone(),
@@ -211,10 +211,10 @@ fn question(server: &ServerState, job: &Job, candidates: &[String]) -> serde_jso
 }
 
 fn plain(list: &ResourceList) -> Map<String, serde_json::Value> {
-    let value = |value: &Value| match value {
-        Value::Long(number) => json!(number),
-        Value::Float(number) => json!(number),
-        Value::Boolean(is_set) => json!(is_set),
+    let value = |value: &ResourceValue| match value {
+        ResourceValue::Long(number) => json!(number),
+        ResourceValue::Float(number) => json!(number),
+        ResourceValue::Boolean(is_set) => json!(is_set),
         other => json!(other.to_string()),
     };
     list.iter()

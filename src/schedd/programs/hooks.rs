@@ -20,8 +20,8 @@ mod question;
 mod words;
 
 use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
-use crate::model::attribute::Setting;
-use crate::model::hook::{Hook, HookAnswer, Occasion, asked};
+use crate::model::attribute::AttributeSetting;
+use crate::model::hook::{Hook, HookAnswer, HookEvent, asked};
 use crate::model::job::Spec;
 use crate::model::job::deferral::Deferral;
 use crate::model::job::event::Event;
@@ -45,13 +45,13 @@ use crate::server::caller::Caller;
 use crate::server::requests::RequestContext;
 use crate::sys::clock::monotonic;
 use crate::sys::tool::Tool;
-use crate::wire::message::{Record, Reply, Request, ServerFacts};
+use crate::wire::message::{ClientRequest, JobRecord, Reply, ServerFacts};
 use serde_json::{Map, Value};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// How a job is shown as JSON. Commands know that, and schedd is told: it knows no commands.
-pub type Portrait = fn(&Record, &ServerFacts) -> Map<String, Value>;
+pub type JobToJson = fn(&JobRecord, &ServerFacts) -> Map<String, Value>;
 
 /// What is said to who asks while too many wait for hooks.
 const BUSY: &str = "too many requests wait for the hooks of the site; try again in a moment";
@@ -60,7 +60,7 @@ const BUSY: &str = "too many requests wait for the hooks of the site; try again 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ruling {
     /// The job may start, altered so by this hook.
-    Granted(String, Vec<Setting>),
+    Granted(String, Vec<AttributeSetting>),
     /// This hook says that it may not, and why.
     Refused(String, String),
 }
@@ -72,12 +72,12 @@ pub struct Hooks {
     words: Words,
     /// The starts that the last cycle has left out, with their nodes.
     wanted: Vec<(JobId, Vec<String>)>,
-    portrait: Portrait,
+    portrait: JobToJson,
 }
 
 impl Hooks {
     /// With nobody waiting.
-    pub fn new(portrait: Portrait) -> Hooks {
+    pub fn new(portrait: JobToJson) -> Hooks {
         let (requests, starts) = (Lane::default(), Lane::default());
         Hooks {
             requests,
@@ -134,7 +134,7 @@ impl Hooks {
             if !self.starts.is_about(job) {
                 return Some(Case::new(
                     Matter::Start(job, nodes),
-                    Occasion::RunJob,
+                    HookEvent::RunJob,
                     hooks,
                 ));
             }
@@ -146,28 +146,28 @@ impl Hooks {
 impl Schedd {
     /// On which occasion hooks are asked about a request, if any are. A full disk refuses it by
     /// itself.
-    pub(in crate::schedd) fn occasion(&self, request: &Request) -> Option<Occasion> {
+    pub(in crate::schedd) fn occasion(&self, request: &ClientRequest) -> Option<HookEvent> {
         let occasion = match request {
-            Request::Submit(_) => Occasion::QueueJob,
-            Request::Alter(..) => Occasion::ModifyJob,
-            Request::Run { .. } => Occasion::RunJob,
-            Request::Batch(batch) => return self.occasion(&batch.first()?),
+            ClientRequest::Submit(_) => HookEvent::QueueJob,
+            ClientRequest::Alter(..) => HookEvent::ModifyJob,
+            ClientRequest::Run { .. } => HookEvent::RunJob,
+            ClientRequest::Batch(batch) => return self.occasion(&batch.first()?),
             _ => return None,
         };
         (self.has_hooks(occasion) && self.reserve.is_whole()).then_some(occasion)
     }
 
-    fn has_hooks(&self, occasion: Occasion) -> bool {
+    fn has_hooks(&self, occasion: HookEvent) -> bool {
         !asked(&self.server.setup.config.hooks, occasion).is_empty()
     }
 
     /// Lets a request wait for hooks, if it could be granted.
     pub(in crate::schedd) fn consult(
         &mut self,
-        occasion: Occasion,
+        occasion: HookEvent,
         token: Token,
         caller: Caller,
-        request: Request,
+        request: ClientRequest,
     ) {
         self.server.begin(&timers::read_clocks());
         let matter = Matter::Request(token, caller, Box::new(request));
@@ -284,7 +284,7 @@ impl Schedd {
         } = case;
         match (matter, said) {
             (Matter::Request(token, caller, request), Ok(())) => {
-                if let (Request::Run { job, .. }, false) = (&*request, set.is_empty()) {
+                if let (ClientRequest::Run { job, .. }, false) = (&*request, set.is_empty()) {
                     self.inbox
                         .push(Input::Ruled(*job, Ruling::Granted(by, set)));
                 }
@@ -307,7 +307,7 @@ impl Schedd {
 
     /// Tells the scheduler which jobs hooks have let start: others are preempted only for these.
     pub(in crate::schedd) fn renew_permits(&mut self) {
-        let permits = self.has_hooks(Occasion::RunJob).then(|| {
+        let permits = self.has_hooks(HookEvent::RunJob).then(|| {
             let server = &self.server;
             let is_same = |job, spec: &Arc<Spec>| {
                 server
@@ -325,7 +325,7 @@ impl Schedd {
     /// also about those for which others are to be preempted.
     pub(in crate::schedd) fn hold_back(&mut self, plan: &mut Plan) {
         self.hooks.wanted.clear();
-        if !self.has_hooks(Occasion::RunJob) {
+        if !self.has_hooks(HookEvent::RunJob) {
             return;
         }
         let permits = self.server.cluster().permits();
@@ -350,7 +350,7 @@ impl Schedd {
         caller: &Caller,
         name: &str,
         content: &[u8],
-    ) -> Result<Request, Refusal> {
+    ) -> Result<ClientRequest, Refusal> {
         let context = RequestContext {
             server: &mut self.server,
             history: &self.spool,
@@ -366,7 +366,7 @@ impl Schedd {
             op: Op::Set,
             value: path.to_string(),
         };
-        Ok(Request::Amend(QmgrCommand {
+        Ok(ClientRequest::Amend(QmgrCommand {
             verb: Verb::Set,
             target: QmgrObject::Hook(name.to_string()),
             edits: vec![edit],

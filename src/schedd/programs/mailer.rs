@@ -33,7 +33,7 @@ const TOLD: usize = 16;
 #[derive(Debug)]
 pub struct Mailer {
     office: Option<Office>,
-    working: Option<Working>,
+    working: Option<MailerState>,
     dropped: u64,
 }
 
@@ -45,7 +45,7 @@ struct Office {
 }
 
 #[derive(Debug)]
-struct Working {
+struct MailerState {
     letters: SyncSender<Letter>,
     /// Hung up when all is sent.
     done: Receiver<()>,
@@ -83,7 +83,7 @@ impl Mailer {
         }
     }
 
-    fn working(&mut self) -> Option<&Working> {
+    fn working(&mut self) -> Option<&MailerState> {
         if self.working.is_none() {
             let office = self.office.clone()?;
             let ((letters, inbox), (finished, done)) = (sync_channel(QUEUED), channel());
@@ -92,7 +92,7 @@ impl Mailer {
                 drop(finished);
             };
             match thread::Builder::new().name("postman".into()).spawn(deliver) {
-                Ok(_) => self.working = Some(Working { letters, done }),
+                Ok(_) => self.working = Some(MailerState { letters, done }),
                 Err(e) => tracing::warn!("no mail can be sent: {e}"),
             }
         }
@@ -101,7 +101,7 @@ impl Mailer {
 
     /// Lets what is under way be sent, unless that takes long.
     pub fn leave(&mut self) {
-        if let Some(Working { letters, done }) = self.working.take() {
+        if let Some(MailerState { letters, done }) = self.working.take() {
             drop(letters);
             let _ = done.recv_timeout(LAST);
         }
@@ -110,7 +110,7 @@ impl Mailer {
 
 impl Office {
     fn deliver(&self, inbox: &Receiver<Letter>) {
-        let mut rounds: RateLimit<Folded> = RateLimit::default();
+        let mut rounds: RateLimit<MailDigest> = RateLimit::default();
         loop {
             let now = clock::monotonic();
             let wait = rounds.next().map_or(ROUND.0, |end| end.0 - now.0).max(0);
@@ -164,13 +164,13 @@ impl Office {
 
 /// What is told at the end of a round.
 #[derive(Default)]
-struct Folded {
+struct MailDigest {
     count: usize,
     lines: Vec<String>,
     to: BTreeSet<String>,
 }
 
-impl Fold for Folded {
+impl Fold for MailDigest {
     type Message = Letter;
 
     fn fold(&mut self, letter: Letter) {
@@ -187,7 +187,7 @@ impl Fold for Folded {
     }
 
     fn told(self, user: String) -> Option<Letter> {
-        let Folded { count, lines, to } = self;
+        let MailDigest { count, lines, to } = self;
         if count == 0 {
             return None;
         }
@@ -225,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_becomes_twenty_letters_and_one() {
-        let mut rounds: RateLimit<Folded> = RateLimit::default();
+    fn a_flood_becomes_twenty_mails_and_a_digest() {
+        let mut rounds: RateLimit<MailDigest> = RateLimit::default();
         let sent = (0..500)
             .filter_map(|job| rounds.take("ann", letter(job), Span(job as i64)))
             .count();

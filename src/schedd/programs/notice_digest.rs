@@ -10,13 +10,13 @@ const NAMED: usize = 1000;
 
 /// What was too much for a round.
 #[derive(Debug, Default)]
-pub struct Folded {
+pub struct NoticeDigest {
     count: usize,
     turns: Vec<Value>,
     last: Option<(Whom, String, PathBuf)>,
 }
 
-impl Fold for Folded {
+impl Fold for NoticeDigest {
     type Message = Notice;
 
     fn fold(&mut self, notice: Notice) {

@@ -3,7 +3,7 @@
 //! that is logged.
 
 use crate::model::time::Span;
-use crate::schedd::programs::notice_digest::Folded;
+use crate::schedd::programs::notice_digest::NoticeDigest;
 use crate::schedd::programs::rate_limit::ROUND;
 use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::notices::Notice;
@@ -29,12 +29,12 @@ const LAST: Duration = Duration::from_secs(2);
 /// The way to those who are told.
 #[derive(Debug, Default)]
 pub struct Notifier {
-    working: Option<Working>,
+    working: Option<NotifierState>,
     dropped: u64,
 }
 
 #[derive(Debug)]
-struct Working {
+struct NotifierState {
     notices: SyncSender<Notice>,
     bell: pipe::Bell,
     /// Hung up when all is told.
@@ -64,12 +64,12 @@ impl Notifier {
         }
     }
 
-    fn working(&mut self) -> Option<&Working> {
+    fn working(&mut self) -> Option<&NotifierState> {
         if self.working.is_none() {
             let ((notices, inbox), (finished, done)) = (sync_channel(QUEUED), channel());
             let begun = pipe::bell().and_then(|(bell, ear)| {
                 let work = move || {
-                    RequestContext::new(inbox, ear).work();
+                    NotifierContext::new(inbox, ear).work();
                     drop(finished);
                 };
                 thread::Builder::new().name("notifier".into()).spawn(work)?;
@@ -77,7 +77,7 @@ impl Notifier {
             });
             match begun {
                 Ok(bell) => {
-                    self.working = Some(Working {
+                    self.working = Some(NotifierState {
                         notices,
                         bell,
                         done,
@@ -91,7 +91,7 @@ impl Notifier {
 
     /// Lets what is under way be told, unless that takes long.
     pub fn leave(&mut self) {
-        if let Some(Working {
+        if let Some(NotifierState {
             notices,
             bell,
             done,
@@ -105,27 +105,27 @@ impl Notifier {
 }
 
 /// What the thread has before it.
-struct RequestContext {
+struct NotifierContext {
     inbox: Receiver<Notice>,
     ear: pipe::Ear,
-    rounds: RateLimit<Folded>,
+    rounds: RateLimit<NoticeDigest>,
     waiting: VecDeque<Notice>,
-    running: Option<Running>,
+    running: Option<RunningNotifier>,
     /// Messages were dropped: a flood is logged once.
     is_flooded: bool,
     is_leaving: bool,
 }
 
-struct Running {
+struct RunningNotifier {
     called: Called,
     program: String,
     until: Span,
     is_late: bool,
 }
 
-impl RequestContext {
-    fn new(inbox: Receiver<Notice>, ear: pipe::Ear) -> RequestContext {
-        RequestContext {
+impl NotifierContext {
+    fn new(inbox: Receiver<Notice>, ear: pipe::Ear) -> NotifierContext {
+        NotifierContext {
             inbox,
             ear,
             rounds: RateLimit::default(),
@@ -191,7 +191,7 @@ impl RequestContext {
             match start(&notice) {
                 Ok(called) => {
                     let until = clock::monotonic() + PATIENCE;
-                    self.running = Some(Running {
+                    self.running = Some(RunningNotifier {
                         called,
                         program,
                         until,

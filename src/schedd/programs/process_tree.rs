@@ -1,7 +1,7 @@
 //! All processes that stem from this one: waited for, and ended with it.
 
 use crate::model::time::Span;
-use crate::sys::process::{self, End, Reaped};
+use crate::sys::process::{self, ProcessEnd, Reaped};
 use crate::sys::{clock, procfs};
 use nix::libc::{SIGCONT, SIGTERM};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -20,7 +20,7 @@ const PATIENCE: Span = Span::seconds(3);
 
 /// What ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum WakeReason {
     /// This process was sent a signal; CHLD when one of the brood has ended.
     Signal(Signal),
     /// The other descriptor can be read.
@@ -31,7 +31,7 @@ pub enum News {
 pub struct ProcessTree {
     signals: SignalFd,
     /// Those reaped, until somebody asks.
-    ended: BTreeMap<i32, End>,
+    ended: BTreeMap<i32, ProcessEnd>,
 }
 
 impl ProcessTree {
@@ -52,11 +52,11 @@ impl ProcessTree {
     }
 
     /// Waits for a signal, or until `also` can be read.
-    pub fn wait(&mut self, also: Option<BorrowedFd>) -> News {
+    pub fn wait(&mut self, also: Option<BorrowedFd>) -> WakeReason {
         loop {
             if let Ok(Some(heard)) = self.signals.read_signal() {
                 self.bury();
-                return News::Signal(
+                return WakeReason::Signal(
                     Signal::try_from(heard.ssi_signo as i32).unwrap_or(Signal::SIGTERM),
                 );
             }
@@ -64,7 +64,7 @@ impl ProcessTree {
             fds.extend(also.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
             let _ = poll(&mut fds, PollTimeout::NONE);
             if fds.get(1).is_some_and(|fd| fd.any() == Some(true)) {
-                return News::Readable;
+                return WakeReason::Readable;
             }
         }
     }
@@ -72,15 +72,19 @@ impl ProcessTree {
     /// Waits until one of ours has ended; the signal, if we are told to end before. While a command
     /// runs in the foreground an interrupt from the terminal is for that command, which hears it
     /// too.
-    pub fn until_gone(&mut self, pid: Pid, interruptible: bool) -> io::Result<Result<End, Signal>> {
+    pub fn until_gone(
+        &mut self,
+        pid: Pid,
+        interruptible: bool,
+    ) -> io::Result<Result<ProcessEnd, Signal>> {
         loop {
             self.bury();
             if let Some(end) = self.ended.remove(&pid.as_raw()) {
                 return Ok(Ok(end));
             }
             match self.wait(None) {
-                News::Signal(Signal::SIGINT) if !interruptible => {}
-                News::Signal(signal) if signal != Signal::SIGCHLD => return Ok(Err(signal)),
+                WakeReason::Signal(Signal::SIGINT) if !interruptible => {}
+                WakeReason::Signal(signal) if signal != Signal::SIGCHLD => return Ok(Err(signal)),
                 _ => {}
             }
         }

@@ -3,8 +3,8 @@
 //! said nothing, which is logged once and shown with the resource.
 
 use crate::config::Config;
-use crate::model::resource::{Kind, Resources};
-use crate::model::system_resource::{Meter, Telling};
+use crate::model::resource::{ResourceType, Resources};
+use crate::model::system_resource::{ReportedCount, ResourceMeter};
 use crate::model::time::Span;
 use crate::server::state::ServerState;
 use crate::sys::tool::{Ended, Tool};
@@ -24,8 +24,8 @@ pub struct ResourcePoller {
 /// One, as it goes on.
 #[derive(Debug)]
 struct Line {
-    meter: Meter,
-    kind: Kind,
+    meter: ResourceMeter,
+    kind: ResourceType,
     /// When it is asked again.
     due: Span,
     asked: Option<Tool>,
@@ -47,7 +47,7 @@ impl ResourcePoller {
         for (name, meter) in &config.meters {
             let kind = resources
                 .get(name)
-                .map_or(Kind::Long, |definition| definition.kind);
+                .map_or(ResourceType::Long, |definition| definition.kind);
             let known = before
                 .remove(name)
                 .filter(|line| line.meter == *meter && line.kind == kind);
@@ -110,10 +110,10 @@ impl ResourcePoller {
             line.due = now + line.meter.interval;
             line.note(resource, said.as_ref().err());
             if let Ok((total, elsewhere)) = said {
-                let (at, by) = (server.now, Telling::BY_COMMAND.to_string());
+                let (at, by) = (server.now, ReportedCount::BY_COMMAND.to_string());
                 server.tell(
                     resource,
-                    Some(Telling {
+                    Some(ReportedCount {
                         total: Some(total),
                         elsewhere,
                         at,
@@ -162,7 +162,9 @@ impl Line {
     fn hear(&mut self, now: Span) -> Option<Result<(i64, i64), String>> {
         let tool = self.asked.as_mut()?;
         match tool.outcome() {
-            Some(Ok(said)) if said.status == Some(0) => Some(Meter::read(self.kind, &said.text)),
+            Some(Ok(said)) if said.status == Some(0) => {
+                Some(ResourceMeter::read(self.kind, &said.text))
+            }
             Some(Ok(said)) => {
                 let how = said.status.map_or("it was killed".to_string(), |code| {
                     format!("it ends with {code}")

@@ -4,14 +4,14 @@
 
 use crate::model::time::Span;
 use crate::schedd::Schedd;
-use crate::schedd::nodes::News;
+use crate::schedd::nodes::NodedEvent;
 use crate::schedd::nodes::Nodes;
-use crate::schedd::programs::notice_digest::Folded;
+use crate::schedd::programs::notice_digest::NoticeDigest;
 use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::notices::Notice;
 use crate::server::notices::Whom;
 use crate::sys::clock;
-use crate::wire::order::{Notification, Order};
+use crate::wire::order::{Notification, ScheddOrder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -31,11 +31,11 @@ const LAST: Span = Span::seconds(2);
 /// The notices that wait, and the programs that run.
 #[derive(Debug)]
 pub struct UserNotices {
-    rounds: RateLimit<Folded>,
+    rounds: RateLimit<NoticeDigest>,
     /// By user.
     waiting: BTreeMap<String, VecDeque<Notice>>,
     /// By user: one at a time.
-    running: BTreeMap<String, Running>,
+    running: BTreeMap<String, RunningUserNotice>,
     /// The user whose turn was last.
     served: String,
     last_token: u64,
@@ -46,7 +46,7 @@ pub struct UserNotices {
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningUserNotice {
     token: u64,
     noded: usize,
     program: String,
@@ -115,7 +115,7 @@ impl UserNotices {
 
     /// Sends what can be sent; gives up programs whose noded is lost and notices that no noded
     /// takes.
-    fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<News> {
+    fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<NodedEvent> {
         self.running.retain(|user, running| {
             let is_lost = now >= running.until || !nodes.is_admitted(running.noded);
             if is_lost {
@@ -148,7 +148,7 @@ impl UserNotices {
             let (token, until) = (self.last_token, now + PATIENCE);
             self.running.insert(
                 user,
-                Running {
+                RunningUserNotice {
                     token,
                     noded,
                     program,
@@ -194,7 +194,7 @@ impl UserNotices {
         }
     }
 
-    fn order(&mut self, notice: Notice) -> Option<Order> {
+    fn order(&mut self, notice: Notice) -> Option<ScheddOrder> {
         let document = notice.document();
         let Whom::User(owner) = notice.whom else {
             return None;
@@ -206,7 +206,7 @@ impl UserNotices {
             program: notice.program,
             document,
         };
-        Some(Order::Notify(Box::new(notification)))
+        Some(ScheddOrder::Notify(Box::new(notification)))
     }
 
     fn give_up(&mut self, why: &str) {

@@ -3,7 +3,7 @@
 
 use crate::model::account::charge::UsageRules;
 use crate::model::time::Time;
-use crate::sched::share_tree::usage::Usage;
+use crate::sched::share_tree::usage::UsageTable;
 use crate::schedd::timers;
 use crate::server::setup::Setup;
 use crate::server::state::ServerState;
@@ -11,8 +11,8 @@ use crate::spool::{Spool, SpoolError};
 use crate::update::Update;
 
 /// The usage that the stored charges add up to.
-pub fn stored_usage(rules: UsageRules, spool: &Spool) -> Result<Usage, SpoolError> {
-    let mut usage = Usage::new(rules);
+pub fn stored_usage(rules: UsageRules, spool: &Spool) -> Result<UsageTable, SpoolError> {
+    let mut usage = UsageTable::new(rules);
     spool.charges(|charge| usage.add(&charge))?;
     Ok(usage)
 }

@@ -9,7 +9,7 @@ use crate::wire::message::ServerFacts;
 
 /// The priorities, and which the spool has.
 #[derive(Default)]
-pub struct FairShares {
+pub struct StoredFairShares {
     latest: Vec<(Member, f64)>,
     /// None while it is not known: an earlier schedd may have left some.
     written: Option<Vec<(Member, f64)>>,
@@ -17,7 +17,7 @@ pub struct FairShares {
     is_on_its_way: bool,
 }
 
-impl FairShares {
+impl StoredFairShares {
     /// Takes in those of a cycle; when they are to be written at the latest, if they have changed.
     /// `now` is on the clock that no step moves.
     pub fn take_in(&mut self, latest: Vec<(Member, f64)>, now: Span) -> Option<Span> {
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn what_moves_all_the_time_is_written_every_two_seconds_and_what_does_not_once() {
-        let (mut shares, mut written) = (FairShares::default(), Vec::new());
+        let (mut shares, mut written) = (StoredFairShares::default(), Vec::new());
         for tenth in 0..100 {
             let (now, value) = (Span(100 * tenth), tenth.min(45) as f64);
             let due = shares.take_in(vec![(Member::new("a", "ann"), value)], now);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_was_not_taken_is_written_again() {
-        let mut shares = FairShares::default();
+        let mut shares = StoredFairShares::default();
         assert_eq!(
             shares.take_in(Vec::new(), Span(0)),
             Some(FIGURES),

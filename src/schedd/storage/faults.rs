@@ -1,7 +1,7 @@
 //! In what the order's formula made no sense (I15): a line in the log for each formula that is
 //! loaded, not for each job or cycle.
 
-use crate::model::expression::{Expression, Fault};
+use crate::model::expression::{EvaluationFault, Expression};
 use crate::model::policy::Precedence;
 
 /// The formula of which the log was told last.
@@ -12,7 +12,7 @@ pub struct Faults {
 
 impl Faults {
     /// Tells the log when the formula of a rule makes no sense for the first time.
-    pub fn take_in(&mut self, fault: Option<&Fault>, rule: &Precedence) {
+    pub fn take_in(&mut self, fault: Option<&EvaluationFault>, rule: &Precedence) {
         if let Some(fault) = fault.filter(|_| self.is_news(rule)) {
             tracing::warn!("[order] formula: {fault}; a job's value is 0 where this is so");
         }

@@ -9,7 +9,7 @@
 //! promised first.
 
 use crate::model::job::event::Event;
-use crate::model::job::promise::{Promise, SlipCause};
+use crate::model::job::promise::{PromisedStart, SlipCause};
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::Booking;
@@ -38,7 +38,7 @@ pub struct Promises {
 
 /// A promise, and what has been told of its slips.
 struct Kept {
-    promise: Promise,
+    promise: PromisedStart,
     /// Whether it has lapsed: its job waits, and no start can be told.
     lapsed: bool,
     /// The start told last: the first one, or to which it had slipped.
@@ -57,7 +57,7 @@ struct Slip {
 
 impl Promises {
     /// Those of an earlier schedd.
-    pub fn new(written: BTreeMap<JobId, Promise>) -> Promises {
+    pub fn new(written: BTreeMap<JobId, PromisedStart>) -> Promises {
         let given = written
             .into_iter()
             .map(|(job, promise)| (job, Kept::new(promise)))
@@ -69,7 +69,7 @@ impl Promises {
     }
 
     /// Those of the latest cycle.
-    pub fn in_force(&self) -> BTreeMap<JobId, Promise> {
+    pub fn in_force(&self) -> BTreeMap<JobId, PromisedStart> {
         let kept = self.given.iter().filter(|(_, kept)| !kept.lapsed);
         kept.map(|(job, kept)| (*job, kept.promise.clone()))
             .collect()
@@ -105,7 +105,7 @@ impl Promises {
     /// Takes in one promise.
     fn keep(&mut self, booking: &Booking, now: Time) -> Option<Span> {
         let nodes = booking.nodes.to_vec();
-        let promise = |first| Promise {
+        let promise = |first| PromisedStart {
             at: booking.at,
             first,
             nodes,
@@ -170,7 +170,7 @@ impl Promises {
 }
 
 impl Kept {
-    fn new(promise: Promise) -> Kept {
+    fn new(promise: PromisedStart) -> Kept {
         Kept {
             told: promise.at,
             promise,
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn kept(at: i64) -> Kept {
-        Kept::new(Promise {
+        Kept::new(PromisedStart {
             at: Time(at * 1000),
             first: Time(at * 1000),
             nodes: vec![],

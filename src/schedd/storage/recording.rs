@@ -2,7 +2,7 @@
 //! `qsim check --recorded`. It is a means to find out, so it never stands in the way: what cannot
 //! be written is said in the log once, and nothing more is written.
 
-use crate::sched::view::change::Entry;
+use crate::sched::view::change::RecordedEntry;
 use crate::server::scheduler_view::Recorder;
 use nix::libc::O_NONBLOCK;
 use std::fs::{File, OpenOptions};
@@ -64,7 +64,7 @@ impl Recorder for Recording {
     fn write(&mut self, line: &[u8]) {
         let Some(file) = &mut self.file else { return };
         let needed = line.len() as u64 + 1;
-        let full = serde_json::to_vec(&Entry::Full).unwrap_or_default();
+        let full = serde_json::to_vec(&RecordedEntry::Full).unwrap_or_default();
         let last = full.len() as u64 + 1;
         let is_full = needed + last > self.room;
         let written = match is_full {

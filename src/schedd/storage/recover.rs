@@ -1,6 +1,6 @@
 //! schedd's start: take the spool, load what is not over, go on where the last one stopped.
 
-use crate::model::job::promise::Promise;
+use crate::model::job::promise::PromisedStart;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
@@ -39,7 +39,7 @@ pub struct Recovered {
     /// The nodes to be waited for.
     pub startup_grace: StartupGrace,
     /// The starts promised.
-    pub promises: BTreeMap<JobId, Promise>,
+    pub promises: BTreeMap<JobId, PromisedStart>,
     /// The number of the last cycle that is known.
     pub last_cycle: u64,
 }
@@ -62,7 +62,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
     let grantees = spool.meta(Grantees::KEY)?.unwrap_or_default();
     let setup = setup
         .granted_to(grantees)
-        .with_overrides(Arc::new(spool.amendments()?));
+        .with_overrides(Arc::new(spool.overrides()?));
     for misfit in &setup.misfits {
         tracing::warn!(
             "what qmgr has said does not fit {}: {misfit}",
@@ -94,11 +94,11 @@ pub fn recover(home: &Home) -> Result<Recovered> {
     let stored = StoredState {
         jobs,
         nodes,
-        told: spool.tellings()?,
+        told: spool.license_reports()?,
         next,
     };
     let mut server = ServerState::new(setup, recorder, clock, stored);
-    server.ties.load(spool.open_ties()?);
+    server.ties.load(spool.open_dependencies()?);
     for (resource, job) in server.asked_in_vain() {
         tracing::warn!(
             "job {job} asks for `{resource}`, which is no [[resource]] any more: nothing is counted of it until {} has \

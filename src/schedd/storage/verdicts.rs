@@ -5,12 +5,12 @@
 //! on a busy machine figures move with every start.
 
 use crate::model::account::member::Member;
-use crate::model::job::promise::Promise;
+use crate::model::job::promise::PromisedStart;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::Plan;
-use crate::schedd::storage::fair_shares::FairShares;
+use crate::schedd::storage::fair_shares::StoredFairShares;
 use crate::schedd::storage::promises::Promises;
 use crate::schedd::timers::FIGURES;
 use crate::schedd::timers::SOON;
@@ -24,7 +24,7 @@ pub struct Verdicts {
     reasons: BTreeMap<u64, (Reason, Time)>,
     unwritten: BTreeSet<u64>,
     promises: Promises,
-    fair_shares: FairShares,
+    fair_shares: StoredFairShares,
     /// When the unwritten ones are to be written at the latest.
     pub due: Option<Span>,
 }
@@ -34,7 +34,7 @@ impl Verdicts {
     /// unless a cycle says so again. `promises` are those it made.
     pub fn new(
         written: BTreeMap<u64, (Reason, Time)>,
-        promises: BTreeMap<JobId, Promise>,
+        promises: BTreeMap<JobId, PromisedStart>,
     ) -> Verdicts {
         Verdicts {
             unwritten: written.keys().copied().collect(),
@@ -84,7 +84,7 @@ impl Verdicts {
     }
 
     /// The promises of the latest cycle.
-    pub fn promises(&self) -> BTreeMap<JobId, Promise> {
+    pub fn promises(&self) -> BTreeMap<JobId, PromisedStart> {
         self.promises.in_force()
     }
 

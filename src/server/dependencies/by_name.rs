@@ -3,11 +3,11 @@
 
 use crate::model::attribute::Draft;
 use crate::model::job::Owner;
-use crate::model::job::dependency::Condition;
+use crate::model::job::dependency::DependencyCondition;
+use crate::model::job::dependency::DependencyKind;
 use crate::model::job::dependency::Edge;
-use crate::model::job::dependency::Kind;
-use crate::model::job::dependency::Wish;
-use crate::model::job::state::State;
+use crate::model::job::dependency::ParsedDependency;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::server::requests::RequestContext;
 
@@ -29,13 +29,13 @@ impl RequestContext<'_> {
             let edges = jobs
                 .into_iter()
                 .map(|job| Edge {
-                    kind: Kind::After(Condition::Ended),
+                    kind: DependencyKind::After(DependencyCondition::Ended),
                     job,
                 })
                 .collect();
-            draft.depend = std::mem::take(&mut draft.depend).with(Wish {
+            draft.depend = std::mem::take(&mut draft.depend).with(ParsedDependency {
                 edges,
-                ..Wish::default()
+                ..ParsedDependency::default()
             });
         }
     }
@@ -46,8 +46,8 @@ impl RequestContext<'_> {
             .server
             .jobs()
             .filter(|job| owner.is_same_account(&job.owner) && job.id.index().is_none());
-        let waiting =
-            jobs.filter(|job| job.life.state != State::Finished && matches(name, &job.spec.name));
+        let waiting = jobs
+            .filter(|job| job.life.state != JobState::Finished && matches(name, &job.spec.name));
         waiting.map(|job| job.id).take(MOST).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Jobs that would wait for one another in a circle.
 
-use crate::model::job::dependency::graph::Ties;
+use crate::model::job::dependency::graph::DependencyGraph;
 use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,11 @@ const NAMED: usize = 8;
 
 /// The way from one of `waited_for` along what each waits for to one of `waiting`, if there is one:
 /// then a job that waits for the former, and for which the latter wait, would wait for itself.
-pub fn find(ties: &Ties, waited_for: &[JobId], waiting: &BTreeSet<JobId>) -> Option<Vec<JobId>> {
+pub fn find(
+    ties: &DependencyGraph,
+    waited_for: &[JobId],
+    waiting: &BTreeSet<JobId>,
+) -> Option<Vec<JobId>> {
     if waiting.is_empty() {
         return None;
     }
@@ -51,11 +55,11 @@ pub fn spelt(trail: &[JobId], this: &str, server: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::dependency::{Condition, Edge, Kind, Tie};
+    use crate::model::job::dependency::{DependencyCondition, DependencyKind, Edge, Tie};
 
-    fn chain(length: u64) -> Ties {
-        let mut ties = Ties::default();
-        let kind = Kind::After(Condition::Ended);
+    fn chain(length: u64) -> DependencyGraph {
+        let mut ties = DependencyGraph::default();
+        let kind = DependencyKind::After(DependencyCondition::Ended);
         let link = |n| Tie {
             job: JobId::job(n + 1),
             edge: Edge {

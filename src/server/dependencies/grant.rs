@@ -1,17 +1,17 @@
 //! What `-W depend=` asks for, judged against the jobs there are: granted whole or refused.
 
 use crate::model::job::Job;
-use crate::model::job::dependency::Condition;
+use crate::model::job::dependency::DependencyCondition;
+use crate::model::job::dependency::DependencyKind;
+use crate::model::job::dependency::DependencyProgress;
+use crate::model::job::dependency::DependencyVerdict;
 use crate::model::job::dependency::Edge;
-use crate::model::job::dependency::Kind;
-use crate::model::job::dependency::Progress;
+use crate::model::job::dependency::ParsedDependency;
 use crate::model::job::dependency::Tie;
-use crate::model::job::dependency::Verdict;
-use crate::model::job::dependency::Wish;
-use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::dependency::effects::JobDependencies;
 use crate::model::job::dependency::fate;
 use crate::model::job::dependency::judge;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::server::caller::Caller;
@@ -35,10 +35,10 @@ pub struct DependencyRequest<'a> {
 
 impl DependencyRequest<'_> {
     /// Judges a wish: conditions met already are left out, any that cannot be refuses the whole.
-    pub fn grant(&self, wish: &Wish) -> Result<Bonds, Refusal> {
-        let mut bonds = Bonds {
+    pub fn grant(&self, wish: &ParsedDependency) -> Result<JobDependencies, Refusal> {
+        let mut bonds = JobDependencies {
             on: wish.on,
-            ..Bonds::default()
+            ..JobDependencies::default()
         };
         let mut room = BTreeMap::new();
         for &edge in &wish.edges {
@@ -56,12 +56,12 @@ impl DependencyRequest<'_> {
                 )));
             }
             match edge.kind {
-                Kind::After(condition) => self.condition(&mut bonds, &job, condition)?,
-                Kind::Before(condition) => {
+                DependencyKind::After(condition) => self.condition(&mut bonds, &job, condition)?,
+                DependencyKind::Before(condition) => {
                     self.may_precede(&job, room.entry(edge.job).or_insert(job.life.bars.on))?;
                     bonds.before.push((edge.job, condition));
                 }
-                Kind::RunOne => self.mate(&mut bonds, &job)?,
+                DependencyKind::RunOne => self.mate(&mut bonds, &job)?,
             }
         }
         self.refuse_circles(&bonds)?;
@@ -88,17 +88,17 @@ impl DependencyRequest<'_> {
 
     fn condition(
         &self,
-        bonds: &mut Bonds,
+        bonds: &mut JobDependencies,
         other: &Job,
-        condition: Condition,
+        condition: DependencyCondition,
     ) -> Result<(), Refusal> {
         let edge = Edge {
-            kind: Kind::After(condition),
+            kind: DependencyKind::After(condition),
             job: other.id,
         };
-        match judge(condition, Progress::of(other)) {
-            Verdict::Met => {}
-            Verdict::Impossible => {
+        match judge(condition, DependencyProgress::of(other)) {
+            DependencyVerdict::Met => {}
+            DependencyVerdict::Impossible => {
                 let which = format!(
                     "{}:{}, {}",
                     edge.kind.name(),
@@ -107,11 +107,11 @@ impl DependencyRequest<'_> {
                 );
                 return Err(Refusal::unmet_dependency(&which));
             }
-            Verdict::Pending
+            DependencyVerdict::Pending
                 if self
                     .job
                     .is_some_and(|job| self.server.ties.holds(Tie { job, edge })) => {}
-            Verdict::Pending => bonds.conditions.push((other.id, condition)),
+            DependencyVerdict::Pending => bonds.conditions.push((other.id, condition)),
         }
         Ok(())
     }
@@ -126,8 +126,8 @@ impl DependencyRequest<'_> {
         };
         match other.life.state {
             _ if self.caller.must_own(other).is_err() => no("is another user's job"),
-            State::Finished => no("has finished"),
-            State::Running | State::Suspended => no("runs already"),
+            JobState::Finished => no("has finished"),
+            JobState::Running | JobState::Suspended => no("runs already"),
             _ if other.has_begun() => no("has begun"),
             _ if *room == 0 => no("waits for no further job: submit it with -W depend=on:COUNT"),
             _ => {
@@ -138,16 +138,16 @@ impl DependencyRequest<'_> {
     }
 
     /// Joins the set of `other`; one that was deleted before it ran has left it.
-    fn mate(&self, bonds: &mut Bonds, other: &Job) -> Result<(), Refusal> {
+    fn mate(&self, bonds: &mut JobDependencies, other: &Job) -> Result<(), Refusal> {
         if self.caller.must_own(other).is_err() {
             return Err(Refusal::dependency(&format!(
                 "{} is another user's job",
                 self.full(other.id)
             )));
         }
-        match Progress::of(other) {
-            Progress::Ended { began: false, .. } => {}
-            Progress::Ended { .. } => {
+        match DependencyProgress::of(other) {
+            DependencyProgress::Ended { began: false, .. } => {}
+            DependencyProgress::Ended { .. } => {
                 let which = format!("runone:{}, {}", self.full(other.id), fate(&other.life));
                 return Err(Refusal::unmet_dependency(&which));
             }
@@ -165,7 +165,7 @@ impl DependencyRequest<'_> {
         Ok(())
     }
 
-    fn refuse_circles(&self, bonds: &Bonds) -> Result<(), Refusal> {
+    fn refuse_circles(&self, bonds: &JobDependencies) -> Result<(), Refusal> {
         let mut waiting: BTreeSet<JobId> = bonds.before.iter().map(|&(id, _)| id).collect();
         let mut waited_for: Vec<JobId> = bonds.conditions.iter().map(|&(id, _)| id).collect();
         if let Some(job) = self.job {

@@ -4,10 +4,10 @@
 use crate::model::job::Job;
 use crate::model::job::Owner;
 use crate::model::job::Spec;
-use crate::model::job::dependency::Condition;
-use crate::model::job::dependency::Progress;
-use crate::model::job::dependency::Verdict;
-use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::dependency::DependencyCondition;
+use crate::model::job::dependency::DependencyProgress;
+use crate::model::job::dependency::DependencyVerdict;
+use crate::model::job::dependency::effects::JobDependencies;
 use crate::model::job::dependency::judge;
 use crate::model::job::dependency::label::Awaited;
 use crate::model::job::dependency::label::Mark;
@@ -52,7 +52,7 @@ impl RequestContext<'_> {
         &self,
         before: Option<&Job>,
         (owner, spec): (&Owner, &Spec),
-        bonds: &Bonds,
+        bonds: &JobDependencies,
     ) -> Result<(), Refusal> {
         let new = Newcomer::of(&self.server.ties, before, (owner, spec), bonds);
         let Some(trail) = circle::find(&self.server.ties, &new) else {
@@ -70,7 +70,7 @@ impl RequestContext<'_> {
     fn is_met(
         &self,
         mark: &Mark,
-        condition: Condition,
+        condition: DependencyCondition,
         but: Option<JobId>,
     ) -> Result<bool, Refusal> {
         let (carrier, index) = mark
@@ -92,9 +92,9 @@ impl RequestContext<'_> {
         };
         let last = index.map_or(last, |index| JobId::element(last.number, index));
         let progress = match self.server.job(last) {
-            Some(job) => Some(Progress::of(job)),
-            None => self.past(last)?.as_ref().map(Progress::of),
+            Some(job) => Some(DependencyProgress::of(job)),
+            None => self.past(last)?.as_ref().map(DependencyProgress::of),
         };
-        Ok(progress.is_some_and(|progress| judge(condition, progress) == Verdict::Met))
+        Ok(progress.is_some_and(|progress| judge(condition, progress) == DependencyVerdict::Met))
     }
 }

@@ -1,12 +1,12 @@
 //! `qalter`: what a job comes to by it, and the change.
 
 use crate::model::attribute;
+use crate::model::attribute::AttributeSetting;
 use crate::model::attribute::Draft;
-use crate::model::attribute::Setting;
 use crate::model::job::Job;
 use crate::model::job::Spec;
 use crate::model::job::dependency::effects;
-use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::dependency::effects::JobDependencies;
 use crate::model::job::event::Event;
 use crate::model::job::state::Holds;
 use crate::model::job_id::JobId;
@@ -25,7 +25,7 @@ pub(crate) struct Alteration {
     pub job: Arc<Job>,
     /// What would be otherwise.
     pub after: Draft,
-    bonds: Bonds,
+    bonds: JobDependencies,
 }
 
 impl RequestContext<'_> {
@@ -33,7 +33,7 @@ impl RequestContext<'_> {
     pub(crate) fn altered(
         &mut self,
         id: JobId,
-        settings: &[Setting],
+        settings: &[AttributeSetting],
     ) -> Result<Alteration, Refusal> {
         let job = self.whole(id)?;
         if size_of(settings) > LARGEST_REST {
@@ -62,7 +62,7 @@ impl RequestContext<'_> {
             .without(before.holds)
             .with(before.holds.without(after.holds));
         may_hold(self.caller, changed)?;
-        let mut bonds = self.bonds(Some(id), &after.depend)?;
+        let mut bonds = self.dependencies(Some(id), &after.depend)?;
         bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend.labels)?;
         self.no_circle_of_labels(Some(&job), (&job.owner, &after.spec), &bonds)?;
         self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
@@ -86,7 +86,11 @@ impl RequestContext<'_> {
         })
     }
 
-    pub(crate) fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<Granted, Refusal> {
+    pub(crate) fn alter(
+        &mut self,
+        id: JobId,
+        settings: &[AttributeSetting],
+    ) -> Result<Granted, Refusal> {
         let Alteration { job, after, bonds } = self.altered(id, settings)?;
         self.server.keep_spec_of_begun(id);
         let (now, before, holds) = (self.server.now, job.life.holds, after.holds);

@@ -9,9 +9,9 @@ use crate::model::job::Job;
 use crate::model::job::Run;
 use crate::model::job::Spec;
 use crate::model::job::event::Event;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
-use crate::model::policy::Order as Precedes;
+use crate::model::policy::PriorityOrder as Precedes;
 use crate::model::queue::counters::Comer;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
@@ -24,7 +24,7 @@ use crate::server::requests::Granted;
 use crate::server::requests::RequestContext;
 use crate::server::routing;
 use crate::wire::message::Placing;
-use crate::wire::order::Order;
+use crate::wire::order::ScheddOrder;
 use std::collections::BTreeSet;
 use std::iter;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl RequestContext<'_> {
         let first = self
             .server
             .cluster()
-            .worth_more(&setup.policy, one, other)?;
+            .higher_priority(&setup.policy, one, other)?;
         let order = setup.policy.precedence.order;
         let (id, by) = (first.full(&setup.name), order.name());
         let help = match order {
@@ -165,7 +165,7 @@ impl RequestContext<'_> {
         );
         Ok(Granted::Tell(
             id,
-            Order::Message {
+            ScheddOrder::Message {
                 job: id,
                 attempt: run.attempt,
                 output,
@@ -305,7 +305,7 @@ impl RequestContext<'_> {
         let job = self.owned(id)?;
         match job.life.state {
             // One whose tasks of an earlier attempt are still being ended is not free to start.
-            State::Queued | State::Held | State::Waiting
+            JobState::Queued | JobState::Held | JobState::Waiting
                 if job.life.open_run().is_none() && !job.has_begun() =>
             {
                 Ok(job)

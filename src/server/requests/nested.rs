@@ -6,12 +6,12 @@
 
 use crate::model::job::Digest;
 use crate::model::job::Job;
+use crate::model::job::JobProgram;
 use crate::model::job::Life;
-use crate::model::job::Program;
 use crate::model::job::Spec;
 use crate::model::job::event::Event;
 use crate::model::job::state::Holds;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
@@ -19,7 +19,7 @@ use crate::server::requests::Granted;
 use crate::server::requests::RequestContext;
 use crate::update::Update;
 use crate::wire::message::Adoption;
-use crate::wire::message::Claim;
+use crate::wire::message::NestedClaim;
 use crate::wire::message::Offered;
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ impl RequestContext<'_> {
     }
 
     /// Ends the job here: it goes on as `to`. The token tells a repeated claim from another one.
-    pub(crate) fn claim(&mut self, claim: &Claim) -> Result<Granted, Refusal> {
-        let Claim { job: id, to, .. } = claim;
+    pub(crate) fn claim(&mut self, claim: &NestedClaim) -> Result<Granted, Refusal> {
+        let NestedClaim { job: id, to, .. } = claim;
         if !is_full_id(to) {
             return Err(Refusal::invalid_request());
         }
@@ -101,8 +101,8 @@ impl RequestContext<'_> {
             ..
         } = &adoption.offered;
         let is_whole = Digest::of(environ) == spec.environ
-            && matches!(&spec.program, Program::Script(known) if *known == Digest::of(script))
-                | matches!(spec.program, Program::Command(_));
+            && matches!(&spec.program, JobProgram::Script(known) if *known == Digest::of(script))
+                | matches!(spec.program, JobProgram::Command(_));
         if !is_whole {
             return Err(Refusal::invalid_request());
         }
@@ -113,7 +113,7 @@ impl RequestContext<'_> {
             qos: None,
             ..Spec::clone(spec)
         };
-        let entered = self.enter(&owner, &wanted, State::Held)?;
+        let entered = self.enter(&owner, &wanted, JobState::Held)?;
         let id = JobId::job(self.server.next_number());
         let life = Life::new(Holds::SYSTEM, 0, self.server.now);
         let mut job = Job {
@@ -124,7 +124,7 @@ impl RequestContext<'_> {
             elements: None,
         };
         self.server.refuse_impossible(&job)?;
-        if let Program::Script(_) = spec.program {
+        if let JobProgram::Script(_) = spec.program {
             self.keep(script);
         }
         self.keep(environ);
@@ -148,7 +148,7 @@ impl RequestContext<'_> {
             return Err(Refusal::invalid_request());
         }
         let job = self.whole(copy)?;
-        if job.life.state != State::Held || !job.life.holds.contains(Holds::SYSTEM) {
+        if job.life.state != JobState::Held || !job.life.holds.contains(Holds::SYSTEM) {
             return Err(Refusal::bad_state());
         }
         self.server.happen(

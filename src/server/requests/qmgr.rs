@@ -9,17 +9,17 @@ use crate::config::overrides::QmgrObject;
 use crate::config::overrides::QmgrOverrides;
 use crate::config::overrides::Verb;
 use crate::config::overrides::known;
-use crate::config::settings::Origin;
-use crate::config::settings::Setting;
+use crate::config::settings::KeySetting;
+use crate::config::settings::SettingOrigin;
 use crate::config::settings::effective;
 use crate::model::job::Job;
-use crate::model::job::Share;
-use crate::model::job::state::State;
+use crate::model::job::NodeShare;
+use crate::model::job::state::JobState;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
-use crate::model::resource::Kind;
-use crate::model::resource::Value;
-use crate::model::system_resource::Telling;
+use crate::model::resource::ResourceType;
+use crate::model::resource::ResourceValue;
+use crate::model::system_resource::ReportedCount;
 use crate::server::requests::Granted;
 use crate::server::requests::RequestContext;
 use crate::server::setup::Setup;
@@ -183,7 +183,7 @@ impl RequestContext<'_> {
             );
             return Err(Refusal::unsupported(&why));
         }
-        let known = self.server.telling(name);
+        let known = self.server.reported(name);
         let mut total = known.and_then(|telling| telling.total);
         let mut used = known.map(|telling| telling.elsewhere);
         for edit in told {
@@ -195,7 +195,7 @@ impl RequestContext<'_> {
         }
         let (at, by) = (self.server.now, self.caller.shown());
         let is_said = total.is_some() || used.is_some();
-        let telling = is_said.then(|| Telling {
+        let telling = is_said.then(|| ReportedCount {
             total,
             elsewhere: used.unwrap_or(0),
             at,
@@ -273,7 +273,7 @@ impl RequestContext<'_> {
     /// A node stays while anybody has of it, the file names it, or its noded is there: it would
     /// come back.
     fn nobody_is_on(&self, name: &str) -> Result<(), Refusal> {
-        let is_it = |share: &Share| share.node == name;
+        let is_it = |share: &NodeShare| share.node == name;
         let holds = |job: &Arc<Job>| {
             job.life
                 .open_run()
@@ -363,11 +363,11 @@ fn apart(command: &QmgrCommand) -> (Vec<Edit>, Vec<Edit>) {
 }
 
 /// An amount that is set; none where it is unset.
-fn amount_of(verb: Verb, edit: &Edit, kind: Kind) -> Result<Option<i64>, Refusal> {
+fn amount_of(verb: Verb, edit: &Edit, kind: ResourceType) -> Result<Option<i64>, Refusal> {
     if verb == Verb::Unset {
         return Ok(None);
     }
-    let amount = Value::parse(kind, &edit.value)
+    let amount = ResourceValue::parse(kind, &edit.value)
         .and_then(|value| value.amount())
         .filter(|amount| *amount >= 0);
     match (verb, edit.op, amount) {
@@ -397,18 +397,18 @@ fn is_offline(edit: &Edit) -> Result<bool, Refusal> {
 fn has_jobs(server: &ServerState, queue: &str) -> bool {
     server
         .jobs()
-        .any(|job| job.spec.queue == queue && job.life.state != State::Finished)
+        .any(|job| job.spec.queue == queue && job.life.state != JobState::Finished)
 }
 
 /// The line of the file at which a node is named.
 fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
     let all = effective(&setup.file, &setup.text, &QmgrOverrides::default());
-    let is_it = |known: &&Setting| {
+    let is_it = |known: &&KeySetting| {
         (known.section, known.name.as_deref(), &*known.key) == ("node", Some(name), "name")
     };
     match all.iter().find(is_it)?.origin {
-        Origin::Line(line) => Some(line),
-        Origin::Preset | Origin::Qmgr => None,
+        SettingOrigin::Line(line) => Some(line),
+        SettingOrigin::Preset | SettingOrigin::Qmgr => None,
     }
 }
 

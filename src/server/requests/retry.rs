@@ -4,7 +4,7 @@ use crate::model::job::Job;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
 use crate::model::job::retry::Again;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
@@ -74,7 +74,7 @@ impl RequestContext<'_> {
             return Err(Refusal::queue_disabled());
         }
         self.server
-            .room_for(Comer::New(State::Queued), &job.owner, &job.spec)
+            .room_for(Comer::New(JobState::Queued), &job.owner, &job.spec)
             .map(drop)
     }
 

@@ -10,21 +10,21 @@ use crate::model::refusal::Refusal;
 use crate::server::requests::Granted;
 use crate::server::requests::RequestContext;
 use crate::server::state::ServerState;
-use crate::wire::message::Manner;
+use crate::wire::message::QtermMode;
 use std::sync::Arc;
 
 /// How the server shuts down.
 #[derive(Clone, Copy, Debug)]
 pub struct ShutdownMode {
     /// What happens to running jobs.
-    pub manner: Manner,
+    pub manner: QtermMode,
     /// Whether the nodes' daemons exit too.
     pub nodes: bool,
 }
 
 impl RequestContext<'_> {
     /// Requeues or deletes running jobs as requested. Their ends do not need this server.
-    pub(crate) fn terminate(&mut self, manner: Manner, nodes: bool) -> Result<Granted, Refusal> {
+    pub(crate) fn terminate(&mut self, manner: QtermMode, nodes: bool) -> Result<Granted, Refusal> {
         self.caller.must_be_privileged()?;
         let by = self.caller.shown();
         let running: Vec<(JobId, bool)> = running(self.server)
@@ -32,11 +32,11 @@ impl RequestContext<'_> {
             .collect();
         for (id, rerunnable) in running {
             match (manner, rerunnable) {
-                (Manner::Quick, _) | (Manner::Delay, false) => {}
+                (QtermMode::Quick, _) | (QtermMode::Delay, false) => {}
                 (_, true) => self
                     .server
                     .happen(id, Event::RerunWanted { by: by.clone() }),
-                (Manner::Immediate, false) => {
+                (QtermMode::Immediate, false) => {
                     self.server.happen(
                         id,
                         Event::DeleteWanted {

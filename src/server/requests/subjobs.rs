@@ -6,9 +6,9 @@ use crate::model::job::Spec;
 use crate::model::job::array;
 use crate::model::job::array::Elements;
 use crate::model::job::array::Indices;
-use crate::model::job::array::Standing;
+use crate::model::job::array::SubjobState;
 use crate::model::job::event::Event;
-use crate::model::job::suspension::Turn;
+use crate::model::job::suspension::SuspendRequest;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::signal;
@@ -122,7 +122,7 @@ impl RequestContext<'_> {
             .zip(id.index())
             .and_then(|(array, index)| array.standing(index));
         match standing {
-            Some(Standing::Ended(_)) => Refusal::finished_element(),
+            Some(SubjobState::Ended(_)) => Refusal::finished_element(),
             _ => Refusal::bad_state(),
         }
     }
@@ -133,7 +133,7 @@ impl RequestContext<'_> {
         only: Option<Indices>,
         name: &str,
     ) -> Result<Granted, Refusal> {
-        if let Some(turn) = Turn::named(name) {
+        if let Some(turn) = SuspendRequest::named(name) {
             return self.turn(id, only, turn);
         }
         self.owned(id.parent().unwrap_or(id))?;

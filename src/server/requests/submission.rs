@@ -1,22 +1,22 @@
 //! `qsub`: checks what is submitted, and adds the job.
 
 use crate::model::attribute;
+use crate::model::attribute::AttributeSetting;
 use crate::model::attribute::Context;
 use crate::model::attribute::Draft;
-use crate::model::attribute::Origin;
 use crate::model::attribute::Rights;
-use crate::model::attribute::Setting;
+use crate::model::attribute::SubmitContext;
 use crate::model::job::Digest;
 use crate::model::job::Job;
+use crate::model::job::JobProgram;
 use crate::model::job::Life;
 use crate::model::job::Owner;
-use crate::model::job::Program;
 use crate::model::job::Spec;
-use crate::model::job::dependency::Wish;
+use crate::model::job::dependency::ParsedDependency;
 use crate::model::job::dependency::effects;
-use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::dependency::effects::JobDependencies;
 use crate::model::job::staging::transfers;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::request::per_host::for_host;
@@ -26,13 +26,13 @@ use crate::server::requests::Granted;
 use crate::server::requests::RequestContext;
 use crate::server::requests::is_member;
 use crate::update::Update;
+use crate::wire::message::NewJob;
 use crate::wire::message::Payload;
-use crate::wire::message::Submission;
 use std::sync::Arc;
 
 impl RequestContext<'_> {
     /// Adds a job, or repeats the answer to an earlier submission with the same token.
-    pub(crate) fn submit(&mut self, submission: &Submission) -> Result<Granted, Refusal> {
+    pub(crate) fn submit(&mut self, submission: &NewJob) -> Result<Granted, Refusal> {
         let owner = self.admit()?;
         if let Some(granted) = self.submitted(submission.token)? {
             return Ok(granted);
@@ -79,8 +79,8 @@ impl RequestContext<'_> {
     pub(crate) fn admitted(
         &mut self,
         owner: &Owner,
-        submission: &Submission,
-    ) -> Result<(Draft, Bonds, Job), Refusal> {
+        submission: &NewJob,
+    ) -> Result<(Draft, JobDependencies, Job), Refusal> {
         let (draft, bonds) = self.draft(owner, submission)?;
         let job = Job {
             id: JobId::job(self.server.next_number()),
@@ -97,8 +97,8 @@ impl RequestContext<'_> {
     pub(crate) fn draft(
         &self,
         owner: &Owner,
-        submission: &Submission,
-    ) -> Result<(Draft, Bonds), Refusal> {
+        submission: &NewJob,
+    ) -> Result<(Draft, JobDependencies), Refusal> {
         let origin = self.origin(submission)?;
         let is_member = |group: &str| is_member(&self.server.setup, owner, group);
         let mut draft = attribute::submit(
@@ -109,7 +109,7 @@ impl RequestContext<'_> {
         self.grant_group(owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
         self.wait_for_named(owner, &mut draft);
-        let mut bonds = self.bonds(None, &draft.depend)?;
+        let mut bonds = self.dependencies(None, &draft.depend)?;
         bonds.labels = self.awaited(None, (owner, &draft.spec), &draft.depend.labels)?;
         self.no_circle_of_labels(None, (owner, &draft.spec), &bonds)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
@@ -118,11 +118,11 @@ impl RequestContext<'_> {
             .begin
             .is_some_and(|begin| begin > self.server.wall());
         let standing = if is_held {
-            State::Held
+            JobState::Held
         } else if is_early {
-            State::Waiting
+            JobState::Waiting
         } else {
-            State::Queued
+            JobState::Queued
         };
         let entered = self.enter(owner, &draft.spec, standing)?;
         draft.spec = entered.spec;
@@ -131,7 +131,7 @@ impl RequestContext<'_> {
     }
 
     /// The queue that a submission names: `PBS_O_QUEUE`, wherever that routes the job.
-    fn asked_queue(&self, submission: &Submission) -> String {
+    fn asked_queue(&self, submission: &NewJob) -> String {
         let setup = &self.server.setup;
         let named = submission
             .settings
@@ -146,9 +146,13 @@ impl RequestContext<'_> {
     }
 
     /// What a wish for dependencies comes to; `job` has none while it has no number.
-    pub(crate) fn bonds(&self, job: Option<JobId>, wish: &Wish) -> Result<Bonds, Refusal> {
+    pub(crate) fn dependencies(
+        &self,
+        job: Option<JobId>,
+        wish: &ParsedDependency,
+    ) -> Result<JobDependencies, Refusal> {
         match wish.is_empty() {
-            true => Ok(Bonds::default()),
+            true => Ok(JobDependencies::default()),
             false => DependencyRequest {
                 server: self.server,
                 history: self.history,
@@ -179,7 +183,7 @@ impl RequestContext<'_> {
         }
     }
 
-    fn origin(&self, submission: &Submission) -> Result<Origin, Refusal> {
+    fn origin(&self, submission: &NewJob) -> Result<SubmitContext, Refusal> {
         bounded(submission)?;
         let most = self.server.setup.config.server.jobscript_max_size.bytes();
         if !is_place(&submission.workdir.0) {
@@ -192,14 +196,14 @@ impl RequestContext<'_> {
             return Err(Refusal::script_too_large());
         }
         let program = match (&submission.stored, &submission.payload) {
-            (Some(stored), _) => Program::Script(stored.digest),
+            (Some(stored), _) => JobProgram::Script(stored.digest),
             (None, Payload::Command(words)) if words.is_empty() => {
                 return Err(Refusal::invalid_request());
             }
-            (None, Payload::Command(words)) => Program::Command(words.clone()),
-            (None, Payload::Script(text)) => Program::Script(Digest::of(text)),
+            (None, Payload::Command(words)) => JobProgram::Command(words.clone()),
+            (None, Payload::Script(text)) => JobProgram::Script(Digest::of(text)),
         };
-        Ok(Origin {
+        Ok(SubmitContext {
             program,
             environ: Digest::of(&submission.environ),
             workdir: submission.workdir.clone(),
@@ -298,7 +302,7 @@ const LARGEST_ENVIRON: usize = 1 << 20;
 pub(crate) const LARGEST_REST: usize = 256 << 10;
 
 /// Refuses what would cost everybody, not only its owner.
-fn bounded(submission: &Submission) -> Result<(), Refusal> {
+fn bounded(submission: &NewJob) -> Result<(), Refusal> {
     if submission.environ.len() > LARGEST_ENVIRON {
         return Err(Refusal::too_large("an environment", LARGEST_ENVIRON));
     }
@@ -316,8 +320,8 @@ fn bounded(submission: &Submission) -> Result<(), Refusal> {
 }
 
 /// About what settings take in memory, in bytes.
-pub(crate) fn size_of(settings: &[Setting]) -> usize {
-    let one = |setting: &Setting| {
+pub(crate) fn size_of(settings: &[AttributeSetting]) -> usize {
+    let one = |setting: &AttributeSetting| {
         setting.attribute.len()
             + setting.value.0.len()
             + setting.resource.as_ref().map_or(0, String::len)

@@ -4,8 +4,8 @@
 use crate::model::job::Job;
 use crate::model::job::array::Rewrite;
 use crate::model::job::event::Event;
-use crate::model::job::life::Moment;
-use crate::model::job::state::State;
+use crate::model::job::life::EventContext;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::server::mail;
 use crate::server::state::ServerState;
@@ -45,7 +45,7 @@ impl ServerState {
     }
 
     /// Changes how elements of an array stand, with which it may begin or end.
-    fn change_array(&mut self, id: JobId, change: impl FnOnce(&mut Job, Moment)) {
+    fn change_array(&mut self, id: JobId, change: impl FnOnce(&mut Job, EventContext)) {
         let moment = self.moment();
         let Some(array) = touch(&mut self.jobs, &mut self.tick, id, false) else {
             return;
@@ -86,7 +86,9 @@ impl ServerState {
         let element = array
             .zip(id.index())
             .and_then(|(array, index)| array.unrecorded(index));
-        if let Some(mut element) = element.filter(|element| element.life.state != State::Finished) {
+        if let Some(mut element) =
+            element.filter(|element| element.life.state != JobState::Finished)
+        {
             // What bars the array is its own; an operator has started this one all the same.
             (element.life.bars, element.life.awaits) = Default::default();
             // The record of an earlier run may say what was asked for then.
@@ -105,7 +107,7 @@ impl ServerState {
         else {
             return;
         };
-        let standing = job.standing_in_array();
+        let standing = job.state_in_array();
         if self
             .jobs
             .get(&parent)

@@ -4,9 +4,9 @@ use crate::model::account::charge::Charge;
 use crate::model::job::Job;
 use crate::model::job::event::Event;
 use crate::model::job::release::Division;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
-use crate::sched::share_tree::usage::Usage;
+use crate::sched::share_tree::usage::UsageTable;
 use crate::sched::view::change::Change;
 use crate::server::accounting::AccountingContext;
 use crate::server::charging;
@@ -100,7 +100,7 @@ impl Tick {
     /// A job that did not run has its entry in the accounts if that was its end; an array has those
     /// of its elements.
     pub(crate) fn end_waiting(&mut self, accounting: &AccountingContext, job: &Job) {
-        let is_over = job.life.state == State::Finished && job.life.open_run().is_none();
+        let is_over = job.life.state == JobState::Finished && job.life.open_run().is_none();
         self.changes
             .extend((is_over && !job.id.is_array()).then(|| accounting.of_waiting(job)));
     }
@@ -108,7 +108,7 @@ impl Tick {
 
 impl ServerState {
     /// What has been used, as the spool has it; the jobs that run are charged besides.
-    pub fn load_usage(&mut self, usage: Usage) {
+    pub fn load_usage(&mut self, usage: UsageTable) {
         self.cluster.make(Change::Usage(Cow::Owned(usage)));
         let jobs: Vec<Arc<Job>> = self.jobs.values().cloned().collect();
         jobs.iter().for_each(|job| self.charge_running(job));

@@ -1,7 +1,7 @@
 //! How a tick ends: what it has changed is on disk, or all is as it was before it.
 
 use crate::model::job::Job;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::sched::view::change::Change;
 use crate::sched::view::change::is_candidate;
 use crate::server::state::ServerState;
@@ -61,7 +61,7 @@ impl ServerState {
         self.settle_setup(tick.setup);
         self.settle_outside();
         for job in &touched {
-            if job.life.state == State::Finished && job.life.open_run().is_none() {
+            if job.life.state == JobState::Finished && job.life.open_run().is_none() {
                 self.jobs.remove(&job.id);
             }
         }

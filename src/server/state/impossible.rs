@@ -1,10 +1,10 @@
 //! Jobs that can never run, whatever ends: told so when they come, and waited for by nobody.
 
 use crate::model::job::Job;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::refusal::Refusal;
 use crate::server::state::ServerState;
-use crate::wire::message::Stuck;
+use crate::wire::message::StuckJobs;
 use std::sync::Arc;
 
 impl ServerState {
@@ -23,10 +23,10 @@ impl ServerState {
     }
 
     /// What there is to say if no job is left that could ever run, but some that wait to.
-    pub fn stuck(&mut self) -> Option<Stuck> {
+    pub fn stuck(&mut self) -> Option<StuckJobs> {
         let is_left = |job: &&Arc<Job>| job.life.state.is_live() || job.life.open_run().is_some();
         let may_run =
-            |job: &Arc<Job>| job.life.state != State::Queued || job.life.open_run().is_some();
+            |job: &Arc<Job>| job.life.state != JobState::Queued || job.life.open_run().is_some();
         let mut left = self.jobs.values().filter(is_left).peekable();
         let first = left.peek()?.id;
         if !self.has_seen_all_nodes() || left.clone().any(may_run) {
@@ -39,7 +39,7 @@ impl ServerState {
             why.get_or_insert_with(|| never.to_string());
             jobs += 1;
         }
-        Some(Stuck {
+        Some(StuckJobs {
             jobs,
             first,
             why: why?,

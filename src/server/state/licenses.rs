@@ -2,7 +2,7 @@
 //! operators. What was told holds, over restarts too, until something else is.
 
 use crate::model::system_resource::Pool;
-use crate::model::system_resource::Telling;
+use crate::model::system_resource::ReportedCount;
 use crate::model::trigger::Trigger;
 use crate::sched::view::change::Change;
 use crate::server::state::ServerState;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 /// All that was told, and what the tick has changed of it.
 #[derive(Default)]
 pub(crate) struct LicenseCounts {
-    told: BTreeMap<String, Telling>,
+    told: BTreeMap<String, ReportedCount>,
     /// What the tick has changed, as it was before.
-    before: BTreeMap<String, Option<Telling>>,
+    before: BTreeMap<String, Option<ReportedCount>>,
 }
 
 impl LicenseCounts {
-    pub fn new(told: BTreeMap<String, Telling>) -> LicenseCounts {
+    pub fn new(told: BTreeMap<String, ReportedCount>) -> LicenseCounts {
         LicenseCounts {
             told,
             before: BTreeMap::new(),
@@ -34,13 +34,13 @@ impl LicenseCounts {
 
 impl ServerState {
     /// What was last told of a resource.
-    pub fn telling(&self, resource: &str) -> Option<&Telling> {
+    pub fn reported(&self, resource: &str) -> Option<&ReportedCount> {
         self.outside.told.get(resource)
     }
 
     /// Takes note of what is told of a resource; None for that nothing told before counts. That the
     /// same is told once more is worth no write and no cycle.
-    pub fn tell(&mut self, resource: &str, telling: Option<Telling>) {
+    pub fn tell(&mut self, resource: &str, telling: Option<ReportedCount>) {
         let known = self.outside.told.get_mut(resource);
         match (known, &telling) {
             (None, None) => return,
@@ -71,8 +71,8 @@ impl ServerState {
         let config = &self.setup.config;
         let is_pool = |name: &String| config.pools.iter().any(|(pool, _)| pool == name);
         let has_meter = |name: &String| config.meters.iter().any(|(meter, _)| meter == name);
-        let is_stale = |(name, telling): &(&String, &Telling)| {
-            !is_pool(name) || (telling.by == Telling::BY_COMMAND && !has_meter(name))
+        let is_stale = |(name, telling): &(&String, &ReportedCount)| {
+            !is_pool(name) || (telling.by == ReportedCount::BY_COMMAND && !has_meter(name))
         };
         let stale: Vec<String> = self
             .outside
@@ -84,7 +84,7 @@ impl ServerState {
         stale.into_iter().for_each(|name| self.tell(&name, None));
     }
 
-    fn hear_of(&mut self, resource: &str, telling: Option<Telling>) {
+    fn hear_of(&mut self, resource: &str, telling: Option<ReportedCount>) {
         let before = match telling {
             Some(telling) => self.outside.told.insert(resource.to_string(), telling),
             None => self.outside.told.remove(resource),

@@ -2,7 +2,7 @@
 //! it is on disk.
 
 use crate::model::job::event::Event;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::server::mail::Letter;
 use crate::server::notices;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 impl ServerState {
     /// What is to be mailed of ticks that are on disk; asked once.
-    pub fn take_letters(&mut self) -> Vec<Letter> {
+    pub fn take_mails(&mut self) -> Vec<Letter> {
         std::mem::take(&mut self.letters)
     }
 
     /// What programs are told of a job; `was`: how it stood before.
-    pub(crate) fn note_turn(&mut self, id: JobId, was: State, event: Option<&Event>) {
+    pub(crate) fn note_turn(&mut self, id: JobId, was: JobState, event: Option<&Event>) {
         let Some(job) = self.jobs.get(&id).cloned() else {
             return;
         };

@@ -3,7 +3,7 @@
 
 use crate::model::job::Job;
 use crate::model::job::Owner;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::node::NodeFacts;
@@ -67,7 +67,7 @@ impl ServerState {
     /// A job that is not over, or a reservation, that asks for a resource: its id.
     pub fn asks_for(&self, resource: &str) -> Option<String> {
         let is_asking = |job: &&Arc<Job>| {
-            job.life.state != State::Finished && names(&job.spec.request, resource)
+            job.life.state != JobState::Finished && names(&job.spec.request, resource)
         };
         let is_reserving = |made: &&Arc<Reservation>| names(&made.terms.request, resource);
         let job = self
@@ -83,7 +83,9 @@ impl ServerState {
 
     /// Resources that there are not any more, each with a job that is not over and asks for it.
     pub fn asked_in_vain(&self) -> BTreeMap<&str, JobId> {
-        let open = self.jobs().filter(|job| job.life.state != State::Finished);
+        let open = self
+            .jobs()
+            .filter(|job| job.life.state != JobState::Finished);
         let asked = open.flat_map(|job| {
             job.spec
                 .request

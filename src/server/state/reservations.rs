@@ -9,7 +9,7 @@ use crate::model::reservation::Happened;
 use crate::model::reservation::Reservation;
 use crate::model::time::Span;
 use crate::model::time::Time;
-use crate::model::trigger::Moment;
+use crate::model::trigger::AwaitedMoment;
 use crate::model::trigger::Trigger;
 use crate::sched::view::change::Change;
 use crate::server::site_calendar;
@@ -134,7 +134,7 @@ impl ServerState {
     pub fn set_site_time(&mut self, site_time: SiteTime) {
         if *self.cluster.site_time() != site_time {
             self.cluster.make(Change::SiteTime(Cow::Owned(site_time)));
-            self.want_cycle(Trigger::Timer(Moment::Calendar));
+            self.want_cycle(Trigger::Timer(AwaitedMoment::Calendar));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::model::job::Job;
 use crate::model::job::eligible_time::Accrues;
-use crate::model::job::promise::Promise;
+use crate::model::job::promise::PromisedStart;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::trigger::Trigger;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 impl ServerState {
     /// The scheduler's view.
-    pub fn cluster(&self) -> &snapshot::State {
+    pub fn cluster(&self) -> &snapshot::ClusterState {
         &self.cluster
     }
 
@@ -59,7 +59,7 @@ impl ServerState {
     }
 
     /// The scheduler is to stand by what an earlier schedd promised.
-    pub fn recall(&mut self, promises: &BTreeMap<JobId, Promise>) {
+    pub fn recall(&mut self, promises: &BTreeMap<JobId, PromisedStart>) {
         self.view_stale();
         for (&job, promise) in promises {
             let Some(walltime) = self.known(job).map(|job| job.spec.walltime()) else {
@@ -89,7 +89,7 @@ impl ServerState {
 
     /// The scheduler's view with the jobs besides that wait for their begin time alone: what a
     /// forecast begins with.
-    pub fn cluster_ahead(&self) -> snapshot::State {
+    pub fn cluster_ahead(&self) -> snapshot::ClusterState {
         let mut cluster = self.cluster.clone();
         cluster.expect_no_answers();
         cluster.set_permits(None);

@@ -4,13 +4,13 @@ use super::super::timestamp;
 use super::*;
 use crate::cli::example::{self, SUBMITTED, array, finished, queued, running, server, share, with};
 use crate::cli::output::full::{self, Lines};
-use crate::model::job::array::Standing;
+use crate::model::job::array::SubjobState;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::time::Span;
 use crate::shown::reason::numbers_of;
 
-fn text(record: &Record) -> String {
+fn text(record: &JobRecord) -> String {
     let mut out = String::new();
     full::write(
         &mut out,
@@ -22,7 +22,7 @@ fn text(record: &Record) -> String {
     out
 }
 
-fn bench() -> Record {
+fn bench() -> JobRecord {
     let list = "mem=512mb mpiprocs=2 ncpus=2 nodect=1 place=free select=1:ncpus=2:mem=512mb walltime=1:00:00";
     let record = with(queued(1001, "bench", list), |spec| {
         spec.account = Some("acct7".into());
@@ -38,8 +38,8 @@ fn bench() -> Record {
 fn an_array_says_how_its_elements_stand() {
     let mut record = array(queued(9, "an", ""), "1-10:2");
     let elements = std::sync::Arc::make_mut(record.job.elements.as_mut().unwrap());
-    elements.mark(0, 2, Standing::Begun);
-    elements.mark(1, 1, Standing::Ended(3));
+    elements.mark(0, 2, SubjobState::Begun);
+    elements.mark(1, 1, SubjobState::Ended(3));
     record.waiting_again = 1;
     let shown = text(&with(record, |spec| {
         (spec.max_run_subjobs, spec.expand) = (Some(2), 5)
@@ -59,7 +59,7 @@ fn an_element_has_its_own_paths_and_index() {
     let parent = with(array(queued(9, "an", ""), "1-3"), |spec| {
         spec.error = Some("head:/e.^array_index^".into())
     });
-    let element = |index| Record {
+    let element = |index| JobRecord {
         job: parent.job.unrecorded(index).unwrap(),
         ..parent.clone()
     };
@@ -156,7 +156,7 @@ fn what_is_given_seldom_stands_in_its_place() {
     let record = with(queued(7, "STDIN", "ncpus=1"), |spec| {
         spec.umask = Some(0o22);
         spec.block = true;
-        spec.program = Program::Command(vec!["/bin/echo".into(), "b c".into(), "<&>".into()]);
+        spec.program = JobProgram::Command(vec!["/bin/echo".into(), "b c".into(), "<&>".into()]);
         spec.output = Some("head:/tmp/out".into());
         spec.other.insert("Mail_Users".into(), "5".into());
         spec.other
@@ -184,7 +184,7 @@ fn what_is_given_seldom_stands_in_its_place() {
 
 #[test]
 fn the_substate_tells_how_far_a_job_got() {
-    let substate = |record: &Record| {
+    let substate = |record: &JobRecord| {
         let server = server();
         let attributes = of_job(record, &server).0;
         let found = attributes

@@ -6,7 +6,7 @@ use crate::sim::swf;
 use crate::sim::trace::Trace;
 
 /// Jobs as they stand in a trace: `submit run estimate processors`, numbered from 1.
-fn jobs(lines: &[[i64; 4]]) -> Vec<Job> {
+fn jobs(lines: &[[i64; 4]]) -> Vec<TraceJob> {
     let numbered = lines.iter().zip(1..);
     let line = |([submit, run, estimate, processors], id): (&[i64; 4], i64)| {
         format!(
@@ -20,11 +20,11 @@ fn jobs(lines: &[[i64; 4]]) -> Vec<Job> {
         .jobs
 }
 
-fn machine(nodes: u32, cores: u32) -> Machine {
-    Machine::new(&swf::Log::default(), Some(nodes), Some(cores)).unwrap()
+fn machine(nodes: u32, cores: u32) -> NodeBatch {
+    NodeBatch::new(&swf::Log::default(), Some(nodes), Some(cores)).unwrap()
 }
 
-fn outcomes(policy: &str, machine: Machine, jobs: &[Job]) -> Vec<Outcome> {
+fn outcomes(policy: &str, machine: NodeBatch, jobs: &[TraceJob]) -> Vec<Outcome> {
     let policy = shorthand::applied(policy, Policy::default()).unwrap();
     run(jobs, machine, &Config::default(), &policy, |_| ()).unwrap()
 }
@@ -81,7 +81,7 @@ fn equal_submissions_go_by_the_order_of_the_file() {
 }
 
 #[test]
-fn a_filler_may_end_at_the_shadow_time_and_not_later() {
+fn a_backfilled_job_ends_by_the_shadow_time() {
     let with_estimate = |estimate| {
         starts(
             "easy",
@@ -94,7 +94,7 @@ fn a_filler_may_end_at_the_shadow_time_and_not_later() {
 }
 
 #[test]
-fn a_long_filler_may_have_only_what_the_booked_job_leaves() {
+fn a_long_backfilled_job_uses_only_spare_nodes() {
     // At 10 the booked job leaves one processor: to job 3, not to job 4 as well.
     let lines = [[0, 10, 10, 2], [1, 5, 5, 3], [2, 50, 50, 1], [2, 50, 50, 1]];
     assert_eq!(starts("easy", 4, &lines), [0, 10, 2, 15]);

@@ -26,14 +26,14 @@ const VERBS: &[(&str, &str)] = &[
     ("cycle", "cycle"),
 ];
 
-pub(super) struct Reader<'a, 'f> {
+pub(super) struct ActionReader<'a, 'f> {
     pub root: &'a Section<'f>,
     pub machines: &'a Configured,
     pub grammar: Grammar,
     pub zero: Time,
 }
 
-impl Reader<'_, '_> {
+impl ActionReader<'_, '_> {
     pub(super) fn read(&self) -> Result<Vec<(Span, Done)>, ConfigError> {
         self.root
             .sections("event")?

@@ -3,12 +3,12 @@
 use super::{Grammar, Planned, values, wall};
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::job::Owner;
 use crate::model::job::run_limits::RunLimit;
-use crate::model::resource::{Kind, Value};
+use crate::model::resource::{ResourceType, ResourceValue};
 use crate::model::time::{Span, Time};
-use crate::sim::world::{Excess, Fate, Submission};
+use crate::sim::world::{Fate, OverLimitPeriod, Submission};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -27,7 +27,7 @@ const FIRST_NUMBER: u32 = 1000;
 const AN_EXCESS: &str = "a limit and from when on, after the start, it is over it, as { mem = 600 }, or from when to when, \
                          as { mem = [600, 700] }";
 
-pub(super) struct Reader<'a, 'f> {
+pub(super) struct JobReader<'a, 'f> {
     pub root: &'a Section<'f>,
     pub config: &'a Config,
     pub grammar: Grammar,
@@ -48,7 +48,7 @@ impl Names {
     }
 }
 
-impl Reader<'_, '_> {
+impl JobReader<'_, '_> {
     /// All submissions, and the numbers of the groups that are named.
     pub(super) fn read(&self) -> Result<Submissions, ConfigError> {
         let (mut users, mut groups) = (Names::default(), Names::default());
@@ -135,7 +135,7 @@ impl Reader<'_, '_> {
         }))
     }
 
-    fn fate(&self, section: &Section, settings: &[Setting]) -> Result<Fate, ConfigError> {
+    fn fate(&self, section: &Section, settings: &[AttributeSetting]) -> Result<Fate, ConfigError> {
         let runs = section
             .read("runs", values::A_MOMENT, values::moment)?
             .or_else(|| self.walltime(settings));
@@ -157,19 +157,19 @@ impl Reader<'_, '_> {
         })
     }
 
-    fn walltime(&self, settings: &[Setting]) -> Option<Span> {
+    fn walltime(&self, settings: &[AttributeSetting]) -> Option<Span> {
         let asked = settings
             .iter()
             .rev()
             .find(|setting| setting.resource.as_deref() == Some("walltime"))?;
-        match Value::parse(Kind::Time, &asked.value.lossy()) {
-            Some(Value::Time(span)) => Some(span),
+        match ResourceValue::parse(ResourceType::Time, &asked.value.lossy()) {
+            Some(ResourceValue::Time(span)) => Some(span),
             _ => Some(self.config.cycle.default_walltime),
         }
     }
 }
 
-fn excess(value: &DeValue) -> Option<Excess> {
+fn excess(value: &DeValue) -> Option<OverLimitPeriod> {
     let (name, when) = value
         .as_table()
         .filter(|table| table.len() == 1)?
@@ -185,13 +185,13 @@ fn excess(value: &DeValue) -> Option<Excess> {
         .into_iter()
         .find(|bound| bound.name() == name.get_ref().as_ref())?;
     match when.get_ref().as_array() {
-        None => Some(Excess {
+        None => Some(OverLimitPeriod {
             bound,
             from: values::moment(when.get_ref())?,
             to: None,
         }),
         Some(_) => match values::list(values::moment)(when.get_ref())?.as_slice() {
-            &[from, to] if from < to => Some(Excess {
+            &[from, to] if from < to => Some(OverLimitPeriod {
                 bound,
                 from,
                 to: Some(to),

@@ -1,11 +1,11 @@
 //! `config` and `[[node]]` of a scenario. Both go through the reader of `lanai.toml`, so that a
 //! scenario may say what that may say, and is refused for the same reasons.
 
-use super::{Machine, values};
+use super::{ScenarioNode, values};
 use crate::config::document::{ConfigError, Section};
 use crate::config::{Config, NodeConfig};
 use crate::model::node::NodeFacts;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::sim::world::number;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::de::DeValue;
@@ -24,7 +24,7 @@ pub struct Configured {
     /// What holds at the beginning.
     pub config: Config,
     /// All nodes.
-    pub nodes: Vec<Machine>,
+    pub nodes: Vec<ScenarioNode>,
 }
 
 impl Configured {
@@ -119,7 +119,7 @@ fn owned(value: &DeValue) -> Option<Toml> {
 }
 
 /// A node, and what the configuration is to say of it.
-fn node(section: &Section, base: &Table) -> Result<(Machine, Table), ConfigError> {
+fn node(section: &Section, base: &Table) -> Result<(ScenarioNode, Table), ConfigError> {
     let mut said = Table::new();
     for (key, value) in section.rest(OWN) {
         let value = owned(value.get_ref())
@@ -143,7 +143,7 @@ fn node(section: &Section, base: &Table) -> Result<(Machine, Table), ConfigError
         .read("state", "\"free\", \"down\" or \"offline\"", state)?
         .unwrap_or((true, false));
     Ok((
-        Machine {
+        ScenarioNode {
             facts: facts(node, host),
             up: state.0,
             offline: state.1,
@@ -176,16 +176,18 @@ fn facts(node: &NodeConfig, host: String) -> NodeFacts {
 }
 
 fn name_itself(facts: &mut NodeFacts) {
-    facts
-        .available
-        .insert("host".to_string(), Value::String(facts.host.clone()));
-    facts
-        .available
-        .insert("vnode".to_string(), Value::String(facts.name.clone()));
+    facts.available.insert(
+        "host".to_string(),
+        ResourceValue::String(facts.host.clone()),
+    );
+    facts.available.insert(
+        "vnode".to_string(),
+        ResourceValue::String(facts.name.clone()),
+    );
 }
 
 /// `count` nodes alike are named after the first, with numbers from 1 on.
-fn copies(section: &Section, machine: Machine) -> Result<Vec<Machine>, ConfigError> {
+fn copies(section: &Section, machine: ScenarioNode) -> Result<Vec<ScenarioNode>, ConfigError> {
     let count = |value: &DeValue| values::whole(value).filter(|count| (1..=MOST).contains(count));
     let Some(count) = section.read("count", "a number of nodes alike, 1 to 100000", count)? else {
         return Ok(vec![machine]);
@@ -211,7 +213,7 @@ fn with_name(table: &Table, name: &str) -> Table {
     table
 }
 
-fn unique(root: &Section, nodes: &[Machine]) -> Result<(), ConfigError> {
+fn unique(root: &Section, nodes: &[ScenarioNode]) -> Result<(), ConfigError> {
     let mut names = BTreeSet::new();
     match nodes
         .iter()
@@ -226,7 +228,7 @@ fn unique(root: &Section, nodes: &[Machine]) -> Result<(), ConfigError> {
 }
 
 /// Of nodes on one host each has processors and GPUs of its own.
-fn share_hosts(nodes: &mut [Machine]) {
+fn share_hosts(nodes: &mut [ScenarioNode]) {
     let mut taken: BTreeMap<String, (u16, u16)> = BTreeMap::new();
     for machine in nodes {
         let (cpus, gpus) = taken.entry(machine.facts.host.clone()).or_default();

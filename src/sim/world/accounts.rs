@@ -38,7 +38,7 @@ impl Accounts for WorldAccounts {
     }
 
     fn zone(&self) -> &dyn Zone {
-        &zone::Known::Own
+        &zone::KnownZone::Own
     }
 
     fn zone_name(&self) -> String {

@@ -3,23 +3,23 @@
 use super::World;
 use super::fate::Fate;
 use crate::config::Config;
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::job::array::Indices;
 use crate::model::job::state::Holds;
-use crate::model::job::suspension::Turn;
+use crate::model::job::suspension::SuspendRequest;
 use crate::model::job::{Digest, Owner};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::Happened;
-use crate::model::reservation::request::Reserving;
-use crate::model::system_resource::Telling;
+use crate::model::reservation::request::ReservationRequest;
+use crate::model::system_resource::ReportedCount;
 use crate::model::text::Text;
 use crate::model::trigger::Trigger;
 use crate::sched::view::snapshot::ClassId;
 use crate::server::caller::Caller;
 use crate::server::requests::{self, Granted};
 use crate::update::Update;
-use crate::wire::message::{self, Payload, Placing, Request, StoredScript};
+use crate::wire::message::{self, ClientRequest, Payload, Placing, StoredScript};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct Submission {
     /// The user.
     pub owner: Owner,
     /// The options of `qsub`.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<AttributeSetting>,
     /// What the job will do.
     pub fate: Fate,
 }
@@ -46,7 +46,7 @@ pub enum Deed {
     /// `qdel`, of a job or of some elements of an array.
     Delete(JobId, Option<Indices>),
     /// `qalter`.
-    Alter(JobId, Vec<Setting>),
+    Alter(JobId, Vec<AttributeSetting>),
     /// `qalter --retry`, of a job or of some elements of an array.
     Retry(JobId, Option<Indices>),
     /// `qalter --shove`.
@@ -54,7 +54,7 @@ pub enum Deed {
     /// `qrerun`.
     Rerun(JobId),
     /// `qsig -s suspend` and its kin.
-    Turn(JobId, Turn),
+    Turn(JobId, SuspendRequest),
     /// `qrun`, on these nodes if any are named.
     Run(JobId, BTreeSet<String>),
     /// `qmove`.
@@ -78,7 +78,7 @@ pub enum Deed {
     /// There is so much of a resource of the whole system, and so much of it used elsewhere.
     Tell(String, String, Option<String>),
     /// `pbs_rsub`.
-    Reserve(Box<Reserving>),
+    Reserve(Box<ReservationRequest>),
     /// `pbs_rdel`.
     Unreserve(String),
     /// The site's program is asked about a job.
@@ -111,7 +111,7 @@ impl World {
             digest: Digest([0; 32]),
             size: 0,
         };
-        let request = Request::Submit(Box::new(message::Submission {
+        let request = ClientRequest::Submit(Box::new(message::NewJob {
             token: [0; 16],
             settings,
             payload: Payload::Script(Vec::new()),
@@ -175,12 +175,12 @@ impl World {
         done
     }
 
-    fn grant(&mut self, caller: &Caller, request: &Request) -> Result<Granted, Refusal> {
+    fn grant(&mut self, caller: &Caller, request: &ClientRequest) -> Result<Granted, Refusal> {
         requests::apply(&mut self.server, &self.history, caller, request, None)
     }
 
     /// Sends a request to the server.
-    fn ask(&mut self, caller: &Caller, deed: &Deed, request: &Request) -> Result<(), String> {
+    fn ask(&mut self, caller: &Caller, deed: &Deed, request: &ClientRequest) -> Result<(), String> {
         if let Deed::Reserve(_) = deed {
             self.server.number_from(self.reservations + 1);
         }
@@ -245,7 +245,7 @@ impl World {
             amount.ok_or_else(|| format!("`{text}` is no amount of `{name}`"))
         };
         let (total, elsewhere) = (Some(amount(total)?), used.map_or(Ok(0), amount)?);
-        let telling = Telling {
+        let telling = ReportedCount {
             total,
             elsewhere,
             at: self.server.now,
@@ -282,38 +282,38 @@ impl World {
 }
 
 /// The request that a client sends for this; None for what no client requests.
-fn request(deed: &Deed) -> Option<Request> {
+fn request(deed: &Deed) -> Option<ClientRequest> {
     Some(match deed.clone() {
-        Deed::Hold(id, holds) => Request::Hold(id, holds),
-        Deed::Release(id, holds) => Request::Release(id, holds),
-        Deed::Delete(job, only) => Request::Delete {
+        Deed::Hold(id, holds) => ClientRequest::Hold(id, holds),
+        Deed::Release(id, holds) => ClientRequest::Release(id, holds),
+        Deed::Delete(job, only) => ClientRequest::Delete {
             job,
             only,
             force: false,
             purge: false,
         },
-        Deed::Alter(id, settings) => Request::Alter(id, settings),
-        Deed::Retry(job, only) => Request::Retry { job, only },
-        Deed::Shove(id) => Request::Shove(id),
-        Deed::Rerun(job) => Request::Rerun {
+        Deed::Alter(id, settings) => ClientRequest::Alter(id, settings),
+        Deed::Retry(job, only) => ClientRequest::Retry { job, only },
+        Deed::Shove(id) => ClientRequest::Shove(id),
+        Deed::Rerun(job) => ClientRequest::Rerun {
             job,
             only: None,
             force: false,
         },
-        Deed::Turn(job, turn) => Request::Signal {
+        Deed::Turn(job, turn) => ClientRequest::Signal {
             job,
             only: None,
             signal: turn.name().to_string(),
         },
-        Deed::Run(job, on) => Request::Run {
+        Deed::Run(job, on) => ClientRequest::Run {
             job,
             on: placing(on),
             detached: false,
         },
-        Deed::Move(id, queue) => Request::Move(id, queue),
-        Deed::Swap(one, other) => Request::Swap(one, other),
-        Deed::Reserve(asked) => Request::Reserve(asked),
-        Deed::Unreserve(id) => Request::DeleteReservation(id),
+        Deed::Move(id, queue) => ClientRequest::Move(id, queue),
+        Deed::Swap(one, other) => ClientRequest::Swap(one, other),
+        Deed::Reserve(asked) => ClientRequest::Reserve(asked),
+        Deed::Unreserve(id) => ClientRequest::DeleteReservation(id),
         _ => return None,
     })
 }

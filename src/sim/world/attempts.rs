@@ -1,12 +1,12 @@
 //! What the nodes of a world report of attempts: they begin, stop, and end as their fates say.
 
 use super::World;
-use crate::model::job::{Attempt, How, Job, Outcome, Run, Share, Usage, Want};
+use crate::model::job::{Attempt, AttemptOutcome, How, Job, NodeShare, Run, Usage, Want};
 use crate::model::job_id::JobId;
 use crate::model::signal;
 use crate::model::time::{Span, Time};
 use crate::server::node_reports;
-use crate::wire::order::Standing;
+use crate::wire::order::AttemptStatus;
 
 /// One attempt, for the record.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Past {
     /// When it ended; None while it runs.
     pub end: Option<Time>,
     /// What it was allocated.
-    pub shares: Vec<Share>,
+    pub shares: Vec<NodeShare>,
     /// Whether it was started ahead of a job with a planned start.
     pub is_filler: bool,
 }
@@ -48,7 +48,7 @@ impl World {
         }
         // In a simulation a job begins the moment it is started: that is no news for the scheduler.
         let triggers = self.server.take_triggers();
-        self.report(id, attempt, &Standing::Running(1));
+        self.report(id, attempt, &AttemptStatus::Running(1));
         self.server.set_triggers(triggers);
         true
     }
@@ -101,7 +101,7 @@ impl World {
             let is_to_stop = |run: &&Run| run.suspension.is_some() && !run.is_still();
             let stopped = self.open_run(id).filter(is_to_stop).map(|run| run.attempt);
             if let Some(attempt) = stopped {
-                self.report(id, attempt, &Standing::Suspended(1));
+                self.report(id, attempt, &AttemptStatus::Suspended(1));
             }
             let unwanted = self.server.job(id).filter(|job| job.life.want != Want::Run);
             let end = unwanted.and_then(|job| self.end_of(job));
@@ -122,7 +122,7 @@ impl World {
             walltime: self.ran(id),
             ..Usage::default()
         };
-        let outcome = Outcome {
+        let outcome = AttemptOutcome {
             how,
             sent,
             used,
@@ -131,12 +131,12 @@ impl World {
             on_its_own: false,
         };
         self.close(id);
-        self.report(id, attempt, &Standing::Ended(outcome));
+        self.report(id, attempt, &AttemptStatus::Ended(outcome));
     }
 
     /// Reports the state of an attempt to the server. Nothing follows from the server's orders that
     /// is not done already.
-    fn report(&mut self, id: JobId, attempt: Attempt, standing: &Standing) {
+    fn report(&mut self, id: JobId, attempt: Attempt, standing: &AttemptStatus) {
         node_reports::attempt_stands(
             &mut self.server,
             id,

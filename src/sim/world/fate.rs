@@ -15,14 +15,14 @@ pub struct Fate {
     /// So many of its starts fail by a fault of the node.
     pub failures: u32,
     /// It goes over a limit.
-    pub excess: Option<Excess>,
+    pub excess: Option<OverLimitPeriod>,
     /// How long it takes to end once it was told to.
     pub stops: Span,
 }
 
 /// A while in which a job is over a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Excess {
+pub struct OverLimitPeriod {
     /// Which.
     pub bound: RunLimit,
     /// From when on, after the start of each attempt.
@@ -53,7 +53,7 @@ impl Fate {
     }
 }
 
-impl Excess {
+impl OverLimitPeriod {
     /// When the job is ended for it, if that ever comes.
     fn ends(&self, runs: Span, limits: &Responses) -> Option<(Span, How)> {
         let at = self.from + limits.of(self.bound).after;
@@ -77,7 +77,7 @@ mod tests {
     /// After how many seconds a job ends that would run for 1000, is over its memory then, and has
     /// a minute's patience.
     fn ends(from: i64, to: Option<i64>, walltime: i64) -> i64 {
-        let excess = Excess {
+        let excess = OverLimitPeriod {
             bound: RunLimit::Mem,
             from: Span::seconds(from),
             to: to.map(Span::seconds),

@@ -5,7 +5,7 @@ use crate::model::job::event::Event;
 use crate::model::job::{Job, Usage};
 use crate::model::job_id::JobId;
 use crate::model::node::{Node, NodeFacts};
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::trigger::Trigger;
 use crate::server::node_reports;
 
@@ -72,7 +72,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn value(&self, resource: &str, text: &str) -> Result<Value, String> {
+    pub(super) fn value(&self, resource: &str, text: &str) -> Result<ResourceValue, String> {
         let kind = self
             .server
             .setup
@@ -80,7 +80,8 @@ impl World {
             .get(resource)
             .ok_or_else(|| format!("there is no resource `{resource}`"))?
             .kind;
-        Value::parse(kind, text).ok_or_else(|| format!("`{text}` is no value of `{resource}`"))
+        ResourceValue::parse(kind, text)
+            .ok_or_else(|| format!("`{text}` is no value of `{resource}`"))
     }
 
     /// Takes a node out of service, or puts it back.
@@ -151,7 +152,7 @@ pub fn number(facts: &mut NodeFacts, first: u16) {
         facts
             .available
             .get(name)
-            .and_then(Value::amount)
+            .and_then(ResourceValue::amount)
             .unwrap_or(0)
     };
     let (ncpus, ngpus) = (

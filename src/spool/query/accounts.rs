@@ -4,9 +4,11 @@
 use super::super::accounting::{COLUMNS, entry};
 use super::super::{SpoolError, load};
 use super::{Each, PART, PART_BYTES};
-use crate::model::account::accounting::{Entry, Inquiry, Key, Sums, Tally};
+use crate::model::account::accounting::{
+    AccountingEntry, AccountingFilter, GroupKey, RequestTotals, UsageTotals,
+};
 use crate::model::job_id::JobId;
-use crate::wire::message::Answer;
+use crate::wire::message::ClientAnswer;
 use rusqlite::{Connection, Row, params_from_iter};
 
 /// What [`sums`] reads, in its order. Products of sizes and times are no integers: these would not
@@ -18,7 +20,7 @@ const SUMS: &str = "coalesce(sum(status IS NOT NULL), 0), coalesce(sum(status <>
 
 /// SQL over the columns of `accounting`, and a value for each `?` in it. A list is one value, as
 /// JSON: SQLite takes no more than 32766 of them.
-fn condition(inquiry: &Inquiry) -> Result<(String, Vec<String>), SpoolError> {
+fn condition(inquiry: &AccountingFilter) -> Result<(String, Vec<String>), SpoolError> {
     let (mut conditions, mut values) = (vec!["1".to_string()], Vec::new());
     let lists = [
         ("user", &inquiry.users),
@@ -43,8 +45,8 @@ fn condition(inquiry: &Inquiry) -> Result<(String, Vec<String>), SpoolError> {
 /// What entries come to that are alike in all keys; without keys, all of them.
 pub(super) fn tallies(
     connection: &Connection,
-    inquiry: &Inquiry,
-    keys: &[Key],
+    inquiry: &AccountingFilter,
+    keys: &[GroupKey],
     each: Each,
 ) -> Result<(), SpoolError> {
     let columns: Vec<&str> = keys.iter().map(|key| column(*key)).collect();
@@ -67,30 +69,30 @@ pub(super) fn tallies(
         let of = (0..keys.len())
             .map(|at| row.get(at))
             .collect::<Result<_, _>>()?;
-        part.push(Tally {
+        part.push(RequestTotals {
             of,
             sums: sums(row, keys.len())?,
         });
         if part.len() == PART {
-            each(Answer::Tallies(std::mem::take(&mut part)))?;
+            each(ClientAnswer::Tallies(std::mem::take(&mut part)))?;
         }
     }
-    each(Answer::Tallies(part))
+    each(ClientAnswer::Tallies(part))
 }
 
-fn column(key: Key) -> &'static str {
+fn column(key: GroupKey) -> &'static str {
     match key {
-        Key::User => "user",
-        Key::Account => "account",
-        Key::Project => "project",
-        Key::Queue => "queue",
-        Key::Qos => "qos",
-        Key::Quarter => "cast(ended / 900000 * 900 AS TEXT)",
+        GroupKey::User => "user",
+        GroupKey::Account => "account",
+        GroupKey::Project => "project",
+        GroupKey::Queue => "queue",
+        GroupKey::Qos => "qos",
+        GroupKey::Quarter => "cast(ended / 900000 * 900 AS TEXT)",
     }
 }
 
-fn sums(row: &Row, from: usize) -> Result<Sums, SpoolError> {
-    Ok(Sums {
+fn sums(row: &Row, from: usize) -> Result<UsageTotals, SpoolError> {
+    Ok(UsageTotals {
         jobs: row.get(from)?,
         failed: row.get(from + 1)?,
         attempts: row.get(from + 2)?,
@@ -110,12 +112,12 @@ fn sums(row: &Row, from: usize) -> Result<Sums, SpoolError> {
 /// of an array means its elements.
 pub(super) fn entries(
     connection: &Connection,
-    inquiry: &Inquiry,
+    inquiry: &AccountingFilter,
     jobs: &[JobId],
     each: Each,
 ) -> Result<(), SpoolError> {
     let (condition, values) = condition(inquiry)?;
-    let mut found = Found::default();
+    let mut found = PartialAnswer::default();
     if jobs.is_empty() {
         found.all(connection, &condition, &values, each)?;
     }
@@ -139,17 +141,17 @@ pub(super) fn entries(
             each,
         )?;
     }
-    each(Answer::Entries(found.part))
+    each(ClientAnswer::Entries(found.part))
 }
 
 /// The part of an answer that fills up.
 #[derive(Default)]
-struct Found {
-    part: Vec<Entry>,
+struct PartialAnswer {
+    part: Vec<AccountingEntry>,
     bytes: usize,
 }
 
-impl Found {
+impl PartialAnswer {
     fn all(
         &mut self,
         connection: &Connection,
@@ -174,7 +176,7 @@ impl Found {
             self.part.push(entry);
             if self.part.len() >= PART || self.bytes >= PART_BYTES {
                 self.bytes = 0;
-                each(Answer::Entries(std::mem::take(&mut self.part)))?;
+                each(ClientAnswer::Entries(std::mem::take(&mut self.part)))?;
             }
         }
         Ok(())
@@ -184,26 +186,26 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::account::accounting::{End, Parties, RequestedResources, Stamps};
+    use crate::model::account::accounting::{JobEnd, Parties, RequestedResources, Stamps};
     use crate::model::job::Usage;
     use crate::model::job::held::Held;
     use crate::model::time::{Span, Time, Wall};
     use crate::spool::Spool;
-    use crate::spool::query::Reader;
+    use crate::spool::query::SpoolReader;
     use crate::update::Update;
 
     const HOUR: i64 = 3_600_000;
 
     /// An entry of an hour on two processors, one of them busy, that ended so many hours after the
     /// epoch.
-    fn hour(job: JobId, attempt: u32, user: &str, ended: i64) -> Entry {
+    fn hour(job: JobId, attempt: u32, user: &str, ended: i64) -> AccountingEntry {
         let stamps = Stamps {
             submitted: 0,
             eligible: Some(0),
             began: Some((ended - 1) * HOUR),
             ended: ended * HOUR,
         };
-        Entry {
+        AccountingEntry {
             job,
             attempt,
             name: "wave".into(),
@@ -213,7 +215,7 @@ mod tests {
                 ..Parties::default()
             },
             stamps,
-            end: Some(End {
+            end: Some(JobEnd {
                 status: 0,
                 deleted: false,
             }),
@@ -242,17 +244,18 @@ mod tests {
         }
     }
 
-    struct Books {
+    struct AccountFinder {
         folder: tempfile::TempDir,
         spool: Spool,
     }
 
-    impl Books {
-        fn of(entries: Vec<Entry>) -> Books {
+    impl AccountFinder {
+        fn of(entries: Vec<AccountingEntry>) -> AccountFinder {
             let folder = tempfile::tempdir().unwrap();
             let spool = Spool::open(&folder.path().join("spool.db")).unwrap();
-            let mut books = Books { folder, spool };
-            let written = |entry: Entry| Update::Entry(Time(entry.stamps.ended), Box::new(entry));
+            let mut books = AccountFinder { folder, spool };
+            let written =
+                |entry: AccountingEntry| Update::Entry(Time(entry.stamps.ended), Box::new(entry));
             books
                 .spool
                 .commit(&entries.into_iter().map(written).collect::<Vec<_>>())
@@ -260,16 +263,16 @@ mod tests {
             books
         }
 
-        fn reader(&self) -> Reader {
-            Reader::open(&self.folder.path().join("spool.db"))
+        fn reader(&self) -> SpoolReader {
+            SpoolReader::open(&self.folder.path().join("spool.db"))
                 .unwrap()
                 .unwrap()
         }
 
-        fn tallies(&self, inquiry: &Inquiry, keys: &[Key]) -> Vec<Tally> {
+        fn tallies(&self, inquiry: &AccountingFilter, keys: &[GroupKey]) -> Vec<RequestTotals> {
             let mut found = Vec::new();
             let each = &mut |part| {
-                if let Answer::Tallies(tallies) = part {
+                if let ClientAnswer::Tallies(tallies) = part {
                     found.extend(tallies);
                 }
                 Ok(())
@@ -278,10 +281,10 @@ mod tests {
             found
         }
 
-        fn entries(&self, inquiry: &Inquiry, jobs: &[JobId]) -> Vec<Entry> {
+        fn entries(&self, inquiry: &AccountingFilter, jobs: &[JobId]) -> Vec<AccountingEntry> {
             let mut found = Vec::new();
             let each = &mut |part| {
-                if let Answer::Entries(entries) = part {
+                if let ClientAnswer::Entries(entries) = part {
                     found.extend(entries);
                 }
                 Ok(())
@@ -294,11 +297,11 @@ mod tests {
     #[test]
     fn an_entry_is_read_as_it_was_written_and_written_once() {
         let entry = hour(JobId::job(7), 1, "ann", 3);
-        let again = Entry {
+        let again = AccountingEntry {
             name: "other".into(),
             ..entry.clone()
         };
-        let waited = Entry {
+        let waited = AccountingEntry {
             end: None,
             stamps: Stamps {
                 began: None,
@@ -307,12 +310,15 @@ mod tests {
             },
             ..entry.clone()
         };
-        let element = Entry {
+        let element = AccountingEntry {
             job: JobId::element(8, 2),
             ..waited
         };
-        let books = Books::of(vec![entry.clone(), again, element.clone()]);
-        assert_eq!(books.entries(&Inquiry::default(), &[]), [entry, element]);
+        let books = AccountFinder::of(vec![entry.clone(), again, element.clone()]);
+        assert_eq!(
+            books.entries(&AccountingFilter::default(), &[]),
+            [entry, element]
+        );
     }
 
     #[test]
@@ -323,9 +329,9 @@ mod tests {
             JobId::element(8, 2),
             JobId::job(9),
         ];
-        let books = Books::of(jobs.map(|job| hour(job, 1, "ann", 2)).to_vec());
+        let books = AccountFinder::of(jobs.map(|job| hour(job, 1, "ann", 2)).to_vec());
         let found = |of: &[JobId]| {
-            let entries = books.entries(&Inquiry::default(), of);
+            let entries = books.entries(&AccountingFilter::default(), of);
             entries
                 .iter()
                 .map(|entry| entry.job.to_string())
@@ -343,18 +349,18 @@ mod tests {
     #[test]
     fn an_attempt_after_the_first_has_waited_since_the_one_before() {
         let job = JobId::job(7);
-        let first = Entry {
+        let first = AccountingEntry {
             end: None,
             ..hour(job, 1, "ann", 3)
         };
-        let books = Books::of(vec![first, hour(job, 2, "ann", 5)]);
+        let books = AccountFinder::of(vec![first, hour(job, 2, "ann", 5)]);
         let waits: Vec<_> = books
-            .entries(&Inquiry::default(), &[])
+            .entries(&AccountingFilter::default(), &[])
             .iter()
-            .map(Entry::wait_ms)
+            .map(AccountingEntry::wait_ms)
             .collect();
         assert_eq!(waits, [Some(2 * HOUR), Some(HOUR)]);
-        let sums = books.tallies(&Inquiry::default(), &[])[0].sums;
+        let sums = books.tallies(&AccountingFilter::default(), &[])[0].sums;
         assert_eq!(
             (sums.jobs, sums.attempts, sums.waits, sums.wait_ms),
             (1, 2, 2, 3 * HOUR)
@@ -364,13 +370,13 @@ mod tests {
     #[test]
     fn entries_are_added_up_by_what_is_asked_for_and_no_others() {
         let mut failed = hour(JobId::job(3), 1, "bob", 30);
-        failed.end = Some(End {
+        failed.end = Some(JobEnd {
             status: 1,
             deleted: false,
         });
         failed.asked.mem_kb = None;
         let mut waited = hour(JobId::job(4), 0, "bob", 31);
-        waited.end = Some(End {
+        waited.end = Some(JobEnd {
             status: 271,
             deleted: true,
         });
@@ -380,15 +386,15 @@ mod tests {
             waited.core_ms,
             waited.held,
         ) = (None, Usage::default(), 0, Held::default());
-        let books = Books::of(vec![
+        let books = AccountFinder::of(vec![
             hour(JobId::job(1), 1, "ann", 2),
             hour(JobId::job(2), 1, "ann", 3),
             failed,
             waited,
         ]);
-        let of = |inquiry: Inquiry| books.tallies(&inquiry, &[Key::User]);
-        let [ann, bob] = of(Inquiry::default()).try_into().unwrap();
-        let expected = Sums {
+        let of = |inquiry: AccountingFilter| books.tallies(&inquiry, &[GroupKey::User]);
+        let [ann, bob] = of(AccountingFilter::default()).try_into().unwrap();
+        let expected = UsageTotals {
             jobs: 2,
             failed: 0,
             attempts: 2,
@@ -411,10 +417,10 @@ mod tests {
             bob.sums.mem_used,
         );
         assert_eq!(told, (2, 2, 1, 1, 0.0));
-        let between = Inquiry {
+        let between = AccountingFilter {
             from: Some(Wall(3 * 3600)),
             to: Some(Wall(31 * 3600)),
-            ..Inquiry::default()
+            ..AccountingFilter::default()
         };
         let jobs: Vec<_> = of(between)
             .iter()
@@ -422,14 +428,17 @@ mod tests {
             .collect();
         assert_eq!(jobs, [("ann".to_string(), 1), ("bob".to_string(), 1)]);
         assert_eq!(
-            of(Inquiry {
+            of(AccountingFilter {
                 users: vec!["eve".into(), "bob".into()],
-                ..Inquiry::default()
+                ..AccountingFilter::default()
             })
             .len(),
             1
         );
-        let quarters = books.tallies(&Inquiry::default(), &[Key::Quarter, Key::Queue]);
+        let quarters = books.tallies(
+            &AccountingFilter::default(),
+            &[GroupKey::Quarter, GroupKey::Queue],
+        );
         let of: Vec<_> = quarters.iter().map(|tally| tally.of.join(" ")).collect();
         assert_eq!(
             of,
@@ -437,21 +446,21 @@ mod tests {
         );
         assert_eq!(
             books.tallies(
-                &Inquiry {
+                &AccountingFilter {
                     queues: vec!["none".into()],
-                    ..Inquiry::default()
+                    ..AccountingFilter::default()
                 },
                 &[]
             )[0]
             .sums,
-            Sums::default()
+            UsageTotals::default()
         );
     }
 
     #[test]
     fn any_number_of_names_may_be_asked_for_whatever_they_hold() {
         let odd = "it's, \"odd\" [1]\\";
-        let books = Books::of(
+        let books = AccountFinder::of(
             [odd, "ann", "bob"]
                 .map(|user| hour(JobId::job(user.len() as u64), 1, user, 2))
                 .to_vec(),
@@ -462,18 +471,18 @@ mod tests {
                 .chain(last.iter().map(|n| n.to_string()))
                 .collect()
         };
-        let of = |inquiry: Inquiry| books.tallies(&inquiry, &[])[0].sums.jobs;
+        let of = |inquiry: AccountingFilter| books.tallies(&inquiry, &[])[0].sums.jobs;
         assert_eq!(
-            of(Inquiry {
+            of(AccountingFilter {
                 users: names(&[odd]),
-                ..Inquiry::default()
+                ..AccountingFilter::default()
             }),
             1
         );
-        let both = Inquiry {
+        let both = AccountingFilter {
             users: names(&["ann"]),
             queues: names(&["workq"]),
-            ..Inquiry::default()
+            ..AccountingFilter::default()
         };
         assert_eq!(books.entries(&both, &[JobId::job(3)]).len(), 1);
     }
@@ -485,15 +494,15 @@ mod tests {
         (entry.core_ms, entry.used.cput, entry.used.walltime) =
             (i64::MAX, Span(i64::MAX), Span(i64::MAX));
         entry.used.mem_kb = u64::MAX;
-        let books = Books::of(
+        let books = AccountFinder::of(
             (1..=100)
-                .map(|attempt| Entry {
+                .map(|attempt| AccountingEntry {
                     attempt,
                     ..entry.clone()
                 })
                 .collect(),
         );
-        let sums = books.tallies(&Inquiry::default(), &[])[0].sums;
+        let sums = books.tallies(&AccountingFilter::default(), &[])[0].sums;
         assert!(
             sums.core_ms > 0 && sums.core_ms < i64::MAX / 10_000,
             "{sums:?}"
@@ -502,7 +511,7 @@ mod tests {
 
     #[test]
     fn entries_outlive_their_jobs_and_go_when_they_are_too_old() {
-        let mut books = Books::of(vec![
+        let mut books = AccountFinder::of(vec![
             hour(JobId::job(1), 1, "ann", 2),
             hour(JobId::job(2), 1, "ann", 3),
         ]);
@@ -510,7 +519,7 @@ mod tests {
             .spool
             .commit(&[Update::Forget(JobId::job(1)), Update::Purge(Time::NEVER)])
             .unwrap();
-        assert_eq!(books.entries(&Inquiry::default(), &[]).len(), 2);
+        assert_eq!(books.entries(&AccountingFilter::default(), &[]).len(), 2);
         let before = Time(3 * HOUR);
         assert_eq!(
             [before, Time(2 * HOUR)].map(|at| books.spool.has_entries_before(at).unwrap()),
@@ -521,7 +530,7 @@ mod tests {
             .commit(&[Update::ForgetEntries(before)])
             .unwrap();
         assert_eq!(
-            books.entries(&Inquiry::default(), &[])[0].job,
+            books.entries(&AccountingFilter::default(), &[])[0].job,
             JobId::job(2)
         );
         assert!(!books.spool.has_entries_before(before).unwrap());

@@ -3,10 +3,10 @@
 use super::super::{SpoolError, load, reservations};
 use super::state_of;
 use crate::model::job::Job;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::queue::Queue;
-use crate::model::reservation::State as Standing;
-use crate::model::resource::Value;
+use crate::model::reservation::ReservationState as Standing;
+use crate::model::resource::ResourceValue;
 use crate::wire::message::{NodeRecord, QueueCounts};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCo
     let texts: Vec<String> = statement
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    let mut counts: BTreeMap<String, BTreeMap<State, u64>> = BTreeMap::new();
+    let mut counts: BTreeMap<String, BTreeMap<JobState, u64>> = BTreeMap::new();
     let counted =
         format!("SELECT queue, state, count(*) FROM job WHERE {shown} GROUP BY queue, state");
     let mut statement = connection.prepare(&counted)?;
@@ -67,7 +67,7 @@ fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
             .request
             .list
             .get(name)
-            .and_then(Value::amount)
+            .and_then(ResourceValue::amount)
             .unwrap_or(0);
         *sum.entry(name.to_string()).or_default() += asked;
     }

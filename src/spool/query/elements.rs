@@ -1,17 +1,17 @@
 //! The elements of arrays: those with a record, and those that are no more than a place in a run.
 
 use super::super::{SpoolError, load};
-use super::search::{Search, condition, texts_of};
+use super::search::{SpoolSearch, condition, texts_of};
 use super::{Each, PART};
 use crate::model::job::Job;
 use crate::model::job::array::Indices;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
-use crate::wire::message::{Answer, Filter};
+use crate::wire::message::{ClientAnswer, Filter};
 use rusqlite::{Connection, params, params_from_iter};
 use std::collections::VecDeque;
 
-impl Search<'_> {
+impl SpoolSearch<'_> {
     /// The elements of one array, all or these alone.
     pub(super) fn elements_of(
         mut self,
@@ -20,7 +20,7 @@ impl Search<'_> {
         each: Each,
     ) -> Result<(), SpoolError> {
         if let Some(array) = self.shown(id)? {
-            each(Answer::Longest(longest_id(&array)))?;
+            each(ClientAnswer::Longest(longest_id(&array)))?;
             self.elements(&array, only, &[], each)?;
         }
         self.flush(each)
@@ -32,7 +32,7 @@ impl Search<'_> {
         &mut self,
         array: &Job,
         only: Option<Indices>,
-        states: &[State],
+        states: &[JobState],
         each: Each,
     ) -> Result<(), SpoolError> {
         let mut recorded = Recorded::of(self.connection, array);
@@ -78,8 +78,8 @@ fn present(array: &Job, only: Option<Indices>) -> impl Iterator<Item = u32> {
 
 /// An element that is over is so for good only with its array.
 pub(super) fn expire(element: &mut Job, array: &Job) {
-    if element.life.state == State::Finished && array.life.state != State::Finished {
-        element.life.state = State::Expired;
+    if element.life.state == JobState::Finished && array.life.state != JobState::Finished {
+        element.life.state = JobState::Expired;
     }
 }
 
@@ -172,17 +172,17 @@ pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32
 mod tests {
     use super::super::Viewer;
     use super::*;
-    use crate::model::attribute::{self, Context, Origin, Rights, Setting};
-    use crate::model::job::array::{Elements, Standing};
+    use crate::model::attribute::{self, AttributeSetting, Context, Rights, SubmitContext};
+    use crate::model::job::array::{Elements, SubjobState};
     use crate::model::job::state::Holds;
-    use crate::model::job::{Digest, Life, Owner, Program, Run};
+    use crate::model::job::{Digest, JobProgram, Life, Owner, Run};
     use crate::model::resource::Resources;
     use crate::model::text::Text;
     use crate::model::time::{ClockTable, Time};
     use crate::sched::fixture::moment;
-    use crate::spool::{Reader, Spool};
+    use crate::spool::{Spool, SpoolReader};
     use crate::update::Update;
-    use crate::wire::message::{Arrays, Detail, Question, Row, ServerFacts};
+    use crate::wire::message::{Arrays, Detail, JobRow, Question, ServerFacts};
     use proptest::prelude::*;
     use std::path::Path;
     use std::sync::Arc;
@@ -193,8 +193,8 @@ mod tests {
     /// An array of which nothing has begun.
     fn array() -> Job {
         let indices: Indices = INDICES.parse().unwrap();
-        let origin = Origin {
-            program: Program::Command(vec!["/bin/true".into()]),
+        let origin = SubmitContext {
+            program: JobProgram::Command(vec!["/bin/true".into()]),
             environ: Digest([0; 32]),
             workdir: "/w".into(),
             submit_host: "head".into(),
@@ -210,7 +210,7 @@ mod tests {
             policy: &Default::default(),
             is_member: &|_| false,
         };
-        let settings = [Setting::new("array_indices_submitted", INDICES)];
+        let settings = [AttributeSetting::new("array_indices_submitted", INDICES)];
         let draft = attribute::submit(&settings, origin, &context).unwrap();
         let owner = Owner {
             user: "alice".into(),
@@ -219,7 +219,7 @@ mod tests {
         };
         let elements = Some(Arc::new(Elements::new(indices.count())));
         let mut life = Life::new(Holds::NONE, 0, Time(0));
-        life.state = State::Queued;
+        life.state = JobState::Queued;
         Job {
             id: ID,
             owner,
@@ -284,16 +284,16 @@ mod tests {
         let mut changes = Vec::new();
         match act {
             Act::Begin(position)
-                if array.standing(indices.at(position)) == Some(Standing::Waiting) =>
+                if array.standing(indices.at(position)) == Some(SubjobState::Waiting) =>
             {
-                changes.push(record(array, indices.at(position), State::Running));
-                array.element_stands(indices.at(position), Standing::Begun, moment(1));
+                changes.push(record(array, indices.at(position), JobState::Running));
+                array.element_stands(indices.at(position), SubjobState::Begun, moment(1));
             }
             Act::End(position, status)
-                if array.standing(indices.at(position)) == Some(Standing::Begun) =>
+                if array.standing(indices.at(position)) == Some(SubjobState::Begun) =>
             {
-                changes.push(record(array, indices.at(position), State::Finished));
-                array.element_stands(indices.at(position), Standing::Ended(status), moment(1));
+                changes.push(record(array, indices.at(position), JobState::Finished));
+                array.element_stands(indices.at(position), SubjobState::Ended(status), moment(1));
             }
             Act::Delete(first, last) => array.end_waiting(first, last, moment(1)),
             Act::FailedAgain => {
@@ -310,7 +310,7 @@ mod tests {
         changes
     }
 
-    fn rows(file: &Path, question: &Question) -> Vec<Row> {
+    fn rows(file: &Path, question: &Question) -> Vec<JobRow> {
         let mut rows = Vec::new();
         let viewer = Viewer {
             owner: Owner {
@@ -320,9 +320,9 @@ mod tests {
             },
             privileged: false,
         };
-        let mut reader = Reader::open(file).unwrap().unwrap();
+        let mut reader = SpoolReader::open(file).unwrap().unwrap();
         let mut take = |part| {
-            if let Answer::Rows(more) = part {
+            if let ClientAnswer::Rows(more) = part {
                 rows.extend(more);
             }
             Ok(())
@@ -332,12 +332,12 @@ mod tests {
     }
 
     /// How an element is shown that stands so.
-    fn shown(standing: Standing, array: &Job) -> State {
+    fn shown(standing: SubjobState, array: &Job) -> JobState {
         match standing {
-            Standing::Waiting => State::Queued,
-            Standing::Begun => State::Running,
-            Standing::Ended(_) if array.life.state == State::Finished => State::Finished,
-            Standing::Ended(_) => State::Expired,
+            SubjobState::Waiting => JobState::Queued,
+            SubjobState::Begun => JobState::Running,
+            SubjobState::Ended(_) if array.life.state == JobState::Finished => JobState::Finished,
+            SubjobState::Ended(_) => JobState::Expired,
         }
     }
 
@@ -363,14 +363,14 @@ mod tests {
             }
             prop_assert_eq!(spool.job(ID).unwrap().unwrap().elements.unwrap().runs(), array.elements.as_ref().unwrap().runs());
             let indices = array.indices().unwrap();
-            let expected: Vec<(JobId, State)> = indices.iter()
+            let expected: Vec<(JobId, JobState)> = indices.iter()
                 .map(|index| (JobId::element(7, index), shown(array.standing(index).unwrap(), &array)))
                 .collect();
             let told = |question| rows(&file, &question).iter().map(|row| (row.id, row.state)).collect::<Vec<_>>();
             prop_assert_eq!(told(Question::Elements(ID, None, Detail::Row)), expected.clone());
             let filter = Filter { arrays: Arrays::ElementsOnly, history: crate::wire::message::History::All, ..Filter::default() };
             prop_assert_eq!(told(Question::Jobs(filter, Detail::Row)), expected.clone());
-            let one: Vec<(JobId, State)> = expected.into_iter().filter(|(id, _)| *id == JobId::element(7, only)).collect();
+            let one: Vec<(JobId, JobState)> = expected.into_iter().filter(|(id, _)| *id == JobId::element(7, only)).collect();
             prop_assert_eq!(told(Question::Elements(ID, Some(Indices::one(only)), Detail::Row)), one.clone());
             prop_assert_eq!(told(Question::JobsById(vec![JobId::element(7, only)], Detail::Row)), one);
         }

@@ -3,18 +3,18 @@
 use super::super::load::{self, Specs, job_of};
 use super::super::{SpoolError, scripts, ties};
 use super::{Each, Viewer};
-use crate::model::job::{Job, Program};
+use crate::model::job::{Job, JobProgram};
 use crate::model::job_id::JobId;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
-use crate::wire::message::{Answer, Offered};
+use crate::wire::message::{ClientAnswer, Offered};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
 /// Which job is asked for.
-pub(super) struct Wanted<'a> {
+pub(super) struct OfferRequest<'a> {
     /// The folder of the spool.
     pub(super) folder: &'a Path,
     /// The queue of the job.
@@ -27,7 +27,7 @@ pub(super) struct Wanted<'a> {
 /// none.
 pub(super) fn tell(
     connection: &Connection,
-    wanted: &Wanted,
+    wanted: &OfferRequest,
     viewer: &Viewer,
     each: Each,
 ) -> Result<(), SpoolError> {
@@ -36,7 +36,7 @@ pub(super) fn tell(
         Some(queue) if !queue.nested => Err(Refusal::not_nested(&queue.name)),
         Some(queue) => Ok(first(connection, wanted, &queue, viewer)?),
     };
-    each(Answer::Offer(Box::new(offer)))
+    each(ClientAnswer::Offer(Box::new(offer)))
 }
 
 fn queue(connection: &Connection, name: &str) -> Result<Option<Queue>, SpoolError> {
@@ -47,7 +47,7 @@ fn queue(connection: &Connection, name: &str) -> Result<Option<Queue>, SpoolErro
 
 fn first(
     connection: &Connection,
-    wanted: &Wanted,
+    wanted: &OfferRequest,
     queue: &Queue,
     viewer: &Viewer,
 ) -> Result<Option<Offered>, SpoolError> {
@@ -74,8 +74,10 @@ fn offered(connection: &Connection, folder: &Path, job: Job) -> Result<Offered, 
         )))
     };
     let script = match job.spec.program {
-        Program::Script(digest) => scripts::script(connection, folder, digest)?.ok_or_else(lost)?,
-        Program::Command(_) => Vec::new(),
+        JobProgram::Script(digest) => {
+            scripts::script(connection, folder, digest)?.ok_or_else(lost)?
+        }
+        JobProgram::Command(_) => Vec::new(),
     };
     let environ = load::blob(connection, job.spec.environ)?.ok_or_else(lost)?;
     Ok(Offered {

@@ -6,14 +6,14 @@ use super::super::{SpoolError, ties};
 use super::elements::{expire, length, longest_id, longest_of, waiting_again};
 use super::{Each, PART, PART_BYTES, Viewer, state_of};
 use crate::model::job::array::Indices;
-use crate::model::job::promise::Promise;
-use crate::model::job::state::State;
-use crate::model::job::{Digest, Job, Owner, Program};
+use crate::model::job::promise::PromisedStart;
+use crate::model::job::state::JobState;
+use crate::model::job::{Digest, Job, JobProgram, Owner};
 use crate::model::job_id::JobId;
 use crate::model::reason::{self, Reason};
 use crate::model::text::Text;
 use crate::model::time::{Span, Time};
-use crate::wire::message::{Answer, Arrays, Detail, Filter, History, Record, Row};
+use crate::wire::message::{Arrays, ClientAnswer, Detail, Filter, History, JobRecord, JobRow};
 use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -72,7 +72,7 @@ pub(super) struct Visible {
 
 impl Visible {
     fn holds(&self, job: &Job) -> bool {
-        (self.history || job.life.state != State::Finished)
+        (self.history || job.life.state != JobState::Finished)
             && self
                 .only
                 .as_ref()
@@ -90,14 +90,14 @@ impl Visible {
 }
 
 /// Jobs being found: how much of each, for whom, and the part of the answer that fills up.
-pub(super) struct Search<'a> {
+pub(super) struct SpoolSearch<'a> {
     pub(super) connection: &'a Connection,
     detail: Detail,
     viewer: Viewer,
     visible: Visible,
     waits: Waits,
-    rows: Vec<Row>,
-    records: Vec<Record>,
+    rows: Vec<JobRow>,
+    records: Vec<JobRecord>,
     /// About what `records` take in an answer.
     bytes: usize,
     /// The environment read last.
@@ -106,13 +106,13 @@ pub(super) struct Search<'a> {
     array: Option<Rc<Job>>,
 }
 
-impl Search<'_> {
+impl SpoolSearch<'_> {
     pub(super) fn new(
         connection: &Connection,
         detail: Detail,
         viewer: Viewer,
         visible: Visible,
-    ) -> Result<Search<'_>, SpoolError> {
+    ) -> Result<SpoolSearch<'_>, SpoolError> {
         let tied = ties::exist(connection)?;
         let waits = Waits {
             promises: load::promises(connection)?,
@@ -120,7 +120,7 @@ impl Search<'_> {
             tied,
         };
         let (rows, records) = (Vec::new(), Vec::new());
-        Ok(Search {
+        Ok(SpoolSearch {
             connection,
             detail,
             viewer,
@@ -147,7 +147,7 @@ impl Search<'_> {
             .collect::<Result<Vec<u32>, SpoolError>>()?
             .into_iter()
             .max();
-        each(Answer::Longest(longest.unwrap_or(0)))?;
+        each(ClientAnswer::Longest(longest.unwrap_or(0)))?;
         for id in ids {
             if let Some(job) = self.shown(*id)? {
                 self.found(job, each)?;
@@ -180,7 +180,7 @@ impl Search<'_> {
     pub(super) fn all(mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
         let shows_elements = filter.arrays.shows_elements();
         if shows_elements {
-            each(Answer::Longest(longest_of(self.connection, filter)?))?;
+            each(ClientAnswer::Longest(longest_of(self.connection, filter)?))?;
         }
         match (self.detail, shows_elements) {
             (Detail::Row, false) => self.plain_rows(filter, each)?,
@@ -207,7 +207,7 @@ impl Search<'_> {
             if !filter.reaches(id) {
                 continue;
             }
-            self.rows.push(Row {
+            self.rows.push(JobRow {
                 id,
                 name: row.get(1)?,
                 owner: row.get(2)?,
@@ -267,7 +267,7 @@ impl Search<'_> {
     }
 
     /// With whom a job shares its verdict while it waits.
-    pub(super) fn kin(&self, job: &Job) -> Result<Kin, SpoolError> {
+    pub(super) fn kin(&self, job: &Job) -> Result<VerdictKey, SpoolError> {
         let number = job.id.number;
         let kin = |sql: &str, values: &[&dyn ToSql]| {
             let pair = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
@@ -293,12 +293,12 @@ impl Search<'_> {
     pub(super) fn known(
         &mut self,
         job: Job,
-        kin: Kin,
+        kin: VerdictKey,
         texts: usize,
         each: Each,
     ) -> Result<(), SpoolError> {
         match self.detail {
-            Detail::Row => self.rows.push(Row {
+            Detail::Row => self.rows.push(JobRow {
                 id: job.id,
                 name: job.spec.name.clone(),
                 owner: job.owner.user,
@@ -315,8 +315,8 @@ impl Search<'_> {
         self.flush_full(each)
     }
 
-    fn record(&mut self, mut job: Job, kin: Kin) -> Result<Record, SpoolError> {
-        let queued = job.life.state == State::Queued;
+    fn record(&mut self, mut job: Job, kin: VerdictKey) -> Result<JobRecord, SpoolError> {
+        let queued = job.life.state == JobState::Queued;
         let (reason, since) = if queued {
             self.waits.reason(self.connection, kin, job.id)?
         } else {
@@ -350,7 +350,7 @@ impl Search<'_> {
         } else {
             Vec::new()
         };
-        Ok(Record {
+        Ok(JobRecord {
             job,
             reason,
             never_since,
@@ -385,16 +385,16 @@ impl Search<'_> {
     pub(super) fn flush(&mut self, each: Each) -> Result<(), SpoolError> {
         self.bytes = 0;
         match self.detail {
-            Detail::Row => each(Answer::Rows(std::mem::take(&mut self.rows))),
+            Detail::Row => each(ClientAnswer::Rows(std::mem::take(&mut self.rows))),
             Detail::Whole | Detail::Environment => {
-                each(Answer::Jobs(std::mem::take(&mut self.records)))
+                each(ClientAnswer::Jobs(std::mem::take(&mut self.records)))
             }
         }
     }
 }
 
 /// About what a record takes in an answer, beside the texts of its job.
-fn size_of(record: &Record) -> usize {
+fn size_of(record: &JobRecord) -> usize {
     let pieces = record
         .job
         .elements
@@ -421,11 +421,11 @@ pub(super) fn texts_of(job: &Job) -> usize {
 const LATER: Span = Span::seconds(10);
 
 /// With whom a job shares its verdict: its class, and those that ask for the same.
-pub(super) type Kin = (Option<i64>, Option<i64>);
+pub(super) type VerdictKey = (Option<i64>, Option<i64>);
 
 /// Why queued jobs wait, and until when: the former is one for all jobs of a class.
 struct Waits {
-    promises: BTreeMap<JobId, Promise>,
+    promises: BTreeMap<JobId, PromisedStart>,
     reasons: BTreeMap<i64, Option<(Reason, Time)>>,
     /// Whether any job is bound to another.
     tied: bool,
@@ -433,7 +433,7 @@ struct Waits {
 
 impl Waits {
     /// The start promised to a job, or to the next element of an array.
-    fn promise(&self, id: JobId) -> Option<&Promise> {
+    fn promise(&self, id: JobId) -> Option<&PromisedStart> {
         let elements = JobId::element(id.number, 0)..=JobId::element(id.number, u32::MAX);
         if id.is_array() {
             self.promises
@@ -450,7 +450,7 @@ impl Waits {
     fn reason(
         &mut self,
         connection: &Connection,
-        kin: Kin,
+        kin: VerdictKey,
         job: JobId,
     ) -> Result<Option<(Reason, Time)>, SpoolError> {
         for whom in [kin.0, kin.1].into_iter().flatten() {
@@ -485,7 +485,7 @@ impl Waits {
 fn withhold(job: &mut Job) {
     let spec = Arc::make_mut(&mut job.spec);
     spec.arguments = Text::default();
-    if let Program::Command(words) = &mut spec.program {
+    if let JobProgram::Command(words) = &mut spec.program {
         words.truncate(1);
     }
 }

@@ -5,7 +5,7 @@ use crate::support::people::two_people;
 use crate::support::sandbox::Sandbox;
 use lanai::model::job_id::JobId;
 use lanai::wire::frame;
-use lanai::wire::task::{News, Plea};
+use lanai::wire::task::{Plea, TaskNews};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -152,9 +152,9 @@ fn one_that_greets_without_end_is_sent_away() {
     let _ = (&stranger).read_to_end(&mut said);
     assert!(matches!(
         frame::read(&mut said.as_slice()),
-        Ok(News::Refused(_))
+        Ok(TaskNews::Refused(_))
     ));
-    let once = frame::encode(&News::Refused(
+    let once = frame::encode(&TaskNews::Refused(
         "this process is not part of job 1 on this node".into(),
     ))
     .unwrap();

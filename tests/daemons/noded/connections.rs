@@ -3,7 +3,7 @@
 use super::{Node, daemon, dial, signal, wait_for};
 use lanai::model::job::How;
 use lanai::wire::frame;
-use lanai::wire::order::{Order, Report};
+use lanai::wire::order::{NodeReport, ScheddOrder};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
@@ -12,14 +12,14 @@ fn a_schedd_of_an_earlier_epoch_is_not_followed() {
     let mut node = Node::start();
     node.greet(7);
     node.stream = dial(node.folder.path());
-    node.order(Order::Hello { epoch: 6 });
-    assert!(matches!(node.next(), Report::Fenced { epoch: 7 }));
+    node.order(ScheddOrder::Hello { epoch: 6 });
+    assert!(matches!(node.next(), NodeReport::Fenced { epoch: 7 }));
     node.daemon.kill().unwrap();
     node.daemon.wait().unwrap();
     node.daemon = daemon(node.folder.path(), &[]);
     node.stream = dial(node.folder.path());
-    node.order(Order::Hello { epoch: 6 });
-    assert!(matches!(node.next(), Report::Fenced { epoch: 7 }));
+    node.order(ScheddOrder::Hello { epoch: 6 });
+    assert!(matches!(node.next(), NodeReport::Fenced { epoch: 7 }));
 }
 
 #[test]
@@ -28,8 +28,8 @@ fn noded_obeys_a_leave_order_from_a_closed_connection() {
     let daemon = node.daemon.id() as i32;
     signal(daemon, "STOP");
     let mut hasty = dial(node.folder.path());
-    frame::write(&mut hasty, &Order::Hello { epoch: 2 }).unwrap();
-    frame::write(&mut hasty, &Order::Leave).unwrap();
+    frame::write(&mut hasty, &ScheddOrder::Hello { epoch: 2 }).unwrap();
+    frame::write(&mut hasty, &ScheddOrder::Leave).unwrap();
     drop(hasty);
     signal(daemon, "CONT");
     wait_for(|| node.daemon.try_wait().unwrap());

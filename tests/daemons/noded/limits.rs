@@ -3,7 +3,7 @@
 use super::{FENCES, Node};
 use lanai::model::job::run_limits::RunLimit;
 use lanai::model::job::{How, Owner};
-use lanai::model::resource::{Size, Value};
+use lanai::model::resource::{ResourceValue, Size};
 use lanai::model::time::Span;
 use lanai::sys::user;
 use lanai::wire::message::Payload;
@@ -94,7 +94,7 @@ fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
         let mut hog = node.script(1, "(head -c 400m /dev/zero | tail &) ; sleep 60");
         hog.shares[0]
             .taken
-            .push(("mem".into(), Value::Size(Size::megabytes(60))));
+            .push(("mem".into(), ResourceValue::Size(Size::megabytes(60))));
         let outcome = node.run(hog);
         match outcome.how {
             How::Exceeded {

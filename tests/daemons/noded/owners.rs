@@ -3,7 +3,7 @@
 use super::Node;
 use lanai::model::job::{How, Owner};
 use lanai::sys::user;
-use lanai::wire::order::{Launch, Order};
+use lanai::wire::order::{Launch, ScheddOrder};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::Command;
@@ -71,7 +71,7 @@ fn as_owner(name: &str) {
         login: true,
         ..own(node.script(5, "echo $$; ps -o args= -p $$"))
     };
-    node.order(Order::Start(Box::new(login)));
+    node.order(ScheddOrder::Start(Box::new(login)));
     let session = node.running(5);
     assert_eq!(
         node.ended(5).how,

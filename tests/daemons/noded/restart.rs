@@ -4,16 +4,16 @@ use super::{FENCES, Node, daemon_of_a_job, kill, lives, number, wait_for};
 use lanai::model::job::How;
 use lanai::model::job_id::JobId;
 use lanai::model::time::Span;
-use lanai::wire::order::{Launch, Order, Standing};
+use lanai::wire::order::{AttemptStatus, Launch, ScheddOrder};
 use std::fs;
 
 #[test]
 fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
     let mut node = Node::start();
-    node.order(Order::Start(Box::new(
+    node.order(ScheddOrder::Start(Box::new(
         node.script(1, "while [ ! -e go ]; do sleep 0.02; done; exit 4"),
     )));
-    node.order(Order::Start(Box::new(
+    node.order(ScheddOrder::Start(Box::new(
         node.script(2, "while [ ! -e go2 ]; do sleep 0.02; done; exit 5"),
     )));
     let first = node.running(1);
@@ -23,9 +23,12 @@ fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
     fs::write(node.path("go2"), "").unwrap();
     wait_for(|| (!lives(shepherd)).then_some(()));
     let found = node.restart();
-    assert_eq!(found[0], (JobId::job(1), 1, 0, Standing::Running(first)));
+    assert_eq!(
+        found[0],
+        (JobId::job(1), 1, 0, AttemptStatus::Running(first))
+    );
     assert!(
-        matches!(&found[1].3, Standing::Ended(o) if o.how == How::Exited(5)),
+        matches!(&found[1].3, AttemptStatus::Ended(o) if o.how == How::Exited(5)),
         "{found:?}"
     );
     fs::write(node.path("go"), "").unwrap();
@@ -35,7 +38,7 @@ fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
 #[test]
 fn an_adopted_job_can_be_cancelled() {
     let mut node = Node::start();
-    node.order(Order::Start(Box::new(node.script(1, "sleep 60"))));
+    node.order(ScheddOrder::Start(Box::new(node.script(1, "sleep 60"))));
     node.running(1);
     node.restart();
     node.cancel(1, Span(2000));
@@ -53,7 +56,7 @@ fn lingering(node: &mut Node, jobs: impl IntoIterator<Item = u64>) {
             grace: Span::seconds(60),
             ..node.script(job, &format!("{text}; exit 0"))
         };
-        node.order(Order::Start(Box::new(launch)));
+        node.order(ScheddOrder::Start(Box::new(launch)));
         node.running(job);
         wait_for(|| (node.read(&format!("{job}.o.{job}.part")) == "text\n").then_some(()));
     }
@@ -119,9 +122,9 @@ fn an_abandoned_attempt_delivers_no_output_of_its_successor() {
         }))
     };
     fs::write(lost.path("1.o"), "old").unwrap();
-    lost.order(Order::Start(Box::new(first)));
+    lost.order(ScheddOrder::Start(Box::new(first)));
     writes("first\n");
-    next.order(Order::Start(Box::new(second)));
+    next.order(ScheddOrder::Start(Box::new(second)));
     writes("second\n");
     fs::write(lost.path("first"), "").unwrap();
     let outcome = lost.ended(1);
@@ -168,7 +171,7 @@ fn an_end_order_on_a_full_disk_still_records_whether_the_job_is_requeued() {
 fn a_spawner_killed_at_any_moment_costs_nothing() {
     let mut node = Node::start();
     for job in 1..=60 {
-        node.order(Order::Start(Box::new(
+        node.order(ScheddOrder::Start(Box::new(
             node.script(job, &format!("echo x >> ran.{job}")),
         )));
         if job % 20 == 10 {
@@ -189,7 +192,7 @@ fn a_killed_shepherd_is_detected_and_its_job_ends() {
     for options in FENCES {
         let mut node = Node::with(options);
         let text = format!("{} sleep 60", daemon_of_a_job("pid"));
-        node.order(Order::Start(Box::new(node.script(1, &text))));
+        node.order(ScheddOrder::Start(Box::new(node.script(1, &text))));
         let session = node.running(1) as i32;
         let stray = number(&node, "pid");
         kill(node.shepherd(1));

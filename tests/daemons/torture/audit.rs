@@ -5,8 +5,8 @@ use super::killer::{Kill, Victim};
 use lanai::model::job::array::Indices;
 use lanai::model::job::event::Event;
 use lanai::model::job::life::DELETED;
-use lanai::model::job::state::State;
-use lanai::model::job::{How, Life, Outcome};
+use lanai::model::job::state::JobState;
+use lanai::model::job::{AttemptOutcome, How, Life};
 use lanai::model::job_id::JobId;
 use rusqlite::{Connection, Row};
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,7 +165,7 @@ fn right_end(crew: &Crew, id: JobId, story: &JobRecord, wrong: &mut Vec<String>)
     let Some(exit) = story
         .life
         .exit
-        .filter(|_| story.life.state == State::Finished)
+        .filter(|_| story.life.state == JobState::Finished)
     else {
         return wrong.push(format!("state {:?}, not finished", story.life.state));
     };
@@ -214,7 +214,7 @@ fn right_array(id: JobId, stories: &BTreeMap<JobId, JobRecord>, wrong: &mut Vec<
 /// wherever the script began and nowhere else.
 fn right_attempts(story: &JobRecord, marks: &BTreeSet<u32>, wrong: &mut Vec<String>) {
     let life = &story.life;
-    let mut attempts: Vec<(bool, Option<&Outcome>)> = Vec::new();
+    let mut attempts: Vec<(bool, Option<&AttemptOutcome>)> = Vec::new();
     for event in &story.events {
         let last = attempts.len() as u32;
         match event {
@@ -258,7 +258,7 @@ fn right_attempts(story: &JobRecord, marks: &BTreeSet<u32>, wrong: &mut Vec<Stri
 fn right_attempt(
     number: usize,
     unwanted: bool,
-    outcome: Option<&Outcome>,
+    outcome: Option<&AttemptOutcome>,
     is_last: bool,
     marked: bool,
     wrong: &mut Vec<String>,

@@ -4,7 +4,7 @@ use super::dice::Dice;
 use super::{RUNNING, SLOTS};
 use crate::support::sandbox::{Done, Sandbox};
 use lanai::model::job_id::JobId;
-use lanai::noded::folder::{self, Folder, Name};
+use lanai::noded::folder::{self, AttemptName, Folder};
 use lanai::spool::scripts::SMALLEST;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
@@ -259,7 +259,7 @@ impl<'a> Crew<'a> {
     /// end.
     pub fn is_busy(&self) -> bool {
         let state = self.sandbox.home().join("node");
-        let running = |name: &Name| {
+        let running = |name: &AttemptName| {
             let folder = Folder::of(&state, *name);
             matches!(folder.trace(), Ok(Some(_))) && matches!(folder.outcome(), Ok(None))
         };

@@ -2,12 +2,12 @@
 
 use super::head;
 use crate::support::sandbox::Sandbox;
-use lanai::model::attribute::Setting;
-use lanai::model::job::state::State;
+use lanai::model::attribute::AttributeSetting;
+use lanai::model::job::state::JobState;
 use lanai::model::job_id::JobId;
 use lanai::wire::frame;
 use lanai::wire::message::{
-    Answer, Detail, Filter, History, Payload, Question, Reply, Request, Row, Submission,
+    ClientAnswer, ClientRequest, Detail, Filter, History, JobRow, NewJob, Payload, Question, Reply,
 };
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -20,10 +20,10 @@ fn dial(sandbox: &Sandbox) -> UnixStream {
     stream
 }
 
-fn submission(number: u64, settings: Vec<Setting>) -> Request {
+fn submission(number: u64, settings: Vec<AttributeSetting>) -> ClientRequest {
     let mut token = [0; 16];
     token[..8].copy_from_slice(&number.to_le_bytes());
-    Request::Submit(Box::new(Submission {
+    ClientRequest::Submit(Box::new(NewJob {
         token,
         settings,
         payload: Payload::Command(vec!["/bin/true".into()]),
@@ -42,7 +42,7 @@ fn submit_chain(sandbox: &Sandbox, length: u64) -> Duration {
     let mut stream = dial(sandbox);
     for some in (2..=length).collect::<Vec<_>>().chunks(100) {
         for number in some {
-            let depend = Setting::new("depend", format!("afterok:{}", number - 1));
+            let depend = AttributeSetting::new("depend", format!("afterok:{}", number - 1));
             frame::write(&mut stream, &submission(*number, vec![depend])).unwrap();
         }
         for number in some {
@@ -56,7 +56,7 @@ fn submit_chain(sandbox: &Sandbox, length: u64) -> Duration {
     started.elapsed()
 }
 
-fn rows(sandbox: &Sandbox) -> Vec<Row> {
+fn rows(sandbox: &Sandbox) -> Vec<JobRow> {
     let mut stream = dial(sandbox);
     let filter = Filter {
         history: History::All,
@@ -64,13 +64,13 @@ fn rows(sandbox: &Sandbox) -> Vec<Row> {
     };
     frame::write(
         &mut stream,
-        &Request::Ask(Question::Jobs(filter, Detail::Row)),
+        &ClientRequest::Ask(Question::Jobs(filter, Detail::Row)),
     )
     .unwrap();
     let mut rows = Vec::new();
     loop {
         match frame::read(&mut stream).unwrap() {
-            Reply::Part(Answer::Rows(more)) => rows.extend(more),
+            Reply::Part(ClientAnswer::Rows(more)) => rows.extend(more),
             Reply::Part(_) => {}
             Reply::Done => return rows,
             other => panic!("{other:?}"),
@@ -94,7 +94,7 @@ fn chain(length: u64) -> [Duration; 3] {
     let mut stream = dial(&sandbox);
     frame::write(
         &mut stream,
-        &Request::Delete {
+        &ClientRequest::Delete {
             job: JobId::job(1),
             only: None,
             force: false,
@@ -108,7 +108,7 @@ fn chain(length: u64) -> [Duration; 3] {
     let rows = rows(&sandbox);
     assert_eq!(rows.len() as u64, length);
     assert!(
-        rows.iter().all(|row| row.state == State::Finished),
+        rows.iter().all(|row| row.state == JobState::Finished),
         "all have fallen when qdel returns"
     );
     let last = sandbox.job(&format!("{length}.head"));
@@ -152,8 +152,8 @@ fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
         for some in (first..first + 5000).collect::<Vec<u64>>().chunks(100) {
             for number in some {
                 let settings = vec![
-                    Setting::new("depend", depend),
-                    Setting::new("Hold_Types", "u"),
+                    AttributeSetting::new("depend", depend),
+                    AttributeSetting::new("Hold_Types", "u"),
                 ];
                 frame::write(&mut stream, &submission(*number, settings)).unwrap();
             }
@@ -169,7 +169,7 @@ fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
         for &job in some {
             frame::write(
                 &mut stream,
-                &Request::Delete {
+                &ClientRequest::Delete {
                     job,
                     only: None,
                     force: false,

@@ -5,8 +5,8 @@ use crate::support::installation::shared;
 use crate::support::people::two_people;
 use crate::support::sandbox::{Sandbox, kill};
 use lanai::sys::home::Home;
-use lanai::wire::client::{Client, More};
-use lanai::wire::message::{Answer, Claim, Offered, Question, Reply, Request};
+use lanai::wire::client::{Client, Continue};
+use lanai::wire::message::{ClientAnswer, ClientRequest, NestedClaim, Offered, Question, Reply};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -343,7 +343,7 @@ fn f5_a_nested_instance_does_not_start_its_parent_again() {
 }
 
 /// The requests of one user that reach the schedd of the sandbox in one tick, and the replies.
-fn in_one_tick(sandbox: &Sandbox, requests: &[Request]) -> Vec<Reply> {
+fn in_one_tick(sandbox: &Sandbox, requests: &[ClientRequest]) -> Vec<Reply> {
     let schedd = sandbox.pid_of("schedd").unwrap();
     let mut client = Client::reach(&home_of(sandbox)).unwrap();
     kill(schedd, 19);
@@ -372,10 +372,10 @@ fn offered(sandbox: &Sandbox) -> Option<Offered> {
     };
     let mut client = Client::reach(&home_of(sandbox)).unwrap();
     let mut take = |part| {
-        if let Answer::Offer(offer) = part {
+        if let ClientAnswer::Offer(offer) = part {
             offered = offer.unwrap();
         }
-        More::Wanted
+        Continue::Wanted
     };
     client.ask(&question, &mut take).unwrap();
     offered
@@ -387,7 +387,7 @@ fn f5_a_claim_is_granted_again_in_the_same_tick_and_refused_if_it_is_malformed_o
     let id = submit_to_nested_queue(&sandbox);
     let Offered { job, revision, .. } = offered(&sandbox).unwrap();
     let claim = |to: &str, token| {
-        Request::Claim(Claim {
+        ClientRequest::Claim(NestedClaim {
             job,
             revision,
             to: to.into(),

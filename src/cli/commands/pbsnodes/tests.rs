@@ -3,7 +3,7 @@
 use super::*;
 use crate::cli::example::{self, NOW, System, node, share};
 use crate::model::job_id::JobId;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::shown::timestamp;
 
 fn system() -> System {
@@ -52,11 +52,11 @@ fn gpus_are_shown_with_those_who_have_them() {
     head.node
         .facts
         .available
-        .insert("ngpus".into(), Value::Long(4));
+        .insert("ngpus".into(), ResourceValue::Long(4));
     head.node.facts.gpus = vec![3, 0, 1, 2];
     head.node.facts.gpus_outside = vec![0, 2];
     let mut held = share(1, None);
-    (held.gpus, held.taken) = (vec![2, 3], vec![("ngpus".into(), Value::Long(2))]);
+    (held.gpus, held.taken) = (vec![2, 3], vec![("ngpus".into(), ResourceValue::Long(2))]);
     head.jobs.push((JobId::job(5), held));
     let text = shown(&system, "head");
     for line in [
@@ -232,8 +232,8 @@ fn every_node_named_is_marked_and_each_refusal_told() {
     let args: PbsnodesArgs = example::parse(command, "-o -C broken nosuch head").unwrap();
     args.check().unwrap();
     let mut sent = Vec::new();
-    let mut send = |request: &Request| {
-        let Request::MarkNode {
+    let mut send = |request: &ClientRequest| {
+        let ClientRequest::MarkNode {
             node,
             offline,
             comment,

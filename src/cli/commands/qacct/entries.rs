@@ -7,7 +7,7 @@ use crate::cli::output::full::printable;
 use crate::cli::output::json::{Document, Preamble};
 use crate::cli::output::table::FixedColumn::{self, Left, Right};
 use crate::cli::output::table::push_line;
-use crate::model::account::accounting::{Entry, Parties, RequestedResources, Stamps};
+use crate::model::account::accounting::{AccountingEntry, Parties, RequestedResources, Stamps};
 use crate::model::job::Usage;
 use crate::model::job::held::Held;
 use crate::model::job_id::JobId;
@@ -61,7 +61,7 @@ impl<'a> EntryWriter<'a> {
     }
 
     /// Tells some.
-    pub fn add(&mut self, entries: &[Entry]) -> Result<(), Failure> {
+    pub fn add(&mut self, entries: &[AccountingEntry]) -> Result<(), Failure> {
         let mut text = String::new();
         for entry in entries {
             let is_first = std::mem::replace(&mut self.is_first, false);
@@ -95,7 +95,7 @@ impl<'a> EntryWriter<'a> {
 
 /// The line of names, which are the same for every entry.
 fn csv_head(server: &str) -> String {
-    let nothing = Entry {
+    let nothing = AccountingEntry {
         job: JobId::job(0),
         attempt: 0,
         name: String::new(),
@@ -129,7 +129,7 @@ const LINE: [FixedColumn; 9] = [
     Right(6),
 ];
 
-fn line(text: &mut String, entry: &Entry, is_first: bool) {
+fn line(text: &mut String, entry: &AccountingEntry, is_first: bool) {
     if is_first {
         push_line(text, LINE, HEADS);
         text.push('\n');
@@ -155,7 +155,7 @@ fn line(text: &mut String, entry: &Entry, is_first: bool) {
     text.push('\n');
 }
 
-fn paragraph(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
+fn paragraph(text: &mut String, entry: &AccountingEntry, server: &str, is_first: bool) {
     if !is_first {
         text.push('\n');
     }
@@ -166,7 +166,7 @@ fn paragraph(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
     }
 }
 
-fn csv(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
+fn csv(text: &mut String, entry: &AccountingEntry, server: &str, is_first: bool) {
     let fields = fields(entry, server);
     if is_first {
         text.push_str(&field::csv_head(&fields));
@@ -175,7 +175,7 @@ fn csv(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
 }
 
 /// A job may have had several attempts, so each stands under the job's id and its number.
-fn add_to(document: &mut Document, entry: &Entry, server: &str) {
+fn add_to(document: &mut Document, entry: &AccountingEntry, server: &str) {
     let mut attributes = Attributes::default();
     for (name, cell) in fields(entry, server) {
         attributes.add(name, AttributeDisplay::Data(cell.data()));
@@ -188,7 +188,7 @@ fn add_to(document: &mut Document, entry: &Entry, server: &str) {
 }
 
 /// All figures of an entry, in the order in which they are told.
-pub fn fields(entry: &Entry, server: &str) -> Vec<Field> {
+pub fn fields(entry: &AccountingEntry, server: &str) -> Vec<Field> {
     let (of, stamps, asked, held, used) = (
         &entry.of,
         &entry.stamps,

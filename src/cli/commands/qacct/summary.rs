@@ -4,7 +4,7 @@ use super::{AccountFormat, By};
 use crate::cli::output::field::{self, Cell, Field};
 use crate::cli::output::json::{Document, Preamble};
 use crate::cli::output::table;
-use crate::model::account::accounting::{Sums, Tally};
+use crate::model::account::accounting::{RequestTotals, UsageTotals};
 use crate::model::time::{Span, Wall};
 use crate::shown::timestamp;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const HEADS: [&str; 8] = [
 /// What entries come to, by what was asked for.
 pub struct UsageSummary {
     by: Vec<By>,
-    rows: BTreeMap<Vec<String>, Sums>,
+    rows: BTreeMap<Vec<String>, UsageTotals>,
 }
 
 impl UsageSummary {
@@ -41,8 +41,8 @@ impl UsageSummary {
     }
 
     /// Takes in sums.
-    pub fn add(&mut self, tallies: Vec<Tally>) {
-        for Tally { of, sums } in tallies {
+    pub fn add(&mut self, tallies: Vec<RequestTotals>) {
+        for RequestTotals { of, sums } in tallies {
             let of = self
                 .by
                 .iter()
@@ -69,13 +69,13 @@ impl UsageSummary {
         }
     }
 
-    fn total(&self) -> Sums {
+    fn total(&self) -> UsageTotals {
         self.rows
             .values()
-            .fold(Sums::default(), |total, sums| total.and(*sums))
+            .fold(UsageTotals::default(), |total, sums| total.and(*sums))
     }
 
-    fn fields(&self, of: &[String], sums: &Sums) -> Vec<Field> {
+    fn fields(&self, of: &[String], sums: &UsageTotals) -> Vec<Field> {
         let names = self
             .by
             .iter()
@@ -99,7 +99,7 @@ impl UsageSummary {
                 .map(String::from)
                 .collect()
         };
-        let row = |(of, sums): (&Vec<String>, &Sums)| {
+        let row = |(of, sums): (&Vec<String>, &UsageTotals)| {
             of.iter()
                 .map(|name| Cell::Text(name.clone()).shown())
                 .chain(figures(sums, decimals))
@@ -127,7 +127,7 @@ impl UsageSummary {
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         let nobody = vec![String::new(); self.by.len()];
-        out.write_all(field::csv_head(&self.fields(&nobody, &Sums::default())).as_bytes())?;
+        out.write_all(field::csv_head(&self.fields(&nobody, &UsageTotals::default())).as_bytes())?;
         let mut lines = self
             .rows
             .iter()
@@ -206,11 +206,11 @@ fn span((from, to): TimeSpan) -> String {
 }
 
 /// A table of few hours tells them to the second.
-fn decimals(total: &Sums) -> usize {
+fn decimals(total: &UsageTotals) -> usize {
     if total.core_ms < 10 * 3_600_000 { 4 } else { 2 }
 }
 
-fn figures(sums: &Sums, decimals: usize) -> [String; 8] {
+fn figures(sums: &UsageTotals, decimals: usize) -> [String; 8] {
     let hours = |ms: f64| format!("{:.decimals$}", ms / 3_600_000.0);
     let part = |part| Cell::or_nothing(part, Cell::Part).shown();
     [
@@ -228,7 +228,7 @@ fn figures(sums: &Sums, decimals: usize) -> [String; 8] {
 }
 
 /// The figures of sums.
-pub fn fields(sums: &Sums) -> Vec<Field> {
+pub fn fields(sums: &UsageTotals) -> Vec<Field> {
     vec![
         ("jobs", Cell::Count(sums.jobs)),
         ("failed", Cell::Count(sums.failed)),
@@ -257,8 +257,8 @@ pub fn fields(sums: &Sums) -> Vec<Field> {
 mod tests {
     use super::*;
 
-    fn sums() -> Sums {
-        Sums {
+    fn sums() -> UsageTotals {
+        UsageTotals {
             jobs: 3,
             failed: 1,
             attempts: 4,
@@ -276,7 +276,7 @@ mod tests {
 
     fn summary(by: &[By], rows: &[&[&str]]) -> UsageSummary {
         let mut summary = UsageSummary::new(by.to_vec());
-        let tally = |of: &&[&str]| Tally {
+        let tally = |of: &&[&str]| RequestTotals {
             of: of.iter().map(ToString::to_string).collect(),
             sums: sums(),
         };

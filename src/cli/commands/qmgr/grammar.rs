@@ -110,7 +110,7 @@ pub enum GrammarError {
 
 /// Reads a command.
 pub fn read(text: &str) -> Result<Command, GrammarError> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = CommandParser { text, at: 0 };
     let word = reader.word();
     let known = WORDS
         .iter()
@@ -167,12 +167,12 @@ pub fn read(text: &str) -> Result<Command, GrammarError> {
 const QUOTES: [char; 2] = ['"', '\''];
 
 /// A place in a command.
-struct Reader<'t> {
+struct CommandParser<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> CommandParser<'t> {
     fn fault(&self) -> GrammarError {
         GrammarError::Syntax(self.text[..self.at].chars().count())
     }

@@ -6,7 +6,7 @@ use crate::cli::client::exit::Failure;
 use crate::cli::client::job_batch::Server;
 use crate::model::refusal::Refusal;
 use crate::sys::user;
-use crate::wire::message::{Reply, Request, ServerFacts};
+use crate::wire::message::{ClientRequest, Reply, ServerFacts};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -54,7 +54,7 @@ impl Session<'_> {
         if let Err(wrong) = check(form) {
             return Ok(self.wrong(&wrong));
         }
-        match self.schedd.call(&Request::ImportHook {
+        match self.schedd.call(&ClientRequest::ImportHook {
             name: name.to_string(),
             content,
         })? {

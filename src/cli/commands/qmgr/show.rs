@@ -186,7 +186,7 @@ fn program(lines: &[AttributeValue]) -> Option<&str> {
 pub const SCHED: &str = "default";
 
 fn lines(attributes: &Attributes) -> Vec<AttributeValue> {
-    let line = |attribute: &crate::shown::attributes::Attribute| {
+    let line = |attribute: &crate::shown::attributes::ShownAttribute| {
         let mut value = full::text(attribute)?.into_owned();
         if attribute.name == "jobs" {
             value = value.replace(',', ", ");

@@ -2,7 +2,7 @@
 
 use super::grammar::GRAMMAR;
 use crate::cli::client::exit::{self, Failure, USAGE};
-use crate::sim::check::{self, Report};
+use crate::sim::check::{self, CheckReport};
 use crate::sim::expectation::Difference;
 use crate::sim::recorded::{self, Replayed};
 use crate::sim::scenario::Scenario;
@@ -97,7 +97,7 @@ fn play(file: &Path) -> ScenarioOutcome {
     let file = file.display().to_string();
     match scenario {
         Ok(scenario) => {
-            let report: Report = check::play(&scenario);
+            let report: CheckReport = check::play(&scenario);
             let (passed, explanation) = (report.is_good(), report.explain());
             let (name, differences) = (Some(scenario.name), report.differences);
             ScenarioOutcome {

@@ -9,9 +9,9 @@ use crate::cli::commands::job_command::{self, JobCommand};
 use crate::cli::commands::{
     pbs_rdel, pbs_rsub, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun, qsig, qsub,
 };
-use crate::model::attribute::{self, Setting};
+use crate::model::attribute::{self, AttributeSetting};
 use crate::model::job::array::Indices;
-use crate::model::job::suspension::Turn;
+use crate::model::job::suspension::SuspendRequest;
 use crate::model::job_id::JobId;
 use crate::model::time::Wall;
 use crate::sim::scenario::Grammar;
@@ -37,7 +37,7 @@ fn place(now: Wall) -> SubmissionPlace<'static> {
     }
 }
 
-fn qsub(text: &str, now: Wall) -> Result<Vec<Setting>, String> {
+fn qsub(text: &str, now: Wall) -> Result<Vec<AttributeSetting>, String> {
     let settings =
         directives::words(text.as_bytes()).and_then(|words| qsub::settings(words, &place(now)));
     settings.map_err(|failure| said("qsub", &failure))
@@ -132,7 +132,7 @@ fn turn(words: Vec<OsString>) -> ScenarioActions {
     let turn = args
         .signal
         .as_ref()
-        .and_then(|name| Turn::named(&name.to_string_lossy()));
+        .and_then(|name| SuspendRequest::named(&name.to_string_lossy()));
     let turn = turn.ok_or_else(|| {
         Failure::usage("of signals a scenario knows suspend, resume and their admin- kin")
     })?;
@@ -205,7 +205,7 @@ mod tests {
             acted("qdel 3[2-4]"),
             [Deed::Delete(JobId::array(3), Some("2-4".parse().unwrap()))]
         );
-        let walltime = Setting::resource("walltime", "1:00");
+        let walltime = AttributeSetting::resource("walltime", "1:00");
         assert_eq!(
             acted("qalter -l walltime=1:00 3"),
             [Deed::Alter(JobId::job(3), vec![walltime])]

@@ -3,14 +3,14 @@
 use crate::cli::client::exit::{self, Failure};
 use crate::config::Config;
 use crate::model::policy::{Policy, Preset};
-use crate::sim::machine::Machine;
+use crate::sim::machine::NodeBatch;
 use crate::sim::metrics::Metrics;
 use crate::sim::plot;
 use crate::sim::replay;
 use crate::sim::report::{self, Summary};
 use crate::sim::shorthand;
 use crate::sim::swf::{self, Log};
-use crate::sim::trace::{Census, Job, Trace};
+use crate::sim::trace::{Trace, TraceJob, TraceSummary};
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
@@ -128,9 +128,9 @@ fn replay(args: &ReplayArgs) -> Result<Summary> {
 }
 
 /// The machine, the jobs of the window asked for, and what became of the others.
-fn load(args: &ReplayArgs) -> Result<(Machine, Vec<Job>, Census)> {
+fn load(args: &ReplayArgs) -> Result<(NodeBatch, Vec<TraceJob>, TraceSummary)> {
     let log: Log = swf::read(BufReader::with_capacity(1 << 16, File::open(&args.trace)?))?;
-    let machine = Machine::new(&log, args.nodes, args.cores_per_node)?;
+    let machine = NodeBatch::new(&log, args.nodes, args.cores_per_node)?;
     let mut trace = Trace::new(&log, machine.processors())?;
     trace.window(args.from..args.from.saturating_add(args.first.unwrap_or(usize::MAX)));
     Ok((machine, trace.jobs, trace.census))

@@ -6,10 +6,10 @@ use crate::cli::output::attribute_output::{self, AttributeFormat, AttributeWrite
 use crate::cli::output::job_list;
 use crate::cli::output::job_selection::{FoundJobs, Show};
 use crate::cli::report::scores::Scores;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::Wall;
 use crate::shown::attributes;
-use crate::wire::message::{Record, Row, ServerFacts};
+use crate::wire::message::{JobRecord, JobRow, ServerFacts};
 use std::io::Write;
 
 /// In which form jobs are printed.
@@ -34,8 +34,8 @@ pub struct Display<'a> {
     longest: Option<usize>,
     scores: Scores,
     /// What has been found and cannot be printed before all is.
-    rows: Vec<Row>,
-    jobs: Vec<Record>,
+    rows: Vec<JobRow>,
+    jobs: Vec<JobRecord>,
     printing: Option<Printing>,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Display<'a> {
     }
 }
 
-fn line<'a>(row: &'a Row, server: &ServerFacts) -> job_list::JobLine<'a> {
+fn line<'a>(row: &'a JobRow, server: &ServerFacts) -> job_list::JobLine<'a> {
     // An array uses nothing itself.
     let used = if row.id.is_array() {
         "0".to_string()
@@ -181,10 +181,10 @@ fn line<'a>(row: &'a Row, server: &ServerFacts) -> job_list::JobLine<'a> {
 }
 
 /// A line of `qstat -p`.
-fn percent_line<'a>(record: &'a Record, server: &ServerFacts) -> job_list::JobLine<'a> {
+fn percent_line<'a>(record: &'a JobRecord, server: &ServerFacts) -> job_list::JobLine<'a> {
     let (job, life) = (&record.job, &record.job.life);
     let asked = |name| match job.spec.request.list.get(name) {
-        Some(Value::Time(span)) => Some(*span),
+        Some(ResourceValue::Time(span)) => Some(*span),
         _ => None,
     };
     let spent = [

@@ -24,7 +24,7 @@ fn shown(system: &System, words: &str) -> (String, Vec<String>) {
 
 fn system() -> System {
     let mut held = queued(2, "held", "");
-    held.job.life.state = State::Held;
+    held.job.life.state = JobState::Held;
     let bobs = with(queued(4, "bobs", ""), |spec| {
         spec.submit_host = "login2".into()
     });

@@ -9,14 +9,14 @@ use crate::cli::client::exit::Failure;
 use crate::cli::client::query::CommandOutput;
 use crate::cli::client::reconnect;
 use crate::cli::client::source::QuerySource;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::shown::timestamp;
 use crate::sys::home::Home;
-use crate::sys::terminal::{self, Window};
+use crate::sys::terminal::{self, TerminalSize};
 use crate::sys::{clock, env};
 use crate::wire::client::{Client, ClientError};
-use crate::wire::message::{Detail, Question, Request, Watched};
+use crate::wire::message::{ClientRequest, Detail, Question, WatchedJobs};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, stdout};
@@ -26,7 +26,7 @@ use std::os::fd::AsFd;
 #[derive(Debug)]
 pub struct WatchedView {
     /// Changes of these are waited for.
-    pub of: Watched,
+    pub of: WatchedJobs,
     /// The jobs whose end ends the watch; empty: only the person does.
     pub until: BTreeSet<JobId>,
     /// The output is JSON.
@@ -84,7 +84,7 @@ impl WatchedView {
         let rows = QuerySource::open(home)
             .and_then(|mut source| source.ask(&question))?
             .rows;
-        Ok(rows.iter().all(|row| row.state == State::Finished))
+        Ok(rows.iter().all(|row| row.state == JobState::Finished))
     }
 
     fn show(
@@ -109,11 +109,11 @@ impl WatchedView {
 fn change(
     client: &mut Client,
     home: &Home,
-    of: &Watched,
+    of: &WatchedJobs,
     seen: u64,
 ) -> Result<Option<u64>, Failure> {
     loop {
-        let asked = client.begin(&Request::Watch {
+        let asked = client.begin(&ClientRequest::Watch {
             of: of.clone(),
             since: seen,
         });
@@ -163,7 +163,7 @@ fn on_one_line(mut out: Vec<u8>) -> Vec<u8> {
 
 /// A screen: cleared, a head line, then as many lines as there is room for.
 fn page(out: &[u8]) -> Vec<u8> {
-    let window = terminal::window(stdout()).unwrap_or(Window::USUAL);
+    let window = terminal::window(stdout()).unwrap_or(TerminalSize::USUAL);
     let words: Vec<String> = env::args()
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
@@ -176,7 +176,7 @@ fn page(out: &[u8]) -> Vec<u8> {
     fit(&head, &String::from_utf8_lossy(out), window).into_bytes()
 }
 
-fn fit(head: &str, text: &str, window: Window) -> String {
+fn fit(head: &str, text: &str, window: TerminalSize) -> String {
     let (mut room, width) = (
         usize::from(window.rows).saturating_sub(4).max(1),
         usize::from(window.columns),
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_page_is_no_higher_than_the_window() {
-        let window = Window {
+        let window = TerminalSize {
             rows: 6,
             columns: 5,
         };
@@ -227,7 +227,7 @@ mod tests {
             fit("qstat 12", "a\nb\nc\n", window),
             "\x1b[H\x1b[2Jqstat\n\na\nb\n(1 more lines)\n"
         );
-        let window = Window {
+        let window = TerminalSize {
             rows: 7,
             columns: 5,
         };

@@ -4,8 +4,8 @@ use super::request::SubmissionPlan;
 use crate::cli::client::exit::Failure;
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
-use crate::wire::client::{Client, More};
-use crate::wire::message::{Answer, Question};
+use crate::wire::client::{Client, Continue};
+use crate::wire::message::{ClientAnswer, Question};
 
 /// Settles on one queue. Where none of them is there, whoever asks in Grid Engine's words - in
 /// which `all.q` goes without saying - is told which are.
@@ -26,10 +26,10 @@ pub(super) fn settle(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failu
     }
     let mut known: Vec<String> = Vec::new();
     Client::connect(home)?.ask(&Question::Queues, |part| {
-        if let Answer::Queues(queues) = part {
+        if let ClientAnswer::Queues(queues) = part {
             known.extend(queues.into_iter().map(|counts| counts.queue.name));
         }
-        More::Wanted
+        Continue::Wanted
     })?;
     match asked
         .split(',')

@@ -5,21 +5,21 @@ use super::dialects::{self, LineOrigin as Spoken, grid_engine};
 use super::queue;
 use super::{ARRAY, DISPLAY, INTERACTIVE, QsubArgs, check, command, suits_array};
 use crate::cli::arguments::directives;
-use crate::cli::arguments::environment::{self, Origin};
+use crate::cli::arguments::environment::{self, SubmitOrigin};
 use crate::cli::arguments::job_options::{SubmissionPlace, illegal, joined};
 use crate::cli::arguments::paths;
 use crate::cli::arguments::script::{self, ScriptSource};
 use crate::cli::client::exit::Failure;
 use crate::cli::commands::qsub::submission::SubmissionOptions;
 use crate::cli::session::interactive;
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::job::value_syntax::shell_list;
 use crate::model::text::Text;
 use crate::model::time::Wall;
 use crate::sys::process::random;
 use crate::sys::{clock, env, home::Home};
 use crate::wire::client::Client;
-use crate::wire::message::{Payload, Question, Reply, Request, Submission};
+use crate::wire::message::{ClientRequest, NewJob, Payload, Question, Reply};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ impl Here {
 /// What is to be done.
 #[derive(Debug)]
 pub(super) struct SubmissionPlan {
-    pub(super) submission: Submission,
+    pub(super) submission: NewJob,
     pub(super) quiet: bool,
     pub(super) block: bool,
     pub(super) interactive: bool,
@@ -89,11 +89,7 @@ pub(super) struct SubmissionPlan {
 
 /// What qsub would send to the server for this command line, if its file or standard input held
 /// `script`. The failure is what it would say instead.
-pub fn submission_of(
-    words: Vec<OsString>,
-    script: &[u8],
-    here: &Here,
-) -> Result<Submission, Failure> {
+pub fn submission_of(words: Vec<OsString>, script: &[u8], here: &Here) -> Result<NewJob, Failure> {
     let asked = SubmissionRequest::read_by(words, here.clone(), |source| {
         source.holding(script.to_vec())
     })?;
@@ -127,7 +123,7 @@ impl SubmissionRequest {
         let source = ScriptSource::of(&args.operands)?;
         check(&args, args.array_comes_first, here.has_display())?;
         let mut asked = args.wanted(&here.place())?;
-        asked.words.heed(line);
+        asked.words.apply_translated(line);
         let on_terminal = asked.is_true(INTERACTIVE);
         if on_terminal {
             interactive::require_terminal()?;
@@ -213,7 +209,7 @@ impl SubmissionRequest {
         home: &Home,
     ) -> Result<(SubmissionPlan, Reply), Failure> {
         for _ in 0..MOST_CHANGES {
-            match client.call(&Request::Submit(Box::new(plan.submission.clone())))? {
+            match client.call(&ClientRequest::Submit(Box::new(plan.submission.clone())))? {
                 Reply::Defaults(defaults) => {
                     let token = plan.submission.token;
                     plan = self.settled(&defaults, home)?;
@@ -345,7 +341,7 @@ fn of_directive(
         here.has_display(),
     )?;
     let mut wanted = args.wanted(&here.place())?;
-    wanted.words.heed(line);
+    wanted.words.apply_translated(line);
     Ok(wanted)
 }
 
@@ -381,8 +377,8 @@ fn submission(
     payload: Payload,
     arguments: Text,
     here: &Here,
-) -> Result<Submission, Failure> {
-    let origin = Origin {
+) -> Result<NewJob, Failure> {
+    let origin = SubmitOrigin {
         vars: &here.vars,
         workdir: here.workdir.as_os_str(),
         host: &here.host,
@@ -390,7 +386,7 @@ fn submission(
     };
     let words = wanted.words;
     let workdir = words.base(&here.workdir);
-    let origin = Origin {
+    let origin = SubmitOrigin {
         workdir: workdir.as_os_str(),
         ..origin
     };
@@ -398,12 +394,12 @@ fn submission(
         environment::variable_list(&origin, words.variables.as_deref(), words.all_variables)?;
     let (mut settings, mut environ) = (wanted.settings, environ);
     for (attribute, value) in words.attributes(&here.workdir) {
-        settings.push(Setting::new(attribute, value));
+        settings.push(AttributeSetting::new(attribute, value));
     }
     if words.is_grid_engine {
         grid_engine::tell(&mut environ, &origin, &settings);
     }
-    Ok(Submission {
+    Ok(NewJob {
         token: random()?,
         settings,
         payload,

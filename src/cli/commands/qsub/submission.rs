@@ -1,7 +1,7 @@
 //! What a job's submitter wants, gathered from directives and from the command line.
 
 use super::dialects::TranslatedLine;
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::job::value_syntax;
 use crate::model::text::Text;
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default)]
 pub struct SubmissionOptions {
     /// Attributes; those of one place may name one twice until they are joined with others.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<AttributeSetting>,
     /// What is no attribute.
     pub words: QsubOptions,
 }
@@ -42,11 +42,11 @@ pub struct QsubOptions {
 impl SubmissionOptions {
     /// Sets an attribute, whatever it was.
     pub fn set(&mut self, attribute: &str, value: impl Into<Text>) {
-        self.put(Setting::new(attribute, value));
+        self.put(AttributeSetting::new(attribute, value));
     }
 
     /// Sets what `setting` sets, whatever it was.
-    pub fn put(&mut self, setting: Setting) {
+    pub fn put(&mut self, setting: AttributeSetting) {
         match self.settings.iter_mut().find(|old| same(old, &setting)) {
             Some(old) => old.value = setting.value,
             None => self.settings.push(setting),
@@ -62,7 +62,7 @@ impl SubmissionOptions {
 
     /// What the attribute is set to.
     pub fn value(&self, attribute: &str) -> Option<Cow<'_, str>> {
-        let named = |setting: &&Setting| setting.attribute.eq_ignore_ascii_case(attribute);
+        let named = |setting: &&AttributeSetting| setting.attribute.eq_ignore_ascii_case(attribute);
         self.settings
             .iter()
             .find(named)
@@ -105,7 +105,7 @@ impl SubmissionOptions {
 
 impl QsubOptions {
     /// Takes in what a line in other words says beside its words in PBS's.
-    pub fn heed(&mut self, line: TranslatedLine) {
+    pub fn apply_translated(&mut self, line: TranslatedLine) {
         self.is_grid_engine |= line.is_grid_engine;
         self.remarks.extend(line.remarks);
         self.arguments = Some(line.arguments)
@@ -158,6 +158,6 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 /// Whether both set one attribute, or one resource.
-fn same(a: &Setting, b: &Setting) -> bool {
+fn same(a: &AttributeSetting, b: &AttributeSetting) -> bool {
     a.attribute.eq_ignore_ascii_case(&b.attribute) && a.resource == b.resource
 }

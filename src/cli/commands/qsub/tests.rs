@@ -2,7 +2,7 @@
 
 use super::request::SubmissionPlan;
 use super::*;
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::text::Text;
 use crate::model::time::Wall;
 use crate::wire::message::Payload;
@@ -35,7 +35,7 @@ fn here(vars: &[(&str, &str)], workdir: &str) -> Here {
 
 /// All settings as `name=value`, sorted.
 fn settings(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Vec<String> {
-    let shown = |s: Setting| {
+    let shown = |s: AttributeSetting| {
         format!(
             "{}{}={}",
             s.attribute,
@@ -237,8 +237,8 @@ fn a_command_runs_without_a_script() {
     assert_eq!(
         plan.submission.settings,
         [
-            Setting::new("Hold_Types", "u"),
-            Setting::new("Job_Name", "STDIN")
+            AttributeSetting::new("Hold_Types", "u"),
+            AttributeSetting::new("Job_Name", "STDIN")
         ]
     );
 }

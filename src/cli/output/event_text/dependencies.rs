@@ -3,7 +3,7 @@
 use super::EventWriter;
 use super::LogSource::Server;
 use crate::model::job::dependency::label::Awaited;
-use crate::model::job::dependency::{Edge, Kind};
+use crate::model::job::dependency::{DependencyKind, Edge};
 use crate::model::job::event::Event;
 
 impl EventWriter<'_> {
@@ -12,7 +12,7 @@ impl EventWriter<'_> {
             Event::Bound { .. } => self.say(Server, "job", "bound", "Waits for further jobs"),
             Event::Named { by, condition } => {
                 let edge = Edge {
-                    kind: Kind::After(*condition),
+                    kind: DependencyKind::After(*condition),
                     job: *by,
                 };
                 self.depends("named", "Waits for one more job:", edge);

@@ -3,7 +3,7 @@
 use super::EventWriter;
 use super::LogSource::{Node, Server};
 use crate::model::job::event::Event;
-use crate::model::job::preemption::{self, PreemptAction, Yielding, shown_some};
+use crate::model::job::preemption::{self, JobPreemption, PreemptAction, shown_some};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 
@@ -35,7 +35,7 @@ impl EventWriter<'_> {
         cause: preemption::PreemptCause,
         action: PreemptAction,
     ) {
-        let told = Yielding {
+        let told = JobPreemption {
             attempt: None,
             to,
             cause,

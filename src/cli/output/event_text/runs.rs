@@ -4,15 +4,15 @@ use super::LogSource::{Accounting, Node, Scheduler, Server};
 use super::{EventWriter, used};
 use crate::model::job::event::Event;
 use crate::model::job::promise::SlipCause;
-use crate::model::job::suspension::Manner;
-use crate::model::job::{How, Outcome, Share, Usage};
+use crate::model::job::suspension::SuspendMode;
+use crate::model::job::{AttemptOutcome, How, NodeShare, Usage};
 use crate::model::signal;
 use crate::model::time::Time;
 use crate::shown::exec_host;
 use crate::shown::timestamp;
 
 impl EventWriter<'_> {
-    pub(super) fn started(&mut self, attempt: u32, shares: &[Share]) {
+    pub(super) fn started(&mut self, attempt: u32, shares: &[NodeShare]) {
         let vnodes = exec_host::exec_vnode(shares);
         self.say(
             Scheduler,
@@ -30,7 +30,7 @@ impl EventWriter<'_> {
             Accounting,
             "job_usage",
             "given",
-            format!("{} start={} {given}", self.whose(), self.epoch(self.at)),
+            format!("{} start={} {given}", self.owner(), self.epoch(self.at)),
         );
     }
 
@@ -124,11 +124,11 @@ impl EventWriter<'_> {
         match event {
             Event::SuspendWanted { by, manner, .. } => {
                 let what = match manner {
-                    Manner::UntilTold { .. } => "Job to be suspended".to_string(),
-                    Manner::For { job, .. } => {
+                    SuspendMode::UntilTold { .. } => "Job to be suspended".to_string(),
+                    SuspendMode::For { job, .. } => {
                         format!("Job to be suspended for {}", job.full(&self.server.name))
                     }
-                    Manner::Maintenance => {
+                    SuspendMode::Maintenance => {
                         "Job to be suspended, its nodes to be maintained,".to_string()
                     }
                 };
@@ -156,7 +156,7 @@ impl EventWriter<'_> {
         }
     }
 
-    pub(super) fn ended(&mut self, attempt: u32, outcome: &Outcome) {
+    pub(super) fn ended(&mut self, attempt: u32, outcome: &AttemptOutcome) {
         let (sort, what) = match &outcome.how {
             How::Exited(code) => ("job", format!("Ended by itself with exit code {code}")),
             How::Signaled(signal) => ("job", format!("Ended by signal {}", signal::shown(*signal))),

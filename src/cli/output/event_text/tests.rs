@@ -3,11 +3,11 @@
 use super::*;
 use crate::cli::example::{self, SUBMITTED, finished, queued, running, share};
 use crate::model::job::state::Holds;
-use crate::model::job::{How, Outcome};
+use crate::model::job::{AttemptOutcome, How};
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
 
-fn told(record: &Record, events: Vec<Event>) -> Vec<String> {
+fn told(record: &JobRecord, events: Vec<Event>) -> Vec<String> {
     let events: Vec<_> = events.into_iter().map(|event| (SUBMITTED, event)).collect();
     let lines = of(record, &events, &example::server(), SUBMITTED);
     lines
@@ -60,13 +60,13 @@ fn what_people_did_is_told_with_their_names() {
 }
 
 #[test]
-fn an_end_is_told_by_the_node_the_server_and_the_books() {
+fn node_server_and_accounting_report_the_end_of_a_job() {
     let record = finished(
         running(queued(1, "a", "ncpus=1"), vec![share(1, None)]),
         3,
         false,
     );
-    let outcome = Outcome {
+    let outcome = AttemptOutcome {
         how: How::Exited(3),
         sent: None,
         used: Usage {

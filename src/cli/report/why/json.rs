@@ -9,7 +9,7 @@ use super::steps::StageStep;
 use crate::cli::report::fair_share;
 use crate::model::job::event::Event;
 use crate::model::report::outlook::{
-    Barrier, Explanation, Occupant, Overtaker, Rank, Rejection, Survey, Way,
+    Barrier, Explanation, Occupant, Overtaker, PreemptionOutlook, QueueRank, Rejection, Survey,
 };
 use crate::model::time::Time;
 use crate::shown::comment;
@@ -39,7 +39,7 @@ impl JobView<'_> {
             })),
             "slips": self.slips(),
             "exit_status": self.found.record.job.life.exit.as_ref().map(|exit| exit.status),
-            "standing": (!self.waits()).then(|| self.standing()),
+            "standing": (!self.waits()).then(|| self.state_text()),
         });
         let foreseen = self
             .found
@@ -87,7 +87,7 @@ impl JobView<'_> {
             "waits_for_more": explanation.more,
             "passed_by": explanation.overtakers.iter().map(passed).collect::<Value>(),
             "room_made_by": match &explanation.way {
-                Some(Way::Made(jobs)) => jobs.iter().map(|job| self.id(*job)).collect::<Value>(),
+                Some(PreemptionOutlook::Made(jobs)) => jobs.iter().map(|job| self.id(*job)).collect::<Value>(),
                 _ => json!([]),
             },
             "fair_share": explanation.owed.as_ref().map(|owed| fair_share::data(owed, self.server)),
@@ -129,7 +129,7 @@ fn unforeseen() -> Value {
     })
 }
 
-fn rank(rank: &Rank) -> Value {
+fn rank(rank: &QueueRank) -> Value {
     json!({"before": rank.before, "waiting": rank.waiting, "cluster": rank.cluster})
 }
 

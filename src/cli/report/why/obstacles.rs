@@ -2,10 +2,10 @@
 
 use super::{JobView, counted};
 use crate::model::job::How;
-use crate::model::job::dependency::Kind;
+use crate::model::job::dependency::DependencyKind;
 use crate::model::job::event::Event;
-use crate::model::job::state::{Holds, State};
-use crate::model::reason::{Code, Reason, Stage};
+use crate::model::job::state::{Holds, JobState};
+use crate::model::reason::{Code, CycleStage, Reason};
 use crate::model::report::outlook::{Explanation, Prospect};
 use crate::model::time::Span;
 use crate::shown::comment;
@@ -37,7 +37,7 @@ const NAMED: usize = 3;
 /// Something that keeps a job from starting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitObstacle {
-    pub stage: Stage,
+    pub stage: CycleStage,
     /// The reason's stable name.
     pub code: String,
     /// For people, a whole sentence.
@@ -50,7 +50,7 @@ pub struct WaitObstacle {
 
 impl WaitObstacle {
     fn of_state(code: &str, text: String, help: String, numbers: Value) -> WaitObstacle {
-        let stage = Code::find(code).map_or(Stage::State, |code| code.stage);
+        let stage = Code::find(code).map_or(CycleStage::State, |code| code.stage);
         let numbers = numbers.as_object().cloned().unwrap_or_default();
         WaitObstacle {
             stage,
@@ -82,10 +82,10 @@ impl JobView<'_> {
     fn of_its_state(&self) -> Vec<WaitObstacle> {
         let job = &self.found.record.job;
         match job.life.state {
-            State::Held => self.holds().into_iter().chain(self.dependency()).collect(),
-            State::Waiting => self.begin_time().into_iter().collect(),
-            State::Queued => self.stage_in().into_iter().collect(),
-            State::Finished | State::Expired => self.broken().into_iter().collect(),
+            JobState::Held => self.holds().into_iter().chain(self.dependency()).collect(),
+            JobState::Waiting => self.begin_time().into_iter().collect(),
+            JobState::Queued => self.stage_in().into_iter().collect(),
+            JobState::Finished | JobState::Expired => self.broken().into_iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -132,10 +132,12 @@ impl JobView<'_> {
             "{}.",
             said.replacen("Job held by dependency: ", "It waits for other jobs: ", 1)
         );
-        let awaited = record
-            .links
-            .iter()
-            .filter(|link| matches!(link.edge.kind, Kind::After(_) | Kind::RunOne));
+        let awaited = record.links.iter().filter(|link| {
+            matches!(
+                link.edge.kind,
+                DependencyKind::After(_) | DependencyKind::RunOne
+            )
+        });
         let jobs: Vec<Value> = awaited
             .map(|link| {
                 let state = link.state.map(|state| state.letter().to_string());

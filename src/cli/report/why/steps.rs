@@ -6,8 +6,8 @@ use crate::cli::report::fair_share;
 use crate::model::job::How;
 use crate::model::job::event::Event;
 use crate::model::job::preemption::shown_some;
-use crate::model::reason::Stage;
-use crate::model::report::outlook::{Rank, Way};
+use crate::model::reason::CycleStage;
+use crate::model::report::outlook::{PreemptionOutlook, QueueRank};
 use crate::model::time::Time;
 
 /// How a stage went.
@@ -45,7 +45,7 @@ impl StageVerdict {
 /// A stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageStep {
-    pub stage: Stage,
+    pub stage: CycleStage,
     pub verdict: StageVerdict,
     /// The reason's stable name, where one is known.
     pub code: Option<String>,
@@ -60,7 +60,8 @@ impl JobView<'_> {
         let step = |stage| {
             let verdict = self.verdict(stage, first.map(|first| first.stage));
             // Whether others make way is asked besides what keeps the job.
-            match first.filter(|_| verdict == StageVerdict::Failed && stage != Stage::Preempt) {
+            match first.filter(|_| verdict == StageVerdict::Failed && stage != CycleStage::Preempt)
+            {
                 Some(first) => StageStep {
                     stage,
                     verdict,
@@ -70,47 +71,47 @@ impl JobView<'_> {
                 None => self.without_obstacle(stage, verdict),
             }
         };
-        Stage::ALL.into_iter().map(step).collect()
+        CycleStage::ALL.into_iter().map(step).collect()
     }
 
-    fn verdict(&self, stage: Stage, first: Option<Stage>) -> StageVerdict {
+    fn verdict(&self, stage: CycleStage, first: Option<CycleStage>) -> StageVerdict {
         let is_known = first.is_some() || self.found.explanation.is_some();
         match first {
-            _ if stage == Stage::Preempt => match self.way() {
+            _ if stage == CycleStage::Preempt => match self.way() {
                 None => StageVerdict::Off,
-                Some(Way::Made(_)) => StageVerdict::Passed,
-                Some(Way::Barred { .. }) => StageVerdict::Failed,
+                Some(PreemptionOutlook::Made(_)) => StageVerdict::Passed,
+                Some(PreemptionOutlook::Barred { .. }) => StageVerdict::Failed,
             },
             Some(first) if stage == first => StageVerdict::Failed,
             Some(first) if stage < first => StageVerdict::Passed,
-            None if is_known && stage < Stage::Launch => StageVerdict::Passed,
-            None if stage == Stage::State => StageVerdict::Passed,
+            None if is_known && stage < CycleStage::Launch => StageVerdict::Passed,
+            None if stage == CycleStage::State => StageVerdict::Passed,
             _ => StageVerdict::NotReached,
         }
     }
 
-    fn without_obstacle(&self, stage: Stage, verdict: StageVerdict) -> StageStep {
+    fn without_obstacle(&self, stage: CycleStage, verdict: StageVerdict) -> StageStep {
         let (mut code, mut text) = (None, String::new());
         match (stage, verdict) {
-            (Stage::Launch, _) => {
+            (CycleStage::Launch, _) => {
                 if let Some((name, said)) = self.failed_start() {
                     (code, text) = (Some(name.to_string()), said);
                 }
             }
-            (Stage::Preempt, _) => (code, text) = self.preemption(),
+            (CycleStage::Preempt, _) => (code, text) = self.preemption(),
             (_, StageVerdict::NotReached) => {}
-            (Stage::State, _) => text = "free to start".to_string(),
-            (Stage::Admission, _) => {
+            (CycleStage::State, _) => text = "free to start".to_string(),
+            (CycleStage::Admission, _) => {
                 text = format!(
                     "this system could run it, and queue {} starts jobs",
                     self.found.record.job.spec.queue
                 );
             }
-            (Stage::Priority, _) => text = self.rank().unwrap_or_default(),
-            (Stage::Throttle, _) => text = "no limit in its way".to_string(),
-            (Stage::Match, _) => text = "nodes suit and have enough".to_string(),
-            (Stage::Allocate, _) => text = "there is room that nobody is promised".to_string(),
-            (Stage::Backfill, _) => text = "it may start now".to_string(),
+            (CycleStage::Priority, _) => text = self.rank().unwrap_or_default(),
+            (CycleStage::Throttle, _) => text = "no limit in its way".to_string(),
+            (CycleStage::Match, _) => text = "nodes suit and have enough".to_string(),
+            (CycleStage::Allocate, _) => text = "there is room that nobody is promised".to_string(),
+            (CycleStage::Backfill, _) => text = "it may start now".to_string(),
         }
         StageStep {
             stage,
@@ -120,7 +121,7 @@ impl JobView<'_> {
         }
     }
 
-    fn way(&self) -> Option<&Way> {
+    fn way(&self) -> Option<&PreemptionOutlook> {
         self.found.explanation.as_ref()?.way.as_ref()
     }
 
@@ -130,19 +131,21 @@ impl JobView<'_> {
             return (None, "no running job is ended for it".to_string());
         };
         let said = match way {
-            Way::Made(jobs) if jobs.len() == 1 => {
+            PreemptionOutlook::Made(jobs) if jobs.len() == 1 => {
                 format!("{} makes way for it", shown_some(jobs, |job| self.id(job)))
             }
-            Way::Made(jobs) => format!("{} make way for it", shown_some(jobs, |job| self.id(job))),
-            Way::Barred {
+            PreemptionOutlook::Made(jobs) => {
+                format!("{} make way for it", shown_some(jobs, |job| self.id(job)))
+            }
+            PreemptionOutlook::Barred {
                 candidates: 0,
                 protected: 0,
-            } if self.owed().is_some() => self.owed().unwrap_or_default(),
-            Way::Barred {
+            } if self.fair_share().is_some() => self.fair_share().unwrap_or_default(),
+            PreemptionOutlook::Barred {
                 candidates: 0,
                 protected: 0,
             } => "it goes before no running job".to_string(),
-            Way::Barred {
+            PreemptionOutlook::Barred {
                 candidates,
                 protected,
             } => {
@@ -155,7 +158,7 @@ impl JobView<'_> {
     }
 
     /// What it is owed, and has, where who has less for too long has others make way.
-    fn owed(&self) -> Option<String> {
+    fn fair_share(&self) -> Option<String> {
         Some(fair_share::sentence(
             self.found.explanation.as_ref()?.owed.as_ref()?,
             self.server,
@@ -164,7 +167,7 @@ impl JobView<'_> {
 
     /// Its place in the order.
     pub fn rank(&self) -> Option<String> {
-        let Rank {
+        let QueueRank {
             before,
             waiting,
             cluster,

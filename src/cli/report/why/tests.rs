@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::cli::example::{self, finished, queued, running, share};
-use crate::model::job::dependency::{Bars, Condition, Edge, Kind, Link};
+use crate::model::job::dependency::{
+    Bars, DependencyCondition, DependencyKind, DependencyView, Edge,
+};
 use crate::model::job::state::Holds;
-use crate::model::job::{How, Outcome, Usage};
-use crate::model::reason::{self, Reason, Stage};
+use crate::model::job::{AttemptOutcome, How, Usage};
+use crate::model::reason::{self, CycleStage, Reason};
 use crate::model::report::outlook::{
-    Barrier, Horizon, Occupant, Prospect, Rank, Rejection, Survey,
+    Barrier, Horizon, Occupant, Prospect, QueueRank, Rejection, Survey,
 };
 use crate::model::time::Span;
 use steps::StageVerdict;
@@ -19,7 +21,7 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
         reason: objections.first().cloned(),
         objections,
         barriers: vec![],
-        rank: Some(Rank {
+        rank: Some(QueueRank {
             before: Some(2),
             waiting: 5,
             cluster: None,
@@ -50,15 +52,15 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
     }
 }
 
-fn found(record: Record, explanation: Option<Explanation>) -> JobFacts {
-    JobFacts {
+fn found(record: JobRecord, explanation: Option<Explanation>) -> ExplainedJob {
+    ExplainedJob {
         record,
         events: vec![],
         explanation: explanation.map(Box::new),
     }
 }
 
-fn with_view<T>(found: &JobFacts, look: impl FnOnce(JobView) -> T) -> T {
+fn with_view<T>(found: &ExplainedJob, look: impl FnOnce(JobView) -> T) -> T {
     look(JobView {
         server: &example::server(),
         now: example::NOW,
@@ -66,7 +68,7 @@ fn with_view<T>(found: &JobFacts, look: impl FnOnce(JobView) -> T) -> T {
     })
 }
 
-fn text(found: &JobFacts) -> String {
+fn text(found: &ExplainedJob) -> String {
     with_view(found, |view| view.text(false))
 }
 
@@ -83,7 +85,7 @@ fn busy() -> Reason {
     }
 }
 
-fn verdicts(found: &JobFacts) -> Vec<StageVerdict> {
+fn verdicts(found: &ExplainedJob) -> Vec<StageVerdict> {
     with_view(found, |view| {
         view.steps(&view.obstacles())
             .iter()
@@ -155,7 +157,7 @@ fn all_stages_that_refuse_are_told_to_who_asks_for_more() {
 #[test]
 fn a_held_job_is_told_who_may_release_it_and_what_would_come_then() {
     let mut record = queued(1, "a", "ncpus=8");
-    (record.job.life.state, record.job.life.holds) = (State::Held, Holds::parse("uos").unwrap());
+    (record.job.life.state, record.job.life.holds) = (JobState::Held, Holds::parse("uos").unwrap());
     record.job.life.failed_starts = 3;
     let held = found(record, Some(explanation(vec![busy()])));
     let codes = with_view(&held, |view| {
@@ -191,19 +193,19 @@ fn a_held_job_is_told_who_may_release_it_and_what_would_come_then() {
 fn a_job_that_waits_for_others_names_them() {
     let mut record = queued(2, "a", "");
     (record.job.life.state, record.job.life.bars) = (
-        State::Held,
+        JobState::Held,
         Bars {
             unmet: 1,
             ..Bars::default()
         },
     );
     let edge = Edge {
-        kind: Kind::After(Condition::EndedOk),
+        kind: DependencyKind::After(DependencyCondition::EndedOk),
         job: JobId::job(1),
     };
-    record.links = vec![Link {
+    record.links = vec![DependencyView {
         edge,
-        state: Some(State::Running),
+        state: Some(JobState::Running),
     }];
     let held = found(record, None);
     assert!(
@@ -223,7 +225,7 @@ fn a_job_that_waits_for_others_names_them() {
 #[test]
 fn a_begin_time_is_told_once_and_as_such() {
     let mut record = queued(1, "a", "");
-    record.job.life.state = State::Waiting;
+    record.job.life.state = JobState::Waiting;
     std::sync::Arc::make_mut(&mut record.job.spec).begin = Some(Wall(1_700_009_000));
     let waits = found(
         record,
@@ -373,7 +375,7 @@ fn jobs_that_do_not_wait_say_how_they_stand() {
     assert_eq!(text(&over).lines().count(), 1);
     let mut broken = found(finished(queued(2, "a", ""), 271, true), None);
     let edge = Edge {
-        kind: Kind::After(Condition::EndedOk),
+        kind: DependencyKind::After(DependencyCondition::EndedOk),
         job: JobId::job(1),
     };
     broken.events = vec![(
@@ -392,7 +394,7 @@ fn jobs_that_do_not_wait_say_how_they_stand() {
 
 #[test]
 fn programs_find_the_same_keys_whatever_the_state() {
-    let keys = |found: &JobFacts| {
+    let keys = |found: &ExplainedJob| {
         with_view(found, |view| {
             view.data().as_object().unwrap().keys().cloned().collect()
         })
@@ -456,7 +458,7 @@ fn a_start_that_failed_is_told_at_the_launch() {
         queued(1, "a", ""),
         Some(explanation(vec![Reason::Deferred { until: Time(5) }])),
     );
-    let outcome = |how| Outcome {
+    let outcome = |how| AttemptOutcome {
         how,
         sent: None,
         used: Usage::default(),
@@ -480,8 +482,9 @@ fn a_start_that_failed_is_told_at_the_launch() {
             },
         ),
     ];
-    let launch =
-        |found: &JobFacts| with_view(found, |view| view.steps(&view.obstacles()).pop().unwrap());
+    let launch = |found: &ExplainedJob| {
+        with_view(found, |view| view.steps(&view.obstacles()).pop().unwrap())
+    };
     assert_eq!(
         launch(&waits).code,
         None,
@@ -491,7 +494,11 @@ fn a_start_that_failed_is_told_at_the_launch() {
     let step = launch(&waits);
     assert_eq!(
         (step.stage, step.code.as_deref(), step.verdict),
-        (Stage::Launch, Some("node_nack"), StageVerdict::NotReached)
+        (
+            CycleStage::Launch,
+            Some("node_nack"),
+            StageVerdict::NotReached
+        )
     );
     assert!(
         step.text.starts_with("2 starts failed, the last at ") && step.text.ends_with(": no disk"),

@@ -8,8 +8,8 @@ use super::steps::StageVerdict;
 use super::{JobView, counted};
 use crate::cli::report::fair_share;
 use crate::model::job::event::Event;
-use crate::model::job::state::State;
-use crate::model::job::suspension::Manner;
+use crate::model::job::state::JobState;
+use crate::model::job::suspension::SuspendMode;
 use crate::model::report::outlook::{Explanation, Occupant, Overtaker, Prospect, Survey};
 use crate::model::time::{Time, Wall};
 use crate::shown::comment;
@@ -31,7 +31,7 @@ impl JobView<'_> {
             job.spec.queue
         );
         if !self.waits() {
-            let _ = writeln!(out, "{}.", self.standing());
+            let _ = writeln!(out, "{}.", self.state_text());
             return out;
         }
         let _ = writeln!(out, "{}.\n", self.waiting());
@@ -68,9 +68,9 @@ impl JobView<'_> {
     fn waiting(&self) -> String {
         let life = &self.found.record.job.life;
         match life.state {
-            State::Held => format!("is held; submitted at {}", self.moment(life.ctime)),
-            State::Waiting => "waits for its time".to_string(),
-            State::Begun => "has begun; of its subjobs that wait".to_string(),
+            JobState::Held => format!("is held; submitted at {}", self.moment(life.ctime)),
+            JobState::Waiting => "waits for its time".to_string(),
+            JobState::Begun => "has begun; of its subjobs that wait".to_string(),
             _ => format!(
                 "waits since {}",
                 self.moment(life.etime.unwrap_or(life.qtime))
@@ -87,7 +87,7 @@ impl JobView<'_> {
         if suspension.waits {
             format!("is suspended since {since} and goes on as soon as there is room: {said}")
         } else {
-            let signal = if suspension.manner == Manner::Maintenance {
+            let signal = if suspension.manner == SuspendMode::Maintenance {
                 "admin-resume"
             } else {
                 "resume"
@@ -97,12 +97,12 @@ impl JobView<'_> {
     }
 
     /// What there is to say of a job that does not wait.
-    pub fn standing(&self) -> String {
+    pub fn state_text(&self) -> String {
         let record = &self.found.record;
         let job = &record.job;
         let said = comment::of(record, self.server);
         match (job.life.state, job.life.open_run()) {
-            (State::Running, Some(run)) => {
+            (JobState::Running, Some(run)) => {
                 let mut names: Vec<String> =
                     run.shares.iter().map(|share| share.node.clone()).collect();
                 names.dedup();
@@ -118,19 +118,21 @@ impl JobView<'_> {
                     }
                 }
             }
-            (State::Suspended, _) => self.stands_still(&said),
-            (State::Queued, _) => "is about to be looked at".to_string(),
-            (State::Finished | State::Expired, _) => match (&job.life.exit, job.life.obittime) {
-                (Some(exit), Some(at)) => {
-                    format!(
-                        "ended at {} with exit status {}: {said}",
-                        self.moment(at),
-                        exit.status
-                    )
+            (JobState::Suspended, _) => self.stands_still(&said),
+            (JobState::Queued, _) => "is about to be looked at".to_string(),
+            (JobState::Finished | JobState::Expired, _) => {
+                match (&job.life.exit, job.life.obittime) {
+                    (Some(exit), Some(at)) => {
+                        format!(
+                            "ended at {} with exit status {}: {said}",
+                            self.moment(at),
+                            exit.status
+                        )
+                    }
+                    (Some(exit), None) => format!("ended with exit status {}: {said}", exit.status),
+                    (None, _) => format!("ended: {said}"),
                 }
-                (Some(exit), None) => format!("ended with exit status {}: {said}", exit.status),
-                (None, _) => format!("ended: {said}"),
-            },
+            }
             _ => format!("runs: {said}"),
         }
     }
@@ -157,7 +159,7 @@ impl JobView<'_> {
             None => out.push_str("  The scheduler has not looked at it yet.\n"),
         }
         if let Some(explanation) = &self.found.explanation {
-            let released = if self.state() == State::Held {
+            let released = if self.state() == JobState::Held {
                 "if released now, it "
             } else {
                 ""

@@ -1,36 +1,36 @@
 //! A hook's attributes.
 
-use super::{Attribute, Form, at};
+use super::{AttributeForm, QmgrAttribute, at};
 use crate::config::sections::HOOK as HOOK_KEYS;
-use crate::model::hook::{Hook, Occasion};
+use crate::model::hook::{Hook, HookEvent};
 use std::path::Path;
 
-pub(super) const HOOK: &[Attribute] = &[
-    at("type", Form::Always("site")),
+pub(super) const HOOK: &[QmgrAttribute] = &[
+    at("type", AttributeForm::Always("site")),
     at(
         "enabled",
-        Form::Hook(
+        AttributeForm::Hook(
             |hook| Some(hook.is_enabled.to_string()),
             |hook, text| set("enabled", hook, text),
         ),
     ),
-    at("event", Form::Key),
-    at("user", Form::Key),
-    at("alarm", Form::Key),
+    at("event", AttributeForm::Key),
+    at("user", AttributeForm::Key),
+    at("alarm", AttributeForm::Key),
     at(
         "freq",
-        Form::Hook(
+        AttributeForm::Hook(
             |hook| Some(hook.every.as_seconds().to_string()).filter(|_| is_periodic(hook)),
             |hook, text| set("freq", hook, text),
         ),
     ),
-    at("order", Form::Key),
-    at("debug", Form::Always("false")),
-    at("fail_action", Form::Key),
+    at("order", AttributeForm::Key),
+    at("debug", AttributeForm::Always("false")),
+    at("fail_action", AttributeForm::Key),
     // Not of PBS, where a hook's program has no name of its own.
     at(
         "command",
-        Form::Hook(
+        AttributeForm::Hook(
             |hook| Some(hook.command.join(" ")).filter(|text| !text.is_empty()),
             set_command,
         ),
@@ -38,7 +38,7 @@ pub(super) const HOOK: &[Attribute] = &[
 ];
 
 fn is_periodic(hook: &Hook) -> bool {
-    hook.occasions.contains(&Occasion::ExechostPeriodic)
+    hook.occasions.contains(&HookEvent::ExechostPeriodic)
 }
 
 /// A program without arguments.

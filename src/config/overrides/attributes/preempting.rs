@@ -2,20 +2,20 @@
 //! words.
 
 use super::texts::{joined, names};
-use super::{Attribute, Form, at};
+use super::{AttributeForm, QmgrAttribute, at};
 use crate::config::Config;
 use crate::model::job::suspension::Releases;
 
 /// In PBS's order.
-pub(super) const OF_SCHED: [Attribute; 4] = [
-    at("preempt_queue_prio", Form::Key),
-    at("preempt_prio", Form::Key),
-    at("preempt_order", Form::Key),
-    at("preempt_sort", Form::Key),
+pub(super) const OF_SCHED: [QmgrAttribute; 4] = [
+    at("preempt_queue_prio", AttributeForm::Key),
+    at("preempt_prio", AttributeForm::Key),
+    at("preempt_order", AttributeForm::Key),
+    at("preempt_sort", AttributeForm::Key),
 ];
 
 /// The server's, shown where it is not as preset.
-pub(super) const RELEASES: Form = Form::Server(
+pub(super) const RELEASES: AttributeForm = AttributeForm::Server(
     |config| {
         Some(&config.releases)
             .filter(|all| **all != Releases::default())

@@ -1,26 +1,26 @@
 //! A queue's attributes.
 
 use super::texts::{joined, put, told, truth};
-use super::{Attribute, Form, at};
+use super::{AttributeForm, QmgrAttribute, at};
 use crate::model::queue::{Queue, Route};
-use crate::model::resource::Kind;
+use crate::model::resource::ResourceType;
 
-pub(super) const QUEUE_HEAD: &[Attribute] = &[
+pub(super) const QUEUE_HEAD: &[QmgrAttribute] = &[
     at(
         "queue_type",
-        Form::Queue(|queue| Some(kind(queue).to_string()), set_kind),
+        AttributeForm::Queue(|queue| Some(kind(queue).to_string()), set_kind),
     ),
-    at("Priority", Form::Key),
-    at("total_jobs", Form::ReadOnly),
-    at("state_count", Form::ReadOnly),
+    at("Priority", AttributeForm::Key),
+    at("total_jobs", AttributeForm::ReadOnly),
+    at("state_count", AttributeForm::ReadOnly),
 ];
 
-pub(super) const QUEUE: &[Attribute] = &[
-    at("from_route_only", Form::Key),
-    at("nested", Form::Key),
+pub(super) const QUEUE: &[QmgrAttribute] = &[
+    at("from_route_only", AttributeForm::Key),
+    at("nested", AttributeForm::Key),
     at(
         "acl_host_enable",
-        Form::Queue(
+        AttributeForm::Queue(
             |queue| enabled(queue.access.by_host, &queue.access.hosts),
             |queue, text| {
                 truth(text, false)
@@ -31,14 +31,14 @@ pub(super) const QUEUE: &[Attribute] = &[
     ),
     at(
         "acl_hosts",
-        Form::Queue(
+        AttributeForm::Queue(
             |queue| joined(&queue.access.hosts),
             |queue, text| put(&mut queue.access.hosts, text),
         ),
     ),
     at(
         "acl_user_enable",
-        Form::Queue(
+        AttributeForm::Queue(
             |queue| enabled(queue.access.by_user, &queue.access.users),
             |queue, text| {
                 truth(text, false)
@@ -49,17 +49,17 @@ pub(super) const QUEUE: &[Attribute] = &[
     ),
     at(
         "acl_users",
-        Form::Queue(
+        AttributeForm::Queue(
             |queue| joined(&queue.access.users),
             |queue, text| put(&mut queue.access.users, text),
         ),
     ),
-    at("resources_max", Form::Amounts),
-    at("resources_min", Form::Amounts),
-    at("resources_default", Form::Amounts),
+    at("resources_max", AttributeForm::Amounts),
+    at("resources_min", AttributeForm::Amounts),
+    at("resources_default", AttributeForm::Amounts),
     at(
         "acl_group_enable",
-        Form::Queue(
+        AttributeForm::Queue(
             |queue| enabled(queue.access.by_group, &queue.access.groups),
             |queue, text| {
                 truth(text, false)
@@ -70,21 +70,21 @@ pub(super) const QUEUE: &[Attribute] = &[
     ),
     at(
         "acl_groups",
-        Form::Queue(
+        AttributeForm::Queue(
             |queue| joined(&queue.access.groups),
             |queue, text| put(&mut queue.access.groups, text),
         ),
     ),
-    at("default_chunk", Form::Amounts),
-    at("checkpoint_min", Form::Kept(Kind::Long)),
-    at("kill_delay", Form::Missing),
-    at("resources_available", Form::Missing),
-    at("resources_assigned", Form::ReadOnly),
-    at("max_array_size", Form::Key),
-    at("backfill_depth", Form::Key),
+    at("default_chunk", AttributeForm::Amounts),
+    at("checkpoint_min", AttributeForm::Kept(ResourceType::Long)),
+    at("kill_delay", AttributeForm::Missing),
+    at("resources_available", AttributeForm::Missing),
+    at("resources_assigned", AttributeForm::ReadOnly),
+    at("max_array_size", AttributeForm::Key),
+    at("backfill_depth", AttributeForm::Key),
     at(
         "route_destinations",
-        Form::Queue(
+        AttributeForm::Queue(
             |queue| {
                 queue
                     .route
@@ -94,17 +94,17 @@ pub(super) const QUEUE: &[Attribute] = &[
             |queue, text| put(&mut route(queue).destinations, text),
         ),
     ),
-    at("route_held_jobs", Form::Key),
-    at("route_waiting_jobs", Form::Key),
-    at("route_retry_time", Form::Key),
-    at("route_lifetime", Form::Key),
-    at("node_group_key", Form::Missing),
-    at("partition", Form::Missing),
-    at("alt_router", Form::Missing),
-    at("hasnodes", Form::ReadOnly),
-    at("comment", Form::Key),
-    at("enabled", Form::Key),
-    at("started", Form::Key),
+    at("route_held_jobs", AttributeForm::Key),
+    at("route_waiting_jobs", AttributeForm::Key),
+    at("route_retry_time", AttributeForm::Key),
+    at("route_lifetime", AttributeForm::Key),
+    at("node_group_key", AttributeForm::Missing),
+    at("partition", AttributeForm::Missing),
+    at("alt_router", AttributeForm::Missing),
+    at("hasnodes", AttributeForm::ReadOnly),
+    at("comment", AttributeForm::Key),
+    at("enabled", AttributeForm::Key),
+    at("started", AttributeForm::Key),
 ];
 
 fn kind(queue: &Queue) -> &'static str {

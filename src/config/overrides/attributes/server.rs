@@ -2,45 +2,45 @@
 
 use super::preempting::RELEASES;
 use super::texts::{seconds, span, told, truth};
-use super::{Attribute, Form, at};
+use super::{AttributeForm, QmgrAttribute, at};
 use crate::config::{Config, Reserving};
 use crate::model::expression::Expression;
-use crate::model::policy::Order;
-use crate::model::resource::Kind;
+use crate::model::policy::PriorityOrder;
+use crate::model::resource::ResourceType;
 use crate::model::time::Span;
 
-pub(super) const SERVER_HEAD: &[Attribute] = &[
-    at("server_state", Form::ReadOnly),
-    at("server_host", Form::ReadOnly),
-    at("scheduling", Form::Key),
-    at("total_jobs", Form::ReadOnly),
-    at("state_count", Form::ReadOnly),
+pub(super) const SERVER_HEAD: &[QmgrAttribute] = &[
+    at("server_state", AttributeForm::ReadOnly),
+    at("server_host", AttributeForm::ReadOnly),
+    at("scheduling", AttributeForm::Key),
+    at("total_jobs", AttributeForm::ReadOnly),
+    at("state_count", AttributeForm::ReadOnly),
 ];
 
-pub(super) const SERVER: &[Attribute] = &[
-    at("acl_roots", Form::Kept(Kind::String)),
-    at("managers", Form::Key),
-    at("operators", Form::Key),
-    at("default_queue", Form::Key),
-    at("log_events", Form::Kept(Kind::Long)),
-    at("mailer", Form::Key),
-    at("mail_from", Form::Key),
-    at("query_other_jobs", Form::Key),
-    at("resources_available", Form::Totals),
-    at("resources_default", Form::Amounts),
-    at("default_chunk", Form::Amounts),
-    at("resources_max", Form::Amounts),
-    at("resources_assigned", Form::ReadOnly),
-    at("scheduler_iteration", Form::Key),
-    at("flatuid", Form::Kept(Kind::Boolean)),
-    at("resv_enable", Form::Always("True")),
-    at("node_fail_requeue", Form::Kept(Kind::Long)),
-    at("max_array_size", Form::Key),
-    at("resv_users", Form::Key),
-    at("resv_max_number", Form::Key),
+pub(super) const SERVER: &[QmgrAttribute] = &[
+    at("acl_roots", AttributeForm::Kept(ResourceType::String)),
+    at("managers", AttributeForm::Key),
+    at("operators", AttributeForm::Key),
+    at("default_queue", AttributeForm::Key),
+    at("log_events", AttributeForm::Kept(ResourceType::Long)),
+    at("mailer", AttributeForm::Key),
+    at("mail_from", AttributeForm::Key),
+    at("query_other_jobs", AttributeForm::Key),
+    at("resources_available", AttributeForm::Totals),
+    at("resources_default", AttributeForm::Amounts),
+    at("default_chunk", AttributeForm::Amounts),
+    at("resources_max", AttributeForm::Amounts),
+    at("resources_assigned", AttributeForm::ReadOnly),
+    at("scheduler_iteration", AttributeForm::Key),
+    at("flatuid", AttributeForm::Kept(ResourceType::Boolean)),
+    at("resv_enable", AttributeForm::Always("True")),
+    at("node_fail_requeue", AttributeForm::Kept(ResourceType::Long)),
+    at("max_array_size", AttributeForm::Key),
+    at("resv_users", AttributeForm::Key),
+    at("resv_max_number", AttributeForm::Key),
     at(
         "resv_max_duration",
-        Form::Server(
+        AttributeForm::Server(
             |config| seconds(Some(config.server.reserving.duration)),
             |config, text| {
                 let duration =
@@ -51,17 +51,20 @@ pub(super) const SERVER: &[Attribute] = &[
             },
         ),
     ),
-    at("resv_max_share", Form::Key),
-    at("resend_term_delay", Form::Kept(Kind::Long)),
-    at("pbs_license_min", Form::Kept(Kind::Long)),
-    at("pbs_license_max", Form::Kept(Kind::Long)),
-    at("pbs_license_linger_time", Form::Kept(Kind::Long)),
-    at("license_count", Form::ReadOnly),
-    at("pbs_version", Form::ReadOnly),
-    at("eligible_time_enable", Form::Always("True")),
+    at("resv_max_share", AttributeForm::Key),
+    at("resend_term_delay", AttributeForm::Kept(ResourceType::Long)),
+    at("pbs_license_min", AttributeForm::Kept(ResourceType::Long)),
+    at("pbs_license_max", AttributeForm::Kept(ResourceType::Long)),
+    at(
+        "pbs_license_linger_time",
+        AttributeForm::Kept(ResourceType::Long),
+    ),
+    at("license_count", AttributeForm::ReadOnly),
+    at("pbs_version", AttributeForm::ReadOnly),
+    at("eligible_time_enable", AttributeForm::Always("True")),
     at(
         "job_history_enable",
-        Form::Server(
+        AttributeForm::Server(
             |config| told(config.server.history > Span(0)),
             |config, text| {
                 truth(text, false)
@@ -72,7 +75,7 @@ pub(super) const SERVER: &[Attribute] = &[
     ),
     at(
         "job_history_duration",
-        Form::Server(
+        AttributeForm::Server(
             |config| {
                 Some(config.server.history)
                     .filter(|span| *span > Span(0))
@@ -87,47 +90,59 @@ pub(super) const SERVER: &[Attribute] = &[
         ),
     ),
     at("restrict_res_to_release_on_suspend", RELEASES),
-    at("max_concurrent_provision", Form::Kept(Kind::Long)),
-    at("backfill_depth", Form::Key),
-    at("job_sort_formula", Form::Server(formula, set_formula)),
-    at("job_sort_formula_threshold", Form::Key),
-    at("clear_topjob_estimates_enable", Form::Kept(Kind::Boolean)),
-    at("power_provisioning", Form::ReadOnly),
-    at("max_job_sequence_id", Form::Kept(Kind::Long)),
-    at("default_qsub_arguments", Form::Key),
-    at("default_qdel_arguments", Form::Missing),
-    at("acl_host_enable", Form::Missing),
-    at("acl_hosts", Form::Missing),
-    at("acl_user_enable", Form::Missing),
-    at("acl_users", Form::Missing),
-    at("node_group_enable", Form::Missing),
-    at("node_group_key", Form::Missing),
-    at("comment", Form::Kept(Kind::String)),
+    at(
+        "max_concurrent_provision",
+        AttributeForm::Kept(ResourceType::Long),
+    ),
+    at("backfill_depth", AttributeForm::Key),
+    at(
+        "job_sort_formula",
+        AttributeForm::Server(formula, set_formula),
+    ),
+    at("job_sort_formula_threshold", AttributeForm::Key),
+    at(
+        "clear_topjob_estimates_enable",
+        AttributeForm::Kept(ResourceType::Boolean),
+    ),
+    at("power_provisioning", AttributeForm::ReadOnly),
+    at(
+        "max_job_sequence_id",
+        AttributeForm::Kept(ResourceType::Long),
+    ),
+    at("default_qsub_arguments", AttributeForm::Key),
+    at("default_qdel_arguments", AttributeForm::Missing),
+    at("acl_host_enable", AttributeForm::Missing),
+    at("acl_hosts", AttributeForm::Missing),
+    at("acl_user_enable", AttributeForm::Missing),
+    at("acl_users", AttributeForm::Missing),
+    at("node_group_enable", AttributeForm::Missing),
+    at("node_group_key", AttributeForm::Missing),
+    at("comment", AttributeForm::Kept(ResourceType::String)),
 ];
 
 /// What the only scheduler says of itself. What it shares with the server is kept there.
-pub(super) const SCHED: &[Attribute] = &[
-    at("sched_host", Form::ReadOnly),
-    at("pbs_version", Form::ReadOnly),
+pub(super) const SCHED: &[QmgrAttribute] = &[
+    at("sched_host", AttributeForm::ReadOnly),
+    at("pbs_version", AttributeForm::ReadOnly),
     // Cycles never wait for a job to begin.
-    at("throughput_mode", Form::Always("True")),
-    at("scheduling", Form::Key),
-    at("scheduler_iteration", Form::Key),
-    at("job_sort_formula_threshold", Form::Key),
-    at("state", Form::ReadOnly),
-    at("sched_cycle_length", Form::Missing),
-    at("job_run_wait", Form::Missing),
-    at("partition", Form::Missing),
-    at("sched_priv", Form::Missing),
-    at("sched_log", Form::Missing),
-    at("do_not_span_psets", Form::Missing),
-    at("only_explicit_psets", Form::Missing),
+    at("throughput_mode", AttributeForm::Always("True")),
+    at("scheduling", AttributeForm::Key),
+    at("scheduler_iteration", AttributeForm::Key),
+    at("job_sort_formula_threshold", AttributeForm::Key),
+    at("state", AttributeForm::ReadOnly),
+    at("sched_cycle_length", AttributeForm::Missing),
+    at("job_run_wait", AttributeForm::Missing),
+    at("partition", AttributeForm::Missing),
+    at("sched_priv", AttributeForm::Missing),
+    at("sched_log", AttributeForm::Missing),
+    at("do_not_span_psets", AttributeForm::Missing),
+    at("only_explicit_psets", AttributeForm::Missing),
 ];
 
 /// What comes after how jobs make way.
-pub(super) const SCHED_TAIL: &[Attribute] = &[
-    at("log_events", Form::Missing),
-    at("server_dyn_res_alarm", Form::Missing),
+pub(super) const SCHED_TAIL: &[QmgrAttribute] = &[
+    at("log_events", AttributeForm::Missing),
+    at("server_dyn_res_alarm", AttributeForm::Missing),
 ];
 
 /// How long finished jobs are kept, where only that they are is said.
@@ -146,7 +161,7 @@ fn formula(config: &Config) -> Option<String> {
     let formula = rule
         .formula
         .as_ref()
-        .filter(|_| rule.order == Order::Formula);
+        .filter(|_| rule.order == PriorityOrder::Formula);
     formula.map(|formula| formula.text().to_string())
 }
 
@@ -162,6 +177,6 @@ fn set_formula(config: &mut Config, text: Option<&str>) -> bool {
         .ok()
         .filter(|formula| config.knows_names_of(formula, &resources));
     let Some(formula) = read else { return false };
-    (config.precedence.order, config.precedence.formula) = (Order::Formula, Some(formula));
+    (config.precedence.order, config.precedence.formula) = (PriorityOrder::Formula, Some(formula));
     true
 }

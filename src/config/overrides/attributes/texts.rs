@@ -1,11 +1,11 @@
 //! Values of attributes as PBS writes them, and back.
 
-use crate::model::resource::{Kind, Value};
+use crate::model::resource::{ResourceType, ResourceValue};
 use crate::model::time::Span;
 
 /// `True` or `False`.
 pub(super) fn told(is_so: bool) -> Option<String> {
-    Some(Value::Boolean(is_so).to_string())
+    Some(ResourceValue::Boolean(is_so).to_string())
 }
 
 pub(super) fn joined(list: &[String]) -> Option<String> {
@@ -28,8 +28,8 @@ pub(in crate::config::overrides) fn names(text: &str) -> Vec<String> {
 
 pub(super) fn truth(text: Option<&str>, unset: bool) -> Option<bool> {
     let Some(text) = text else { return Some(unset) };
-    match Value::parse(Kind::Boolean, text)? {
-        Value::Boolean(is_so) => Some(is_so),
+    match ResourceValue::parse(ResourceType::Boolean, text)? {
+        ResourceValue::Boolean(is_so) => Some(is_so),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Slots, processes and properties, put into the chunks that a job asks for.
 
-use super::super::{LIST, Setting};
+use super::super::{AttributeSetting, LIST};
 use super::{amount, text_of};
 use crate::model::refusal::Refusal;
 use crate::model::resource::amount::{Amount, split_chunks};
@@ -52,10 +52,10 @@ impl Slots {
 
 /// The settings with what the slots come to.
 pub(super) fn composed(
-    rest: Vec<Setting>,
+    rest: Vec<AttributeSetting>,
     slots: Slots,
     resources: &Resources,
-) -> Result<Vec<Setting>, Refusal> {
+) -> Result<Vec<AttributeSetting>, Refusal> {
     match slots.shape() {
         _ if slots == Slots::default() => Ok(rest),
         Some(shape) => in_chunks(rest, &slots, shape, resources),
@@ -65,12 +65,12 @@ pub(super) fn composed(
 
 /// One kind of chunk, into which goes all that a host has.
 fn in_chunks(
-    rest: Vec<Setting>,
+    rest: Vec<AttributeSetting>,
     slots: &Slots,
     (count, processors): (u64, Amount),
     resources: &Resources,
-) -> Result<Vec<Setting>, Refusal> {
-    let of_host = |setting: &Setting| {
+) -> Result<Vec<AttributeSetting>, Refusal> {
+    let of_host = |setting: &AttributeSetting| {
         let name = setting.resource.as_deref()?;
         resources
             .get(name)
@@ -108,14 +108,17 @@ fn in_chunks(
         chunk.push_str(&format!(":ngpus={gpus}"));
     }
     chunk.extend(slots.features.iter().map(|name| format!(":{name}=True")));
-    plain.push(Setting::resource("select", chunk));
+    plain.push(AttributeSetting::resource("select", chunk));
     Ok(plain)
 }
 
 /// What there is without slots: beside PBS's own words, or in them.
-fn beside(mut rest: Vec<Setting>, slots: &Slots) -> Result<Vec<Setting>, Refusal> {
-    let named = |name: &str, rest: &[Setting]| {
-        let is = |setting: &Setting| {
+fn beside(
+    mut rest: Vec<AttributeSetting>,
+    slots: &Slots,
+) -> Result<Vec<AttributeSetting>, Refusal> {
+    let named = |name: &str, rest: &[AttributeSetting]| {
+        let is = |setting: &AttributeSetting| {
             setting
                 .resource
                 .as_deref()
@@ -144,19 +147,19 @@ fn beside(mut rest: Vec<Setting>, slots: &Slots) -> Result<Vec<Setting>, Refusal
             slots
                 .features
                 .iter()
-                .map(|name| Setting::resource(name, "True")),
+                .map(|name| AttributeSetting::resource(name, "True")),
         );
         rest.extend(
             slots
                 .gpus
-                .map(|gpus| Setting::resource("ngpus", gpus.to_string())),
+                .map(|gpus| AttributeSetting::resource("ngpus", gpus.to_string())),
         );
     }
     if let Some(memory) = slots.memory {
         let processors = named("ncpus", &rest)
             .and_then(|at| text_of(&rest[at].value).parse().ok())
             .unwrap_or(1u64);
-        rest.push(Setting::resource(
+        rest.push(AttributeSetting::resource(
             "mem",
             format!("{}kb", memory.saturating_mul(processors)),
         ));

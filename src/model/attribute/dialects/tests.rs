@@ -1,19 +1,19 @@
 //! A table of what is asked in other names, and what it is in PBS's.
 
 use super::*;
-use crate::model::resource::{Definition, Kind};
+use crate::model::resource::{Definition, ResourceType};
 
 /// `name=text` words, translated; what is no resource stands with a `-` before its name.
 fn told(asked: &str, resources: &Resources) -> Result<(Vec<String>, Vec<String>), Refusal> {
     let setting = |word: &str| {
         let (name, text) = word.split_once('=').unwrap();
         name.strip_prefix('-').map_or_else(
-            || Setting::resource(name, text),
-            |name| Setting::new(name, text),
+            || AttributeSetting::resource(name, text),
+            |name| AttributeSetting::new(name, text),
         )
     };
     let (settings, notes) = translated(asked.split_whitespace().map(setting).collect(), resources)?;
-    let shown = |s: Setting| {
+    let shown = |s: AttributeSetting| {
         s.resource
             .map_or(format!("-{}={}", s.attribute, s.value), |r| {
                 format!("{r}={}", s.value)
@@ -141,7 +141,7 @@ fn a_resource_of_the_sites_own_keeps_its_name() {
     resources.define(
         "h_vmem",
         Definition {
-            kind: Kind::Size,
+            kind: ResourceType::Size,
             host_level: true,
             consumable: true,
             requestable: true,

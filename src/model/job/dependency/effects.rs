@@ -1,15 +1,18 @@
 //! What ties jobs to one another does to them, wherever they are kept.
 //!
-//! Whoever keeps jobs notes every turn of a tied one ([`Ties::observe`]); [`pass_on`] judges its
+//! Whoever keeps jobs notes every turn of a tied one ([`DependencyGraph::observe`]); [`pass_on`] judges its
 //! dependents, and theirs in turn, one after another from a list: a chain of any length falls at
 //! once, in linear time. A job without dependencies costs a look into an index.
 
-use super::graph::{Ties, Turn};
+use super::graph::{DependencyGraph, TieEvent};
 use super::label::{Awaited, Mark};
-use super::{Bars, Condition, Edge, Kind, Progress, Tie, Verdict, fate, judge};
+use super::{
+    Bars, DependencyCondition, DependencyKind, DependencyProgress, DependencyVerdict, Edge, Tie,
+    fate, judge,
+};
 use crate::model::job::Job;
 use crate::model::job::event::Event;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 
 /// Where tied jobs are kept.
@@ -17,20 +20,20 @@ pub trait Tied {
     /// A job that is not over, or is over since a moment ago.
     fn job(&self, id: JobId) -> Option<&Job>;
     /// What ties them.
-    fn ties(&self) -> &Ties;
+    fn dependencies(&self) -> &DependencyGraph;
     /// The same, to be changed.
-    fn ties_mut(&mut self) -> &mut Ties;
+    fn dependencies_mut(&mut self) -> &mut DependencyGraph;
     /// Takes note of what happened to a job alone.
     fn note(&mut self, id: JobId, event: Event);
     /// A tie stands otherwise than before.
-    fn keep(&mut self, tie: Tie, standing: Standing);
+    fn keep(&mut self, tie: Tie, standing: TieState);
     /// The name after the dot of every job id.
     fn server(&self) -> &str;
 }
 
 /// How a tie stands; the numbers are the spool's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum TieState {
     /// Not decided: it bars the job, or ended it.
     Open = 0,
     /// Met.
@@ -41,13 +44,13 @@ pub enum Standing {
 
 /// What a granted wish comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bonds {
+pub struct JobDependencies {
     /// `on`: how many jobs are to name this one.
     pub on: u32,
     /// What is waited for and not decided yet.
-    pub conditions: Vec<(JobId, Condition)>,
+    pub conditions: Vec<(JobId, DependencyCondition)>,
     /// Jobs that are to wait for this one.
-    pub before: Vec<(JobId, Condition)>,
+    pub before: Vec<(JobId, DependencyCondition)>,
     /// Members of the `runone` sets joined.
     pub mates: Vec<JobId>,
     /// The member of its set that has begun.
@@ -56,7 +59,7 @@ pub struct Bonds {
     pub labels: Vec<Awaited>,
 }
 
-impl Bonds {
+impl JobDependencies {
     /// What they bar a new job by.
     pub fn bars(&self) -> Bars {
         Bars {
@@ -70,18 +73,18 @@ impl Bonds {
 
 /// Passes on all that has been noted, until nothing more follows from it.
 pub fn pass_on(jobs: &mut impl Tied) {
-    while let Some((id, turn)) = jobs.ties_mut().next_turn() {
+    while let Some((id, turn)) = jobs.dependencies_mut().next_turn() {
         match turn {
-            Turn::Began => began(jobs, id),
-            Turn::Returned => each_rival(jobs, id, |job| Event::RivalReturned { job }),
-            Turn::Ended => over(jobs, id),
+            TieEvent::Began => began(jobs, id),
+            TieEvent::Returned => each_rival(jobs, id, |job| Event::RivalReturned { job }),
+            TieEvent::Ended => over(jobs, id),
         }
     }
 }
 
 fn began(jobs: &mut impl Tied, id: JobId) {
-    for (dependent, condition) in jobs.ties().dependents(id) {
-        if condition == Condition::Begun {
+    for (dependent, condition) in jobs.dependencies().dependents(id) {
+        if condition == DependencyCondition::Begun {
             meet(jobs, dependent, condition, id);
         }
     }
@@ -92,10 +95,10 @@ fn began(jobs: &mut impl Tied, id: JobId) {
 /// Lets those go on that wait for the label of a job that has come so far.
 fn answer_label(jobs: &mut impl Tied, id: JobId) {
     let Some(job) = jobs.job(id) else { return };
-    let progress = Progress::of(job);
-    for (waiting, condition) in jobs.ties().awaiting(job) {
-        if is_live(jobs, waiting) && judge(condition, progress) == Verdict::Met {
-            jobs.ties_mut().stirred = true;
+    let progress = DependencyProgress::of(job);
+    for (waiting, condition) in jobs.dependencies().awaiting(job) {
+        if is_live(jobs, waiting) && judge(condition, progress) == DependencyVerdict::Met {
+            jobs.dependencies_mut().stirred = true;
             jobs.note(
                 waiting,
                 Event::LabelMet {
@@ -114,8 +117,8 @@ fn label_of(jobs: &impl Tied, id: JobId) -> String {
 }
 
 fn each_rival(jobs: &mut impl Tied, id: JobId, event: fn(JobId) -> Event) {
-    for rival in jobs.ties().rivals(id) {
-        jobs.ties_mut().stirred = true;
+    for rival in jobs.dependencies().rivals(id) {
+        jobs.dependencies_mut().stirred = true;
         jobs.note(rival, event(id));
     }
 }
@@ -124,50 +127,50 @@ fn over(jobs: &mut impl Tied, id: JobId) {
     let Some(job) = jobs.job(id).cloned() else {
         return;
     };
-    let progress = Progress::of(&job);
-    for (dependent, condition) in jobs.ties().dependents(id) {
+    let progress = DependencyProgress::of(&job);
+    for (dependent, condition) in jobs.dependencies().dependents(id) {
         match judge(condition, progress) {
-            Verdict::Met => meet(jobs, dependent, condition, id),
-            Verdict::Impossible => {
+            DependencyVerdict::Met => meet(jobs, dependent, condition, id),
+            DependencyVerdict::Impossible => {
                 let edge = Edge {
-                    kind: Kind::After(condition),
+                    kind: DependencyKind::After(condition),
                     job: id,
                 };
                 break_off(jobs, dependent, edge, &fate(&job.life));
             }
-            Verdict::Pending => {}
+            DependencyVerdict::Pending => {}
         }
     }
-    if matches!(progress, Progress::Ended { began: true, .. }) {
+    if matches!(progress, DependencyProgress::Ended { began: true, .. }) {
         let edge = Edge {
-            kind: Kind::RunOne,
+            kind: DependencyKind::RunOne,
             job: id,
         };
-        for rival in jobs.ties().rivals(id) {
+        for rival in jobs.dependencies().rivals(id) {
             break_off(jobs, rival, edge, "and that one has run");
         }
     } else if let Some(tie) = jobs
-        .ties()
+        .dependencies()
         .membership(id)
         .filter(|_| job.life.bars.rival.is_none())
     {
         // The others are left to choose among themselves.
-        jobs.keep(tie, Standing::Met);
+        jobs.keep(tie, TieState::Met);
     }
-    jobs.ties_mut().forget(id);
+    jobs.dependencies_mut().forget(id);
     answer_label(jobs, id);
 }
 
 /// Lets a job go on from a condition that is met.
-fn meet(jobs: &mut impl Tied, job: JobId, condition: Condition, other: JobId) {
+fn meet(jobs: &mut impl Tied, job: JobId, condition: DependencyCondition, other: JobId) {
     let edge = Edge {
-        kind: Kind::After(condition),
+        kind: DependencyKind::After(condition),
         job: other,
     };
     let tie = Tie { job, edge };
-    if is_live(jobs, job) && jobs.ties_mut().remove(tie) {
-        jobs.ties_mut().stirred = true;
-        jobs.keep(tie, Standing::Met);
+    if is_live(jobs, job) && jobs.dependencies_mut().remove(tie) {
+        jobs.dependencies_mut().stirred = true;
+        jobs.keep(tie, TieState::Met);
         jobs.note(job, Event::DependencyMet { edge });
     }
 }
@@ -186,17 +189,17 @@ fn break_off(jobs: &mut impl Tied, job: JobId, edge: Edge, how: &str) {
 /// A job may have been ended a moment ago, by another of its bonds.
 fn is_live(jobs: &impl Tied, id: JobId) -> bool {
     jobs.job(id)
-        .is_some_and(|job| job.life.state != State::Finished)
+        .is_some_and(|job| job.life.state != JobState::Finished)
 }
 
 /// Sets up what was granted. A new job has its bars already; one that was altered gets them now.
-pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &Bonds, altered: bool) {
+pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &JobDependencies, altered: bool) {
     for &(other, condition) in &bonds.conditions {
         add(
             jobs,
             id,
             Edge {
-                kind: Kind::After(condition),
+                kind: DependencyKind::After(condition),
                 job: other,
             },
         );
@@ -206,7 +209,7 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &Bonds, altered: bool) {
             jobs,
             other,
             Edge {
-                kind: Kind::After(condition),
+                kind: DependencyKind::After(condition),
                 job: id,
             },
         ) {
@@ -236,9 +239,9 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &Bonds, altered: bool) {
 }
 
 /// A job that was put back into its queue has begun already.
-fn judge_at_once(jobs: &mut impl Tied, waiting: JobId, condition: Condition, id: JobId) {
-    let progress = jobs.job(id).map(Progress::of);
-    if progress.is_some_and(|progress| judge(condition, progress) == Verdict::Met) {
+fn judge_at_once(jobs: &mut impl Tied, waiting: JobId, condition: DependencyCondition, id: JobId) {
+    let progress = jobs.job(id).map(DependencyProgress::of);
+    if progress.is_some_and(|progress| judge(condition, progress) == DependencyVerdict::Met) {
         meet(jobs, waiting, condition, id);
     }
 }
@@ -246,16 +249,16 @@ fn judge_at_once(jobs: &mut impl Tied, waiting: JobId, condition: Condition, id:
 /// False if the bond was there.
 fn add(jobs: &mut impl Tied, job: JobId, edge: Edge) -> bool {
     let tie = Tie { job, edge };
-    let new = jobs.ties_mut().add(tie);
+    let new = jobs.dependencies_mut().add(tie);
     if new {
-        jobs.keep(tie, Standing::Open);
+        jobs.keep(tie, TieState::Open);
     }
     new
 }
 
 /// Those who have come into one set with a job that has begun wait for its end.
 fn confront(jobs: &mut impl Tied, rival: JobId) {
-    for member in jobs.ties().rivals(rival) {
+    for member in jobs.dependencies().rivals(rival) {
         if jobs
             .job(member)
             .is_some_and(|job| job.life.bars.rival.is_none())
@@ -269,25 +272,25 @@ fn confront(jobs: &mut impl Tied, rival: JobId) {
 fn join(jobs: &mut impl Tied, id: JobId, mates: &[JobId]) {
     let Some(&first) = mates.first() else { return };
     let set = jobs
-        .ties()
+        .dependencies()
         .membership(first)
         .map_or(first, |tie| tie.edge.job);
     for &one in mates.iter().chain([&id]) {
-        let others = match jobs.ties().membership(one) {
+        let others = match jobs.dependencies().membership(one) {
             Some(tie) if tie.edge.job == set => continue,
-            Some(tie) => jobs.ties().members(tie.edge.job),
+            Some(tie) => jobs.dependencies().members(tie.edge.job),
             None => vec![one],
         };
         for member in others {
-            if let Some(old) = jobs.ties().membership(member) {
-                jobs.ties_mut().remove(old);
-                jobs.keep(old, Standing::Met);
+            if let Some(old) = jobs.dependencies().membership(member) {
+                jobs.dependencies_mut().remove(old);
+                jobs.keep(old, TieState::Met);
             }
             add(
                 jobs,
                 member,
                 Edge {
-                    kind: Kind::RunOne,
+                    kind: DependencyKind::RunOne,
                     job: set,
                 },
             );

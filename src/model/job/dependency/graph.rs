@@ -2,15 +2,15 @@
 //! others have still to be told.
 
 use super::label::{Mark, Waiters};
-use super::{Condition, Edge, Kind, Tie};
+use super::{DependencyCondition, DependencyKind, Edge, Tie};
 use crate::model::job::Job;
-use crate::model::job::state::State;
-use crate::model::job_id::{JobId, Part};
+use crate::model::job::state::JobState;
+use crate::model::job_id::{IdPart, JobId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A turn in a job's life that matters to jobs tied to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum TieEvent {
     /// It has begun.
     Began,
     /// It is back in its queue.
@@ -21,18 +21,18 @@ pub enum Turn {
 
 /// The bonds.
 #[derive(Debug, Default)]
-pub struct Ties {
+pub struct DependencyGraph {
     /// (waited for, waiting, condition)
-    dependents: BTreeSet<(JobId, JobId, Condition)>,
+    dependents: BTreeSet<(JobId, JobId, DependencyCondition)>,
     /// (waiting, waited for, condition)
-    conditions: BTreeSet<(JobId, JobId, Condition)>,
+    conditions: BTreeSet<(JobId, JobId, DependencyCondition)>,
     /// The `runone` set of each member.
     sets: BTreeMap<JobId, JobId>,
     /// (set, member)
     members: BTreeSet<(JobId, JobId)>,
     /// Who waits for which label.
     waiters: Waiters,
-    turns: VecDeque<(JobId, Turn)>,
+    turns: VecDeque<(JobId, TieEvent)>,
     /// What this tick has added (true) or removed, to be undone if the tick is.
     journal: Vec<(Tie, bool)>,
     /// Whether something has been passed on since this was last set to false.
@@ -42,14 +42,14 @@ pub struct Ties {
 /// The first and the last id there could be: bounds for ranges over the second of two ids.
 const FIRST: JobId = JobId {
     number: 0,
-    part: Part::Whole,
+    part: IdPart::Whole,
 };
 const LAST: JobId = JobId {
     number: u64::MAX,
-    part: Part::Element(u32::MAX),
+    part: IdPart::Element(u32::MAX),
 };
 
-impl Ties {
+impl DependencyGraph {
     /// The bonds that the spool held.
     pub fn load(&mut self, ties: Vec<Tie>) {
         ties.into_iter().for_each(|tie| {
@@ -81,7 +81,7 @@ impl Ties {
             self.remove(Tie {
                 job: id,
                 edge: Edge {
-                    kind: Kind::After(condition),
+                    kind: DependencyKind::After(condition),
                     job: other,
                 },
             });
@@ -97,16 +97,16 @@ impl Ties {
             edge: Edge { kind, job: other },
         } = tie;
         match kind {
-            Kind::After(condition) => {
+            DependencyKind::After(condition) => {
                 self.dependents.insert((other, job, condition));
                 self.conditions.insert((job, other, condition))
             }
-            Kind::RunOne => {
+            DependencyKind::RunOne => {
                 self.members.insert((other, job));
                 self.sets.insert(job, other) != Some(other)
             }
             // Kept as the other job's `after...`.
-            Kind::Before(_) => false,
+            DependencyKind::Before(_) => false,
         }
     }
 
@@ -116,20 +116,20 @@ impl Ties {
             edge: Edge { kind, job: other },
         } = tie;
         match kind {
-            Kind::After(condition) => {
+            DependencyKind::After(condition) => {
                 self.dependents.remove(&(other, job, condition));
                 self.conditions.remove(&(job, other, condition))
             }
-            Kind::RunOne => {
+            DependencyKind::RunOne => {
                 self.sets.remove(&job);
                 self.members.remove(&(other, job))
             }
-            Kind::Before(_) => false,
+            DependencyKind::Before(_) => false,
         }
     }
 
     /// Who waits for this job, and what for.
-    pub fn dependents(&self, id: JobId) -> Vec<(JobId, Condition)> {
+    pub fn dependents(&self, id: JobId) -> Vec<(JobId, DependencyCondition)> {
         range(&self.dependents, id).collect()
     }
 
@@ -139,18 +139,19 @@ impl Ties {
     }
 
     /// What this job waits for.
-    pub fn conditions(&self, id: JobId) -> Vec<(JobId, Condition)> {
+    pub fn conditions(&self, id: JobId) -> Vec<(JobId, DependencyCondition)> {
         range(&self.conditions, id).collect()
     }
 
     /// Whether this bond is there.
     pub fn holds(&self, tie: Tie) -> bool {
         match tie.edge.kind {
-            Kind::After(condition) => self
-                .conditions
-                .contains(&(tie.job, tie.edge.job, condition)),
-            Kind::RunOne => self.sets.get(&tie.job) == Some(&tie.edge.job),
-            Kind::Before(_) => false,
+            DependencyKind::After(condition) => {
+                self.conditions
+                    .contains(&(tie.job, tie.edge.job, condition))
+            }
+            DependencyKind::RunOne => self.sets.get(&tie.job) == Some(&tie.edge.job),
+            DependencyKind::Before(_) => false,
         }
     }
 
@@ -159,7 +160,7 @@ impl Ties {
         self.sets.get(&id).map(|&set| Tie {
             job: id,
             edge: Edge {
-                kind: Kind::RunOne,
+                kind: DependencyKind::RunOne,
                 job: set,
             },
         })
@@ -183,17 +184,17 @@ impl Ties {
     }
 
     /// Notes what has become of a job that was in state `was`, if anybody has to be told.
-    pub fn observe(&mut self, was: State, job: &Job) {
+    pub fn observe(&mut self, was: JobState, job: &Job) {
         self.waiters.follow(job);
         if !self.is_tied(job) {
             return;
         }
         let turn = match (was, job.life.state) {
             (was, is) if was == is => return,
-            (before, State::Running | State::Suspended) if before.is_under_way() => return,
-            (_, State::Running) => Turn::Began,
-            (_, State::Finished) => Turn::Ended,
-            (State::Running | State::Suspended, _) => Turn::Returned,
+            (before, JobState::Running | JobState::Suspended) if before.is_under_way() => return,
+            (_, JobState::Running) => TieEvent::Began,
+            (_, JobState::Finished) => TieEvent::Ended,
+            (JobState::Running | JobState::Suspended, _) => TieEvent::Returned,
             _ => return,
         };
         self.tell(job.id, turn);
@@ -202,7 +203,7 @@ impl Ties {
     /// Notes that the first element of an array has begun, if anybody has to be told.
     pub fn note_began(&mut self, array: &Job) {
         if self.is_tied(array) {
-            self.tell(array.id, Turn::Began);
+            self.tell(array.id, TieEvent::Began);
         }
     }
 
@@ -236,16 +237,16 @@ impl Ties {
     }
 
     /// Who waits for the label of a job, and for what of it.
-    pub fn awaiting(&self, job: &Job) -> Vec<(JobId, Condition)> {
+    pub fn awaiting(&self, job: &Job) -> Vec<(JobId, DependencyCondition)> {
         self.waiters.of(job)
     }
 
-    fn tell(&mut self, id: JobId, turn: Turn) {
+    fn tell(&mut self, id: JobId, turn: TieEvent) {
         self.turns.push_back((id, turn));
     }
 
     /// The next thing to be passed on.
-    pub fn next_turn(&mut self) -> Option<(JobId, Turn)> {
+    pub fn next_turn(&mut self) -> Option<(JobId, TieEvent)> {
         self.turns.pop_front()
     }
 
@@ -268,10 +269,10 @@ impl Ties {
 }
 
 fn range(
-    set: &BTreeSet<(JobId, JobId, Condition)>,
+    set: &BTreeSet<(JobId, JobId, DependencyCondition)>,
     id: JobId,
-) -> impl Iterator<Item = (JobId, Condition)> + use<'_> {
-    let all = (id, FIRST, Condition::Begun)..=(id, LAST, Condition::Ended);
+) -> impl Iterator<Item = (JobId, DependencyCondition)> + use<'_> {
+    let all = (id, FIRST, DependencyCondition::Begun)..=(id, LAST, DependencyCondition::Ended);
     set.range(all)
         .map(|&(_, other, condition)| (other, condition))
 }
@@ -284,7 +285,7 @@ mod tests {
         Tie {
             job: JobId::job(job),
             edge: Edge {
-                kind: Kind::from_name(name).unwrap(),
+                kind: DependencyKind::from_name(name).unwrap(),
                 job: JobId::job(other),
             },
         }
@@ -292,20 +293,20 @@ mod tests {
 
     #[test]
     fn a_bond_is_found_from_both_ends_until_it_is_removed() {
-        let mut ties = Ties::default();
+        let mut ties = DependencyGraph::default();
         assert!(
             ties.add(tie(2, "afterok", 1))
                 && ties.add(tie(3, "after", 1))
                 && !ties.add(tie(3, "after", 1))
         );
-        let two = (JobId::job(2), Condition::EndedOk);
+        let two = (JobId::job(2), DependencyCondition::EndedOk);
         assert_eq!(
             ties.dependents(JobId::job(1)),
-            [two, (JobId::job(3), Condition::Begun)]
+            [two, (JobId::job(3), DependencyCondition::Begun)]
         );
         assert_eq!(
             ties.conditions(JobId::job(3)),
-            [(JobId::job(1), Condition::Begun)]
+            [(JobId::job(1), DependencyCondition::Begun)]
         );
         ties.forget(JobId::job(3));
         assert_eq!(ties.dependents(JobId::job(1)), [two]);
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_tick_that_is_taken_back_leaves_no_trace() {
-        let mut ties = Ties::default();
+        let mut ties = DependencyGraph::default();
         ties.load(vec![
             tie(2, "afterok", 1),
             tie(5, "runone", 4),
@@ -330,7 +331,7 @@ mod tests {
         ties.roll_back();
         assert_eq!(
             ties.dependents(JobId::job(1)),
-            [(JobId::job(2), Condition::EndedOk)]
+            [(JobId::job(2), DependencyCondition::EndedOk)]
         );
         assert_eq!(ties.rivals(JobId::job(5)), [JobId::job(4)]);
         assert!(ties.members(JobId::job(6)).is_empty());

@@ -6,9 +6,9 @@
 
 pub mod circle;
 
-use super::{Condition, Kind};
+use super::{DependencyCondition, DependencyKind};
 use crate::model::job::Job;
-use crate::model::job::state::State;
+use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Awaited {
     /// How far it must have come.
-    pub condition: Condition,
+    pub condition: DependencyCondition,
     /// Its label.
     pub label: String,
 }
@@ -26,7 +26,12 @@ pub struct Awaited {
 /// `afterok:@sim`, as in the value of `depend`.
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}:@{}", Kind::After(self.condition).name(), self.label)
+        write!(
+            f,
+            "{}:@{}",
+            DependencyKind::After(self.condition).name(),
+            self.label
+        )
     }
 }
 
@@ -109,8 +114,8 @@ impl Mark {
 /// Who waits for which label: what the jobs say, put in order.
 #[derive(Debug, Default)]
 pub struct Waiters {
-    waiting: BTreeSet<(Mark, JobId, Condition)>,
-    of: BTreeMap<JobId, Vec<(Mark, Condition)>>,
+    waiting: BTreeSet<(Mark, JobId, DependencyCondition)>,
+    of: BTreeMap<JobId, Vec<(Mark, DependencyCondition)>>,
     /// The jobs that carry a label and are not over.
     carriers: BTreeSet<(Mark, JobId)>,
     carried: BTreeMap<JobId, Mark>,
@@ -121,14 +126,14 @@ impl Waiters {
     pub fn follow(&mut self, job: &Job) {
         self.note_label(job);
         let marks = |awaited: &Awaited| (Mark::of(job, &awaited.label), awaited.condition);
-        if job.life.awaits.is_empty() || job.life.state == State::Finished {
+        if job.life.awaits.is_empty() || job.life.state == JobState::Finished {
             self.wait_no_more(job.id)
         } else {
             self.enter(job.id, job.life.awaits.iter().map(marks).collect())
         }
     }
 
-    fn enter(&mut self, id: JobId, marks: Vec<(Mark, Condition)>) {
+    fn enter(&mut self, id: JobId, marks: Vec<(Mark, DependencyCondition)>) {
         if self.of.get(&id) == Some(&marks) {
             return;
         }
@@ -148,7 +153,7 @@ impl Waiters {
         {
             return;
         }
-        let mark = Mark::carried_by(job).filter(|_| job.life.state != State::Finished);
+        let mark = Mark::carried_by(job).filter(|_| job.life.state != JobState::Finished);
         if self.carried.get(&job.id) == mark.as_ref() {
             return;
         }
@@ -192,14 +197,14 @@ impl Waiters {
     }
 
     /// Who waits for what a job carries, and for what of it.
-    pub fn of(&self, job: &Job) -> Vec<(JobId, Condition)> {
+    pub fn of(&self, job: &Job) -> Vec<(JobId, DependencyCondition)> {
         if self.waiting.is_empty() {
             return Vec::new();
         }
         let Some(mark) = Mark::carried_by(job) else {
             return Vec::new();
         };
-        let from = (mark.clone(), JobId::job(0), Condition::Begun);
+        let from = (mark.clone(), JobId::job(0), DependencyCondition::Begun);
         let those = self
             .waiting
             .range(from..)
@@ -224,7 +229,7 @@ mod tests {
             ..Spec::clone(&job.spec)
         });
         let awaited = |label: &&str| Awaited {
-            condition: Condition::EndedOk,
+            condition: DependencyCondition::EndedOk,
             label: label.to_string(),
         };
         job.life.awaits = awaits.iter().map(awaited).collect();
@@ -261,7 +266,7 @@ mod tests {
         waiting.life.awaits[0].label = "comp".to_string();
         known.follow(&waiting);
         assert_eq!((waiters(&known, &sim), known.waiting.len()), (vec![], 1));
-        waiting.life.state = State::Finished;
+        waiting.life.state = JobState::Finished;
         known.follow(&waiting);
         assert!(known.waiting.is_empty() && known.of.is_empty());
     }

@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::model::job::event::Event;
-use crate::model::job::{How, Job, Outcome, Spec};
+use crate::model::job::{AttemptOutcome, How, Job, Spec};
 use crate::model::job_id::JobId;
 use crate::model::time::Wall;
 use crate::sched::fixture::{cluster, moment};
 use std::sync::Arc;
 
 /// So many seconds from the beginning, under a policy.
-fn at(seconds: i64, accrual: Accrual) -> Moment {
-    Moment {
+fn at(seconds: i64, accrual: Accrual) -> EventContext {
+    EventContext {
         accrual,
         ..moment(seconds)
     }
@@ -34,7 +34,7 @@ fn released(letters: &str) -> Event {
     }
 }
 
-fn submitted(text: &str, begin: Option<i64>, moment: Moment) -> Job {
+fn submitted(text: &str, begin: Option<i64>, moment: EventContext) -> Job {
     let mut job = cluster("").job(1, text);
     job.spec = Arc::new(Spec {
         rerunnable: true,
@@ -55,7 +55,7 @@ fn eligible(job: &Job, seconds: i64) -> i64 {
 
 /// Its eligible time at second 600 with this in the way from the beginning, under each policy in
 /// the order of the names.
-fn through(obstruct: impl Fn(&mut Job, Moment), begin: Option<i64>) -> [i64; 4] {
+fn through(obstruct: impl Fn(&mut Job, EventContext), begin: Option<i64>) -> [i64; 4] {
     [
         Accrual::Pbs,
         Accrual::Always,
@@ -98,7 +98,7 @@ fn a_clock_that_goes_back_takes_nothing_away() {
 /// I13, M17.
 #[test]
 fn each_policy_counts_what_it_says() {
-    let apply = |event: Event| move |job: &mut Job, moment: Moment| job.apply(&event, moment);
+    let apply = |event: Event| move |job: &mut Job, moment: EventContext| job.apply(&event, moment);
     assert_eq!(through(|_, _| (), None), [600; 4], "for want of room");
     assert_eq!(through(apply(held("u")), None), [0, 600, 0, 0]);
     assert_eq!(through(apply(held("p")), None), [0, 600, 0, 0]);
@@ -114,14 +114,14 @@ fn each_policy_counts_what_it_says() {
     };
     assert_eq!(through(apply(bound), None), [0, 600, 0, 0], "a dependency");
     let limited = |limit| {
-        move |job: &mut Job, moment: Moment| {
+        move |job: &mut Job, moment: EventContext| {
             job.judged(Some(limit), moment)
                 .into_iter()
                 .for_each(|eligibility| job.life.eligibility = eligibility);
         }
     };
-    assert_eq!(through(limited(Limit::Running), None), [0, 600, 600, 0]);
-    assert_eq!(through(limited(Limit::Waiting), None), [0, 600, 0, 0]);
+    assert_eq!(through(limited(OwnLimit::Running), None), [0, 600, 600, 0]);
+    assert_eq!(through(limited(OwnLimit::Waiting), None), [0, 600, 0, 0]);
 }
 
 /// M17: at most two jobs of a user count as waiting, and he submits five at 0. At 600: those that
@@ -131,7 +131,7 @@ fn jobs_beyond_the_limit_on_waiting_ones_accrue_nothing() {
     let accrued = |accrual: Accrual| {
         [1, 2, 3, 4, 5].map(|number| {
             let mut job = submitted("select=1:ncpus=1", None, at(0, accrual));
-            let limit = (number > 2).then_some(Limit::Waiting);
+            let limit = (number > 2).then_some(OwnLimit::Waiting);
             job.judged(limit, at(0, accrual))
                 .into_iter()
                 .for_each(|judged| job.life.eligibility = judged);
@@ -158,7 +158,7 @@ fn a_run_counts_nothing_and_what_was_accrued_before_it_stays() {
         (eligible(&job, 500), job.life.eligibility.accrues.number()),
         (100, 3)
     );
-    let outcome = Outcome {
+    let outcome = AttemptOutcome {
         how: How::ShepherdLost,
         sent: None,
         used: Default::default(),
@@ -194,10 +194,10 @@ fn a_run_counts_nothing_and_what_was_accrued_before_it_stays() {
 fn the_limit_a_cycle_found_is_forgotten_when_the_job_leaves_the_queue() {
     let mut job = submitted("select=1:ncpus=1", None, at(0, Accrual::Pbs));
     job.life.eligibility = job
-        .judged(Some(Limit::Running), at(0, Accrual::Pbs))
+        .judged(Some(OwnLimit::Running), at(0, Accrual::Pbs))
         .unwrap();
     assert_eq!(
-        job.judged(Some(Limit::Running), at(10, Accrual::Pbs)),
+        job.judged(Some(OwnLimit::Running), at(10, Accrual::Pbs)),
         None,
         "no news"
     );
@@ -215,7 +215,7 @@ fn the_limit_a_cycle_found_is_forgotten_when_the_job_leaves_the_queue() {
     );
     job.apply(&held("u"), at(100, Accrual::Pbs));
     assert_eq!(
-        job.judged(Some(Limit::Running), at(110, Accrual::Pbs)),
+        job.judged(Some(OwnLimit::Running), at(110, Accrual::Pbs)),
         None,
         "it has no turn"
     );
@@ -230,7 +230,7 @@ fn an_array_counts_while_elements_of_it_wait() {
     let mut array = submitted("select=1:ncpus=1 array=0-2", None, pbs(0));
     assert_eq!(array.id, JobId::array(1));
     array.end_waiting(2, 2, pbs(50));
-    array.element_stands(0, crate::model::job::array::Standing::Begun, pbs(100));
+    array.element_stands(0, crate::model::job::array::SubjobState::Begun, pbs(100));
     assert_eq!(
         (
             eligible(&array, 200),
@@ -238,7 +238,7 @@ fn an_array_counts_while_elements_of_it_wait() {
         ),
         (200, 200)
     );
-    array.element_stands(1, crate::model::job::array::Standing::Begun, pbs(300));
+    array.element_stands(1, crate::model::job::array::SubjobState::Begun, pbs(300));
     assert_eq!(
         (eligible(&array, 900), array.life.eligibility.accrues),
         (300, Accrues::Ineligible)
@@ -266,11 +266,11 @@ fn a_job_of_which_nothing_was_written_down_begins_to_accrue_when_it_is_next_look
 /// (M24).
 #[test]
 fn a_limit_of_ones_own_bars_from_accruing_and_one_of_all_does_not() {
-    use crate::model::limit::excess::Excess;
+    use crate::model::limit::excess::LimitExcess;
     use crate::model::limit::excess::tests::of_user;
-    use crate::model::limit::{Scope, Selector, Stage};
+    use crate::model::limit::{LimitScope, LimitStage, Selector};
     let of = |scope, stage| {
-        Limit::of(&Reason::Limited(Box::new(Excess {
+        OwnLimit::of(&Reason::Limited(Box::new(LimitExcess {
             scope,
             stage,
             ..of_user()
@@ -278,41 +278,44 @@ fn a_limit_of_ones_own_bars_from_accruing_and_one_of_all_does_not() {
     };
     let each = || Selector::Each;
     let (queue, all) = (
-        Scope {
+        LimitScope {
             queue: each(),
-            ..Scope::default()
+            ..LimitScope::default()
         },
-        Scope::default(),
+        LimitScope::default(),
     );
     assert_eq!(
-        (of(all.clone(), Stage::Running), of(queue, Stage::Running)),
+        (
+            of(all.clone(), LimitStage::Running),
+            of(queue, LimitStage::Running)
+        ),
         (None, None)
     );
     let own = [
-        Scope {
+        LimitScope {
             user: each(),
             ..all.clone()
         },
-        Scope {
+        LimitScope {
             group: each(),
             ..all.clone()
         },
-        Scope {
+        LimitScope {
             project: each(),
             ..all.clone()
         },
-        Scope {
+        LimitScope {
             account: each(),
             ..all.clone()
         },
-        Scope {
+        LimitScope {
             qos: each(),
             ..all.clone()
         },
     ];
     assert_eq!(
-        own.map(|scope| of(scope, Stage::Running)),
-        [Some(Limit::Running); 5]
+        own.map(|scope| of(scope, LimitStage::Running)),
+        [Some(OwnLimit::Running); 5]
     );
-    assert_eq!(of(all, Stage::Idle), Some(Limit::Waiting));
+    assert_eq!(of(all, LimitStage::Idle), Some(OwnLimit::Waiting));
 }

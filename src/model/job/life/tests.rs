@@ -5,7 +5,7 @@ use crate::model::time::Span;
 use crate::sched::fixture::{self, cluster};
 
 /// A job that has been started for the `attempt`th time, at that many hours.
-fn started(job: &mut Job, attempt: Attempt) -> Moment {
+fn started(job: &mut Job, attempt: Attempt) -> EventContext {
     let moment = fixture::moment(3600 * i64::from(attempt));
     job.apply(
         &Event::Started {
@@ -19,8 +19,8 @@ fn started(job: &mut Job, attempt: Attempt) -> Moment {
     moment
 }
 
-fn ended(job: &mut Job, attempt: Attempt, how: How, sent: Option<i32>, moment: Moment) {
-    let outcome = Outcome {
+fn ended(job: &mut Job, attempt: Attempt, how: How, sent: Option<i32>, moment: EventContext) {
+    let outcome = AttemptOutcome {
         how,
         sent,
         used: Default::default(),
@@ -58,12 +58,15 @@ fn a_start_that_a_hook_refuses_is_put_off_as_often_as_it_is_and_never_holds_the_
             .not_before
             .map_or(0, |until| until.since(moment.now).0 / 1000);
         assert!((60..=61).contains(&wait), "{round}: {wait}");
-        assert_eq!((job.life.state, job.life.failed_starts), (State::Queued, 0));
+        assert_eq!(
+            (job.life.state, job.life.failed_starts),
+            (JobState::Queued, 0)
+        );
     }
     started(&mut job, 1);
     assert_eq!(
         (job.life.state, job.life.not_before),
-        (State::Running, None)
+        (JobState::Running, None)
     );
 }
 
@@ -72,7 +75,10 @@ fn a_job_lost_with_its_node_is_run_again_at_once_but_only_the_first_time() {
     let mut job = queued();
     let moment = started(&mut job, 1);
     ended(&mut job, 1, How::ShepherdLost, None, moment);
-    assert_eq!((job.life.state, job.life.not_before), (State::Queued, None));
+    assert_eq!(
+        (job.life.state, job.life.not_before),
+        (JobState::Queued, None)
+    );
     let moment = started(&mut job, 2);
     job.apply(
         &Event::Vanished {
@@ -89,7 +95,7 @@ fn a_job_lost_with_its_node_is_run_again_at_once_but_only_the_first_time() {
 }
 
 #[test]
-fn a_start_in_limbo_is_made_anew_only_by_its_nodes_word() {
+fn an_unconfirmed_start_is_repeated_only_after_its_node_reports() {
     let limbo = || {
         let mut job = queued();
         let moment = started(&mut job, 1);
@@ -102,14 +108,14 @@ fn a_start_in_limbo_is_made_anew_only_by_its_nodes_word() {
         );
         assert_eq!(
             (job.life.state, job.life.want.clone()),
-            (State::Running, Want::Anew)
+            (JobState::Running, Want::Anew)
         );
         (job, moment)
     };
     for (how, sent, state) in [
-        (How::Cancelled, None, State::Queued),
-        (How::Signaled(15), Some(15), State::Queued),
-        (How::Exited(0), None, State::Finished),
+        (How::Cancelled, None, JobState::Queued),
+        (How::Signaled(15), Some(15), JobState::Queued),
+        (How::Exited(0), None, JobState::Finished),
     ] {
         let (mut job, moment) = limbo();
         ended(&mut job, 1, how.clone(), sent, moment);
@@ -151,7 +157,7 @@ fn an_end_before_the_order_to_end_is_kept() {
         let moment = started(&mut job, 1);
         job.apply(order, moment);
         let (sent, used) = (None, Default::default());
-        let outcome = Outcome {
+        let outcome = AttemptOutcome {
             how,
             sent,
             used,

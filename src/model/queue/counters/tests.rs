@@ -3,11 +3,11 @@
 use super::*;
 use crate::config::Config;
 use crate::model::job::array::Elements;
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 
 /// Jobs that were submitted, under some limits.
 struct Crowd {
-    scene: Scene,
+    scene: TestCluster,
     census: JobCounters,
     resources: Resources,
 }
@@ -22,8 +22,8 @@ fn crowd(limits: &str) -> Crowd {
     }
 }
 
-fn subject(who: &Credentials) -> Subject {
-    Subject::new(
+fn subject(who: &Credentials) -> LimitSubject {
+    LimitSubject::new(
         who,
         "staff".to_string(),
         vec!["dev".to_string(), "all".to_string()],
@@ -43,7 +43,7 @@ impl Crowd {
             .collect();
         Arc::make_mut(&mut job.spec).request =
             Arc::new(Request::parse(&asked, &self.resources).unwrap());
-        job.life.state = State::Queued;
+        job.life.state = JobState::Queued;
         if let Some(indices) = job.spec.array {
             job.elements
                 .get_or_insert_with(|| Arc::new(Elements::new(indices.count())));
@@ -61,7 +61,7 @@ impl Crowd {
     fn says(&self, user: &str, words: &str) -> String {
         let job = self.job(99, user, words);
         let asked = self.census.admit(
-            Comer::New(State::Queued),
+            Comer::New(JobState::Queued),
             &job.spec,
             &subject(&Credentials::of(&job)),
             &self.resources,
@@ -151,13 +151,13 @@ fn each_is_counted_by_themselves_and_no_more_once_over() {
     );
     assert_eq!(crowd.says("bob", "select=1:ncpus=1"), "");
     let mut job = crowd.job(1, "ann", "select=1:ncpus=1");
-    job.life.state = State::Running;
+    job.life.state = JobState::Running;
     crowd.census.count(&job, subject);
     assert!(
         !crowd.says("ann", "select=1:ncpus=1").is_empty(),
         "who runs is not over"
     );
-    job.life.state = State::Finished;
+    job.life.state = JobState::Finished;
     crowd.census.count(&job, subject);
     assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
     crowd.census.forget(JobId::job(2));
@@ -185,7 +185,7 @@ fn an_array_counts_as_many_as_its_elements_are() {
     );
     let mut array = crowd.job(1, "ann", "select=1:ncpus=1 array=1-4");
     let elements = Arc::make_mut(array.elements.as_mut().unwrap());
-    elements.mark(0, 2, crate::model::job::array::Standing::Ended(0));
+    elements.mark(0, 2, crate::model::job::array::SubjobState::Ended(0));
     crowd.census.count(&array, subject);
     assert_eq!(crowd.says("ann", "select=1:ncpus=1 array=1-4"), "");
 }
@@ -195,7 +195,7 @@ fn what_runs_or_is_held_does_not_wait() {
     let mut crowd = crowd("[[limit]]\nwaiting = { jobs = 1 }\n").with(1, "ann", "select=1:ncpus=1");
     assert!(!crowd.says("ann", "select=1:ncpus=1").is_empty());
     let mut job = crowd.job(1, "ann", "select=1:ncpus=1");
-    job.life.state = State::Held;
+    job.life.state = JobState::Held;
     crowd.census.count(&job, subject);
     assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
 }
@@ -379,11 +379,11 @@ fn who_is_submitted_held_is_not_one_who_waits() {
     };
     let one = "select=1:ncpus=1";
     assert_eq!(
-        [State::Queued, State::Held, State::Waiting].map(|state| may_come(one, state)),
+        [JobState::Queued, JobState::Held, JobState::Waiting].map(|state| may_come(one, state)),
         [false, true, true]
     );
     assert_eq!(
-        [3, 4].map(|count| may_come(&format!("{one} array=1-{count}"), State::Held)),
+        [3, 4].map(|count| may_come(&format!("{one} array=1-{count}"), JobState::Held)),
         [true, false]
     );
 }
@@ -399,7 +399,7 @@ fn what_is_used_is_told_with_the_jobs_that_use_it() {
         "select=1:ncpus=1 array=1-6",
     );
     let mut held = crowd.job(3, "ann", "select=1:ncpus=1");
-    held.life.state = State::Held;
+    held.life.state = JobState::Held;
     crowd.census.count(&held, subject);
     let crowd = (10..40).fold(crowd, |crowd, id| crowd.with(id, "bob", "select=1:ncpus=1"));
     let told = |one: uses::Counted| {
@@ -457,7 +457,7 @@ fn elements_that_run_are_queued_too_and_one_by_itself_is_not_counted_twice() {
     Arc::make_mut(array.elements.as_mut().unwrap()).mark(
         0,
         1,
-        crate::model::job::array::Standing::Begun,
+        crate::model::job::array::SubjobState::Begun,
     );
     crowd.census.count(&array, subject);
     let mut element = crowd.job(1, "ann", "select=1:ncpus=1");

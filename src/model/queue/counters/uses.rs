@@ -1,11 +1,11 @@
 //! What of the limits on what is queued is used, and by which jobs: what `qstat --limits` shows
 //! (P9).
 
-use super::{CounterEntry, JobCounters, Party, Place};
+use super::{CounterEntry, CredentialGroup, JobCounters, LimitPlace};
 use crate::model::job_id::JobId;
 use crate::model::limit::usage::{Figure, LimitUse};
-use crate::model::limit::{Key, Limit, LimitValues, Quantity};
-use crate::model::resource::{Definition, Resources, Value};
+use crate::model::limit::{Limit, LimitKey, LimitValues, Quantity};
+use crate::model::resource::{Definition, ResourceValue, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Counted {
     /// The limit's place among all.
     pub place: usize,
     /// Who they are.
-    pub whom: Key,
+    pub whom: LimitKey,
     /// How much they may have by this limit.
     pub bounds: LimitValues,
     /// What they have, as the limit counts.
@@ -28,7 +28,7 @@ pub struct Counted {
 
 /// The jobs that use a limit.
 #[derive(Clone, Debug, Default)]
-struct Users {
+struct LimitUsers {
     bounds: LimitValues,
     by: Vec<JobId>,
     more: u64,
@@ -58,14 +58,15 @@ fn figure(quantity: &Quantity, amount: i64, resources: &Resources) -> Figure {
         Quantity::Resource(name) => resources.get(name),
         _ => None,
     };
-    let value = |definition: &Definition| Value::of_amount(definition.kind, amount).to_string();
+    let value =
+        |definition: &Definition| ResourceValue::of_amount(definition.kind, amount).to_string();
     Figure {
         amount,
         shown: definition.map_or_else(|| amount.to_string(), value),
     }
 }
 
-impl Users {
+impl LimitUsers {
     fn add(&mut self, jobs: &[JobId], more: u64) {
         let named = jobs.len().min(LimitUse::MOST.saturating_sub(self.by.len()));
         self.by.extend(&jobs[..named]);
@@ -77,9 +78,9 @@ impl JobCounters {
     /// Of each limit on what is queued that anybody uses.
     pub fn uses(&self) -> Vec<Counted> {
         let users = self.users();
-        let counted = |of: &Place| {
+        let counted = |of: &LimitPlace| {
             let (place, whom) = of;
-            let Users { bounds, by, more } =
+            let LimitUsers { bounds, by, more } =
                 users.get(&(*place, whom)).cloned().unwrap_or_default();
             Counted {
                 place: *place,
@@ -95,10 +96,10 @@ impl JobCounters {
 
     /// Jobs of one party use the same limits: their many are gone through by party, and parties by
     /// limit.
-    fn users(&self) -> BTreeMap<(usize, &Key), Users> {
-        let mut parties: BTreeMap<*const Party, Vec<Users>> = BTreeMap::new();
+    fn users(&self) -> BTreeMap<(usize, &LimitKey), LimitUsers> {
+        let mut parties: BTreeMap<*const CredentialGroup, Vec<LimitUsers>> = BTreeMap::new();
         for (id, CounterEntry { party, amounts, .. }) in &self.jobs {
-            let nobody = || vec![Users::default(); party.concerns.len()];
+            let nobody = || vec![LimitUsers::default(); party.concerns.len()];
             let users = parties.entry(Arc::as_ptr(party)).or_insert_with(nobody);
             let using = users
                 .iter_mut()
@@ -106,7 +107,7 @@ impl JobCounters {
                 .filter(|(_, amount)| **amount > 0);
             using.for_each(|(users, _)| users.add(&[*id], 0));
         }
-        let mut all: BTreeMap<(usize, &Key), Users> = BTreeMap::new();
+        let mut all: BTreeMap<(usize, &LimitKey), LimitUsers> = BTreeMap::new();
         // In the order of their names, and not in that of the pointers.
         for party in self.parties.values() {
             let users = parties.get(&Arc::as_ptr(party)).into_iter().flatten();

@@ -1,14 +1,14 @@
 //! What is said of a limit that a job would pass: PBS's words, then the count.
 
-use crate::model::limit::{Key, Limit, Quantity, Selector, Stage};
+use crate::model::limit::{Limit, LimitKey, LimitStage, Quantity, Selector};
 use crate::model::refusal::Refusal;
-use crate::model::resource::{Resources, Value};
+use crate::model::resource::{ResourceValue, Resources};
 
 /// A limit that a job would pass.
-pub(super) struct Excess<'a> {
+pub(super) struct QueuedExcess<'a> {
     pub limit: &'a Limit,
     /// Who counts together.
-    pub key: &'a Key,
+    pub key: &'a LimitKey,
     /// So much is there.
     pub there: i64,
     /// So much the job would add.
@@ -20,7 +20,7 @@ pub(super) struct Excess<'a> {
     pub resources: &'a Resources,
 }
 
-impl Excess<'_> {
+impl QueuedExcess<'_> {
     /// The refusal for it.
     pub fn refusal(&self) -> Refusal {
         let text = format!("{} ({})", self.text(), self.count());
@@ -124,7 +124,7 @@ impl Excess<'_> {
     }
 
     fn waiting(&self, text: &'static str) -> &'static str {
-        if self.limit.stage == Stage::Waiting {
+        if self.limit.stage == LimitStage::Waiting {
             text
         } else {
             ""
@@ -157,7 +157,7 @@ impl Excess<'_> {
         };
         self.resources.get(name).map_or_else(
             || amount.to_string(),
-            |definition| Value::of_amount(definition.kind, amount).to_string(),
+            |definition| ResourceValue::of_amount(definition.kind, amount).to_string(),
         )
     }
 }

@@ -2,23 +2,25 @@
 
 use crate::model::job::preemption;
 use crate::model::job_id::JobId;
-use crate::model::policy::{Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric};
+use crate::model::policy::{
+    Backfill, BookingGroup, BookingRetention, FillOrder, Filling, Metric, SetAside,
+};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::reservation::window::{Window, WindowAccess};
 use crate::model::time::{Span, Time};
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 use crate::sched::view::plan::{Plan, Preemption, SlipCause};
 
 /// 16 processors, 8 busy until 3600; job 2 wants all for an hour.
-fn blocked() -> Scene {
+fn blocked() -> TestCluster {
     cluster("1 x ncpus=16")
         .running(1, "select=1:ncpus=8", "n1", 3600)
         .queued(2, "select=1:ncpus=16 walltime=1:00:00")
 }
 
 #[test]
-fn a_filler_may_not_delay_the_booked_job() {
+fn backfill_does_not_delay_the_booked_job() {
     let scene = blocked()
         .queued(3, "select=1:ncpus=8 walltime=0:30:00")
         .queued(4, "select=1:ncpus=8 walltime=2:00:00");
@@ -35,7 +37,7 @@ fn a_filler_may_not_delay_the_booked_job() {
 }
 
 #[test]
-fn a_filler_may_end_at_the_very_moment() {
+fn a_backfilled_job_may_end_when_the_booking_begins() {
     assert_eq!(
         blocked()
             .queued(3, "select=1:ncpus=8 walltime=1:00:00")
@@ -65,7 +67,7 @@ fn a_long_job_may_run_beside_the_booking() {
 }
 
 #[test]
-fn an_exclusive_filler_stays_off_the_booked_nodes() {
+fn an_exclusive_backfilled_job_avoids_booked_nodes() {
     let scene = cluster("2 x ncpus=8")
         .running(1, "select=1:ncpus=8", "n1", 3600)
         .queued(2, "select=2:ncpus=2 place=scatter")
@@ -142,25 +144,25 @@ fn a_second_cycle_decides_nothing() {
 }
 
 /// A scene in which all that starts has started, and all that is promised is known.
-fn settled(mut scene: Scene) -> Scene {
+fn settled(mut scene: TestCluster) -> TestCluster {
     let plan = scene.plan();
     scene.apply(&plan);
     scene
 }
 
-fn with(mut scene: Scene, set: impl FnOnce(&mut Backfill)) -> Scene {
+fn with(mut scene: TestCluster, set: impl FnOnce(&mut Backfill)) -> TestCluster {
     set(&mut scene.policy.backfill);
     scene
 }
 
 /// 10 processors, 6 busy until 2:00; job 2 wants 8 for an hour.
-fn ten() -> Scene {
+fn ten() -> TestCluster {
     cluster("1 x ncpus=10")
         .running(1, "select=1:ncpus=6", "n1", 7200)
         .queued(2, "select=1:ncpus=8 walltime=1:00:00")
 }
 
-fn started(scene: &Scene) -> Vec<u64> {
+fn started(scene: &TestCluster) -> Vec<u64> {
     scene
         .plan()
         .starts
@@ -300,7 +302,7 @@ fn m31_a_promise_that_slips_says_why() {
             .queued(2, "select=1:ncpus=4 walltime=100 place=excl");
         settled(with(scene, |b| b.depth = Backfill::ALL))
     };
-    let cause = |scene: Scene| {
+    let cause = |scene: TestCluster| {
         let booking = scene.plan().bookings[0].clone();
         (
             booking.was.map(|was| was.0 / 1000),
@@ -348,7 +350,7 @@ fn m32_a_promise_is_kept_when_its_equals_go_ahead() {
     let scene = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 100)
         .queued(4, same);
-    let scene = settled(with(scene, |b| b.keep = Keep::Highest));
+    let scene = settled(with(scene, |b| b.keep = BookingRetention::Highest));
     let scene = scene
         .queued(2, "select=1:ncpus=3 walltime=50 rank=1")
         .queued(3, &format!("{same} rank=2"));
@@ -362,7 +364,7 @@ fn m32_nobody_waits_for_a_promise_of_the_next_moment() {
     let scene = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 10)
         .queued(2, "select=1:ncpus=4");
-    let mut scene = settled(with(scene, |b| b.keep = Keep::Highest).at(10));
+    let mut scene = settled(with(scene, |b| b.keep = BookingRetention::Highest).at(10));
     assert_eq!(
         scene
             .state
@@ -391,19 +393,25 @@ fn m32_a_promise_may_be_kept_when_its_job_is_overtaken() {
             .queued(3, "select=1:ncpus=3 walltime=50 rank=1")
             .queued(4, "select=1:ncpus=1 walltime=9999")
     };
-    assert_eq!(scene(Keep::CurrentHighest).booked(), "3 at 600 on n1");
     assert_eq!(
-        scene(Keep::CurrentHighest).starts(),
+        scene(BookingRetention::CurrentHighest).booked(),
+        "3 at 600 on n1"
+    );
+    assert_eq!(
+        scene(BookingRetention::CurrentHighest).starts(),
         "4 on n1",
         "it stands in nobody's way but job 2's"
     );
     assert_eq!(
-        scene(Keep::Highest).booked(),
+        scene(BookingRetention::Highest).booked(),
         "3 at 700 on n1; 2 at 600 on n1"
     );
-    assert_eq!(scene(Keep::Highest).starts(), "");
+    assert_eq!(scene(BookingRetention::Highest).starts(), "");
     assert_eq!(
-        (scene(Keep::Never).booked(), scene(Keep::Never).starts()),
+        (
+            scene(BookingRetention::Never).booked(),
+            scene(BookingRetention::Never).starts()
+        ),
         (String::new(), "4 on n1".to_string())
     );
 }
@@ -416,7 +424,7 @@ fn m33_qualities_of_service_have_promises_of_their_own() {
         .queued(3, "select=1:ncpus=4 walltime=100 qos=high")
         .queued(4, "select=1:ncpus=4 walltime=100 qos=batch")
         .queued(5, "select=1:ncpus=4 walltime=100");
-    let group = |qos: &str| Group {
+    let group = |qos: &str| BookingGroup {
         qos: vec![qos.to_string()],
         depth: 1,
     };
@@ -446,7 +454,7 @@ fn i18_a_queue_may_have_promises_of_its_own() {
     assert_eq!(scene(1, Some(1)).booked(), "2 at 600 on n1; 3 at 700 on n1");
     assert_eq!(scene(0, Some(2)).booked(), "3 at 600 on n1; 4 at 700 on n1");
     assert_eq!(scene(2, Some(0)).booked(), "2 at 600 on n1; 6 at 700 on n1");
-    let high = Group {
+    let high = BookingGroup {
         qos: vec!["high".to_string()],
         depth: 1,
     };
@@ -457,7 +465,7 @@ fn i18_a_queue_may_have_promises_of_its_own() {
 }
 
 #[test]
-fn m34_a_filler_on_borrowed_room_makes_way() {
+fn m34_preemptible_backfill_is_preempted() {
     let scene = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=2", "n1", 3600)
         .queued(2, "select=1:ncpus=4 walltime=1:00:00")
@@ -542,7 +550,7 @@ fn m34_no_more_make_way_than_have_to() {
 
 #[test]
 fn m37_a_promise_keeps_out_of_what_is_set_aside() {
-    let window = |scene: &Scene| Window {
+    let window = |scene: &TestCluster| Window {
         id: "R1".to_string(),
         from: Time(3_600_000),
         to: Time(7_200_000),
@@ -596,7 +604,7 @@ fn m37_a_promise_keeps_out_of_what_is_set_aside() {
 }
 
 #[test]
-fn a_filler_delays_no_promise_where_something_is_set_aside() {
+fn backfill_delays_no_booking_when_resources_are_set_aside() {
     let mut scene = cluster("2 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 600)
         .queued(2, "select=2:ncpus=4 walltime=60")
@@ -632,7 +640,7 @@ fn m35_what_became_free_is_kept_for_wide_jobs_for_a_while() {
             .running(2, "select=1:ncpus=3", "n1", 9000)
             .queued(3, wide)
             .queued(4, "select=1:ncpus=1 walltime=60");
-        let chunk = Chunk {
+        let chunk = SetAside {
             size: 4,
             duration: Span::seconds(300),
         };
@@ -680,7 +688,7 @@ fn m36_a_job_that_was_promised_a_start_is_one_of_those_considered() {
         .queued(3, "select=1:ncpus=5 walltime=60")
         .queued(4, "select=1:ncpus=5 walltime=60");
     let mut scene = with(scene.queued(5, "select=1:ncpus=1 walltime=60"), |b| {
-        (b.consider, b.depth, b.keep) = (1, 3, Keep::Highest);
+        (b.consider, b.depth, b.keep) = (1, 3, BookingRetention::Highest);
     });
     let plan = scene.plan();
     let promised = |plan: &Plan| {
@@ -717,7 +725,7 @@ fn i8_and_i10_only_what_is_over_in_time_fills_the_gap() {
 }
 
 #[test]
-fn i9_a_start_tells_whom_it_passed() {
+fn i9_a_start_names_the_jobs_it_passed() {
     let plan = blocked()
         .queued(3, "select=1:ncpus=8 walltime=0:30:00")
         .plan();
@@ -743,7 +751,7 @@ fn x3_skip_promises_nothing_to_anybody() {
 }
 
 #[test]
-fn x4_a_job_without_an_end_is_no_filler() {
+fn x4_a_job_without_an_end_is_not_backfilled() {
     let mut scene = blocked().queued(3, "select=1:ncpus=1");
     scene.policy.default_walltime = Span(i64::MAX);
     assert_eq!(
@@ -783,7 +791,7 @@ fn the_shortest_may_go_first_behind_the_blocked_job() {
 /// G7: the first look promises job 2 two nodes of those that job 1 leaves, and lets job 4 start on
 /// another; so does the second, though the other is now one of those that are left by then.
 #[test]
-fn g7_a_promise_stays_where_it_is_when_a_filler_has_started() {
+fn g7_a_booking_stays_when_a_backfilled_job_has_started() {
     let mut scene =
         cluster("1 x ncpus=5:mem=2gb, 1 x ncpus=3:mem=2gb").on_host("h", "2 x ncpus=3:mem=2gb");
     scene = scene

@@ -1,20 +1,20 @@
 //! What is promised to whom, and who is said to be in the way, where promises are counted.
 
-use crate::model::job::preemption::{PreemptAction, PreemptCause, Yielding};
+use crate::model::job::preemption::{JobPreemption, PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
-use crate::model::policy::{Backfill, Keep};
+use crate::model::policy::{Backfill, BookingRetention};
 use crate::model::reason::Reason;
 use crate::model::time::Time;
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 
-fn later(mut scene: Scene) -> Scene {
+fn later(mut scene: TestCluster) -> TestCluster {
     let plan = scene.plan();
     scene.apply(&plan);
     scene
 }
 
 /// Who is promised a start when, in seconds, by the number of the job.
-fn times(scene: &Scene) -> Vec<(u64, i64)> {
+fn times(scene: &TestCluster) -> Vec<(u64, i64)> {
     let mut times: Vec<_> = scene
         .plan()
         .bookings
@@ -42,7 +42,7 @@ fn a_promise_that_is_a_count_names_nodes_for_all_its_chunks() {
 fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
     for ends in [49, 50, 51, 100] {
         let mut scene = cluster("1 x ncpus=2").running(1, "select=1:ncpus=1", "n1", ends);
-        let way = Yielding {
+        let way = JobPreemption {
             attempt: None,
             to: None,
             cause: PreemptCause::Rank,
@@ -104,7 +104,7 @@ fn promises_for_more_than_there_is_left_are_not_renewed() {
 #[test]
 fn a_promise_is_kept_behind_a_newcomer_of_the_same_class() {
     let mut scene = cluster("1 x ncpus=4").running(9, "select=1:ncpus=4", "n1", 100);
-    scene.policy.backfill.keep = Keep::Highest;
+    scene.policy.backfill.keep = BookingRetention::Highest;
     let scene = later(scene.queued(3, "select=1:ncpus=4 walltime=60"));
     assert_eq!(times(&scene), [(3, 100)]);
     assert_eq!(
@@ -115,7 +115,7 @@ fn a_promise_is_kept_behind_a_newcomer_of_the_same_class() {
 
 /// The holder named is one whose promise lies where the job would not fit.
 #[test]
-fn a_filler_is_told_whose_promise_it_would_delay() {
+fn a_backfill_refusal_names_the_booking() {
     let mut scene = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 100);
     scene.policy.backfill.depth = 2;
     let scene = scene

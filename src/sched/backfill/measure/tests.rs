@@ -1,8 +1,8 @@
 //! Where places matter, promises are pinned; where they do not, counting gives the same promises.
 
-use super::Measure;
+use super::ResourceMeasure;
 use crate::model::expression::Expression;
-use crate::model::node::{NodeSharing, Terms};
+use crate::model::node::{NodeSharing, NodeTerms};
 use crate::model::policy::{Availability, NodeSets, Policy, SetChoice};
 use crate::model::request::host_list::HostList;
 use crate::model::request::placement_policy::{NodeAccess, NodeAllocation};
@@ -10,27 +10,27 @@ use crate::model::reservation::window::Window;
 use crate::model::system_resource::Pool;
 use crate::model::time::Time;
 use crate::sched::backfill::reservation_window;
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::rank::Guide;
 use std::sync::Arc;
 
-fn counts(scene: &Scene) -> bool {
+fn counts(scene: &TestCluster) -> bool {
     let guide = Guide::new(&scene.policy.placement, &scene.state.cluster);
     let space = AvailabilityMap::now(&scene.state.cluster).guided(Arc::new(guide));
-    Measure::of(&scene.state, &space).is_some()
+    ResourceMeasure::of(&scene.state, &space).is_some()
 }
 
 /// The same where promises are pinned, whatever the cluster: because of a job whose queue is
 /// stopped.
-fn pinned(scene: Scene) -> Scene {
+fn pinned(scene: TestCluster) -> TestCluster {
     let scene = scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
     assert!(!counts(&scene));
     scene
 }
 
 /// One node, and several that are shared piece by piece.
-fn plain() -> [Scene; 2] {
+fn plain() -> [TestCluster; 2] {
     let one = cluster("1 x ncpus=4:mem=8gb").queued(2, "select=1:ncpus=2:mem=1gb place=pack");
     let many = cluster("2 x ncpus=4, 1 x ncpus=2").running(1, "select=3:ncpus=2", "n1,n1,n2", 100);
     [
@@ -40,7 +40,7 @@ fn plain() -> [Scene; 2] {
     ]
 }
 
-fn with_policy(mut scene: Scene, change: impl Fn(&mut Policy)) -> Scene {
+fn with_policy(mut scene: TestCluster, change: impl Fn(&mut Policy)) -> TestCluster {
     change(&mut scene.policy);
     scene
 }
@@ -88,7 +88,7 @@ fn who_wants_neighbours_of_one_kind_only_is_given_a_place() {
 
 #[test]
 fn nodes_that_do_not_take_all_jobs_alike_are_looked_at() {
-    let terms: [fn(&mut Terms); 9] = [
+    let terms: [fn(&mut NodeTerms); 9] = [
         |terms| terms.max_jobs = Some(9),
         |terms| terms.max_user_jobs = Some(9),
         |terms| terms.max_load = Some(9000),
@@ -101,9 +101,9 @@ fn nodes_that_do_not_take_all_jobs_alike_are_looked_at() {
     ];
     for (scene, node) in plain().into_iter().zip(["ncpus=4:mem=8gb", "ncpus=4"]) {
         for (which, change) in terms.iter().enumerate() {
-            let mut terms = Terms::default();
+            let mut terms = NodeTerms::default();
             change(&mut terms);
-            assert_ne!(terms, Terms::default());
+            assert_ne!(terms, NodeTerms::default());
             assert!(!counts(&scene.clone().terms("n1", node, terms)), "{which}");
         }
     }
@@ -226,7 +226,7 @@ fn a_window_is_in_the_way_of_a_promise() {
 }
 
 /// When each is promised its start, pinned or not: `2 at 100`.
-fn promised(scene: Scene) -> Vec<String> {
+fn promised(scene: TestCluster) -> Vec<String> {
     let plan = scene.plan();
     plan.bookings
         .iter()

@@ -1,36 +1,36 @@
 //! Promises that are pinned to nodes: which they take, and when they are kept.
 
 use crate::model::job_id::JobId;
-use crate::model::policy::{Backfill, Keep};
+use crate::model::policy::{Backfill, BookingRetention};
 use crate::model::reservation::window::{Window, WindowAccess};
 use crate::model::system_resource::Pool;
 use crate::model::time::{Span, Time};
 use crate::sched::backfill::reservation_window;
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 
 const HOUR: i64 = 3600;
 
 /// The same where places matter, because of a job whose queue is stopped.
-fn pinned(scene: Scene) -> Scene {
+fn pinned(scene: TestCluster) -> TestCluster {
     scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
 }
 
 /// The nodes of the first promise, one for each chunk.
-fn promised(scene: &Scene) -> String {
+fn promised(scene: &TestCluster) -> String {
     let mut nodes = scene.plan().bookings[0].nodes.to_vec();
     nodes.sort();
     nodes.join(",")
 }
 
 /// The next cycle, which knows what this one promised.
-fn later(mut scene: Scene) -> Scene {
+fn later(mut scene: TestCluster) -> TestCluster {
     let plan = scene.plan();
     scene.apply(&plan);
     scene
 }
 
 #[test]
-fn a_promise_takes_what_is_not_free_now_and_leaves_the_fillers_the_rest() {
+fn a_booking_takes_busy_nodes_and_leaves_free_ones_to_backfill() {
     let scene = pinned(cluster("1 x ncpus=4").on_host("h", "2 x ncpus=4"))
         .running(1, "select=2:ncpus=4", "n2,n3", 100)
         .queued(2, "select=2:ncpus=4")
@@ -83,7 +83,7 @@ fn a_promise_takes_of_a_node_no_more_than_it_will_have() {
 }
 
 /// Three nodes of which two end at 100, and job 2, which was promised these.
-fn kept(request: &str) -> Scene {
+fn kept(request: &str) -> TestCluster {
     let nodes = "4 x ncpus=4:color=red";
     let mut scene = pinned(cluster(nodes)).running(1, "select=1:ncpus=4", "n1", 100);
     scene.state.set_pool(
@@ -102,7 +102,7 @@ fn kept(request: &str) -> Scene {
 
 /// With a node in front of all others that is taken until then, too: a promise made anew would take
 /// that.
-fn with_an_earlier_node(scene: Scene) -> Scene {
+fn with_an_earlier_node(scene: TestCluster) -> TestCluster {
     scene
         .node("a", "ncpus=4:color=red", true)
         .running(8, "select=1:ncpus=4", "a", 100)
@@ -143,7 +143,7 @@ fn a_promise_leaves_nodes_that_somebody_was_given_against_the_plan() {
     assert_eq!(scene.booked(), "2 at 100 on n1,n3,n4");
 }
 
-fn with_licences(scene: Scene, total: i64) -> Scene {
+fn with_licences(scene: TestCluster, total: i64) -> TestCluster {
     let mut scene = pinned(scene);
     scene.policy.backfill.depth = Backfill::ALL;
     scene.state.set_pool(
@@ -181,7 +181,7 @@ fn who_is_promised_a_licence_pushes_nobody_off_his_nodes() {
     let mut scene = with_licences(cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb"), 2);
     scene.policy.backfill = Backfill {
         depth: 1,
-        keep: Keep::Highest,
+        keep: BookingRetention::Highest,
         ..Backfill::default()
     };
     let scene = scene
@@ -199,7 +199,7 @@ fn who_is_promised_a_licence_pushes_nobody_off_his_nodes() {
 
 /// Q21, G4.
 #[test]
-fn a_filler_leaves_a_promise_what_the_whole_system_has() {
+fn backfill_leaves_system_resources_for_bookings() {
     let scene = with_licences(cluster("2 x ncpus=4:color=red, 2 x ncpus=4"), 3);
     let scene = scene.running(9, "select=1:ncpus=4", "n1", 100);
     let scene = scene.queued(2, "select=2:ncpus=4:color=red site_lic=2 walltime=100");
@@ -239,7 +239,7 @@ fn what_the_whole_system_has_comes_back_to_exclusive_jobs() {
 }
 
 /// A window that is bob's, from and to in hours, of whole nodes.
-fn bobs(mut scene: Scene, nodes: &[&str], hours: (i64, i64)) -> Scene {
+fn bobs(mut scene: TestCluster, nodes: &[&str], hours: (i64, i64)) -> TestCluster {
     let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
     scene.state.set_window(Window {
         id: "R1".into(),
@@ -259,7 +259,7 @@ fn bobs(mut scene: Scene, nodes: &[&str], hours: (i64, i64)) -> Scene {
 
 /// G4, M37: a filler keeps off what is promised and off what is set aside.
 #[test]
-fn a_filler_runs_beside_promises_and_windows_at_once() {
+fn backfill_respects_bookings_and_reservations_together() {
     let scene =
         cluster("2 x ncpus=4:color=red, 2 x ncpus=4").running(9, "select=1:ncpus=4", "n1", HOUR);
     let scene =
@@ -304,7 +304,7 @@ fn a_promise_leaves_a_node_that_was_set_aside() {
 }
 
 /// When each is promised its start, in seconds, by the number of the job.
-fn times(scene: &Scene) -> Vec<(u64, i64)> {
+fn times(scene: &TestCluster) -> Vec<(u64, i64)> {
     let mut times: Vec<_> = scene
         .plan()
         .bookings
@@ -315,7 +315,7 @@ fn times(scene: &Scene) -> Vec<(u64, i64)> {
     times
 }
 
-fn all_promised(scene: Scene) -> Scene {
+fn all_promised(scene: TestCluster) -> TestCluster {
     let mut scene = pinned(scene);
     scene.policy.backfill.depth = Backfill::ALL;
     scene

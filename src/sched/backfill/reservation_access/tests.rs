@@ -1,11 +1,11 @@
 //! Who gets what reservations set aside, and who stays out of it.
 
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
 use crate::model::reservation::window::{TimeLimit, Window, WindowAccess};
 use crate::model::time::{Span, Time};
 use crate::sched::backfill::reservation_window;
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 use std::sync::Arc;
 
 const HOUR: i64 = 3600;
@@ -16,14 +16,23 @@ fn at(seconds: i64) -> Time {
 
 /// A window for users, from and to in hours; `chunks` are `NODE:NCPUS`, or `NODE` for the whole of
 /// it.
-fn window(scene: &Scene, id: &str, users: &[&str], chunks: &[&str], hours: (i64, i64)) -> Window {
+fn window(
+    scene: &TestCluster,
+    id: &str,
+    users: &[&str],
+    chunks: &[&str],
+    hours: (i64, i64),
+) -> Window {
     let share = |chunk: &&str| {
         let (node, ncpus) = chunk.split_once(':').unwrap_or((chunk, ""));
-        let mut share: Share = reservation_window::whole(&scene.state, &[node.to_string()])
+        let mut share: NodeShare = reservation_window::whole(&scene.state, &[node.to_string()])
             .unwrap()
             .remove(0);
         if let Ok(ncpus) = ncpus.parse() {
-            share.taken = vec![("ncpus".into(), crate::model::resource::Value::Long(ncpus))];
+            share.taken = vec![(
+                "ncpus".into(),
+                crate::model::resource::ResourceValue::Long(ncpus),
+            )];
         }
         share
     };
@@ -42,13 +51,19 @@ fn window(scene: &Scene, id: &str, users: &[&str], chunks: &[&str], hours: (i64,
     }
 }
 
-fn with(mut scene: Scene, window: Window) -> Scene {
+fn with(mut scene: TestCluster, window: Window) -> TestCluster {
     scene.state.set_window(window);
     scene
 }
 
 /// A job of a user, which may ask for a reservation.
-fn job(mut scene: Scene, id: u64, user: &str, asks_for: Option<&str>, text: &str) -> Scene {
+fn job(
+    mut scene: TestCluster,
+    id: u64,
+    user: &str,
+    asks_for: Option<&str>,
+    text: &str,
+) -> TestCluster {
     let mut job = scene.job(id, text);
     job.owner.user = user.into();
     Arc::make_mut(&mut job.spec).reservation = asks_for.map(String::from);
@@ -56,7 +71,7 @@ fn job(mut scene: Scene, id: u64, user: &str, asks_for: Option<&str>, text: &str
     scene
 }
 
-fn code(scene: &Scene, id: u64) -> String {
+fn code(scene: &TestCluster, id: u64) -> String {
     let plan = scene.plan();
     let verdict = scene.state.verdict(&plan, JobId::job(id));
     verdict.map_or_else(String::new, |reason| reason.code().to_string())

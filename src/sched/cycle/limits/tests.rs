@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::model::job_id::JobId;
 use crate::model::limit::Quantity;
-use crate::model::policy::{Filling, Keep, Policy};
+use crate::model::policy::{BookingRetention, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::report::outlook::Prospect;
 use crate::model::time::{Span, Time};
@@ -11,10 +11,10 @@ use crate::sched::cycle;
 use crate::sched::explain::forecast::{self, Budget};
 use crate::sched::explain::limits_in_force;
 use crate::sched::explain::why::explain;
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 use crate::sched::placement::cycle_cache::CycleCache;
 
-fn limited(nodes: &str, limits: &[&str]) -> Scene {
+fn limited(nodes: &str, limits: &[&str]) -> TestCluster {
     let mut scene = cluster(nodes);
     let text: String = limits
         .iter()
@@ -30,7 +30,7 @@ fn limited(nodes: &str, limits: &[&str]) -> Scene {
 
 const TWO: &str = "user = \"*\"\nrunning = { jobs = 2 }";
 
-fn code(scene: &Scene, job: u64) -> String {
+fn code(scene: &TestCluster, job: u64) -> String {
     scene
         .reason(job)
         .map_or(String::new(), |reason| reason.code().into_owned())
@@ -235,7 +235,7 @@ fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
 #[test]
 fn who_has_had_enough_since_keeps_no_promise() {
     let mut scene = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
-    scene.policy.backfill.keep = Keep::Highest;
+    scene.policy.backfill.keep = BookingRetention::Highest;
     let mut scene = scene.queued(2, "select=1:ncpus=4 walltime=60");
     let plan = scene.plan();
     assert_eq!(plan.bookings.len(), 1);

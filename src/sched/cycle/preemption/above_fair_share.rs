@@ -9,12 +9,14 @@ use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::subtract;
-use crate::sched::fairshare::starvation::groups::{Group, Thresholds, divide};
-use crate::sched::fairshare::starvation::{Exposure, FairShares, Row, Shield};
+use crate::sched::fairshare::starvation::groups::{AllocationGroup, Thresholds, divide};
+use crate::sched::fairshare::starvation::{
+    Exposure, FairShares, OperationShare, PreemptionExemption,
+};
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::operations::{Age, Operation};
-use crate::sched::view::snapshot::{Running, State};
-use crate::sched::view::starvation::Party;
+use crate::sched::view::snapshot::{ClusterState, RunningJob};
+use crate::sched::view::starvation::ShareParty;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -27,17 +29,17 @@ pub struct Spare {
     /// Which it is.
     pub job: JobId,
     /// Of which operation.
-    pub party: Party,
+    pub party: ShareParty,
     /// The operation's pool, by place among those of the fair shares.
     pub line: usize,
     /// How it makes way.
     pub action: PreemptAction,
-    group: Group,
+    group: AllocationGroup,
     started: Time,
 }
 
 /// Those that may be told to make way.
-pub struct Surplus {
+pub struct AboveFairShare {
     /// By node; of each node the first to go first.
     spares: Vec<Spare>,
     /// By line: who may have what those in it lose.
@@ -48,7 +50,7 @@ pub struct Surplus {
 
 /// What is asked for all operations.
 pub struct Assessor<'a> {
-    state: &'a State,
+    state: &'a ClusterState,
     policy: &'a Policy,
     shares: &'a FairShares,
     /// Those that leave already are as good as gone.
@@ -56,21 +58,21 @@ pub struct Assessor<'a> {
     now: Time,
 }
 
-impl Surplus {
+impl AboveFairShare {
     /// Those of groups no later than this, on nodes that are open.
     pub fn of(
         assessor: &Assessor,
-        shield: &Shield,
-        last: Group,
+        shield: &PreemptionExemption,
+        last: AllocationGroup,
         is_open: impl Fn(NodeIx) -> bool,
-    ) -> Surplus {
-        let mut surplus = Surplus {
+    ) -> AboveFairShare {
+        let mut surplus = AboveFairShare {
             spares: Vec::new(),
             to: shield.by_line(),
             later: None,
         };
         for (id, operation) in assessor.state.operations.all() {
-            let row = assessor.shares.row(Party::Operation(id));
+            let row = assessor.shares.row(ShareParty::Operation(id));
             if let Some(row) = row.filter(|row| !shield.is_before(row)) {
                 let lost = assessor.lost(operation, row, last);
                 lost.into_iter().for_each(|(group, allocation)| {
@@ -89,8 +91,8 @@ impl Surplus {
     fn enter(
         &mut self,
         assessor: &Assessor,
-        row: &Row,
-        group: Group,
+        row: &OperationShare,
+        group: AllocationGroup,
         ((started, job), running): Allocation,
     ) {
         let Some(action) = assessor.action(job, running) else {
@@ -127,12 +129,12 @@ impl Surplus {
 }
 
 /// A running job of an operation.
-type Allocation<'a> = (Age, &'a Running);
+type Allocation<'a> = (Age, &'a RunningJob);
 
 impl<'a> Assessor<'a> {
     /// As things stand.
     pub fn new(
-        (state, policy): (&'a State, &'a Policy),
+        (state, policy): (&'a ClusterState, &'a Policy),
         shares: &'a FairShares,
         leaving: &'a BTreeSet<JobId>,
         now: Time,
@@ -150,9 +152,9 @@ impl<'a> Assessor<'a> {
     pub fn lost(
         &self,
         operation: &'a Operation,
-        row: &Row,
-        last: Group,
-    ) -> Vec<(Group, Allocation<'a>)> {
+        row: &OperationShare,
+        last: AllocationGroup,
+    ) -> Vec<(AllocationGroup, Allocation<'a>)> {
         let thresholds = self.thresholds(row);
         // What it is to have besides is counted there too, so its allocations come to no more than
         // that.
@@ -189,12 +191,12 @@ impl<'a> Assessor<'a> {
         together
     }
 
-    fn running(&self, job: JobId) -> Option<&'a Running> {
+    fn running(&self, job: JobId) -> Option<&'a RunningJob> {
         self.state.running.get(&job).map(|running| &**running)
     }
 
     /// What divides the allocations of an operation.
-    fn thresholds(&self, row: &Row) -> Thresholds {
+    fn thresholds(&self, row: &OperationShare) -> Thresholds {
         let line = &self.shares.lines[row.line];
         Thresholds {
             aggressive: row.entitled.fair * line.cutoffs.aggressive,
@@ -207,7 +209,7 @@ impl<'a> Assessor<'a> {
 
     /// From when on a job may be told to make way. One that has made way before is left alone for
     /// longer each time: so however often others starve, it is done in the end.
-    fn settled(&self, row: &Row, running: &Running) -> Time {
+    fn settled(&self, row: &OperationShare, running: &RunningJob) -> Time {
         let Some(tenure) = running.tenure.as_deref() else {
             return Time::NEVER;
         };
@@ -221,7 +223,7 @@ impl<'a> Assessor<'a> {
 
     /// How a job makes way, if it may be asked at all: not if its owner wants it left alone, or it
     /// has what a reservation set aside.
-    fn action(&self, job: JobId, running: &Running) -> Option<PreemptAction> {
+    fn action(&self, job: JobId, running: &RunningJob) -> Option<PreemptAction> {
         let tenure = running.tenure.as_deref()?;
         if tenure.protected || self.state.insiders.contains_key(&job) {
             return None;

@@ -4,23 +4,23 @@ use super::levels::Levels;
 use super::victims::{self, Exposed};
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
-use crate::model::policy::preemption::{Mode, NoAgenda, Trigger};
+use crate::model::policy::preemption::{NoAgenda, PreemptMode, PreemptTrigger};
 use crate::model::policy::quality::Flag;
-use crate::model::policy::{Order, Policy};
+use crate::model::policy::{Policy, PriorityOrder};
 use crate::model::request::cluster_path::ClusterPath;
-use crate::model::request::preempt_targets::Target;
-use crate::model::resource::Value;
+use crate::model::request::preempt_targets::PreemptTarget;
+use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::Catalog;
 use crate::sched::cycle::state::CycleState;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::ClassKey;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 
 /// The jobs that run and those that wait, under one trigger.
 pub struct Rivalry<'s> {
-    trigger: Trigger,
-    state: &'s State,
+    trigger: PreemptTrigger,
+    state: &'s ClusterState,
     policy: &'s Policy,
     now: Time,
     levels: Option<Levels<'s>>,
@@ -33,7 +33,7 @@ pub struct Rivalry<'s> {
 }
 
 /// What counts of a waiting job beside those that run.
-struct Claim {
+struct Preemptor {
     score: f64,
     cluster: ClusterPath,
     level: usize,
@@ -45,7 +45,7 @@ struct Claim {
 
 impl<'s> Rivalry<'s> {
     /// As it stands; None where nobody can preempt anybody.
-    pub fn open(trigger: Trigger, ledger: &mut CycleState<'s>) -> Option<Rivalry<'s>> {
+    pub fn open(trigger: PreemptTrigger, ledger: &mut CycleState<'s>) -> Option<Rivalry<'s>> {
         let (state, policy, now) = (ledger.state, ledger.policy(), ledger.now);
         let has = |flag: &Flag| {
             policy
@@ -55,17 +55,19 @@ impl<'s> Rivalry<'s> {
                 .any(|quality| quality.flags.contains(flag))
         };
         let levels = match trigger {
-            Trigger::Qube if policy.preemption.mode == Mode::Disabled => return None,
-            Trigger::Qos
+            PreemptTrigger::Qube if policy.preemption.mode == PreemptMode::Disabled => return None,
+            PreemptTrigger::Qos
                 if has(&Flag::RestartPreempt)
                     || (has(&Flag::Preemptor) && has(&Flag::Preemptee)) =>
             {
                 None
             }
-            Trigger::Levels => Some(Levels::open(state, policy, ledger.books(), now)?),
+            PreemptTrigger::Levels => {
+                Some(Levels::open(state, policy, ledger.limit_counters(), now)?)
+            }
             // Decided node by node.
-            Trigger::Starvation | Trigger::Qos => return None,
-            Trigger::Qube => None,
+            PreemptTrigger::Starvation | PreemptTrigger::Qos => return None,
+            PreemptTrigger::Qube => None,
         };
         let (protected, others): (Vec<_>, Vec<_>) = victims::exposed(state, policy, now)
             .into_iter()
@@ -95,31 +97,33 @@ impl<'s> Rivalry<'s> {
     /// Whether a waiting job may preempt anybody.
     pub fn may_preempt(&mut self, job: Candidate, ledger: &CycleState) -> bool {
         match self.trigger {
-            Trigger::Qos => {
+            PreemptTrigger::Qos => {
                 let flags = ledger
                     .policy()
                     .qualities
                     .flags(job.class.who.qos.as_deref());
                 flags.contains(&Flag::Preemptor) || flags.contains(&Flag::RestartPreempt)
             }
-            Trigger::Levels => self.level(job.job, job.class) < self.policy.preemption.levels.len(),
-            Trigger::Qube | Trigger::Starvation => true,
+            PreemptTrigger::Levels => {
+                self.level(job.job, job.class) < self.policy.preemption.levels.len()
+            }
+            PreemptTrigger::Qube | PreemptTrigger::Starvation => true,
         }
     }
 
     /// Why those make way that do.
     pub fn cause(&self) -> PreemptCause {
         match self.trigger {
-            Trigger::Qube => PreemptCause::Rank,
-            Trigger::Qos => PreemptCause::Quality,
-            Trigger::Levels => PreemptCause::Level,
-            Trigger::Starvation => PreemptCause::Starvation,
+            PreemptTrigger::Qube => PreemptCause::Rank,
+            PreemptTrigger::Qos => PreemptCause::Quality,
+            PreemptTrigger::Levels => PreemptCause::Level,
+            PreemptTrigger::Starvation => PreemptCause::Starvation,
         }
     }
 
     /// Whom a waiting job may have make way, in the order in which they are asked, each with how it
     /// can; of several levels the lowest first.
-    pub fn yielding_to(&mut self, job: Candidate) -> Vec<(Exposed<'s>, Vec<PreemptAction>)> {
+    pub fn victims_of(&mut self, job: Candidate) -> Vec<(Exposed<'s>, Vec<PreemptAction>)> {
         let claim = self.claim(job);
         let exposed = std::mem::take(&mut self.exposed);
         let targets = job.class.targets.as_deref();
@@ -158,12 +162,12 @@ impl<'s> Rivalry<'s> {
         };
         let (late, barred) = (count(&given), count(&protected));
         (self.given, self.protected) = (given, protected);
-        (self.yielding_to(job).len() as u64 + late, barred)
+        (self.victims_of(job).len() as u64 + late, barred)
     }
 
-    fn claim(&mut self, job: Candidate) -> Claim {
+    fn claim(&mut self, job: Candidate) -> Preemptor {
         let flags = self.policy.qualities.flags(job.class.who.qos.as_deref());
-        Claim {
+        Preemptor {
             preempts: flags.contains(&Flag::Preemptor),
             restarts: flags.contains(&Flag::RestartPreempt),
             score: self.state.score(self.policy, job.job).unwrap_or(0.0),
@@ -178,26 +182,26 @@ impl<'s> Rivalry<'s> {
     }
 
     /// How far below a waiting job a running one stands; None if it does not.
-    fn rank_below(&mut self, one: &Exposed, claim: &Claim) -> Option<usize> {
+    fn rank_below(&mut self, one: &Exposed, claim: &Preemptor) -> Option<usize> {
         let who = || Some(&one.running.holder.as_ref()?.who);
         match self.trigger {
-            Trigger::Qube => self.sorts_behind(one, claim).then_some(0),
-            Trigger::Qos => {
+            PreemptTrigger::Qube => self.sorts_behind(one, claim).then_some(0),
+            PreemptTrigger::Qos => {
                 who()?;
                 let is_exposed =
                     self.yields_by_flag(one, claim) || (claim.restarts && one.tenure.rerunnable);
                 (is_exposed && claim.score > one.tenure.score?).then_some(0)
             }
-            Trigger::Levels => {
+            PreemptTrigger::Levels => {
                 let level = self.levels.as_mut()?.of(who()?, one.tenure.waited);
                 (level > claim.level).then_some(level)
             }
-            Trigger::Starvation => None,
+            PreemptTrigger::Starvation => None,
         }
     }
 
     /// M43: whether one's quality of service preempts, and the other's makes way.
-    fn yields_by_flag(&self, one: &Exposed, claim: &Claim) -> bool {
+    fn yields_by_flag(&self, one: &Exposed, claim: &Preemptor) -> bool {
         let qos = one
             .running
             .holder
@@ -208,9 +212,9 @@ impl<'s> Rivalry<'s> {
 
     /// Q8: by how far they are from its nodes, where clusters count, then by what they are worth;
     /// of equals nobody drives the other out.
-    fn sorts_behind(&self, one: &Exposed, claim: &Claim) -> bool {
+    fn sorts_behind(&self, one: &Exposed, claim: &Preemptor) -> bool {
         let is_worth_less = one.tenure.score.is_some_and(|score| score < claim.score);
-        if self.policy.precedence.order != Order::Cluster {
+        if self.policy.precedence.order != PriorityOrder::Cluster {
             return is_worth_less;
         }
         let mut distances = one.distances(self.state, &claim.cluster);
@@ -218,29 +222,29 @@ impl<'s> Rivalry<'s> {
     }
 
     /// How it can make way, what is tried first first (Q11 to Q13).
-    fn actions(&self, one: &Exposed, claim: &Claim) -> Vec<PreemptAction> {
+    fn actions(&self, one: &Exposed, claim: &Preemptor) -> Vec<PreemptAction> {
         let rule = &self.policy.preemption;
         let at_once = || one.actions(self.policy, self.now).collect();
         let is_element = one.job.index().is_some();
         match rule.mode {
             // Who only can be run again is: nothing else was agreed to.
-            _ if self.trigger == Trigger::Qos && !self.yields_by_flag(one, claim) => {
+            _ if self.trigger == PreemptTrigger::Qos && !self.yields_by_flag(one, claim) => {
                 vec![PreemptAction::Requeue]
             }
-            _ if self.trigger != Trigger::Qube => at_once(),
-            Mode::Disabled => Vec::new(),
-            Mode::Aggressive => at_once(),
-            Mode::Passive if is_element => vec![PreemptAction::Finish],
-            Mode::Mixed
+            _ if self.trigger != PreemptTrigger::Qube => at_once(),
+            PreemptMode::Disabled => Vec::new(),
+            PreemptMode::Aggressive => at_once(),
+            PreemptMode::Passive if is_element => vec![PreemptAction::Finish],
+            PreemptMode::Mixed
                 if is_element && one.tenure.left(self.now).is_none_or(|left| left <= 50.0) =>
             {
                 vec![PreemptAction::Finish]
             }
-            Mode::Mixed if is_element => at_once(),
-            Mode::Passive | Mode::Mixed if rule.no_agenda == NoAgenda::Wait => {
+            PreemptMode::Mixed if is_element => at_once(),
+            PreemptMode::Passive | PreemptMode::Mixed if rule.no_agenda == NoAgenda::Wait => {
                 vec![PreemptAction::Finish]
             }
-            Mode::Passive | Mode::Mixed => at_once(),
+            PreemptMode::Passive | PreemptMode::Mixed => at_once(),
         }
     }
 
@@ -261,20 +265,21 @@ impl<'s> Rivalry<'s> {
 fn is_target(one: &Exposed, targets: &str, catalog: &Catalog) -> bool {
     targets
         .split(',')
-        .any(|target| match Target::parse(target) {
-            Some(Target::Queue(name)) => one
+        .any(|target| match PreemptTarget::parse(target) {
+            Some(PreemptTarget::Queue(name)) => one
                 .running
                 .holder
                 .as_ref()
                 .is_some_and(|holder| holder.who.queue == name),
-            Some(Target::Resource(name, value)) => asks_for(one, name, value, catalog),
-            Some(Target::Nobody) | None => false,
+            Some(PreemptTarget::Resource(name, value)) => asks_for(one, name, value, catalog),
+            Some(PreemptTarget::Nobody) | None => false,
         })
 }
 
 /// Whether a running job asked for so much of a resource.
 fn asks_for(one: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
-    let is = |known: &Value| Value::parse(known.kind(), value).as_ref() == Some(known);
+    let is =
+        |known: &ResourceValue| ResourceValue::parse(known.kind(), value).as_ref() == Some(known);
     match catalog.index(name) {
         Some(index) => {
             let has = one
@@ -288,7 +293,7 @@ fn asks_for(one: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
         None if name == "walltime" => one
             .tenure
             .walltime
-            .is_some_and(|walltime| is(&Value::Time(walltime))),
+            .is_some_and(|walltime| is(&ResourceValue::Time(walltime))),
         None => one
             .tenure
             .asked

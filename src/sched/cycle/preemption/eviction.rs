@@ -13,13 +13,13 @@ use crate::sched::amounts::{Amounts, add};
 use crate::sched::cycle::limits::LimitCounters;
 use crate::sched::cycle::state::CycleState;
 use crate::sched::placement::allocation;
-use crate::sched::placement::availability_map::{AvailabilityMap, Claim};
+use crate::sched::placement::availability_map::{AvailabilityMap, JobAmounts};
 use crate::sched::placement::place::{self, Placement};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::{Hold, NodeIx};
 use crate::sched::view::plan::{Booking, Preemption};
 use crate::sched::view::shape::ChunkShape;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// In a cycle at most so many times somebody is taken out on trial: what is left is tried in the
@@ -31,7 +31,7 @@ const MANY: usize = 100;
 
 /// What will be free once all have made way that were told to.
 pub struct Stage<'s> {
-    state: &'s State,
+    state: &'s ClusterState,
     /// What suspended jobs give up.
     releases: &'s [String],
     trial: AvailabilityMap<'s>,
@@ -57,7 +57,7 @@ pub enum Room {
 struct Eviction {
     gone: Vec<(JobId, PreemptAction)>,
     placement: Placement,
-    claim: Claim,
+    claim: JobAmounts,
 }
 
 impl<'s> Stage<'s> {
@@ -65,7 +65,7 @@ impl<'s> Stage<'s> {
     pub fn open(ledger: &CycleState<'s>) -> Stage<'s> {
         let (state, trial) = (ledger.state, ledger.space.clone());
         let releases = ledger.preemption().releases.as_slice();
-        let books = ledger.books().cloned();
+        let books = ledger.limit_counters().cloned();
         let (gone, awaiting) = (BTreeSet::new(), BTreeSet::new());
         let mut stage = Stage {
             state,
@@ -78,7 +78,7 @@ impl<'s> Stage<'s> {
         };
         state
             .standing
-            .leaving()
+            .preempted()
             .chain(ledger.preempted())
             .for_each(|(job, action)| stage.leaves(job, action));
         let due = ledger
@@ -136,7 +136,7 @@ impl<'s> Stage<'s> {
         {
             return false;
         }
-        let candidates = rivalry.yielding_to(job);
+        let candidates = rivalry.victims_of(job);
         let steps = candidates
             .iter()
             .map(|(_, actions)| actions.len())
@@ -200,7 +200,7 @@ impl<'s> Stage<'s> {
             return Room::Asked;
         }
         let by = Some(job.job);
-        ledger.earmark(job, &placement, &gone);
+        ledger.hold_for_preemptor(job, &placement, &gone);
         ledger.preempt(gone.into_iter().map(|(job, action)| Preemption {
             job,
             by,
@@ -360,7 +360,7 @@ impl<'s> Stage<'s> {
 
 /// Some of the candidates are out, the first of them.
 struct Trial<'t, 's> {
-    state: &'s State,
+    state: &'s ClusterState,
     releases: &'s [String],
     space: AvailabilityMap<'s>,
     /// Those that are gone from it.
@@ -483,7 +483,7 @@ impl<'s> Trial<'_, 's> {
 }
 
 /// The state, and what suspended jobs give up.
-type View<'v> = (&'v State, &'v [String]);
+type View<'v> = (&'v ClusterState, &'v [String]);
 
 /// A running job makes way like this: one that is only stopped gives back its processors alone, and
 /// nobody else's are nodes that it has to itself.
@@ -520,7 +520,7 @@ fn put_back(
     });
 }
 
-fn each_hold(state: &State, job: JobId, mut each: impl FnMut(NodeIx, &Hold)) {
+fn each_hold(state: &ClusterState, job: JobId, mut each: impl FnMut(NodeIx, &Hold)) {
     for &ix in state
         .running
         .get(&job)
@@ -538,7 +538,7 @@ fn each_hold(state: &State, job: JobId, mut each: impl FnMut(NodeIx, &Hold)) {
 }
 
 /// What a suspended job keeps of what it has (M45).
-fn suspended(state: &State, releases: &[String], taken: &Amounts) -> Amounts {
+fn suspended(state: &ClusterState, releases: &[String], taken: &Amounts) -> Amounts {
     let mut kept = taken.clone();
     let given_up = releases
         .iter()

@@ -4,22 +4,22 @@ use crate::model::account::member::Member;
 use crate::model::credentials::Credentials;
 use crate::model::limit::Selector;
 use crate::model::policy::Policy;
-use crate::model::policy::preemption::Condition;
+use crate::model::policy::preemption::LevelCondition;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::limits::LimitCounters;
 use crate::sched::share_tree::Tree;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What puts jobs into levels.
 pub struct Levels<'s> {
-    state: &'s State,
+    state: &'s ClusterState,
     policy: &'s Policy,
     /// What counts against limits with all that runs, if any level asks.
     books: Option<LimitCounters<'s>>,
     /// What the levels name beside the normal one.
-    named: BTreeSet<Condition>,
+    named: BTreeSet<LevelCondition>,
     /// The members that have used more than their share, if any level asks.
     sated: BTreeSet<Member>,
     tree: Tree,
@@ -30,24 +30,28 @@ pub struct Levels<'s> {
 impl<'s> Levels<'s> {
     /// As they are now; None where all jobs are of one level.
     pub fn open(
-        state: &'s State,
+        state: &'s ClusterState,
         policy: &'s Policy,
         books: Option<&LimitCounters<'s>>,
         now: Time,
     ) -> Option<Levels<'s>> {
         let levels = &policy.preemption.levels;
-        let asks = |condition: Condition| levels.iter().flatten().any(|asked| *asked == condition);
+        let asks =
+            |condition: LevelCondition| levels.iter().flatten().any(|asked| *asked == condition);
         let is_express = |priority: i32| priority >= policy.preemption.express;
-        let has_express = asks(Condition::Express)
+        let has_express = asks(LevelCondition::Express)
             && state
                 .queues
                 .values()
                 .any(|queue| is_express(queue.priority));
         let has_starving =
-            asks(Condition::Starving) && policy.precedence.tiers.max_starve.is_some();
-        let of_limits = [Condition::QueueSoftLimits, Condition::ServerSoftLimits];
+            asks(LevelCondition::Starving) && policy.precedence.tiers.max_starve.is_some();
+        let of_limits = [
+            LevelCondition::QueueSoftLimits,
+            LevelCondition::ServerSoftLimits,
+        ];
         let has_limits = books.is_some() && of_limits.into_iter().any(asks);
-        let has_shares = asks(Condition::FairShare);
+        let has_shares = asks(LevelCondition::FairShare);
         (has_express || has_starving || has_limits || has_shares).then(|| Levels {
             state,
             policy,
@@ -56,7 +60,7 @@ impl<'s> Levels<'s> {
                 .iter()
                 .flatten()
                 .copied()
-                .filter(|condition| *condition != Condition::Normal)
+                .filter(|condition| *condition != LevelCondition::Normal)
                 .collect(),
             sated: if has_shares {
                 sated(state, policy, now)
@@ -80,30 +84,30 @@ impl<'s> Levels<'s> {
         place.unwrap_or(levels.len())
     }
 
-    fn holds(&mut self, condition: Condition, who: &Arc<Credentials>, waited: Span) -> bool {
+    fn holds(&mut self, condition: LevelCondition, who: &Arc<Credentials>, waited: Span) -> bool {
         match condition {
             // Whom nothing else puts into a level.
-            Condition::Normal => {
-                let others: Vec<Condition> = self.named.iter().copied().collect();
+            LevelCondition::Normal => {
+                let others: Vec<LevelCondition> = self.named.iter().copied().collect();
                 !others
                     .into_iter()
                     .any(|other| self.holds(other, who, waited))
             }
-            Condition::Express => {
+            LevelCondition::Express => {
                 let queue = self.state.queues.get(&who.queue);
                 queue.is_some_and(|queue| queue.priority >= self.policy.preemption.express)
             }
-            Condition::Starving => self
+            LevelCondition::Starving => self
                 .policy
                 .precedence
                 .tiers
                 .max_starve
                 .is_some_and(|most| waited > most),
-            Condition::FairShare => self
+            LevelCondition::FairShare => self
                 .sated
                 .contains(&self.tree.member(&who.user, who.account.as_deref())),
-            Condition::QueueSoftLimits => self.over_soft(who).0,
-            Condition::ServerSoftLimits => self.over_soft(who).1,
+            LevelCondition::QueueSoftLimits => self.over_soft(who).0,
+            LevelCondition::ServerSoftLimits => self.over_soft(who).1,
         }
     }
 
@@ -132,9 +136,9 @@ impl<'s> Levels<'s> {
 }
 
 /// The members that have used more than what is theirs.
-fn sated(state: &State, policy: &Policy, now: Time) -> BTreeSet<Member> {
+fn sated(state: &ClusterState, policy: &Policy, now: Time) -> BTreeSet<Member> {
     let users = state
-        .stakes(&policy.fair_share, now)
+        .share_rows(&policy.fair_share, now)
         .into_iter()
         .filter(|stake| stake.used > stake.normalised);
     users

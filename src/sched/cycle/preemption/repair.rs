@@ -7,12 +7,12 @@ use super::victims::{self, Exposed};
 use crate::model::job::preemption::PreemptCause;
 use crate::model::job_id::JobId;
 use crate::model::limit::Quantity;
-use crate::model::policy::preemption::Trigger;
+use crate::model::policy::preemption::PreemptTrigger;
 use crate::sched::cycle::state::CycleState;
 use crate::sched::fairshare::starvation;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::plan::Preemption;
-use crate::sched::view::snapshot::{Running, State};
+use crate::sched::view::snapshot::{ClusterState, RunningJob};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Has those leave that came last, of each node with too little.
@@ -33,7 +33,7 @@ pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
     }
     let mut exposed = victims::exposed(state, ledger.policy(), ledger.now);
     exposed.retain(|one| !one.tenure.protected);
-    if ledger.preemption().has(Trigger::Starvation) {
+    if ledger.preemption().has(PreemptTrigger::Starvation) {
         by_right(&mut exposed, ledger);
     }
     for ix in nodes {
@@ -89,7 +89,7 @@ fn by_right(exposed: &mut [Exposed], ledger: &CycleState) {
 fn shrink_pools<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
     let limits = &ledger.policy().limits.all;
     let accounts = ledger
-        .books()
+        .limit_counters()
         .map(|books| books.accounts())
         .unwrap_or_default();
     let of_pools = accounts
@@ -140,13 +140,13 @@ fn shrink<'s>(
     let (state, policy) = (ledger.state, ledger.policy());
     let mut exposed = victims::exposed(state, policy, ledger.now);
     exposed.retain(|one| !one.tenure.protected && jobs.contains(&one.job));
-    if ledger.preemption().has(Trigger::Starvation) {
+    if ledger.preemption().has(PreemptTrigger::Starvation) {
         by_right(&mut exposed, ledger);
     }
     // A suspended job counts against the limit.
     let told = state
         .standing
-        .leaving()
+        .preempted()
         .filter(|(_, action)| !action.keeps_memory());
     let leaving: BTreeSet<JobId> = told.chain(ledger.preempted()).map(|(job, _)| job).collect();
     let leaving = jobs.iter().filter(|job| leaving.contains(job));
@@ -183,7 +183,7 @@ fn shrink<'s>(
 }
 
 /// What a running job counts for against a limit on this; None where that becomes less by itself.
-fn counts(quantity: &Quantity, running: &Running, state: &State) -> Option<i64> {
+fn counts(quantity: &Quantity, running: &RunningJob, state: &ClusterState) -> Option<i64> {
     let holder = running.holder.as_ref()?;
     match quantity {
         Quantity::Jobs => Some(1),

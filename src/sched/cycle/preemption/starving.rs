@@ -6,20 +6,22 @@
 //! makes way on that node for a while. So others lose no more than is needed until the starving
 //! have enough.
 
-use super::above_fair_share::{Assessor, Spare, Surplus};
+use super::above_fair_share::{AboveFairShare, Assessor, Spare};
 use super::eviction::{Room, Stage};
 use super::waits_for_room;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::cycle::state::CycleState;
-use crate::sched::fairshare::starvation::groups::Group;
-use crate::sched::fairshare::starvation::{Exposure, FairShares, Hunger, PendingChanges, Shield};
+use crate::sched::fairshare::starvation::groups::AllocationGroup;
+use crate::sched::fairshare::starvation::{
+    Exposure, FairShares, PendingChanges, PreemptionExemption, StarvationStatus,
+};
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::operations::{Age, operation_of};
-use crate::sched::view::starvation::{Party, Starving, Subject};
+use crate::sched::view::starvation::{ShareParty, StarvationSubject, Starving};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// In a cycle at most so many jobs are tried at each stage: most that come after them want the same
@@ -36,18 +38,18 @@ enum Level {
 }
 
 impl Level {
-    fn needs(self) -> Hunger {
+    fn needs(self) -> StarvationStatus {
         match self {
-            Level::Preemptive => Hunger::Starving,
-            Level::Aggressive => Hunger::Aggressive,
+            Level::Preemptive => StarvationStatus::Starving,
+            Level::Aggressive => StarvationStatus::Aggressive,
         }
     }
 
     /// The last group that loses anything.
-    fn takes(self) -> Group {
+    fn takes(self) -> AllocationGroup {
         match self {
-            Level::Preemptive => Group::Preemptible,
-            Level::Aggressive => Group::Aggressively,
+            Level::Preemptive => AllocationGroup::Preemptible,
+            Level::Aggressive => AllocationGroup::Aggressively,
         }
     }
 
@@ -70,9 +72,9 @@ pub fn watch(ledger: &mut CycleState) -> FairShares {
         .filter(|(_, until)| **until > now)
         .map(|(node, until)| (node.clone(), *until))
         .collect();
-    let next = fasting
-        .all()
-        .filter_map(|(subject, since)| Hunger::next(since, &shares.patience_of(subject), now));
+    let next = fasting.all().filter_map(|(subject, since)| {
+        StarvationStatus::next(since, &shares.patience_of(subject), now)
+    });
     next.min()
         .into_iter()
         .for_each(|moment| ledger.look_again_at(moment));
@@ -99,7 +101,7 @@ pub fn shares(ledger: &CycleState) -> FairShares {
     // Who starts has been awaited, perhaps.
     let ahead = PendingChanges {
         coming,
-        leaving: leaving(ledger),
+        leaving: preempted_jobs(ledger),
     };
     FairShares::after(
         ledger.starving().held.as_ref(),
@@ -118,7 +120,7 @@ pub fn run<'s>(
     ledger: &mut CycleState<'s>,
 ) {
     // Others may have been told to make way since.
-    let shares = if ledger.leaving().next().is_none() {
+    let shares = if ledger.preempted_jobs().next().is_none() {
         watched
     } else {
         shares(ledger)
@@ -152,11 +154,12 @@ struct Relief<'s> {
 impl<'s> Relief<'s> {
     fn is_anybody_starving(&self, ledger: &CycleState) -> bool {
         let fasting = &ledger.starving().fasting;
-        let starves =
-            |subject: &Subject| self.shares.hunger(subject, fasting, ledger.now) != Hunger::None;
+        let starves = |subject: &StarvationSubject| {
+            self.shares.starvation(subject, fasting, ledger.now) != StarvationStatus::None
+        };
         fasting
             .all()
-            .any(|(subject, _)| matches!(subject, Subject::Party(_)) && starves(subject))
+            .any(|(subject, _)| matches!(subject, StarvationSubject::Party(_)) && starves(subject))
     }
 
     /// The neediest first, until nobody can be helped any more.
@@ -167,7 +170,7 @@ impl<'s> Relief<'s> {
             if line.is_empty() {
                 return;
             }
-            let surplus = self.surplus(level, ledger);
+            let surplus = self.above_fair_share(level, ledger);
             if surplus.is_empty() {
                 return;
             }
@@ -191,12 +194,12 @@ impl<'s> Relief<'s> {
     fn line(
         &mut self,
         level: Level,
-        hopeless: &BTreeSet<Party>,
+        hopeless: &BTreeSet<ShareParty>,
         stage: &Stage<'s>,
         ledger: &CycleState<'s>,
-    ) -> Vec<(Candidate<'s>, Party)> {
+    ) -> Vec<(Candidate<'s>, ShareParty)> {
         let mut ranking = ranking::rank(ledger.state, self.resolved);
-        let mut line: Vec<(f64, Candidate<'s>, Party)> = Vec::new();
+        let mut line: Vec<(f64, Candidate<'s>, ShareParty)> = Vec::new();
         while line.len() < MOST
             && let Some(job) = ranking.next()
         {
@@ -228,23 +231,32 @@ impl<'s> Relief<'s> {
     }
 
     /// Whether having less has made a waiting job starve; if not, it may do so in a while.
-    fn starves(&mut self, party: Party, job: Candidate, level: Level, ledger: &CycleState) -> bool {
+    fn starves(
+        &mut self,
+        party: ShareParty,
+        job: Candidate,
+        level: Level,
+        ledger: &CycleState,
+    ) -> bool {
         let (since, patience) = (
             self.hungry_since(party, job, ledger),
             self.shares.patience(party),
         );
-        let starves = Hunger::of(since, &patience, ledger.now) >= level.needs();
+        let starves = StarvationStatus::of(since, &patience, ledger.now) >= level.needs();
         // Of jobs alike each has a moment of its own.
         let next = since.filter(|_| !starves && is_alike(party));
-        let next = next.and_then(|since| Hunger::next(since, &patience, ledger.now));
+        let next = next.and_then(|since| StarvationStatus::next(since, &patience, ledger.now));
         self.later = self.later.into_iter().chain(next).min();
         starves
     }
 
     /// Since when a waiting job has less than it should; of jobs alike each has waited since it
     /// came.
-    fn hungry_since(&self, party: Party, job: Candidate, ledger: &CycleState) -> Option<Time> {
-        let since = ledger.starving().fasting.since(&Subject::Party(party));
+    fn hungry_since(&self, party: ShareParty, job: Candidate, ledger: &CycleState) -> Option<Time> {
+        let since = ledger
+            .starving()
+            .fasting
+            .since(&StarvationSubject::Party(party));
         let came = ledger
             .state
             .waiting(job.job)
@@ -261,10 +273,11 @@ impl<'s> Relief<'s> {
     }
 
     /// The running jobs that may be told to make way.
-    fn surplus(&mut self, level: Level, ledger: &CycleState) -> Surplus {
-        let (policy, starving, leaving) = (ledger.policy(), ledger.starving(), leaving(ledger));
+    fn above_fair_share(&mut self, level: Level, ledger: &CycleState) -> AboveFairShare {
+        let (policy, starving, leaving) =
+            (ledger.policy(), ledger.starving(), preempted_jobs(ledger));
         let last = level.takes();
-        let shield = Shield {
+        let shield = PreemptionExemption {
             shares: &self.shares,
             fasting: &starving.fasting,
             last,
@@ -277,7 +290,7 @@ impl<'s> Relief<'s> {
             .filter_map(|name| ledger.state.cluster.find(name));
         let closed: BTreeSet<NodeIx> = backing_off.chain(self.visited.iter().copied()).collect();
         let is_open = |ix| ledger.state.cluster.node(ix).usable && !closed.contains(&ix);
-        let surplus = Surplus::of(&assessor, &shield, last, is_open);
+        let surplus = AboveFairShare::of(&assessor, &shield, last, is_open);
         self.later = self.later.into_iter().chain(surplus.later).min();
         surplus
     }
@@ -286,9 +299,9 @@ impl<'s> Relief<'s> {
     /// such node.
     fn make_room(
         &mut self,
-        (job, party): (Candidate<'s>, Party),
+        (job, party): (Candidate<'s>, ShareParty),
         level: Level,
-        surplus: &Surplus,
+        surplus: &AboveFairShare,
         stage: &mut Stage<'s>,
         ledger: &mut CycleState<'s>,
     ) -> bool {
@@ -339,14 +352,14 @@ impl<'s> Relief<'s> {
     }
 }
 
-fn is_alike(party: Party) -> bool {
-    matches!(party, Party::Alike(_))
+fn is_alike(party: ShareParty) -> bool {
+    matches!(party, ShareParty::Alike(_))
 }
 
 /// Those that have been told to make way.
-fn leaving(ledger: &CycleState) -> BTreeSet<JobId> {
-    let told = ledger.state.standing.leaving().map(|(job, _)| job);
-    told.chain(ledger.leaving()).collect()
+fn preempted_jobs(ledger: &CycleState) -> BTreeSet<JobId> {
+    let told = ledger.state.standing.preempted().map(|(job, _)| job);
+    told.chain(ledger.preempted_jobs()).collect()
 }
 
 /// Of some running jobs who loses what it has first: where a node or a pool has too much, those
@@ -354,18 +367,18 @@ fn leaving(ledger: &CycleState) -> BTreeSet<JobId> {
 /// (Y8).
 pub fn first_to_go(ledger: &CycleState, is_meant: impl Fn(JobId) -> bool) -> Vec<JobId> {
     let state = ledger.state;
-    let (shares, leaving) = (shares(ledger), leaving(ledger));
+    let (shares, leaving) = (shares(ledger), preempted_jobs(ledger));
     let assessor = Assessor::new((state, ledger.policy()), &shares, &leaving, ledger.now);
     let meant = state.running.keys().copied().filter(|job| is_meant(*job));
     let operations: BTreeSet<JobId> = meant.map(operation_of).collect();
-    let mut all: Vec<(Group, Age)> = Vec::new();
+    let mut all: Vec<(AllocationGroup, Age)> = Vec::new();
     for id in operations {
         let known = state
             .operations
             .get(id)
-            .zip(shares.row(Party::Operation(id)));
+            .zip(shares.row(ShareParty::Operation(id)));
         let lost = known
-            .map(|(operation, row)| assessor.lost(operation, row, Group::Kept))
+            .map(|(operation, row)| assessor.lost(operation, row, AllocationGroup::Kept))
             .unwrap_or_default();
         all.extend(
             lost.into_iter()
@@ -380,15 +393,15 @@ pub fn first_to_go(ledger: &CycleState, is_meant: impl Fn(JobId) -> bool) -> Vec
 #[cfg(test)]
 mod tests {
     use crate::model::job_id::JobId;
-    use crate::model::policy::preemption::{Preemption, Trigger};
+    use crate::model::policy::preemption::{PreemptTrigger, PreemptionPolicy};
     use crate::model::time::{Span, Time};
-    use crate::sched::fixture::{Scene, cluster};
-    use crate::sched::view::holdings::Claimant;
+    use crate::sched::fixture::{TestCluster, cluster};
+    use crate::sched::view::holdings::RunningOwner;
     use std::collections::BTreeSet;
 
     /// Six elements of array 1 run, each on one of ten processors, and job 9 on four, which is left
     /// alone.
-    fn full() -> Scene {
+    fn full() -> TestCluster {
         let mut scene = cluster("1 x ncpus=10").running(9, "select=1:ncpus=4", "n1", 10_000);
         scene = scene.tenured(JobId::job(9), 0, 0.0, |tenure| tenure.protected = true);
         let (array, one) = (
@@ -400,10 +413,10 @@ mod tests {
             scene
                 .state
                 .occupy(element, &one.starts[0].shares, false, Time(10_000_000));
-            scene.state.belongs_to(element, &Claimant::of(&array));
+            scene.state.belongs_to(element, &RunningOwner::of(&array));
             scene = scene.tenured(element, i64::from(index), 0.0, |_| ());
         }
-        scene.policy.preemption = Preemption::by(Trigger::Starvation);
+        scene.policy.preemption = PreemptionPolicy::by(PreemptTrigger::Starvation);
         scene.policy.starvation.patience.timeout = Span::seconds(30);
         scene.policy.starvation.backoff = Span(0);
         scene
@@ -411,7 +424,7 @@ mod tests {
 
     /// Carries out what a cycle decides then, but that those who are told to make way have not done
     /// so yet.
-    fn decide(scene: &mut Scene, seconds: i64) -> String {
+    fn decide(scene: &mut TestCluster, seconds: i64) -> String {
         scene.now = Time(seconds * 1000);
         let plan = scene.plan();
         scene.apply(&plan);

@@ -2,40 +2,48 @@
 
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
-use crate::model::policy::preemption::{Mode, NoAgenda, Preemption, Trigger, Victims};
+use crate::model::policy::preemption::{
+    NoAgenda, PreemptMode, PreemptTrigger, PreemptionPolicy, Victims,
+};
 use crate::model::policy::quality::{Flag, Qualities, Quality};
-use crate::model::policy::{Filling, Order, Precedence};
-use crate::model::report::outlook::Way;
-use crate::model::resource::Value;
+use crate::model::policy::{Filling, Precedence, PriorityOrder};
+use crate::model::report::outlook::PreemptionOutlook;
+use crate::model::resource::ResourceValue;
 use crate::model::system_resource::Pool;
 use crate::model::time::{Span, Time};
-use crate::sched::fixture::{Scene, cluster, queue};
+use crate::sched::fixture::{TestCluster, cluster, queue};
 use crate::sched::view::plan::{Booking, Plan};
-use crate::sched::view::preemption_candidate::Tenure;
+use crate::sched::view::preemption_candidate::PreemptionCandidate;
 
 /// Highest `-p` first; who goes before others has their places.
-fn scene(nodes: &str, trigger: Trigger) -> Scene {
+fn scene(nodes: &str, trigger: PreemptTrigger) -> TestCluster {
     let mut scene = cluster(nodes);
     scene.policy.precedence = Precedence {
-        order: Order::Priority,
+        order: PriorityOrder::Priority,
         ..Precedence::default()
     };
     scene.policy.backfill.policy = Filling::Skip;
-    scene.policy.preemption = Preemption {
-        mode: Mode::Aggressive,
-        ..Preemption::by(trigger)
+    scene.policy.preemption = PreemptionPolicy {
+        mode: PreemptMode::Aggressive,
+        ..PreemptionPolicy::by(trigger)
     };
     scene
 }
 
 /// A job that runs since then, worth so much.
-fn runs(scene: Scene, id: u64, request: &str, node: &str, (since, score): (i64, f64)) -> Scene {
+fn runs(
+    scene: TestCluster,
+    id: u64,
+    request: &str,
+    node: &str,
+    (since, score): (i64, f64),
+) -> TestCluster {
     scene
         .running(id, request, node, 10_000)
         .tenured(JobId::job(id), since, score, |_| ())
 }
 
-fn also(scene: Scene, id: u64, change: impl FnOnce(&mut Tenure)) -> Scene {
+fn also(scene: TestCluster, id: u64, change: impl FnOnce(&mut PreemptionCandidate)) -> TestCluster {
     let mut tenure = scene.state.running[&JobId::job(id)]
         .tenure
         .as_deref()
@@ -43,7 +51,7 @@ fn also(scene: Scene, id: u64, change: impl FnOnce(&mut Tenure)) -> Scene {
         .clone();
     change(&mut tenure);
     let mut scene = scene;
-    scene.state.set_tenure(JobId::job(id), tenure);
+    scene.state.set_candidate(JobId::job(id), tenure);
     scene
 }
 
@@ -56,12 +64,12 @@ fn told(plan: &Plan) -> String {
     plan.preempts.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-fn preempts(scene: &Scene) -> String {
+fn preempts(scene: &TestCluster) -> String {
     told(&scene.plan())
 }
 
 /// Carries out a plan: those that make way are gone.
-fn make_way(scene: &mut Scene, plan: &Plan) {
+fn make_way(scene: &mut TestCluster, plan: &Plan) {
     scene.apply(plan);
     plan.preempts
         .iter()
@@ -70,7 +78,7 @@ fn make_way(scene: &mut Scene, plan: &Plan) {
 
 #[test]
 fn the_fewest_make_way_the_newest_first() {
-    let scene = scene("1 x ncpus=4", Trigger::Qube);
+    let scene = scene("1 x ncpus=4", PreemptTrigger::Qube);
     let scene = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -9.0));
     let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0));
     let scene = runs(scene, 3, "select=1:ncpus=1", "n1", (2, -9.0)).at(100);
@@ -96,7 +104,7 @@ fn the_fewest_make_way_the_newest_first() {
 /// Y12: whoever is not needed after all stays.
 #[test]
 fn of_the_newest_those_stay_that_do_not_help() {
-    let scene = scene("1 x ncpus=6", Trigger::Qube);
+    let scene = scene("1 x ncpus=6", PreemptTrigger::Qube);
     let scene = runs(scene, 1, "select=1:ncpus=4", "n1", (0, -9.0));
     let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0));
     let scene = runs(scene, 3, "select=1:ncpus=1", "n1", (2, -9.0)).at(100);
@@ -105,8 +113,8 @@ fn of_the_newest_those_stay_that_do_not_help() {
 
 /// Q8, Q9.
 #[test]
-fn who_is_worth_as_much_or_wants_to_be_left_alone_stays() {
-    let scene = scene("1 x ncpus=1", Trigger::Qube);
+fn equal_priority_and_exempt_jobs_are_not_preempted() {
+    let scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
     let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, 0.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");
@@ -122,7 +130,7 @@ fn who_is_worth_as_much_or_wants_to_be_left_alone_stays() {
 /// Q7: idle places first; Q10: only where the job can run.
 #[test]
 fn nobody_leaves_where_there_is_room_or_where_the_job_cannot_run() {
-    let scene = scene("1 x ncpus=1, 1 x ncpus=1:ngpus=1", Trigger::Qube);
+    let scene = scene("1 x ncpus=1, 1 x ncpus=1:ngpus=1", PreemptTrigger::Qube);
     let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (5, -90.0));
     let free = scene.clone().at(100).queued(3, "select=1:ncpus=1");
     assert_eq!(
@@ -142,7 +150,7 @@ fn nobody_leaves_where_there_is_room_or_where_the_job_cannot_run() {
 #[test]
 fn what_is_freed_for_a_job_is_kept_for_it() {
     for policy in [Filling::Skip, Filling::FirstFit, Filling::None] {
-        let mut scene = scene("1 x ncpus=2", Trigger::Qube);
+        let mut scene = scene("1 x ncpus=2", PreemptTrigger::Qube);
         scene.policy.backfill.policy = policy;
         scene.policy.backfill.depth = 0;
         let scene = runs(scene, 1, "select=1:ncpus=1 walltime=50", "n1", (0, -9.0));
@@ -181,7 +189,7 @@ fn what_is_freed_for_a_job_is_kept_for_it() {
 /// What is kept for somebody who does not come is free again.
 #[test]
 fn room_is_not_kept_for_ever() {
-    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
     let mut scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");
@@ -211,7 +219,7 @@ fn room_is_not_kept_for_ever() {
 /// One place is given once.
 #[test]
 fn who_makes_way_does_so_for_one() {
-    let scene = scene("1 x ncpus=2", Trigger::Qube);
+    let scene = scene("1 x ncpus=2", PreemptTrigger::Qube);
     let scene = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -9.0)).at(100);
     let mut scene = scene
         .queued(2, "select=1:ncpus=1")
@@ -228,7 +236,7 @@ fn who_makes_way_does_so_for_one() {
 /// The first of those that could preempt is asked about, and nobody else gets its room meanwhile.
 #[test]
 fn no_job_is_preempted_before_hooks_have_let_the_start() {
-    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
     let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0)).at(100);
     let mut scene = scene
         .queued(2, "select=1:ncpus=1")
@@ -253,7 +261,7 @@ fn no_job_is_preempted_before_hooks_have_let_the_start() {
 fn elements_may_finish_where_preemption_is_passive() {
     let element = JobId::element(1, 3);
     let scene = |mode, left: i64| {
-        let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+        let mut scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
         scene.policy.preemption.mode = mode;
         let scene = scene.running(9, "select=1:ncpus=1", "n1", 10_000);
         let mut scene = scene;
@@ -281,16 +289,19 @@ fn elements_may_finish_where_preemption_is_passive() {
             .map(|way| way.action)
             .collect::<Vec<_>>()
     };
-    assert_eq!(actions(Mode::Passive, 90), [PreemptAction::Finish]);
-    assert_eq!(actions(Mode::Aggressive, 10), [PreemptAction::Requeue]);
+    assert_eq!(actions(PreemptMode::Passive, 90), [PreemptAction::Finish]);
     assert_eq!(
-        actions(Mode::Mixed, 10),
+        actions(PreemptMode::Aggressive, 10),
+        [PreemptAction::Requeue]
+    );
+    assert_eq!(
+        actions(PreemptMode::Mixed, 10),
         [PreemptAction::Finish],
         "most of it is done"
     );
-    assert_eq!(actions(Mode::Mixed, 90), [PreemptAction::Requeue]);
-    assert_eq!(actions(Mode::Disabled, 90), []);
-    let mut passive = scene(Mode::Passive, 90);
+    assert_eq!(actions(PreemptMode::Mixed, 90), [PreemptAction::Requeue]);
+    assert_eq!(actions(PreemptMode::Disabled, 90), []);
+    let mut passive = scene(PreemptMode::Passive, 90);
     let plan = passive.plan();
     passive.apply(&plan);
     assert_eq!(preempts(&passive), "", "once is enough");
@@ -302,11 +313,11 @@ fn elements_may_finish_where_preemption_is_passive() {
 #[test]
 fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
     let passive = |no_agenda| {
-        let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+        let mut scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
         (
             scene.policy.preemption.mode,
             scene.policy.preemption.no_agenda,
-        ) = (Mode::Passive, no_agenda);
+        ) = (PreemptMode::Passive, no_agenda);
         let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
         let plan = scene.at(100).queued(2, "select=1:ncpus=1").plan();
         (told(&plan), plan.preempts[0].action)
@@ -325,11 +336,11 @@ fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
 /// in each cycle.
 #[test]
 fn a_start_is_promised_for_the_end_of_a_job_that_may_finish() {
-    let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+    let mut scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
     (
         scene.policy.preemption.mode,
         scene.policy.preemption.no_agenda,
-    ) = (Mode::Passive, NoAgenda::Wait);
+    ) = (PreemptMode::Passive, NoAgenda::Wait);
     let mut scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");
@@ -354,8 +365,8 @@ fn quality(name: &str, flag: Flag) -> Quality {
 
 /// M43: all three are needed.
 #[test]
-fn qualities_of_service_preempt_whom_they_may() {
-    let mut scene = scene("1 x ncpus=2", Trigger::Qos);
+fn a_qos_preempts_its_allowed_targets() {
+    let mut scene = scene("1 x ncpus=2", PreemptTrigger::Qos);
     scene.policy.qualities = Qualities::only(vec![
         quality("hi", Flag::Preemptor),
         quality("lo", Flag::Preemptee),
@@ -396,7 +407,7 @@ fn qualities_of_service_preempt_whom_they_may() {
 /// nothing.
 #[test]
 fn a_quality_of_service_may_have_what_can_be_run_again() {
-    let mut scene = scene("1 x ncpus=2", Trigger::Qos);
+    let mut scene = scene("1 x ncpus=2", PreemptTrigger::Qos);
     scene.policy.qualities = Qualities::only(vec![quality("hi", Flag::RestartPreempt)]);
     scene.policy.preemption.actions = "SD".parse().unwrap();
     let plain = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
@@ -426,7 +437,7 @@ fn a_quality_of_service_may_have_what_can_be_run_again() {
 /// I20.
 #[test]
 fn express_queues_preempt_the_newest_of_others() {
-    let mut scene = scene("1 x ncpus=2", Trigger::Levels);
+    let mut scene = scene("1 x ncpus=2", PreemptTrigger::Levels);
     scene.state.set_queue(&crate::model::queue::Queue {
         priority: 150,
         ..queue("express", true)
@@ -448,7 +459,7 @@ fn express_queues_preempt_the_newest_of_others() {
 #[test]
 fn who_makes_way_first_is_the_sites_to_say() {
     let scene = |victims, need: u32| {
-        let mut scene = scene("1 x ncpus=5", Trigger::Qos);
+        let mut scene = scene("1 x ncpus=5", PreemptTrigger::Qos);
         scene.policy.preemption.victims = victims;
         scene.policy.qualities = Qualities::only(vec![
             quality("hi", Flag::Preemptor),
@@ -474,7 +485,7 @@ fn who_makes_way_first_is_the_sites_to_say() {
 /// G9: so who made way for a job, which has started since, does not drive it out at once either.
 #[test]
 fn who_has_just_started_is_left_alone_for_a_while() {
-    let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+    let mut scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
     scene.policy.preemption.exempt = Span::seconds(60);
     let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (50, -9.0)).queued(2, "select=1:ncpus=1");
     let young = scene.clone().at(100).plan();
@@ -489,7 +500,7 @@ fn who_has_just_started_is_left_alone_for_a_while() {
 #[test]
 fn how_a_job_makes_way_is_tried_in_turn() {
     let scene = |memory: &str| {
-        let mut scene = scene("1 x ncpus=2:mem=4gb", Trigger::Qube);
+        let mut scene = scene("1 x ncpus=2:mem=4gb", PreemptTrigger::Qube);
         scene.policy.preemption.actions = "SR".parse().unwrap();
         let scene = runs(scene, 1, "select=1:ncpus=2:mem=3gb", "n1", (0, -9.0)).at(100);
         let plan = scene
@@ -502,7 +513,7 @@ fn how_a_job_makes_way_is_tried_in_turn() {
     };
     assert_eq!(scene("1gb"), [PreemptAction::Suspend]);
     assert_eq!(scene("2gb"), [PreemptAction::Requeue]);
-    let mut lasting = self::scene("1 x ncpus=2", Trigger::Qube);
+    let mut lasting = self::scene("1 x ncpus=2", PreemptTrigger::Qube);
     lasting.policy.preemption.actions = vec![PreemptAction::Requeue].into();
     let lasting = runs(lasting, 1, "select=1:ncpus=2", "n1", (0, -9.0))
         .at(100)
@@ -518,7 +529,7 @@ fn how_a_job_makes_way_is_tried_in_turn() {
 #[test]
 fn who_is_promised_a_start_ahead_is_not_delayed() {
     let scene = |walltime: u32| {
-        let mut scene = scene("1 x ncpus=4", Trigger::Qos);
+        let mut scene = scene("1 x ncpus=4", PreemptTrigger::Qos);
         scene.policy.backfill.policy = Filling::FirstFit;
         scene.policy.qualities = Qualities::only(vec![
             quality("hi", Flag::Preemptor),
@@ -545,7 +556,7 @@ fn who_is_promised_a_start_ahead_is_not_delayed() {
 /// Y8: for nobody, until the node has enough again.
 #[test]
 fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
-    let mut scene = scene("1 x ncpus=6", Trigger::Qube);
+    let mut scene = scene("1 x ncpus=6", PreemptTrigger::Qube);
     scene.policy.preemption.triggers.clear();
     for id in 1..=6 {
         scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
@@ -562,11 +573,11 @@ fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
 }
 
 /// So many jobs of one processor run in a pool that may run no more than this.
-fn pool_with(jobs: u64, limit: &str) -> Scene {
-    let mut scene = scene("1 x ncpus=6", Trigger::Qube);
-    scene.policy.preemption = Preemption {
+fn pool_with(jobs: u64, limit: &str) -> TestCluster {
+    let mut scene = scene("1 x ncpus=6", PreemptTrigger::Qube);
+    scene.policy.preemption = PreemptionPolicy {
         repair: true,
-        ..Preemption::default()
+        ..PreemptionPolicy::default()
     };
     let text =
         format!("[[account]]\nname = \"a\"\n[[limit]]\naccount = \"a\"\nrunning = {{ {limit} }}\n");
@@ -576,9 +587,10 @@ fn pool_with(jobs: u64, limit: &str) -> Scene {
         let mut job = scene.job(id, "select=1:ncpus=1");
         std::sync::Arc::make_mut(&mut job.spec).account = Some("a".to_string());
         scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
-        scene
-            .state
-            .belongs_to(job.id, &crate::sched::view::holdings::Claimant::of(&job));
+        scene.state.belongs_to(
+            job.id,
+            &crate::sched::view::holdings::RunningOwner::of(&job),
+        );
     }
     scene.at(100)
 }
@@ -614,7 +626,7 @@ fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
 /// M45: who is to be suspended keeps its memory, and nobody counts on that.
 #[test]
 fn nobody_counts_on_what_a_job_that_is_being_suspended_keeps() {
-    let mut scene = scene("1 x ncpus=2:mem=4gb", Trigger::Qube);
+    let mut scene = scene("1 x ncpus=2:mem=4gb", PreemptTrigger::Qube);
     scene.policy.preemption.actions = "S".parse().unwrap();
     let scene = runs(scene, 5, "select=1:ncpus=1:mem=1mb", "n1", (0, -9.0));
     let mut scene = runs(scene, 1, "select=1:ncpus=1:mem=3gb", "n1", (9, -9.0)).at(100);
@@ -634,8 +646,8 @@ fn nobody_counts_on_what_a_job_that_is_being_suspended_keeps() {
 
 /// `preempt_targets`.
 #[test]
-fn a_job_may_say_whose_place_it_wants() {
-    let mut scene = scene("1 x ncpus=2", Trigger::Qube);
+fn a_job_may_name_its_preemption_targets() {
+    let mut scene = scene("1 x ncpus=2", PreemptTrigger::Qube);
     scene.state.set_queue(&queue("other", true));
     let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
     let scene = runs(scene, 2, "select=1:ncpus=1 queue=other", "n1", (9, -9.0)).at(100);
@@ -668,9 +680,9 @@ fn a_job_may_say_whose_place_it_wants() {
         ),
         ("1 for 3", "")
     );
-    let asked = |name: &str, value: Value| vec![(name.to_string(), value)];
+    let asked = |name: &str, value: ResourceValue| vec![(name.to_string(), value)];
     let worded = also(scene.clone(), 1, |tenure| {
-        tenure.asked = asked("software", Value::String("vasp".into()))
+        tenure.asked = asked("software", ResourceValue::String("vasp".into()))
     });
     let wants = |targets: &str| {
         preempts(&worded.clone().queued(
@@ -706,7 +718,7 @@ fn a_job_may_say_whose_place_it_wants() {
 /// Q9: who asks is told whom it waits for, or why nobody makes way.
 #[test]
 fn why_nobody_makes_way_is_told() {
-    let why = |scene: &Scene, id: u64| {
+    let why = |scene: &TestCluster, id: u64| {
         let outlook = crate::sched::explain::forecast::run(
             scene.state.clone(),
             &scene.policy,
@@ -723,13 +735,16 @@ fn why_nobody_makes_way_is_told() {
         .unwrap()
         .way
     };
-    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
     let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");
-    assert_eq!(why(&scene, 2), Some(Way::Made(vec![JobId::job(1)])));
+    assert_eq!(
+        why(&scene, 2),
+        Some(PreemptionOutlook::Made(vec![JobId::job(1)]))
+    );
     let barred = |candidates, protected| {
-        Some(Way::Barred {
+        Some(PreemptionOutlook::Barred {
             candidates,
             protected,
         })
@@ -746,7 +761,7 @@ fn why_nobody_makes_way_is_told() {
         "its place is given already"
     );
     let mut off = also(scene.clone(), 1, |tenure| tenure.protected = true);
-    off.policy.preemption.mode = Mode::Disabled;
+    off.policy.preemption.mode = PreemptMode::Disabled;
     assert_eq!(why(&off, 2), barred(0, 0));
     off.policy.preemption.triggers.clear();
     assert_eq!(why(&off, 2), None);
@@ -755,7 +770,7 @@ fn why_nobody_makes_way_is_told() {
 /// An array waits for those that make way for its elements, and for no others.
 #[test]
 fn an_array_is_told_who_makes_way_for_its_elements() {
-    let scene = scene("1 x ncpus=2", Trigger::Qube);
+    let scene = scene("1 x ncpus=2", PreemptTrigger::Qube);
     let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
     let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0)).at(100);
     let mut scene = scene
@@ -775,14 +790,20 @@ fn an_array_is_told_who_makes_way_for_its_elements() {
             .unwrap()
             .way
     };
-    assert_eq!(way(JobId::array(4)), Some(Way::Made(vec![JobId::job(1)])));
-    assert_eq!(way(JobId::job(3)), Some(Way::Made(vec![JobId::job(2)])));
+    assert_eq!(
+        way(JobId::array(4)),
+        Some(PreemptionOutlook::Made(vec![JobId::job(1)]))
+    );
+    assert_eq!(
+        way(JobId::job(3)),
+        Some(PreemptionOutlook::Made(vec![JobId::job(2)]))
+    );
 }
 
 /// Y12: of very many, those that are elsewhere stay, though they came last.
 #[test]
 fn of_very_many_those_make_way_that_are_where_the_job_goes() {
-    let mut scene = scene("1 x ncpus=130, 1 x ncpus=20", Trigger::Qube);
+    let mut scene = scene("1 x ncpus=130, 1 x ncpus=20", PreemptTrigger::Qube);
     for id in 1..=150 {
         let node = if id <= 130 { "n1" } else { "n2" };
         scene = runs(scene, id, "select=1:ncpus=1", node, (id as i64, -9.0));
@@ -795,7 +816,7 @@ fn of_very_many_those_make_way_that_are_where_the_job_goes() {
 /// What the whole system has is given back wherever it is.
 #[test]
 fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
-    let mut scene = scene("1 x ncpus=130, 1 x ncpus=1", Trigger::Qube);
+    let mut scene = scene("1 x ncpus=130, 1 x ncpus=1", PreemptTrigger::Qube);
     scene.state.set_pool(
         "site_lic",
         Pool {
@@ -820,7 +841,7 @@ fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
 #[test]
 fn who_is_too_much_on_two_nodes_makes_way_once() {
     let scene = runs(
-        scene("2 x ncpus=4", Trigger::Qube),
+        scene("2 x ncpus=4", PreemptTrigger::Qube),
         1,
         "select=1:ncpus=2",
         "n1",
@@ -855,7 +876,7 @@ fn who_is_too_much_on_two_nodes_makes_way_once() {
 #[test]
 fn what_a_repair_takes_back_is_given_to_nobody() {
     let scene = runs(
-        scene("1 x ncpus=4", Trigger::Qube),
+        scene("1 x ncpus=4", PreemptTrigger::Qube),
         1,
         "select=1:ncpus=2",
         "n1",
@@ -875,7 +896,7 @@ fn what_a_repair_takes_back_is_given_to_nobody() {
 /// Q15: extras of an array go first.
 #[test]
 fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
-    let mut scene = scene("1 x ncpus=3", Trigger::Qube);
+    let mut scene = scene("1 x ncpus=3", PreemptTrigger::Qube);
     scene = runs(scene, 1, "select=1:ncpus=1", "n1", (50, -9.0));
     let shares = cluster("1 x ncpus=1")
         .queued(9, "select=1:ncpus=1")
@@ -900,8 +921,8 @@ fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
 /// G8: whoever starts first in what was freed for another, that one has what is freed for him,
 /// however late.
 #[test]
-fn what_is_freed_for_who_has_started_elsewhere_is_kept_for_whose_room_that_was() {
-    let scene = scene("2 x ncpus=1", Trigger::Qube);
+fn freed_room_is_held_for_its_preemptor_after_a_start_elsewhere() {
+    let scene = scene("2 x ncpus=1", PreemptTrigger::Qube);
     let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
     let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (1, -9.0)).at(100);
     let mut scene = scene
@@ -936,7 +957,7 @@ fn what_is_freed_for_who_has_started_elsewhere_is_kept_for_whose_room_that_was()
 /// for another.
 #[test]
 fn who_waits_for_its_own_place_takes_none_that_is_another_ones() {
-    let scene = scene("1 x ncpus=1:color=red, 2 x ncpus=1", Trigger::Qube);
+    let scene = scene("1 x ncpus=1:color=red, 2 x ncpus=1", PreemptTrigger::Qube);
     let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (1, -9.0));
     let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (2, -9.0));
     let scene = runs(scene, 3, "select=1:ncpus=1", "n3", (0, -9.0)).at(100);

@@ -6,8 +6,8 @@ use crate::model::policy::Policy;
 use crate::model::policy::preemption::Victims;
 use crate::model::request::cluster_path::{ClusterPath, distance};
 use crate::model::time::Time;
-use crate::sched::view::preemption_candidate::Tenure;
-use crate::sched::view::snapshot::{Running, State};
+use crate::sched::view::preemption_candidate::PreemptionCandidate;
+use crate::sched::view::snapshot::{ClusterState, RunningJob};
 use crate::sched::view::sort_key::highest_first;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ pub struct Exposed<'s> {
     /// Which.
     pub job: JobId,
     /// What it has.
-    pub running: &'s Running,
+    pub running: &'s RunningJob,
     /// Since when, and what it is worth.
-    pub tenure: &'s Tenure,
+    pub tenure: &'s PreemptionCandidate,
 }
 
 impl Exposed<'_> {
@@ -36,7 +36,7 @@ impl Exposed<'_> {
     /// How far it is from its nodes, and how far one of another cluster would be, on each of them.
     pub fn distances(
         &self,
-        state: &State,
+        state: &ClusterState,
         other: &ClusterPath,
     ) -> impl Iterator<Item = (usize, usize)> {
         self.running
@@ -54,7 +54,7 @@ impl Exposed<'_> {
 
 /// The running jobs that could be asked at all, if their owners do not want them left alone: not
 /// those that leave already, have run for too short a time, or have what a reservation set aside.
-pub fn exposed<'s>(state: &'s State, policy: &Policy, now: Time) -> Vec<Exposed<'s>> {
+pub fn exposed<'s>(state: &'s ClusterState, policy: &Policy, now: Time) -> Vec<Exposed<'s>> {
     let all = state.running.iter().filter_map(|(&job, running)| {
         let tenure = running.tenure.as_deref()?;
         // G9: whoever has made way for it, and so before it started, leaves it alone as long.
@@ -62,7 +62,7 @@ pub fn exposed<'s>(state: &'s State, policy: &Policy, now: Time) -> Vec<Exposed<
         let is_free = has_settled
             && !tenure.suspended
             && !state.insiders.contains_key(&job)
-            && !state.standing.is_leaving(job);
+            && !state.standing.is_preempted(job);
         is_free.then_some(Exposed {
             job,
             running,
@@ -72,14 +72,14 @@ pub fn exposed<'s>(state: &'s State, policy: &Policy, now: Time) -> Vec<Exposed<
     let mut all: Vec<Exposed> = all.collect();
     put_in_order(&mut all, policy, now);
     // Who has more than its array limits itself to has what nobody else wanted (Q15).
-    let extras = state.extras();
+    let extras = state.over_limit_subjobs();
     all.sort_by_key(|one| !extras.contains(&one.job));
     all
 }
 
 /// When the next one could be asked that has not run for long enough.
-pub fn next_exposed(state: &State, policy: &Policy, now: Time) -> Option<Time> {
-    let of = |running: &Arc<Running>| {
+pub fn next_exposed(state: &ClusterState, policy: &Policy, now: Time) -> Option<Time> {
+    let of = |running: &Arc<RunningJob>| {
         Some(running.tenure.as_deref()?.started + policy.preemption.exempt)
     };
     state
@@ -93,7 +93,7 @@ pub fn next_exposed(state: &State, policy: &Policy, now: Time) -> Option<Time> {
 fn put_in_order(all: &mut [Exposed], policy: &Policy, now: Time) {
     let components = &policy.precedence.components;
     let newest = |one: &Exposed| (Reverse(one.tenure.started), Reverse(one.job));
-    let worth = |one: &Exposed| one.tenure.worth(components, now);
+    let worth = |one: &Exposed| one.tenure.priority(components, now);
     match policy.preemption.victims {
         Victims::Newest => all.sort_by_key(newest),
         Victims::Worst => all.sort_by_key(|one| (Reverse(highest_first(worth(one))), newest(one))),

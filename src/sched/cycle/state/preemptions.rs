@@ -24,12 +24,12 @@ impl<'s> CycleState<'s> {
     }
 
     /// Who makes way for whom.
-    pub fn preemption(&self) -> &'s policy::Preemption {
+    pub fn preemption(&self) -> &'s policy::PreemptionPolicy {
         &self.policy.preemption
     }
 
     /// What limits on what runs leave, if there are any.
-    pub fn books(&self) -> Option<&LimitCounters<'s>> {
+    pub fn limit_counters(&self) -> Option<&LimitCounters<'s>> {
         self.limits.as_ref()
     }
 
@@ -76,7 +76,7 @@ impl<'s> CycleState<'s> {
             return;
         }
         if self.may_displace(job) {
-            self.keep_what_fillers_give(job, &ways);
+            self.hold_backfill_room(job, &ways);
             self.plan.preempts.extend(ways);
         } else {
             let booking = self
@@ -96,7 +96,7 @@ impl<'s> CycleState<'s> {
     }
 
     /// What fillers give back to a promise is kept for it, if any do.
-    fn keep_what_fillers_give(&mut self, job: JobId, ways: &[Preemption]) {
+    fn hold_backfill_room(&mut self, job: JobId, ways: &[Preemption]) {
         let booking = self
             .plan
             .bookings
@@ -120,7 +120,7 @@ impl<'s> CycleState<'s> {
 
     /// The job for which others make way starts as soon as they have: the room is promised to it,
     /// before anybody else.
-    pub fn earmark(
+    pub fn hold_for_preemptor(
         &mut self,
         candidate: Candidate<'s>,
         placement: &Placement,
@@ -175,7 +175,8 @@ impl<'s> CycleState<'s> {
         let had = standing
             .promises()
             .filter(|booking| booking.earmark.is_some() && !is_told(booking.job));
-        let forfeited = had.filter(|booking| self.state.earmark(booking.job, self.now).is_some());
+        let forfeited =
+            had.filter(|booking| self.state.held_until(booking.job, self.now).is_some());
         let forfeited = forfeited.map(|_| self.now + Span(1));
         let kept = self
             .plan
@@ -203,7 +204,7 @@ impl<'s> CycleState<'s> {
             .map(|way| way.job);
         self.state
             .standing
-            .leaving_for(is_meant)
+            .preempted_for(is_meant)
             .chain(now)
             .collect()
     }
@@ -219,7 +220,7 @@ impl<'s> CycleState<'s> {
     }
 
     /// The jobs that were told in this cycle to make way.
-    pub fn leaving(&self) -> impl Iterator<Item = JobId> + '_ {
+    pub fn preempted_jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.plan.preempts.iter().map(|way| way.job)
     }
 

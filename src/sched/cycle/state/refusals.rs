@@ -203,12 +203,12 @@ impl CycleState<'_> {
 #[cfg(test)]
 mod tests {
     use crate::model::job_id::JobId;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
     use std::sync::Arc;
 
     /// 8 processors, of which 2 are free; 2 more come back at 100, all at 200. Job 2 is promised
     /// the former, job 3 all.
-    fn promised() -> Scene {
+    fn promised() -> TestCluster {
         let mut scene = cluster("1 x ncpus=8").running(8, "select=1:ncpus=2", "n1", 100);
         scene.policy.backfill.depth = 2;
         let scene = scene.running(9, "select=1:ncpus=4", "n1", 200);

@@ -3,12 +3,12 @@
 use super::CycleState;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
-use crate::sched::placement::availability_map::Claim;
+use crate::sched::placement::availability_map::JobAmounts;
 use crate::sched::view::plan::Resume;
 
 impl CycleState<'_> {
     /// Whether a suspended job that goes on now delays no promise.
-    pub fn keeps_promises(&mut self, need: &Claim, until: Time) -> bool {
+    pub fn keeps_promises(&mut self, need: &JobAmounts, until: Time) -> bool {
         self.calendar.leaves_promises(&self.space, need, until)
     }
 
@@ -18,19 +18,25 @@ impl CycleState<'_> {
     }
 
     /// Enters that a suspended job goes on with what it has taken.
-    pub fn enter_resumed(&mut self, resume: Resume, need: Claim) {
+    pub fn enter_resumed(&mut self, resume: Resume, need: JobAmounts) {
         self.calendar
             .start(resume.job, need, resume.until, &self.space);
         self.plan.resumes.push(resume);
     }
 
     /// When a suspended job can go on at the earliest, if anybody can tell.
-    pub fn earliest_resumption(&mut self, need: &Claim, length: Span) -> Option<Time> {
+    pub fn earliest_resumption(&mut self, need: &JobAmounts, length: Span) -> Option<Time> {
         self.calendar.earliest_again(&self.space, need, length)
     }
 
     /// Enters what is kept for a suspended job from now on, and all it needs from a moment on.
-    pub fn enter_kept(&mut self, job: JobId, kept: Claim, at: Option<Time>, whole: (Claim, Span)) {
+    pub fn enter_kept(
+        &mut self,
+        job: JobId,
+        kept: JobAmounts,
+        at: Option<Time>,
+        whole: (JobAmounts, Span),
+    ) {
         self.calendar.keep(job, kept, at, whole, &self.space);
     }
 }

@@ -1,16 +1,16 @@
 //! Who shares the cluster, what they want of it, and what they have.
 
 use crate::model::account::lineage::Lineages;
-use crate::model::account::pool_terms::{FifoKey, Mode, PoolTerms};
+use crate::model::account::pool_terms::{FifoKey, PoolMode, PoolTerms};
 use crate::model::credentials::Credentials;
 use crate::model::job_id::JobId;
 use crate::model::policy::FairShare;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add, add_times, multiple, subtract};
-use crate::sched::view::class::{Class, Waiting};
+use crate::sched::view::class::{Class, WaitingJob};
 use crate::sched::view::operations::operation_of;
-use crate::sched::view::snapshot::State;
-use crate::sched::view::starvation::Party;
+use crate::sched::view::snapshot::ClusterState;
+use crate::sched::view::starvation::ShareParty;
 use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,9 +26,9 @@ pub struct PendingChanges {
 
 /// An operation, or operations alike. What is nothing may be empty.
 #[derive(Clone, Debug)]
-pub struct Wish<'s> {
-    pub party: Party,
-    /// Its pool and those above it, by place in [`Wishes::lines`].
+pub struct OperationDemand<'s> {
+    pub party: ShareParty,
+    /// Its pool and those above it, by place in [`ResourceDemand::lines`].
     pub line: usize,
     /// How many they are.
     pub number: u64,
@@ -45,14 +45,14 @@ pub struct Wish<'s> {
 }
 
 /// All that share.
-pub struct Wishes<'s> {
+pub struct ResourceDemand<'s> {
     /// By party, each once.
-    pub all: Vec<Wish<'s>>,
-    pub lines: Vec<Line<'s>>,
+    pub all: Vec<OperationDemand<'s>>,
+    pub lines: Vec<PoolDemand<'s>>,
 }
 
 /// A pool.
-pub struct Line<'s> {
+pub struct PoolDemand<'s> {
     /// With those above it behind it; of no pool an empty line.
     pub pools: Vec<String>,
     /// By what its operations stand in line, if they do.
@@ -64,15 +64,15 @@ pub fn pool_of(line: &[String]) -> &str {
     line.first().map_or("", String::as_str)
 }
 
-impl<'s> Wishes<'s> {
+impl<'s> ResourceDemand<'s> {
     /// Those of a state, in which these classes wait.
     pub fn of(
-        state: &'s State,
+        state: &'s ClusterState,
         classes: impl Iterator<Item = &'s Class>,
         policy: &'s FairShare,
         ahead: &PendingChanges,
         now: Time,
-    ) -> Wishes<'s> {
+    ) -> ResourceDemand<'s> {
         let lineages = Lineages::new(&policy.accounts);
         let terms = policy
             .accounts
@@ -91,7 +91,7 @@ impl<'s> Wishes<'s> {
         finder.enter_running(state);
         let waiting = classes.filter(|class| may_ever_start(state, class, now));
         waiting.for_each(|class| finder.enter_waiting(class));
-        let mut wishes = Wishes {
+        let mut wishes = ResourceDemand {
             all: united(finder.found),
             lines: finder.lines,
         };
@@ -104,7 +104,7 @@ impl<'s> Wishes<'s> {
     pub fn by_line(
         &self,
         nothing: &Amounts,
-        of: impl for<'w> Fn(&'w Wish<'s>) -> &'w [i64],
+        of: impl for<'w> Fn(&'w OperationDemand<'s>) -> &'w [i64],
     ) -> Vec<Amounts> {
         let mut sums = vec![nothing.clone(); self.lines.len()];
         self.all
@@ -113,15 +113,15 @@ impl<'s> Wishes<'s> {
         sums
     }
 
-    fn find(&self, party: Party) -> Option<usize> {
+    fn find(&self, party: ShareParty) -> Option<usize> {
         self.all
             .binary_search_by_key(&party, |wish| wish.party)
             .ok()
     }
 
-    fn look_ahead(&mut self, state: &'s State, ahead: &PendingChanges) {
+    fn look_ahead(&mut self, state: &'s ClusterState, ahead: &PendingChanges) {
         ahead.leaving.iter().for_each(|job| self.leave(state, *job));
-        let new: Vec<Wish> = ahead
+        let new: Vec<OperationDemand> = ahead
             .coming
             .iter()
             .filter_map(|job| self.come(state, *job))
@@ -134,30 +134,30 @@ impl<'s> Wishes<'s> {
     }
 
     /// What it has goes back; it wants as much as before.
-    fn leave(&mut self, state: &State, job: JobId) {
+    fn leave(&mut self, state: &ClusterState, job: JobId) {
         let Some(running) = state.running.get(&job) else {
             return;
         };
-        if let Some(at) = self.find(Party::Operation(operation_of(job))) {
+        if let Some(at) = self.find(ShareParty::Operation(operation_of(job))) {
             subtract(self.all[at].has.to_mut(), &running.taken);
         }
     }
 
     /// It has some of what it wants: one of some alike is an operation of its own from then on.
-    fn come(&mut self, state: &'s State, job: JobId) -> Option<Wish<'s>> {
+    fn come(&mut self, state: &'s ClusterState, job: JobId) -> Option<OperationDemand<'s>> {
         let class = state.waiting_class(job)?;
         let (party, total) = (
-            Party::Operation(operation_of(job)),
+            ShareParty::Operation(operation_of(job)),
             Cow::Borrowed(&*class.shape.total),
         );
         if let Some(at) = self.find(party) {
             include(&mut self.all[at].has, total);
             return None;
         }
-        let at = self.find(Party::Alike(class.id))?;
+        let at = self.find(ShareParty::Alike(class.id))?;
         let alike = &mut self.all[at];
         alike.number = alike.number.checked_sub(1)?;
-        Some(Wish {
+        Some(OperationDemand {
             party,
             number: 1,
             has: total,
@@ -184,7 +184,7 @@ impl<'s> Wishes<'s> {
 }
 
 /// What somebody has or wants in several ways is one wish.
-fn united(mut found: Vec<Wish>) -> Vec<Wish> {
+fn united(mut found: Vec<OperationDemand>) -> Vec<OperationDemand> {
     // What runs comes before what waits still.
     found.sort_by_key(|wish| wish.party);
     found.dedup_by(|more, wish| {
@@ -197,8 +197,8 @@ fn united(mut found: Vec<Wish>) -> Vec<Wish> {
     found
 }
 
-impl<'s> Wish<'s> {
-    fn unite(&mut self, more: &mut Wish<'s>) {
+impl<'s> OperationDemand<'s> {
+    fn unite(&mut self, more: &mut OperationDemand<'s>) {
         include(&mut self.has, std::mem::take(&mut more.has));
         include(&mut self.wants, std::mem::take(&mut more.wants));
         self.priority = more.priority;
@@ -217,7 +217,7 @@ fn include<'s>(sum: &mut Cow<'s, [i64]>, more: Cow<'s, [i64]>) {
 
 /// Whether the jobs of a class wait for room: what is put off, asks for a reservation, or waits in
 /// a stopped queue wants nothing of the cluster.
-fn may_ever_start(state: &State, class: &Class, now: Time) -> bool {
+fn may_ever_start(state: &ClusterState, class: &Class, now: Time) -> bool {
     let is_put_off = class.key.not_before.is_some_and(|moment| moment > now);
     let is_open = state
         .queues
@@ -233,8 +233,8 @@ struct Finder<'s> {
     known: BTreeMap<UserAndAccount<'s>, usize>,
     /// The one found last: those next to each other are often of one.
     last: Option<(UserAndAccount<'s>, usize)>,
-    lines: Vec<Line<'s>>,
-    found: Vec<Wish<'s>>,
+    lines: Vec<PoolDemand<'s>>,
+    found: Vec<OperationDemand<'s>>,
 }
 
 /// A user, and the account asked for.
@@ -264,8 +264,8 @@ impl<'s> Finder<'s> {
                 let terms = self
                     .terms
                     .get(pool_of(&pools))
-                    .filter(|terms| terms.mode == Mode::Fifo);
-                self.lines.push(Line {
+                    .filter(|terms| terms.mode == PoolMode::Fifo);
+                self.lines.push(PoolDemand {
                     pools,
                     keys: terms.map(|terms| terms.line()),
                 });
@@ -275,7 +275,7 @@ impl<'s> Finder<'s> {
         line
     }
 
-    fn enter_running(&mut self, state: &'s State) {
+    fn enter_running(&mut self, state: &'s ClusterState) {
         for (id, operation) in state.operations.all() {
             let line = self.line(&operation.who);
             let since = operation
@@ -286,8 +286,8 @@ impl<'s> Finder<'s> {
                 Cow::Borrowed(&*operation.taken),
                 Cow::Borrowed(&*operation.taken),
             );
-            let party = Party::Operation(id);
-            self.found.push(Wish {
+            let party = ShareParty::Operation(id);
+            self.found.push(OperationDemand {
                 party,
                 line,
                 number: 1,
@@ -316,9 +316,9 @@ impl<'s> Finder<'s> {
             }
         }
         if let Some(first) = first {
-            let wish = waiting_wish(Party::Alike(class.key.id), class, line, first);
+            let wish = waiting_demand(ShareParty::Alike(class.key.id), class, line, first);
             let wants = Cow::Borrowed(&*class.key.shape.total);
-            self.found.push(Wish {
+            self.found.push(OperationDemand {
                 number: alike,
                 wants,
                 ..wish
@@ -326,13 +326,13 @@ impl<'s> Finder<'s> {
         }
     }
 
-    fn enter_one(&mut self, class: &'s Class, line: usize, id: JobId, waiting: &Waiting) {
+    fn enter_one(&mut self, class: &'s Class, line: usize, id: JobId, waiting: &WaitingJob) {
         let slots = class.key.at_once.map_or(u64::MAX, |most| {
             u64::from(most.saturating_sub(class.begun()))
         });
         let wants = multiple(&class.key.shape.total, waiting.count().min(slots));
-        let wish = waiting_wish(Party::Operation(id), class, line, waiting.wait.since);
-        self.found.push(Wish {
+        let wish = waiting_demand(ShareParty::Operation(id), class, line, waiting.wait.since);
+        self.found.push(OperationDemand {
             wants: Cow::Owned(wants.into()),
             pending: waiting.count(),
             ..wish
@@ -341,9 +341,14 @@ impl<'s> Finder<'s> {
 }
 
 /// Of somebody who waits.
-fn waiting_wish<'s>(party: Party, class: &Class, line: usize, since: Time) -> Wish<'s> {
+fn waiting_demand<'s>(
+    party: ShareParty,
+    class: &Class,
+    line: usize,
+    since: Time,
+) -> OperationDemand<'s> {
     let (has, wants, priority) = (Cow::default(), Cow::default(), class.key.priority);
-    Wish {
+    OperationDemand {
         party,
         line,
         number: 1,
@@ -357,7 +362,7 @@ fn waiting_wish<'s>(party: Party, class: &Class, line: usize, since: Time) -> Wi
 }
 
 /// Who of two comes first: those of one line by its keys.
-fn in_order(keys: &[FifoKey], a: &Wish, b: &Wish) -> Ordering {
+fn in_order(keys: &[FifoKey], a: &OperationDemand, b: &OperationDemand) -> Ordering {
     let by = |key: &FifoKey| match key {
         FifoKey::Weight => Reverse(a.priority).cmp(&Reverse(b.priority)),
         FifoKey::StartTime => a.since.cmp(&b.since),

@@ -2,20 +2,20 @@
 //! nothing to others; nor does anybody in a pool of which this is true, but to those in the same
 //! pool.
 
-use super::fair_share::{Entitled, FairShares, Row};
-use super::groups::{Group, ROUNDING};
-use super::time_below::Hunger;
+use super::fair_share::{Entitled, FairShares, OperationShare};
+use super::groups::{AllocationGroup, ROUNDING};
+use super::time_below::StarvationStatus;
 use crate::model::time::Time;
-use crate::sched::view::starvation::{Fasting, Subject};
+use crate::sched::view::starvation::{StarvationSubject, TimeBelow};
 
 /// Protects operations and pools that starve, or whose satisfaction is below their threshold.
-pub struct Shield<'a> {
+pub struct PreemptionExemption<'a> {
     /// What everybody is owed, and has.
     pub shares: &'a FairShares,
     /// Since when who has less.
-    pub fasting: &'a Fasting,
+    pub fasting: &'a TimeBelow,
     /// The last group of allocations that is preempted: its threshold counts.
-    pub last: Group,
+    pub last: AllocationGroup,
     /// When that is.
     pub now: Time,
 }
@@ -39,11 +39,14 @@ impl Exposure {
     }
 }
 
-impl Shield<'_> {
+impl PreemptionExemption<'_> {
     /// By line of the fair shares: to whom those in it may lose something that lose anything.
     pub fn by_line(&self) -> Vec<Exposure> {
         let is_blocked = |pool: &&String| {
-            self.is_blocked(&Subject::Pool(pool.to_string()), self.shares.of_pool(pool))
+            self.is_blocked(
+                &StarvationSubject::Pool(pool.to_string()),
+                self.shares.of_pool(pool),
+            )
         };
         // Who is in the lowest such pool is in all above it.
         let blocking = self
@@ -57,17 +60,21 @@ impl Shield<'_> {
     }
 
     /// Whether somebody loses nothing to anybody.
-    pub fn is_before(&self, victim: &Row) -> bool {
-        self.is_blocked(&Subject::Party(victim.party), Some(victim.entitled))
+    pub fn is_before(&self, victim: &OperationShare) -> bool {
+        self.is_blocked(
+            &StarvationSubject::Party(victim.party),
+            Some(victim.entitled),
+        )
     }
 
-    fn is_blocked(&self, subject: &Subject, entitled: Option<Entitled>) -> bool {
+    fn is_blocked(&self, subject: &StarvationSubject, entitled: Option<Entitled>) -> bool {
         let threshold = self
             .shares
             .cutoffs_of(subject)
             .map_or(0.0, |cutoffs| self.last.threshold(cutoffs));
         let is_short =
             entitled.is_some_and(|entitled| entitled.satisfaction() < threshold - ROUNDING);
-        is_short || self.shares.hunger(subject, self.fasting, self.now) != Hunger::None
+        is_short
+            || self.shares.starvation(subject, self.fasting, self.now) != StarvationStatus::None
     }
 }

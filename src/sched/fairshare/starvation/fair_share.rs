@@ -1,24 +1,26 @@
 //! What everybody is owed, and has (Y1, Y20, Y21, Y26): the cluster is poured out down the tree of
 //! pools to the operations, by the resource of which each wants the largest part.
 
-use super::demand::{self, PendingChanges, Wish, Wishes, pool_of};
+use super::demand::{self, OperationDemand, PendingChanges, ResourceDemand, pool_of};
 use super::groups::ROUNDING;
-use super::time_below::Hunger;
-use crate::model::account::pool_terms::Mode;
-use crate::model::account::starvation::{Cutoffs, Patience, Terms};
+use super::time_below::StarvationStatus;
+use crate::model::account::pool_terms::PoolMode;
+use crate::model::account::starvation::{Cutoffs, OperationTerms, Patience};
 use crate::model::job_id::JobId;
-use crate::model::limit::{Limits, Quantity, Scope, Selector, Stage};
+use crate::model::limit::{LimitScope, LimitStage, Limits, Quantity, Selector};
 use crate::model::policy::Policy;
 use crate::model::resource::ResourceList;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, Catalog, add, counted};
-use crate::sched::share_tree::water_filling::{Claim, Drinker, MinAndMax, UNBOUNDED, pour};
-use crate::sched::share_tree::{Tree, Whole};
+use crate::sched::share_tree::water_filling::{Demand, Drinker, MinAndMax, UNBOUNDED, pour};
+use crate::sched::share_tree::{ClusterTotal, Tree};
 use crate::sched::view::class::Class;
 use crate::sched::view::operations::operation_of;
 use crate::sched::view::shape::ClassId;
-use crate::sched::view::snapshot::State;
-use crate::sched::view::starvation::{FairSharePolicy, Fasting, HeldShares, Party, Subject};
+use crate::sched::view::snapshot::ClusterState;
+use crate::sched::view::starvation::{
+    FairSharePolicy, HeldShares, ShareParty, StarvationSubject, TimeBelow,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -52,7 +54,13 @@ impl Entitled {
 
 impl HeldShares {
     /// Whether they still hold: nobody has come or gone, and nothing else has changed.
-    fn holds(&self, wishes: &Wishes, policy: &Policy, whole: &Whole, now: Time) -> bool {
+    fn holds(
+        &self,
+        wishes: &ResourceDemand,
+        policy: &Policy,
+        whole: &ClusterTotal,
+        now: Time,
+    ) -> bool {
         let is_recent = now == self.at
             || (now > self.at && now.since(self.at) < policy.starvation.update_period);
         let is_same = self.whole == *whole
@@ -71,9 +79,9 @@ impl HeldShares {
 
 /// Of somebody with a fair share of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Row {
+pub struct OperationShare {
     /// Who.
-    pub party: Party,
+    pub party: ShareParty,
     /// What each of them is owed, and has.
     pub entitled: Entitled,
     /// Its pool, by place among [`FairShares::lines`].
@@ -84,7 +92,7 @@ pub struct Row {
 
 /// A pool of somebody with a fair share of its own.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct PoolShare {
     /// With those above it behind it; of no pool an empty line.
     pub pools: Vec<String>,
     /// What holds in it.
@@ -97,7 +105,7 @@ pub struct Line {
     pub has: Amounts,
 }
 
-impl Line {
+impl PoolShare {
     /// The pool; the empty name for none.
     pub fn pool(&self) -> &str {
         pool_of(&self.pools)
@@ -108,26 +116,31 @@ impl Line {
 #[derive(Clone, Debug)]
 pub struct FairShares {
     /// By party.
-    rows: Vec<Row>,
+    rows: Vec<OperationShare>,
     pools: BTreeMap<String, (Entitled, Patience, Cutoffs)>,
     /// The pools of all of them.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PoolShare>,
     /// All that there is.
-    pub whole: Whole,
+    pub whole: ClusterTotal,
     /// As they were poured out.
     pub held: Arc<HeldShares>,
 }
 
 impl FairShares {
     /// Those of a state at a moment, of which some things are as good as happened.
-    pub fn of(state: &State, policy: &Policy, ahead: &PendingChanges, now: Time) -> FairShares {
+    pub fn of(
+        state: &ClusterState,
+        policy: &Policy,
+        ahead: &PendingChanges,
+        now: Time,
+    ) -> FairShares {
         FairShares::after(state.starvation.held.as_ref(), state, policy, ahead, now)
     }
 
     /// The same where they were poured out so before.
     pub(in crate::sched) fn after(
         before: Option<&Arc<HeldShares>>,
-        state: &State,
+        state: &ClusterState,
         policy: &Policy,
         ahead: &PendingChanges,
         now: Time,
@@ -145,24 +158,24 @@ impl FairShares {
     /// The same where these classes wait.
     pub(in crate::sched) fn among<'s>(
         before: Option<&Arc<HeldShares>>,
-        state: &'s State,
+        state: &'s ClusterState,
         classes: impl Iterator<Item = &'s Class>,
         policy: &'s Policy,
         ahead: &PendingChanges,
         now: Time,
     ) -> FairShares {
-        let wishes = Wishes::of(state, classes, &policy.fair_share, ahead, now);
-        let whole = Whole::new(state.cluster.capacity());
+        let wishes = ResourceDemand::of(state, classes, &policy.fair_share, ahead, now);
+        let whole = ClusterTotal::new(state.cluster.capacity());
         let held = before
             .filter(|held| held.holds(&wishes, policy, &whole, now))
             .cloned();
         let held = held.unwrap_or_else(|| Arc::new(poured(&wishes, state, policy, &whole, now)));
-        let row = |(wish, owed): (&Wish, &(Party, u64, f64))| {
+        let row = |(wish, owed): (&OperationDemand, &(ShareParty, u64, f64))| {
             let entitled = Entitled {
                 fair: owed.2,
                 used: whole.part(&wish.has),
             };
-            Row {
+            OperationShare {
                 party: wish.party,
                 entitled,
                 line: wish.line,
@@ -181,7 +194,7 @@ impl FairShares {
         let had = wishes.by_line(&state.cluster.catalog.nothing(), |wish| &wish.has);
         let of_pool = |(pool, used): (String, Amounts)| {
             let fair = held.pools.get(&pool).copied().unwrap_or(0.0);
-            let Terms {
+            let OperationTerms {
                 patience, cutoffs, ..
             } = terms(&pool);
             let of_it = (
@@ -195,8 +208,8 @@ impl FairShares {
             (pool, of_it)
         };
         let pools = by_pool(&wishes, &had).into_iter().map(of_pool).collect();
-        let line = |(line, has): (demand::Line, Amounts)| {
-            let Terms {
+        let line = |(line, has): (demand::PoolDemand, Amounts)| {
+            let OperationTerms {
                 patience,
                 cutoffs,
                 non_preemptible,
@@ -208,7 +221,7 @@ impl FairShares {
                 .enumerate()
                 .filter(|(_, amount)| *amount > 0)
                 .collect();
-            Line {
+            PoolShare {
                 pools: line.pools,
                 patience,
                 cutoffs,
@@ -227,10 +240,10 @@ impl FairShares {
     }
 
     /// Under which a job has its fair share; None for one that wants nothing.
-    pub fn party(&self, job: JobId, class: Option<ClassId>) -> Option<Party> {
+    pub fn party(&self, job: JobId, class: Option<ClassId>) -> Option<ShareParty> {
         let parties = [
-            Some(Party::Operation(operation_of(job))),
-            class.map(Party::Alike),
+            Some(ShareParty::Operation(operation_of(job))),
+            class.map(ShareParty::Alike),
         ];
         parties
             .into_iter()
@@ -239,7 +252,7 @@ impl FairShares {
     }
 
     /// What is known of somebody.
-    pub fn row(&self, party: Party) -> Option<&Row> {
+    pub fn row(&self, party: ShareParty) -> Option<&OperationShare> {
         self.rows
             .binary_search_by_key(&party, |row| row.party)
             .ok()
@@ -247,12 +260,12 @@ impl FairShares {
     }
 
     /// What somebody is owed, and has.
-    pub fn entitled(&self, party: Party) -> Option<Entitled> {
+    pub fn entitled(&self, party: ShareParty) -> Option<Entitled> {
         Some(self.row(party)?.entitled)
     }
 
     /// All that have a fair share of their own, with how many alike each are.
-    pub fn rows(&self) -> impl Iterator<Item = (Party, u64)> {
+    pub fn rows(&self) -> impl Iterator<Item = (ShareParty, u64)> {
         self.held
             .parties
             .iter()
@@ -261,8 +274,8 @@ impl FairShares {
 
     /// Its place among the operations of its pool, the lowest first: its satisfaction (Y22), or
     /// where it stands in line (Y23).
-    pub fn turn(&self, party: Party) -> f64 {
-        let of = |row: &Row| {
+    pub fn turn(&self, party: ShareParty) -> f64 {
+        let of = |row: &OperationShare| {
             row.place
                 .map_or(row.entitled.satisfaction(), |place| place as f64)
         };
@@ -287,22 +300,22 @@ impl FairShares {
     }
 
     /// Its pool, and those above it.
-    pub fn line(&self, party: Party) -> &[String] {
+    pub fn line(&self, party: ShareParty) -> &[String] {
         self.row(party)
             .map_or(&[], |row| &self.lines[row.line].pools)
     }
 
     /// What holds for somebody.
-    pub fn patience(&self, party: Party) -> Patience {
+    pub fn patience(&self, party: ShareParty) -> Patience {
         self.row(party)
             .map_or(Patience::default(), |row| self.lines[row.line].patience)
     }
 
     /// What holds for whom.
-    pub fn patience_of(&self, subject: &Subject) -> Patience {
+    pub fn patience_of(&self, subject: &StarvationSubject) -> Patience {
         match subject {
-            Subject::Party(party) => self.patience(*party),
-            Subject::Pool(pool) => self
+            StarvationSubject::Party(party) => self.patience(*party),
+            StarvationSubject::Pool(pool) => self
                 .pools
                 .get(pool)
                 .map_or(Patience::default(), |(_, patience, _)| *patience),
@@ -310,15 +323,15 @@ impl FairShares {
     }
 
     /// The thresholds of an operation or a pool; None for one of which nothing is known.
-    pub fn cutoffs_of(&self, subject: &Subject) -> Option<Cutoffs> {
+    pub fn cutoffs_of(&self, subject: &StarvationSubject) -> Option<Cutoffs> {
         match subject {
-            Subject::Party(party) => Some(self.lines[self.row(*party)?.line].cutoffs),
-            Subject::Pool(pool) => Some(self.pools.get(pool)?.2),
+            StarvationSubject::Party(party) => Some(self.lines[self.row(*party)?.line].cutoffs),
+            StarvationSubject::Pool(pool) => Some(self.pools.get(pool)?.2),
         }
     }
 
     /// All that have less than they should, pools included (Y1).
-    pub fn below(&self) -> impl Iterator<Item = Subject> + '_ {
+    pub fn below(&self) -> impl Iterator<Item = StarvationSubject> + '_ {
         let rows = self.rows.iter().filter(|row| {
             row.entitled
                 .is_below(self.lines[row.line].patience.tolerance)
@@ -327,18 +340,23 @@ impl FairShares {
             .pools
             .iter()
             .filter(|(_, (entitled, patience, _))| entitled.is_below(patience.tolerance));
-        let parties = rows.map(|row| Subject::Party(row.party));
-        parties.chain(pools.map(|(name, _)| Subject::Pool(name.clone())))
+        let parties = rows.map(|row| StarvationSubject::Party(row.party));
+        parties.chain(pools.map(|(name, _)| StarvationSubject::Pool(name.clone())))
     }
 
     /// What having less has made of somebody.
-    pub fn hunger(&self, subject: &Subject, fasting: &Fasting, now: Time) -> Hunger {
-        Hunger::of(fasting.since(subject), &self.patience_of(subject), now)
+    pub fn starvation(
+        &self,
+        subject: &StarvationSubject,
+        fasting: &TimeBelow,
+        now: Time,
+    ) -> StarvationStatus {
+        StarvationStatus::of(fasting.since(subject), &self.patience_of(subject), now)
     }
 }
 
 /// What those in each pool come to together, with all below it, of what those of each line do.
-fn by_pool(wishes: &Wishes, by_line: &[Amounts]) -> BTreeMap<String, Amounts> {
+fn by_pool(wishes: &ResourceDemand, by_line: &[Amounts]) -> BTreeMap<String, Amounts> {
     let mut sums: BTreeMap<String, Amounts> = BTreeMap::new();
     for (line, amounts) in wishes.lines.iter().zip(by_line) {
         for pool in &line.pools {
@@ -352,13 +370,19 @@ fn by_pool(wishes: &Wishes, by_line: &[Amounts]) -> BTreeMap<String, Amounts> {
 }
 
 /// Pours the cluster out.
-fn poured(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole, now: Time) -> HeldShares {
+fn poured(
+    wishes: &ResourceDemand,
+    state: &ClusterState,
+    policy: &Policy,
+    whole: &ClusterTotal,
+    now: Time,
+) -> HeldShares {
     let tree = Tree::of(&policy.fair_share.accounts);
-    let mut order: Vec<&Wish> = wishes.all.iter().collect();
+    let mut order: Vec<&OperationDemand> = wishes.all.iter().collect();
     order.sort_by_key(|wish| wish.place);
-    let drinker = |wish: &&Wish| Drinker {
+    let drinker = |wish: &&OperationDemand| Drinker {
         pool: wish.line,
-        claim: Claim::wanting(whole.part(&wish.wants)).times(wish.number),
+        claim: Demand::wanting(whole.part(&wish.wants)).times(wish.number),
     };
     let drinkers: Vec<Drinker> = order.iter().map(drinker).collect();
     let pools: Vec<&str> = wishes
@@ -377,10 +401,12 @@ fn poured(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole, now: T
     };
     let bounds = |pool: &str| bounds.get(pool).copied().unwrap_or(UNBOUNDED);
     let poured = pour(&tree, (&pools, &drinkers), bounds, |pool| {
-        mode(pool) == Some(Mode::Fifo)
+        mode(pool) == Some(PoolMode::Fifo)
     });
-    let each = |(wish, part): (&Wish, f64)| (wish.party, wish.number, part / wish.number as f64);
-    let mut parties: Vec<(Party, u64, f64)> =
+    let each = |(wish, part): (&OperationDemand, f64)| {
+        (wish.party, wish.number, part / wish.number as f64)
+    };
+    let mut parties: Vec<(ShareParty, u64, f64)> =
         order.into_iter().zip(poured.drinkers).map(each).collect();
     parties.sort_by_key(|(party, ..)| *party);
     let rule = FairSharePolicy {
@@ -405,10 +431,10 @@ fn poured(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole, now: T
 
 /// What is guaranteed to pools, and how much they may have, where somebody said so.
 fn bounds(
-    wishes: &Wishes,
-    state: &State,
+    wishes: &ResourceDemand,
+    state: &ClusterState,
     policy: &Policy,
-    whole: &Whole,
+    whole: &ClusterTotal,
 ) -> BTreeMap<String, MinAndMax> {
     let catalog = &state.cluster.catalog;
     let mut bounds: BTreeMap<String, MinAndMax> = BTreeMap::new();
@@ -421,7 +447,7 @@ fn bounds(
         .limits
         .all
         .iter()
-        .any(|limit| limit.stage == Stage::Running && is_of_pools(&limit.scope))
+        .any(|limit| limit.stage == LimitStage::Running && is_of_pools(&limit.scope))
     {
         for (pool, wanted) in by_pool(
             wishes,
@@ -436,12 +462,12 @@ fn bounds(
 }
 
 /// Whether a limit is one on pools.
-pub fn is_of_pools(scope: &Scope) -> bool {
+pub fn is_of_pools(scope: &LimitScope) -> bool {
     scope.account != Selector::All
-        && Scope {
+        && LimitScope {
             account: Selector::All,
             ..scope.clone()
-        } == Scope::default()
+        } == LimitScope::default()
 }
 
 /// How much of all it wants a pool may have under the limits on what it runs: as much as the
@@ -450,7 +476,7 @@ fn cap(pool: &str, wanted: &[i64], limits: &Limits, catalog: &Catalog) -> f64 {
     let own = limits
         .all
         .iter()
-        .filter(|limit| limit.stage == Stage::Running && is_of_pools(&limit.scope));
+        .filter(|limit| limit.stage == LimitStage::Running && is_of_pools(&limit.scope));
     let is_named = |selector: &Selector| matches!(selector, Selector::Named(name) if name == pool);
     let parts = own.clone().filter_map(|limit| {
         let Quantity::Resource(name) = &limit.quantity else {

@@ -4,7 +4,7 @@
 
 use crate::model::account::starvation::{Boundary, Cutoffs};
 use crate::sched::amounts::{Amounts, subtract};
-use crate::sched::share_tree::Whole;
+use crate::sched::share_tree::ClusterTotal;
 use std::fmt;
 
 /// Parts of the whole that differ by less are equal.
@@ -12,7 +12,7 @@ pub const ROUNDING: f64 = 1e-9;
 
 /// To whom an operation loses an allocation; who is the first to lose it comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
+pub enum AllocationGroup {
     /// To anybody who starves.
     Preemptible,
     /// To who starves aggressively.
@@ -21,23 +21,23 @@ pub enum Group {
     Kept,
 }
 
-impl Group {
+impl AllocationGroup {
     /// The threshold up to which operations lose no allocation of this group.
     pub fn threshold(self, cutoffs: Cutoffs) -> f64 {
         match self {
-            Group::Preemptible => cutoffs.preemption,
-            Group::Aggressively | Group::Kept => cutoffs.aggressive,
+            AllocationGroup::Preemptible => cutoffs.preemption,
+            AllocationGroup::Aggressively | AllocationGroup::Kept => cutoffs.aggressive,
         }
     }
 }
 
 /// As YTsaurus has them: `P`, `A` and `N`.
-impl fmt::Display for Group {
+impl fmt::Display for AllocationGroup {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            Group::Preemptible => "P",
-            Group::Aggressively => "A",
-            Group::Kept => "N",
+            AllocationGroup::Preemptible => "P",
+            AllocationGroup::Aggressively => "A",
+            AllocationGroup::Kept => "N",
         })
     }
 }
@@ -60,27 +60,27 @@ pub struct Thresholds {
 impl Thresholds {
     /// Whether an operation that has this part of the whole could lose an allocation of this group,
     /// or of one before.
-    pub fn could_lose(&self, part: f64, last: Group) -> bool {
-        let is_between_lost = last == Group::Aggressively && self.allow_aggressive;
+    pub fn could_lose(&self, part: f64, last: AllocationGroup) -> bool {
+        let is_between_lost = last == AllocationGroup::Aggressively && self.allow_aggressive;
         let bound = if is_between_lost {
             self.aggressive
         } else {
             self.preemption
         };
-        last == Group::Kept || part >= bound - ROUNDING
+        last == AllocationGroup::Kept || part >= bound - ROUNDING
     }
 
     /// That of an allocation before which, and with which, an operation has this part of the whole.
-    fn group(&self, before: f64, with: f64, is_spared: bool) -> Group {
+    fn group(&self, before: f64, with: f64, is_spared: bool) -> AllocationGroup {
         let is_under = |bound: f64| match self.boundary {
             Boundary::Give => with <= bound + ROUNDING,
             Boundary::Keep => before < bound - ROUNDING,
         };
         match () {
-            () if is_spared || is_under(self.aggressive) => Group::Kept,
-            () if is_under(self.preemption) && !self.allow_aggressive => Group::Kept,
-            () if is_under(self.preemption) => Group::Aggressively,
-            () => Group::Preemptible,
+            () if is_spared || is_under(self.aggressive) => AllocationGroup::Kept,
+            () if is_under(self.preemption) && !self.allow_aggressive => AllocationGroup::Kept,
+            () if is_under(self.preemption) => AllocationGroup::Aggressively,
+            () => AllocationGroup::Preemptible,
         }
     }
 
@@ -98,10 +98,10 @@ impl Thresholds {
 pub fn divide<'a, T>(
     newest_first: impl Iterator<Item = (T, &'a Amounts)>,
     together: &[i64],
-    whole: &Whole,
+    whole: &ClusterTotal,
     thresholds: &Thresholds,
-    last: Group,
-) -> Vec<(Group, T)> {
+    last: AllocationGroup,
+) -> Vec<(AllocationGroup, T)> {
     let (mut left, mut with) = (together.to_vec(), whole.part(together));
     let mut divided = Vec::new();
     for (allocation, taken) in newest_first {
@@ -144,13 +144,13 @@ mod tests {
             .map(|(place, taken)| (age(place), taken))
             .rev();
         let together: Amounts = vec![sizes.iter().sum()].into();
-        let whole = Whole::new(&[10]);
+        let whole = ClusterTotal::new(&[10]);
         let all = divide(
             newest_first.clone(),
             &together,
             &whole,
             thresholds,
-            Group::Kept,
+            AllocationGroup::Kept,
         );
         assert!(
             all.iter()
@@ -162,13 +162,18 @@ mod tests {
             &together,
             &whole,
             thresholds,
-            Group::Preemptible,
+            AllocationGroup::Preemptible,
         );
         assert!(
-            few.iter()
-                .eq(all.iter().filter(|(group, _)| *group == Group::Preemptible))
+            few.iter().eq(all
+                .iter()
+                .filter(|(group, _)| *group == AllocationGroup::Preemptible))
         );
-        for last in [Group::Preemptible, Group::Aggressively, Group::Kept] {
+        for last in [
+            AllocationGroup::Preemptible,
+            AllocationGroup::Aggressively,
+            AllocationGroup::Kept,
+        ] {
             let loses = all.iter().any(|(group, _)| *group <= last);
             assert!(
                 !loses || thresholds.could_lose(whole.part(&together), last),

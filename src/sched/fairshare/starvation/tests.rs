@@ -1,63 +1,70 @@
 //! Who is owed what, and has it: clusters and operations in a few words, with the numbers of the
 //! rules.
 
-use super::exemption::Shield;
-use super::groups::Group;
-use super::time_below::Hunger;
+use super::exemption::PreemptionExemption;
+use super::groups::AllocationGroup;
+use super::time_below::StarvationStatus;
 use super::{FairShares, PendingChanges};
 use crate::model::account::Account;
-use crate::model::account::pool_terms::{FifoKey, Mode};
+use crate::model::account::pool_terms::{FifoKey, PoolMode};
 use crate::model::account::starvation::Overrides;
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
-use crate::model::limit::{Limit, Quantity, Scope, Selector, Stage};
-use crate::model::resource::Value;
+use crate::model::limit::{Limit, LimitScope, LimitStage, Quantity, Selector};
+use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
-use crate::sched::fixture::{Scene, cluster, pool, share};
-use crate::sched::view::starvation::{Fasting, Party, Subject};
+use crate::sched::fixture::{TestCluster, cluster, pool, share};
+use crate::sched::view::starvation::{ShareParty, StarvationSubject, TimeBelow};
 use std::sync::Arc;
 
 /// So many elements of an array of this account run on a node, each with so many processors; so
 /// many more wait.
-fn array(mut scene: Scene, id: u64, account: &str, (runs, each): (u32, u32), waits: u32) -> Scene {
+fn array(
+    mut scene: TestCluster,
+    id: u64,
+    account: &str,
+    (runs, each): (u32, u32),
+    waits: u32,
+) -> TestCluster {
     let text = format!("select=1:ncpus={each} array=1-{}", runs + waits);
     let mut job = scene.job(id, &text);
     Arc::make_mut(&mut job.spec).account =
         Some(account.to_string()).filter(|account| !account.is_empty());
     for index in 1..=runs {
-        let share = Share {
-            taken: vec![("ncpus".into(), Value::Long(each.into()))],
+        let share = NodeShare {
+            taken: vec![("ncpus".into(), ResourceValue::Long(each.into()))],
             ..share("n1")
         };
         let element = JobId::element(id, index);
         scene.state.occupy(element, &[share], true, Time(1_000_000));
-        scene
-            .state
-            .belongs_to(element, &crate::sched::view::holdings::Claimant::of(&job));
+        scene.state.belongs_to(
+            element,
+            &crate::sched::view::holdings::RunningOwner::of(&job),
+        );
         scene = scene.begun_at(element, i64::from(index));
     }
     let elements = job.elements.as_mut().map(Arc::make_mut).unwrap();
     if runs > 0 {
-        elements.mark(0, runs - 1, crate::model::job::array::Standing::Begun);
+        elements.mark(0, runs - 1, crate::model::job::array::SubjobState::Begun);
     }
     scene.state.enqueue(&job);
     scene
 }
 
-impl Scene {
+impl TestCluster {
     /// A running job has run since so many seconds.
-    fn begun_at(self, id: JobId, started: i64) -> Scene {
+    fn begun_at(self, id: JobId, started: i64) -> TestCluster {
         self.tenured(id, started, 0.0, |_| ())
     }
 }
 
-fn with(accounts: Vec<Account>) -> Scene {
+fn with(accounts: Vec<Account>) -> TestCluster {
     let mut scene = cluster("1 x ncpus=10");
     scene.policy.fair_share.accounts = accounts;
     scene
 }
 
-fn shares(scene: &Scene) -> FairShares {
+fn shares(scene: &TestCluster) -> FairShares {
     FairShares::of(
         &scene.state,
         &scene.policy,
@@ -71,7 +78,7 @@ fn rounded(number: f64) -> f64 {
 }
 
 /// What operations are owed, and have.
-fn told(scene: &Scene, operations: &[u64]) -> Vec<(f64, f64)> {
+fn told(scene: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
     let shares = shares(scene);
     let of = |&id: &u64| {
         let party = shares.party(JobId::array(id), None).unwrap();
@@ -98,7 +105,7 @@ fn operations_share_what_there_is_and_have_what_runs() {
 #[test]
 fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
     let mut accounts = vec![pool("a", None, 1.0), pool("b", None, 1.0)];
-    accounts[0].pool.guarantee = [("ncpus".to_string(), Value::Long(7))].into();
+    accounts[0].pool.guarantee = [("ncpus".to_string(), ResourceValue::Long(7))].into();
     let scene = |accounts| {
         array(
             array(with(accounts), 1, "a", (0, 1), 20),
@@ -120,11 +127,11 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
     );
     accounts[1].pool.max_share = None;
     let limit = |account, most| Limit {
-        scope: Scope {
+        scope: LimitScope {
             account,
-            ..Scope::default()
+            ..LimitScope::default()
         },
-        stage: Stage::Running,
+        stage: LimitStage::Running,
         quantity: Quantity::Resource("ncpus".to_string()),
         soft: None,
         hard: Some(most),
@@ -138,7 +145,7 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
     assert_eq!(told(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
     // Those on what waits, on one of its users and on something else bound no pool by this.
     let waiting = Limit {
-        stage: Stage::Queued,
+        stage: LimitStage::Queued,
         ..limit(Selector::Named("b".into()), 1)
     };
     let mut of_user = limit(Selector::Named("b".into()), 1);
@@ -153,14 +160,14 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
 
 /// Y23.
 #[test]
-fn in_a_pool_in_line_the_first_is_owed_all_it_wants() {
+fn in_a_fifo_pool_the_first_job_receives_its_whole_demand() {
     let mut accounts = vec![pool("a", None, 1.0)];
     let scene = |accounts| array(array(with(accounts), 1, "a", (2, 1), 6), 2, "a", (2, 1), 1);
     assert_eq!(
         told(&scene(accounts.clone()), &[1, 2]),
         [(0.7, 0.2), (0.3, 0.2)]
     );
-    accounts[0].pool.mode = Mode::Fifo;
+    accounts[0].pool.mode = PoolMode::Fifo;
     assert_eq!(
         told(&scene(accounts.clone()), &[1, 2]),
         [(0.8, 0.2), (0.2, 0.2)]
@@ -186,14 +193,14 @@ fn who_has_just_as_much_as_the_tolerance_asks_is_not_below() {
         scene = scene.node("n1", "ncpus=100", true);
         shares(&scene)
             .below()
-            .any(|it| it == Subject::Party(Party::Operation(JobId::array(1))))
+            .any(|it| it == StarvationSubject::Party(ShareParty::Operation(JobId::array(1))))
     };
     assert!(below(1), "39 of 100, and 50 are owed");
     let scene = array(array(with(vec![]), 1, "", (4, 1), 9), 2, "", (0, 1), 20);
     let is_below = |id| {
         shares(&scene)
             .below()
-            .any(|it| it == Subject::Party(Party::Operation(JobId::array(id))))
+            .any(|it| it == StarvationSubject::Party(ShareParty::Operation(JobId::array(id))))
     };
     assert_eq!(
         [1, 2].map(is_below),
@@ -225,9 +232,9 @@ fn jobs_that_cannot_start_want_nothing() {
 
 /// Y23: jobs alike stand in line one by one.
 #[test]
-fn in_a_pool_in_line_jobs_alike_are_owed_what_they_want_one_after_another() {
+fn in_a_fifo_pool_equal_jobs_receive_their_demand_in_turn() {
     let mut accounts = vec![pool("a", None, 1.0)];
-    accounts[0].pool.mode = Mode::Fifo;
+    accounts[0].pool.mode = PoolMode::Fifo;
     let mut scene = with(accounts);
     for id in 1..=3 {
         let mut job = scene.job(id, "select=1:ncpus=4");
@@ -299,15 +306,21 @@ fn fair_shares_are_held_still_for_a_while() {
     assert_eq!(told(&grown, &[1, 2]), [(0.8, 0.35), (0.05, 0.0)]);
 }
 
-fn lets(scene: &Scene, victim: u64, newcomer: u64, threshold: f64, starving: &[Subject]) -> bool {
+fn lets(
+    scene: &TestCluster,
+    victim: u64,
+    newcomer: u64,
+    threshold: f64,
+    starving: &[StarvationSubject],
+) -> bool {
     let mut scene = scene.clone();
     scene.policy.starvation.preemption_threshold = threshold;
     let shares = shares(&scene);
-    let fasting = Fasting::default().renewed(starving.iter().cloned(), Time(-1_000_000));
-    let shield = Shield {
+    let fasting = TimeBelow::default().renewed(starving.iter().cloned(), Time(-1_000_000));
+    let shield = PreemptionExemption {
         shares: &shares,
         fasting: &fasting,
-        last: Group::Preemptible,
+        last: AllocationGroup::Preemptible,
         now: scene.now,
     };
     let row = |id| {
@@ -333,8 +346,8 @@ fn who_starves_loses_nothing_but_within_the_pool_that_does() {
         9,
     );
     let scene = array(scene, 3, "dev", (7, 1), 9);
-    let party = |id| Subject::Party(Party::Operation(JobId::array(id)));
-    let prod = || Subject::Pool("prod".to_string());
+    let party = |id| StarvationSubject::Party(ShareParty::Operation(JobId::array(id)));
+    let prod = || StarvationSubject::Pool("prod".to_string());
     assert!(lets(&scene, 3, 2, 1.0, &[]) && lets(&scene, 1, 2, 1.0, &[]));
     assert!(
         !lets(&scene, 3, 2, 1.0, &[party(3)]),
@@ -371,15 +384,19 @@ fn pools_say_what_makes_theirs_starve() {
     )
     .at(200);
     let shares = shares(&scene);
-    let fasting = Fasting::default().renewed(shares.below(), Time(0));
-    let hunger = |subject: Subject| shares.hunger(&subject, &fasting, scene.now);
-    let party = |id| Subject::Party(Party::Operation(JobId::array(id)));
+    let fasting = TimeBelow::default().renewed(shares.below(), Time(0));
+    let hunger = |subject: StarvationSubject| shares.starvation(&subject, &fasting, scene.now);
+    let party = |id| StarvationSubject::Party(ShareParty::Operation(JobId::array(id)));
     assert_eq!(
         [1, 2].map(|id| hunger(party(id))),
-        [Hunger::Aggressive, Hunger::Starving]
+        [StarvationStatus::Aggressive, StarvationStatus::Starving]
     );
     assert_eq!(
-        ["prod", "x", "dev"].map(|name| hunger(Subject::Pool(name.to_string()))),
-        [Hunger::Aggressive, Hunger::Aggressive, Hunger::Starving]
+        ["prod", "x", "dev"].map(|name| hunger(StarvationSubject::Pool(name.to_string()))),
+        [
+            StarvationStatus::Aggressive,
+            StarvationStatus::Aggressive,
+            StarvationStatus::Starving
+        ]
     );
 }

@@ -5,7 +5,7 @@ use crate::model::time::Time;
 
 /// What having less for a while makes of somebody (Y2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hunger {
+pub enum StarvationStatus {
     /// Nothing yet.
     #[default]
     None,
@@ -15,19 +15,19 @@ pub enum Hunger {
     Aggressive,
 }
 
-impl Hunger {
+impl StarvationStatus {
     /// Of who has been below since then.
-    pub fn of(since: Option<Time>, patience: &Patience, now: Time) -> Hunger {
+    pub fn of(since: Option<Time>, patience: &Patience, now: Time) -> StarvationStatus {
         let Some(since) = since else {
-            return Hunger::None;
+            return StarvationStatus::None;
         };
         let has_been = now.since(since);
         match () {
-            () if has_been < patience.timeout => Hunger::None,
+            () if has_been < patience.timeout => StarvationStatus::None,
             () if patience.enable_aggressive && has_been >= patience.aggressive_timeout => {
-                Hunger::Aggressive
+                StarvationStatus::Aggressive
             }
-            () => Hunger::Starving,
+            () => StarvationStatus::Starving,
         }
     }
 
@@ -47,7 +47,7 @@ impl Hunger {
 mod tests {
     use super::*;
     use crate::model::job_id::JobId;
-    use crate::sched::view::starvation::{Fasting, Party, Subject};
+    use crate::sched::view::starvation::{ShareParty, StarvationSubject, TimeBelow};
 
     fn seconds(seconds: i64) -> Time {
         Time(seconds * 1000)
@@ -61,29 +61,33 @@ mod tests {
             ..Patience::default()
         };
         let at = |patience: Patience| {
-            [29, 30, 119, 120].map(|now| Hunger::of(Some(Time(0)), &patience, seconds(now)))
+            [29, 30, 119, 120]
+                .map(|now| StarvationStatus::of(Some(Time(0)), &patience, seconds(now)))
         };
         assert_eq!(
             at(aggressive),
             [
-                Hunger::None,
-                Hunger::Starving,
-                Hunger::Starving,
-                Hunger::Aggressive
+                StarvationStatus::None,
+                StarvationStatus::Starving,
+                StarvationStatus::Starving,
+                StarvationStatus::Aggressive
             ]
         );
         assert_eq!(
             at(Patience::default()),
             [
-                Hunger::None,
-                Hunger::Starving,
-                Hunger::Starving,
-                Hunger::Starving
+                StarvationStatus::None,
+                StarvationStatus::Starving,
+                StarvationStatus::Starving,
+                StarvationStatus::Starving
             ]
         );
-        assert_eq!(Hunger::of(None, &aggressive, seconds(900)), Hunger::None);
+        assert_eq!(
+            StarvationStatus::of(None, &aggressive, seconds(900)),
+            StarvationStatus::None
+        );
         let next = |patience: Patience| {
-            [0, 29, 30, 120].map(|now| Hunger::next(Time(0), &patience, seconds(now)))
+            [0, 29, 30, 120].map(|now| StarvationStatus::next(Time(0), &patience, seconds(now)))
         };
         assert_eq!(
             next(aggressive),
@@ -103,8 +107,8 @@ mod tests {
     /// Y2: at 60 it has enough; when it has less again, its time begins anew.
     #[test]
     fn who_is_no_longer_below_begins_anew() {
-        let subject = || Subject::Party(Party::Operation(JobId::array(1)));
-        let fasting = Fasting::default().renewed(std::iter::once(subject()), Time(0));
+        let subject = || StarvationSubject::Party(ShareParty::Operation(JobId::array(1)));
+        let fasting = TimeBelow::default().renewed(std::iter::once(subject()), Time(0));
         let still = fasting.renewed(std::iter::once(subject()), seconds(59));
         assert_eq!(still.since(&subject()), Some(Time(0)));
         let fed = still.renewed(std::iter::empty(), seconds(60));

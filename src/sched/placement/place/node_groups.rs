@@ -4,7 +4,7 @@
 use super::{Placement, arrange, spread};
 use crate::model::policy::{NodeSets, SetChoice};
 use crate::model::request::placement_policy::NodeAllocation;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::filter::welcomes;
 use crate::sched::placement::rank::Candidates;
@@ -57,7 +57,7 @@ fn members(space: &AvailabilityMap, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
             .map(ToString::to_string)
     };
     let has_feature = |kind: KindIx, name: &str| {
-        space.cluster.kind(kind).attributes.get(name) == Some(&Value::Boolean(true))
+        space.cluster.kind(kind).attributes.get(name) == Some(&ResourceValue::Boolean(true))
     };
     let names: Vec<String> = match &sets.values[..] {
         [] => {
@@ -92,7 +92,7 @@ fn nodes_to_spare(space: &AvailabilityMap, shape: &Shape, kinds: &BTreeSet<KindI
         let head = space.head(place);
         kinds.contains(&head.kind)
             && head.nodes > 0
-            && welcomes(space, &space.buckets()[place].key, shape.tenant())
+            && welcomes(space, &space.buckets()[place].key, shape.owner())
     });
     joined.map(|place| space.head(place).nodes).sum()
 }
@@ -109,7 +109,7 @@ pub fn with_common_value(
 }
 
 /// The values a resource has on the nodes, in order.
-fn group_values(space: &AvailabilityMap, resource: &str) -> Vec<Value> {
+fn group_values(space: &AvailabilityMap, resource: &str) -> Vec<ResourceValue> {
     let mut values = BTreeMap::new();
     for node in space.cluster.present() {
         if let Some(value) = space.cluster.value(node, resource) {
@@ -198,9 +198,9 @@ mod tests {
     use crate::model::policy::{NodeSets, SetChoice};
     use crate::model::request::placement_policy::NodeAllocation;
     use crate::model::time::Span;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{TestCluster, cluster};
 
-    fn scene(choice: SetChoice, delay: Option<i64>) -> Scene {
+    fn scene(choice: SetChoice, delay: Option<i64>) -> TestCluster {
         let mut scene = cluster("3 x ncpus=1:color=a, 4 x ncpus=1:color=b").running(
             9,
             "select=1:ncpus=1",
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(scene.queued(1, "select=3:ncpus=1").starts(), "");
     }
 
-    fn under(policy: NodeAllocation, nodes: &str, busy: &str) -> Scene {
+    fn under(policy: NodeAllocation, nodes: &str, busy: &str) -> TestCluster {
         let mut scene = cluster(nodes);
         scene.policy.placement.allocation = policy;
         busy.split(',').zip(90..).fold(scene, |scene, (node, job)| {

@@ -1,8 +1,8 @@
 //! Tests of placing chunks on nodes.
 
-use crate::model::node::Terms;
+use crate::model::node::NodeTerms;
 use crate::model::request::placement_policy::{NodeAccess, NodeAllocation};
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 
 fn starts(nodes: &str, request: &str) -> String {
     cluster(nodes).queued(1, request).starts()
@@ -77,7 +77,7 @@ fn an_exclusive_host_is_barred_as_a_whole() {
     assert_eq!(scene.starts(), "1 on n3; 2 on n1,n2,n2");
     assert_eq!(
         scene.plan().starts[0].exclusive.tenancy,
-        crate::sched::view::snapshot::Tenancy::Hosts
+        crate::sched::view::snapshot::AccessPolicy::Hosts
     );
 }
 
@@ -161,7 +161,7 @@ fn billions_of_chunks_are_refused_at_once() {
 
 #[test]
 fn nodes_that_are_down_or_gone_get_nothing() {
-    let mut scene: Scene = cluster("2 x ncpus=8").node("n1", "ncpus=8", false);
+    let mut scene: TestCluster = cluster("2 x ncpus=8").node("n1", "ncpus=8", false);
     assert_eq!(
         scene.clone().queued(2, "select=1:ncpus=1:host=n1").starts(),
         ""
@@ -254,9 +254,9 @@ fn packed_chunks_go_on_the_first_host_of_whatever_parts() {
 /// M46: a node that takes one task is passed over for one that will do.
 #[test]
 fn packed_chunks_pass_over_nodes_that_take_one_only() {
-    let alone = Terms {
+    let alone = NodeTerms {
         access: NodeAccess::SingleTask,
-        ..Terms::default()
+        ..NodeTerms::default()
     };
     let scene = cluster("2 x ncpus=4").terms("n1", "ncpus=4", alone);
     assert_eq!(

@@ -1,29 +1,29 @@
 //! What elements of one array have together.
 
-use crate::model::job::Share;
+use crate::model::job::NodeShare;
 use crate::model::job::event::Event;
-use crate::model::job::suspension::Manner;
+use crate::model::job::suspension::SuspendMode;
 use crate::model::job_id::JobId;
-use crate::model::policy::preemption::{Mode, Preemption, Trigger};
+use crate::model::policy::preemption::{PreemptMode, PreemptTrigger, PreemptionPolicy};
 use crate::model::policy::quality::{Flag, Qualities, Quality};
 use crate::model::policy::{Backfill, Filling, NodeSets, SetChoice};
 use crate::model::reservation::window::{Window, WindowAccess};
-use crate::model::resource::{Definition, Kind, Value};
+use crate::model::resource::{Definition, ResourceType, ResourceValue};
 use crate::model::time::Time;
 use crate::sched::backfill::reservation_window;
-use crate::sched::fixture::{self, Scene, cluster};
+use crate::sched::fixture::{self, TestCluster, cluster};
 use crate::sched::view::change::Change;
-use crate::sched::view::holdings::Claimant;
+use crate::sched::view::holdings::RunningOwner;
 use crate::sched::view::plan::Plan;
 use crate::sched::view::pools::Pool;
-use crate::sched::view::shape::Tenancy;
-use crate::sched::view::snapshot::State;
+use crate::sched::view::shape::AccessPolicy;
+use crate::sched::view::snapshot::ClusterState;
 use proptest::prelude::*;
 use proptest::{collection, sample::Index};
 use std::sync::Arc;
 
 /// So much of a resource that is counted by host.
-fn scene(nodes: &str, total: i64) -> Scene {
+fn scene(nodes: &str, total: i64) -> TestCluster {
     let mut scene = cluster(nodes);
     scene.state.set_pool(
         "site_lic",
@@ -37,9 +37,9 @@ fn scene(nodes: &str, total: i64) -> Scene {
 }
 
 /// An element of array 1 runs on a node until then, in seconds, and asked for one of that.
-fn on(mut scene: Scene, index: u32, node: &str, until: i64) -> Scene {
-    let amount = |name: &str| (name.to_string(), Value::Long(1));
-    let share = Share {
+fn on(mut scene: TestCluster, index: u32, node: &str, until: i64) -> TestCluster {
+    let amount = |name: &str| (name.to_string(), ResourceValue::Long(1));
+    let share = NodeShare {
         taken: vec![amount("ncpus")],
         pooled: vec![amount("site_lic")],
         ..fixture::share(node)
@@ -47,13 +47,13 @@ fn on(mut scene: Scene, index: u32, node: &str, until: i64) -> Scene {
     scene.state.occupy(
         JobId::element(1, index),
         &[share],
-        Tenancy::Shared,
+        AccessPolicy::Shared,
         Time(until * 1000),
     );
     scene
 }
 
-fn used(scene: &Scene) -> i64 {
+fn used(scene: &TestCluster) -> i64 {
     scene.state.pool("site_lic").unwrap().0
 }
 
@@ -195,8 +195,8 @@ fn who_leaves_gives_it_back_with_the_last_of_them() {
 fn ends_and_operations_know_who_holds_it() {
     let mut scene = on(scene("1 x ncpus=8", 2), 1, "n1", 50);
     let lic = scene.state.cluster.catalog.index("site_lic").unwrap();
-    let claimant = Claimant::of(&scene.job(1, "select=1:ncpus=1 site_lic=1"));
-    let parts = |scene: &Scene| {
+    let claimant = RunningOwner::of(&scene.job(1, "select=1:ncpus=1 site_lic=1"));
+    let parts = |scene: &TestCluster| {
         let released = |at: i64| {
             scene
                 .state
@@ -219,7 +219,7 @@ fn ends_and_operations_know_who_holds_it() {
             .sum::<i64>();
         ([released(50), released(70)], [has(1), has(2)], whole)
     };
-    let belongs = |mut scene: Scene, index: u32| {
+    let belongs = |mut scene: TestCluster, index: u32| {
         scene.state.belongs_to(JobId::element(1, index), &claimant);
         scene.tenured(JobId::element(1, index), 0, 0.0, |_| ())
     };
@@ -241,16 +241,16 @@ fn ends_and_operations_know_who_holds_it() {
 /// them.
 #[test]
 fn who_has_given_it_up_does_not_hold_it() {
-    let stands_still = |scene: &mut Scene, index: u32| {
+    let stands_still = |scene: &mut TestCluster, index: u32| {
         let mut job = scene.job(1, "select=1:ncpus=1 site_lic=1 walltime=100");
         job.id = JobId::element(1, index);
-        let amount = |name: &str| (name.to_string(), Value::Long(1));
-        let share = Share {
+        let amount = |name: &str| (name.to_string(), ResourceValue::Long(1));
+        let share = NodeShare {
             taken: vec![amount("ncpus")],
             pooled: vec![amount("site_lic")],
             ..fixture::share("n1")
         };
-        let manner = Manner::For {
+        let manner = SuspendMode::For {
             job: JobId::job(99),
             releases: vec!["ncpus".into(), "site_lic".into()],
         };
@@ -339,18 +339,18 @@ fn who_is_on_a_node_that_is_gone_still_has_it() {
 #[test]
 fn the_nodes_of_one_host_have_it_together() {
     for known in [true, false] {
-        let host = |scene: Scene| scene.on_host("h", "2 x ncpus=2");
+        let host = |scene: TestCluster| scene.on_host("h", "2 x ncpus=2");
         let mut scene = if known {
             host(scene("", 2))
         } else {
             scene("", 2)
         };
         for (index, nodes, first) in [(1, ["n1", "n2"], 0), (2, ["n2", "n1"], 1)] {
-            let share = |at: usize| Share {
+            let share = |at: usize| NodeShare {
                 host: "h".into(),
-                taken: vec![("ncpus".into(), Value::Long(1))],
+                taken: vec![("ncpus".into(), ResourceValue::Long(1))],
                 pooled: if at == 0 {
-                    vec![("site_lic".into(), Value::Long(1))]
+                    vec![("site_lic".into(), ResourceValue::Long(1))]
                 } else {
                     vec![]
                 },
@@ -359,7 +359,7 @@ fn the_nodes_of_one_host_have_it_together() {
             let (id, until) = (JobId::element(1, index), Time(50_000 + i64::from(index)));
             scene
                 .state
-                .occupy(id, &[share(0), share(1)], Tenancy::Shared, until);
+                .occupy(id, &[share(0), share(1)], AccessPolicy::Shared, until);
             assert_eq!(used(&scene), 1, "{first}");
         }
         scene = if known { scene } else { host(scene) };
@@ -432,7 +432,7 @@ fn nobody_is_told_of_what_has_not_changed() {
 }
 
 /// Who makes way for whom.
-fn ways(scene: &Scene) -> String {
+fn ways(scene: &TestCluster) -> String {
     let way =
         |way: &crate::sched::view::plan::Preemption| format!("{} for {}", way.job, way.by.unwrap());
     scene
@@ -449,9 +449,9 @@ fn ways(scene: &Scene) -> String {
 fn all_that_have_it_together_make_way_together() {
     let mut scene = scene("1 x ncpus=8", 2);
     scene.policy.backfill.policy = Filling::Skip;
-    scene.policy.preemption = Preemption {
-        mode: Mode::Aggressive,
-        ..Preemption::by(Trigger::Qube)
+    scene.policy.preemption = PreemptionPolicy {
+        mode: PreemptMode::Aggressive,
+        ..PreemptionPolicy::by(PreemptTrigger::Qube)
     };
     scene = scene
         .running(3, "select=1:ncpus=1 site_lic=1", "n1", 9000)
@@ -477,9 +477,9 @@ fn all_that_have_it_together_make_way_together() {
 fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
     let told = |total: i64, waiting: &[&str]| {
         let mut scene = scene("1 x ncpus=4", total);
-        scene.policy.preemption = Preemption {
-            mode: Mode::Aggressive,
-            ..Preemption::by(Trigger::Qos)
+        scene.policy.preemption = PreemptionPolicy {
+            mode: PreemptMode::Aggressive,
+            ..PreemptionPolicy::by(PreemptTrigger::Qos)
         };
         let quality = |name: &str, flag: Flag| Quality {
             flags: vec![flag],
@@ -489,7 +489,7 @@ fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
             quality("hi", Flag::Preemptor),
             quality("lo", Flag::Preemptee),
         ]);
-        let claimant = Claimant::of(&scene.job(1, "select=1:ncpus=1 qos=lo"));
+        let claimant = RunningOwner::of(&scene.job(1, "select=1:ncpus=1 qos=lo"));
         for index in [1, 2] {
             let id = JobId::element(1, index);
             scene = on(scene, index, "n1", 1000).tenured(id, i64::from(index), -9.0, |_| ());
@@ -535,15 +535,15 @@ fn elements_join_those_that_have_just_started_beside_a_promise() {
 #[test]
 fn of_different_amounts_the_most_is_taken() {
     let mut scene = on(scene("1 x ncpus=8", 3), 1, "n1", 50);
-    let pooled = vec![("site_lic".to_string(), Value::Long(2))];
+    let pooled = vec![("site_lic".to_string(), ResourceValue::Long(2))];
     let id = JobId::element(1, 2);
     scene.state.occupy(
         id,
-        &[Share {
+        &[NodeShare {
             pooled,
             ..fixture::share("n1")
         }],
-        Tenancy::Shared,
+        AccessPolicy::Shared,
         Time(40_000),
     );
     assert_eq!(used(&scene), 2);
@@ -585,18 +585,18 @@ fn nodes_of_others_are_not_of_one_set() {
 
 /// Two resources that are counted by host, so much of each; elements of array 1 have of them on
 /// `n1` and `n2`, and another that asks for both waits.
-fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> Scene {
+fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> TestCluster {
     const BOTH: [&str; 2] = ["site_lic", "site_seat"];
     let mut resources = fixture::resources();
     let of_system = Definition {
-        kind: Kind::Long,
+        kind: ResourceType::Long,
         host_level: false,
         consumable: true,
         requestable: true,
     };
     resources.define(BOTH[1], of_system);
     let mut scene = cluster("");
-    scene.state = State::new(&resources);
+    scene.state = ClusterState::new(&resources);
     scene.state.set_queue(&fixture::queue("workq", true));
     scene = scene
         .node("n1", "ncpus=2", true)
@@ -614,22 +614,24 @@ fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> Scene {
     for (index, node, names) in [(8, "n1", has[0]), (9, "n2", has[1])] {
         let pooled = names
             .iter()
-            .map(|name| (name.to_string(), Value::Long(1)))
+            .map(|name| (name.to_string(), ResourceValue::Long(1)))
             .collect();
-        let share = Share {
+        let share = NodeShare {
             pooled,
             ..fixture::share(node)
         };
         scene.state.occupy(
             JobId::element(1, index),
             &[share],
-            Tenancy::Shared,
+            AccessPolicy::Shared,
             Time(100_000),
         );
     }
     let mut job = scene.job(1, "select=1:ncpus=1 site_lic=1 array=1-1");
     let request = Arc::make_mut(&mut Arc::make_mut(&mut job.spec).request);
-    request.list.insert(BOTH[1].to_string(), Value::Long(1));
+    request
+        .list
+        .insert(BOTH[1].to_string(), ResourceValue::Long(1));
     scene.state.enqueue(&job);
     scene
 }
@@ -671,15 +673,15 @@ fn an_element_takes_what_is_free_where_others_have_the_rest() {
 #[test]
 fn what_is_on_other_hosts_is_not_passed_on() {
     let mut scene = scene("2 x ncpus=4", 2);
-    let pooled = vec![("site_lic".to_string(), Value::Long(1))];
-    let shares = ["n1", "n2"].map(|node| Share {
+    let pooled = vec![("site_lic".to_string(), ResourceValue::Long(1))];
+    let shares = ["n1", "n2"].map(|node| NodeShare {
         pooled: pooled.clone(),
         ..fixture::share(node)
     });
     scene.state.occupy(
         JobId::element(1, 9),
         &shares,
-        Tenancy::Shared,
+        AccessPolicy::Shared,
         Time(100_000),
     );
     let scene = scene.queued(1, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-1");
@@ -791,7 +793,7 @@ fn a_plan_counts_what_an_element_has_with_any_node_of_a_host() {
 }
 
 /// On how many hosts jobs have it, those of one array together.
-fn hosts(scene: &Scene) -> i64 {
+fn hosts(scene: &TestCluster) -> i64 {
     let place = |job: JobId, ix| {
         (
             job.index()

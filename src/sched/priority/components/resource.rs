@@ -1,6 +1,6 @@
 //! What a job asks for (M15).
 
-use crate::sched::priority::calculator::Yardstick;
+use crate::sched::priority::calculator::PriorityCalculator;
 use crate::sched::view::processor_equivalents::equivalents;
 use crate::sched::view::shape::ClassKey;
 
@@ -9,7 +9,7 @@ const MEGABYTE: f64 = 1_048_576.0;
 
 /// Nodes (chunks), processors, megabytes of memory, swap and disk, processor-seconds, processor
 /// equivalents, and seconds of walltime of a job of a class.
-pub fn values(yardstick: &Yardstick, class: &ClassKey) -> [f64; 8] {
+pub fn values(yardstick: &PriorityCalculator, class: &ClassKey) -> [f64; 8] {
     let amount = |resource| yardstick.amount(class, resource).unwrap_or(0.0);
     let (processors, walltime) = (
         amount("ncpus"),

@@ -4,16 +4,16 @@ use super::*;
 use crate::model::job::eligible_time::Eligibility;
 use crate::model::job_id::JobId;
 use crate::model::policy::components::Component;
-use crate::model::policy::{Order, Precedence};
-use crate::model::report::priority_score::Worth;
+use crate::model::policy::{Precedence, PriorityOrder};
+use crate::model::report::priority_score::PriorityScore;
 use crate::model::time::Time;
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 
 /// A cluster of 128 processors and 512 gb, ordered by components that are set up so.
-fn scene(set: impl Fn(&mut Components)) -> Scene {
+fn scene(set: impl Fn(&mut Components)) -> TestCluster {
     let mut scene = cluster("8 x ncpus=16:mem=64gb");
     scene.policy.precedence = Precedence {
-        order: Order::Components,
+        order: PriorityOrder::Components,
         ..Precedence::default()
     };
     set(&mut scene.policy.precedence.components);
@@ -21,7 +21,7 @@ fn scene(set: impl Fn(&mut Components)) -> Scene {
 }
 
 /// These parts count.
-fn count(rule: &mut Components, kind: Kind, counts: &[(&str, Count)]) {
+fn count(rule: &mut Components, kind: ComponentKind, counts: &[(&str, WeightAndCap)]) {
     let component: &mut Component = rule.all.get_mut(&kind).unwrap();
     for (name, count) in counts {
         let place = kind.parts().iter().position(|part| part == name).unwrap();
@@ -29,43 +29,47 @@ fn count(rule: &mut Components, kind: Kind, counts: &[(&str, Count)]) {
     }
 }
 
-fn worth(scene: &Scene, id: u64) -> Worth {
+fn worth(scene: &TestCluster, id: u64) -> PriorityScore {
     scene
         .state
-        .worth(&scene.policy, scene.now, JobId::job(id))
+        .report(&scene.policy, scene.now, JobId::job(id))
         .unwrap()
 }
 
-fn score(scene: &Scene, id: u64) -> f64 {
+fn score(scene: &TestCluster, id: u64) -> f64 {
     worth(scene, id).score
 }
 
 /// M11.
 #[test]
-fn what_a_job_is_worth_is_what_its_parts_come_to() {
-    let capped = |weight, cap| Count {
+fn a_priority_is_the_sum_of_its_components() {
+    let capped = |weight, cap| WeightAndCap {
         weight,
         cap: Some(cap),
     };
     let mut scene = scene(|rule| {
         count(
             rule,
-            Kind::Service,
+            ComponentKind::Service,
             &[
                 ("queue_time", capped(2.0, 30.0)),
-                ("xfactor", Count::of(1.0)),
+                ("xfactor", WeightAndCap::of(1.0)),
             ],
         );
         count(
             rule,
-            Kind::Resource,
+            ComponentKind::Resource,
             &[
-                ("processors", Count::of(1.0)),
+                ("processors", WeightAndCap::of(1.0)),
                 ("memory", capped(1.0, 50.0)),
             ],
         );
-        count(rule, Kind::Credential, &[("user", Count::of(1.0))]);
-        rule.all.get_mut(&Kind::Resource).unwrap().whole = capped(3.0, 40.0);
+        count(
+            rule,
+            ComponentKind::Credential,
+            &[("user", WeightAndCap::of(1.0))],
+        );
+        rule.all.get_mut(&ComponentKind::Resource).unwrap().whole = capped(3.0, 40.0);
         rule.priorities.user.insert("ann".to_string(), -7.0);
     });
     scene = scene
@@ -74,7 +78,7 @@ fn what_a_job_is_worth_is_what_its_parts_come_to() {
     // 2 * 30 minutes + 1 + 40/60, 3 * (8 + 50 as 40), and -7.
     assert_eq!(format!("{:.3}", score(&scene, 1)), "174.667");
     let parts = worth(&scene, 1).parts;
-    let sum: f64 = parts.iter().filter_map(Part::product).sum();
+    let sum: f64 = parts.iter().filter_map(ScorePart::product).sum();
     assert!((sum - score(&scene, 1)).abs() < 1e-9, "{parts:?}");
     let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
     let expected = [
@@ -90,10 +94,14 @@ fn what_a_job_is_worth_is_what_its_parts_come_to() {
 
 /// M11.
 #[test]
-fn bounds_are_a_part_of_what_a_job_is_worth() {
+fn bounds_are_a_component_of_the_priority() {
     let negative = |enable_negative| {
         let scene = scene(|rule| {
-            count(rule, Kind::Credential, &[("user", Count::of(1.0))]);
+            count(
+                rule,
+                ComponentKind::Credential,
+                &[("user", WeightAndCap::of(1.0))],
+            );
             rule.priorities.user.insert("*".to_string(), -7.0);
             rule.enable_negative = enable_negative;
         });
@@ -105,7 +113,7 @@ fn bounds_are_a_part_of_what_a_job_is_worth() {
     );
     assert_eq!(
         worth(&negative(false), 1).parts.last().unwrap(),
-        &Part::weighed("bounds", "1".to_string(), 8.0, 1.0)
+        &ScorePart::weighed("bounds", "1".to_string(), 8.0, 1.0)
     );
 }
 
@@ -113,7 +121,13 @@ fn bounds_are_a_part_of_what_a_job_is_worth() {
 #[test]
 fn a_job_counts_by_what_it_asks_for() {
     let of = |name: &str| {
-        let scene = scene(|rule| count(rule, Kind::Resource, &[(name, Count::of(1.0))]));
+        let scene = scene(|rule| {
+            count(
+                rule,
+                ComponentKind::Resource,
+                &[(name, WeightAndCap::of(1.0))],
+            )
+        });
         score(
             &scene.queued(1, "select=4:ncpus=8:mem=64gb walltime=0:01:00"),
             1,
@@ -130,10 +144,14 @@ fn a_job_counts_by_what_it_asks_for() {
 
 /// M14.
 #[test]
-fn whose_a_job_is_counts_by_name() {
+fn credentials_count_by_name() {
     let of = |part: &str| {
         let scene = scene(|rule| {
-            count(rule, Kind::Credential, &[(part, Count::of(2.0))]);
+            count(
+                rule,
+                ComponentKind::Credential,
+                &[(part, WeightAndCap::of(2.0))],
+            );
             let table = |name: &str, value| [(name.to_string(), value)].into();
             rule.priorities.user = table("ann", 10.0);
             rule.priorities.group = table("staff", 20.0);
@@ -147,7 +165,13 @@ fn whose_a_job_is_counts_by_name() {
         ["user", "group", "account", "qos"].map(of),
         [20.0, 40.0, 80.0, 60.0]
     );
-    let mut scene = scene(|rule| count(rule, Kind::Credential, &[("queue", Count::of(2.0))]));
+    let mut scene = scene(|rule| {
+        count(
+            rule,
+            ComponentKind::Credential,
+            &[("queue", WeightAndCap::of(2.0))],
+        )
+    });
     let workq = crate::model::queue::Queue {
         priority: 25,
         ..crate::model::queue::Queue::named("workq")
@@ -184,7 +208,7 @@ fn those_who_are_promised_something_count_who_passes_them() {
         .queued(6, "select=1:ncpus=1 walltime=1:00:00");
     let plan = scene.plan();
     scene.apply(&plan);
-    let bypassed = |scene: &Scene, id| scene.state.bypassed(JobId::job(id));
+    let bypassed = |scene: &TestCluster, id| scene.state.bypassed(JobId::job(id));
     assert_eq!(
         (plan.starts.len(), bypassed(&scene, 2), bypassed(&scene, 4)),
         (3, 3, 2)
@@ -216,14 +240,21 @@ fn without_promises_the_first_counts_who_passes_it() {
 /// M18.
 #[test]
 fn being_passed_counts() {
-    let mut scene = scene(|rule| count(rule, Kind::Service, &[("bypass", Count::of(5.0))]));
+    let mut scene = scene(|rule| {
+        count(
+            rule,
+            ComponentKind::Service,
+            &[("bypass", WeightAndCap::of(5.0))],
+        )
+    });
     scene = scene.queued(1, "select=1:ncpus=1");
     let wait = Wait {
         since: Time(0),
         eligibility: Eligibility::default(),
         bypassed: 3,
     };
-    let yardstick = Yardstick::new(&scene.state, &scene.policy, scene.now, Default::default());
+    let yardstick =
+        PriorityCalculator::new(&scene.state, &scene.policy, scene.now, Default::default());
     let class = scene.state.waiting_class(JobId::job(1)).unwrap();
     assert_eq!(Common::of(&yardstick, class).score(Span(0), &wait), 15.0);
 }

@@ -5,10 +5,10 @@ use super::of_component;
 use crate::model::job::Job;
 use crate::model::job::held::Held;
 use crate::model::policy::Components;
-use crate::model::policy::components::Kind;
-use crate::model::report::priority_score::{Part, Worth};
+use crate::model::policy::components::ComponentKind;
+use crate::model::report::priority_score::{PriorityScore, ScorePart};
 use crate::model::time::{Span, Time};
-use crate::sched::view::preemption_candidate::{RunProgress, Tenure};
+use crate::sched::view::preemption_candidate::{PreemptionCandidate, RunProgress};
 
 impl RunProgress {
     /// That of a job's attempt that runs; None for a job of which none does.
@@ -24,12 +24,12 @@ impl RunProgress {
 
     /// What it counts for while it runs.
     pub fn score(&self, rule: &Components) -> f64 {
-        rule.value(Kind::Usage, &self.values())
+        rule.value(ComponentKind::Usage, &self.values())
     }
 
     /// What that is made of.
-    pub fn parts(&self, rule: &Components) -> Vec<Part> {
-        of_component(rule, Kind::Usage, &self.values())
+    pub fn parts(&self, rule: &Components) -> Vec<ScorePart> {
+        of_component(rule, ComponentKind::Usage, &self.values())
     }
 
     /// Processor-seconds had and to come, percent of the walltime, minutes. Of a job without an end
@@ -53,19 +53,19 @@ impl RunProgress {
     }
 }
 
-impl Tenure {
+impl PreemptionCandidate {
     /// The priority of the job among running jobs: its priority at its start, and what it has used
     /// since (M20).
-    pub fn worth(&self, rule: &Components, now: Time) -> f64 {
+    pub fn priority(&self, rule: &Components, now: Time) -> f64 {
         self.score.unwrap_or(f64::MAX) + self.course(now).score(rule)
     }
 }
 
 /// What a running job is worth beside others that run, and why (M20); None for one that does not
 /// run.
-pub fn worth(rule: &Components, job: &Job, now: Time) -> Option<Worth> {
+pub fn worth(rule: &Components, job: &Job, now: Time) -> Option<PriorityScore> {
     let course = RunProgress::of(job, now)?;
-    Some(Worth {
+    Some(PriorityScore {
         job: job.id,
         tier: 0,
         score: course.score(rule),
@@ -76,15 +76,15 @@ pub fn worth(rule: &Components, job: &Job, now: Time) -> Option<Worth> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::state::State as Standing;
-    use crate::model::job::{Run, Share};
-    use crate::model::policy::components::Count;
-    use crate::model::resource::Value;
+    use crate::model::job::state::JobState as Standing;
+    use crate::model::job::{NodeShare, Run};
+    use crate::model::policy::components::WeightAndCap;
+    use crate::model::resource::ResourceValue;
     use crate::sched::fixture::cluster;
 
     fn counting(part: usize) -> Components {
         let mut rule = Components::default();
-        rule.all.get_mut(&Kind::Usage).unwrap().parts[part] = Count::of(2.0);
+        rule.all.get_mut(&ComponentKind::Usage).unwrap().parts[part] = WeightAndCap::of(2.0);
         rule
     }
 
@@ -98,7 +98,7 @@ mod tests {
 
     /// M20: the victim is the one of which 10 percent are done.
     #[test]
-    fn who_has_run_for_longer_is_worth_more() {
+    fn a_longer_run_raises_the_priority() {
         let [early, late] = [360, 3240].map(|ran| course(ran).score(&counting(2)));
         assert_eq!((early, late), (20.0, 180.0));
     }
@@ -134,14 +134,14 @@ mod tests {
 
     /// M20.
     #[test]
-    fn a_job_that_runs_is_worth_what_it_has_used_and_one_that_waits_nothing() {
+    fn the_usage_component_counts_running_jobs_only() {
         let scene = cluster("2 x ncpus=4");
         let mut job = scene.job(1, "select=2:ncpus=3 walltime=1000");
         assert_eq!(worth(&counting(0), &job, Time(0)), None);
-        let share = |node: &str| Share {
+        let share = |node: &str| NodeShare {
             node: node.to_string(),
             host: node.to_string(),
-            taken: vec![("ncpus".to_string(), Value::Long(3))],
+            taken: vec![("ncpus".to_string(), ResourceValue::Long(3))],
             cpus: Vec::new(),
             gpus: Vec::new(),
             mpiprocs: 1,
@@ -168,7 +168,12 @@ mod tests {
         let parts = course(360).parts(&counting(2));
         assert_eq!(
             parts,
-            [Part::weighed("usage.percent", "10".to_string(), 10.0, 2.0)]
+            [ScorePart::weighed(
+                "usage.percent",
+                "10".to_string(),
+                10.0,
+                2.0
+            )]
         );
     }
 }

@@ -3,10 +3,10 @@
 use super::*;
 use crate::model::account::charge::{Charge, UsageRules};
 use crate::model::account::decay::Decay;
-use crate::model::account::{Account, Shares, Target};
+use crate::model::account::{Account, Shares, UsageTarget};
 use crate::model::job::held::Held;
 use crate::model::job_id::JobId;
-use crate::model::policy::fair_share::{Method, Subject};
+use crate::model::policy::fair_share::{Method, UsageSubject};
 use crate::model::time::Span;
 
 const HOUR: i64 = 3600;
@@ -39,8 +39,12 @@ fn accounts(lines: &[&str]) -> Vec<Account> {
 
 /// What goes on, and what is over since hour 0: `(account, user, processors, for how many hours
 /// before)`.
-fn usage(decay: Decay, ended: &[(&str, &str, u32, i64)], running: &[(&str, &str, u32)]) -> Usage {
-    let mut usage = Usage::new(UsageRules {
+fn usage(
+    decay: Decay,
+    ended: &[(&str, &str, u32, i64)],
+    running: &[(&str, &str, u32)],
+) -> UsageTable {
+    let mut usage = UsageTable::new(UsageRules {
         decay,
         ..UsageRules::default()
     });
@@ -67,7 +71,7 @@ fn usage(decay: Decay, ended: &[(&str, &str, u32, i64)], running: &[(&str, &str,
     usage
 }
 
-fn table(method: Method, lines: &[&str], usage: &Usage) -> Vec<Stake> {
+fn table(method: Method, lines: &[&str], usage: &UsageTable) -> Vec<ShareStatus> {
     let policy = FairShare {
         method,
         accounts: accounts(lines),
@@ -76,7 +80,7 @@ fn table(method: Method, lines: &[&str], usage: &Usage) -> Vec<Stake> {
     told(&policy, usage, &[], 0)
 }
 
-fn told(policy: &FairShare, usage: &Usage, waiting: &[Member], hour: i64) -> Vec<Stake> {
+fn told(policy: &FairShare, usage: &UsageTable, waiting: &[Member], hour: i64) -> Vec<ShareStatus> {
     let tree = Tree::of(&policy.accounts);
     let mut decayed: BTreeMap<Member, f64> = usage
         .members()
@@ -86,8 +90,8 @@ fn told(policy: &FairShare, usage: &Usage, waiting: &[Member], hour: i64) -> Vec
     entries(&tree, policy, usage, &decayed, at(hour))
 }
 
-fn balance(entries: &[Stake], name: &str) -> TimeToBalance {
-    let is_meant = |stake: &&Stake| stake.user.as_ref().unwrap_or(&stake.account) == name;
+fn balance(entries: &[ShareStatus], name: &str) -> TimeToBalance {
+    let is_meant = |stake: &&ShareStatus| stake.user.as_ref().unwrap_or(&stake.account) == name;
     entries
         .iter()
         .find(is_meant)
@@ -120,7 +124,7 @@ fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
         ..FairShare::default()
     };
     let entries = told(&policy, &usage, &[Member::new("physics", "new")], 1);
-    let row = |stake: &Stake| {
+    let row = |stake: &ShareStatus| {
         let name = stake.user.as_ref().unwrap_or(&stake.account).clone();
         (name, stake.depth, stake.raw / 3600.0, stake.in_use)
     };
@@ -249,10 +253,10 @@ fn caps_and_methods_without_shares_unbalance_nobody() {
     let off = table(Method::Off, &["heavy:1", "light:1"], &used);
     assert!(off.iter().all(|stake| stake.balance == TimeToBalance::Kept));
     let mut capped = accounts(&["heavy:1", "light:1"]);
-    capped[0].target = Target::parse("20%");
+    capped[0].target = UsageTarget::parse("20%");
     let policy = FairShare {
         method: Method::Target,
-        subject: Subject::Account,
+        subject: UsageSubject::Account,
         accounts: capped,
         ..FairShare::default()
     };
@@ -261,7 +265,7 @@ fn caps_and_methods_without_shares_unbalance_nobody() {
     assert!(
         table[0].is_capped
             && table[0].balance == TimeToBalance::Kept
-            && table[0].target == Target::parse("20%")
+            && table[0].target == UsageTarget::parse("20%")
     );
 }
 

@@ -2,7 +2,7 @@
 //! one.
 
 use crate::model::account::charge::UsageRules;
-use crate::model::account::decay::{Stretch, total};
+use crate::model::account::decay::{UsageInterval, total};
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,8 +32,8 @@ impl DecayingSum {
     }
 
     /// From its moment until then.
-    pub fn stretch_until(&self, until: Time, rate: f64) -> Stretch {
-        Stretch {
+    pub fn stretch_until(&self, until: Time, rate: f64) -> UsageInterval {
+        UsageInterval {
             from: self.at,
             to: until,
             rate,
@@ -58,7 +58,7 @@ impl DecayingSum {
 
     /// Adds a stretch, or with a `sign` of -1 takes it out again; its moment is then no earlier
     /// than the end of that.
-    pub fn add(&mut self, stretch: Stretch, sign: f64, rules: &UsageRules) {
+    pub fn add(&mut self, stretch: UsageInterval, sign: f64, rules: &UsageRules) {
         self.advance(stretch.to, rules);
         let counted = rules.counted(stretch, self.at);
         match rules.decay.part(self.at, self.at) {

@@ -44,7 +44,7 @@ fn rules(decay: Decay) -> UsageRules {
 
 #[test]
 fn running_jobs_count_while_they_run() {
-    let mut usage = Usage::new(rules(Decay::None));
+    let mut usage = UsageTable::new(rules(Decay::None));
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
     usage.charge(JobId::job(2), &charge("ann", 50, 1));
     assert_eq!(
@@ -67,7 +67,7 @@ fn running_jobs_count_while_they_run() {
 
 #[test]
 fn i4_an_idle_job_of_16_cores_for_half_an_hour_is_8_core_hours() {
-    let mut usage = Usage::new(rules(Decay::Step {
+    let mut usage = UsageTable::new(rules(Decay::Step {
         half_life: Decay::WEEK,
     }));
     usage.charge(JobId::job(1), &charge("ann", 0, 16));
@@ -78,7 +78,7 @@ fn i4_an_idle_job_of_16_cores_for_half_an_hour_is_8_core_hours() {
 
 #[test]
 fn a_charge_told_twice_counts_once() {
-    let mut usage = Usage::new(rules(Decay::default()));
+    let mut usage = UsageTable::new(rules(Decay::default()));
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
     let once = usage.clone();
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
@@ -95,8 +95,8 @@ fn a_charge_told_twice_counts_once() {
 }
 
 #[test]
-fn a_member_of_whom_no_charge_is_kept_is_forgotten() {
-    let mut usage = Usage::new(rules(Decay::Window {
+fn a_member_without_charges_is_removed() {
+    let mut usage = UsageTable::new(rules(Decay::Window {
         length: Span::seconds(HOUR),
         count: 2,
         factor: 1.0,
@@ -110,19 +110,19 @@ fn a_member_of_whom_no_charge_is_kept_is_forgotten() {
     usage.forget(&first);
     assert_eq!(usage.all(at(100))[0].raw, 360.0);
     usage.forget(&second);
-    assert_eq!(usage, Usage::new(usage.rules.clone()));
+    assert_eq!(usage, UsageTable::new(usage.rules.clone()));
     usage.add(&charge("ann", 5, 4).until(at(5)));
     assert_eq!(usage.members().count(), 0, "what never began is no charge");
 }
 
 #[test]
 fn usage_is_the_same_after_it_was_written_down() {
-    let mut usage = Usage::new(rules(Decay::default()));
+    let mut usage = UsageTable::new(rules(Decay::default()));
     usage.add(&charge("ann", 0, 4).until(at(777)));
     usage.charge(JobId::job(3), &charge("bob", 333, 3));
     usage.charge(JobId::job(4), &charge("bob", 334, 3));
     let text = serde_json::to_string(&usage).unwrap();
-    assert_eq!(serde_json::from_str::<Usage>(&text).unwrap(), usage);
+    assert_eq!(serde_json::from_str::<UsageTable>(&text).unwrap(), usage);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn nothing_is_left_of_what_went_on_when_all_is_over() {
         cores: 0.0,
         ..Weights::default()
     };
-    let mut usage = Usage::new(UsageRules {
+    let mut usage = UsageTable::new(UsageRules {
         weights: weights.clone(),
         ..rules(Decay::None)
     });
@@ -160,12 +160,12 @@ fn nothing_is_left_of_what_went_on_when_all_is_over() {
         .into_iter()
         .map(|charge| charge.until(at(10)))
         .collect();
-    assert_eq!(usage, Usage::of(usage.rules().clone(), &ended));
+    assert_eq!(usage, UsageTable::of(usage.rules().clone(), &ended));
 }
 
 #[test]
 fn a_charge_that_was_never_counted_cannot_be_forgotten() {
-    let mut usage = Usage::new(rules(Decay::None));
+    let mut usage = UsageTable::new(rules(Decay::None));
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
     let before = usage.clone();
     usage.forget(&charge("ann", 0, 4).until(at(60)));
@@ -234,14 +234,14 @@ proptest! {
         let (usage, charges) = lived(&jobs, rules.clone(), now);
         let restarted = |rules: &UsageRules| {
             let ended = charges.iter().filter(|charge| charge.to.is_some());
-            let mut usage = Usage::of(rules.clone(), ended);
+            let mut usage = UsageTable::of(rules.clone(), ended);
             let open = charges.iter().enumerate().filter(|(_, charge)| charge.to.is_none());
             open.for_each(|(id, charge)| usage.charge(JobId::job(id as u64), charge));
             usage
         };
         for name in ["ann", "bob"] {
             for moment in [at(now), at(now + later)] {
-                let close = |usage: &Usage, rules: &UsageRules| {
+                let close = |usage: &UsageTable, rules: &UsageRules| {
                     let (sum, raw) = (usage.decayed(&member(name), moment), raw(rules, &charges, &member(name), moment));
                     (sum - raw).abs() <= 1e-6 * raw.max(1.0)
                 };
@@ -254,7 +254,7 @@ proptest! {
 }
 
 /// Usage as it becomes until `now`, event by event, and the raw charges of then.
-fn lived(jobs: &[Made], rules: UsageRules, now: i64) -> (Usage, Vec<Charge>) {
+fn lived(jobs: &[Made], rules: UsageRules, now: i64) -> (UsageTable, Vec<Charge>) {
     let mut events = Vec::new();
     let mut charges = Vec::new();
     for (id, &(bob, from, lasts, late, cores)) in
@@ -268,7 +268,7 @@ fn lived(jobs: &[Made], rules: UsageRules, now: i64) -> (Usage, Vec<Charge>) {
         events.extend((told <= now).then_some((told, id, ended)));
     }
     events.sort_by_key(|&(moment, id, ref charge)| (moment, id, charge.to.is_some()));
-    let mut usage = Usage::new(rules);
+    let mut usage = UsageTable::new(rules);
     events
         .iter()
         .for_each(|(_, id, charge)| usage.charge(JobId::job(*id as u64), charge));

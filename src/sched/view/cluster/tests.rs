@@ -1,10 +1,10 @@
 //! The files of the nodes stay in line with the nodes.
 
 use super::*;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::Time;
 use crate::sched::fixture::{cluster, resources};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::snapshot::ClusterState;
 
 /// Says nodes as somebody might report them, by turns: on which host, with what, and whether
 /// usable.
@@ -14,7 +14,10 @@ fn told(step: usize) -> (NodeFacts, bool) {
         format!("n{node}"),
         [format!("n{node}"), "h".to_string(), "g".to_string()][step * 11 % 13 % 3].clone(),
     );
-    let ncpus = ("ncpus".to_string(), Value::Long(4 + (step % 2) as i64));
+    let ncpus = (
+        "ncpus".to_string(),
+        ResourceValue::Long(4 + (step % 2) as i64),
+    );
     let mut facts = NodeFacts {
         name,
         host,
@@ -22,7 +25,9 @@ fn told(step: usize) -> (NodeFacts, bool) {
         ..NodeFacts::default()
     };
     if step % 5 < 3 {
-        facts.available.insert("ngpus".to_string(), Value::Long(2));
+        facts
+            .available
+            .insert("ngpus".to_string(), ResourceValue::Long(2));
         (facts.gpus, facts.gpus_outside) = (
             vec![0, 1],
             [vec![], vec![0], vec![1, 7]][step * 7 % 11 % 3].clone(),
@@ -31,13 +36,13 @@ fn told(step: usize) -> (NodeFacts, bool) {
     (facts, !step.is_multiple_of(4))
 }
 
-fn share(node: &str, gpu: u16) -> Share {
-    Share {
+fn share(node: &str, gpu: u16) -> NodeShare {
+    NodeShare {
         node: node.to_string(),
         host: node.to_string(),
         taken: vec![
-            ("ncpus".to_string(), Value::Long(1)),
-            ("ngpus".to_string(), Value::Long(1)),
+            ("ncpus".to_string(), ResourceValue::Long(1)),
+            ("ngpus".to_string(), ResourceValue::Long(1)),
         ],
         cpus: Vec::new(),
         gpus: vec![gpu],
@@ -105,7 +110,7 @@ fn filed(cluster: &Cluster) -> Vec<String> {
 /// told the last of all that at once.
 #[test]
 fn what_was_changed_step_by_step_is_filed_as_if_built_at_once() {
-    let mut state = State::new(&resources());
+    let mut state = ClusterState::new(&resources());
     let (mut last, mut jobs) = (BTreeMap::new(), BTreeMap::new());
     for step in 0..400 {
         let (facts, usable) = told(step);
@@ -128,7 +133,7 @@ fn what_was_changed_step_by_step_is_filed_as_if_built_at_once() {
                 last.insert(name, (facts, usable));
             }
         }
-        let mut afresh = State::new(&resources());
+        let mut afresh = ClusterState::new(&resources());
         jobs.iter().for_each(|(job, share)| {
             afresh.occupy(*job, std::slice::from_ref(share), false, Time(9))
         });
@@ -152,7 +157,7 @@ fn a_node_that_bounds_no_address_space_has_any_amount_of_it() {
 /// Else no two nodes would be alike.
 #[test]
 fn nodes_that_say_their_names_are_still_of_one_kind() {
-    let mut state = State::new(&resources());
+    let mut state = ClusterState::new(&resources());
     for name in ["n1", "n2"] {
         let mut facts = NodeFacts {
             name: name.to_string(),
@@ -162,7 +167,7 @@ fn nodes_that_say_their_names_are_still_of_one_kind() {
         for names in ["host", "vnode"] {
             facts
                 .available
-                .insert(names.to_string(), Value::String(name.to_string()));
+                .insert(names.to_string(), ResourceValue::String(name.to_string()));
         }
         state.set_node(&facts, true);
     }
@@ -193,7 +198,8 @@ fn only_gpus_of_the_node_that_no_job_holds_are_used_from_outside() {
 #[test]
 fn of_nodes_that_are_down_or_gone_nothing_counts_as_used_from_outside() {
     let mut scene = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
-    let used = |scene: &crate::sched::fixture::Scene| scene.state.cluster.used_outside().count();
+    let used =
+        |scene: &crate::sched::fixture::TestCluster| scene.state.cluster.used_outside().count();
     assert_eq!(used(&scene), 1);
     scene.state.remove_node("n1");
     assert_eq!(used(&scene), 0);

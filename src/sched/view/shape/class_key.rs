@@ -4,7 +4,7 @@ use super::{Shape, ShapeId, User, array, shape_key, stable_hash};
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::request::cluster_path::ClusterPath;
-use crate::model::resource::Value;
+use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::Catalog;
 use serde::{Deserialize, Serialize};
@@ -200,7 +200,7 @@ impl ClassKey {
 /// `preempt_targets`.
 fn targets(job: &Job) -> Option<&str> {
     match job.spec.request.list.get("preempt_targets")? {
-        Value::String(text) => Some(text),
+        ResourceValue::String(text) => Some(text),
         _ => None,
     }
 }

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::model::resource::{self, Definition};
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 
-fn shape(scene: &Scene, text: &str) -> Shape {
+fn shape(scene: &TestCluster, text: &str) -> Shape {
     Shape::new(&scene.job(1, text), &scene.state.cluster.catalog)
 }
 
-fn amount(shape: &Shape, scene: &Scene, name: &str) -> i64 {
+fn amount(shape: &Shape, scene: &TestCluster, name: &str) -> i64 {
     shape.total[scene.state.cluster.catalog.index(name).unwrap()]
 }
 
@@ -39,7 +39,7 @@ fn a_geometry_takes_all_that_its_groups_take() {
 fn a_geometry_takes_fractions_as_often_as_its_groups_have_tasks() {
     let mut resources = crate::sched::fixture::resources();
     let share = Definition {
-        kind: resource::Kind::Float,
+        kind: resource::ResourceType::Float,
         host_level: true,
         consumable: true,
         requestable: true,
@@ -50,7 +50,7 @@ fn a_geometry_takes_fractions_as_often_as_its_groups_have_tasks() {
     let spec = Arc::make_mut(&mut job.spec);
     Arc::make_mut(&mut spec.request).select.chunks[0]
         .resources
-        .push(("share".to_string(), Value::Float(0.5)));
+        .push(("share".to_string(), ResourceValue::Float(0.5)));
     let shape = Shape::new(&job, &catalog);
     let index = catalog.index("share").unwrap();
     let given: Vec<_> = shape
@@ -60,7 +60,10 @@ fn a_geometry_takes_fractions_as_often_as_its_groups_have_tasks() {
         .collect();
     assert_eq!(
         given,
-        [&(index, Value::Float(1.0)), &(index, Value::Float(0.5))]
+        [
+            &(index, ResourceValue::Float(1.0)),
+            &(index, ResourceValue::Float(0.5))
+        ]
     );
     assert_eq!(shape.total[index], 1500);
 }
@@ -98,7 +101,7 @@ fn what_is_no_resource_any_more_no_node_has() {
         without,
         [Need {
             resource: "site_lic".to_string(),
-            value: Value::Long(4)
+            value: ResourceValue::Long(4)
         }]
     );
 }
@@ -141,7 +144,7 @@ fn requests_that_are_nobodys_are_told_apart() {
 
 /// Q20: else the answer for one of them would stand for both.
 #[test]
-fn jobs_whose_requirement_asks_for_the_job_are_told_apart_by_it() {
+fn requirements_that_use_the_job_id_separate_shapes() {
     let text = "requirements=host.name!=\"n9\"&&job.user==\"bob\"";
     let scene = cluster("1 x ncpus=2")
         .queued(1, text)

@@ -1,20 +1,20 @@
 //! Jobs that have their allocation: what they take of which nodes, and until when.
 
-use super::State;
-use crate::model::job::Share;
+use super::ClusterState;
+use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add, subtract};
 use crate::sched::view::cluster::{Hold, NodeIx};
 use crate::sched::view::holdings::Holder;
-use crate::sched::view::preemption_candidate::Tenure;
-use crate::sched::view::shape::{Tenancy, Tenant};
+use crate::sched::view::preemption_candidate::PreemptionCandidate;
+use crate::sched::view::shape::{AccessPolicy, JobOwner};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A job that has its allocation.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::sched) struct Running {
+pub(in crate::sched) struct RunningJob {
     pub nodes: Vec<NodeIx>,
     pub until: Time,
     /// What it has in all.
@@ -24,25 +24,25 @@ pub(in crate::sched) struct Running {
     /// Whose it is, where that is known.
     pub holder: Option<Holder>,
     /// What counts where another could have its place, where that is known.
-    pub tenure: Option<Box<Tenure>>,
+    pub tenure: Option<Box<PreemptionCandidate>>,
 }
 
-impl Running {
+impl RunningJob {
     /// Whether nobody can tell when it ends.
     pub fn is_endless(&self) -> bool {
         self.until == Time::NEVER
     }
 }
 
-impl State {
+impl ClusterState {
     /// A job has these shares until then: it was started, or found running at recovery. It is no
-    /// longer a candidate. `exclusive` takes a `Start`'s, [`Tenant::of`] a job, its `Place`, or
+    /// longer a candidate. `exclusive` takes a `Start`'s, [`JobOwner::of`] a job, its `Place`, or
     /// `true` for the nodes of the shares alone. `Time::NEVER` for a job without an end.
     pub fn occupy(
         &mut self,
         id: JobId,
-        shares: &[Share],
-        exclusive: impl Into<Tenant>,
+        shares: &[NodeShare],
+        exclusive: impl Into<JobOwner>,
         until: Time,
     ) {
         self.edition += 1;
@@ -61,12 +61,12 @@ impl State {
         self.cluster.reserve_slots(shares);
         self.put_in_order();
         // Every share's node has a slot now.
-        let tenant: Tenant = exclusive.into();
+        let tenant: JobOwner = exclusive.into();
         let holds = self.holds_of(shares, tenant).unwrap_or_default();
         let nodes = holds.keys().copied().collect();
         let (mut taken, alone) = (
             self.cluster.catalog.nothing(),
-            tenant.tenancy > Tenancy::Shared,
+            tenant.tenancy > AccessPolicy::Shared,
         );
         for (ix, hold) in holds {
             add(&mut taken, &hold.taken);
@@ -80,7 +80,7 @@ impl State {
                 .or_insert_with(|| self.cluster.catalog.nothing());
             add(released, &taken);
         }
-        let mut running = Running {
+        let mut running = RunningJob {
             nodes,
             until,
             taken,
@@ -90,7 +90,7 @@ impl State {
         };
         running.tenure = before.as_ref().and_then(|before| before.tenure.clone());
         self.running.insert(id, Arc::new(running));
-        self.join_siblings(id);
+        self.join_subjobs(id);
         if let Some(before) = before.filter(|before| self.running.get(&id) != Some(before)) {
             self.standing.note_release(before.until);
         }
@@ -101,8 +101,8 @@ impl State {
     /// their other nodes, which bars all others from them.
     pub(in crate::sched) fn holds_of(
         &self,
-        shares: &[Share],
-        tenant: Tenant,
+        shares: &[NodeShare],
+        tenant: JobOwner,
     ) -> Result<BTreeMap<NodeIx, Hold>, String> {
         let mut holds = self.cluster.holds(shares, tenant)?;
         for neighbour in self.cluster.neighbours(tenant, holds.keys()) {
@@ -122,9 +122,9 @@ impl State {
     }
 
     /// Takes a running job off its nodes, for good or to be put on them anew.
-    fn take_off(&mut self, id: JobId) -> Option<Arc<Running>> {
+    fn take_off(&mut self, id: JobId) -> Option<Arc<RunningJob>> {
         self.strike(id);
-        self.leave_to_siblings(id);
+        self.leave_to_subjobs(id);
         let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
         self.suspended.remove(&id);

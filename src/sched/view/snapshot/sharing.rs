@@ -2,7 +2,7 @@
 //! they take it once there. The subjob that ends last holds it, so that it is free again when all
 //! of them have ended.
 
-use super::State;
+use super::ClusterState;
 use crate::model::job_id::JobId;
 use crate::sched::amounts::Amounts;
 use crate::sched::view::cluster::{Cluster, Hold, NodeIx};
@@ -36,10 +36,10 @@ impl Cluster {
     }
 }
 
-impl State {
+impl ClusterState {
     /// An element has come to its nodes: what is counted by host it has together with the others
     /// there.
-    pub(in crate::sched) fn join_siblings(&mut self, id: JobId) {
+    pub(in crate::sched) fn join_subjobs(&mut self, id: JobId) {
         let Some(running) = self.running.get(&id).filter(|_| id.index().is_some()) else {
             return;
         };
@@ -65,7 +65,7 @@ impl State {
     }
 
     /// An element leaves: those that stay on its hosts have it from now on.
-    pub(in crate::sched) fn leave_to_siblings(&mut self, id: JobId) {
+    pub(in crate::sched) fn leave_to_subjobs(&mut self, id: JobId) {
         let Some(running) = self
             .running
             .get(&id)

@@ -1,7 +1,7 @@
 //! What a cycle may see, and how it follows what happens.
 
 use super::*;
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{TestCluster, cluster};
 
 #[test]
 fn what_is_assigned_comes_and_goes() {
@@ -107,7 +107,7 @@ fn what_is_given_back_at_a_moment_is_that_of_those_who_still_end_then() {
         .running(2, "select=1:ncpus=2", "n1", 60);
     let mut scene = scene.running(3, "select=1:ncpus=4", "n2", 70);
     let ncpus = scene.state.cluster.catalog.index("ncpus").unwrap();
-    let given_back = |scene: &Scene| {
+    let given_back = |scene: &TestCluster| {
         scene
             .state
             .releases

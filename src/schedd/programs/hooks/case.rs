@@ -1,18 +1,18 @@
 //! What hooks are asked about, and what they have changed of it.
 
-use crate::model::attribute::Setting;
-use crate::model::hook::{Hook, Occasion, asked};
+use crate::model::attribute::AttributeSetting;
+use crate::model::hook::{Hook, HookEvent, asked};
 use crate::model::job_id::JobId;
 use crate::model::text::Text;
 use crate::schedd::clients::Token;
 use crate::server::caller::Caller;
-use crate::wire::message::{Payload, Request, Submission};
+use crate::wire::message::{ClientRequest, NewJob, Payload};
 use std::collections::VecDeque;
 
 /// What is to be decided.
 pub enum Matter {
     /// Who asked waits for an answer.
-    Request(Token, Caller, Box<Request>),
+    Request(Token, Caller, Box<ClientRequest>),
     /// A cycle would start a job, on these nodes.
     Start(JobId, Vec<String>),
 }
@@ -22,11 +22,11 @@ pub struct Case {
     /// What is to be decided.
     pub matter: Matter,
     /// When hooks are asked about such.
-    pub occasion: Occasion,
+    pub occasion: HookEvent,
     /// Those still to be asked, the next first.
     pub hooks: VecDeque<Hook>,
     /// What they have set of a job that is to start.
-    pub set: Vec<Setting>,
+    pub set: Vec<AttributeSetting>,
     /// The last that has set something.
     pub by: String,
 }
@@ -37,7 +37,7 @@ const ENVIRONMENT: &str = "Variable_List.";
 
 impl Case {
     /// To be brought before all hooks of an occasion, in their order.
-    pub fn new(matter: Matter, occasion: Occasion, hooks: &[Hook]) -> Case {
+    pub fn new(matter: Matter, occasion: HookEvent, hooks: &[Hook]) -> Case {
         let hooks = asked(hooks, occasion).into_iter().cloned().collect();
         Case {
             matter,
@@ -61,7 +61,7 @@ impl Case {
         let Matter::Request(_, _, request) = &self.matter else {
             return 0;
         };
-        let Request::Submit(submission) = &**request else {
+        let ClientRequest::Submit(submission) = &**request else {
             return 0;
         };
         submission.environ.len() + script(submission).map_or(0, <[u8]>::len)
@@ -73,8 +73,8 @@ impl Case {
         for (name, value) in set {
             match &mut self.matter {
                 Matter::Request(_, _, request) => match &mut **request {
-                    Request::Submit(submission) => submit(submission, &name, value),
-                    Request::Alter(_, settings) => {
+                    ClientRequest::Submit(submission) => submit(submission, &name, value),
+                    ClientRequest::Alter(_, settings) => {
                         replace(settings, &name, Some(value.unwrap_or_default()))
                     }
                     _ => replace(&mut self.set, &name, Some(value.unwrap_or_default())),
@@ -86,14 +86,14 @@ impl Case {
 }
 
 /// The text of a script that is submitted.
-pub fn script(submission: &Submission) -> Option<&[u8]> {
+pub fn script(submission: &NewJob) -> Option<&[u8]> {
     match &submission.payload {
         Payload::Script(text) => Some(text),
         Payload::Command(_) => None,
     }
 }
 
-fn submit(submission: &mut Submission, name: &str, value: Option<String>) {
+fn submit(submission: &mut NewJob, name: &str, value: Option<String>) {
     match name.strip_prefix(ENVIRONMENT) {
         Some(variable) => {
             submission.environ = with_variable(&submission.environ, variable, value.as_deref())
@@ -103,18 +103,18 @@ fn submit(submission: &mut Submission, name: &str, value: Option<String>) {
 }
 
 /// The last word on an attribute, or none at all.
-fn replace(settings: &mut Vec<Setting>, name: &str, value: Option<String>) {
+fn replace(settings: &mut Vec<AttributeSetting>, name: &str, value: Option<String>) {
     let (attribute, resource) = match name.split_once('.') {
         Some((list, resource)) if list.eq_ignore_ascii_case(LIST) => (LIST, Some(resource)),
         _ => (name, None),
     };
-    let is_same = |setting: &Setting| match (&setting.resource, resource) {
+    let is_same = |setting: &AttributeSetting| match (&setting.resource, resource) {
         (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
         (None, None) => setting.attribute.eq_ignore_ascii_case(attribute),
         _ => false,
     };
     settings.retain(|setting| !is_same(setting));
-    settings.extend(value.map(|value| Setting {
+    settings.extend(value.map(|value| AttributeSetting {
         attribute: attribute.to_string(),
         resource: resource.map(str::to_string),
         value: Text::from(value.as_str()),
@@ -141,10 +141,10 @@ mod tests {
     #[test]
     fn the_last_word_on_an_attribute_stands_alone() {
         let mut settings = vec![
-            Setting::new("Job_Name", "a"),
-            Setting::resource("walltime", "60"),
-            Setting::resource("mem", "1gb"),
-            Setting::resource("walltime", "90"),
+            AttributeSetting::new("Job_Name", "a"),
+            AttributeSetting::resource("walltime", "60"),
+            AttributeSetting::resource("mem", "1gb"),
+            AttributeSetting::resource("walltime", "90"),
         ];
         replace(
             &mut settings,
@@ -157,8 +157,8 @@ mod tests {
         assert_eq!(
             settings,
             [
-                Setting::resource("walltime", "10"),
-                Setting::new("project", "p")
+                AttributeSetting::resource("walltime", "10"),
+                AttributeSetting::new("project", "p")
             ]
         );
     }

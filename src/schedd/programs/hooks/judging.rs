@@ -10,7 +10,7 @@ use crate::server::caller::Caller;
 use crate::server::requests::RequestContext;
 use crate::server::state::ServerState;
 use crate::spool::Spool;
-use crate::wire::message::{Request, Submission};
+use crate::wire::message::{ClientRequest, NewJob};
 use std::sync::Arc;
 
 /// The job of a matter that could be granted.
@@ -51,8 +51,8 @@ pub fn judge(
                 caller,
             };
             match &**request {
-                Request::Submit(submission) => submitted(&mut context, submission),
-                Request::Alter(id, settings) => {
+                ClientRequest::Submit(submission) => submitted(&mut context, submission),
+                ClientRequest::Alter(id, settings) => {
                     let altered = context.altered(*id, settings)?;
                     Ok(Some(Judged {
                         job: Job::clone(&altered.job),
@@ -60,7 +60,7 @@ pub fn judge(
                         nodes: Vec::new(),
                     }))
                 }
-                Request::Run { job, on, detached } => {
+                ClientRequest::Run { job, on, detached } => {
                     let (job, start) = context.planned_run(*job, on, *detached)?;
                     let nodes = start.as_ref().map(super::nodes_of).unwrap_or_default();
                     let mut context = RequestContext {
@@ -76,10 +76,7 @@ pub fn judge(
     }
 }
 
-fn submitted(
-    context: &mut RequestContext,
-    submission: &Submission,
-) -> Result<Option<Judged>, Refusal> {
+fn submitted(context: &mut RequestContext, submission: &NewJob) -> Result<Option<Judged>, Refusal> {
     let owner = context.admit()?;
     if context.submitted(submission.token)?.is_some() {
         return Ok(None);
@@ -106,7 +103,7 @@ fn started(
     let mut job = Job::clone(job);
     if !case.set.is_empty() {
         if job.id.index().is_some() {
-            return Err(Refusal::illegal_wish(
+            return Err(Refusal::illegal_placement(
                 &names(case),
                 "a subjob is as its array is: nothing of it can be set",
             ));
@@ -129,8 +126,8 @@ fn names(case: &Case) -> String {
 }
 
 /// What a client has said of a new job's dependencies, as it said it.
-pub fn said_of_dependencies(request: &Request) -> Option<&Text> {
-    let Request::Submit(submission) = request else {
+pub fn said_of_dependencies(request: &ClientRequest) -> Option<&Text> {
+    let ClientRequest::Submit(submission) = request else {
         return None;
     };
     let is_meant = |name: &str| name.eq_ignore_ascii_case("depend");

@@ -25,11 +25,11 @@ const BYTES_OF_ONE: usize = 64 << 20;
 #[derive(Default)]
 pub struct Lane {
     waiting: VecDeque<Case>,
-    asked: Vec<Asked>,
+    asked: Vec<QueuedCall>,
     ended: Vec<Ended>,
 }
 
-struct Asked {
+struct QueuedCall {
     case: Case,
     hook: Hook,
     tool: Tool,
@@ -124,7 +124,7 @@ impl Lane {
 
     /// A hook has been asked about a case.
     pub fn begin(&mut self, case: Case, hook: Hook, tool: Tool) {
-        self.asked.push(Asked { case, hook, tool });
+        self.asked.push(QueuedCall { case, hook, tool });
     }
 
     /// What hooks have said by now. One that takes too long has failed, and is ended.
@@ -167,7 +167,7 @@ impl Lane {
     }
 }
 
-impl Asked {
+impl QueuedCall {
     fn answer(&mut self, now: Span) -> Option<Result<HookAnswer, String>> {
         let answer = match self.tool.outcome() {
             Some(Ok(said)) => HookAnswer::read(&said),

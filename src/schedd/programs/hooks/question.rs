@@ -1,9 +1,9 @@
 //! What a hook is told: the occasion, who asks, and the job as `qstat -f -F json` shows it.
 
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::hook::Hook;
 use crate::model::refusal::Refusal;
-use crate::schedd::programs::hooks::Portrait;
+use crate::schedd::programs::hooks::JobToJson;
 use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
 use crate::schedd::programs::hooks::case::script;
@@ -13,7 +13,7 @@ use crate::schedd::programs::hooks::judging::said_of_dependencies;
 use crate::server::state::ServerState;
 use crate::spool::Spool;
 use crate::spool::scripts::SMALLEST;
-use crate::wire::message::{Record, Request, ServerFacts};
+use crate::wire::message::{ClientRequest, JobRecord, ServerFacts};
 use serde_json::{Map, Value};
 
 /// The longest script that a hook is told, in bytes. Large scripts have been stored before, and the
@@ -39,7 +39,7 @@ const LATER: [&str; 10] = [
 pub fn question(
     server: &mut ServerState,
     spool: &Spool,
-    portrait: Portrait,
+    portrait: JobToJson,
     case: &Case,
     hook: &Hook,
 ) -> Result<Value, Refusal> {
@@ -75,13 +75,13 @@ pub fn question(
 }
 
 /// What is told of a request beside the job.
-fn besides(request: &Request) -> Map<String, Value> {
+fn besides(request: &ClientRequest) -> Map<String, Value> {
     let mut told = Map::new();
     match request {
-        Request::Alter(_, settings) => {
+        ClientRequest::Alter(_, settings) => {
             drop(told.insert("changes".into(), Value::Object(changes(settings))))
         }
-        Request::Submit(submission) => {
+        ClientRequest::Submit(submission) => {
             let Some(size) = submission.script_size() else {
                 return told;
             };
@@ -98,8 +98,8 @@ fn besides(request: &Request) -> Map<String, Value> {
 }
 
 /// As a hook sets them: `Resource_List.walltime`.
-fn changes(settings: &[Setting]) -> Map<String, Value> {
-    let name = |setting: &Setting| match &setting.resource {
+fn changes(settings: &[AttributeSetting]) -> Map<String, Value> {
+    let name = |setting: &AttributeSetting| match &setting.resource {
         Some(resource) => format!("{}.{resource}", setting.attribute),
         None => setting.attribute.clone(),
     };
@@ -109,11 +109,11 @@ fn changes(settings: &[Setting]) -> Map<String, Value> {
         .collect()
 }
 
-fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<Record, Refusal> {
+fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<JobRecord, Refusal> {
     let job = judged.job.clone();
     let environ = match &case.matter {
         Matter::Request(_, _, request) => match &**request {
-            Request::Submit(submission) => Some(submission.environ.clone()),
+            ClientRequest::Submit(submission) => Some(submission.environ.clone()),
             _ => None,
         },
         Matter::Start(..) => None,
@@ -126,7 +126,7 @@ fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<Record, Refusal
     } else {
         spool.links(bonded).map_err(Refusal::spool)?
     };
-    Ok(Record {
+    Ok(JobRecord {
         job,
         reason: None,
         never_since: None,

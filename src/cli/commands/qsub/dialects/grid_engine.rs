@@ -2,9 +2,9 @@
 
 use super::super::submission::SubmissionOptions;
 use super::{TranslatedLine, text};
-use crate::cli::arguments::environment::{self, Origin};
+use crate::cli::arguments::environment::{self, SubmitOrigin};
 use crate::cli::client::exit::Failure;
-use crate::model::attribute::Setting;
+use crate::model::attribute::AttributeSetting;
 use crate::model::indices::list::IndexList;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -492,7 +492,7 @@ pub fn name_files(wanted: &mut SubmissionOptions) {
 }
 
 /// What a job of Grid Engine's finds set that only qsub knows. The first of these marks the job.
-pub fn tell(environ: &mut Vec<u8>, origin: &Origin, settings: &[Setting]) {
+pub fn tell(environ: &mut Vec<u8>, origin: &SubmitOrigin, settings: &[AttributeSetting]) {
     environment::add(environ, "SGE_O_WORKDIR", Some(origin.workdir));
     environment::add(environ, "SGE_O_HOST", Some(OsStr::new(origin.host)));
     for name in ["HOME", "LOGNAME", "PATH", "SHELL"] {
@@ -503,7 +503,7 @@ pub fn tell(environ: &mut Vec<u8>, origin: &Origin, settings: &[Setting]) {
             .map(|(_, value)| value.as_os_str());
         environment::add(environ, &format!("SGE_O_{name}"), own);
     }
-    let value = |is: &dyn Fn(&Setting) -> bool| {
+    let value = |is: &dyn Fn(&AttributeSetting) -> bool| {
         settings
             .iter()
             .rfind(|s| is(s))

@@ -9,8 +9,8 @@
 //! there were no circle.
 
 use super::Mark;
-use crate::model::job::dependency::effects::Bonds;
-use crate::model::job::dependency::graph::Ties;
+use crate::model::job::dependency::effects::JobDependencies;
+use crate::model::job::dependency::graph::DependencyGraph;
 use crate::model::job::{Job, Owner, Spec};
 use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,10 +38,10 @@ impl Newcomer {
     /// A job of this owner that asks for this, with what it is to be bound by besides what binds it
     /// as it is.
     pub fn of(
-        ties: &Ties,
+        ties: &DependencyGraph,
         before: Option<&Job>,
         (owner, spec): (&Owner, &Spec),
-        bonds: &Bonds,
+        bonds: &JobDependencies,
     ) -> Newcomer {
         let mark = |label: &str| Mark::new(owner.uid, spec.process_group.as_deref(), label);
         let had = before.iter().flat_map(|job| &job.life.awaits);
@@ -63,7 +63,7 @@ impl Newcomer {
 
 /// What stands in a circle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Link {
+pub enum CircleMember {
     /// The job that is to be bound.
     This,
     /// Another.
@@ -74,7 +74,7 @@ pub enum Link {
 
 /// The way along what each waits for, from the newcomer back to it, if none of it could ever come;
 /// the newcomer itself is left out.
-pub fn find(ties: &Ties, new: &Newcomer) -> Option<Vec<Link>> {
+pub fn find(ties: &DependencyGraph, new: &Newcomer) -> Option<Vec<CircleMember>> {
     if new.carries.is_none() || new.labels.is_empty() {
         return None;
     }
@@ -84,11 +84,11 @@ pub fn find(ties: &Ties, new: &Newcomer) -> Option<Vec<Link>> {
 }
 
 /// In words, each waiting for the next: `this job -> @sim -> 12.head -> @comp -> this job`.
-pub fn spelt(trail: &[Link], this: &str, server: &str) -> String {
-    let word = |link: &Link| match link {
-        Link::This => this.to_string(),
-        Link::Job(id) => id.full(server),
-        Link::Label(mark) => format!("@{}", mark.label()),
+pub fn spelt(trail: &[CircleMember], this: &str, server: &str) -> String {
+    let word = |link: &CircleMember| match link {
+        CircleMember::This => this.to_string(),
+        CircleMember::Job(id) => id.full(server),
+        CircleMember::Label(mark) => format!("@{}", mark.label()),
     };
     let mut words: Vec<String> = trail.iter().take(NAMED).map(word).collect();
     let more = trail.len().saturating_sub(NAMED);
@@ -96,13 +96,13 @@ pub fn spelt(trail: &[Link], this: &str, server: &str) -> String {
     format!("{this} -> {} -> {this}", words.join(" -> "))
 }
 
-type Edges = BTreeMap<Link, Vec<Link>>;
+type Edges = BTreeMap<CircleMember, Vec<CircleMember>>;
 
 /// What each waits for of all that the newcomer waits for in the end, in the order in which it is
 /// found; None where that is too much.
-fn explored(ties: &Ties, new: &Newcomer) -> Option<(Edges, Vec<Link>)> {
+fn explored(ties: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<CircleMember>)> {
     let (mut edges, mut found) = (Edges::new(), Vec::new());
-    let (mut ahead, mut left) = (VecDeque::from([Link::This]), MOST);
+    let (mut ahead, mut left) = (VecDeque::from([CircleMember::This]), MOST);
     while let Some(link) = ahead.pop_front() {
         if edges.contains_key(&link) {
             continue;
@@ -121,37 +121,42 @@ fn explored(ties: &Ties, new: &Newcomer) -> Option<(Edges, Vec<Link>)> {
 }
 
 /// What it waits for; no more of it than one beyond what may be looked at.
-fn waited_for(ties: &Ties, new: &Newcomer, link: &Link, most: usize) -> Vec<Link> {
+fn waited_for(
+    ties: &DependencyGraph,
+    new: &Newcomer,
+    link: &CircleMember,
+    most: usize,
+) -> Vec<CircleMember> {
     let job = |id: JobId| {
         if Some(id) == new.id {
-            Link::This
+            CircleMember::This
         } else {
-            Link::Job(id)
+            CircleMember::Job(id)
         }
     };
     match link {
-        Link::This => new
+        CircleMember::This => new
             .labels
             .iter()
             .cloned()
-            .map(Link::Label)
+            .map(CircleMember::Label)
             .chain(new.jobs.iter().map(|&id| job(id)))
             .collect(),
-        Link::Job(id) => {
-            let labels = ties.labels_awaited_by(*id).map(Link::Label);
+        CircleMember::Job(id) => {
+            let labels = ties.labels_awaited_by(*id).map(CircleMember::Label);
             labels
                 .chain(ties.conditions(*id).into_iter().map(|(id, _)| job(id)))
                 .collect()
         }
-        Link::Label(mark) => {
+        CircleMember::Label(mark) => {
             // An element comes if its array does.
             let of_array = mark.frame().map(|(array, _)| array);
             let mark = of_array.as_ref().unwrap_or(mark);
-            let own = (new.carries.as_ref() == Some(mark)).then_some(Link::This);
+            let own = (new.carries.as_ref() == Some(mark)).then_some(CircleMember::This);
             let others = ties
                 .carriers(mark)
                 .filter(|id| Some(*id) != new.id)
-                .map(Link::Job);
+                .map(CircleMember::Job);
             own.into_iter()
                 .chain(others)
                 .take(most.saturating_add(1))
@@ -161,18 +166,20 @@ fn waited_for(ties: &Ties, new: &Newcomer, link: &Link, most: usize) -> Vec<Link
 }
 
 /// Those that can never come.
-fn stuck<'e>(edges: &'e Edges, found: &'e [Link]) -> BTreeSet<&'e Link> {
-    let mut stuck: BTreeSet<&Link> = found.iter().collect();
+fn stuck<'e>(edges: &'e Edges, found: &'e [CircleMember]) -> BTreeSet<&'e CircleMember> {
+    let mut stuck: BTreeSet<&CircleMember> = found.iter().collect();
     loop {
         let before = stuck.len();
         // What is found last is waited for by what was found before.
         for link in found.iter().rev() {
             let waits_for = &edges[link];
             let comes = match link {
-                Link::Label(_) => {
+                CircleMember::Label(_) => {
                     waits_for.is_empty() || waits_for.iter().any(|next| !stuck.contains(next))
                 }
-                Link::This | Link::Job(_) => waits_for.iter().all(|next| !stuck.contains(next)),
+                CircleMember::This | CircleMember::Job(_) => {
+                    waits_for.iter().all(|next| !stuck.contains(next))
+                }
             };
             if comes {
                 stuck.remove(link);
@@ -185,9 +192,9 @@ fn stuck<'e>(edges: &'e Edges, found: &'e [Link]) -> BTreeSet<&'e Link> {
 }
 
 /// The shortest way from the newcomer along what is stuck back to it.
-fn trail(edges: &Edges, stuck: &BTreeSet<&Link>) -> Option<Vec<Link>> {
-    let mut came_from: BTreeMap<&Link, &Link> = BTreeMap::new();
-    let mut ahead = VecDeque::from([&Link::This]);
+fn trail(edges: &Edges, stuck: &BTreeSet<&CircleMember>) -> Option<Vec<CircleMember>> {
+    let mut came_from: BTreeMap<&CircleMember, &CircleMember> = BTreeMap::new();
+    let mut ahead = VecDeque::from([&CircleMember::This]);
     while let Some(link) = ahead.pop_front() {
         for next in edges
             .get(link)
@@ -195,10 +202,12 @@ fn trail(edges: &Edges, stuck: &BTreeSet<&Link>) -> Option<Vec<Link>> {
             .flatten()
             .filter(|next| stuck.contains(next))
         {
-            if *next == Link::This {
+            if *next == CircleMember::This {
                 let back = std::iter::successors(Some(link), |link| came_from.get(link).copied());
-                let mut trail: Vec<Link> =
-                    back.filter(|link| **link != Link::This).cloned().collect();
+                let mut trail: Vec<CircleMember> = back
+                    .filter(|link| **link != CircleMember::This)
+                    .cloned()
+                    .collect();
                 trail.reverse();
                 return Some(trail);
             }
@@ -215,7 +224,7 @@ fn trail(edges: &Edges, stuck: &BTreeSet<&Link>) -> Option<Vec<Link>> {
 mod tests {
     use super::*;
     use crate::model::job::dependency::label::Awaited;
-    use crate::model::job::dependency::{Condition, Edge, Kind, Tie};
+    use crate::model::job::dependency::{DependencyCondition, DependencyKind, Edge, Tie};
     use crate::sched::fixture::cluster;
     use std::sync::Arc;
 
@@ -226,7 +235,7 @@ mod tests {
             ..Spec::clone(&job.spec)
         });
         let awaited = |label: &&str| Awaited {
-            condition: Condition::EndedOk,
+            condition: DependencyCondition::EndedOk,
             label: label.to_string(),
         };
         job.life.awaits = awaits.iter().map(awaited).collect();
@@ -237,13 +246,13 @@ mod tests {
         Mark::of(&job(1, None, &[]), label)
     }
 
-    fn ties(jobs: &[Job]) -> Ties {
-        let mut ties = Ties::default();
+    fn ties(jobs: &[Job]) -> DependencyGraph {
+        let mut ties = DependencyGraph::default();
         jobs.iter().for_each(|job| ties.follow(job));
         ties
     }
 
-    fn found(ties: &Ties, carries: &str, labels: &[&str]) -> Option<String> {
+    fn found(ties: &DependencyGraph, carries: &str, labels: &[&str]) -> Option<String> {
         let labels = labels.iter().map(|label| mark(label)).collect();
         let links = find(
             ties,
@@ -278,7 +287,7 @@ mod tests {
             Some("sim[3] 1 comp[2]")
         );
         assert_eq!(
-            found(&Ties::default(), "sim", &["sim"]).as_deref(),
+            found(&DependencyGraph::default(), "sim", &["sim"]).as_deref(),
             Some("sim"),
             "its own"
         );
@@ -293,7 +302,7 @@ mod tests {
     fn another_that_carries_the_label_and_comes_makes_it_none() {
         let mut all = vec![job(1, Some("sim"), &["comp"]), job(3, Some("sim"), &[])];
         assert_eq!(found(&ties(&all), "comp", &["sim"]), None);
-        all[1].life.state = crate::model::job::state::State::Finished;
+        all[1].life.state = crate::model::job::state::JobState::Finished;
         assert!(
             found(&ties(&all), "comp", &["sim"]).is_some(),
             "one that is over comes no more"
@@ -311,7 +320,7 @@ mod tests {
     #[test]
     fn a_circle_may_go_by_number_in_part() {
         let mut mixed = ties(&[job(1, Some("sim"), &["comp"]), job(2, Some("x"), &[])]);
-        let kind = Kind::After(Condition::Ended);
+        let kind = DependencyKind::After(DependencyCondition::Ended);
         mixed.load(vec![Tie {
             job: JobId::job(2),
             edge: Edge {
@@ -344,7 +353,9 @@ mod tests {
     #[test]
     fn of_a_long_circle_the_first_are_named() {
         let said = |length: u64| {
-            let links: Vec<Link> = (1..=length).map(|id| Link::Job(JobId::job(id))).collect();
+            let links: Vec<CircleMember> = (1..=length)
+                .map(|id| CircleMember::Job(JobId::job(id)))
+                .collect();
             spelt(&links, "this", "h")
         };
         assert_eq!(said(2), "this -> 1.h -> 2.h -> this");
@@ -372,7 +383,7 @@ mod tests {
         let next = waited_for(
             &crowd(100),
             &Newcomer::default(),
-            &Link::Label(mark("sim")),
+            &CircleMember::Label(mark("sim")),
             10,
         );
         assert_eq!(next.len(), 11, "no more than shows that it is too much");
