@@ -5,9 +5,7 @@ use super::client::query::{Ask, TakePart};
 use super::client::source::Answers;
 use crate::model::job::array::{Elements, Indices};
 use crate::model::job::state::{Holds, JobState};
-use crate::model::job::{
-    Digest, Exit, Job, JobProgram, Join, Life, NodeShare, Owner, Run, Spec, Usage, Want,
-};
+use crate::model::job::{Digest, Exit, Job, JobProgram, Life, NodeShare, Owner, Run, Spec, Usage};
 use crate::model::job_id::JobId;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
@@ -18,7 +16,6 @@ use crate::wire::message::{
     Arrays, ClientAnswer, Detail, Filter, History, JobRecord, JobRow, NodeRecord, Question,
     QueueCounts, ServerFacts,
 };
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// When the examples were submitted.
@@ -64,83 +61,26 @@ pub fn resources(list: &str) -> ResourceList {
 }
 
 fn spec(name: &str, list: &str) -> Spec {
+    let script = JobProgram::Script(Digest([0; 32]));
     Spec {
         name: name.into(),
         queue: "workq".into(),
-        label: None,
-        process_group: None,
-        account: None,
-        project: "_pbs_project_default".into(),
-        priority: 0,
-        user_factor: 1.0,
-        system_priority: None,
-        rerunnable: true,
-        begin: None,
-        join: Join::No,
-        output: None,
-        error: None,
-        shell: None,
-        umask: None,
-        block: false,
-        array: None,
-        array_list: None,
-        max_run_subjobs: None,
-        expand: 0,
-        retry: 0,
-        retry_delay: Span(0),
-        interactive: false,
-        qos: None,
-        wishes: Default::default(),
-        reservation: None,
         request: Arc::new(Request {
             list: resources(list),
             ..Request::default()
         }),
-        program: JobProgram::Script(Digest([0; 32])),
-        environ: Digest([0; 32]),
-        workdir: "/home/alice/w".into(),
-        init_workdir: None,
-        job_arguments: Default::default(),
         submit_host: "head".into(),
         arguments: "job.sh".into(),
-        other: BTreeMap::new(),
+        ..Spec::new(script, Digest([0; 32]), "/home/alice/w".into())
     }
 }
 
 /// A queued job of alice's.
 pub fn queued(id: u64, name: &str, list: &str) -> JobRecord {
     let life = Life {
-        rank: None,
         state: JobState::Queued,
-        holds: Holds::NONE,
-        run_count: 0,
-        attempt: 0,
-        failed_starts: 0,
-        retries: 0,
-        run: None,
-        want: Want::Run,
-        used: Usage::default(),
-        exit: None,
-        comment: None,
-        ctime: SUBMITTED,
-        mtime: SUBMITTED,
-        qtime: SUBMITTED,
         etime: Some(SUBMITTED),
-        not_before: None,
-        failed_hosts: Default::default(),
-        hosts_to_try: 0,
-        highest: 0,
-        eligibility: Default::default(),
-        obittime: None,
-        bars: Default::default(),
-        awaits: Vec::new(),
-        ending: None,
-        began: None,
-        preempted: 0,
-        boosted: false,
-        yielding: None,
-        deferral: None,
-        moved_to: None,
+        ..Life::new(Holds::NONE, 0, SUBMITTED)
     };
     let owner = Owner {
         user: "alice".into(),

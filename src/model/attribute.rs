@@ -5,7 +5,7 @@
 
 use super::job::dependency::ParsedDependency;
 use super::job::state::Holds;
-use super::job::{Digest, Job, JobProgram, Join, Spec};
+use super::job::{Digest, Job, JobProgram, Spec};
 use crate::model::policy::Policy;
 use crate::model::policy::quality::QosApplicant;
 use crate::model::refusal::Refusal;
@@ -17,7 +17,6 @@ use crate::model::spelling::close;
 use crate::model::text::Text;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod dialects;
@@ -153,9 +152,6 @@ impl Context<'_> {
 
 /// The attribute whose settings name a resource each.
 const LIST: &str = "Resource_List";
-
-/// The project of jobs that name none.
-pub const DEFAULT_PROJECT: &str = "_pbs_project_default";
 
 /// The resources whose limits may change while the job runs.
 const RUNNING: [&str; 5] = [
@@ -297,42 +293,10 @@ pub fn may_set(name: &str, privileged: bool) -> Result<(), Refusal> {
 
 fn blank(origin: SubmitContext, priority: i32) -> Draft {
     let spec = Spec {
-        name: "STDIN".into(),
-        queue: String::new(),
-        label: None,
-        process_group: None,
-        account: None,
-        project: DEFAULT_PROJECT.into(),
         priority,
-        user_factor: 1.0,
-        system_priority: None,
-        rerunnable: true,
-        begin: None,
-        join: Join::No,
-        output: None,
-        error: None,
-        shell: None,
-        umask: None,
-        block: false,
-        array: None,
-        array_list: None,
-        max_run_subjobs: None,
-        expand: 0,
-        retry: 0,
-        retry_delay: Span(0),
-        interactive: false,
-        qos: None,
-        wishes: Default::default(),
-        reservation: None,
-        request: Arc::default(),
-        program: origin.program,
-        environ: origin.environ,
-        workdir: origin.workdir,
-        init_workdir: None,
-        job_arguments: Text::default(),
         submit_host: origin.submit_host,
         arguments: origin.arguments,
-        other: BTreeMap::new(),
+        ..Spec::new(origin.program, origin.environ, origin.workdir)
     };
     Draft {
         spec,

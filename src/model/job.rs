@@ -275,11 +275,56 @@ pub struct Spec {
     pub other: BTreeMap<String, String>,
 }
 
+/// The project of a job that names none.
+pub const DEFAULT_PROJECT: &str = "_pbs_project_default";
+
 fn one() -> f64 {
     1.0
 }
 
 impl Spec {
+    /// A job with all options at their defaults.
+    pub fn new(program: JobProgram, environ: Digest, workdir: Text) -> Spec {
+        Spec {
+            name: "STDIN".to_string(),
+            label: None,
+            process_group: None,
+            queue: String::new(),
+            account: None,
+            project: DEFAULT_PROJECT.to_string(),
+            priority: 0,
+            user_factor: 1.0,
+            system_priority: None,
+            rerunnable: true,
+            begin: None,
+            join: Join::No,
+            output: None,
+            error: None,
+            shell: None,
+            umask: None,
+            block: false,
+            array: None,
+            array_list: None,
+            max_run_subjobs: None,
+            expand: 0,
+            retry: 0,
+            retry_delay: Span(0),
+            interactive: false,
+            qos: None,
+            wishes: PlacementRequirements::default(),
+            reservation: None,
+            request: Arc::default(),
+            program,
+            environ,
+            workdir,
+            init_workdir: None,
+            job_arguments: Text::default(),
+            submit_host: String::new(),
+            arguments: Text::default(),
+            other: BTreeMap::new(),
+        }
+    }
+
     /// The elements of the array that it is, none of them begun.
     pub fn elements(&self) -> Option<Elements> {
         let count = self.array?.count();

@@ -16,9 +16,7 @@ use crate::model::job::event::Event;
 use crate::model::job::life::EventContext;
 use crate::model::job::state::{Holds, JobState as Standing};
 use crate::model::job::suspension::SuspendMode;
-use crate::model::job::{
-    Digest, Job, JobProgram, Join, Life, NodeShare, Owner, Spec, Usage, Want, value_syntax,
-};
+use crate::model::job::{Digest, Job, JobProgram, Life, NodeShare, Owner, Spec, value_syntax};
 use crate::model::job_id::JobId;
 use crate::model::node::{NodeFacts, NodeTerms};
 use crate::model::policy::{Filling, Policy, Precedence};
@@ -700,81 +698,23 @@ fn place(text: &str) -> Place {
 }
 
 fn spec(request: Request, queue: String) -> Spec {
+    let script = JobProgram::Script(Digest([0; 32]));
     Spec {
-        name: "STDIN".to_string(),
         queue,
-        label: None,
-        process_group: None,
-        account: None,
-        project: "_pbs_project_default".to_string(),
-        priority: 0,
-        user_factor: 1.0,
-        system_priority: None,
-        rerunnable: true,
-        begin: None,
-        join: Join::No,
-        output: None,
-        error: None,
-        shell: None,
-        umask: None,
-        block: false,
-        array: None,
-        array_list: None,
-        max_run_subjobs: None,
-        expand: 0,
-        retry: 0,
-        retry_delay: Span(0),
-        interactive: false,
-        qos: None,
-        wishes: Default::default(),
-        reservation: None,
         request: Arc::new(request),
-        program: JobProgram::Script(Digest([0; 32])),
-        environ: Digest([0; 32]),
-        workdir: Text::from("/home/ann"),
-        init_workdir: None,
-        job_arguments: Default::default(),
         submit_host: "porch".to_string(),
-        arguments: Text::default(),
-        other: BTreeMap::new(),
+        ..Spec::new(script, Digest([0; 32]), Text::from("/home/ann"))
     }
 }
 
 fn life() -> Life {
     Life {
-        rank: None,
         state: Standing::Queued,
-        holds: Holds::NONE,
-        run_count: 0,
-        attempt: 0,
-        failed_starts: 0,
-        retries: 0,
-        run: None,
-        want: Want::Run,
-        used: Usage::default(),
-        exit: None,
-        comment: None,
-        ctime: Time(0),
-        mtime: Time(0),
-        qtime: Time(0),
         etime: Some(Time(0)),
-        not_before: None,
-        failed_hosts: BTreeSet::new(),
-        hosts_to_try: 0,
-        obittime: None,
-        bars: Default::default(),
-        awaits: Vec::new(),
-        ending: None,
-        began: None,
-        highest: 0,
         eligibility: Eligibility {
             accrues: Accrues::Eligible,
             ..Eligibility::default()
         },
-        preempted: 0,
-        boosted: false,
-        yielding: None,
-        deferral: None,
-        moved_to: None,
+        ..Life::new(Holds::NONE, 0, Time(0))
     }
 }

@@ -9,11 +9,9 @@ use lanai::cli::arguments::{date, resources};
 use lanai::cli::client::exit::Failure;
 use lanai::cli::commands::qsub::{self, Here};
 use lanai::cli::output::json::{Document, Preamble};
-use lanai::model::attribute::{
-    self, AttributeSetting, Context, DEFAULT_PROJECT, Draft, Rights, SubmitContext,
-};
+use lanai::model::attribute::{self, AttributeSetting, Context, Draft, Rights, SubmitContext};
 use lanai::model::job::dependency::{self, ParsedDependency};
-use lanai::model::job::{Digest, Job, JobProgram, Life, Owner, Spec};
+use lanai::model::job::{DEFAULT_PROJECT, Digest, Job, JobProgram, Life, Owner, Spec};
 use lanai::model::job_id::JobId;
 
 use lanai::model::policy::Policy;

@@ -1,12 +1,12 @@
 //! One row for each attribute: who may set it, whether also while the job runs, and what it does.
 
-use super::{Context, DEFAULT_PROJECT, Draft};
+use super::{Context, Draft};
 use crate::model::indices::list::IndexList;
 use crate::model::job::dependency::label::is_label;
 use crate::model::job::dependency::{DependencyFault, ParsedDependency};
 use crate::model::job::run_limits::Warning;
 use crate::model::job::state::Holds;
-use crate::model::job::{Spec, value_syntax};
+use crate::model::job::{DEFAULT_PROJECT, Spec, value_syntax};
 use crate::model::refusal::Refusal;
 use crate::model::text::Text;
 use crate::model::time::{Span, Wall};

@@ -1,6 +1,7 @@
 //! What settings make of a job.
 
 use super::*;
+use crate::model::job::{DEFAULT_PROJECT, Join};
 use crate::model::policy::{OwnSay, UserPriority};
 use crate::model::time::{Span, Wall};
 
