@@ -7,7 +7,7 @@ use lanai::config::Config;
 libfuzzer_sys::fuzz_target!(|text: &str| {
     match Config::parse(text) {
         Ok(config) => {
-            config.policy();
+            config.effective_policy();
             config.queues();
             config.resources();
         }

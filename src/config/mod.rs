@@ -16,21 +16,15 @@ pub use document::ConfigError;
 pub use sections::{Listed, listed};
 
 use crate::config::overrides::{AttributeKey, QmgrObject};
-use crate::model::account::charge::UsageRules;
 use crate::model::expression::Expression;
 use crate::model::hook::Hook;
 use crate::model::hook::rites::JobScripts;
 use crate::model::job::checkpoint::CheckpointCommand;
-use crate::model::job::eligible_time::Accrual;
 use crate::model::job::response::FailureRules;
-use crate::model::job::suspension::Releases;
-use crate::model::limit::{Limit, Limits};
+use crate::model::limit::Limit;
 use crate::model::node::NodeTerms;
-use crate::model::policy::quality::Qualities;
 use crate::model::policy::site_time::PrimeHours;
-use crate::model::policy::{
-    Backfill, FairShare, PlacementPolicy, Policy, Precedence, PreemptionPolicy, Preset, Starvation,
-};
+use crate::model::policy::{Policy, PreemptionPolicy, Preset};
 use crate::model::queue::Queue;
 use crate::model::reservation::recurrence::StandingWindow;
 use crate::model::reservation::window::WindowAccess;
@@ -54,22 +48,9 @@ pub struct Config {
     pub preset: Preset,
     /// `[cycle]`.
     pub cycle: CycleConfig,
-    /// Which of a job's waiting counts as eligible time.
-    pub accrual: Accrual,
-    /// `[backfill]`.
-    pub backfill: Backfill,
-    /// `[placement]`.
-    pub placement: PlacementPolicy,
-    /// `[preemption]`.
-    pub preemption: PreemptionPolicy,
-    /// `[order]`.
-    pub precedence: Precedence,
-    /// `[[qos]]`.
-    pub qualities: Qualities,
-    /// `[fairshare]` and `[[account]]`.
-    pub fair_share: FairShare,
-    /// `[usage]`.
-    pub usage: UsageRules,
+    /// What the sections say of scheduling. [`Config::effective_policy`] adds what they say
+    /// together.
+    pub policy: Policy,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
     /// `[[hook]]`, in the order given.
@@ -80,13 +61,7 @@ pub struct Config {
     pub dedicated: Vec<DedicatedConfig>,
     /// `[primetime]`.
     pub primetime: Option<PrimeHours>,
-    /// `[preemption] releases`: what a suspended job gives up until it goes on.
-    pub releases: Releases,
-    /// `[preemption.starvation]`.
-    pub starvation: Starvation,
-    /// `[[limit]]`.
-    pub limits: Limits,
-    /// The same, as the file alone has them.
+    /// The limits of the file, without those of qmgr.
     pub(super) limits_of_file: Arc<[Limit]>,
     /// `[[queue]]`, in the order given.
     pub(super) queues: Vec<Queue>,
@@ -253,8 +228,6 @@ pub struct CycleConfig {
     pub scheduling: bool,
     /// The longest time between two cycles when nothing happens.
     pub poll_interval: Span,
-    /// What a job without walltime is planned with.
-    pub default_walltime: Span,
     /// The file in which all that cycles go by and come to is written down; None for nowhere.
     pub record: Option<PathBuf>,
     /// The longest that file may grow.
@@ -266,7 +239,6 @@ impl Default for CycleConfig {
         CycleConfig {
             scheduling: true,
             poll_interval: Span::seconds(60),
-            default_walltime: Policy::default().default_walltime,
             record: None,
             record_size: Size::megabytes(64),
         }
@@ -439,7 +411,6 @@ impl fmt::Display for Person {
 impl Config {
     /// The settings of a preset where the file sets nothing.
     pub fn with_preset(preset: Preset) -> Config {
-        let policy = preset.policy();
         Config {
             launch: sections::launch_of(preset),
             preset,
@@ -447,15 +418,7 @@ impl Config {
                 poll_interval: preset.poll_interval(),
                 ..CycleConfig::default()
             },
-            accrual: policy.accrual,
-            backfill: policy.backfill,
-            placement: policy.placement,
-            preemption: policy.preemption,
-            precedence: policy.precedence,
-            qualities: policy.qualities,
-            fair_share: policy.fair_share,
-            usage: policy.usage,
-            starvation: policy.starvation,
+            policy: preset.policy(),
             ..Config::default()
         }
     }
@@ -497,43 +460,32 @@ impl Config {
         }
     }
 
-    /// All limits, as they hold; those that a quality of service is exempt from stand last (M27).
-    fn limits_with_exemptions(&self) -> Limits {
-        sections::qos::with_exemptions(self.limits.clone(), &self.qualities)
-    }
-
-    /// Who makes way, with what other sections say of it.
-    fn preemption(&self) -> PreemptionPolicy {
-        let checkpoints = self.launch.checkpoint.program.is_some();
-        PreemptionPolicy {
-            checkpoints,
-            releases: self.releases.0.clone(),
-            ..self.preemption.clone()
-        }
-    }
-
     /// What becomes of jobs whose attempts go wrong, or that have made way.
     pub fn rules(&self) -> FailureRules {
         FailureRules {
-            boost: self.preemption.boost,
+            boost: self.policy.preemption.boost,
             ..self.launch.rules
         }
     }
 
-    /// What the cycle goes by.
-    pub fn policy(&self) -> Policy {
+    /// The policy of a cycle: that of the sections, completed by what several of them say
+    /// together. Exemptions of a quality of service come after all other limits (M27).
+    pub fn effective_policy(&self) -> Policy {
+        let Policy {
+            qualities,
+            backfill,
+            limits,
+            preemption,
+            ..
+        } = &self.policy;
         Policy {
-            backfill: self.qualities.promised(&self.backfill),
-            placement: self.placement.clone(),
-            precedence: self.precedence.clone(),
-            qualities: self.qualities.clone(),
-            fair_share: self.fair_share.clone(),
-            accrual: self.accrual,
-            default_walltime: self.cycle.default_walltime,
-            usage: self.usage.clone(),
-            limits: self.limits_with_exemptions(),
-            preemption: self.preemption(),
-            starvation: self.starvation.clone(),
+            backfill: qualities.promised(backfill),
+            limits: sections::qos::with_exemptions(limits.clone(), qualities),
+            preemption: PreemptionPolicy {
+                checkpoints: self.launch.checkpoint.program.is_some(),
+                ..preemption.clone()
+            },
+            ..self.policy.clone()
         }
     }
 

@@ -165,15 +165,20 @@ pub fn read(text: &str) -> Result<Config, ConfigError> {
         }
     }
     fairshare::check_default_account(&root, &config)?;
-    starvation::check_accounts(&root, &config.starvation, &config.fair_share.accounts)?;
+    starvation::check_accounts(
+        &root,
+        &config.policy.starvation,
+        &config.policy.fair_share.accounts,
+    )?;
     queue::check_routes(&root, &config.queues())?;
     for quality in config
+        .policy
         .qualities
         .all
         .iter()
         .filter(|quality| quality.priority != 0)
     {
-        let priorities = &mut config.precedence.components.priorities.qos;
+        let priorities = &mut config.policy.precedence.components.priorities.qos;
         let priority = quality.priority as f64;
         priorities.entry(quality.name.clone()).or_insert(priority);
     }
@@ -196,7 +201,7 @@ fn read_objects(
     root: &Section,
     resources: &Resources,
 ) -> Result<(), ConfigError> {
-    config.fair_share.accounts = account::read_accounts(root, resources)?;
+    config.policy.fair_share.accounts = account::read_accounts(root, resources)?;
     config.hooks = each(root, &HOOK, resources, Hook::blank)?;
     let windows = each(root, &RESERVATION, resources, |_| ReservationRow::default())?;
     config.reservations = windows.into_iter().map(ReservationRow::window).collect();
@@ -213,19 +218,20 @@ fn read_objects(
         PRIME_TIME.read(&mut hours, &section, resources)?;
         config.primetime = Some(hours);
     }
-    config.qualities = qos::read_qualities(root, config.qualities.clone(), resources)?;
-    config.precedence.qos = config.qualities.factors();
+    config.policy.qualities =
+        qos::read_qualities(root, config.policy.qualities.clone(), resources)?;
+    config.policy.precedence.qos = config.policy.qualities.factors();
     let blank = |name: &str| QueueConfig {
         queue: Queue::named(name),
         factor: None,
     };
     for row in each(root, &QUEUE, resources, blank)? {
         let factor = row.factor.map(|factor| (row.queue.name.clone(), factor));
-        config.precedence.queues.extend(factor);
+        config.policy.precedence.queues.extend(factor);
         config.queues.push(row.queue);
     }
-    config.limits = limit::read_limits(root, resources)?;
-    config.limits_of_file = config.limits.all.clone().into();
+    config.policy.limits = limit::read_limits(root, resources)?;
+    config.limits_of_file = config.policy.limits.all.clone().into();
     config.nodes = each(root, &NODE, resources, NodeConfig::unlisted)?;
     Ok(())
 }

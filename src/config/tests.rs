@@ -20,7 +20,7 @@ fn an_empty_file_is_the_defaults() {
         Config::default()
     );
     let default = Config::default();
-    assert_eq!(default.policy(), Policy::default());
+    assert_eq!(default.effective_policy(), Policy::default());
     assert_eq!(default.resources(), Resources::builtin());
     assert_eq!(default.queues().len(), 1);
     assert_eq!(default.queues()[0].name, "workq");
@@ -84,7 +84,10 @@ fn every_key_is_read() {
     let launch = &config.launch;
     assert_eq!((launch.login, launch.grace), (false, Span(0)));
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
-    assert_eq!(config.policy().default_walltime, Span::seconds(3600));
+    assert_eq!(
+        config.effective_policy().default_walltime,
+        Span::seconds(3600)
+    );
     let stopped = Queue {
         enabled: false,
         started: false,
@@ -359,7 +362,7 @@ fn what_would_break_later_is_refused_now() {
 
 #[test]
 fn what_usage_counts_is_the_presets_unless_said() {
-    let usage = |text: &str| Config::parse(text).unwrap().policy().usage;
+    let usage = |text: &str| Config::parse(text).unwrap().effective_policy().usage;
     let week = Decay::WEEK;
     for (preset, decay) in [
         ("hybrid", Decay::Continuous { half_life: week }),
@@ -385,7 +388,7 @@ fn what_usage_counts_is_the_presets_unless_said() {
     let own = usage(
         "preset = \"it4i\"\n[usage]\nhalf_life = \"24h\"\nreset = \"30d\"\nweights = { gpus = 10, mem = 0.25 }\n",
     );
-    let expected = UsageRules {
+    let expected = crate::model::account::charge::UsageRules {
         decay: Decay::Step {
             half_life: Span::seconds(24 * 3600),
         },

@@ -16,7 +16,7 @@ const NEAREST: i32 = 2;
 
 /// One sentence for each; `settings` are those of the configuration with where they come from.
 pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
-    let rule = &config.precedence;
+    let rule = &config.policy.precedence;
     let formula = rule
         .formula
         .as_ref()
@@ -35,7 +35,7 @@ pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
 
 /// The priorities of queues that have no effect.
 fn unused_priorities(config: &Config) -> Vec<String> {
-    let policy = config.policy();
+    let policy = config.effective_policy();
     let is_unused = |queue: &Queue| queue.priority != 0 && !policy.uses_queue_priority(&queue.name);
     config
         .queues()
@@ -69,7 +69,7 @@ fn idle(config: &Config, settings: &[KeySetting]) -> Vec<String> {
 
 /// What a setting needs to count and has not.
 fn need(config: &Config, setting: &KeySetting) -> Option<&'static str> {
-    let (rule, decay) = (&config.precedence, config.usage.decay);
+    let (rule, decay) = (&config.policy.precedence, config.policy.usage.decay);
     let (missing, need) = match (setting.section, &*setting.key) {
         ("order", "formula") => (
             rule.order != PriorityOrder::Formula,

@@ -86,7 +86,7 @@ fn told(found: &Found, config: &Config, is_there: bool) -> String {
     let head: Vec<String> = std::iter::once(head).chain(warnings).collect();
     let (head, shares) = (
         remark(&head.join("\n")),
-        remark(&outline(&config.fair_share)),
+        remark(&outline(&config.policy.fair_share)),
     );
     format!("{head}\n{}\n{shares}", Written(&found.settings))
 }
@@ -121,8 +121,8 @@ mod tests {
             "{said}"
         );
         assert_eq!(
-            Config::parse(&said).unwrap().precedence,
-            config.precedence,
+            Config::parse(&said).unwrap().policy.precedence,
+            config.policy.precedence,
             "{said}"
         );
         assert!(told(&found, &config, false).starts_with("# /etc/a.toml: there is no such file"));

@@ -116,7 +116,7 @@ impl Setup {
     ) -> Setup {
         let (config, misfits) = file.with_overrides(&amendments);
         let host = installation.host.clone();
-        let mut policy = config.policy();
+        let mut policy = config.effective_policy();
         // A group without a number is looked up again each time.
         let groups = RefCell::new(groups);
         let number = |name: &str| {

@@ -34,7 +34,7 @@ impl RequestContext<'_> {
     ) -> Result<Granted, Refusal> {
         self.live(id.parent().unwrap_or(id))?;
         self.caller.must_be_privileged()?;
-        let releases = self.server.setup.config.releases.0.clone();
+        let releases = self.server.setup.policy.preemption.releases.clone();
         let jobs = self
             .begun(id, only)?
             .into_iter()

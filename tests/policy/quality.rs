@@ -78,7 +78,14 @@ impl Pair {
     fn of(path: &Path, name: &str) -> Pair {
         let (machine, trace) = load(path);
         let config = Config::parse(&accounts(&trace)).unwrap();
-        let own = replay::run(&trace.jobs, machine, &config, &config.policy(), |_| ()).unwrap();
+        let own = replay::run(
+            &trace.jobs,
+            machine,
+            &config,
+            &config.effective_policy(),
+            |_| (),
+        )
+        .unwrap();
         let metrics = |outcomes: &[_]| Metrics::new(outcomes, machine.processors());
         Pair {
             name: name.to_string(),

@@ -39,7 +39,7 @@ pub fn load(path: &Path) -> (NodeBatch, Trace) {
 
 pub fn run(machine: NodeBatch, trace: &Trace, policy: &str) -> Vec<Outcome> {
     let config = Config::default();
-    let policy = shorthand::applied(policy, config.policy()).unwrap();
+    let policy = shorthand::applied(policy, config.effective_policy()).unwrap();
     replay::run(&trace.jobs, machine, &config, &policy, |_| ()).unwrap()
 }
 

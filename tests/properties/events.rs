@@ -97,7 +97,7 @@ impl Course {
         let mut scene = cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb");
         scene.policy = Config::parse(&format!("[order]\n{order}\n"))
             .unwrap()
-            .policy();
+            .effective_policy();
         scene.policy.backfill = backfill;
         scene.state.set_pool(
             "site_lic",

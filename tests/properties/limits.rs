@@ -227,7 +227,7 @@ fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> TestC
     let mut scene = cluster(&text.join(", "));
     scene.state.set_queue(&queue("batch", true));
     let text = limits.iter().map(Limit::text).collect::<String>() + more;
-    scene.policy.limits = Config::parse(&text).unwrap().policy().limits;
+    scene.policy.limits = Config::parse(&text).unwrap().effective_policy().limits;
     for (job, id) in jobs.iter().zip(1..) {
         let Made {
             user,
@@ -409,7 +409,7 @@ proptest! {
 /// one that runs.
 fn cycle_time(limits: &str) -> u128 {
     let mut scene = cluster("300 x ncpus=4");
-    scene.policy.limits = Config::parse(limits).unwrap().policy().limits;
+    scene.policy.limits = Config::parse(limits).unwrap().effective_policy().limits;
     for user in 0..300 {
         scene = scene.owned(&format!("u{user}"));
         scene = scene.running(user + 1, "select=1:ncpus=4", &format!("n{}", user + 1), 600);

@@ -73,11 +73,12 @@ impl Config {
         };
         let in_queues = self.queues.iter().any(of_queue);
         let in_limits = self
+            .policy
             .limits
             .all
             .iter()
             .any(|limit| limit.quantity.name() == resource);
-        let formula = self.precedence.formula.as_ref();
+        let formula = self.policy.precedence.formula.as_ref();
         let in_formula = formula.is_some_and(|formula| formula.names().contains(resource));
         let on_nodes = self
             .nodes
@@ -207,8 +208,12 @@ fn delete(config: &mut Config, target: &QmgrObject) {
         QmgrObject::Queue(name) => {
             config.queues.retain(|queue| queue.name != *name);
             let own = Selector::Named(name.clone());
-            config.limits.all.retain(|limit| limit.scope.queue != own);
-            config.precedence.queues.remove(name);
+            config
+                .policy
+                .limits
+                .all
+                .retain(|limit| limit.scope.queue != own);
+            config.policy.precedence.queues.remove(name);
         }
         QmgrObject::Resource(name) => {
             config.resources.retain(|(known, _)| known != name);

@@ -124,7 +124,7 @@ fn is_default(config: &Config, target: &QmgrObject, attribute: &str) -> bool {
             config.server.history == ServerConfig::default().history
         }
         (QmgrObject::Server, "backfill_depth") => {
-            config.backfill.depth == config.preset.policy().backfill.depth
+            config.policy.backfill.depth == config.preset.policy().backfill.depth
         }
         _ => false,
     }

@@ -67,6 +67,7 @@ fn whom(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
 /// Whether the target has limits that the new style says, whoever said them.
 pub(super) fn has_any(config: &Config, target: &QmgrObject) -> bool {
     config
+        .policy
         .limits
         .all
         .iter()
@@ -111,7 +112,7 @@ pub(super) fn read(
         is_meant.then_some((resource, text))
     };
     let mut all: Vec<(Option<String>, String)> =
-        config.limits.all.iter().filter_map(told).collect();
+        config.policy.limits.all.iter().filter_map(told).collect();
     all.sort_by(|one, other| one.0.cmp(&other.0));
     all
 }
@@ -177,7 +178,7 @@ fn not_mixed(config: &Config, target: &QmgrObject, form: LimitForm) -> Result<()
 }
 
 fn clear(config: &mut Config, target: &QmgrObject, form: LimitForm, quantity: &Quantity) {
-    for limit in &mut config.limits.all {
+    for limit in &mut config.policy.limits.all {
         let Some(whom) = whom(limit, target) else {
             continue;
         };
@@ -191,13 +192,14 @@ fn clear(config: &mut Config, target: &QmgrObject, form: LimitForm, quantity: &Q
         }
     }
     config
+        .policy
         .limits
         .all
         .retain(|limit| limit.soft.is_some() || limit.hard.is_some());
 }
 
 fn set(config: &mut Config, scope: LimitScope, form: LimitForm, quantity: &Quantity, amount: i64) {
-    let all = &mut config.limits.all;
+    let all = &mut config.policy.limits.all;
     let is_same = |limit: &Limit| {
         limit.scope == scope && limit.stage == form.stage && limit.quantity == *quantity
     };

@@ -276,7 +276,7 @@ fn preemption_is_said_in_the_words_of_pbs() {
         &["restrict_res_to_release_on_suspend=ncpus,mem"],
     )
     .unwrap();
-    let rule = site.config().policy().preemption;
+    let rule = site.config().effective_policy().preemption;
     assert_eq!(
         (rule.express, rule.victims, rule.actions.to_string()),
         (100, Victims::Cheapest, edits[0][14..].into())
@@ -331,7 +331,7 @@ fn limits_are_said_in_the_language_of_pbs() {
             "max_run_res.mem=[g:phys=2gb]",
         ]
     );
-    let limits = site.config().policy().limits.all;
+    let limits = site.config().effective_policy().limits.all;
     let each = limits.iter().find(|limit| limit.soft == Some(1)).unwrap();
     assert_eq!((each.hard, each.stage), (Some(4), LimitStage::Running));
     site.set(queue("workq"), &["max_run-=[g:phys=9]"]).unwrap();
@@ -376,7 +376,7 @@ fn limits_in_the_old_style_are_shown_in_it() {
     .unwrap();
     site.set(queue("workq"), &["max_run=[o:PBS_ALL=1]"])
         .unwrap();
-    assert_eq!(site.config().policy().limits.all.len(), 1);
+    assert_eq!(site.config().effective_policy().limits.all.len(), 1);
 }
 
 #[test]
@@ -464,7 +464,10 @@ fn the_server_says_what_queues_leave_open_and_how_jobs_are_ordered() {
         &["job_sort_formula=eligible_time * 2", "scheduling=f"],
     )
     .unwrap();
-    assert_eq!(site.config().precedence.order, PriorityOrder::Formula);
+    assert_eq!(
+        site.config().policy.precedence.order,
+        PriorityOrder::Formula
+    );
     assert!(!site.config().cycle.scheduling);
     site.say(Verb::Unset, QmgrObject::Sched, &["scheduling"])
         .unwrap();
@@ -472,7 +475,7 @@ fn the_server_says_what_queues_leave_open_and_how_jobs_are_ordered() {
         .unwrap();
     assert_eq!(
         (
-            site.config().precedence.order,
+            site.config().policy.precedence.order,
             site.config().cycle.scheduling
         ),
         (PriorityOrder::Multifactor, true)
@@ -594,6 +597,7 @@ fn a_group_name_with_a_blank_can_be_limited_and_is_shown() {
         .unwrap();
     assert_eq!(
         site.config()
+            .policy
             .limits
             .all
             .iter()

@@ -254,7 +254,7 @@ mod tests {
             "#,
         )
         .unwrap();
-        let policy = config.policy().fair_share;
+        let policy = config.effective_policy().fair_share;
         assert_eq!(
             (policy.method, policy.subject),
             (Method::Tree, UsageSubject::Account)
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_preset_says_how_usage_counts() {
-        let policy = |text: &str| Config::parse(text).unwrap().policy().fair_share;
+        let policy = |text: &str| Config::parse(text).unwrap().effective_policy().fair_share;
         assert_eq!(policy(""), FairShare::default());
         assert_eq!(policy("").method, Method::Classic);
         let it4i = policy("preset = \"it4i\"");

@@ -35,26 +35,32 @@ const GROUPS: List<Custom<BookingGroup>> = list(
 pub static BACKFILL: Table<Config> = Table::new(
     "backfill",
     &[
-        &key("policy", OneOf(Filling::ALL), |c| &mut c.backfill.policy)
-            .text("Which jobs may start while a job with a higher priority is blocked."),
-        &key("order", OneOf(FillOrder::ALL), |c| &mut c.backfill.order)
-            .text("The order in which they are tried."),
-        &key("metric", OneOf(Metric::ALL), |c| &mut c.backfill.metric)
-            .text("The measure of \"bestfit\" and \"greedy\"."),
-        &key("depth", DEPTH, |c| &mut c.backfill.depth)
+        &key("policy", OneOf(Filling::ALL), |c| {
+            &mut c.policy.backfill.policy
+        })
+        .text("Which jobs may start while a job with a higher priority is blocked."),
+        &key("order", OneOf(FillOrder::ALL), |c| {
+            &mut c.policy.backfill.order
+        })
+        .text("The order in which they are tried."),
+        &key("metric", OneOf(Metric::ALL), |c| {
+            &mut c.policy.backfill.metric
+        })
+        .text("The measure of \"bestfit\" and \"greedy\"."),
+        &key("depth", DEPTH, |c| &mut c.policy.backfill.depth)
             .pbs(&["backfill_depth"])
             .unset("1")
             .text("The number of blocked jobs with a planned start, or \"all\"."),
         &key("keep", OneOf(BookingRetention::ALL), |c| {
-            &mut c.backfill.keep
+            &mut c.policy.backfill.keep
         })
         .text("What happens to a planned start when its job is overtaken."),
-        &key("consider", CONSIDER, |c| &mut c.backfill.consider)
+        &key("consider", CONSIDER, |c| &mut c.policy.backfill.consider)
             .text("The number of jobs tried after the first blocked one; 0 for all."),
         &computed(
             "chunk_size",
             CHUNK_SIZE,
-            |c| c.backfill.chunk.map(|chunk| chunk.size),
+            |c| c.policy.backfill.chunk.map(|chunk| chunk.size),
             |c, size| chunk(c).size = size,
         )
         .text("Freed resources are kept for blocked jobs of at least this many processors.")
@@ -63,13 +69,13 @@ pub static BACKFILL: Table<Config> = Table::new(
         &computed(
             "chunk_duration",
             A_SECOND_OR_MORE,
-            |c| c.backfill.chunk.map(|chunk| chunk.duration),
+            |c| c.policy.backfill.chunk.map(|chunk| chunk.duration),
             |c, duration| chunk(c).duration = duration,
         )
         .text("How long they are kept after they became free.")
         .default("none")
         .example("\"5m\""),
-        &key("groups", GROUPS, |c| &mut c.backfill.groups)
+        &key("groups", GROUPS, |c| &mut c.policy.backfill.groups)
             .text("Separate depths for jobs of some qualities of service.")
             .default("none")
             .example("[{ qos = [\"high\"], depth = 1 }]"),
@@ -78,7 +84,7 @@ pub static BACKFILL: Table<Config> = Table::new(
 .finish(finish);
 
 fn chunk(config: &mut Config) -> &mut SetAside {
-    config.backfill.chunk.get_or_insert(SetAside {
+    config.policy.backfill.chunk.get_or_insert(SetAside {
         size: 1,
         duration: Span(0),
     })
@@ -161,7 +167,7 @@ mod tests {
             "#,
         )
         .unwrap();
-        let backfill = config.policy().backfill;
+        let backfill = config.effective_policy().backfill;
         assert_eq!(
             (backfill.policy, backfill.order, backfill.metric),
             (Filling::BestFit, FillOrder::Shortest, Metric::Pe)
@@ -184,7 +190,7 @@ mod tests {
                 depth: 2
             }]
         );
-        let placement = config.policy().placement;
+        let placement = config.effective_policy().placement;
         assert_eq!(placement.availability, Availability::Combined);
         assert_eq!(placement.availabilities["mem"], Availability::Dedicated);
         assert_eq!(
@@ -204,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_preset_holds_where_nothing_is_said() {
-        let policy = |text: &str| Config::parse(text).unwrap().policy();
+        let policy = |text: &str| Config::parse(text).unwrap().effective_policy();
         assert_eq!(policy("preset = \"qube\"").backfill.policy, Filling::Skip);
         assert_eq!(
             policy("preset = \"qube\"\n[backfill]\npolicy = \"firstfit\"")

@@ -41,11 +41,11 @@ pub static COMPONENTS: Table<Config> = Table::new(
     "order.components",
     &[
         &key("min_walltime", time("a time, as \"10m\""), |c| {
-            &mut c.precedence.components.min_walltime
+            &mut c.policy.precedence.components.min_walltime
         })
         .text("The shortest walltime that counts in expansion factors."),
         &key("enable_negative", BOOLEAN, |c| {
-            &mut c.precedence.components.enable_negative
+            &mut c.policy.precedence.components.enable_negative
         })
         .text("Whether a job's priority may be below 1."),
         &Nested::new(
@@ -124,27 +124,27 @@ static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
     "order.components.credential.priorities",
     &[
         &key("user", PRIORITIES, |c| {
-            &mut c.precedence.components.priorities.user
+            &mut c.policy.precedence.components.priorities.user
         })
         .text("Priorities of users.")
         .example("{ john = 300, \"*\" = 0 }"),
         &key("group", PRIORITIES, |c| {
-            &mut c.precedence.components.priorities.group
+            &mut c.policy.precedence.components.priorities.group
         })
         .text("Priorities of groups.")
         .example("{ staff = 60 }"),
         &key("account", PRIORITIES, |c| {
-            &mut c.precedence.components.priorities.account
+            &mut c.policy.precedence.components.priorities.account
         })
         .text("Priorities of accounts.")
         .example("{ physics = 120 }"),
         &key("qos", PRIORITIES, |c| {
-            &mut c.precedence.components.priorities.qos
+            &mut c.policy.precedence.components.priorities.qos
         })
         .text("Priorities of qualities of service.")
         .example("{ high = 1440 }"),
         &key("queue", PRIORITIES, |c| {
-            &mut c.precedence.components.priorities.queue
+            &mut c.policy.precedence.components.priorities.queue
         })
         .text("Priorities of queues; a queue that is not named has its own priority.")
         .example("{ express = 2880 }"),
@@ -164,7 +164,7 @@ static FAIR_SHARE: Table<Config> = Table::new(
             .text("The user."),
         &key("account", COUNT, |c| part(c, ComponentKind::FairShare, "account"))
             .text("The account, whose target is in [[account]]."),
-        &key("users", USERS, |c| &mut c.precedence.components.users)
+        &key("users", USERS, |c| &mut c.policy.precedence.components.users)
             .text("Targets of users, as { john = 50, \"*\" = \"25-\" }, written as the target of an account.")
             .example("{ john = 50, \"*\" = \"25-\" }"),
     ],
@@ -264,7 +264,7 @@ static TARGETS: Table<Config> = Table::new(
             part(c, ComponentKind::Target, "xfactor")
         })
         .text("Distance in expansion factor, at least a thousandth."),
-        &key("qos", GOALS, |c| &mut c.precedence.components.goals)
+        &key("qos", GOALS, |c| &mut c.policy.precedence.components.goals)
             .text("The targets of each quality of service, in a table of its own."),
     ],
 );
@@ -317,7 +317,7 @@ static USAGE: Table<Config> = Table::new(
 );
 
 fn component(config: &mut Config, kind: ComponentKind) -> &mut Component {
-    let all = &mut config.precedence.components.all;
+    let all = &mut config.policy.precedence.components.all;
     all.entry(kind).or_insert_with(|| Component::of(kind))
 }
 
@@ -386,7 +386,7 @@ mod tests {
         let text = format!("[order]\nby = \"components\"\n{text}");
         let precedence = Config::parse(&text)
             .unwrap_or_else(|error| panic!("{text}: {error}"))
-            .policy()
+            .effective_policy()
             .precedence;
         assert_eq!(precedence.order, PriorityOrder::Components);
         *precedence.components

@@ -24,7 +24,7 @@ pub static CYCLE: Table<Config> = Table::new(
             .pbs(&["scheduler_iteration"])
             .unset("600")
             .text("The longest time between two scheduling cycles when nothing happens, at least a second."),
-        &key("default_walltime", A_SECOND_OR_MORE, |c| &mut c.cycle.default_walltime)
+        &key("default_walltime", A_SECOND_OR_MORE, |c| &mut c.policy.default_walltime)
             .text("The walltime that the scheduler assumes for a job without one, at least a second."),
         &computed(
             "record",

@@ -13,21 +13,24 @@ const ACCOUNT: Scalar<String> = scalar("the name of an account", |_| true);
 pub static FAIR_SHARE: Table<Config> = Table::new(
     "fairshare",
     &[
-        &key("method", OneOf(Method::ALL), |c| &mut c.fair_share.method).text(
-            "How a factor from 0 (over-served) to 1 (unserved) follows from shares and usage.",
-        ),
+        &key("method", OneOf(Method::ALL), |c| {
+            &mut c.policy.fair_share.method
+        })
+        .text("How a factor from 0 (over-served) to 1 (unserved) follows from shares and usage."),
         &key("subject", OneOf(UsageSubject::ALL), |c| {
-            &mut c.fair_share.subject
+            &mut c.policy.fair_share.subject
         })
         .text("Whose usage counts for a job."),
-        &key("ties", OneOf(TieRule::ALL), |c| &mut c.fair_share.ties)
-            .text("Which levels \"fairtree\" considers equal."),
+        &key("ties", OneOf(TieRule::ALL), |c| {
+            &mut c.policy.fair_share.ties
+        })
+        .text("Which levels \"fairtree\" considers equal."),
         &key("distance", OneOf(Distance::ALL), |c| {
-            &mut c.fair_share.distance
+            &mut c.policy.fair_share.distance
         })
         .text("How \"target\" measures the distance from the target."),
         &key("default_account", Optional(ACCOUNT), |c| {
-            &mut c.fair_share.default_account
+            &mut c.policy.fair_share.default_account
         })
         .text("The [[account]] below which users without an account get one of their own.")
         .default("none")
@@ -37,10 +40,10 @@ pub static FAIR_SHARE: Table<Config> = Table::new(
 
 /// The default account must exist.
 pub fn check_default_account(root: &Section, config: &Config) -> Result<(), ConfigError> {
-    let Some(name) = &config.fair_share.default_account else {
+    let Some(name) = &config.policy.fair_share.default_account else {
         return Ok(());
     };
-    let accounts = &config.fair_share.accounts;
+    let accounts = &config.policy.fair_share.accounts;
     if accounts.iter().any(|account| account.name == *name) {
         return Ok(());
     }

@@ -286,7 +286,7 @@ mod tests {
     fn a_section_may_limit_several_quantities_at_several_stages() {
         let text = "[[limit]]\nqueue = \"batch\"\nuser = \"*\"\nrunning = { jobs = 8, mem = \"1gb\" }\n\
                     running_soft = { jobs = 2, nodes = 3 }\nidle = { jobs = 9 }\n";
-        let limits = Config::parse(text).unwrap().policy().limits.all;
+        let limits = Config::parse(text).unwrap().effective_policy().limits.all;
         let told: Vec<_> = limits
             .iter()
             .map(|limit| (limit.stage, limit.quantity.name(), limit.soft, limit.hard))

@@ -29,41 +29,41 @@ pub const ABOVE_ONE: Scalar<f64> = scalar("a number above 1", |number| *number >
 pub static ORDER: Table<Config> = Table::new(
     "order",
     &[
-        &key("by", OneOf(PriorityOrder::ALL), |c| &mut c.precedence.order)
+        &key("by", OneOf(PriorityOrder::ALL), |c| &mut c.policy.precedence.order)
             .pbs(&["job_sort_formula"])
             .text("What orders the waiting jobs."),
-        &key("formula", Formula("an expression over what is known of a job"), |c| &mut c.precedence.formula)
+        &key("formula", Formula("an expression over what is known of a job"), |c| &mut c.policy.precedence.formula)
             .pbs(&["job_sort_formula"])
             .text("The expression that by = \"formula\" evaluates for each job, in the language of requirements.")
             .default("none")
             .example("\"queue_priority * 1000 + eligible_time / 3600\""),
-        &key("formula_threshold", Optional(NUMBER), |c| &mut c.precedence.threshold)
+        &key("formula_threshold", Optional(NUMBER), |c| &mut c.policy.precedence.threshold)
             .pbs(&["job_sort_formula_threshold"])
             .text("A job whose priority is at most this does not start, in any order that gives it a priority.")
             .default("none")
             .example("0"),
-        &key("accrual", OneOf(Accrual::ALL), |c| &mut c.accrual)
+        &key("accrual", OneOf(Accrual::ALL), |c| &mut c.policy.accrual)
             .text("Which waiting time counts as eligible time, which qstat -f shows."),
-        &key("update_period", time("a time, as \"60s\""), |c| &mut c.precedence.update_period)
+        &key("update_period", time("a time, as \"60s\""), |c| &mut c.policy.precedence.update_period)
             .text("How long a computed priority is kept; 0 computes priorities anew in each cycle."),
-        &key("lexicographic", BOOLEAN, |c| &mut c.precedence.lexicographic)
+        &key("lexicographic", BOOLEAN, |c| &mut c.policy.precedence.lexicographic)
             .text("Whether jobs of a queue with a higher priority come first, whatever their own priority."),
-        &key("turns", OneOf(TurnPolicy::ALL), |c| &mut c.precedence.tiers.turns)
+        &key("turns", OneOf(TurnPolicy::ALL), |c| &mut c.policy.precedence.tiers.turns)
             .text("How the jobs of several queues are merged."),
-        &key("max_starve", Optional(above_zero("a time above 0, as \"24h\"")), |c| &mut c.precedence.tiers.max_starve)
+        &key("max_starve", Optional(above_zero("a time above 0, as \"24h\"")), |c| &mut c.policy.precedence.tiers.max_starve)
             .text("A job with more eligible time than this comes before all others.")
             .default("none")
             .example("\"24h\""),
         &Nested::new("weights", &WEIGHTS, "The weights of the factors, in a table of its own, [order.weights]."),
-        &key("user_priority", OneOf(UserPriority::ALL), |c| &mut c.precedence.own_say.user_priority)
+        &key("user_priority", OneOf(UserPriority::ALL), |c| &mut c.policy.precedence.own_say.user_priority)
             .text("How far users who are no operators may raise the priority of a job with qsub -p and qalter -p."),
-        &key("highest_user_priority", Optional(PRIORITY), |c| &mut c.precedence.own_say.highest_user_priority)
+        &key("highest_user_priority", Optional(PRIORITY), |c| &mut c.policy.precedence.own_say.highest_user_priority)
             .text("The best priority that users may set with user_priority = \"clamp\".")
             .default("none")
             .example("100"),
-        &key("lowest_is_best", BOOLEAN, |c| &mut c.precedence.own_say.lowest_is_best)
+        &key("lowest_is_best", BOOLEAN, |c| &mut c.policy.precedence.own_say.lowest_is_best)
             .text("Whether priorities are those of Qube: from 1, the best, to 9999, the worst and the default."),
-        &key("user_factor_ratchet", BOOLEAN, |c| &mut c.precedence.own_say.user_factor_ratchet)
+        &key("user_factor_ratchet", BOOLEAN, |c| &mut c.policy.precedence.own_say.user_factor_ratchet)
             .text("Whether an owner may only lower --user-factor; an operator may raise it."),
         &Nested::new("components", &COMPONENTS, "The components of a job's priority, in tables of their own, [order.components] and those below it."),
     ],
@@ -84,14 +84,16 @@ static WEIGHT_KEYS: [&dyn KeyRow<Config>; FACTORS.len() + 3] = {
     keys[place + 2] = &SLOWDOWN_CAP;
     keys
 };
-static MAX_WAIT: Key<Config, Scalar<Span>> =
-    key("max_wait", A_SECOND_OR_MORE, |c| &mut c.precedence.max_wait)
-        .text("The waiting time from which wait_time is 1.");
-static FAVOR: Key<Config, OneOf<Favor>> =
-    key("favor", OneOf(Favor::ALL), |c| &mut c.precedence.favor)
-        .text("Which jobs have a high size factor: \"large\" or \"small\".");
+static MAX_WAIT: Key<Config, Scalar<Span>> = key("max_wait", A_SECOND_OR_MORE, |c| {
+    &mut c.policy.precedence.max_wait
+})
+.text("The waiting time from which wait_time is 1.");
+static FAVOR: Key<Config, OneOf<Favor>> = key("favor", OneOf(Favor::ALL), |c| {
+    &mut c.policy.precedence.favor
+})
+.text("Which jobs have a high size factor: \"large\" or \"small\".");
 static SLOWDOWN_CAP: Key<Config, Scalar<f64>> = key("slowdown_cap", ABOVE_ONE, |c| {
-    &mut c.precedence.slowdown_cap
+    &mut c.policy.precedence.slowdown_cap
 })
 .text("The slowdown from which the slowdown factor is 1.");
 
@@ -133,13 +135,13 @@ impl KeyRow<Config> for FactorWeight {
         resources: &Resources,
     ) -> Result<(), ConfigError> {
         if let Some(weight) = NUMBER.read_key(section, self.entry.name, resources)? {
-            config.precedence.weights[self.factor] = weight;
+            config.policy.precedence.weights[self.factor] = weight;
         }
         Ok(())
     }
 
     fn value(&self, config: &mut Config) -> Option<Value> {
-        Some(config.precedence.weights[self.factor].into())
+        Some(config.policy.precedence.weights[self.factor].into())
     }
 }
 
@@ -148,7 +150,7 @@ fn finish(
     section: &Section,
     resources: &Resources,
 ) -> Result<(), ConfigError> {
-    let rule = &config.precedence;
+    let rule = &config.policy.precedence;
     let unknown = rule
         .formula
         .as_ref()
@@ -166,7 +168,7 @@ fn finish(
 /// apply when the file reverses their direction.
 fn check_user_priority(config: &mut Config, section: &Section) -> Result<(), ConfigError> {
     let preset = config.preset.policy().precedence.own_say;
-    let own_say = &mut config.precedence.own_say;
+    let own_say = &mut config.policy.precedence.own_say;
     let is_reversed = own_say.lowest_is_best != preset.lowest_is_best;
     if is_reversed && !section.has("highest_user_priority") {
         own_say.highest_user_priority = None;
@@ -214,18 +216,21 @@ mod tests {
             Config::parse("[order]\nby = \"formula\"\nformula = \"ncpus * 10 + job_priority\"\n")
                 .unwrap();
         assert_eq!(
-            config.policy().precedence,
+            config.effective_policy().precedence,
             Precedence::by_formula("ncpus * 10 + job_priority")
         );
         assert_eq!(
             Config::parse("[order]\nby = \"priority\"\n")
                 .unwrap()
-                .policy()
+                .effective_policy()
                 .precedence
                 .order,
             PriorityOrder::Priority
         );
-        assert_eq!(Config::default().policy().precedence, Precedence::default());
+        assert_eq!(
+            Config::default().effective_policy().precedence,
+            Precedence::default()
+        );
     }
 
     /// F1, F2.
@@ -233,7 +238,7 @@ mod tests {
     fn factors_have_weights_and_bounds() {
         let text = "[order]\nby = \"multifactor\"\n[order.weights]\nwait_time = 2\nqos = 0.5\nmax_wait = \"1d\"\n\
                     [[queue]]\nname = \"debug\"\nfactor = 1\n[[queue]]\nname = \"batch\"\nfactor = 0.3\n";
-        let precedence = Config::parse(text).unwrap().policy().precedence;
+        let precedence = Config::parse(text).unwrap().effective_policy().precedence;
         assert_eq!(
             (
                 precedence.weights[Factor::WaitTime],
@@ -248,7 +253,7 @@ mod tests {
         );
         let inline = Config::parse("[order]\nweights = { slowdown = 3 }\n")
             .unwrap()
-            .policy()
+            .effective_policy()
             .precedence
             .weights;
         assert_eq!(inline, Factors::HYBRID.with(Factor::Slowdown, 3.0));
@@ -290,7 +295,7 @@ mod tests {
     }
 
     fn accrual(text: &str) -> Accrual {
-        Config::parse(text).unwrap().policy().accrual
+        Config::parse(text).unwrap().effective_policy().accrual
     }
 
     /// X9: the preset says it where the file does not.
@@ -315,7 +320,11 @@ mod tests {
     #[test]
     fn tiers_before_the_priority_are_configured_by_name() {
         let text = "[order]\nturns = \"round_robin\"\nmax_starve = \"24h\"\n";
-        let tiers = Config::parse(text).unwrap().policy().precedence.tiers;
+        let tiers = Config::parse(text)
+            .unwrap()
+            .effective_policy()
+            .precedence
+            .tiers;
         let day = Some(Span::seconds(86_400));
         assert_eq!(
             tiers,

@@ -45,41 +45,53 @@ pub static PLACEMENT: Table<Config> = Table::new(
         &computed(
             "availability",
             AVAILABILITY,
-            |c| Some((c.placement.availability, c.placement.availabilities.clone())),
-            |c, (all, each)| (c.placement.availability, c.placement.availabilities) = (all, each),
+            |c| {
+                Some((
+                    c.policy.placement.availability,
+                    c.policy.placement.availabilities.clone(),
+                ))
+            },
+            |c, (all, each)| {
+                (
+                    c.policy.placement.availability,
+                    c.policy.placement.availabilities,
+                ) = (all, each)
+            },
         )
         .text("What counts as used on a node, for all resources or in a table by resource."),
         &key("allocation", OneOf(NodeAllocation::ALL), |c| {
-            &mut c.placement.allocation
+            &mut c.policy.placement.allocation
         })
         .text("Which of the suitable nodes a job gets."),
         &key(
             "rank",
             Formula("an expression over what is known of a node"),
-            |c| &mut c.placement.rank,
+            |c| &mut c.policy.placement.rank,
         )
         .text("The expression by which \"priority\" ranks nodes, the highest first.")
         .default("none")
         .example("\"SPEED - 10 * JOBCOUNT\""),
-        &key("program", Optional(CHOOSER), |c| &mut c.placement.program)
-            .text("The absolute path of the program that ranks nodes for \"local\".")
-            .default("none")
-            .example("\"/usr/local/lib/lanai/choose-nodes\""),
+        &key("program", Optional(CHOOSER), |c| {
+            &mut c.policy.placement.program
+        })
+        .text("The absolute path of the program that ranks nodes for \"local\".")
+        .default("none")
+        .example("\"/usr/local/lib/lanai/choose-nodes\""),
         &key("program_timeout", Optional(A_SECOND_OR_MORE), |c| {
-            &mut c.placement.program_timeout
+            &mut c.policy.placement.program_timeout
         })
         .text("How long the program may take.")
         .default("\"5s\"")
         .example("\"5s\""),
         &key("distribution", OneOf(Distribution::ALL), |c| {
-            &mut c.placement.distribution
+            &mut c.policy.placement.distribution
         })
         .text("How chunks and tasks are distributed over the nodes."),
         &key("access", OneOf(NodeAccess::ALL), |c| {
-            &mut c.placement.access
+            &mut c.policy.placement.access
         })
         .text("Who may share a node with a job that does not request otherwise."),
-        &key("sets", Optional(SETS), |c| &mut c.placement.sets)
+        &key("sets", Optional(SETS), |c| &mut c.policy.placement.sets)
             .text("Sets of nodes; a job should run within one of them.")
             .default("none")
             .example(
@@ -88,7 +100,7 @@ pub static PLACEMENT: Table<Config> = Table::new(
         &key(
             "veto",
             Formula("an expression over a node and a job"),
-            |c| &mut c.placement.veto,
+            |c| &mut c.policy.placement.veto,
         )
         .text("An expression over host.* and job.*; a job gets no node where it is true.")
         .default("none")

@@ -63,49 +63,53 @@ const RELEASES: List<Scalar<String>> = list(TEXT, "a list of names of resources,
 pub static PREEMPTION: Table<Config> = Table::new(
     "preemption",
     &[
-        &key("triggers", TRIGGERS, |c| &mut c.preemption.triggers)
+        &key("triggers", TRIGGERS, |c| &mut c.policy.preemption.triggers)
             .text("What lets a waiting job preempt running ones, in the order tried."),
-        &key("repair", BOOLEAN, |c| &mut c.preemption.repair)
+        &key("repair", BOOLEAN, |c| &mut c.policy.preemption.repair)
             .text("Whether jobs are preempted where a node or a limit has become too small."),
-        &key("mode", OneOf(PreemptMode::ALL), |c| &mut c.preemption.mode)
-            .text("When jobs leave that trigger \"qube\" preempts."),
+        &key("mode", OneOf(PreemptMode::ALL), |c| {
+            &mut c.policy.preemption.mode
+        })
+        .text("When jobs leave that trigger \"qube\" preempts."),
         &key("no_agenda", OneOf(NoAgenda::ALL), |c| {
-            &mut c.preemption.no_agenda
+            &mut c.policy.preemption.no_agenda
         })
         .text("When a preempted job that is no array leaves: \"now\", or \"wait\" for its end."),
-        &key("victims", VICTIMS, |c| &mut c.preemption.victims)
+        &key("victims", VICTIMS, |c| &mut c.policy.preemption.victims)
             .pbs(&["preempt_sort"])
             .unset_by(Config::of_preset)
             .text("Which jobs are preempted first."),
-        &key("action", ACTIONS, |c| &mut c.preemption.actions)
+        &key("action", ACTIONS, |c| &mut c.policy.preemption.actions)
             .pbs(&["preempt_order"])
             .unset_by(Config::of_preset)
             .text("How jobs are preempted, as a name, a list of names, or PBS's letters."),
         &key("grace", Optional(time("a time, as \"10s\"")), |c| {
-            &mut c.preemption.grace
+            &mut c.policy.preemption.grace
         })
         .text("The time between TERM and KILL for a preempted job.")
         .default("as [launch] grace")
         .example("\"10s\""),
         &key("interruption", time("a time, as \"10s\""), |c| {
-            &mut c.preemption.interruption
+            &mut c.policy.preemption.interruption
         })
         .text("The time that a job with a signal of its own (qsub -W interrupt=) has to end."),
         &key("exempt", time("a time, as \"60s\""), |c| {
-            &mut c.preemption.exempt
+            &mut c.policy.preemption.exempt
         })
         .text("How long a job that has started is not preempted."),
-        &key("preempted_boost", BOOLEAN, |c| &mut c.preemption.boost)
-            .text("Whether a preempted job goes before all jobs of the same priority."),
-        &key("levels", LEVELS, |c| &mut c.preemption.levels)
+        &key("preempted_boost", BOOLEAN, |c| {
+            &mut c.policy.preemption.boost
+        })
+        .text("Whether a preempted job goes before all jobs of the same priority."),
+        &key("levels", LEVELS, |c| &mut c.policy.preemption.levels)
             .pbs(&["preempt_prio"])
             .unset_by(Config::of_preset)
             .text("The levels of trigger \"levels\", the highest first."),
-        &key("express", EXPRESS, |c| &mut c.preemption.express)
+        &key("express", EXPRESS, |c| &mut c.policy.preemption.express)
             .pbs(&["preempt_queue_prio"])
             .unset_by(Config::of_preset)
             .text("The priority from which a queue is an express queue."),
-        &key("releases", RELEASES, |c| &mut c.releases.0)
+        &key("releases", RELEASES, |c| &mut c.policy.preemption.releases)
             .pbs(&["restrict_res_to_release_on_suspend"])
             .text("The resources that a suspended job releases."),
         &Nested::new(
@@ -129,7 +133,7 @@ fn finish(
     let nodes = resources.consumables().into_iter();
     let counted: BTreeSet<&str> = nodes.chain(resources.pooled()).collect();
     let mut seen = BTreeSet::new();
-    for name in &config.releases.0 {
+    for name in &config.policy.preemption.releases {
         let fault = if !counted.contains(name.as_str()) {
             format!("`{name}` is no resource that is counted: name such as ncpus, ngpus or mem")
         } else if !seen.insert(name.as_str()) {
@@ -208,7 +212,7 @@ mod tests {
         let text = "[preemption]\ntriggers = [\"qos\", \"levels\"]\nmode = \"aggressive\"\nvictims = \"cheapest\"\n\
                     action = [\"suspend\", \"cancel\"]\ngrace = \"2s\"\nexempt = \"1m\"\nrepair = false\n\
                     levels = [\"starving_jobs + express_queue\", \"normal_jobs\"]\nexpress = 200\n";
-        let found = Config::parse(text).unwrap().policy().preemption;
+        let found = Config::parse(text).unwrap().effective_policy().preemption;
         assert_eq!(
             found.triggers,
             [PreemptTrigger::Qos, PreemptTrigger::Levels]
@@ -236,7 +240,7 @@ mod tests {
         assert_eq!(
             Config::parse(text)
                 .unwrap()
-                .policy()
+                .effective_policy()
                 .preemption
                 .actions
                 .of(Some(10.0)),

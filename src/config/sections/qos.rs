@@ -247,7 +247,7 @@ mod tests {
     /// F4.
     #[test]
     fn qualities_of_service_are_read() {
-        let policy = |text: &str| Config::parse(text).unwrap().policy();
+        let policy = |text: &str| Config::parse(text).unwrap().effective_policy();
         assert_eq!(policy("").qualities, Qualities::default());
         let text = "[[qos]]\nname = \"high\"\nfactor = 0.8\nusers = [\"ann\"]\naccounts = [\"a\"]\nexempt = true\n\
                     priority = 7\ncharge = false\n[[qos]]\nname = \"low\"\n[order]\nby = \"multifactor\"\n";
@@ -290,7 +290,7 @@ mod tests {
         let text = "[[qos]]\nname = \"a\"\nflags = [\"NOBF\", \"IGNMAXJOB\"]\nqueues = [\"night\"]\n\
                     default_for = { users = [\"ann\"] }\n[[limit]]\nuser = \"*\"\n\
                     running = { jobs = 2, nodes = 3 }\nqueued = { jobs = 9 }\n";
-        let policy = Config::parse(text).unwrap().policy();
+        let policy = Config::parse(text).unwrap().effective_policy();
         let quality = policy.qualities.find("a").unwrap();
         assert_eq!(
             quality
@@ -356,7 +356,13 @@ mod tests {
     /// X22, Q18.
     #[test]
     fn what_owners_may_say_is_read() {
-        let own_say = |text: &str| Config::parse(text).unwrap().policy().precedence.own_say;
+        let own_say = |text: &str| {
+            Config::parse(text)
+                .unwrap()
+                .effective_policy()
+                .precedence
+                .own_say
+        };
         assert_eq!(own_say(""), OwnSay::default());
         let clamp = OwnSay {
             user_priority: UserPriority::Clamp,

@@ -21,52 +21,55 @@ pub static STARVATION: Table<Config> = Table::new(
     "preemption.starvation",
     &[
         &key("tolerance", FROM_0_TO_1, |c| {
-            &mut c.starvation.patience.tolerance
+            &mut c.policy.starvation.patience.tolerance
         })
         .text("An operation with less than this part of its fair share is below it, 0 to 1."),
-        &key("timeout", TIME, |c| &mut c.starvation.patience.timeout)
-            .text("An operation below its fair share for this long starves."),
+        &key("timeout", TIME, |c| {
+            &mut c.policy.starvation.patience.timeout
+        })
+        .text("An operation below its fair share for this long starves."),
         &key("aggressive_timeout", TIME, |c| {
-            &mut c.starvation.patience.aggressive_timeout
+            &mut c.policy.starvation.patience.aggressive_timeout
         })
         .text("After this long it starves aggressively, where that is enabled."),
         &key("enable_aggressive", BOOLEAN, |c| {
-            &mut c.starvation.patience.enable_aggressive
+            &mut c.policy.starvation.patience.enable_aggressive
         })
         .text("Whether operations ever starve aggressively."),
         &key("allow_aggressive", BOOLEAN, |c| {
-            &mut c.starvation.patience.allow_aggressive
+            &mut c.policy.starvation.patience.allow_aggressive
         })
         .text("Whether they may preempt allocations between the two thresholds."),
         &key("aggressive_threshold", THRESHOLD, |c| {
-            &mut c.starvation.aggressive_threshold
+            &mut c.policy.starvation.aggressive_threshold
         })
         .text("Allocations up to this part of the fair share are never preempted."),
         &key("preemption_threshold", THRESHOLD, |c| {
-            &mut c.starvation.preemption_threshold
+            &mut c.policy.starvation.preemption_threshold
         })
         .text("Allocations beyond this part of the fair share are preempted first."),
         &key("boundary", OneOf(Boundary::ALL), |c| {
-            &mut c.starvation.boundary
+            &mut c.policy.starvation.boundary
         })
         .text("On which side of a threshold an allocation counts that crosses it."),
         &key("non_preemptible_threshold", AmountTable, |c| {
-            &mut c.starvation.non_preemptible_threshold
+            &mut c.policy.starvation.non_preemptible_threshold
         })
         .text("An operation that uses less of each of these resources is not preempted.")
         .default("none")
         .example("{ ncpus = 4 }"),
-        &key("backoff", TIME, |c| &mut c.starvation.backoff)
+        &key("backoff", TIME, |c| &mut c.policy.starvation.backoff)
             .text("The time between two preemptions on a node."),
-        &key("update_period", TIME, |c| &mut c.starvation.update_period).text(
-            "How long computed fair shares are kept while operations and nodes stay the same.",
-        ),
+        &key("update_period", TIME, |c| {
+            &mut c.policy.starvation.update_period
+        })
+        .text("How long computed fair shares are kept while operations and nodes stay the same."),
     ],
 )
 .finish(finish);
 
 fn finish(config: &mut Config, section: &Section, _: &Resources) -> Result<(), ConfigError> {
-    let rule = &config.starvation;
+    let rule = &config.policy.starvation;
     let keys = ["aggressive_threshold", "preemption_threshold"];
     check_thresholds(section, keys, rule.terms_of("", &[]).cutoffs)?;
     check_patience(section, ["timeout", "aggressive_timeout"], rule.patience)
@@ -165,7 +168,7 @@ mod tests {
             backoff = "0s"
             update_period = "500ms"
         "#;
-        let rule = Config::parse(text).unwrap().policy().starvation;
+        let rule = Config::parse(text).unwrap().effective_policy().starvation;
         let patience = Patience {
             tolerance: 0.5,
             timeout: Span::seconds(60),
@@ -184,7 +187,7 @@ mod tests {
         };
         assert_eq!(rule, expected);
         assert_eq!(
-            Config::parse("").unwrap().policy().starvation,
+            Config::parse("").unwrap().effective_policy().starvation,
             Starvation::default()
         );
     }
@@ -210,7 +213,11 @@ mod tests {
             [[account]]
             name = "dev"
         "#;
-        let accounts = Config::parse(text).unwrap().policy().fair_share.accounts;
+        let accounts = Config::parse(text)
+            .unwrap()
+            .effective_policy()
+            .fair_share
+            .accounts;
         let PoolTerms {
             guarantee,
             max_share,

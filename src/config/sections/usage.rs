@@ -41,8 +41,8 @@ pub static USAGE: Table<Config> = Table::new(
         &computed(
             "decay",
             OneOf(Fading::ALL),
-            |c| Some(fading(c.usage.decay)),
-            |c, fading| c.usage.decay = decay(fading),
+            |c| Some(fading(c.policy.usage.decay)),
+            |c, fading| c.policy.usage.decay = decay(fading),
         )
         .text("How old usage loses weight."),
         &computed("half_life", A_SECOND_OR_MORE, half_life, set_half_life)
@@ -54,7 +54,7 @@ pub static USAGE: Table<Config> = Table::new(
             A_SECOND_OR_MORE,
             |c| Some(window(c)?.0),
             |c, length| {
-                if let Decay::Window { length: known, .. } = &mut c.usage.decay {
+                if let Decay::Window { length: known, .. } = &mut c.policy.usage.decay {
                     *known = length;
                 }
             },
@@ -67,7 +67,7 @@ pub static USAGE: Table<Config> = Table::new(
             WINDOWS,
             |c| Some(window(c)?.1),
             |c, count| {
-                if let Decay::Window { count: known, .. } = &mut c.usage.decay {
+                if let Decay::Window { count: known, .. } = &mut c.policy.usage.decay {
                     *known = count;
                 }
             },
@@ -80,7 +80,7 @@ pub static USAGE: Table<Config> = Table::new(
             FACTOR,
             |c| Some(window(c)?.2),
             |c, factor| {
-                if let Decay::Window { factor: known, .. } = &mut c.usage.decay {
+                if let Decay::Window { factor: known, .. } = &mut c.policy.usage.decay {
                     *known = factor;
                 }
             },
@@ -88,9 +88,9 @@ pub static USAGE: Table<Config> = Table::new(
         .text("The weight of a window relative to the next younger one, 0 to 1; for \"window\".")
         .default("1")
         .example("1.0"),
-        &key("reset", RESET, |c| &mut c.usage.reset)
+        &key("reset", RESET, |c| &mut c.policy.usage.reset)
             .text("Usage before the last end of a period of this length does not count."),
-        &key("weights", WEIGHTS, |c| &mut c.usage.weights).text(
+        &key("weights", WEIGHTS, |c| &mut c.policy.usage.weights).text(
             "What a second of each resource counts, as { cores = 1, gpus = 10, power = 0.01 }.",
         ),
     ],
@@ -120,21 +120,21 @@ fn decay(fading: Fading) -> Decay {
 }
 
 fn half_life(config: &Config) -> Option<Span> {
-    match config.usage.decay {
+    match config.policy.usage.decay {
         Decay::Step { half_life } | Decay::Continuous { half_life } => Some(half_life),
         Decay::None | Decay::Window { .. } => None,
     }
 }
 
 fn set_half_life(config: &mut Config, time: Span) {
-    match &mut config.usage.decay {
+    match &mut config.policy.usage.decay {
         Decay::Step { half_life } | Decay::Continuous { half_life } => *half_life = time,
         Decay::None | Decay::Window { .. } => {}
     }
 }
 
 fn window(config: &Config) -> Option<(Span, u32, f64)> {
-    match config.usage.decay {
+    match config.policy.usage.decay {
         Decay::Window {
             length,
             count,

@@ -20,7 +20,7 @@ pub(super) fn settings(config: &Config, source: &Source) -> Vec<KeySetting> {
     let mut all = Vec::new();
     resources(config, source, &mut all);
     for queue in config.stated_queues() {
-        let factor = config.precedence.queues.get(&queue.name).copied();
+        let factor = config.policy.precedence.queues.get(&queue.name).copied();
         let object = source.named("queue", &queue.name);
         let target = QmgrObject::Queue(queue.name.clone());
         let mut row = QueueConfig { queue, factor };
@@ -180,11 +180,11 @@ fn nodes(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
 /// Objects that qmgr does not know.
 fn of_file(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     let nothing = |_: &Entry| false;
-    for quality in &config.qualities.all {
+    for quality in &config.policy.qualities.all {
         let object = source.named("qos", &quality.name);
         object.rows(&QOS, &mut quality.clone(), nothing, all);
     }
-    for account in &config.fair_share.accounts {
+    for account in &config.policy.fair_share.accounts {
         let object = source.named("account", &account.name);
         object.rows(&ACCOUNT, &mut account.clone(), nothing, all);
     }
@@ -206,7 +206,7 @@ fn limits(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
         of_file.extend(rest.take(quantities(section)).map(|limit| (place, limit)));
     }
     let resources = config.resources();
-    for (number, limit) in config.limits.all.iter().enumerate() {
+    for (number, limit) in config.policy.limits.all.iter().enumerate() {
         let found = of_file.iter().find(|(_, known)| *known == limit);
         let place = found.map(|(place, _)| *place);
         let object = source.numbered("limit", number + 1, place);

@@ -50,8 +50,8 @@ fn what_is_written_means_the_same_again() {
         let (config, again) = (Config::parse(&text).unwrap(), written(&text));
         let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
         assert_eq!(
-            (read.policy(), read.cycle, read.server),
-            (config.policy(), config.cycle, config.server),
+            (read.effective_policy(), read.cycle, read.server),
+            (config.effective_policy(), config.cycle, config.server),
             "{again}"
         );
     }
@@ -82,8 +82,8 @@ fn queues_limits_and_resources_are_written_with_their_origins_and_mean_the_same_
     let again = Written(&effective(&config, text, &said)).to_string();
     let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
     assert_eq!(
-        (read.queues(), read.policy(), read.pools.clone()),
-        (config.queues(), config.policy(), config.pools)
+        (read.queues(), read.effective_policy(), read.pools.clone()),
+        (config.queues(), config.effective_policy(), config.pools)
     );
     let remark = |line: &str| {
         again

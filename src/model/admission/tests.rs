@@ -36,7 +36,7 @@ impl Site {
         ask(&QueueAdmission {
             queues: &self.config.queues(),
             resources: &self.config.resources(),
-            qualities: &self.config.qualities,
+            qualities: &self.config.policy.qualities,
             visitor: Visitor {
                 user: "ann",
                 group: &|| "users".to_string(),
@@ -98,7 +98,7 @@ impl Site {
             owner: "ann",
             server: "head",
             default_queue: Some("workq"),
-            policy: &self.config.policy(),
+            policy: &self.config.effective_policy(),
             is_member: &|_| false,
         };
         attribute::submit(&settings, origin, &context).unwrap().spec

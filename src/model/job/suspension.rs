@@ -15,17 +15,6 @@ use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// `[preemption] releases`: the resources that others may have of a suspended job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Releases(pub Vec<String>);
-
-impl Default for Releases {
-    /// What PBS gives up that is not told otherwise (`restrict_res_to_release_on_suspend`).
-    fn default() -> Releases {
-        Releases(vec!["ncpus".to_string()])
-    }
-}
-
 /// For how long a job is to stand still, and what becomes of what it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SuspendMode {

@@ -113,7 +113,7 @@ mod tests {
         let mut scene = cluster(nodes);
         let policy = Config::parse(&format!("[[limit]]\n{limit}\n"))
             .unwrap()
-            .policy();
+            .effective_policy();
         scene.policy = Policy {
             limits: policy.limits,
             ..scene.policy

@@ -233,7 +233,7 @@ mod tests {
 
     fn limited(limits: &str) -> TestCluster {
         let mut scene = cluster("1 x ncpus=40:mem=64gb");
-        scene.policy.limits = Config::parse(limits).unwrap().policy().limits;
+        scene.policy.limits = Config::parse(limits).unwrap().effective_policy().limits;
         scene
     }
 

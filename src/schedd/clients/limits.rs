@@ -96,7 +96,7 @@ mod tests {
         let text = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 2 }\nqueued = { mem = \"4gb\" }\n\
                     [[limit]]\nqueue = \"night\"\nqueued = { jobs = 9 }\n";
         let config = Config::parse(text).unwrap();
-        let (limits, resources) = (config.policy().limits, config.resources());
+        let (limits, resources) = (config.effective_policy().limits, config.resources());
         let count = |place: usize, whom: &str, used| {
             let bounds = limits.all[place].bounds();
             Counted {
@@ -150,7 +150,7 @@ mod tests {
     fn a_group_is_told_by_its_name_and_waits_where_it_was_counted() {
         let text = "[[limit]]\nuser = \"*\"\ngroup = \"*\"\nrunning = { jobs = 2 }\nqueued = { jobs = 9 }\n";
         let config = Config::parse(text).unwrap();
-        let (limits, resources) = (config.policy().limits, config.resources());
+        let (limits, resources) = (config.effective_policy().limits, config.resources());
         let whom = |group: &str| vec!["50".to_string(), group.to_string()];
         let of = |place, group, waiting| {
             let one = Counted {

@@ -139,7 +139,7 @@ mod tests {
         };
         let plain = config(&wishes(None, None));
         assert_eq!(
-            (plain.precedence.order, plain.backfill.policy),
+            (plain.policy.precedence.order, plain.policy.backfill.policy),
             (PriorityOrder::Fcfs, Filling::None)
         );
         assert_eq!(
@@ -147,7 +147,7 @@ mod tests {
             (Some("job12-3.head"), Span::seconds(60))
         );
         assert_ne!(
-            config(&wishes(Some("flux"), None)).precedence.order,
+            config(&wishes(Some("flux"), None)).policy.precedence.order,
             PriorityOrder::Fcfs
         );
         let folder = tempfile::tempdir().unwrap();

@@ -196,7 +196,14 @@ fn what_became_of_a_job_is_told_with_its_nodes_and_why() {
 fn jobs_that_never_start_are_an_error_that_says_why() {
     let config = Config::parse("[[queue]]\nname = \"workq\"\nstarted = false\n").unwrap();
     let jobs = jobs(&[[0, 10, 10, 3], [1, 10, 10, 3]]);
-    let stuck = run(&jobs, machine(1, 4), &config, &config.policy(), |_| ()).unwrap_err();
+    let stuck = run(
+        &jobs,
+        machine(1, 4),
+        &config,
+        &config.effective_policy(),
+        |_| (),
+    )
+    .unwrap_err();
     assert_eq!(
         stuck.to_string(),
         "2 jobs never start, job 1 among them: Not Running: Queue not started."

@@ -164,7 +164,7 @@ impl JobReader<'_, '_> {
             .find(|setting| setting.resource.as_deref() == Some("walltime"))?;
         match ResourceValue::parse(ResourceType::Time, &asked.value.lossy()) {
             Some(ResourceValue::Time(span)) => Some(span),
-            _ => Some(self.config.cycle.default_walltime),
+            _ => Some(self.config.policy.default_walltime),
         }
     }
 }

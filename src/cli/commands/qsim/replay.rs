@@ -143,7 +143,7 @@ fn decided(args: &ReplayArgs) -> Result<(Config, Policy)> {
         (None, Some(preset)) => Config::parse(&format!("preset = \"{preset}\""))?,
         (None, None) => Config::default(),
     };
-    let policy = config.policy();
+    let policy = config.effective_policy();
     let policy = args
         .policy
         .as_ref()

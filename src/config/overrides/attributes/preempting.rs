@@ -4,7 +4,7 @@
 use super::texts::{joined, names};
 use super::{AttributeForm, QmgrAttribute, at};
 use crate::config::Config;
-use crate::model::job::suspension::Releases;
+use crate::model::policy::PreemptionPolicy;
 
 /// In PBS's order.
 pub(super) const OF_SCHED: [QmgrAttribute; 4] = [
@@ -14,30 +14,33 @@ pub(super) const OF_SCHED: [QmgrAttribute; 4] = [
     at("preempt_sort", AttributeForm::Key),
 ];
 
-/// The server's, shown where it is not as preset.
+/// The resources that a suspended job releases; shown if they differ from the default.
 pub(super) const RELEASES: AttributeForm = AttributeForm::Server(
     |config| {
-        Some(&config.releases)
-            .filter(|all| **all != Releases::default())
-            .and_then(|all| joined(&all.0))
+        let releases = &config.policy.preemption.releases;
+        if *releases == PreemptionPolicy::default().releases {
+            None
+        } else {
+            joined(releases)
+        }
     },
     set_releases,
 );
 
-/// Resources that are counted, each once.
+/// Sets resources that are counted, each once.
 fn set_releases(config: &mut Config, text: Option<&str>) -> bool {
     let Some(text) = text else {
-        config.releases = Releases::default();
+        config.policy.preemption.releases = PreemptionPolicy::default().releases;
         return true;
     };
     let (all, resources) = (names(text), config.resources());
     let counted = resources.consumables();
-    let is_good = |place: usize| {
-        counted.contains(&all[place].as_str()) && !all[..place].contains(&all[place])
-    };
-    let are_good = !all.is_empty() && (0..all.len()).all(is_good);
-    if are_good {
-        config.releases = Releases(all);
+    let is_good = !all.is_empty()
+        && (0..all.len()).all(|place| {
+            counted.contains(&all[place].as_str()) && !all[..place].contains(&all[place])
+        });
+    if is_good {
+        config.policy.preemption.releases = all;
     }
-    are_good
+    is_good
 }

@@ -157,7 +157,7 @@ fn history(before: Span, is_on: bool) -> Span {
 }
 
 fn formula(config: &Config) -> Option<String> {
-    let rule = &config.precedence;
+    let rule = &config.policy.precedence;
     let formula = rule
         .formula
         .as_ref()
@@ -169,7 +169,10 @@ fn formula(config: &Config) -> Option<String> {
 fn set_formula(config: &mut Config, text: Option<&str>) -> bool {
     let Some(text) = text else {
         let preset = config.preset.policy().precedence;
-        (config.precedence.order, config.precedence.formula) = (preset.order, preset.formula);
+        (
+            config.policy.precedence.order,
+            config.policy.precedence.formula,
+        ) = (preset.order, preset.formula);
         return true;
     };
     let resources = config.resources();
@@ -177,6 +180,9 @@ fn set_formula(config: &mut Config, text: Option<&str>) -> bool {
         .ok()
         .filter(|formula| config.knows_names_of(formula, &resources));
     let Some(formula) = read else { return false };
-    (config.precedence.order, config.precedence.formula) = (PriorityOrder::Formula, Some(formula));
+    (
+        config.policy.precedence.order,
+        config.policy.precedence.formula,
+    ) = (PriorityOrder::Formula, Some(formula));
     true
 }

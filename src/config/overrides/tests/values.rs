@@ -49,6 +49,7 @@ fn what_is_deleted_takes_along_what_is_its_own_and_leaves_that_of_others() {
     site.say(Verb::Delete, queue("a"), &[]).unwrap();
     assert_eq!(
         site.config()
+            .policy
             .limits
             .all
             .iter()
@@ -379,7 +380,7 @@ fn a_limit_of_which_nothing_is_left_is_gone() {
     )
     .unwrap();
     site.say(Verb::Unset, queue("workq"), &["max_run"]).unwrap();
-    let limits = site.config().limits.all;
+    let limits = site.config().policy.limits.all;
     assert_eq!(
         limits
             .iter()
@@ -389,7 +390,7 @@ fn a_limit_of_which_nothing_is_left_is_gone() {
     );
     site.say(Verb::Unset, queue("workq"), &["max_run_soft"])
         .unwrap();
-    assert!(site.config().limits.all.is_empty());
+    assert!(site.config().policy.limits.all.is_empty());
     assert_eq!(
         site.set(queue("workq"), &["max_run.mem=[u:ann=3]"]),
         Err(Refusal::undefined_attribute())
@@ -433,6 +434,7 @@ fn a_limit_of_qmgr_stands_beside_those_of_another_stage_or_that_override_others(
         .unwrap();
     let config = site.config();
     let all = config
+        .policy
         .limits
         .all
         .iter()
@@ -509,7 +511,9 @@ fn the_scheduler_shares_with_the_server_and_has_its_own() {
         "preempt_sort=min_time_since_start",
     ];
     assert_eq!(site.told(&QmgrObject::Sched), told);
-    assert!(!site.config().cycle.scheduling && site.config().precedence.threshold == Some(2.0));
+    assert!(
+        !site.config().cycle.scheduling && site.config().policy.precedence.threshold == Some(2.0)
+    );
     assert!(
         site.said
             .says(&QmgrObject::Server, &AttributeKey::plain("scheduling"))
@@ -533,7 +537,7 @@ fn the_scheduler_shares_with_the_server_and_has_its_own() {
         &["job_sort_formula_threshold"],
     )
     .unwrap();
-    assert_eq!(site.config().precedence.threshold, None);
+    assert_eq!(site.config().policy.precedence.threshold, None);
 }
 
 #[test]

@@ -14,7 +14,7 @@ struct Crowd {
 
 fn crowd(limits: &str) -> Crowd {
     let config = Config::parse(limits).unwrap();
-    let census = JobCounters::new(&config.policy().limits, Span::seconds(100));
+    let census = JobCounters::new(&config.effective_policy().limits, Span::seconds(100));
     Crowd {
         scene: cluster(""),
         census,

@@ -20,7 +20,7 @@ fn limited(nodes: &str, limits: &[&str]) -> TestCluster {
         .iter()
         .map(|limit| format!("[[limit]]\n{limit}\n"))
         .collect();
-    let policy = Config::parse(&text).unwrap().policy();
+    let policy = Config::parse(&text).unwrap().effective_policy();
     scene.policy = Policy {
         limits: policy.limits,
         ..scene.policy

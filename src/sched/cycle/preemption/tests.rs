@@ -581,7 +581,9 @@ fn pool_with(jobs: u64, limit: &str) -> TestCluster {
     };
     let text =
         format!("[[account]]\nname = \"a\"\n[[limit]]\naccount = \"a\"\nrunning = {{ {limit} }}\n");
-    let policy = crate::config::Config::parse(&text).unwrap().policy();
+    let policy = crate::config::Config::parse(&text)
+        .unwrap()
+        .effective_policy();
     (scene.policy.limits, scene.policy.fair_share) = (policy.limits, policy.fair_share);
     for id in 1..=jobs {
         let mut job = scene.job(id, "select=1:ncpus=1");
