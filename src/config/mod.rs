@@ -18,7 +18,7 @@ pub use sections::{Listed, listed};
 use crate::config::overrides::{AttributeKey, QmgrObject};
 use crate::model::expression::Expression;
 use crate::model::hook::Hook;
-use crate::model::hook::rites::JobScripts;
+use crate::model::hook::job_hooks::JobScripts;
 use crate::model::job::checkpoint::CheckpointCommand;
 use crate::model::job::response::FailureRules;
 use crate::model::limit::Limit;

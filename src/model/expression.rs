@@ -1,19 +1,19 @@
 //! The one expression language: requirements on hosts (Q3, Q20), rankings of nodes (M8f) and
 //! formulas for the order of jobs (I15).
 //!
-//! In goes a text, once; out comes an [`Expression`] that is evaluated as often as needed, against
-//! a [`Scope`] that knows what names mean. What a name may be, and what becomes of a value that is
-//! undefined or of a [`Fault`], is the caller's: a requirement rejects, a formula counts as 0.
-//! Which operators there are and how tightly they bind is a table in `operator`; decision 19 says
-//! why it is as it is.
+//! An [`Expression`] is read once from its text and evaluated as often as needed, against a
+//! [`NameScope`] that knows the names. The caller decides which names exist and what follows from
+//! an undefined value or an [`EvaluationFault`]: a requirement rejects the host, a formula counts
+//! as 0. The table in `operator` has the operators and their precedence; decision 19 gives the
+//! reasons.
 //!
 //! ```
-//! use lanai::model::expression::{Expression, Value};
+//! use lanai::model::expression::{Expression, ExpressionValue};
 //!
 //! let requirement = Expression::parse("host.memory.total >= 32000 and host.os eq linux").unwrap();
 //! let n1 = |name: &str| match name {
-//!     "host.memory.total" => Some(Value::Number(16000.0)),
-//!     "host.os" => Some(Value::from("linux")),
+//!     "host.memory.total" => Some(ExpressionValue::Number(16000.0)),
+//!     "host.os" => Some(ExpressionValue::from("linux")),
 //!     _ => None,
 //! };
 //! let refusal = requirement.verdict(&n1).refusal().unwrap();
@@ -38,6 +38,7 @@ mod verdict;
 mod tests;
 
 pub use evaluation::{EvaluationFault, Wrong};
+pub use token::Syntax;
 pub use value::{ExpressionValue, NameScope};
 pub use verdict::{RequirementVerdict, UnmetKind, UnmetOnHost, UnmetRequirement};
 
@@ -46,9 +47,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
-
-/// The longest text of an expression, in bytes.
-pub const LONGEST: usize = 8192;
 
 /// An expression, read. It is stored as the text it was read from, and shown ([`fmt::Display`]) in
 /// a form that is the same for all ways to write it, which reads as the same expression again.
@@ -160,14 +158,4 @@ impl From<Expression> for String {
     fn from(expression: Expression) -> String {
         expression.text
     }
-}
-
-/// Why a text is no expression.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("column {column}: {message}")]
-pub struct Syntax {
-    /// Where, counted in characters from 1.
-    pub column: usize,
-    /// What is wrong there, and what would be right.
-    pub message: String,
 }

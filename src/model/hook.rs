@@ -4,7 +4,7 @@
 
 mod answer;
 
-pub mod rites;
+pub mod job_hooks;
 
 pub use answer::{HookAnswer, HookExit};
 

@@ -1,8 +1,9 @@
 //! A job: who submitted it, what was asked for, and what became of it.
 
+pub mod accrual;
 pub mod array;
+pub mod attempt;
 pub mod checkpoint;
-mod credentials;
 pub mod deferral;
 pub mod dependency;
 pub mod digest;
@@ -18,13 +19,17 @@ pub mod promise;
 pub mod release;
 pub mod response;
 pub mod retry;
+mod run;
 pub mod run_limits;
 pub mod staging;
 pub mod state;
+mod subjobs;
+pub mod suspend;
 pub mod suspension;
 pub mod task;
 pub mod value_syntax;
 
+use crate::model::credentials::Credentials;
 use crate::model::indices::list::IndexList;
 use crate::model::job_id::JobId;
 use crate::model::request::placement_requirements::PlacementRequirements;
@@ -34,14 +39,12 @@ use crate::model::signal;
 use crate::model::text::Text;
 use crate::model::time::{Span, Time, Wall};
 use array::{Elements, Indices};
-use checkpoint::CheckpointProgress;
+pub use attempt::{Attempt, AttemptOutcome, Exit, How, NodeShare, TaskNumber, Usage, Want};
+use attempt::{CheckpointProgress, Released};
 use deferral::Deferral;
-use dependency::Bars;
-use dependency::label::Awaited;
+use dependency::{Awaited, Bars};
 use eligible_time::Eligibility;
 use preemption::JobPreemption;
-use release::Released;
-use run_limits::RunLimit;
 use serde::{Deserialize, Serialize};
 use state::{Holds, JobState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,14 +52,6 @@ use std::fmt;
 use std::sync::Arc;
 use suspension::{Pauses, Suspension};
 use task::Tasks;
-
-/// Which of a job's starts: 1 for the first. (job, attempt) names one run for ever; noded refuses
-/// an attempt below the highest it has seen.
-pub type Attempt = u32;
-
-/// Which process that a node was told to start for an attempt: 0 for the script, else a task that
-/// the job started itself. (job, attempt, task) names one process, with its children, for ever.
-pub type TaskNumber = u32;
 
 /// Who submitted the job, as the kernel attested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,7 +112,7 @@ impl Job {
         self.life
             .yielding
             .as_ref()
-            .is_some_and(|told| told.concerns(run))
+            .is_some_and(|told| told.concerns(run.attempt, run.started))
     }
 
     /// The signal on which it writes down how far it has come and ends, if it does (Y17).
@@ -518,171 +513,21 @@ pub struct Run {
     pub directory: Option<String>,
 }
 
-/// What one chunk holds on one node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NodeShare {
-    /// The node.
-    pub node: String,
-    /// The host it is part of.
-    pub host: String,
-    /// Consumables taken, in the order requested.
-    pub taken: Vec<(String, ResourceValue)>,
-    /// What the job has of system-wide resources; they are counted with one of its shares.
-    #[serde(default)]
-    pub pooled: Vec<(String, ResourceValue)>,
-    /// Processors bound to, by the host's numbers; empty when nothing is bound.
-    pub cpus: Vec<u16>,
-    /// GPUs handed out, by the host's numbers.
-    pub gpus: Vec<u16>,
-    /// Lines in the node file: `mpiprocs`, else 1, or none where there are no processors.
-    pub mpiprocs: u32,
-    /// Which lines these are, counted from 0; empty for those after the shares before it.
-    #[serde(default)]
-    pub ranks: Vec<u32>,
-}
-
-/// What somebody wants of a running job; the node is told until it has happened.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Want {
-    /// Run to its end.
-    #[default]
-    Run,
-    /// Deleted, by `user@host`.
-    Gone(String),
-    /// Back to the queue, by `user@host`.
-    Requeue(String),
-    /// Ended, as its node did not say in time that it had begun, and then started anew.
-    Anew,
-}
-
-/// What a job used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Elapsed, less time suspended.
-    pub walltime: Span,
-    /// Processor time of all its processes.
-    pub cput: Span,
-    /// Largest resident memory, in kilobytes.
-    pub mem_kb: u64,
-    /// Largest address space, in kilobytes.
-    pub vmem_kb: u64,
-    /// Processors held.
-    pub ncpus: u32,
-}
-
-impl Usage {
-    /// Processor time per elapsed time, in percent.
-    pub fn cpupercent(&self) -> i64 {
-        self.cput
-            .0
-            .saturating_mul(100)
-            .checked_div(self.walltime.0)
-            .unwrap_or(0)
-    }
-}
-
-/// How a job ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exit {
-    /// `Exit_status` (`spec` 4.1): 0 to 255, 256+N for a signal we sent, 128+N for another,
-    /// negative for an end by the system.
-    pub status: i32,
-    /// Whether it was deleted (substate 91), else 92 or 93 by the status.
-    pub deleted: bool,
-}
-
-/// How an attempt ended, as its shepherd saw it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttemptOutcome {
-    /// What happened.
-    pub how: How,
-    /// The last signal that we or `qsig` or `qdel` sent, if any.
-    pub sent: Option<i32>,
-    /// What it used.
-    pub used: Usage,
-    /// What else its owner should know: files that could not be delivered or copied.
-    #[serde(default)]
-    pub notes: Vec<String>,
-    /// Why its node should get no more jobs: a hook of the site has failed there.
-    #[serde(default)]
-    pub unfit: Option<String>,
-    /// Its script ended before its shepherd received an order to end it, and within its limits.
-    #[serde(default)]
-    pub on_its_own: bool,
-}
-
-/// What happened to an attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum How {
-    /// Ended by itself, with this code.
-    Exited(i32),
-    /// Ended by this signal.
-    Signaled(i32),
-    /// Ended by its shepherd: over its walltime.
-    Overran {
-        /// Elapsed when it was ended.
-        used: Span,
-        /// Its limit.
-        limit: Span,
-    },
-    /// Ended by its shepherd or the kernel: over another of its limits.
-    Exceeded {
-        /// Which.
-        bound: RunLimit,
-        /// The most it had when it was ended: kilobytes or milliseconds.
-        used: i64,
-        /// Its limit, likewise.
-        limit: i64,
-    },
-    /// Never started, by its owner's fault: no such interpreter, not executable, no such directory.
-    CannotStart {
-        /// 254 for a command, 127 for a script.
-        status: i32,
-        /// What failed and on what.
-        why: String,
-    },
-    /// Never started, by the node's fault: to be tried again.
-    NodeFault(String),
-    /// Cancelled before it started.
-    Cancelled,
-    /// The shepherd itself was killed; its exit status is not known.
-    ShepherdLost,
-    /// Never started, because files to stage in are missing, which are named here: to be tried
-    /// again.
-    AwaitsFiles(String),
-}
-
-impl How {
-    /// Whether the job began.
-    pub fn ran(&self) -> bool {
-        !matches!(
-            self,
-            How::CannotStart { .. } | How::NodeFault(_) | How::Cancelled | How::AwaitsFiles(_)
-        )
+impl Credentials {
+    /// Those of a job.
+    pub fn of(job: &Job) -> Credentials {
+        Credentials::new(&job.owner, &job.spec)
     }
 
-    /// What is said of an end at a limit: `mem 600kb exceeded limit 500kb`. None for any other end.
-    pub fn excess(&self) -> Option<String> {
-        match self {
-            How::Overran { used, limit } => Some(format!(
-                "walltime {} exceeded limit {}",
-                used.as_seconds(),
-                limit.as_seconds()
-            )),
-            How::Exceeded { bound, used, limit } => {
-                let (name, used, limit) = (bound.name(), bound.figure(*used), bound.figure(*limit));
-                Some(format!("{name} {used} exceeded limit {limit}"))
-            }
-            _ => None,
+    /// Those of a job of this owner.
+    pub fn new(owner: &Owner, spec: &Spec) -> Credentials {
+        Credentials {
+            user: owner.user.clone(),
+            gid: owner.gid,
+            project: spec.project.clone(),
+            account: spec.account.clone(),
+            qos: spec.qos.clone(),
+            queue: spec.queue.clone(),
         }
-    }
-}
-
-impl AttemptOutcome {
-    /// What is said of the end beyond its status, if anything: figures, then notes.
-    pub fn remark(&self) -> Option<String> {
-        let figures = self.how.excess().map(|text| format!(" ({text})"));
-        let notes = self.notes.iter().map(|note| format!("; {note}"));
-        Some(figures.into_iter().chain(notes).collect::<String>()).filter(|text| !text.is_empty())
     }
 }

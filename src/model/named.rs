@@ -1,6 +1,6 @@
-//! Enums whose variants are known by name.
+//! Enums with a name for each variant.
 
-/// Declares an enum whose variants are known by name in `lanai.toml`; the first is the default.
+/// Declares an enum with a name in `lanai.toml` for each variant; the first is the default.
 macro_rules! named {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$about])*

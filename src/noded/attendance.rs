@@ -11,9 +11,9 @@ use super::folder::Folder;
 use super::shepherd::never;
 use super::site::Site;
 use super::{control::Control, environment};
-use crate::model::hook::rites::JobHooks;
+use crate::model::hook::job_hooks::JobHooks;
 use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent, HookExit, RunsAs, asked};
-use crate::model::job::{AttemptOutcome, How, life};
+use crate::model::job::{AttemptOutcome, How, attempt};
 use crate::model::text::shortened;
 use crate::model::time::Span;
 use crate::sys::call::{Called, ProgramCall};
@@ -381,8 +381,8 @@ pub fn groups(
 
 /// `Exit_status` as programs are told it: that of a job that did not run, too.
 fn status(outcome: &AttemptOutcome) -> Option<i32> {
-    life::exit_status(outcome).or(match outcome.how {
-        How::Cancelled => Some(life::DELETED),
+    attempt::exit_status(outcome).or(match outcome.how {
+        How::Cancelled => Some(attempt::DELETED),
         _ => None,
     })
 }

@@ -11,8 +11,9 @@
 
 use super::meter::{UsageMeter, UsageSample};
 use crate::model::job::How;
+use crate::model::job::attempt::RunLimit;
 use crate::model::job::response::Responses;
-use crate::model::job::run_limits::{HostMemoryLimit, RunLimit, RunLimits};
+use crate::model::job::run_limits::{HostMemoryLimit, RunLimits};
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::procfs::Process;

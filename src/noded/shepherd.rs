@@ -21,7 +21,7 @@ use super::watch::{JobWatch, WatchedEnd};
 use super::{dialects, program, task, tmpdir};
 use crate::model::hook::HookEvent;
 use crate::model::job::task::node_file;
-use crate::model::job::{AttemptOutcome, How, Join, checkpoint, life};
+use crate::model::job::{AttemptOutcome, How, Join, attempt, checkpoint};
 use crate::model::request::per_host::for_host;
 use crate::model::text::{Text, shortened};
 use crate::model::time::Span;
@@ -108,7 +108,7 @@ pub fn run(
             write_outcome(&noded, &built, name, &outcome);
             if let Some(terminal) = terminal {
                 say(&noded, &SpawnerCommand::Over(name), None, false);
-                terminal.finish(life::exit_status(&outcome).unwrap_or(life::LOST));
+                terminal.finish(attempt::exit_status(&outcome).unwrap_or(attempt::LOST));
             }
             // Only now: whatever becomes of the removal, and however long it takes, the status is
             // safe.

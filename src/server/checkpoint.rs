@@ -70,7 +70,7 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
         .life
         .yielding
         .clone()
-        .filter(|told| told.concerns(run) && told.action.checkpoints());
+        .filter(|told| told.concerns(run.attempt, run.started) && told.action.checkpoints());
     server.happen(
         id,
         Event::CheckpointFailed {

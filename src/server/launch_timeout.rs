@@ -2,7 +2,7 @@
 //! runs. After `start_timeout` the attempt is cancelled there, which leaves a tombstone, and only
 //! when the node has said what became of it is the job started anew: so it never runs twice.
 
-use crate::model::hook::rites::delay;
+use crate::model::hook::job_hooks::delay;
 use crate::model::job::Attempt;
 use crate::model::job::Job;
 use crate::model::job::Run;

@@ -4,13 +4,13 @@
 use crate::config::Workdir;
 use crate::model::hook::HookEvent;
 use crate::model::hook::asked;
-use crate::model::hook::rites::JobHooks;
-use crate::model::hook::rites::around_a_job;
+use crate::model::hook::job_hooks::JobHooks;
+use crate::model::hook::job_hooks::around_a_job;
 use crate::model::job::Job;
 use crate::model::job::JobProgram;
 use crate::model::job::Run;
 use crate::model::job::Want;
-use crate::model::job::checkpoint::CheckpointProgress;
+use crate::model::job::attempt::CheckpointProgress;
 use crate::model::job::placeholder;
 use crate::model::job::response::Missing;
 use crate::model::job::run_limits::RunLimits;

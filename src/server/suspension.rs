@@ -12,7 +12,7 @@ use crate::model::job::TaskNumber;
 use crate::model::job::Want;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
-use crate::model::job::suspension::SuspendRequest;
+use crate::model::job::suspend::SuspendRequest;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::sched::view::plan::Resume;

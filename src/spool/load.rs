@@ -191,7 +191,7 @@ pub(super) fn element_in(
 /// time before it was to run once more.
 pub(super) fn element_of(array: &Job, index: u32, recorded: Option<Job>) -> Option<Job> {
     recorded
-        .filter(|_| array.standing(index) != Some(SubjobState::Waiting))
+        .filter(|_| array.subjob_state(index) != Some(SubjobState::Waiting))
         .or_else(|| array.unrecorded(index))
 }
 

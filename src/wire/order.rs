@@ -3,7 +3,7 @@
 use super::message::Payload;
 use super::task::{TaskNews, TaskPlace, TaskRequest};
 use crate::model::hook::Hook;
-use crate::model::hook::rites::JobHooks;
+use crate::model::hook::job_hooks::JobHooks;
 use crate::model::job::response::Responses;
 use crate::model::job::run_limits::{RunLimits, TimeLimits};
 use crate::model::job::staging::Files;

@@ -200,7 +200,6 @@ const LONGEST: usize = 600;
 
 /// Longer files, each with its reason.
 const LONG: &[(&str, &str)] = &[
-    ("model/job/suspension.rs", "not yet divided by subject"),
     ("noded/daemon.rs", "not yet divided by subject"),
     ("noded/shepherd.rs", "not yet divided by subject"),
     (

@@ -7,7 +7,7 @@ use super::waiting::{Came, WaitingQsub};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
 use crate::cli::client::reconnect;
-use crate::model::job::life::DELETED;
+use crate::model::job::attempt::DELETED;
 use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::sys::process;

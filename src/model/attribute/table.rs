@@ -2,7 +2,7 @@
 
 use super::{Context, Draft};
 use crate::model::indices::list::IndexList;
-use crate::model::job::dependency::label::is_label;
+use crate::model::job::dependency::is_label;
 use crate::model::job::dependency::{DependencyFault, ParsedDependency};
 use crate::model::job::run_limits::Warning;
 use crate::model::job::state::Holds;

@@ -2,6 +2,7 @@
 
 use super::operator::{Binary, Binding, Function};
 use super::token::is_plain;
+use super::value::show_number;
 use std::fmt;
 
 /// A part of an expression.
@@ -170,16 +171,6 @@ fn join(
         write!(f, "{between}{}", part.within(needed))?;
     }
     Ok(())
-}
-
-/// Numbers of everyday length in full, others with an exponent, so that none is longer than a line.
-pub(super) fn show_number(number: f64, f: &mut fmt::Formatter) -> fmt::Result {
-    let everyday = number == 0.0 || (1e-6..1e16).contains(&number.abs());
-    if everyday {
-        write!(f, "{number}")
-    } else {
-        write!(f, "{number:e}")
-    }
 }
 
 fn show_name(name: &str, f: &mut fmt::Formatter) -> fmt::Result {

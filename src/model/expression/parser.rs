@@ -2,8 +2,10 @@
 
 use super::node::{Conditional, ExpressionNode};
 use super::operator::{Binary, Binding, FUNCTIONS, Function, Sign};
-use super::token::{ExpressionToken, Placed, Tokens};
-use super::{LONGEST, Syntax};
+use super::token::{ExpressionToken, Placed, Syntax, Tokens};
+
+/// The longest text of an expression, in bytes.
+pub(super) const LONGEST: usize = 8192;
 
 /// How deep an expression may be nested: far beyond what people write, and far below what a
 /// thread's stack holds. Chains of `and` and of `or` are one level each, however long.

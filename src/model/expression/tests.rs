@@ -411,7 +411,7 @@ fn what_is_too_deep_or_too_long_is_refused_and_what_is_merely_wide_is_not() {
         "1 if 1 else ",
     ] {
         assert!(
-            refused(opening.repeat(LONGEST / opening.len())).contains("nested deeper"),
+            refused(opening.repeat(parser::LONGEST / opening.len())).contains("nested deeper"),
             "{opening}"
         );
     }

@@ -1,8 +1,17 @@
 //! Cuts the text of an expression into tokens.
 
-use super::super::resource::Size;
-use super::Syntax;
 use super::operator::{SYMBOLS, Sign, WORDS};
+use crate::model::resource::Size;
+
+/// Why a text is no expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {message}")]
+pub struct Syntax {
+    /// Where, counted in characters from 1.
+    pub column: usize,
+    /// What is wrong there, and what would be right.
+    pub message: String,
+}
 
 /// The smallest part of an expression.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,5 @@
 //! What expressions are about: values, and the scope that knows them by name.
 
-use super::node::show_number;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -86,5 +85,15 @@ impl<F: Fn(&str) -> Option<ExpressionValue<'static>>> NameScope for F {
 impl NameScope for BTreeMap<String, ExpressionValue<'_>> {
     fn value(&self, name: &str) -> Option<ExpressionValue<'_>> {
         self.get(name).map(ExpressionValue::borrowed)
+    }
+}
+
+/// Numbers of everyday length in full, others with an exponent, so that none is longer than a line.
+pub(super) fn show_number(number: f64, f: &mut fmt::Formatter) -> fmt::Result {
+    let everyday = number == 0.0 || (1e-6..1e16).contains(&number.abs());
+    if everyday {
+        write!(f, "{number}")
+    } else {
+        write!(f, "{number:e}")
     }
 }

@@ -1,16 +1,12 @@
-//! Arrays of jobs: how each of their elements stands, in sets of runs, so that a million elements
-//! that stand alike cost no more than one.
+//! The state of each subjob of an array, kept as runs of equal states: a million subjobs in one
+//! state cost no more than one.
 
-use super::eligible_time::Accrues;
-use super::life::{DELETED, EventContext};
-use super::state::JobState;
-use super::{Exit, Job, Life, Want};
+use super::attempt::DELETED;
 use crate::model::indices::spans::Spans;
 pub use crate::model::indices::{Indices, NotIndices};
 use crate::model::job_id::JobId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// How an element stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -75,7 +71,7 @@ impl Elements {
     }
 
     /// How the element at this position stands; None if there is none.
-    pub fn standing(&self, position: u32) -> Option<SubjobState> {
+    pub fn subjob_state(&self, position: u32) -> Option<SubjobState> {
         let sets = [
             (SubjobState::Waiting, &self.waiting),
             (SubjobState::Begun, &self.begun),
@@ -170,7 +166,7 @@ impl Elements {
     }
 
     /// Whether all were deleted.
-    fn are_deleted(&self) -> bool {
+    pub(super) fn are_deleted(&self) -> bool {
         self.are_over() && self.ended.keys().all(|&status| status == DELETED)
     }
 
@@ -235,117 +231,6 @@ pub struct Rewrite {
     pub gone: Vec<(u32, u32)>,
     /// The runs to be there afterwards.
     pub runs: Vec<SubjobRange>,
-}
-
-/// What becomes of an array as its elements come and go.
-impl Job {
-    /// Whether it is an array of which an element has ever started.
-    pub fn has_begun(&self) -> bool {
-        self.life.began.is_some()
-    }
-
-    /// How the element of this index stands; None if there is none.
-    pub fn standing(&self, index: u32) -> Option<SubjobState> {
-        self.elements
-            .as_ref()?
-            .standing(self.indices()?.position(index)?)
-    }
-
-    /// An element of this array that has no record of its own: it has never started, or is to run
-    /// once more from the beginning. None if there is no such index.
-    pub fn unrecorded(&self, index: u32) -> Option<Job> {
-        let standing = self.standing(index)?;
-        // One that runs once more has been counted already.
-        let run_count = self.life.run_count.max(self.life.attempt);
-        let mut life = Life {
-            comment: None,
-            deferral: None,
-            began: None,
-            highest: 0,
-            run_count,
-            ..self.life.clone()
-        };
-        match standing {
-            SubjobState::Ended(status) => {
-                life.state = JobState::Finished;
-                life.exit = Some(Exit {
-                    status,
-                    deleted: true,
-                });
-                life.obittime = self.life.obittime.or(Some(self.life.mtime));
-                life.eligibility
-                    .turn(Accrues::Exiting, life.obittime.unwrap_or(life.mtime));
-            }
-            _ if self.life.state == JobState::Begun => life.state = JobState::Queued,
-            _ => {}
-        }
-        let id = JobId::element(self.id.number, index);
-        Some(Job {
-            id,
-            owner: self.owner.clone(),
-            spec: self.spec.clone(),
-            life,
-            elements: None,
-        })
-    }
-
-    /// From now on one of its elements stands so; an array whose last element is over is over, well
-    /// if all of them are.
-    pub fn element_stands(&mut self, index: u32, standing: SubjobState, moment: EventContext) {
-        let position = self.indices().and_then(|indices| indices.position(index));
-        if let (Some(position), Some(elements)) =
-            (position, self.elements.as_mut().map(Arc::make_mut))
-        {
-            elements.mark(position, position, standing);
-            if standing == SubjobState::Begun {
-                self.life.began.get_or_insert(moment.now);
-            }
-            self.life.mtime = moment.now;
-            self.conclude(moment);
-        }
-    }
-
-    /// Those of its elements that have never started, from one position to another, never will.
-    pub fn end_waiting(&mut self, first: u32, last: u32, moment: EventContext) {
-        if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
-            let waiting: Vec<(u32, u32)> = elements.waiting().within(first, last).collect();
-            waiting
-                .into_iter()
-                .for_each(|(first, last)| elements.mark(first, last, SubjobState::Ended(DELETED)));
-            self.life.mtime = moment.now;
-            self.conclude(moment);
-        }
-    }
-
-    /// The elements of an array that have begun and are not over; none of what is no array.
-    pub fn elements_begun(&self) -> Vec<JobId> {
-        let array = self.indices().zip(self.elements.as_ref());
-        array.map_or(Vec::new(), |(indices, elements)| {
-            ids(self.id, elements.begun(), indices).collect()
-        })
-    }
-
-    /// How it stands with its array, once it has begun.
-    pub fn state_in_array(&self) -> SubjobState {
-        match self.life.exit {
-            Some(exit) if self.life.state == JobState::Finished => SubjobState::Ended(exit.status),
-            _ => SubjobState::Begun,
-        }
-    }
-
-    fn conclude(&mut self, moment: EventContext) {
-        let Some(elements) = self.elements.as_ref() else {
-            return;
-        };
-        match (&self.life.want, elements.are_over()) {
-            (_, false) => self.settle(moment),
-            (_, true) if self.life.state == JobState::Finished => {}
-            (Want::Gone(_), true) => self.finish(DELETED, true, moment),
-            (_, true) if elements.are_deleted() => self.finish(DELETED, true, moment),
-            (_, true) => self.finish(i32::from(!elements.are_ok()), false, moment),
-        }
-        self.accrue(moment);
-    }
 }
 
 /// The indices of positions, as PBS lists them: `1,3,5-9:2`; `-` for none.
@@ -441,7 +326,7 @@ mod tests {
                 prop_assert_eq!(&runs, &elements.runs());
                 let again = Elements::of_runs(runs);
                 for (position, standing) in plain.iter().enumerate() {
-                    prop_assert_eq!(again.standing(position as u32), Some(*standing));
+                    prop_assert_eq!(again.subjob_state(position as u32), Some(*standing));
                 }
             }
         }

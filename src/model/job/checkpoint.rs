@@ -4,7 +4,8 @@
 //! That is wanted of a job as its end is, and its node is told until it has happened. Where the
 //! command fails, the job goes on as if nothing had been wanted.
 
-use super::{Attempt, AttemptOutcome, How, Job, Want};
+use super::Job;
+use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, How, Want};
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -38,18 +39,6 @@ impl Default for CheckpointCommand {
 /// The folder of a job, of this full id, under a node's `state`.
 pub fn folder(state: &Path, folders: &Path, full_id: &str) -> PathBuf {
     state.join(folders).join(format!("{full_id}.CK"))
-}
-
-/// How far that is in an attempt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CheckpointProgress {
-    /// Nobody has wanted it.
-    #[default]
-    Unasked,
-    /// It is to be written down how far the job has come, and then the job is to be ended.
-    Wanted,
-    /// That failed: it is not tried again in this attempt.
-    Failed,
 }
 
 impl Job {
@@ -144,7 +133,7 @@ impl Job {
             .life
             .open_run()
             .zip(told)
-            .is_some_and(|(run, told)| told.concerns(run))
+            .is_some_and(|(run, told)| told.concerns(run.attempt, run.started))
         {
             self.life.yielding = None;
             self.life.preempted = self.life.preempted.saturating_sub(1);

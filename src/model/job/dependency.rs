@@ -1,18 +1,16 @@
-//! Dependencies between jobs (`-W depend=`): how they are written, and what the fate of one job
-//! means for another that waits for it.
+//! Dependencies between jobs (`-W depend=`): their syntax and their kinds.
 
 pub mod effects;
 pub mod graph;
 pub mod label;
+pub mod progress;
 
-use super::dependency::label::{Awaited, is_awaitable, is_label};
-use super::life::{LOST, OVER_WALLTIME};
 use super::state::JobState;
-use super::{Job, Life};
 use crate::model::job_id::JobId;
 use crate::model::server_name::same_server;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fmt::Write;
 
 /// What must become of one job before another may start.
@@ -93,6 +91,27 @@ impl DependencyKind {
             DependencyKind::Before(condition) => DependencyKind::After(condition),
             DependencyKind::RunOne => DependencyKind::RunOne,
         }
+    }
+}
+
+/// What must become of a job of this label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Awaited {
+    /// How far it must have come.
+    pub condition: DependencyCondition,
+    /// Its label.
+    pub label: String,
+}
+
+/// `afterok:@sim`, as in the value of `depend`.
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(
+            f,
+            "{}:@{}",
+            DependencyKind::After(self.condition).name(),
+            self.label
+        )
     }
 }
 
@@ -249,6 +268,32 @@ impl ParsedDependency {
     }
 }
 
+/// As long as the name of a job may be.
+const LONGEST: usize = 230;
+
+/// Whether a text can be a label, or a process group.
+pub fn is_label(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    (1..=LONGEST).contains(&text.len()) && text.chars().all(is_plain)
+}
+
+/// Whether a text names what may be waited for: a label, or one element of an array of that label,
+/// as `sim[3]`.
+pub fn is_awaitable(text: &str) -> bool {
+    match frame(text) {
+        Some((label, _)) => is_label(label),
+        None => is_label(text),
+    }
+}
+
+/// The label and the index of `sim[3]`; None for a label alone, or an index that is not written as
+/// it is shown.
+fn frame(text: &str) -> Option<(&str, u32)> {
+    let (label, index) = text.strip_suffix(']')?.rsplit_once('[')?;
+    let number: u32 = index.parse().ok()?;
+    (number.to_string() == index).then_some((label, number))
+}
+
 /// Qube's words for what is waited for by label (Q29): `done-job-sim` is `afterok:@sim`, and
 /// `done-frame-sim-3`, of one element of an array, `afterok:@sim[3]`.
 fn callback(clause: &str) -> Option<Awaited> {
@@ -347,90 +392,6 @@ pub fn shown(on: u32, edges: &[Edge], labels: &[Awaited], server: &str) -> Optio
         let _ = write!(text, "{comma}{awaited}");
     }
     Some(text).filter(|text| !text.is_empty())
-}
-
-/// How far a job has got, as far as others wait for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DependencyProgress {
-    /// It has never begun.
-    Unbegun,
-    /// It has begun, perhaps more than once; it may be back in its queue.
-    Begun,
-    /// It is over.
-    Ended {
-        /// `Exit_status`.
-        status: i32,
-        /// Whether it ever began.
-        began: bool,
-    },
-}
-
-impl DependencyProgress {
-    /// How far a job has got.
-    pub fn of(job: &Job) -> DependencyProgress {
-        let life = &job.life;
-        // An array has no attempt of its own: one that was not deleted has run.
-        let began =
-            life.attempt > 0 || job.has_begun() || life.exit.is_some_and(|exit| !exit.deleted);
-        match life.state {
-            JobState::Finished => DependencyProgress::Ended {
-                status: life.exit.map_or(LOST, |exit| exit.status),
-                began,
-            },
-            _ if began => DependencyProgress::Begun,
-            _ => DependencyProgress::Unbegun,
-        }
-    }
-}
-
-/// What a job's progress means for a condition on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DependencyVerdict {
-    /// Not decided yet.
-    Pending,
-    /// Met, for ever.
-    Met,
-    /// Never to be met.
-    Impossible,
-}
-
-/// Judges a condition by the progress of the job it is on. One that ended without having begun has
-/// not ended well.
-pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> DependencyVerdict {
-    let decided = |met: bool| {
-        if met {
-            DependencyVerdict::Met
-        } else {
-            DependencyVerdict::Impossible
-        }
-    };
-    match (condition, progress) {
-        (DependencyCondition::Begun, DependencyProgress::Begun) => DependencyVerdict::Met,
-        (_, DependencyProgress::Unbegun | DependencyProgress::Begun) => DependencyVerdict::Pending,
-        (DependencyCondition::Begun, DependencyProgress::Ended { began, .. }) => decided(began),
-        (DependencyCondition::EndedOk, DependencyProgress::Ended { status, began }) => {
-            decided(began && status == 0)
-        }
-        (DependencyCondition::EndedNotOk, DependencyProgress::Ended { status, began }) => {
-            decided(!began || status != 0)
-        }
-        (DependencyCondition::Ended, DependencyProgress::Ended { .. }) => DependencyVerdict::Met,
-    }
-}
-
-/// How a job ended, in the words of one that waited for it: `but it ended with status 3`.
-pub fn fate(life: &Life) -> String {
-    let status = life.exit.map_or(LOST, |exit| exit.status);
-    match (life.exit, status) {
-        _ if life.bars.broken => "but it was ended by a dependency of its own".into(),
-        (Some(exit), _) if exit.deleted && life.attempt == 0 && life.began.is_none() => {
-            "but it was deleted before it ran".into()
-        }
-        (Some(exit), _) if exit.deleted => "but it was deleted".into(),
-        (_, OVER_WALLTIME) => "but it exceeded its walltime".into(),
-        (_, LOST) => "but it was lost".into(),
-        (_, status) => format!("but it ended with status {status}"),
-    }
 }
 
 #[cfg(test)]
@@ -625,34 +586,5 @@ mod tests {
             "what is shown can be given back"
         );
         assert_eq!(shown(0, &[], &[], "head"), None);
-    }
-
-    #[test]
-    fn a_condition_is_judged_by_how_far_the_other_job_got() {
-        use DependencyVerdict::{Impossible, Met, Pending};
-        let ended = |status, began| DependencyProgress::Ended { status, began };
-        let conditions = [
-            DependencyCondition::Begun,
-            DependencyCondition::EndedOk,
-            DependencyCondition::EndedNotOk,
-            DependencyCondition::Ended,
-        ];
-        for (progress, expected) in [
-            (
-                DependencyProgress::Unbegun,
-                [Pending, Pending, Pending, Pending],
-            ),
-            (DependencyProgress::Begun, [Met, Pending, Pending, Pending]),
-            (ended(0, true), [Met, Met, Impossible, Met]),
-            (ended(3, true), [Met, Impossible, Met, Met]),
-            (ended(-29, true), [Met, Impossible, Met, Met]),
-            (ended(271, false), [Impossible, Impossible, Met, Met]),
-        ] {
-            assert_eq!(
-                conditions.map(|condition| judge(condition, progress)),
-                expected,
-                "{progress:?}"
-            );
-        }
     }
 }

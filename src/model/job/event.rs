@@ -1,14 +1,14 @@
 //! What can happen to a job. The history of a job is its list of events.
 
 use super::array::Indices;
-use super::dependency::label::Awaited;
+use super::attempt::{Attempt, AttemptOutcome, NodeShare};
+use super::dependency::Awaited;
 use super::dependency::{DependencyCondition, Edge};
 use super::preemption::{self, PreemptAction};
 use super::promise::SlipCause;
 use super::release::Division;
 use super::state::Holds;
 use super::suspension::SuspendMode;
-use super::{Attempt, AttemptOutcome, NodeShare};
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};

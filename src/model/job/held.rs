@@ -1,6 +1,6 @@
 //! The resources that a job attempt holds, whether it uses them or not.
 
-use super::NodeShare;
+use super::attempt::NodeShare;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

@@ -4,16 +4,16 @@
 //! must be done about the new state (orders to nodes, answers to clients) is derived from it
 //! afterwards and may be repeated, so recovery is: load, derive, go on.
 
-use super::checkpoint::CheckpointProgress;
-use super::dependency::Bars;
-use super::dependency::label::Awaited;
+use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, Exit, How, NodeShare, Want};
+use super::attempt::{DELETED, FORCED, LOST, exit_status};
+use super::dependency::{Awaited, Bars};
 use super::event::Event;
 use super::preemption::{JobPreemption, PreemptAction, PreemptCause};
 use super::release::Division;
 use super::response::FailureRules;
 use super::retry::Again;
 use super::state::{Holds, JobState};
-use super::{Attempt, AttemptOutcome, Exit, How, Job, Life, NodeShare, Run, Want};
+use super::{Job, Life, Run};
 use crate::model::job::eligible_time::Accrual;
 use crate::model::job_id::JobId;
 use crate::model::time::{Time, Wall};
@@ -32,18 +32,6 @@ pub struct EventContext {
     /// How many hosts are configured.
     pub hosts: usize,
 }
-
-/// `Exit_status` of a deleted job: 256 + TERM, also if it never ran, trapped TERM or ignored it.
-pub const DELETED: i32 = 271;
-
-/// The exit status of a job that was ended by force while it ran: as if by SIGKILL.
-pub const FORCED: i32 = 265;
-
-/// `Exit_status` of a job over its walltime.
-pub const OVER_WALLTIME: i32 = -29;
-
-/// `Exit_status` of a job that was lost with its node and may not be run again.
-pub const LOST: i32 = -4;
 
 impl Life {
     /// A job just submitted.
@@ -516,19 +504,6 @@ impl Job {
         self.life.state = JobState::Finished;
         self.life.exit = Some(Exit { status, deleted });
         self.life.obittime = Some(moment.now);
-    }
-}
-
-/// `Exit_status` of an attempt that began; None for one that did not.
-pub fn exit_status(outcome: &AttemptOutcome) -> Option<i32> {
-    match &outcome.how {
-        How::Exited(code) => Some(*code),
-        How::Signaled(signal) if outcome.sent == Some(*signal) => Some(256 + signal),
-        How::Signaled(signal) => Some(128 + signal),
-        How::Overran { .. } => Some(OVER_WALLTIME),
-        How::Exceeded { bound, .. } => Some(bound.exit_status()),
-        How::CannotStart { status, .. } => Some(*status),
-        How::NodeFault(_) | How::Cancelled | How::ShepherdLost | How::AwaitsFiles(_) => None,
     }
 }
 

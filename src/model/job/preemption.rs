@@ -1,6 +1,6 @@
 //! A running job makes way: for whom, why, and how.
 
-use super::{Attempt, Run};
+use super::attempt::Attempt;
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
@@ -140,9 +140,9 @@ pub struct JobPreemption {
 impl JobPreemption {
     /// Whether this attempt was preempted, and not an earlier one. A job can start again at the
     /// instant of its preemption, so the time decides only where the attempt is unknown.
-    pub fn concerns(&self, run: &Run) -> bool {
+    pub fn concerns(&self, attempt: Attempt, started: Time) -> bool {
         self.attempt
-            .map_or(self.at >= run.started, |attempt| attempt == run.attempt)
+            .map_or(self.at >= started, |known| known == attempt)
     }
 
     /// In words, as the comment of the job that makes way has it; `id` shows a job's id.
@@ -191,7 +191,6 @@ mod tests {
     /// Records of older versions do not name the attempt: then the time decides.
     #[test]
     fn a_preemption_concerns_one_attempt() {
-        let run = |attempt, started| Run::new(attempt, Vec::new(), Time(started));
         let (cause, action) = (PreemptCause::Rank, PreemptAction::Requeue);
         let told = JobPreemption {
             attempt: Some(1),
@@ -200,8 +199,9 @@ mod tests {
             action,
             at: Time(5),
         };
-        let concerns =
-            |told: &JobPreemption| [run(1, 0), run(2, 5), run(2, 6)].map(|run| told.concerns(&run));
+        let concerns = |told: &JobPreemption| {
+            [(1, 0), (2, 5), (2, 6)].map(|(attempt, started)| told.concerns(attempt, Time(started)))
+        };
         assert_eq!(concerns(&told), [true, false, false]);
         let text = r#"{"to":null,"cause":"qube","action":"requeue","at":5}"#;
         let old: JobPreemption = serde_json::from_str(text).unwrap();

@@ -5,7 +5,8 @@
 //! job's to use or to be charged for; where a task of it has still to end, it is free with that
 //! end.
 
-use super::{NodeShare, Run};
+use super::Run;
+use super::attempt::{NodeShare, Released};
 use crate::model::job::held::Held;
 use crate::model::node::NodeFacts;
 use crate::model::refusal::Refusal;
@@ -27,15 +28,6 @@ pub enum KeptNodes {
     /// What, with the script's host, satisfies a select (`-k select=2:ncpus=4`): the text behind
     /// the `=`.
     Select(String),
-}
-
-/// A part of an attempt that was given back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Released {
-    /// What it held.
-    pub share: NodeShare,
-    /// Until when.
-    pub at: Time,
 }
 
 /// What an attempt keeps, and what it gives back.

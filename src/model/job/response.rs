@@ -1,7 +1,7 @@
 //! What is done about attempts that do not start, and about jobs that go over a limit.
 
-use super::How;
-use super::run_limits::RunLimit;
+use super::attempt::How;
+use super::attempt::RunLimit;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 

@@ -4,11 +4,12 @@
 //! It is a new life: its tries, its waiting and what it depended on are done with. Only its
 //! attempts go on from the highest there was, so that no two have one number.
 
+use super::Job;
 use super::array::SubjobState;
+use super::attempt::{Attempt, DELETED, Want};
 use super::eligible_time::{Accrues, Eligibility};
-use super::life::{DELETED, EventContext};
+use super::life::EventContext;
 use super::state::JobState;
-use super::{Attempt, Job, Want};
 use crate::model::indices::Indices;
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! What bounds a running job besides its walltime, and the signal that warns of the walltime's end.
 
-use super::{NodeShare, Spec};
+use super::Spec;
+use super::attempt::NodeShare;
 use crate::model::resource::{ResourceList, ResourceValue};
 use crate::model::signal;
 use crate::model::time::Span;
@@ -88,54 +89,6 @@ impl Warning {
             signal,
             before: Span::parse(before).filter(|before| before.0 > 0)?,
         })
-    }
-}
-
-/// A bound at which a job is ended, besides its walltime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum RunLimit {
-    /// Resident memory of the job on one node.
-    Mem,
-    /// Resident memory of one process.
-    Pmem,
-    /// Address space of the job on one node.
-    Vmem,
-    /// Processor time of all processes.
-    Cput,
-    /// Threads of all processes of a script, or of a task.
-    Processes,
-}
-
-impl RunLimit {
-    /// The resource, as PBS names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            RunLimit::Mem => "mem",
-            RunLimit::Pmem => "pmem",
-            RunLimit::Vmem => "vmem",
-            RunLimit::Cput => "cput",
-            RunLimit::Processes => "processes",
-        }
-    }
-
-    /// `Exit_status` of a job ended at this bound.
-    pub fn exit_status(self) -> i32 {
-        match self {
-            RunLimit::Vmem => -26,
-            RunLimit::Mem | RunLimit::Pmem => -27,
-            RunLimit::Cput => -28,
-            // PBS has no number for this: as after KILL.
-            RunLimit::Processes => 256 + 9,
-        }
-    }
-
-    /// How a figure of this bound is written: memory with its unit, time in whole seconds.
-    pub fn figure(self, amount: i64) -> String {
-        match self {
-            RunLimit::Cput => Span(amount).as_seconds().to_string(),
-            RunLimit::Processes => amount.to_string(),
-            RunLimit::Mem | RunLimit::Pmem | RunLimit::Vmem => format!("{amount}kb"),
-        }
     }
 }
 
@@ -235,13 +188,5 @@ mod tests {
         assert_eq!(sum(&[Some("1mb"), None]), None);
         assert_eq!(sum(&[]), None);
         assert_eq!(sum(&[Some("1b")]), Some(1));
-    }
-
-    #[test]
-    fn figures_carry_their_units() {
-        assert_eq!(
-            (RunLimit::Mem.figure(600), RunLimit::Cput.figure(65_400)),
-            ("600kb".into(), "65".into())
-        );
     }
 }

@@ -1,7 +1,7 @@
 //! All stable names of why a job does not start: what scripts may rely on, and what the manual
 //! lists (`man lanai-scheduling`, REASONS). A name is never given another meaning.
 
-use super::CycleStage;
+use super::stage::CycleStage;
 
 /// A reason's stable name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

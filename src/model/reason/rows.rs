@@ -1,7 +1,8 @@
 //! The table of reasons: a row for each with its code, the comment of the job, a sentence for
 //! people and a remedy. The stage of a code and its meaning are in [`CODES`](super::CODES).
 
-use super::{Code, OutsideUse, Reason, codes};
+use super::codes::{self, Code};
+use super::{OutsideUse, Reason};
 use crate::model::job_id::JobId;
 use crate::model::limit;
 use crate::model::time::Time;

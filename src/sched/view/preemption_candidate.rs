@@ -3,7 +3,7 @@
 
 use super::plan::Start;
 use super::snapshot::ClusterState;
-use crate::model::job::checkpoint::CheckpointProgress;
+use crate::model::job::attempt::CheckpointProgress;
 use crate::model::job::held::Held;
 use crate::model::job::preemption::{JobPreemption, PreemptAction};
 use crate::model::job::{Job, Run};
@@ -87,7 +87,7 @@ impl PreemptionCandidate {
                 .yielding
                 .as_deref()
                 .cloned()
-                .filter(|told| told.concerns(run) && is_awaited(told, run)),
+                .filter(|told| told.concerns(run.attempt, run.started) && is_awaited(told, run)),
             suspended: run.suspension.is_some(),
             can_stop: job.can_be_suspended(),
         })

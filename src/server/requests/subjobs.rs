@@ -8,7 +8,7 @@ use crate::model::job::array::Elements;
 use crate::model::job::array::Indices;
 use crate::model::job::array::SubjobState;
 use crate::model::job::event::Event;
-use crate::model::job::suspension::SuspendRequest;
+use crate::model::job::suspend::SuspendRequest;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::signal;
@@ -120,7 +120,7 @@ impl RequestContext<'_> {
         let array = id.parent().and_then(|array| self.server.job(array));
         let standing = array
             .zip(id.index())
-            .and_then(|(array, index)| array.standing(index));
+            .and_then(|(array, index)| array.subjob_state(index));
         match standing {
             Some(SubjobState::Ended(_)) => Refusal::finished_element(),
             _ => Refusal::bad_state(),

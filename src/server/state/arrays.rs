@@ -111,7 +111,7 @@ impl ServerState {
         if self
             .jobs
             .get(&parent)
-            .is_none_or(|array| array.standing(index) == Some(standing))
+            .is_none_or(|array| array.subjob_state(index) == Some(standing))
         {
             return;
         }

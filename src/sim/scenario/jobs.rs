@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
 use crate::model::attribute::AttributeSetting;
 use crate::model::job::Owner;
-use crate::model::job::run_limits::RunLimit;
+use crate::model::job::attempt::RunLimit;
 use crate::model::resource::{ResourceType, ResourceValue};
 use crate::model::time::{Span, Time};
 use crate::sim::world::{Fate, OverLimitPeriod, Submission};

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::model::attribute::AttributeSetting;
 use crate::model::job::array::Indices;
 use crate::model::job::state::Holds;
-use crate::model::job::suspension::SuspendRequest;
+use crate::model::job::suspend::SuspendRequest;
 use crate::model::job::{Digest, Owner};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;

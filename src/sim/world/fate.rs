@@ -1,8 +1,8 @@
 //! What a job does that nobody can read off its request, and how it ends by that.
 
 use crate::model::job::How;
+use crate::model::job::attempt::RunLimit;
 use crate::model::job::response::Responses;
-use crate::model::job::run_limits::RunLimit;
 use crate::model::time::Span;
 
 /// What a job does.

@@ -284,13 +284,13 @@ mod tests {
         let mut changes = Vec::new();
         match act {
             Act::Begin(position)
-                if array.standing(indices.at(position)) == Some(SubjobState::Waiting) =>
+                if array.subjob_state(indices.at(position)) == Some(SubjobState::Waiting) =>
             {
                 changes.push(record(array, indices.at(position), JobState::Running));
                 array.element_stands(indices.at(position), SubjobState::Begun, moment(1));
             }
             Act::End(position, status)
-                if array.standing(indices.at(position)) == Some(SubjobState::Begun) =>
+                if array.subjob_state(indices.at(position)) == Some(SubjobState::Begun) =>
             {
                 changes.push(record(array, indices.at(position), JobState::Finished));
                 array.element_stands(indices.at(position), SubjobState::Ended(status), moment(1));
@@ -364,7 +364,7 @@ mod tests {
             prop_assert_eq!(spool.job(ID).unwrap().unwrap().elements.unwrap().runs(), array.elements.as_ref().unwrap().runs());
             let indices = array.indices().unwrap();
             let expected: Vec<(JobId, JobState)> = indices.iter()
-                .map(|index| (JobId::element(7, index), shown(array.standing(index).unwrap(), &array)))
+                .map(|index| (JobId::element(7, index), shown(array.subjob_state(index).unwrap(), &array)))
                 .collect();
             let told = |question| rows(&file, &question).iter().map(|row| (row.id, row.state)).collect::<Vec<_>>();
             prop_assert_eq!(told(Question::Elements(ID, None, Detail::Row)), expected.clone());

@@ -1,7 +1,7 @@
 //! Failed starts, and limits with and without control groups.
 
 use super::{FENCES, Node};
-use lanai::model::job::run_limits::RunLimit;
+use lanai::model::job::attempt::RunLimit;
 use lanai::model::job::{How, Owner};
 use lanai::model::resource::{ResourceValue, Size};
 use lanai::model::time::Span;

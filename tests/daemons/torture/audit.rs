@@ -3,8 +3,8 @@
 use super::crew::{Crew, ELEMENTS, open};
 use super::killer::{Kill, Victim};
 use lanai::model::job::array::Indices;
+use lanai::model::job::attempt::DELETED;
 use lanai::model::job::event::Event;
-use lanai::model::job::life::DELETED;
 use lanai::model::job::state::JobState;
 use lanai::model::job::{AttemptOutcome, How, Life};
 use lanai::model::job_id::JobId;

@@ -11,7 +11,7 @@ use crate::cli::commands::{
 };
 use crate::model::attribute::{self, AttributeSetting};
 use crate::model::job::array::Indices;
-use crate::model::job::suspension::SuspendRequest;
+use crate::model::job::suspend::SuspendRequest;
 use crate::model::job_id::JobId;
 use crate::model::time::Wall;
 use crate::sim::scenario::Grammar;

@@ -2,7 +2,7 @@
 
 use super::EventWriter;
 use super::LogSource::Server;
-use crate::model::job::dependency::label::Awaited;
+use crate::model::job::dependency::Awaited;
 use crate::model::job::dependency::{DependencyKind, Edge};
 use crate::model::job::event::Event;
 

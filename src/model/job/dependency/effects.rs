@@ -5,11 +5,9 @@
 //! once, in linear time. A job without dependencies costs a look into an index.
 
 use super::graph::{DependencyGraph, TieEvent};
-use super::label::{Awaited, Mark};
-use super::{
-    Bars, DependencyCondition, DependencyKind, DependencyProgress, DependencyVerdict, Edge, Tie,
-    fate, judge,
-};
+use super::label::Mark;
+use super::progress::{DependencyProgress, DependencyVerdict, fate, judge};
+use super::{Awaited, Bars, DependencyCondition, DependencyKind, Edge, Tie};
 use crate::model::job::Job;
 use crate::model::job::event::Event;
 use crate::model::job::state::JobState;

@@ -1,65 +1,16 @@
-//! Labels (Q29): a name that a job carries within a process group of its owner's, by which others
-//! wait for it before it has a number. Jobs without a group make up one of their own.
+//! Labels (Q29): names of jobs within a process group of one owner. Other jobs can wait for a
+//! label before a job that carries it exists. Jobs without a group form a group of their own.
 //!
 //! Whoever waits for a label goes on as soon as any job of that label has come as far as it waits
 //! for. What ends otherwise decides nothing: another one may come, or the same once more.
 
 pub mod circle;
 
-use super::{DependencyCondition, DependencyKind};
+use super::{Awaited, DependencyCondition, frame};
 use crate::model::job::Job;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
-/// What must become of a job of this label.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Awaited {
-    /// How far it must have come.
-    pub condition: DependencyCondition,
-    /// Its label.
-    pub label: String,
-}
-
-/// `afterok:@sim`, as in the value of `depend`.
-impl fmt::Display for Awaited {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(
-            f,
-            "{}:@{}",
-            DependencyKind::After(self.condition).name(),
-            self.label
-        )
-    }
-}
-
-/// Whether a text can be a label, or a process group.
-pub fn is_label(text: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
-    (1..=LONGEST).contains(&text.len()) && text.chars().all(is_plain)
-}
-
-/// Whether a text names what may be waited for: a label, or one element of an array of that label,
-/// as `sim[3]`.
-pub fn is_awaitable(text: &str) -> bool {
-    match frame(text) {
-        Some((label, _)) => is_label(label),
-        None => is_label(text),
-    }
-}
-
-/// The label and the index of `sim[3]`; None for a label alone, or an index that is not written as
-/// it is shown.
-fn frame(text: &str) -> Option<(&str, u32)> {
-    let (label, index) = text.strip_suffix(']')?.rsplit_once('[')?;
-    let number: u32 = index.parse().ok()?;
-    (number.to_string() == index).then_some((label, number))
-}
-
-/// As long as the name of a job may be.
-const LONGEST: usize = 230;
 
 /// A label within a process group of somebody.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

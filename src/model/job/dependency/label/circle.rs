@@ -223,7 +223,7 @@ fn trail(edges: &Edges, stuck: &BTreeSet<&CircleMember>) -> Option<Vec<CircleMem
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::dependency::label::Awaited;
+    use crate::model::job::dependency::Awaited;
     use crate::model::job::dependency::{DependencyCondition, DependencyKind, Edge, Tie};
     use crate::sched::fixture::cluster;
     use std::sync::Arc;

@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::model::job::event::Event;
-use crate::model::job::{AttemptOutcome, How, Job, Spec};
+use crate::model::job::{AttemptOutcome, How, Spec};
 use crate::model::job_id::JobId;
-use crate::model::time::Wall;
+use crate::model::limit::excess::LimitExcess;
+use crate::model::reason::Reason;
+use crate::model::time::{Span, Time, Wall};
 use crate::sched::fixture::{cluster, moment};
 use std::sync::Arc;
 
@@ -266,7 +268,6 @@ fn a_job_of_which_nothing_was_written_down_begins_to_accrue_when_it_is_next_look
 /// (M24).
 #[test]
 fn a_limit_of_ones_own_bars_from_accruing_and_one_of_all_does_not() {
-    use crate::model::limit::excess::LimitExcess;
     use crate::model::limit::excess::tests::of_user;
     use crate::model::limit::{LimitScope, LimitStage, Selector};
     let of = |scope, stage| {

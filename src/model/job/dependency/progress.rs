@@ -1,0 +1,124 @@
+//! How far a job has come, and what that means for a job that depends on it.
+
+use super::DependencyCondition;
+use crate::model::job::attempt::{LOST, OVER_WALLTIME};
+use crate::model::job::state::JobState;
+use crate::model::job::{Job, Life};
+
+/// How far a job has got, as far as others wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DependencyProgress {
+    /// It has never begun.
+    Unbegun,
+    /// It has begun, perhaps more than once; it may be back in its queue.
+    Begun,
+    /// It is over.
+    Ended {
+        /// `Exit_status`.
+        status: i32,
+        /// Whether it ever began.
+        began: bool,
+    },
+}
+
+impl DependencyProgress {
+    /// How far a job has got.
+    pub fn of(job: &Job) -> DependencyProgress {
+        let life = &job.life;
+        // An array has no attempt of its own: one that was not deleted has run.
+        let began =
+            life.attempt > 0 || job.has_begun() || life.exit.is_some_and(|exit| !exit.deleted);
+        match life.state {
+            JobState::Finished => DependencyProgress::Ended {
+                status: life.exit.map_or(LOST, |exit| exit.status),
+                began,
+            },
+            _ if began => DependencyProgress::Begun,
+            _ => DependencyProgress::Unbegun,
+        }
+    }
+}
+
+/// What a job's progress means for a condition on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DependencyVerdict {
+    /// Not decided yet.
+    Pending,
+    /// Met, for ever.
+    Met,
+    /// Never to be met.
+    Impossible,
+}
+
+/// Judges a condition by the progress of the job it is on. One that ended without having begun has
+/// not ended well.
+pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> DependencyVerdict {
+    let decided = |met: bool| {
+        if met {
+            DependencyVerdict::Met
+        } else {
+            DependencyVerdict::Impossible
+        }
+    };
+    match (condition, progress) {
+        (DependencyCondition::Begun, DependencyProgress::Begun) => DependencyVerdict::Met,
+        (_, DependencyProgress::Unbegun | DependencyProgress::Begun) => DependencyVerdict::Pending,
+        (DependencyCondition::Begun, DependencyProgress::Ended { began, .. }) => decided(began),
+        (DependencyCondition::EndedOk, DependencyProgress::Ended { status, began }) => {
+            decided(began && status == 0)
+        }
+        (DependencyCondition::EndedNotOk, DependencyProgress::Ended { status, began }) => {
+            decided(!began || status != 0)
+        }
+        (DependencyCondition::Ended, DependencyProgress::Ended { .. }) => DependencyVerdict::Met,
+    }
+}
+
+/// How a job ended, in the words of one that waited for it: `but it ended with status 3`.
+pub fn fate(life: &Life) -> String {
+    let status = life.exit.map_or(LOST, |exit| exit.status);
+    match (life.exit, status) {
+        _ if life.bars.broken => "but it was ended by a dependency of its own".into(),
+        (Some(exit), _) if exit.deleted && life.attempt == 0 && life.began.is_none() => {
+            "but it was deleted before it ran".into()
+        }
+        (Some(exit), _) if exit.deleted => "but it was deleted".into(),
+        (_, OVER_WALLTIME) => "but it exceeded its walltime".into(),
+        (_, LOST) => "but it was lost".into(),
+        (_, status) => format!("but it ended with status {status}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_is_judged_by_how_far_the_other_job_got() {
+        use DependencyVerdict::{Impossible, Met, Pending};
+        let ended = |status, began| DependencyProgress::Ended { status, began };
+        let conditions = [
+            DependencyCondition::Begun,
+            DependencyCondition::EndedOk,
+            DependencyCondition::EndedNotOk,
+            DependencyCondition::Ended,
+        ];
+        for (progress, expected) in [
+            (
+                DependencyProgress::Unbegun,
+                [Pending, Pending, Pending, Pending],
+            ),
+            (DependencyProgress::Begun, [Met, Pending, Pending, Pending]),
+            (ended(0, true), [Met, Met, Impossible, Met]),
+            (ended(3, true), [Met, Impossible, Met, Met]),
+            (ended(-29, true), [Met, Impossible, Met, Met]),
+            (ended(271, false), [Impossible, Impossible, Met, Met]),
+        ] {
+            assert_eq!(
+                conditions.map(|condition| judge(condition, progress)),
+                expected,
+                "{progress:?}"
+            );
+        }
+    }
+}

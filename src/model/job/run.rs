@@ -1,0 +1,190 @@
+//! What an attempt holds while its script or its tasks run.
+
+use super::attempt::{NodeShare, TaskNumber, Usage};
+use super::task::{TaskStage, Tasks};
+use super::{Job, Run};
+use crate::model::time::Span;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The tasks of an attempt that has started none.
+static NONE: Tasks = Tasks {
+    made: 0,
+    known: BTreeMap::new(),
+    script: Usage {
+        walltime: Span(0),
+        cput: Span(0),
+        mem_kb: 0,
+        vmem_kb: 0,
+        ncpus: 0,
+    },
+    past: Span(0),
+    closing: false,
+};
+
+impl Run {
+    /// What it has started itself.
+    pub fn tasks(&self) -> &Tasks {
+        self.tasks.as_deref().unwrap_or(&NONE)
+    }
+
+    /// The same, to be changed.
+    pub fn tasks_mut(&mut self) -> &mut Tasks {
+        self.tasks.get_or_insert_default()
+    }
+
+    /// Whether it is open for more than its tasks: its script is not known to be over.
+    pub fn has_script(&self) -> bool {
+        self.open && !self.tasks().closing
+    }
+
+    /// The share that a line of the node file, counted from 0, stands for.
+    pub fn share_of_slot(&self, slot: u32) -> Option<&NodeShare> {
+        if let Some(dealt) = self.shares.iter().find(|share| share.ranks.contains(&slot)) {
+            return Some(dealt);
+        }
+        let mut left = slot;
+        self.shares
+            .iter()
+            .filter(|share| share.ranks.is_empty())
+            .find(|share| {
+                let here = left < share.mpiprocs;
+                left = left.saturating_sub(share.mpiprocs);
+                here
+            })
+    }
+
+    /// The share on which a task runs; the first for the script.
+    pub fn share_of_task(&self, number: TaskNumber) -> Option<&NodeShare> {
+        match number {
+            0 => self.shares.first(),
+            _ => {
+                let slot = self.tasks().known.get(&number)?.slot;
+                let mut past = self.released.iter().map(|released| &released.share);
+                self.share_of_slot(slot)
+                    .or_else(|| past.find(|share| share.ranks.contains(&slot)))
+            }
+        }
+    }
+
+    /// The lines of the node file.
+    pub fn slots(&self) -> u32 {
+        self.shares
+            .iter()
+            .fold(0, |sum, share| sum.saturating_add(share.mpiprocs))
+    }
+
+    /// The numbers by which tasks know the places that are left, in the order of the node file:
+    /// what is given back takes lines out of the file, and no task's number changes by it. None
+    /// while all lines are there, and each is its number.
+    pub fn places(&self) -> Option<Vec<u32>> {
+        if self.released.is_empty() {
+            return None;
+        }
+        let mut numbers: Vec<u32> = self
+            .shares
+            .iter()
+            .flat_map(|share| &share.ranks)
+            .copied()
+            .collect();
+        numbers.sort_unstable();
+        Some(numbers)
+    }
+
+    /// The place of a host among the attempt's hosts, in the order of its shares: `PBS_NODENUM`.
+    pub fn host_number(&self, host: &str) -> u32 {
+        let mut hosts: Vec<&str> = Vec::new();
+        for share in &self.shares {
+            if !hosts.contains(&share.host.as_str()) {
+                hosts.push(&share.host);
+            }
+        }
+        hosts.iter().position(|known| *known == host).unwrap_or(0) as u32
+    }
+}
+
+impl Job {
+    /// The node that runs the job's script, as long as the script runs.
+    pub fn script_node(&self) -> Option<&str> {
+        self.life
+            .open_run()
+            .filter(|run| run.has_script())
+            .and_then(|run| run.shares.first())
+            .map(|share| share.node.as_str())
+    }
+
+    /// What the open attempt holds: all of its shares while the job runs, else those on nodes where
+    /// something of it is not known to be over. Of what it has given back, the same.
+    pub fn held(&self) -> Vec<NodeShare> {
+        let Some(run) = self.life.open_run() else {
+            return Vec::new();
+        };
+        if self.life.state.is_under_way() {
+            return run.shares.iter().chain(run.lingering()).cloned().collect();
+        }
+        let script = run.shares.first().filter(|_| run.has_script());
+        let tasks = run
+            .tasks()
+            .open()
+            .filter_map(|(number, _)| run.share_of_task(number));
+        let busy: BTreeSet<&str> = tasks
+            .chain(script)
+            .map(|share| share.node.as_str())
+            .collect();
+        let kept = run
+            .shares
+            .iter()
+            .filter(|share| busy.contains(share.node.as_str()));
+        kept.chain(run.lingering()).cloned().collect()
+    }
+
+    /// Takes note of what the script (0) or a task has used so far.
+    pub fn task_used(&mut self, number: TaskNumber, used: Usage) {
+        let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
+            return;
+        };
+        let tasks = run.tasks_mut();
+        match (number, tasks.known.get_mut(&number)) {
+            // What the script used is final when it is over.
+            (0, _) if tasks.closing => return,
+            (0, _) => tasks.script = used,
+            (_, Some(task)) if task.is_open() => task.used = used,
+            _ => return,
+        }
+        self.life.used = tasks.total(&self.life.used);
+    }
+
+    /// A task of the open attempt is over; with the last one after the script, so is the attempt.
+    pub fn task_over(&mut self, number: TaskNumber, status: i32, used: Usage) {
+        self.task_used(number, used);
+        let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
+            return;
+        };
+        let tasks = run.tasks_mut();
+        let Some(task) = tasks.known.get_mut(&number).filter(|task| task.is_open()) else {
+            return;
+        };
+        tasks.past = tasks.past + task.used.cput;
+        (task.stage, task.used) = (TaskStage::Over(status), Usage::default());
+        if task.token == 0 || tasks.closing {
+            tasks.known.remove(&number);
+        }
+        tasks.bound();
+        run.open = !tasks.closing || tasks.open().next().is_some();
+    }
+
+    /// The script of the open attempt is over: nobody asks any more how its tasks ended.
+    pub(super) fn close_run(&mut self, used: Option<Usage>) {
+        let Some(run) = self.life.run.as_mut() else {
+            return;
+        };
+        run.open = false;
+        self.life.used = used.unwrap_or(self.life.used);
+        if let Some(tasks) = &mut run.tasks {
+            tasks.closing = true;
+            tasks.known.retain(|_, task| task.is_open());
+            run.open = !tasks.known.is_empty();
+            tasks.script = used.unwrap_or(tasks.script);
+            self.life.used = tasks.total(&self.life.used);
+        }
+    }
+}

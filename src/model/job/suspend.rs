@@ -1,0 +1,345 @@
+//! Suspending and resuming running jobs (`qsig -s suspend`, preemption).
+
+use super::attempt::{Attempt, NodeShare, TaskNumber, Want};
+use super::event::Event;
+use super::state::JobState;
+use super::suspension::{Pauses, SuspendMode, Suspension};
+use super::{Job, Run};
+use crate::model::refusal::Refusal;
+use crate::model::resource::ResourceValue;
+use crate::model::time::{Span, Time};
+use std::collections::BTreeSet;
+
+/// The pauses of an attempt that was never stopped.
+static NONE: Pauses = Pauses {
+    count: 0,
+    total: Span(0),
+    resumed: None,
+    waking: BTreeSet::new(),
+};
+
+impl Run {
+    /// How often and for how long it has stood still before.
+    pub fn pauses(&self) -> &Pauses {
+        self.pauses.as_deref().unwrap_or(&NONE)
+    }
+
+    /// Since when it has been charged for: its start, or the end of its last pause.
+    pub fn counts_from(&self) -> Time {
+        self.pauses().resumed.unwrap_or(self.started)
+    }
+
+    /// When its walltime is over, if it does not stand still again.
+    pub fn until(&self, walltime: Span, now: Time) -> Time {
+        self.started + walltime + self.stood_still(now)
+    }
+
+    /// Whether its processes are stopped, and what it gives up others may have.
+    pub fn is_still(&self) -> bool {
+        self.suspension
+            .as_ref()
+            .is_some_and(|suspension| suspension.still.is_some())
+    }
+
+    /// How long it has stood still in all until `now`.
+    pub fn stood_still(&self, now: Time) -> Span {
+        let still = self
+            .suspension
+            .as_ref()
+            .and_then(|suspension| suspension.still);
+        self.pauses().total + still.map_or(Span(0), |still| now.since(still).max(Span(0)))
+    }
+
+    /// The names of the resources that others may have of it until it goes on; none unless it
+    /// stands still.
+    pub fn releases(&self) -> &[String] {
+        let suspension = self
+            .suspension
+            .as_ref()
+            .filter(|suspension| suspension.still.is_some());
+        suspension.map_or(&[][..], |suspension| suspension.manner.releases())
+    }
+
+    /// What of a share it has given up.
+    pub fn given_up(&self, share: &NodeShare) -> NodeShare {
+        share.part(|name| self.gives_up(name))
+    }
+
+    /// What of a share it keeps.
+    pub fn kept(&self, share: &NodeShare) -> NodeShare {
+        share.part(|name| !self.gives_up(name))
+    }
+
+    /// Whether it gives up nothing that it would have to be given again.
+    pub fn has_all(&self) -> bool {
+        let is_kept = |(name, _): &(String, ResourceValue)| !self.gives_up(name);
+        self.shares
+            .iter()
+            .all(|share| share.taken.iter().chain(&share.pooled).all(is_kept))
+    }
+
+    fn gives_up(&self, name: &str) -> bool {
+        self.releases().iter().any(|released| released == name)
+    }
+
+    /// Whether all of it that is not over is stopped: its script and each of its tasks.
+    fn is_all_stopped(&self) -> bool {
+        let Some(suspension) = &self.suspension else {
+            return false;
+        };
+        let mut tasks = self.tasks().open().map(|(number, _)| number);
+        suspension.stopped.contains(&0) && tasks.all(|number| suspension.stopped.contains(&number))
+    }
+
+    /// Its pause is over, whatever comes now.
+    fn end_pause(&mut self, now: Time) {
+        let total = self.stood_still(now);
+        let Some(suspension) = self.suspension.take() else {
+            return;
+        };
+        // Those that have not said that they are stopped may have been told to be.
+        let tasks = self.tasks().open().map(|(number, _)| number);
+        let waking = tasks.chain([0]).collect();
+        let pauses = self.pauses.get_or_insert_default();
+        pauses.waking = waking;
+        if let Some(still) = suspension.still {
+            (pauses.total, pauses.resumed) = (total, Some(now.max(still)));
+            pauses.count = pauses.count.saturating_add(1);
+        }
+    }
+}
+
+impl NodeShare {
+    /// The resources of it of which that is true, with the numbers of processors and GPUs.
+    pub fn part(&self, is_meant: impl Fn(&str) -> bool) -> NodeShare {
+        let of = |amounts: &[(String, ResourceValue)]| {
+            amounts
+                .iter()
+                .filter(|(name, _)| is_meant(name))
+                .cloned()
+                .collect()
+        };
+        let numbers = |name: &str, all: &[u16]| {
+            if is_meant(name) {
+                all.to_vec()
+            } else {
+                Vec::new()
+            }
+        };
+        let (cpus, gpus) = (numbers("ncpus", &self.cpus), numbers("ngpus", &self.gpus));
+        NodeShare {
+            taken: of(&self.taken),
+            pooled: of(&self.pooled),
+            cpus,
+            gpus,
+            ..self.clone()
+        }
+    }
+}
+
+/// What `qsig` asks for by a name that is no signal's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SuspendRequest {
+    /// `suspend`.
+    Suspend,
+    /// `resume`.
+    Resume,
+    /// `admin-suspend`.
+    AdminSuspend,
+    /// `admin-resume`.
+    AdminResume,
+}
+
+impl SuspendRequest {
+    /// Its name as a signal of `qsig`.
+    pub fn name(self) -> &'static str {
+        match self {
+            SuspendRequest::Suspend => "suspend",
+            SuspendRequest::Resume => "resume",
+            SuspendRequest::AdminSuspend => "admin-suspend",
+            SuspendRequest::AdminResume => "admin-resume",
+        }
+    }
+
+    /// The turn of this name.
+    pub fn named(name: &str) -> Option<SuspendRequest> {
+        match name {
+            "suspend" => Some(SuspendRequest::Suspend),
+            "resume" => Some(SuspendRequest::Resume),
+            "admin-suspend" => Some(SuspendRequest::AdminSuspend),
+            "admin-resume" => Some(SuspendRequest::AdminResume),
+            _ => None,
+        }
+    }
+
+    /// What follows for a job of which somebody asks that; what it gives up is `releases`.
+    pub fn of(self, job: &Job, by: &str, releases: &[String]) -> Result<Vec<Event>, Refusal> {
+        let run = job.life.open_run().ok_or_else(Refusal::bad_state)?;
+        let (by, attempt) = (by.to_string(), run.attempt);
+        let manner = match self {
+            SuspendRequest::Suspend => SuspendMode::UntilTold {
+                releases: releases.to_vec(),
+            },
+            SuspendRequest::AdminSuspend => SuspendMode::Maintenance,
+            SuspendRequest::Resume | SuspendRequest::AdminResume => {
+                self.suits(job)?;
+                let at_once = run.has_all().then(|| Event::Resumed {
+                    attempt,
+                    shares: run.shares.clone(),
+                });
+                return Ok([Event::ResumeWanted { by }]
+                    .into_iter()
+                    .chain(at_once)
+                    .collect());
+            }
+        };
+        if job.can_be_suspended() {
+            Ok(vec![Event::SuspendWanted {
+                by,
+                attempt,
+                manner,
+            }])
+        } else {
+            Err(Refusal::bad_state())
+        }
+    }
+
+    /// Whether a job is suspended in the way that it is to be resumed.
+    fn suits(self, job: &Job) -> Result<(), Refusal> {
+        let suspension = job
+            .suspension()
+            .filter(|_| job.life.want == Want::Run)
+            .ok_or_else(Refusal::bad_state)?;
+        match (self, &suspension.manner) {
+            (SuspendRequest::AdminResume, SuspendMode::Maintenance) => Ok(()),
+            (SuspendRequest::Resume, SuspendMode::UntilTold { .. } | SuspendMode::For { .. }) => {
+                Ok(())
+            }
+            _ => Err(Refusal::wrong_resume()),
+        }
+    }
+}
+
+impl Job {
+    /// The suspension of the open attempt.
+    pub fn suspension(&self) -> Option<&Suspension> {
+        self.life.open_run()?.suspension.as_deref()
+    }
+
+    /// Whether it is suspended so that its nodes can be maintained.
+    pub fn is_maintained_under(&self) -> bool {
+        self.suspension()
+            .is_some_and(|suspension| suspension.manner == SuspendMode::Maintenance)
+    }
+
+    /// Whether it stands still, and only the scheduler has to make room for it to go on.
+    pub fn waits_to_go_on(&self) -> bool {
+        self.life.state == JobState::Suspended
+            && self.suspension().is_some_and(|suspension| suspension.waits)
+    }
+
+    /// Whether it can be told to stand still: it runs, its node has said so, and nobody wants it
+    /// ended.
+    pub fn can_be_suspended(&self) -> bool {
+        let has_begun = |run: &Run| run.has_script() && run.session.is_some();
+        self.life.state == JobState::Running
+            && self.life.want == Want::Run
+            && self.life.open_run().is_some_and(has_begun)
+    }
+
+    /// Takes note of an event about standing still or going on; any other changes nothing.
+    pub(super) fn pause(&mut self, event: &Event, now: Time) {
+        match event {
+            Event::SuspendWanted {
+                by,
+                attempt,
+                manner,
+            } => self.suspend(by, *attempt, manner, now),
+            Event::Suspended { attempt } => self.stand_still(*attempt, now),
+            Event::ResumeWanted { .. } => self.wait_for_room(),
+            Event::Resumed { attempt, shares } => self.resume(*attempt, shares, now),
+            _ => {}
+        }
+    }
+
+    fn suspend(&mut self, by: &str, attempt: Attempt, manner: &SuspendMode, now: Time) {
+        if !self.can_be_suspended() {
+            return;
+        }
+        let waits = matches!(manner, SuspendMode::For { .. });
+        let (by, manner, stopped) = (by.to_string(), manner.clone(), BTreeSet::new());
+        if let Some(run) = self.run(attempt) {
+            run.suspension = Some(Box::new(Suspension {
+                by,
+                since: now,
+                manner,
+                still: None,
+                stopped,
+                waits,
+            }));
+            self.life.state = JobState::Suspended;
+        }
+    }
+
+    fn stand_still(&mut self, attempt: Attempt, now: Time) {
+        let suspension = self.run(attempt).and_then(|run| run.suspension.as_mut());
+        suspension
+            .into_iter()
+            .for_each(|suspension| suspension.still = suspension.still.or(Some(now)));
+    }
+
+    fn wait_for_room(&mut self) {
+        let suspension = self
+            .life
+            .run
+            .as_mut()
+            .and_then(|run| run.suspension.as_mut());
+        suspension
+            .into_iter()
+            .for_each(|suspension| suspension.waits = true);
+    }
+
+    fn resume(&mut self, attempt: Attempt, shares: &[NodeShare], now: Time) {
+        if self.life.state != JobState::Suspended || self.life.want != Want::Run {
+            return;
+        }
+        if let Some(run) = self.run(attempt) {
+            run.end_pause(now);
+            run.shares = shares.to_vec();
+            self.life.state = JobState::Running;
+        }
+    }
+
+    pub(super) fn end_suspension(&mut self, now: Time) {
+        self.life.run.iter_mut().for_each(|run| run.end_pause(now));
+    }
+
+    /// Takes note that a node has stopped the script (0) or a task of the open attempt.
+    pub fn note_stopped(&mut self, number: TaskNumber) {
+        let run = self.life.run.as_mut().filter(|run| run.open);
+        let suspension = run.and_then(|run| run.suspension.as_mut());
+        suspension.into_iter().for_each(|suspension| {
+            suspension.stopped.insert(number);
+        });
+    }
+
+    /// Takes note that a node says of the script (0) or a task that it goes on.
+    pub fn note_going_on(&mut self, number: TaskNumber) {
+        let pauses = self.life.run.as_mut().and_then(|run| run.pauses.as_mut());
+        pauses.into_iter().for_each(|pauses| {
+            pauses.waking.remove(&number);
+        });
+    }
+
+    /// Whether the last of it that was not stopped is over, and that has not been said.
+    pub fn is_newly_still(&self) -> bool {
+        let run = self
+            .life
+            .open_run()
+            .filter(|_| self.life.state == JobState::Suspended);
+        run.is_some_and(|run| !run.is_still() && run.is_all_stopped())
+    }
+}
+
+#[cfg(test)]
+mod tests;
