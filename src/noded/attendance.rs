@@ -16,11 +16,10 @@ use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent, HookExit, Runs
 use crate::model::job::{AttemptOutcome, How, attempt};
 use crate::model::text::shortened;
 use crate::model::time::Span;
-use crate::sys::call::{Called, ProgramCall};
+use crate::sys::program::{ProgramCall, ProgramResult, RunningProgram, Surroundings};
 use crate::sys::user::{self, UserAccount};
 use crate::sys::{clock, process};
 use crate::wire::order::Launch;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::{Gid, getpid};
@@ -53,8 +52,8 @@ pub struct JobHookRunner<'a> {
 
 /// What came of running a program.
 enum Ran {
-    Said(HookExit, Box<Called>),
-    Failed(String),
+    Ended(ProgramResult),
+    NotStarted(String),
     Cancelled,
 }
 
@@ -66,8 +65,8 @@ impl JobHookRunner<'_> {
             let question = self.question(hook, occasion, launch, None);
             let answer = match self.ask(hook, occasion, launch, &question, true) {
                 Ran::Cancelled => return Some(never(How::Cancelled)),
-                Ran::Failed(why) => Err(why),
-                Ran::Said(said, called) => HookAnswer::read(&said).map_err(|why| called.blame(why)),
+                Ran::NotStarted(why) => Err(why),
+                Ran::Ended(result) => answer(&result),
             };
             let changed = answer.and_then(|answer| match answer {
                 HookAnswer::Reject(why) => Ok(Err(why)),
@@ -100,8 +99,8 @@ impl JobHookRunner<'_> {
         for hook in asked(&self.rites.hooks, occasion) {
             let question = self.question(hook, occasion, launch, Some(outcome));
             let answer = match self.ask(hook, occasion, launch, &question, false) {
-                Ran::Said(said, called) => HookAnswer::read(&said).map_err(|why| called.blame(why)),
-                Ran::Failed(why) => Err(why),
+                Ran::Ended(result) => answer(&result),
+                Ran::NotStarted(why) => Err(why),
                 Ran::Cancelled => continue,
             };
             match answer {
@@ -129,26 +128,15 @@ impl JobHookRunner<'_> {
         let script = self.rites.scripts.prologue.as_ref()?;
         let why = match self.run_script(script, self.prologue_arguments(launch), true) {
             Ran::Cancelled => return Some(never(How::Cancelled)),
-            Ran::Failed(why) => why,
-            Ran::Said(
-                HookExit {
-                    status: Some(0), ..
-                },
-                _,
-            ) => return None,
-            Ran::Said(
-                HookExit {
-                    status: Some(1), ..
-                },
-                called,
-            ) => {
-                let why = called.blame("the site's prologue ended with status 1".to_string());
+            Ran::NotStarted(why) => why,
+            Ran::Ended(result) if result.exit.as_ref().is_ok_and(|e| e.status == Some(1)) => {
+                let why = result.blame("the site's prologue ended with status 1".to_string());
                 return Some(never(How::CannotStart {
                     status: REFUSED,
                     why,
                 }));
             }
-            Ran::Said(said, called) => called.blame(ended(&said)),
+            Ran::Ended(result) => script_failure(&result)?,
         };
         Some(put_back(format!("prologue {}: {why}", script.display())))
     }
@@ -159,16 +147,11 @@ impl JobHookRunner<'_> {
             return;
         };
         let why = match self.run_script(script, self.epilogue_arguments(launch, outcome), false) {
-            Ran::Said(
-                HookExit {
-                    status: Some(0), ..
-                },
-                _,
-            )
-            | Ran::Cancelled => return,
-            Ran::Said(said, called) => called.blame(ended(&said)),
-            Ran::Failed(why) => why,
+            Ran::Ended(result) => script_failure(&result),
+            Ran::NotStarted(why) => Some(why),
+            Ran::Cancelled => None,
         };
+        let Some(why) = why else { return };
         outcome.notes.push(shortened(
             format!("epilogue {}: {why}", script.display()),
             LONGEST,
@@ -183,103 +166,91 @@ impl JobHookRunner<'_> {
         question: &[u8],
         heeds: bool,
     ) -> Ran {
-        let becomes = self
-            .groups
-            .as_deref()
-            .filter(|_| hook.runs_as == RunsAs::Owner);
-        let call = ProgramCall {
-            words: &hook.command,
-            environment: &[
-                ("PBS_HOOK_EVENT", occasion.name()),
-                ("PBS_JOBID", &launch.full_id),
-            ],
-            input: question,
-            identity: becomes.map(|groups| (&self.account, groups)),
+        let environment = [
+            ("PBS_HOOK_EVENT", occasion.name()),
+            ("PBS_JOBID", &launch.full_id),
+        ];
+        let groups = if hook.runs_as == RunsAs::Owner {
+            self.groups.as_deref()
+        } else {
+            None
         };
-        self.run(&call, hook.alarm, heeds)
+        let call = ProgramCall {
+            input: question,
+            surroundings: Surroundings::Own(&environment),
+            identity: groups.map(|groups| (&self.account, groups)),
+            ..ProgramCall::new(&hook.command, hook.alarm)
+        };
+        self.run(&call, heeds)
     }
 
     fn run_script(&self, script: &Path, arguments: Vec<String>, heeds: bool) -> Ran {
-        let words: Vec<String> = [script.display().to_string()]
-            .into_iter()
-            .chain(arguments)
-            .collect();
+        let mut words = vec![script.display().to_string()];
+        words.extend(arguments);
         let call = ProgramCall {
-            words: &words,
-            environment: &[],
-            input: b"",
-            identity: None,
+            surroundings: Surroundings::Own(&[]),
+            ..ProgramCall::new(&words, self.rites.scripts.timeout)
         };
-        self.run(&call, self.rites.scripts.timeout, heeds)
+        self.run(&call, heeds)
     }
 
-    /// Runs a program to its end, or to that of its time. `heeds`: a cancel ends it.
-    fn run(&self, call: &ProgramCall, alarm: Span, heeds: bool) -> Ran {
+    /// Runs a program until it ends or its time is over. `heeds`: a cancel ends it.
+    fn run(&self, call: &ProgramCall, heeds: bool) -> Ran {
         let mut orders = match heeds.then(|| AttemptOrders::open(self.folder)).transpose() {
             Ok(orders) => orders,
-            Err(e) => return Ran::Failed(format!("signals: {e}")),
+            Err(e) => return Ran::NotStarted(format!("signals: {e}")),
         };
         if orders.as_mut().is_some_and(AttemptOrders::cancel) {
             return Ran::Cancelled;
         }
-        let ran = match call.start() {
-            Ok(called) => attend(called, alarm, orders.as_mut()),
-            Err(e) => Ran::Failed(format!(
-                "{} cannot be run: {e}",
-                call.words.first().map_or("", String::as_str)
-            )),
+        let ran = match call.start(clock::monotonic()) {
+            Ok(program) => attend(program, orders.as_mut()),
+            Err(e) => {
+                let program = call.words.first().map_or("", String::as_str);
+                Ran::NotStarted(format!("{program} cannot be run: {e}"))
+            }
         };
-        if let Some(orders) = orders.filter(|_| !matches!(ran, Ran::Cancelled)) {
+        if let Some(orders) = orders
+            && !matches!(ran, Ran::Cancelled)
+        {
             orders.pass_on();
         }
         ran
     }
 }
 
-/// Hears a program until it has ended.
-fn attend(mut called: Called, alarm: Span, mut orders: Option<&mut AttemptOrders>) -> Ran {
-    let until = Span(clock::monotonic().0.saturating_add(alarm.0));
-    let mut given_up: Option<(Span, Ran)> = None;
-    loop {
-        let heard = called.hear();
-        let now = clock::monotonic();
-        match (heard, given_up.take()) {
-            (Some(_), Some((_, why))) => return why,
-            (Some(Ok(said)), None) => return Ran::Said(said, Box::new(called)),
-            (Some(Err(e)), None) => return Ran::Failed(e.to_string()),
-            // Stuck in the kernel: nobody waits for that.
-            (None, Some((last, why))) if now >= last => return why,
-            (None, kept) => given_up = kept,
+/// Waits until a program has ended or a cancel has come.
+fn attend(mut program: RunningProgram, mut orders: Option<&mut AttemptOrders>) -> Ran {
+    let ran = loop {
+        if let Some(result) = program.poll(clock::monotonic()) {
+            break Ran::Ended(result);
         }
-        if given_up.is_none() {
-            given_up = if orders.as_deref_mut().is_some_and(AttemptOrders::cancel) {
-                Some((now + LAST, Ran::Cancelled))
-            } else if now >= until {
-                Some((
-                    now + LAST,
-                    Ran::Failed(format!("it took longer than {} s", alarm.as_seconds())),
-                ))
-            } else {
-                None
-            };
-            if given_up.is_some() {
-                called.kill();
-            }
+        if orders.as_deref_mut().is_some_and(AttemptOrders::cancel) {
+            program.stop();
+            break Ran::Cancelled;
         }
-        let next = given_up.as_ref().map_or(until, |(last, _)| *last);
-        wait(&called, orders.as_deref(), Span(next.0 - now.0));
+        program.wait_for_news(orders.as_deref().map(|orders| orders.signals.as_fd()));
+    };
+    // One that is stuck in the kernel takes longer.
+    program.wait_until_gone(LAST);
+    ran
+}
+
+/// The answer of a hook, or why it failed.
+pub(super) fn answer(result: &ProgramResult) -> Result<HookAnswer, String> {
+    match &result.exit {
+        Ok(exit) => HookAnswer::read(exit).map_err(|why| result.blame(why)),
+        Err(fault) => Err(fault.to_string()),
     }
 }
 
-fn wait(called: &Called, orders: Option<&AttemptOrders>, left: Span) {
-    let watched = called
-        .watched()
-        .chain(orders.map(|orders| orders.signals.as_fd()));
-    let mut fds: Vec<PollFd> = watched
-        .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
-        .collect();
-    let left = PollTimeout::try_from(left.0.clamp(0, 3_600_000)).unwrap_or(PollTimeout::MAX);
-    let _ = poll(&mut fds, left);
+/// Why a script failed; None if it did not.
+fn script_failure(result: &ProgramResult) -> Option<String> {
+    match &result.exit {
+        Ok(exit) if exit.status == Some(0) => None,
+        Ok(exit) => Some(result.blame(ended(exit))),
+        Err(fault) => Some(fault.to_string()),
+    }
 }
 
 /// What is ordered of the attempt meanwhile.

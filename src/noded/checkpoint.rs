@@ -5,16 +5,14 @@
 //! A noded that ends takes its commands along. schedd tells the next one the same again.
 
 use super::attempts::Attempts;
-use super::chore::BlockingIo;
 use super::control::Cancel;
 use super::folder::AttemptName;
-use super::poller::{PollSource, Poller};
-use crate::model::hook::HookExit;
+use super::poller::Poller;
 use crate::model::job::Owner;
 use crate::model::job::checkpoint::folder;
 use crate::model::text::shortened;
 use crate::model::time::Span;
-use crate::sys::call::{Called, ProgramCall};
+use crate::sys::program::{ProgramCall, ProgramFault, ProgramResult, RunningProgram, Surroundings};
 use crate::sys::{clock, filesystem};
 use crate::wire::order::{Checkpoint, NodeReport};
 use nix::libc::SIGKILL;
@@ -48,61 +46,20 @@ struct RunningCommand {
     order: Checkpoint,
     folder: PathBuf,
     stage: CommandStage,
-    until: Span,
-    /// It was given up: what it says does not matter.
-    is_late: bool,
-    /// Where the poller says that there is something to hear.
-    sources: Vec<PollSource>,
+    /// The program of this stage.
+    program: RunningProgram,
+    /// When the first stage began: the time limit is for both.
+    begun: Span,
+    /// Why it was given up; it may still run.
+    late: Option<String>,
 }
 
-/// How far it is.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommandStage {
-    /// The folder is being made: it may be on a disk that hangs.
-    Folder(BlockingIo),
-    Called(Called),
-}
-
-/// What came of a stage that is over.
-enum StageResult {
-    /// The folder is there.
+    /// A worker makes the folder, which may be on a disk that hangs.
     Folder,
-    /// It is written down how far the job has come.
-    Written,
-    Failed(String),
-}
-
-impl CommandStage {
-    fn hear(&mut self) -> Option<StageResult> {
-        match self {
-            CommandStage::Folder(chore) => Some(
-                chore
-                    .hear()?
-                    .map_or_else(StageResult::Failed, |()| StageResult::Folder),
-            ),
-            CommandStage::Called(called) => {
-                let failure = match called.hear()? {
-                    Ok(HookExit {
-                        status: Some(0), ..
-                    }) => return Some(StageResult::Written),
-                    Ok(HookExit {
-                        status: Some(status),
-                        ..
-                    }) => format!("it ended with status {status}"),
-                    Ok(_) => "a signal ended it".into(),
-                    Err(error) => error.to_string(),
-                };
-                Some(StageResult::Failed(called.blame(failure)))
-            }
-        }
-    }
-
-    fn kill(&self) {
-        match self {
-            CommandStage::Folder(chore) => chore.kill(),
-            CommandStage::Called(called) => called.kill(),
-        }
-    }
+    /// The command runs.
+    Command,
 }
 
 impl CheckpointCommands {
@@ -124,91 +81,88 @@ impl CheckpointCommands {
             task: 0,
         };
         match self.entries.iter().find(|entry| entry.name == name) {
-            // Whoever asks again has not heard it.
-            Some(entry) if entry.is_late => return self.said.push(late(entry)),
+            // schedd asks again when it has not got the report.
+            Some(RunningCommand {
+                late: Some(why), ..
+            }) => return self.said.push(failed(name, why)),
             Some(_) => return,
             None => {}
         }
         let folder = folder(&self.state, &order.folders, &order.full_id);
-        match self.prepare(&folder, order, poller) {
-            Ok((stage, sources)) => {
-                let (until, order) = (
-                    Span(clock::monotonic().0.saturating_add(order.timeout.0)),
-                    order.clone(),
-                );
-                self.entries.push(RunningCommand {
-                    name,
-                    order,
-                    folder,
-                    stage,
-                    until,
-                    is_late: false,
-                    sources,
-                });
-            }
+        let begun = clock::monotonic();
+        match self.make_folder(&folder, order, begun, poller) {
+            Ok(program) => self.entries.push(RunningCommand {
+                name,
+                order: order.clone(),
+                folder,
+                stage: CommandStage::Folder,
+                program,
+                begun,
+                late: None,
+            }),
             Err(error) => self.fail(name, &error.to_string()),
         }
     }
 
-    /// A job is to end, whatever is written down of it.
+    /// Kills the command of a job that is to end without a checkpoint.
     pub fn give_up(&mut self, name: AttemptName) {
         for entry in self.entries.iter_mut().filter(|entry| entry.name == name) {
-            entry.is_late = true;
-            entry.stage.kill();
+            entry.program.stop();
+            entry.late = Some(entry.late());
         }
     }
 
-    /// When the first of them has taken too long.
+    /// When the first command exceeds its time limit.
     pub fn due(&self) -> Option<Span> {
-        self.entries
-            .iter()
-            .filter(|entry| !entry.is_late)
-            .map(|entry| entry.until)
-            .min()
+        let programs = self.entries.iter().map(|entry| &entry.program);
+        programs.filter_map(RunningProgram::next).min()
     }
 
-    /// Ends those that take too long.
-    pub fn keep_time(&mut self, now: Span) {
-        for entry in self
-            .entries
-            .iter_mut()
-            .filter(|entry| entry.until <= now && !entry.is_late)
-        {
-            entry.is_late = true;
-            entry.stage.kill();
-            tracing::warn!("attempt {} is not checkpointed in time", entry.name);
-            self.said.push(late(entry));
-        }
-    }
-
-    /// Takes in what they say: jobs that are checkpointed end.
-    pub fn hear(&mut self, attempts: &mut Attempts, poller: &mut Poller) {
+    /// Takes the results of commands that have finished: jobs that are checkpointed end. Gives up
+    /// commands that take too long.
+    pub fn attend(&mut self, now: Span, attempts: &mut Attempts, poller: &mut Poller) {
         for mut entry in std::mem::take(&mut self.entries) {
-            let Some(heard) = entry.stage.hear() else {
-                self.entries.push(entry);
-                continue;
-            };
-            entry
-                .sources
-                .drain(..)
-                .for_each(|source| poller.overlook(source));
-            let Some(session) = attempts.session(entry.name).filter(|_| !entry.is_late) else {
-                continue;
-            };
-            match heard {
-                StageResult::Folder => self.call(entry, session, poller),
-                // Before it comes any farther than what is written down.
-                StageResult::Written => attempts.cancel(entry.name, CHECKPOINTED),
-                StageResult::Failed(why) => self.fail(entry.name, &why),
+            match entry.program.poll(now) {
+                Some(result) => self.conclude(entry, result, attempts, poller),
+                None if entry.late.is_some() && entry.program.is_gone() => {}
+                None => self.entries.push(entry),
             }
         }
     }
 
+    fn conclude(
+        &mut self,
+        mut entry: RunningCommand,
+        result: ProgramResult,
+        attempts: &mut Attempts,
+        poller: &mut Poller,
+    ) {
+        if matches!(result.exit, Err(ProgramFault::Late(_))) {
+            tracing::warn!("attempt {} is not checkpointed in time", entry.name);
+            let why = match entry.stage {
+                CommandStage::Folder => entry.late(),
+                CommandStage::Command => result.blame(entry.late()),
+            };
+            self.said.push(failed(entry.name, &why));
+            entry.late = Some(why);
+            return self.entries.push(entry);
+        }
+        let Some(session) = attempts.session(entry.name) else {
+            return;
+        };
+        match (entry.stage, failure(entry.stage, result)) {
+            (_, Some(why)) => self.fail(entry.name, &why),
+            (CommandStage::Folder, None) => self.call(entry, session, poller),
+            // Before it comes any farther than what is written down.
+            (CommandStage::Command, None) => attempts.cancel(entry.name, CHECKPOINTED),
+        }
+    }
+
     fn call(&mut self, entry: RunningCommand, session: u32, poller: &mut Poller) {
-        match call(&entry.order, session, &entry.folder, poller) {
-            Ok((called, sources)) => self.entries.push(RunningCommand {
-                stage: CommandStage::Called(called),
-                sources,
+        match call(&entry, session).and_then(|program| poller.watch(program)) {
+            Ok(program) => self.entries.push(RunningCommand {
+                stage: CommandStage::Command,
+                program,
                 ..entry
             }),
             Err(error) => self.fail(entry.name, &error.to_string()),
@@ -227,35 +181,51 @@ impl CheckpointCommands {
 
     /// Begins to make a folder that only the owner of the job may read. It is ours: the owner
     /// cannot put links there that the command would follow.
-    fn prepare(
+    fn make_folder(
         &self,
         folder: &Path,
         order: &Checkpoint,
+        now: Span,
         poller: &mut Poller,
-    ) -> io::Result<(CommandStage, Vec<PollSource>)> {
+    ) -> io::Result<RunningProgram> {
         let reader = self.reader(&order.owner);
-        let named = |error| io::Error::other(format!("{}: {error}", folder.display()));
-        let chore = BlockingIo::begin(|| filesystem::make_own(folder, reader).map_err(named))?;
-        let sources = poller.add_all([chore.watched()].into_iter(), PollSource::Checkpoint);
-        let sources = sources.inspect_err(|_| chore.kill())?;
-        Ok((CommandStage::Folder(chore), sources))
+        let worker = RunningProgram::fork(now, order.timeout, || {
+            filesystem::make_own(folder, reader)
+                .map_err(|error| io::Error::other(format!("{}: {error}", folder.display())))
+        })?;
+        poller.watch(worker)
     }
 
     /// The user who may read the checkpoint of a job besides us; None where the job is ours.
     fn reader(&self, owner: &Owner) -> Option<u32> {
-        Some(owner.uid).filter(|&uid| uid != self.uid)
+        (owner.uid != self.uid).then_some(owner.uid)
     }
 }
 
-fn late(entry: &RunningCommand) -> NodeReport {
-    let why = match &entry.stage {
-        CommandStage::Folder(_) => format!("{} could not be made in time", entry.folder.display()),
-        CommandStage::Called(called) => called.blame(format!(
-            "it took longer than {} s",
-            entry.order.timeout.as_seconds()
-        )),
+impl RunningCommand {
+    /// What it did not do in time.
+    fn late(&self) -> String {
+        match self.stage {
+            CommandStage::Folder => format!("{} could not be made in time", self.folder.display()),
+            CommandStage::Command => ProgramFault::Late(self.order.timeout).to_string(),
+        }
+    }
+}
+
+/// Why a stage failed.
+fn failure(stage: CommandStage, result: ProgramResult) -> Option<String> {
+    if stage == CommandStage::Folder {
+        return result.work().err();
+    }
+    let why = match &result.exit {
+        Ok(exit) => match exit.status {
+            Some(0) => return None,
+            Some(status) => format!("it ended with status {status}"),
+            None => "a signal ended it".to_string(),
+        },
+        Err(fault) => fault.to_string(),
     };
-    failed(entry.name, &why)
+    Some(result.blame(why))
 }
 
 fn failed(name: AttemptName, why: &str) -> NodeReport {
@@ -266,43 +236,33 @@ fn failed(name: AttemptName, why: &str) -> NodeReport {
     }
 }
 
-/// Its arguments: job id, session, folder.
-fn call(
-    order: &Checkpoint,
-    session: u32,
-    folder: &Path,
-    poller: &mut Poller,
-) -> io::Result<(Called, Vec<PollSource>)> {
+/// Starts the command. Its arguments: job id, session, folder.
+fn call(entry: &RunningCommand, session: u32) -> io::Result<RunningProgram> {
+    let order = &entry.order;
     let program = order.program.display().to_string();
-    let path = folder.display().to_string();
+    let folder = entry.folder.display().to_string();
     let words = [
         program.clone(),
         order.full_id.clone(),
         session.to_string(),
-        path.clone(),
+        folder.clone(),
     ];
     let environment = [
         ("PBS_JOBID", order.full_id.as_str()),
-        ("LANAI_CHECKPOINT", &path),
+        ("LANAI_CHECKPOINT", &folder),
         ("LOGNAME", &order.owner.user),
     ];
     let call = ProgramCall {
-        words: &words,
-        environment: &environment,
-        input: b"",
-        identity: None,
+        surroundings: Surroundings::Own(&environment),
+        ..ProgramCall::new(&words, order.timeout)
     };
-    let called = call
-        .start()
-        .map_err(|e| io::Error::other(format!("{program} cannot be run: {e}")))?;
-    let sources = poller
-        .add_all(called.watched(), PollSource::Checkpoint)
-        .inspect_err(|_| called.kill())?;
-    Ok((called, sources))
+    call.start(entry.begun)
+        .map_err(|e| io::Error::other(format!("{program} cannot be run: {e}")))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::site;
     use super::*;
     use crate::model::job_id::JobId;
 
@@ -335,27 +295,17 @@ mod tests {
         let mut checkpoints = CheckpointCommands::new("/no/such/folder".into(), 0);
         for order in orders {
             let words = ["/bin/sleep", "300"].map(String::from);
-            let call = ProgramCall {
-                words: &words,
-                environment: &[],
-                input: b"",
-                identity: None,
-            };
-            let called = call.start().unwrap();
-            let sources = poller
-                .add_all(called.watched(), PollSource::Checkpoint)
-                .unwrap();
-            let (stage, folder) = (CommandStage::Called(called), "/no/such/folder".into());
-            let entry = RunningCommand {
+            let call = ProgramCall::new(&words, order.timeout);
+            let program = poller.watch(call.start(Span(0)).unwrap()).unwrap();
+            checkpoints.entries.push(RunningCommand {
                 name: name(order),
                 order: order.clone(),
-                folder,
-                stage,
-                until: order.timeout,
-                is_late: false,
-                sources,
-            };
-            checkpoints.entries.push(entry);
+                folder: "/no/such/folder".into(),
+                stage: CommandStage::Command,
+                program,
+                begun: Span(0),
+                late: None,
+            });
         }
         checkpoints
     }
@@ -379,7 +329,8 @@ mod tests {
             (told(&mut checkpoints).len(), checkpoints.due()),
             (0, Some(Span::seconds(60)))
         );
-        checkpoints.keep_time(Span::seconds(60));
+        let mut attempts = Attempts::hollow(site::tests::site(0, false));
+        checkpoints.attend(Span::seconds(60), &mut attempts, &mut poller);
         assert_eq!(told(&mut checkpoints), ["it took longer than 60 s"]);
         assert_eq!(
             checkpoints.due(),

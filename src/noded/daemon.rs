@@ -157,23 +157,8 @@ impl Daemon {
                     .is_ok_and(|signal| signal.is_some())
             }
             PollSource::Guest(number) => self.listen_to(number),
-            PollSource::GpuTool => {
-                let attempts = &self.attempts;
-                self.gpus.hear(clock::monotonic(), &mut self.poller, || {
-                    attempts.shepherds()
-                });
-            }
-            PollSource::Hook(_) => self
-                .periodic
-                .iter_mut()
-                .for_each(|periodic| periodic.hear(&mut self.poller)),
-            PollSource::Checkpoint(_) => {
-                let (attempts, poller) = (&mut self.attempts, &mut self.poller);
-                self.checkpoints
-                    .iter_mut()
-                    .for_each(|checkpoints| checkpoints.hear(attempts, poller));
-            }
-            PollSource::Notification(_) => self.notifications.hear(&mut self.poller),
+            // What programs write is taken in by keep_time, after each wait.
+            PollSource::Program => {}
             PollSource::AskerListener => self.askers.admit(&mut self.poller),
             PollSource::Asker(number) => {
                 self.askers
@@ -612,13 +597,16 @@ impl Daemon {
                 &FrameError::Io(std::io::Error::other("it did not say who it is")),
             );
         }
-        self.gpus.keep_time(now, &mut self.poller);
+        let attempts = &self.attempts;
+        self.gpus
+            .attend(now, &mut self.poller, || attempts.shepherds());
         self.tell_of_gpus();
         self.askers.expire(&mut self.poller);
         self.ask_hooks(now);
-        self.checkpoints
-            .iter_mut()
-            .for_each(|checkpoints| checkpoints.keep_time(now));
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.attend(now, &mut self.attempts, &mut self.poller);
+        }
+        self.notifications.attend(now);
         if now >= self.next_round {
             self.next_round = Span(now.0 + ROUND.0);
             self.attempts.look_round(&mut self.poller);

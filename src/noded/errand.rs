@@ -5,21 +5,17 @@ use super::control::Control;
 use super::folder::Folder;
 use crate::model::time::Span;
 use crate::sys::clock;
-use crate::sys::process::{self, Fork, ProcessEnd, Reaped};
+use crate::sys::process;
+use crate::sys::program::{ProgramFault, ProgramResult, RunningProgram};
 use crate::sys::user::{self, UserAccount};
-use nix::fcntl::OFlag;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, Pid, getpid, getppid, setsid};
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::AsFd;
 
-/// The most that is read of what went wrong, in bytes.
-const LONGEST: u64 = 2000;
 /// How long a killed process may take to end. One that waits for an unresponsive disk takes longer.
 const LAST_WAIT: Span = Span::seconds(2);
 
@@ -66,88 +62,23 @@ pub enum HelperResult {
     Late,
 }
 
-/// The process that does the work.
-struct HelperProcess {
-    pid: Pid,
-    /// Readable when it has ended.
-    ended: OwnedFd,
-    /// What it has to say of a failure.
-    said: File,
-}
-
-impl HelperProcess {
-    fn new(pid: Pid, said: OwnedFd) -> io::Result<HelperProcess> {
-        let ended = process::pidfd(pid).inspect_err(|_| process::end(pid.as_raw()))?;
-        Ok(HelperProcess {
-            pid,
-            ended,
-            said: File::from(said),
-        })
-    }
-
-    /// KILL also ends a stopped process.
-    fn kill(&self) {
-        let _ = process::send_to(&self.ended, Signal::SIGKILL);
-    }
-
-    /// Waits until it has ended, there are signals to read, or the moment `until` has come: whether
-    /// it has ended, and whether there are signals.
-    fn wait(&self, signals: &SignalFd, until: Span) -> (bool, bool) {
-        let mut fds =
-            [self.ended.as_fd(), signals.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        let left = until.0.saturating_sub(clock::monotonic().0).max(0);
-        let _ = poll(
-            &mut fds,
-            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
-        );
-        let [has_ended, has_signals] = fds.map(|fd| fd.any() == Some(true));
-        (has_ended, has_signals)
-    }
-
-    /// What came of it, once it has ended.
-    fn result(&self) -> HelperResult {
-        if process::reap(Some(self.pid)) == Reaped::Ended(self.pid, ProcessEnd::Exited(0)) {
-            return HelperResult::Well;
-        }
-        let mut said = Vec::new();
-        let _ = (&self.said).take(LONGEST).read_to_end(&mut said);
-        match String::from_utf8_lossy(&said).into_owned() {
-            text if text.is_empty() => {
-                HelperResult::Failed("the copying process was killed".into())
-            }
-            text => HelperResult::Failed(text),
-        }
-    }
-}
-
 impl StagingHelper<'_> {
     /// Does `work` and waits for it.
     pub fn run(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<HelperResult> {
-        let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
         let mut seen = 0;
         while self.cancels == Cancels::New && !self.folder.orders(&mut seen).is_empty() {}
         let shepherd = getpid();
-        match process::fork()? {
-            Fork::Child => {
-                let said = self
-                    .become_owner(&far, shepherd)
-                    .map_err(|e| format!("identity: {e}"))
-                    .and_then(|()| work());
-                let text = said.err().unwrap_or_default();
-                let _ = File::from(far).write_all(text.as_bytes());
-                process::leave(i32::from(!text.is_empty()))
-            }
-            Fork::Parent(worker) => {
-                drop(far);
-                Ok(self.wait(&HelperProcess::new(worker, near)?, &signals, seen))
-            }
-        }
+        let worker = RunningProgram::fork(clock::monotonic(), self.limit, || {
+            self.become_owner(shepherd)
+                .map_err(|e| io::Error::other(format!("identity: {e}")))?;
+            work().map_err(io::Error::other)
+        })?;
+        Ok(self.wait(worker, &signals, seen))
     }
 
-    fn become_owner(&self, far: &OwnedFd, shepherd: Pid) -> io::Result<()> {
+    fn become_owner(&self, shepherd: Pid) -> io::Result<()> {
         setsid()?;
-        process::close_all_but(&[far.as_fd()]);
         match self.groups {
             Some(groups) => user::become_user(self.account, groups)?,
             None => self.group.map_or(Ok(()), user::take_group)?,
@@ -162,45 +93,30 @@ impl StagingHelper<'_> {
     }
 
     /// Waits until the worker has ended: by itself, by a cancel, or because it is late.
-    fn wait(&self, worker: &HelperProcess, signals: &SignalFd, mut seen: u64) -> HelperResult {
-        let mut until = clock::monotonic() + self.limit;
-        let (mut ordered, mut cancelled) = (false, self.is_cancelled(&mut seen));
-        let mut killed = None;
-        loop {
-            let is_due = clock::monotonic() >= until;
-            if killed.is_some() && is_due {
-                // It is stuck in the kernel, and ends when it can.
-                break;
+    fn wait(&self, mut worker: RunningProgram, signals: &SignalFd, mut seen: u64) -> HelperResult {
+        let mut ordered = false;
+        let mut cancelled = self.is_cancelled(&mut seen);
+        let result = loop {
+            if cancelled {
+                worker.stop();
+                break HelperResult::Cancelled;
             }
-            if killed.is_none() && (cancelled || is_due) {
-                killed = Some(if cancelled {
-                    HelperResult::Cancelled
-                } else {
-                    HelperResult::Late
-                });
-                worker.kill();
-                until = clock::monotonic() + LAST_WAIT;
+            if let Some(result) = worker.poll(clock::monotonic()) {
+                break helper_result(result);
             }
-            let (has_ended, has_signals) = worker.wait(signals, until);
-            if has_signals {
+            if worker.wait_for_news(Some(signals.as_fd())) {
                 ordered = true;
                 let bare = bare_cancel(signals) && self.cancels != Cancels::None;
-                cancelled |= bare | self.is_cancelled(&mut seen);
+                cancelled = bare | self.is_cancelled(&mut seen);
             }
-            if has_ended {
-                break;
-            }
-        }
+        };
+        // If it is stuck in the kernel, it ends when it can.
+        worker.wait_until_gone(LAST_WAIT);
         if ordered && !cancelled {
             // For the watch of the job, which has not seen the signal that was taken here.
             process::send_signal(getpid().as_raw(), Signal::SIGUSR1 as i32);
         }
-        let result = worker.result();
-        match killed {
-            Some(why) => why,
-            None if cancelled => HelperResult::Cancelled,
-            None => result,
-        }
+        result
     }
 
     fn is_cancelled(&self, seen: &mut u64) -> bool {
@@ -210,6 +126,18 @@ impl StagingHelper<'_> {
                 .orders(seen)
                 .iter()
                 .any(|order| matches!(order, Control::Cancel(..)))
+    }
+}
+
+fn helper_result(result: ProgramResult) -> HelperResult {
+    match result.exit {
+        Ok(exit) if exit.status == Some(0) => HelperResult::Well,
+        Ok(exit) if exit.text.is_empty() => {
+            HelperResult::Failed("the copying process was killed".into())
+        }
+        Ok(exit) => HelperResult::Failed(exit.text),
+        Err(ProgramFault::Late(_)) => HelperResult::Late,
+        Err(ProgramFault::Output(error)) => HelperResult::Failed(error.to_string()),
     }
 }
 

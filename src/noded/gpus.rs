@@ -4,13 +4,13 @@
 //! A process that this host's `/proc` does not show (it has just ended, or lives in another
 //! container) is nobody we can tell about, and counts for nothing.
 
-use super::poller::{PollSource, Poller};
+use super::poller::Poller;
 use crate::model::time::Span;
 use crate::sys::procfs;
-use crate::sys::tool::{Ended, Tool};
+use crate::sys::program::{OutputMode, ProgramCall, ProgramFault, ProgramPool, RunningProgram};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use tracing::{info, warn};
 
 /// How long the tool may take for an answer.
@@ -35,8 +35,8 @@ pub struct GpuWatcher {
     tool: Option<PathBuf>,
     pace: Span,
     next: Span,
-    asked: Option<(usize, Tool)>,
-    ended: Option<Ended>,
+    /// The number of the question that the tool answers now.
+    asked: ProgramPool<usize>,
     /// The answer to the first question.
     numbers: BTreeMap<String, u16>,
     /// Whether the tool failed when it was last asked.
@@ -55,8 +55,7 @@ impl GpuWatcher {
             tool,
             pace,
             next: now,
-            asked: None,
-            ended: None,
+            asked: ProgramPool::new(1),
             numbers: BTreeMap::new(),
             failed: false,
             news: None,
@@ -75,45 +74,55 @@ impl GpuWatcher {
 
     /// When there is next something to do.
     pub fn due(&self) -> Option<Span> {
-        self.tool.as_ref().map(|_| {
-            self.asked
-                .as_ref()
-                .map_or(self.next, |(_, tool)| tool.until)
-        })
+        self.tool.as_ref()?;
+        Some(self.asked.next().unwrap_or(self.next))
     }
 
-    /// Asks when it is time, and gives up on a tool that takes too long.
-    pub fn keep_time(&mut self, now: Span, poller: &mut Poller) {
-        if self.ended.as_mut().is_some_and(Ended::is_gone) {
-            self.ended = None;
-        }
-        match &self.asked {
-            Some((_, tool)) if tool.until <= now => {
-                self.put_away(poller);
+    /// Asks when it is time and takes the tool's answers. Once all is said, the GPUs used by
+    /// processes that stem from none of the shepherds are news.
+    pub fn attend(
+        &mut self,
+        now: Span,
+        poller: &mut Poller,
+        shepherds: impl FnOnce() -> BTreeSet<i32>,
+    ) {
+        let finished = self.asked.finished(now).pop();
+        let is_due = self.tool.is_some() && self.next <= now;
+        match finished.map(|(question, result)| (question, result.exit)) {
+            Some((_, Err(ProgramFault::Late(_)))) => {
                 self.fail("it does not answer");
-                self.next = Span(now.0 + self.pace.0);
+                self.next = now + self.pace;
             }
-            None if self.tool.is_some() && self.next <= now => {
-                self.next = Span(now.0 + self.pace.0);
+            Some((_, Err(fault))) => self.fail(&fault.to_string()),
+            Some((0, Ok(exit))) => {
+                self.numbers = exit.text.lines().filter_map(number).collect();
+                if self.numbers.is_empty() {
+                    self.fail("it tells of no GPU");
+                } else {
+                    self.ask(1, now, poller);
+                }
+            }
+            Some((_, Ok(exit))) => {
+                self.failed = false;
+                let outside = self.used_outside(&exit.text, shepherds);
+                self.settle(outside);
+            }
+            None if is_due && self.asked.has_room() => {
+                self.next = now + self.pace;
                 // One that is stuck is not asked again beside itself.
-                if self.ended.is_none() {
+                if self.asked.is_empty() {
                     self.ask(0, now, poller);
                 }
             }
-            _ => {}
+            None => {}
         }
     }
 
     fn ask(&mut self, question: usize, now: Span, poller: &mut Poller) {
         let Some(program) = &self.tool else { return };
-        match Tool::start(program, QUESTIONS[question], Span(now.0 + PATIENCE.0)) {
-            Ok(tool) => match poller.add(&tool, PollSource::GpuTool) {
-                Ok(()) => self.asked = Some((question, tool)),
-                Err(error) => {
-                    self.ended = Some(tool.end());
-                    self.fail(&error.to_string());
-                }
-            },
+        let started = start(program, QUESTIONS[question], now);
+        match started.and_then(|tool| poller.watch(tool)) {
+            Ok(tool) => self.asked.add(question, None, tool),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 info!(
                     "there is no {}: use of GPUs outside the queue goes unseen",
@@ -123,39 +132,6 @@ impl GpuWatcher {
                 self.settle(BTreeSet::new());
             }
             Err(error) => self.fail(&error.to_string()),
-        }
-    }
-
-    /// Takes in what the tool says. Once all is said, the GPUs used by processes that stem from
-    /// none of the shepherds are news.
-    pub fn hear(
-        &mut self,
-        now: Span,
-        poller: &mut Poller,
-        shepherds: impl FnOnce() -> BTreeSet<i32>,
-    ) {
-        let Some((question, tool)) = self.asked.as_mut() else {
-            return;
-        };
-        let (question, Some(said)) = (*question, tool.hear()) else {
-            return;
-        };
-        self.put_away(poller);
-        match (said, question) {
-            (Err(error), _) => self.fail(&error.to_string()),
-            (Ok(said), 0) => {
-                self.numbers = said.lines().filter_map(number).collect();
-                if self.numbers.is_empty() {
-                    self.fail("it tells of no GPU")
-                } else {
-                    self.ask(1, now, poller)
-                }
-            }
-            (Ok(said), _) => {
-                self.failed = false;
-                let outside = self.used_outside(&said, shepherds);
-                self.settle(outside);
-            }
         }
     }
 
@@ -179,13 +155,6 @@ impl GpuWatcher {
             .collect()
     }
 
-    fn put_away(&mut self, poller: &mut Poller) {
-        if let Some((_, tool)) = self.asked.take() {
-            poller.remove(&tool, PollSource::GpuTool);
-            self.ended = Some(tool.end());
-        }
-    }
-
     fn settle(&mut self, outside: BTreeSet<u16>) {
         self.unsure = false;
         self.news = Some(outside);
@@ -201,6 +170,16 @@ impl GpuWatcher {
         }
         self.failed = true;
     }
+}
+
+fn start(program: &Path, arguments: &[&str], now: Span) -> io::Result<RunningProgram> {
+    let mut words = vec![program.display().to_string()];
+    words.extend(arguments.iter().map(|word| word.to_string()));
+    let call = ProgramCall {
+        output: OutputMode::UntilClosed,
+        ..ProgramCall::new(&words, PATIENCE)
+    };
+    call.start(now)
 }
 
 /// `0, GPU-8f1c...`.

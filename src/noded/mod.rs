@@ -35,10 +35,8 @@ pub mod askers;
 
 pub mod attempts;
 
-pub mod checkpoint;
-mod chore;
-
 pub mod adopt;
+pub mod checkpoint;
 
 pub mod hollow;
 

@@ -3,19 +3,19 @@
 //! started, and outlives noded.
 
 use super::child::LaunchFault;
-use super::chore::BlockingIo;
-use super::poller::{PollSource, Poller};
+use super::poller::Poller;
 use super::shepherd::UMASK;
 use super::site::Site;
 use super::sweep;
 use crate::model::text::shortened;
 use crate::model::time::Span;
-use crate::sys::call::{Called, Confinement, ProgramCall};
 use crate::sys::cgroup::Cgroup;
+use crate::sys::program::{
+    Confinement, ProgramCall, ProgramPool, RunningProgram, Surroundings, UNLIMITED,
+};
 use crate::sys::user::{self, UserAccount};
 use crate::sys::{clock, process, procfs};
 use crate::wire::order::{NodeReport, Notification};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::resource::Resource;
 use nix::sys::signal::Signal;
@@ -43,18 +43,16 @@ const LONGEST: usize = 500;
 #[derive(Debug)]
 pub struct Notifications {
     site: Site,
-    running: Vec<RunningNotice>,
+    /// The supervisors of programs.
+    running: ProgramPool<RunningNotice>,
     reports: Vec<NodeReport>,
 }
 
 #[derive(Debug)]
 struct RunningNotice {
     token: u64,
-    uid: u32,
     /// The program and its user, for the report.
     name: String,
-    supervisor: BlockingIo,
-    sources: Vec<PollSource>,
 }
 
 impl Notifications {
@@ -62,7 +60,7 @@ impl Notifications {
     pub fn new(site: Site) -> Notifications {
         Notifications {
             site,
-            running: Vec::new(),
+            running: ProgramPool::with_user_limit(MOST, MOST_OF_USER),
             reports: Vec::new(),
         }
     }
@@ -74,22 +72,14 @@ impl Notifications {
             notification.program.display(),
             notification.owner.user
         );
+        let token = notification.token;
         match self.start(notification, poller) {
-            Ok((supervisor, sources)) => {
-                let (token, uid) = (notification.token, notification.owner.uid);
-                self.running.push(RunningNotice {
-                    token,
-                    uid,
-                    name,
-                    supervisor,
-                    sources,
-                });
+            Ok(supervisor) => {
+                let uid = notification.owner.uid;
+                self.running
+                    .add(RunningNotice { token, name }, Some(uid), supervisor);
             }
-            Err(error) => self.report(
-                notification.token,
-                &name,
-                Err(not_started(error).to_string()),
-            ),
+            Err(error) => self.report(token, &name, Err(not_started(error).to_string())),
         }
     }
 
@@ -97,40 +87,24 @@ impl Notifications {
         &self,
         notification: &Notification,
         poller: &mut Poller,
-    ) -> io::Result<(BlockingIo, Vec<PollSource>)> {
-        if self.running.len() >= MOST {
+    ) -> io::Result<RunningProgram> {
+        if !self.running.has_room() {
             return Err(io::Error::other(format!("{MOST} programs run already")));
         }
-        if self
-            .running
-            .iter()
-            .filter(|running| running.uid == notification.owner.uid)
-            .count()
-            >= MOST_OF_USER
-        {
-            return Err(io::Error::other(format!(
-                "{MOST_OF_USER} programs of this user run already"
-            )));
+        if !self.running.has_room_for(Some(notification.owner.uid)) {
+            let why = format!("{MOST_OF_USER} programs of this user run already");
+            return Err(io::Error::other(why));
         }
-        let supervisor =
-            BlockingIo::begin(|| supervise(&self.site, notification).map_err(io::Error::other))?;
-        let sources = poller.add_all([supervisor.watched()].into_iter(), PollSource::Notification);
-        let sources = sources.inspect_err(|_| supervisor.kill())?;
-        Ok((supervisor, sources))
+        let supervisor = RunningProgram::fork(clock::monotonic(), UNLIMITED, || {
+            supervise(&self.site, notification).map_err(io::Error::other)
+        })?;
+        poller.watch(supervisor)
     }
 
     /// Reports the programs that have ended.
-    pub fn hear(&mut self, poller: &mut Poller) {
-        for mut running in std::mem::take(&mut self.running) {
-            let Some(result) = running.supervisor.hear() else {
-                self.running.push(running);
-                continue;
-            };
-            running
-                .sources
-                .drain(..)
-                .for_each(|source| poller.overlook(source));
-            self.report(running.token, &running.name, result);
+    pub fn attend(&mut self, now: Span) {
+        for (notice, result) in self.running.finished(now) {
+            self.report(notice.token, &notice.name, result.work());
         }
     }
 
@@ -154,33 +128,16 @@ fn not_started(error: io::Error) -> io::Error {
 /// Has a process run the program, ends all processes within [`LIMIT`], and returns why the program
 /// failed. Only that process looks the user up and opens the program's file: both can hang.
 fn supervise(site: &Site, notification: &Notification) -> Result<(), String> {
-    let until = clock::monotonic() + LIMIT;
+    let now = clock::monotonic();
     let children = detach().map_err(|error| not_started(error).to_string())?;
     let cgroup = cgroup(site);
-    let runner = BlockingIo::begin(|| run(site, notification, cgroup.as_ref()));
-    let result = runner
-        .map_err(|error| not_started(error).to_string())
-        .and_then(|runner| wait(runner, until));
+    let runner = RunningProgram::fork(now, LIMIT, || run(site, notification, cgroup.as_ref()));
+    let result = match runner {
+        Ok(mut runner) => runner.wait().work(),
+        Err(error) => Err(not_started(error).to_string()),
+    };
     sweep::end(cgroup.as_ref(), &children);
     result
-}
-
-/// Waits until a process has ended; the error says why it failed, or that its time is over.
-fn wait(mut runner: BlockingIo, until: Span) -> Result<(), String> {
-    loop {
-        if let Some(result) = runner.hear() {
-            return result;
-        }
-        let left = until.0.saturating_sub(clock::monotonic().0);
-        if left <= 0 {
-            return Err(format!("it took longer than {} s", LIMIT.as_seconds()));
-        }
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        let _ = poll(
-            &mut [PollFd::new(runner.watched(), PollFlags::POLLIN)],
-            timeout,
-        );
-    }
 }
 
 /// Separates this process from noded and makes it the parent of every orphan of the program.
@@ -202,7 +159,11 @@ fn cgroup(site: &Site) -> Option<Cgroup> {
     Cgroup::create(parent, &format!("lanai-notify-{}", std::process::id())).ok()
 }
 
-fn start(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> io::Result<Called> {
+fn start(
+    site: &Site,
+    notification: &Notification,
+    cgroup: Option<&Cgroup>,
+) -> io::Result<RunningProgram> {
     let admitted = site.admit(&notification.owner);
     let account = admitted
         .map_err(|(LaunchFault::Owner(why) | LaunchFault::Node(why))| io::Error::other(why))?;
@@ -210,15 +171,16 @@ fn start(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> i
     let is_other = account.uid != site.own.uid;
     let words = [notification.program.display().to_string()];
     let call = ProgramCall {
-        words: &words,
-        environment: &[],
         input: &notification.document,
+        surroundings: Surroundings::Own(&[]),
         identity: is_other.then_some((&account, groups.as_slice())),
+        confinement: Confinement {
+            cgroup,
+            limits: limits(&account, cgroup),
+        },
+        ..ProgramCall::new(&words, UNLIMITED)
     };
-    call.start_within(Confinement {
-        cgroup,
-        limits: limits(&account, cgroup),
-    })
+    call.start(clock::monotonic())
 }
 
 /// The limits of each process. The kernel counts all processes of the user for the last one, so it
@@ -249,24 +211,19 @@ fn threads_of(uid: u32) -> u64 {
 
 /// Runs the program to its end; the error says why it failed.
 fn run(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> io::Result<()> {
-    let mut called = start(site, notification, cgroup).map_err(not_started)?;
-    let said = loop {
-        if let Some(ended) = called.hear() {
-            break ended?;
-        }
-        let mut fds: Vec<PollFd> = called
-            .watched()
-            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
-            .collect();
-        let _ = poll(&mut fds, PollTimeout::NONE);
+    let mut program = start(site, notification, cgroup).map_err(not_started)?;
+    let result = program.wait();
+    let exit = match &result.exit {
+        Ok(exit) => exit,
+        Err(fault) => return Err(io::Error::other(fault.to_string())),
     };
-    if said.status == Some(0) {
+    if exit.status == Some(0) {
         return Ok(());
     }
-    let status = said
+    let status = exit
         .status
         .map_or("a signal".to_string(), |status| format!("status {status}"));
     Err(io::Error::other(
-        called.blame(format!("it ended with {status}")),
+        result.blame(format!("it ended with {status}")),
     ))
 }

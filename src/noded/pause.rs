@@ -130,29 +130,23 @@ fn family(cgroup: Option<&Cgroup>) -> Vec<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::call::{Called, ProgramCall};
     use crate::sys::clock;
+    use crate::sys::program::{ProgramCall, RunningProgram, UNLIMITED};
     use std::fs;
     use std::path::Path;
     use std::time::Duration;
 
     /// A process, and a folder that says as a control group does that it is in it, but freezes
     /// nothing.
-    fn member(folder: &Path) -> (Called, i32) {
+    fn member(folder: &Path) -> (RunningProgram, i32) {
         let pid_file = folder.join("pid");
         let script = format!(
             "echo $$ >{0}.new; mv {0}.new {0}; exec sleep 300",
             pid_file.display()
         );
         let words = ["/bin/sh".into(), "-c".into(), script];
-        let called = ProgramCall {
-            words: &words,
-            environment: &[],
-            input: b"",
-            identity: None,
-        }
-        .start()
-        .unwrap();
+        let call = ProgramCall::new(&words, UNLIMITED);
+        let called = call.start(Span(0)).unwrap();
         let pid = soon(|| fs::read_to_string(&pid_file).ok());
         fs::write(folder.join("cgroup.procs"), &pid).unwrap();
         (called, pid.trim().parse().unwrap())

@@ -1,13 +1,15 @@
-//! Hooks of `exechost_periodic`: asked again and again on this host, by noded's loop, which never
-//! waits for them. One that still runs when it is due again is not run beside itself.
+//! Hooks of `exechost_periodic`: run again and again on this host, by noded's loop, which never
+//! waits for them. A hook that still runs when it is due again is not started a second time.
 
-use super::poller::{PollSource, Poller};
+use super::attendance::answer;
+use super::poller::Poller;
 use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent};
 use crate::model::node::NodeFacts;
 use crate::model::resource::ResourceValue;
 use crate::model::time::Span;
-use crate::sys::call::{Called, ProgramCall};
+use crate::sys::program::{ProgramCall, ProgramResult, RunningProgram, Surroundings};
 use serde_json::json;
+use std::io;
 use tracing::warn;
 
 /// The hooks.
@@ -23,18 +25,10 @@ pub struct Periodic {
 struct PeriodicHook {
     hook: Hook,
     next: Span,
-    asked: Option<RunningHook>,
-    /// No longer to be asked, but still running.
+    /// Its program, until that is gone.
+    running: Option<RunningProgram>,
+    /// It is not to run again.
     is_dismissed: bool,
-}
-
-#[derive(Debug)]
-struct RunningHook {
-    called: Called,
-    until: Span,
-    is_late: bool,
-    /// Where the poller says that there is something to hear.
-    sources: Vec<PollSource>,
 }
 
 impl Periodic {
@@ -45,13 +39,13 @@ impl Periodic {
             entry.is_dismissed = !hooks.contains(&entry.hook);
         }
         self.entries
-            .retain(|entry| !entry.is_dismissed || entry.asked.is_some());
+            .retain(|entry| !entry.is_dismissed || entry.running.is_some());
         for hook in hooks {
             if !self.entries.iter().any(|entry| entry.hook == hook) {
                 self.entries.push(PeriodicHook {
                     hook,
                     next: now,
-                    asked: None,
+                    running: None,
                     is_dismissed: false,
                 });
             }
@@ -61,12 +55,7 @@ impl Periodic {
 
     /// When there is next something to do.
     pub fn due(&self) -> Option<Span> {
-        let due = |entry: &PeriodicHook| match &entry.asked {
-            Some(asked) if asked.is_late => None,
-            Some(asked) => Some(asked.until),
-            None => Some(entry.next),
-        };
-        self.entries.iter().filter_map(due).min()
+        self.entries.iter().filter_map(PeriodicHook::due).min()
     }
 
     /// Why this host should get no more jobs, since the last call.
@@ -74,96 +63,67 @@ impl Periodic {
         std::mem::take(&mut self.unfit)
     }
 
-    /// Asks those whose time has come, and ends those that take too long.
+    /// Takes the answers of hooks that have finished, and starts those that are due.
     pub fn keep_time(&mut self, now: Span, host: &str, nodes: &[NodeFacts], poller: &mut Poller) {
         for entry in &mut self.entries {
-            match &mut entry.asked {
-                Some(asked) if asked.until <= now && !asked.is_late => {
-                    asked.is_late = true;
-                    asked.called.kill();
+            if let Some(running) = &mut entry.running {
+                if let Some(result) = running.poll(now) {
+                    self.unfit.extend(conclude(&entry.hook, &result));
                 }
-                Some(_) => {}
-                None if entry.next <= now => {
-                    entry.next = Span(now.0.saturating_add(entry.hook.every.0));
-                    let question = question(&self.server, &entry.hook, host, nodes);
-                    match ask(&entry.hook, &question, now, poller) {
-                        Ok(asked) => entry.asked = Some(asked),
-                        Err(error) => {
-                            let program = entry.hook.command.first().map_or("", String::as_str);
-                            self.unfit.extend(fail(
-                                &entry.hook,
-                                &format!("{program} cannot be run: {error}"),
-                            ));
-                        }
+                if running.is_gone() {
+                    entry.running = None;
+                }
+            } else if entry.next <= now {
+                entry.next = Span(now.0.saturating_add(entry.hook.every.0));
+                let question = question(&self.server, &entry.hook, host, nodes);
+                match start(&entry.hook, &question, now).and_then(|hook| poller.watch(hook)) {
+                    Ok(running) => entry.running = Some(running),
+                    Err(error) => {
+                        let program = entry.hook.command.first().map_or("", String::as_str);
+                        let why = format!("{program} cannot be run: {error}");
+                        self.unfit.extend(fail(&entry.hook, &why));
                     }
                 }
-                None => {}
-            }
-        }
-    }
-
-    /// Takes in what they say.
-    pub fn hear(&mut self, poller: &mut Poller) {
-        for entry in &mut self.entries {
-            let Some(asked) = &mut entry.asked else {
-                continue;
-            };
-            let Some(heard) = asked.called.hear() else {
-                continue;
-            };
-            let answer = match heard {
-                _ if asked.is_late => Err(format!(
-                    "it took longer than {} s",
-                    entry.hook.alarm.as_seconds()
-                )),
-                Ok(said) => HookAnswer::read(&said).map_err(|why| asked.called.blame(why)),
-                Err(error) => Err(error.to_string()),
-            };
-            asked
-                .sources
-                .drain(..)
-                .for_each(|source| poller.overlook(source));
-            entry.asked = None;
-            match answer {
-                Ok(HookAnswer::Accept(set)) if set.is_empty() => {}
-                Ok(HookAnswer::Accept(_)) => {
-                    let why = "it sets something: what nodes have is said in lanai.toml or to qmgr";
-                    self.unfit.extend(fail(&entry.hook, why));
-                }
-                Ok(HookAnswer::Reject(why)) => {
-                    warn!("exechost_periodic hook '{}': {why}", entry.hook.name)
-                }
-                Err(why) => self.unfit.extend(fail(&entry.hook, &why)),
             }
         }
         self.entries
-            .retain(|entry| !entry.is_dismissed || entry.asked.is_some());
+            .retain(|entry| !entry.is_dismissed || entry.running.is_some());
     }
 }
 
-fn ask(
-    hook: &Hook,
-    question: &[u8],
-    now: Span,
-    poller: &mut Poller,
-) -> std::io::Result<RunningHook> {
+impl PeriodicHook {
+    fn due(&self) -> Option<Span> {
+        match &self.running {
+            Some(running) => running.next(),
+            None => Some(self.next),
+        }
+    }
+}
+
+fn start(hook: &Hook, question: &[u8], now: Span) -> io::Result<RunningProgram> {
     let environment = [("PBS_HOOK_EVENT", HookEvent::ExechostPeriodic.name())];
     let call = ProgramCall {
-        words: &hook.command,
-        environment: &environment,
         input: question,
-        identity: None,
+        surroundings: Surroundings::Own(&environment),
+        ..ProgramCall::new(&hook.command, hook.alarm)
     };
-    let called = call.start()?;
-    let sources = poller
-        .add_all(called.watched(), PollSource::Hook)
-        .inspect_err(|_| called.kill())?;
-    Ok(RunningHook {
-        called,
-        until: Span(now.0.saturating_add(hook.alarm.0)),
-        is_late: false,
-        sources,
-    })
+    call.start(now)
+}
+
+/// Logs what a hook reports. Returns why this host should get no more jobs.
+fn conclude(hook: &Hook, result: &ProgramResult) -> Option<String> {
+    match answer(result) {
+        Ok(HookAnswer::Accept(set)) if set.is_empty() => None,
+        Ok(HookAnswer::Accept(_)) => {
+            let why = "it sets something: what nodes have is said in lanai.toml or to qmgr";
+            fail(hook, why)
+        }
+        Ok(HookAnswer::Reject(why)) => {
+            warn!("exechost_periodic hook '{}': {why}", hook.name);
+            None
+        }
+        Err(why) => fail(hook, &why),
+    }
 }
 
 fn question(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u8> {
@@ -222,7 +182,7 @@ mod tests {
         periodic
             .entries
             .iter()
-            .map(|entry| entry.asked.is_some())
+            .map(|entry| entry.running.is_some())
             .collect()
     }
 
@@ -272,8 +232,8 @@ mod tests {
             "nothing is to be done before it has ended"
         );
         while !periodic.entries.is_empty() {
-            assert_ne!(poller.wait(10_000), [], "its end is heard");
-            periodic.hear(&mut poller);
+            assert_ne!(poller.wait(10_000), [], "its exit is noticed");
+            periodic.keep_time(Span::seconds(105), "n1", &[], &mut poller);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What noded waits for, and which of it has happened.
 
 use super::folder::AttemptName;
+use crate::sys::program::RunningProgram;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::BTreeMap;
 use std::io;
@@ -25,19 +26,16 @@ pub enum PollSource {
     Signals,
     /// A connection.
     Guest(u64),
-    /// The tool that knows who uses the GPUs has said something.
-    GpuTool,
     /// A process of a job dials.
     AskerListener,
     /// A connection of a process of a job.
     Asker(u64),
-    /// A hook that is asked again and again has said something, or has ended.
-    Hook(u64),
-    /// A command that writes down how far a job has come has said something, or has ended.
-    Checkpoint(u64),
-    /// A user's program that was notified has ended.
-    Notification(u64),
+    /// A program that was [watched](Poller::watch) has written something or has exited.
+    Program,
 }
+
+/// The token of all programs.
+const PROGRAM: u64 = 0;
 
 /// The kernel's list of what is waited for.
 #[derive(Debug)]
@@ -79,23 +77,17 @@ impl Poller {
         Ok(())
     }
 
-    /// Waits for any of these, each as a source of its own; an error leaves none of them waited
-    /// for.
-    pub fn add_all<'f>(
-        &mut self,
-        fds: impl Iterator<Item = BorrowedFd<'f>>,
-        source: fn(u64) -> PollSource,
-    ) -> io::Result<Vec<PollSource>> {
-        let mut added = Vec::new();
-        for fd in fds {
-            let source = source(self.number());
-            if let Err(error) = self.add(fd, source) {
-                added.into_iter().for_each(|source| self.overlook(source));
-                return Err(error);
+    /// Waits for the output and the exit of a program. The descriptors leave the list when they are
+    /// closed. A program that cannot be watched is killed.
+    pub fn watch(&mut self, program: RunningProgram) -> io::Result<RunningProgram> {
+        for fd in program.watched() {
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, PROGRAM);
+            if let Err(error) = self.epoll.add(fd, event) {
+                program.kill();
+                return Err(error.into());
             }
-            added.push(source);
         }
-        Ok(added)
+        Ok(program)
     }
 
     /// Waits for `fd` and keeps it open as long.
@@ -159,16 +151,27 @@ impl Poller {
         let count = self.epoll.wait(&mut events, timeout).unwrap_or(0);
         let mut ready: Vec<PollSource> = events[..count]
             .iter()
-            .filter_map(|event| self.sources.get(&event.data()).copied())
+            .filter_map(|event| self.source(event.data()))
             .collect();
         ready.sort_unstable();
+        ready.dedup();
         ready
+    }
+
+    fn source(&self, token: u64) -> Option<PollSource> {
+        if token == PROGRAM {
+            Some(PollSource::Program)
+        } else {
+            self.sources.get(&token).copied()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::time::Span;
+    use crate::sys::program::ProgramCall;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
@@ -192,7 +195,7 @@ mod tests {
             (poller(), [spoken(), spoken(), UnixStream::pair().unwrap()]);
         poller.add(&two.0, TWO).unwrap();
         poller.add(&one.0, ONE).unwrap();
-        poller.add(&silent.0, PollSource::GpuTool).unwrap();
+        poller.add(&silent.0, PollSource::Signals).unwrap();
         assert_eq!(poller.wait(10_000), [ONE, TWO]);
         assert!(
             poller.watches(ONE) && poller.watches(TWO) && !poller.watches(PollSource::Listener)
@@ -270,24 +273,17 @@ mod tests {
     }
 
     #[test]
-    fn of_several_all_are_waited_for_or_none() {
-        let (mut poller, [one, two]) = (poller(), [spoken(), spoken()]);
-        let sources = poller
-            .add_all([one.0.as_fd(), two.0.as_fd()].into_iter(), PollSource::Hook)
-            .unwrap();
-        assert_eq!((poller.wait(0), sources.len()), (sources.clone(), 2));
-        sources
-            .into_iter()
-            .for_each(|source| poller.overlook(source));
-        let again = spoken();
-        assert!(
-            poller
-                .add_all(
-                    [again.0.as_fd(), one.0.as_fd()].into_iter(),
-                    PollSource::Hook
-                )
-                .is_err()
-        );
-        assert_eq!((poller.wait(0), poller.sources.len()), (vec![], 0));
+    fn a_program_is_watched_until_it_is_dropped() {
+        let mut poller = poller();
+        let words = ["/bin/sh", "-c", "echo x; exec sleep 60"].map(String::from);
+        let call = ProgramCall::new(&words, Span::seconds(60));
+        let mut program = poller.watch(call.start(Span(0)).unwrap()).unwrap();
+        assert_eq!(poller.wait(10_000), [PollSource::Program], "its output");
+        assert!(program.poll(Span(0)).is_none());
+        assert_eq!(poller.wait(0), []);
+        program.kill();
+        assert_eq!(poller.wait(10_000), [PollSource::Program], "its exit");
+        drop(program);
+        assert_eq!(poller.wait(0), []);
     }
 }

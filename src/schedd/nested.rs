@@ -143,7 +143,7 @@ fn serve(
             ),
         };
     };
-    let command = match program::start(first, arguments) {
+    let command = match program::start_in_foreground(first, arguments) {
         Ok(process) => process,
         Err(error) => return Ok(Over::Ended(ProcessEnd::Exited(not_started(first, &error)))),
     };

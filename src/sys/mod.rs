@@ -1,16 +1,13 @@
 //! The operating system: the only clock, the only environment, the only `unsafe`.
 
-pub mod call;
 pub mod cgroup;
 pub mod clock;
-pub mod complaints;
 pub mod daemon;
 pub mod env;
 pub mod fault;
 pub mod filesystem;
 pub mod home;
 pub mod keyring;
-pub mod mailer;
 pub mod packet;
 pub mod pipe;
 pub mod process;
@@ -21,6 +18,5 @@ pub mod sensors;
 pub mod signals;
 pub mod socket;
 pub mod terminal;
-pub mod tool;
 pub mod user;
 pub mod zone;

@@ -1,26 +1,513 @@
-//! Starting a program of the user's, in our place: with our input, output and terminal.
+//! The one runner for programs of the site and of users: hooks, scripts, pollers, mailers. A program
+//! runs in a process group of its own, with limits on its time and its output. Callers watch
+//! descriptors and never wait, except in the functions named `wait`.
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the one place that starts a program in our place"
+    reason = "the place that starts programs of others"
 )]
 
-use super::process;
-use nix::unistd::Pid;
-use std::ffi::OsStr;
-use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+mod complaints;
+mod pool;
 
-/// Starts it, with every signal let through. Whoever calls this reaps it.
-pub fn start<S: AsRef<OsStr>>(program: &OsStr, arguments: &[S]) -> io::Result<Pid> {
+pub use pool::ProgramPool;
+
+use super::cgroup::Cgroup;
+use super::clock;
+use super::process;
+use super::process::Fork;
+use super::process::ProcessEnd;
+use super::process::Reaped;
+use super::user;
+use super::user::UserAccount;
+use crate::model::hook::HookExit;
+use crate::model::time::Span;
+use complaints::Complaints;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Gid, Pid};
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// The largest output of a program, in bytes.
+const OUTPUT_LIMIT: usize = 1 << 20;
+/// The longest error of a [worker](RunningProgram::fork), in bytes.
+const WORKER_LIMIT: usize = 2000;
+/// `PATH` of programs that do not share our environment.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// No time limit.
+pub const UNLIMITED: Span = Span(i64::MAX);
+
+/// A program to run, and its limits.
+#[derive(Clone, Debug)]
+pub struct ProgramCall<'a> {
+    /// The program, absolute, and its arguments.
+    pub words: &'a [String],
+    /// Its standard input.
+    pub input: &'a [u8],
+    /// Its environment.
+    pub surroundings: Surroundings<'a>,
+    /// The user that it runs as, with these groups; None: the user of this process.
+    pub identity: Option<(&'a UserAccount, &'a [Gid])>,
+    /// Limits that its children inherit.
+    pub confinement: Confinement<'a>,
+    /// How long it may take.
+    pub timeout: Span,
+    /// How its output is read.
+    pub output: OutputMode,
+}
+
+/// What a program inherits, and what happens to processes that it leaves running.
+#[derive(Clone, Copy, Debug)]
+pub enum Surroundings<'a> {
+    /// The environment, descriptors and limits of this process. Processes that the program leaves
+    /// running go on.
+    Shared,
+    /// `PATH` and these variables, the three standard descriptors and the usual limit on
+    /// descriptors. Processes that the program leaves running are killed.
+    Own(&'a [(&'a str, &'a str)]),
+}
+
+/// How the output of a program is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputMode {
+    /// Until the program exits. The result has its exit status and the last line of its standard
+    /// error.
+    UntilExit,
+    /// Until the program closes its output. If it has not exited by then, it is killed.
+    UntilClosed,
+    /// Not at all. The program may outlive this process.
+    Discarded,
+}
+
+/// Limits of a program and of all processes that it starts.
+#[derive(Clone, Debug, Default)]
+pub struct Confinement<'a> {
+    /// The control group in which it runs, if it can be moved there.
+    pub cgroup: Option<&'a Cgroup>,
+    /// Resource limits of each process.
+    pub limits: Vec<(Resource, u64)>,
+}
+
+/// What came of a program.
+#[derive(Debug)]
+pub struct ProgramResult {
+    /// Its exit status and output.
+    pub exit: Result<HookExit, ProgramFault>,
+    /// The last line of its standard error.
+    pub complaint: Option<String>,
+}
+
+/// Why a program has no exit status.
+#[derive(Debug)]
+pub enum ProgramFault {
+    /// It exceeded its time limit, which was this.
+    Late(Span),
+    /// Its output exceeded the limit or could not be read.
+    Output(io::Error),
+}
+
+/// A program that runs, or that was killed and may still exist.
+#[derive(Debug)]
+pub struct RunningProgram {
+    pid: Pid,
+    /// Readable once it has exited.
+    exited: OwnedFd,
+    has_group: bool,
+    keeps_leftovers: bool,
+    mode: OutputMode,
+    /// Its output; None once that is closed.
+    out: Option<File>,
+    output: Vec<u8>,
+    complaints: Option<Complaints>,
+    timeout: Span,
+    until: Span,
+    /// Why its output is useless.
+    fault: Option<io::Error>,
+    /// Its result was returned, or it was stopped.
+    is_finished: bool,
+    /// It was reaped, and its pid may belong to another process.
+    is_gone: bool,
+    end: Option<ProcessEnd>,
+}
+
+impl<'a> ProgramCall<'a> {
+    /// A call without input, that shares our surroundings and user.
+    pub fn new(words: &'a [String], timeout: Span) -> ProgramCall<'a> {
+        ProgramCall {
+            words,
+            input: b"",
+            surroundings: Surroundings::Shared,
+            identity: None,
+            confinement: Confinement::default(),
+            timeout,
+            output: OutputMode::UntilExit,
+        }
+    }
+
+    /// Starts the program in `/`, in a process group of its own. Its time counts from `now`.
+    pub fn start(&self, now: Span) -> io::Result<RunningProgram> {
+        let mut command = self.command()?;
+        let input = process::in_memory(self.input)?;
+        command.stdin(Stdio::from(input)).stderr(Stdio::null());
+        let complaints = if self.output == OutputMode::UntilExit {
+            let complaints = Complaints::new()?;
+            command.stderr(complaints.stdio()?);
+            Some(complaints)
+        } else {
+            None
+        };
+        command.stdout(if self.output == OutputMode::Discarded {
+            Stdio::null()
+        } else {
+            Stdio::piped()
+        });
+        let mut child = command.spawn()?;
+        let pid = Pid::from_raw(child.id() as i32);
+        let out = child.stdout.take().map(OwnedFd::from);
+        let exited = match without_blocking(out.as_ref()).and_then(|()| process::pidfd(pid)) {
+            Ok(exited) => exited,
+            Err(error) => {
+                let _ = child.kill().and_then(|()| child.wait());
+                return Err(error);
+            }
+        };
+        Ok(RunningProgram {
+            has_group: true,
+            keeps_leftovers: matches!(self.surroundings, Surroundings::Shared),
+            mode: self.output,
+            complaints,
+            ..RunningProgram::new(pid, exited, out.map(File::from), now, self.timeout)
+        })
+    }
+
+    fn command(&self) -> io::Result<Command> {
+        let (program, arguments) = self
+            .words
+            .split_first()
+            .ok_or_else(|| io::Error::other("no program"))?;
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir("/").process_group(0);
+        let is_own = match self.surroundings {
+            Surroundings::Shared => false,
+            Surroundings::Own(environment) => {
+                command.env_clear().env("PATH", PATH);
+                command.envs(environment.iter().copied());
+                true
+            }
+        };
+        let Confinement { cgroup, limits } = self.confinement.clone();
+        let members = cgroup.map(Cgroup::members).transpose()?;
+        let identity = self
+            .identity
+            .map(|(account, groups)| (account.clone(), groups.to_vec()));
+        let outlives_us = self.output == OutputMode::Discarded;
+        // SAFETY: between fork and exec only system calls are made, none of which allocates.
+        unsafe {
+            command.pre_exec(move || {
+                if let Some(mut members) = members.as_ref() {
+                    // Zero is the process that writes. If it cannot be moved, the limits remain.
+                    let _ = members.write(b"0");
+                }
+                limits
+                    .iter()
+                    .try_for_each(|&(resource, limit)| lower(resource, limit))?;
+                if let Some((account, groups)) = &identity {
+                    user::become_user(account, groups)?;
+                }
+                // Changing the user resets this, so it comes after.
+                if !outlives_us {
+                    prctl::set_pdeathsig(Signal::SIGKILL)?;
+                }
+                if is_own {
+                    // The process that started this daemon may have left descriptors open.
+                    process::close_others_on_exec();
+                    process::usual_descriptor_limit();
+                }
+                process::unblock_signals()
+            });
+        }
+        Ok(command)
+    }
+}
+
+fn lower(resource: Resource, limit: u64) -> io::Result<()> {
+    let (_, hard) = getrlimit(resource)?;
+    Ok(setrlimit(resource, limit.min(hard), limit.min(hard))?)
+}
+
+fn without_blocking(out: Option<&OwnedFd>) -> io::Result<()> {
+    if let Some(out) = out {
+        fcntl(out, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    }
+    Ok(())
+}
+
+impl RunningProgram {
+    fn new(
+        pid: Pid,
+        exited: OwnedFd,
+        out: Option<File>,
+        now: Span,
+        timeout: Span,
+    ) -> RunningProgram {
+        RunningProgram {
+            pid,
+            exited,
+            has_group: false,
+            keeps_leftovers: true,
+            mode: OutputMode::UntilExit,
+            out,
+            output: Vec::new(),
+            complaints: None,
+            timeout,
+            until: Span(now.0.saturating_add(timeout.0)),
+            fault: None,
+            is_finished: false,
+            is_gone: false,
+            end: None,
+        }
+    }
+
+    /// Does `work` in a worker: a copy of this process, which must be single-threaded. It does not
+    /// outlive us. [`ProgramResult::work`] is the result.
+    pub fn fork(
+        now: Span,
+        timeout: Span,
+        work: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<RunningProgram> {
+        let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        match process::fork()? {
+            Fork::Child => {
+                let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+                process::close_all_but(&[far.as_fd()]);
+                let error = work().err().map(|error| error.to_string());
+                let text = error.unwrap_or_default();
+                let length = text.len().min(WORKER_LIMIT);
+                let _ = File::from(far).write_all(&text.as_bytes()[..length]);
+                process::leave(i32::from(!text.is_empty()))
+            }
+            Fork::Parent(pid) => {
+                let exited = process::pidfd(pid).inspect_err(|_| process::end(pid.as_raw()))?;
+                let out = Some(File::from(near));
+                Ok(RunningProgram::new(pid, exited, out, now, timeout))
+            }
+        }
+    }
+
+    /// The descriptors that become readable when there is something to [`poll`](Self::poll).
+    pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let exit_counts = self.is_finished || self.ends_with_exit();
+        let exited = (exit_counts && !self.is_gone).then(|| self.exited.as_fd());
+        let out = self.out.as_ref().map(AsFd::as_fd);
+        exited.into_iter().chain(out)
+    }
+
+    /// When it exceeds its time limit; None once it is finished.
+    pub fn next(&self) -> Option<Span> {
+        (!self.is_finished).then_some(self.until)
+    }
+
+    /// Its result, once: when it has finished, or when its time is over at `now`. It is killed if it
+    /// still runs then, and may exist until [`is_gone`](Self::is_gone).
+    pub fn poll(&mut self, now: Span) -> Option<ProgramResult> {
+        if self.is_finished {
+            return None;
+        }
+        // Before the output is read, which is complete then.
+        let has_exited = process::is_over(&self.exited);
+        if let Err(error) = self.read() {
+            self.kill();
+            self.out = None;
+            self.fault = Some(error);
+        }
+        let is_complete = if self.ends_with_exit() {
+            has_exited
+        } else {
+            self.out.is_none()
+        };
+        if !is_complete && now < self.until {
+            return None;
+        }
+        if !(has_exited && self.keeps_leftovers) {
+            self.kill();
+        }
+        self.finish();
+        let exit = match self.fault.take() {
+            Some(error) => Err(ProgramFault::Output(error)),
+            None if is_complete => Ok(self.exit()),
+            None => Err(ProgramFault::Late(self.timeout)),
+        };
+        let complaint = self.complaints.as_ref().and_then(Complaints::last);
+        Some(ProgramResult { exit, complaint })
+    }
+
+    fn ends_with_exit(&self) -> bool {
+        self.mode != OutputMode::UntilClosed || self.fault.is_some()
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let Some(out) = &mut self.out else {
+            return Ok(());
+        };
+        let left = (OUTPUT_LIMIT + 1).saturating_sub(self.output.len()) as u64;
+        match out.take(left).read_to_end(&mut self.output) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) if self.output.len() > OUTPUT_LIMIT => Err(io::Error::other("it says too much")),
+            Ok(_) => {
+                self.out = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn exit(&mut self) -> HookExit {
+        let status = match self.end {
+            Some(ProcessEnd::Exited(status)) => Some(status),
+            Some(ProcessEnd::Signaled(_)) | None => None,
+        };
+        HookExit {
+            status,
+            text: String::from_utf8_lossy(&std::mem::take(&mut self.output)).into_owned(),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.is_finished = true;
+        self.out = None;
+        self.is_gone();
+    }
+
+    /// Whether it is gone, without a zombie. A program stuck in the kernel exists after it was
+    /// killed.
+    pub fn is_gone(&mut self) -> bool {
+        if self.is_gone {
+            return true;
+        }
+        match process::reap(Some(self.pid)) {
+            Reaped::Living => {}
+            Reaped::NoChild => self.is_gone = true,
+            Reaped::Ended(_, end) => {
+                self.end = Some(end);
+                self.is_gone = true;
+            }
+        }
+        self.is_gone
+    }
+
+    /// How its process ended, once it is gone.
+    pub fn end(&self) -> Option<ProcessEnd> {
+        self.end
+    }
+
+    /// Kills it and every process of its group; its result is of no interest.
+    pub fn stop(&mut self) {
+        self.kill();
+        self.finish();
+    }
+
+    /// Kills it and every process of its group.
+    pub fn kill(&self) {
+        if self.is_gone {
+            return;
+        }
+        if self.has_group {
+            let _ = killpg(self.pid, Signal::SIGKILL);
+        } else {
+            let _ = process::send_to(&self.exited, Signal::SIGKILL);
+        }
+    }
+
+    /// Waits for its result.
+    pub fn wait(&mut self) -> ProgramResult {
+        loop {
+            if let Some(result) = self.poll(clock::monotonic()) {
+                return result;
+            }
+            self.wait_for_news(None);
+        }
+    }
+
+    /// Waits until it is gone, but not longer than `limit`.
+    pub fn wait_until_gone(&mut self, limit: Span) {
+        let until = Span(clock::monotonic().0.saturating_add(limit.0));
+        while !self.is_gone() && clock::monotonic() < until {
+            self.wait_for(until, None);
+        }
+    }
+
+    /// Waits for something to [`poll`](Self::poll) or for `other` to be readable. Returns whether
+    /// `other` is.
+    pub fn wait_for_news(&self, other: Option<BorrowedFd>) -> bool {
+        self.wait_for(self.until, other)
+    }
+
+    fn wait_for(&self, until: Span, other: Option<BorrowedFd>) -> bool {
+        let mut fds: Vec<PollFd> = other
+            .into_iter()
+            .chain(self.watched())
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
+        let left = until.0.saturating_sub(clock::monotonic().0).max(0);
+        let _ = poll(
+            &mut fds,
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
+        );
+        other.is_some() && fds[0].any() == Some(true)
+    }
+}
+
+impl ProgramResult {
+    /// A failure, with the program's last complaint.
+    pub fn blame(&self, why: String) -> String {
+        match &self.complaint {
+            Some(complaint) => format!("{why}; it complains: {complaint}"),
+            None => why,
+        }
+    }
+
+    /// The result of a [worker](RunningProgram::fork).
+    pub fn work(self) -> Result<(), String> {
+        match self.exit {
+            Ok(exit) if exit.status == Some(0) => Ok(()),
+            Ok(exit) if exit.text.is_empty() => Err("it was killed".to_string()),
+            Ok(exit) => Err(exit.text),
+            Err(fault) => Err(fault.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for ProgramFault {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            ProgramFault::Late(timeout) => {
+                write!(f, "it took longer than {} s", timeout.as_seconds())
+            }
+            ProgramFault::Output(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Starts a program with our input, output and terminal. The caller reaps it.
+pub fn start_in_foreground<S: AsRef<OsStr>>(program: &OsStr, arguments: &[S]) -> io::Result<Pid> {
     let mut command = Command::new(program);
     command.args(arguments);
     // SAFETY: between fork and exec, one system call that touches no memory of ours.
     unsafe {
         command.pre_exec(process::unblock_signals);
     }
-    command
-        .spawn()
-        .map(|child| Pid::from_raw(child.id() as i32))
+    let child = command.spawn()?;
+    Ok(Pid::from_raw(child.id() as i32))
 }
+
+#[cfg(test)]
+mod tests;

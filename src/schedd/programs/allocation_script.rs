@@ -12,10 +12,10 @@ use crate::model::resource::{ResourceList, ResourceValue};
 use crate::model::time::Span;
 use crate::sched::view::snapshot::ClassId;
 use crate::server::state::ServerState;
-use crate::sys::tool::{Ended, Tool};
+use crate::sys::program::{OutputMode, ProgramCall, ProgramFault, ProgramPool, ProgramResult};
 use serde_json::{Map, json};
-use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 /// Questions asked at the same time.
@@ -26,15 +26,14 @@ const PATIENCE: Span = Span::seconds(5);
 const REST: Span = Span::seconds(60);
 
 /// The way to the program.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AllocationScript {
     program: Option<PathBuf>,
     patience: Span,
-    /// By class: what may be chosen from, and who was asked.
-    asked: BTreeMap<ClassId, (Vec<String>, Tool)>,
-    /// Those that are asked about next.
+    /// The classes that the program is running for, and their candidates.
+    asked: ProgramPool<(ClassId, Vec<String>)>,
+    /// The classes that it runs for next.
     waiting: VecDeque<ClassId>,
-    ended: Vec<Ended>,
     rests_until: Option<Span>,
 }
 
@@ -45,18 +44,20 @@ impl AllocationScript {
         AllocationScript {
             program: placement.program.clone(),
             patience,
-            ..AllocationScript::default()
+            asked: ProgramPool::new(AT_ONCE),
+            waiting: VecDeque::new(),
+            rests_until: None,
         }
     }
 
     /// What is to be heard.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.asked.values().map(|(_, tool)| tool.as_fd())
+        self.asked.watched()
     }
 
     /// When a question has waited for long enough.
     pub fn next(&self) -> Option<Span> {
-        self.asked.values().map(|(_, tool)| tool.until).min()
+        self.asked.next()
     }
 
     /// Sees to it that the program is asked about all who go by what it says; they wait for that.
@@ -66,7 +67,8 @@ impl AllocationScript {
         }
         for class in server.cluster().unasked(&server.setup.policy) {
             server.note_asked(class);
-            if !self.asked.contains_key(&class) && !self.waiting.contains(&class) {
+            let is_asked = self.asked.tasks().any(|(asked, _)| *asked == class);
+            if !is_asked && !self.waiting.contains(&class) {
                 self.waiting.push_back(class);
             }
         }
@@ -76,7 +78,7 @@ impl AllocationScript {
     /// Asks as many of those that are to be asked about as may be at once.
     fn go_on(&mut self, server: &mut ServerState, now: Span) {
         let rests = self.rests_until.is_some_and(|until| now < until);
-        while rests || self.asked.len() < AT_ONCE {
+        while rests || self.asked.has_room() {
             let Some(class) = self.waiting.pop_front() else {
                 return;
             };
@@ -106,9 +108,15 @@ impl AllocationScript {
             return false;
         }
         let question = question(server, job, &candidates).to_string();
-        match Tool::ask(program, question.as_bytes(), now + self.patience) {
-            Ok(tool) => {
-                self.asked.insert(class, (candidates, tool));
+        let words = [program.display().to_string()];
+        let call = ProgramCall {
+            input: question.as_bytes(),
+            output: OutputMode::UntilClosed,
+            ..ProgramCall::new(&words, self.patience)
+        };
+        match call.start(now) {
+            Ok(running) => {
+                self.asked.add((class, candidates), None, running);
                 true
             }
             Err(error) => {
@@ -122,34 +130,19 @@ impl AllocationScript {
         }
     }
 
-    /// Takes in what was answered, and gives up what takes too long.
+    /// Takes the answers of programs that have finished, and gives up those that take too long.
     pub fn hear(&mut self, server: &mut ServerState, now: Span) {
-        self.ended.retain_mut(|ended| !ended.is_gone());
-        let mut over = Vec::new();
-        for (&class, (candidates, tool)) in &mut self.asked {
-            let said = match tool.hear() {
-                Some(Ok(said)) => names(&said, candidates),
-                Some(Err(error)) => Err(error.to_string()),
-                None if tool.until <= now => {
-                    self.rests_until = Some(now + REST);
-                    Err(format!(
-                        "it takes too long, and is not asked again for {} s",
-                        REST.0 / 1000
-                    ))
-                }
-                None => continue,
-            };
-            over.push((class, said));
+        let finished = self.asked.finished(now);
+        if finished.is_empty() {
+            return;
         }
-        let changed = !over.is_empty();
-        for (class, said) in over {
-            let tool = self.asked.remove(&class).map(|(_, tool)| tool);
-            self.ended.extend(tool.map(Tool::end));
-            self.note(server, class, said);
+        for ((class, candidates), result) in finished {
+            if matches!(result.exit, Err(ProgramFault::Late(_))) {
+                self.rests_until = Some(now + REST);
+            }
+            self.note(server, class, answer(result, &candidates));
         }
-        if changed {
-            self.go_on(server, now);
-        }
+        self.go_on(server, now);
     }
 
     fn note(&self, server: &mut ServerState, class: ClassId, said: Result<Vec<String>, String>) {
@@ -161,11 +154,21 @@ impl AllocationScript {
         server.note_answer(class, said.ok());
     }
 
-    /// Ends what is still asked.
+    /// Kills the programs that run.
     pub fn leave(&mut self) {
-        std::mem::take(&mut self.asked)
-            .into_values()
-            .for_each(|(_, tool)| drop(tool.end()));
+        self.asked.stop(|_| true);
+    }
+}
+
+/// The names in the program's output, or why there is no answer.
+fn answer(result: ProgramResult, candidates: &[String]) -> Result<Vec<String>, String> {
+    match result.exit {
+        Ok(exit) => names(&exit.text, candidates),
+        Err(ProgramFault::Late(_)) => Err(format!(
+            "it takes too long, and is not asked again for {} s",
+            REST.as_seconds()
+        )),
+        Err(fault) => Err(fault.to_string()),
     }
 }
 

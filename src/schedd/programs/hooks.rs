@@ -44,7 +44,7 @@ use crate::schedd::timers;
 use crate::server::caller::Caller;
 use crate::server::requests::RequestContext;
 use crate::sys::clock::monotonic;
-use crate::sys::tool::Tool;
+use crate::sys::program::{ProgramCall, RunningProgram};
 use crate::wire::message::{ClientRequest, JobRecord, Reply, ServerFacts};
 use serde_json::{Map, Value};
 use std::os::fd::BorrowedFd;
@@ -78,10 +78,9 @@ pub struct Hooks {
 impl Hooks {
     /// With nobody waiting.
     pub fn new(portrait: JobToJson) -> Hooks {
-        let (requests, starts) = (Lane::default(), Lane::default());
         Hooks {
-            requests,
-            starts,
+            requests: Lane::new(),
+            starts: Lane::new(),
             words: Words::default(),
             wanted: Vec::new(),
             portrait,
@@ -255,26 +254,27 @@ impl Schedd {
                 continue;
             };
             match self.ask(&case, &hook) {
-                Ok(tool) => self.hooks.lane(&case.matter).begin(case, hook, tool),
+                Ok(running) => self.hooks.lane(&case.matter).begin(case, hook, running),
                 Err(refusal) => self.settle(case, Err((hook.name, refusal))),
             }
         }
     }
 
-    fn ask(&mut self, case: &Case, hook: &Hook) -> Result<Tool, Refusal> {
+    fn ask(&mut self, case: &Case, hook: &Hook) -> Result<RunningProgram, Refusal> {
         let question = question(
             &mut self.server,
             &self.spool,
             self.hooks.portrait,
             case,
             hook,
-        )?;
-        let asked = Tool::consult(
-            &hook.command,
-            question.to_string().as_bytes(),
-            monotonic() + hook.alarm,
-        );
-        asked.map_err(|error| failure(hook, &format!("it cannot be run: {error}")))
+        )?
+        .to_string();
+        let call = ProgramCall {
+            input: question.as_bytes(),
+            ..ProgramCall::new(&hook.command, hook.alarm)
+        };
+        call.start(monotonic())
+            .map_err(|error| failure(hook, &format!("it cannot be run: {error}")))
     }
 
     /// What was asked about takes its turn, or is refused, by which hook.

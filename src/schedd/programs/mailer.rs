@@ -10,9 +10,14 @@ use crate::schedd::programs::rate_limit::ROUND;
 use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::mail::Letter;
 use crate::server::setup::Setup;
-use crate::sys::{clock, mailer};
+use crate::sys::clock;
+use crate::sys::process::ProcessEnd;
+use crate::sys::program::{OutputMode, ProgramCall, UNLIMITED};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel,
 };
@@ -141,24 +146,45 @@ impl Office {
     /// No `--` precedes the recipients: a mailer that a site wrote for PBS takes it for one of
     /// them. No recipient begins with a dash (`check::mail_address`).
     fn send(&self, letter: &Letter) {
-        let arguments: Vec<String> = ["-f", &self.from]
-            .map(str::to_string)
-            .into_iter()
-            .chain(letter.to.iter().cloned())
-            .collect();
+        let mailer = self.mailer.display().to_string();
+        let mut words = vec![mailer.clone(), "-f".to_string(), self.from.clone()];
+        words.extend(letter.to.iter().cloned());
         let (from, to) = (&self.from, letter.to.join(", "));
         let message = format!(
             "From: {from}\nTo: {to}\nSubject: PBS JOB {}\n\n{}",
             letter.job, letter.body
         );
-        if let Err(e) = mailer::send(&self.mailer, &arguments, message.as_bytes(), PATIENCE) {
-            let mailer: &Path = &self.mailer;
+        if let Err(error) = send(&words, message.as_bytes(), PATIENCE) {
             tracing::warn!(
-                "{} did not send a letter about {}: {e}",
-                mailer.display(),
+                "{mailer} did not send a letter about {}: {error}",
                 letter.job
             );
         }
+    }
+}
+
+/// Runs a mailer with a message as its standard input and waits for its end.
+fn send(words: &[String], message: &[u8], timeout: Span) -> io::Result<()> {
+    let call = ProgramCall {
+        input: message,
+        output: OutputMode::Discarded,
+        ..ProgramCall::new(words, timeout)
+    };
+    let mut mailer = call.start(clock::monotonic())?;
+    let result = mailer.wait();
+    mailer.wait_until_gone(UNLIMITED);
+    if result.exit.is_err() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let status = ExitStatus::from_raw(match mailer.end() {
+        Some(ProcessEnd::Exited(status)) => status << 8,
+        Some(ProcessEnd::Signaled(number)) => number,
+        None => 0,
+    });
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(status.to_string()))
     }
 }
 
@@ -247,5 +273,26 @@ mod tests {
             rounds.take("ann", letter(1), Span(60_001)).is_some(),
             "a new round"
         );
+    }
+
+    #[test]
+    fn a_mailer_that_hangs_or_fails_differs_from_one_that_sends() {
+        let run = |script: &str| {
+            let words = ["/bin/sh", "-c", script].map(String::from);
+            send(&words, b"text\n", Span(200)).map_err(|error| error.to_string())
+        };
+        assert_eq!(run("read line; [ \"$line\" = text ]"), Ok(()));
+        assert_eq!(run("exit 3"), Err("exit status: 3".to_string()));
+        assert_eq!(run("exec sleep 60"), Err("timed out".to_string()));
+        let missing = ["/no/such/mailer".to_string()];
+        assert!(send(&missing, b"", Span(200)).is_err());
+    }
+
+    #[test]
+    fn a_mailer_receives_signals_that_its_sender_blocks() {
+        crate::sys::process::block_signals().unwrap();
+        let words = ["/bin/sh", "-c", "kill -TERM $$; exit 0"].map(String::from);
+        let ended = send(&words, &[b'x'; 1 << 20], Span(5000)).map_err(|e| e.to_string());
+        assert_eq!(ended, Err("signal: 15 (SIGTERM)".to_string()));
     }
 }

@@ -7,7 +7,7 @@ use crate::schedd::programs::notice_digest::NoticeDigest;
 use crate::schedd::programs::rate_limit::ROUND;
 use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::notices::Notice;
-use crate::sys::call::{Called, ProgramCall};
+use crate::sys::program::{ProgramCall, ProgramFault, ProgramPool, RunningProgram, Surroundings};
 use crate::sys::{clock, pipe};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::VecDeque;
@@ -110,17 +110,11 @@ struct NotifierContext {
     ear: pipe::Ear,
     rounds: RateLimit<NoticeDigest>,
     waiting: VecDeque<Notice>,
-    running: Option<RunningNotifier>,
+    /// The program that runs.
+    running: ProgramPool<String>,
     /// Messages were dropped: a flood is logged once.
     is_flooded: bool,
     is_leaving: bool,
-}
-
-struct RunningNotifier {
-    called: Called,
-    program: String,
-    until: Span,
-    is_late: bool,
 }
 
 impl NotifierContext {
@@ -130,14 +124,14 @@ impl NotifierContext {
             ear,
             rounds: RateLimit::default(),
             waiting: VecDeque::new(),
-            running: None,
+            running: ProgramPool::new(1),
             is_flooded: false,
             is_leaving: false,
         }
     }
 
     fn work(mut self) {
-        while !(self.is_leaving && self.waiting.is_empty() && self.running.is_none()) {
+        while !(self.is_leaving && self.waiting.is_empty() && self.running.is_empty()) {
             self.take_in();
             self.end();
             self.begin();
@@ -184,71 +178,44 @@ impl NotifierContext {
 
     /// Starts the program for the next message, unless it runs.
     fn begin(&mut self) {
-        while self.running.is_none()
+        while self.running.is_empty()
             && let Some(notice) = self.waiting.pop_front()
         {
             let program = notice.program.display().to_string();
             match start(&notice) {
-                Ok(called) => {
-                    let until = clock::monotonic() + PATIENCE;
-                    self.running = Some(RunningNotifier {
-                        called,
-                        program,
-                        until,
-                        is_late: false,
-                    });
-                }
+                Ok(running) => self.running.add(program, None, running),
                 Err(e) => tracing::warn!("{program} cannot be run: {e}"),
             }
         }
     }
 
-    /// Ends the program when its time is over, and logs a failure once it has ended.
+    /// Logs the failure of a program that has ended.
     fn end(&mut self) {
-        let Some(running) = &mut self.running else {
-            return;
-        };
-        if clock::monotonic() >= running.until && !running.is_late {
-            running.is_late = true;
-            running.called.kill();
-        }
-        let Some(heard) = running.called.hear() else {
-            return;
-        };
-        let program = &running.program;
-        match heard {
-            _ if running.is_late => {
-                tracing::warn!("{program} took longer than {} s", PATIENCE.as_seconds())
+        for (program, result) in self.running.finished(clock::monotonic()) {
+            match &result.exit {
+                Ok(exit) if exit.status == Some(0) => {}
+                Ok(exit) => {
+                    let status = exit
+                        .status
+                        .map_or("a signal".to_string(), |status| format!("status {status}"));
+                    tracing::warn!("{program} ended with {}", result.blame(status));
+                }
+                Err(ProgramFault::Late(timeout)) => {
+                    tracing::warn!("{program} took longer than {} s", timeout.as_seconds());
+                }
+                Err(ProgramFault::Output(error)) => tracing::warn!("{program}: {error}"),
             }
-            Ok(said) if said.status == Some(0) => {}
-            Ok(said) => {
-                let status = said
-                    .status
-                    .map_or("a signal".to_string(), |status| format!("status {status}"));
-                tracing::warn!("{program} ended with {}", running.called.blame(status));
-            }
-            Err(e) => tracing::warn!("{program}: {e}"),
         }
-        self.running = None;
     }
 
     fn wait(&self) {
         let now = clock::monotonic();
-        let late = self
-            .running
-            .as_ref()
-            .filter(|running| !running.is_late)
-            .map(|running| running.until);
-        let next = late
-            .into_iter()
-            .chain(self.rounds.next())
-            .min()
-            .unwrap_or(now + ROUND);
+        let next = self.running.next().into_iter().chain(self.rounds.next());
+        let next = next.min().unwrap_or(now + ROUND);
         let left = (next.0 - now.0).clamp(0, ROUND.0);
         let mut fds: Vec<PollFd> = self
             .running
-            .iter()
-            .flat_map(|running| running.called.watched())
+            .watched()
             // Hung up for good when schedd leaves, and no news any more.
             .chain((!self.is_leaving).then(|| self.ear.as_fd()))
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
@@ -260,13 +227,12 @@ impl NotifierContext {
     }
 }
 
-fn start(notice: &Notice) -> io::Result<Called> {
+fn start(notice: &Notice) -> io::Result<RunningProgram> {
     let words = [notice.program.display().to_string()];
-    ProgramCall {
-        words: &words,
-        environment: &[],
+    let call = ProgramCall {
         input: &notice.document(),
-        identity: None,
-    }
-    .start()
+        surroundings: Surroundings::Own(&[]),
+        ..ProgramCall::new(&words, PATIENCE)
+    };
+    call.start(clock::monotonic())
 }

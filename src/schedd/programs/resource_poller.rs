@@ -1,144 +1,129 @@
-//! Asking the commands of resources what there is of them (Q21): beside the loop, few at a time,
-//! and never for long. What one has said holds until it says something else; one that fails has
-//! said nothing, which is logged once and shown with the resource.
+//! Runs the commands that report the amounts of dynamic resources (Q21), beside the loop. A reported
+//! amount holds until the next report. A failure is logged once and shown with the resource.
 
 use crate::config::Config;
 use crate::model::resource::{ResourceType, Resources};
 use crate::model::system_resource::{ReportedCount, ResourceMeter};
 use crate::model::time::Span;
 use crate::server::state::ServerState;
-use crate::sys::tool::{Ended, Tool};
-use std::collections::BTreeMap;
+use crate::sys::program::{ProgramCall, ProgramFault, ProgramPool, ProgramResult};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 
-/// Commands that run at the same time.
+/// Commands that run at once.
 const AT_ONCE: usize = 4;
 
-/// All of them.
-#[derive(Debug, Default)]
+/// The resources that have a command.
+#[derive(Debug)]
 pub struct ResourcePoller {
     all: BTreeMap<String, Line>,
-    ended: Vec<Ended>,
+    /// The resources whose commands run.
+    running: ProgramPool<String>,
 }
 
-/// One, as it goes on.
+/// One resource.
 #[derive(Debug)]
 struct Line {
     meter: ResourceMeter,
     kind: ResourceType,
-    /// When it is asked again.
+    /// When its command runs next.
     due: Span,
-    asked: Option<Tool>,
-    /// Why it has said nothing when it was asked last.
+    is_running: bool,
+    /// Why its command failed the last time.
     fault: Option<String>,
 }
 
 impl ResourcePoller {
-    /// Those of a configuration; all are asked at once.
+    /// The resources of a configuration; their commands are due at once.
     pub fn new(config: &Config, resources: &Resources, now: Span) -> ResourcePoller {
-        let mut meters = ResourcePoller::default();
-        meters.follow(config, resources, now);
-        meters
+        let mut poller = ResourcePoller {
+            all: BTreeMap::new(),
+            running: ProgramPool::new(AT_ONCE),
+        };
+        poller.follow(config, resources, now);
+        poller
     }
 
-    /// From now on these: who is the same is asked when it is due, the others at once.
+    /// Takes a new configuration. Unchanged resources keep their state, the others are due at once.
     pub fn follow(&mut self, config: &Config, resources: &Resources, now: Span) {
         let mut before = std::mem::take(&mut self.all);
+        let mut unchanged = BTreeSet::new();
         for (name, meter) in &config.meters {
             let kind = resources
                 .get(name)
                 .map_or(ResourceType::Long, |definition| definition.kind);
-            let known = before
-                .remove(name)
-                .filter(|line| line.meter == *meter && line.kind == kind);
-            let new = || Line {
-                meter: meter.clone(),
-                kind,
-                due: now,
-                asked: None,
-                fault: None,
+            let line = match before.remove(name) {
+                Some(line) if line.meter == *meter && line.kind == kind => {
+                    unchanged.insert(name.as_str());
+                    line
+                }
+                _ => Line {
+                    meter: meter.clone(),
+                    kind,
+                    due: now,
+                    is_running: false,
+                    fault: None,
+                },
             };
-            self.all.insert(name.clone(), known.unwrap_or_else(new));
+            self.all.insert(name.clone(), line);
         }
-        self.ended.extend(
-            before
-                .into_values()
-                .filter_map(|line| line.asked)
-                .map(Tool::end),
-        );
+        self.running
+            .stop(|resource| !unchanged.contains(resource.as_str()));
     }
 
-    /// What is to be heard.
+    /// The descriptors that become readable when there is something to [`attend`](Self::attend).
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.all
-            .values()
-            .filter_map(|line| line.asked.as_ref())
-            .flat_map(Tool::watched)
+        self.running.watched()
     }
 
-    /// When one is to be asked, or has taken for long enough.
+    /// When the next command is due, or exceeds its time limit.
     pub fn next(&self) -> Option<Span> {
-        let is_full = self.running() >= AT_ONCE;
-        let moment = |line: &Line| match &line.asked {
-            Some(tool) => Some(tool.until),
-            None => Some(line.due).filter(|_| !is_full),
+        let waiting = self.all.values().filter(|line| !line.is_running);
+        let due = if self.running.has_room() {
+            waiting.map(|line| line.due).min()
+        } else {
+            None
         };
-        self.all.values().filter_map(moment).min()
+        self.running.next().into_iter().chain(due).min()
     }
 
-    /// Why the command of a resource has said nothing when it was asked last.
+    /// Why the command of a resource failed the last time.
     pub fn fault(&self, resource: &str) -> Option<&str> {
         self.all.get(resource)?.fault.as_deref()
     }
 
-    fn running(&self) -> usize {
-        self.all
-            .values()
-            .filter(|line| line.asked.is_some())
-            .count()
-    }
-
-    /// Takes in what was said, gives up what takes too long, and asks those whose time has come.
+    /// Takes the reports of commands that have finished, gives up those that take too long, and
+    /// starts those that are due.
     pub fn attend(&mut self, server: &mut ServerState, now: Span) {
-        if self.all.is_empty() && self.ended.is_empty() {
-            return;
-        }
-        self.ended.retain_mut(|ended| !ended.is_gone());
-        for (resource, line) in &mut self.all {
-            let Some(said) = line.hear(now) else { continue };
-            self.ended.extend(line.asked.take().map(Tool::end));
+        for (resource, result) in self.running.finished(now) {
+            let Some(line) = self.all.get_mut(&resource) else {
+                continue;
+            };
+            line.is_running = false;
             line.due = now + line.meter.interval;
-            line.note(resource, said.as_ref().err());
-            if let Ok((total, elsewhere)) = said {
-                let (at, by) = (server.now, ReportedCount::BY_COMMAND.to_string());
-                server.tell(
-                    resource,
-                    Some(ReportedCount {
-                        total: Some(total),
-                        elsewhere,
-                        at,
-                        by,
-                    }),
-                );
+            let report = line.read(result);
+            line.note(&resource, report.as_ref().err());
+            if let Ok((total, elsewhere)) = report {
+                let count = ReportedCount {
+                    total: Some(total),
+                    elsewhere,
+                    at: server.now,
+                    by: ReportedCount::BY_COMMAND.to_string(),
+                };
+                server.tell(&resource, Some(count));
             }
         }
-        self.ask(now);
-    }
-
-    fn ask(&mut self, now: Span) {
-        let mut room = AT_ONCE.saturating_sub(self.running());
-        for (resource, line) in self
-            .all
-            .iter_mut()
-            .filter(|(_, line)| line.asked.is_none() && line.due <= now)
-        {
-            if room == 0 {
+        for (resource, line) in &mut self.all {
+            if line.is_running || line.due > now {
+                continue;
+            }
+            if !self.running.has_room() {
                 return;
             }
-            match Tool::consult(&line.meter.command, b"", now + line.meter.timeout) {
-                Ok(tool) => {
-                    line.asked = Some(tool);
-                    room -= 1;
+            match ProgramCall::new(&line.meter.command, line.meter.timeout).start(now) {
+                Ok(running) => {
+                    line.is_running = true;
+                    self.running.add(resource.clone(), None, running);
                 }
                 Err(error) => {
                     line.due = now + line.meter.interval;
@@ -148,52 +133,45 @@ impl ResourcePoller {
         }
     }
 
-    /// Ends those that still run.
+    /// Kills the commands that run.
     pub fn leave(&mut self) {
-        std::mem::take(&mut self.all)
-            .into_values()
-            .filter_map(|line| line.asked)
-            .for_each(|tool| drop(tool.end()));
+        self.running.stop(|_| true);
     }
 }
 
 impl Line {
-    /// How much is there and used elsewhere, or why that is not said; None while it is not over.
-    fn hear(&mut self, now: Span) -> Option<Result<(i64, i64), String>> {
-        let tool = self.asked.as_mut()?;
-        match tool.outcome() {
-            Some(Ok(said)) if said.status == Some(0) => {
-                Some(ResourceMeter::read(self.kind, &said.text))
+    /// The total and the amount used elsewhere that a command reports, or why it failed.
+    fn read(&self, result: ProgramResult) -> Result<(i64, i64), String> {
+        let exit = match result.exit {
+            Ok(exit) => exit,
+            Err(ProgramFault::Late(timeout)) => {
+                let seconds = timeout.0 as f64 / 1000.0;
+                return Err(format!("it takes longer than {seconds} s"));
             }
-            Some(Ok(said)) => {
-                let how = said.status.map_or("it was killed".to_string(), |code| {
-                    format!("it ends with {code}")
-                });
-                Some(Err(tool.complaint().map_or(how.clone(), |complaint| {
-                    format!("{how}: {complaint}")
-                })))
-            }
-            Some(Err(error)) => Some(Err(error.to_string())),
-            None if tool.until <= now => Some(Err(format!(
-                "it takes longer than {} s",
-                self.meter.timeout.0 as f64 / 1000.0
-            ))),
-            None => None,
-        }
+            Err(fault) => return Err(fault.to_string()),
+        };
+        let failure = match exit.status {
+            Some(0) => return ResourceMeter::read(self.kind, &exit.text),
+            Some(status) => format!("it ends with {status}"),
+            None => "it was killed".to_string(),
+        };
+        Err(match result.complaint {
+            Some(complaint) => format!("{failure}: {complaint}"),
+            None => failure,
+        })
     }
 
     fn note(&mut self, resource: &str, fault: Option<&String>) {
-        if let Some(why) = fault.filter(|why| self.fault.as_ref() != Some(why)) {
-            let program = &self.meter.command[0];
+        let program = &self.meter.command[0];
+        if let Some(why) = fault
+            && self.fault.as_ref() != fault
+        {
             tracing::warn!(
                 "{program} does not say what there is of {resource}, which stays as it was: {why}"
             );
         }
         if fault.is_none() && self.fault.is_some() {
-            tracing::info!(
-                "{} says again what there is of {resource}",
-                self.meter.command[0]
-            );
+            tracing::info!("{program} says again what there is of {resource}");
         }
         self.fault = fault.cloned();
     }

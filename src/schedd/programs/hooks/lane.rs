@@ -7,7 +7,7 @@ use crate::model::time::Span;
 use crate::schedd::clients::Token;
 use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
-use crate::sys::tool::{Ended, Tool};
+use crate::sys::program::{ProgramPool, ProgramResult, RunningProgram};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
@@ -22,17 +22,14 @@ const BYTES: usize = 256 << 20;
 const BYTES_OF_ONE: usize = 64 << 20;
 
 /// A line of cases, in the order in which they came.
-#[derive(Default)]
 pub struct Lane {
     waiting: VecDeque<Case>,
-    asked: Vec<QueuedCall>,
-    ended: Vec<Ended>,
+    asked: ProgramPool<QueuedCall>,
 }
 
 struct QueuedCall {
     case: Case,
     hook: Hook,
-    tool: Tool,
 }
 
 /// What a hook has said of a case; an error is its failure, for the log.
@@ -50,25 +47,33 @@ fn user(case: &Case) -> Option<u32> {
 }
 
 impl Lane {
-    /// What is to be heard.
+    /// An empty queue.
+    pub fn new() -> Lane {
+        Lane {
+            waiting: VecDeque::new(),
+            asked: ProgramPool::with_user_limit(AT_ONCE, OF_ONE),
+        }
+    }
+
+    /// The descriptors that become readable when there is something to [`hear`](Self::hear).
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.asked.iter().flat_map(|asked| asked.tool.watched())
+        self.asked.watched()
     }
 
-    /// When a hook has taken for long enough.
+    /// When the first hook exceeds its time limit.
     pub fn next(&self) -> Option<Span> {
-        self.asked.iter().map(|asked| asked.tool.until).min()
+        self.asked.next()
     }
 
-    /// Whether nobody waits, and nothing is left of who was asked.
+    /// Whether no case waits and no hook runs.
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.asked.is_empty() && self.ended.is_empty()
+        self.waiting.is_empty() && self.asked.is_empty()
     }
 
     fn cases(&self) -> impl Iterator<Item = &Case> {
         self.waiting
             .iter()
-            .chain(self.asked.iter().map(|asked| &asked.case))
+            .chain(self.asked.tasks().map(|asked| &asked.case))
     }
 
     /// Whether a start of this job is here.
@@ -103,86 +108,52 @@ impl Lane {
 
     /// Whether one more question may be asked.
     pub fn may_ask(&self) -> bool {
-        self.asked.len() < AT_ONCE
+        self.asked.has_room()
     }
 
-    /// The first that may be asked about. Nobody's requests keep all hooks busy.
+    /// The first case for which a hook may run. The limit per user keeps hooks available to others.
     pub fn next_case(&mut self) -> Option<Case> {
-        if !self.may_ask() {
-            return None;
-        }
-        let of_one = |uid: Option<u32>| {
-            self.asked
-                .iter()
-                .filter(|asked| user(&asked.case) == uid)
-                .count()
-        };
-        let is_next = |case: &Case| user(case).is_none_or(|uid| of_one(Some(uid)) < OF_ONE);
-        let place = self.waiting.iter().position(is_next)?;
+        let place = self
+            .waiting
+            .iter()
+            .position(|case| self.asked.has_room_for(user(case)))?;
         self.waiting.remove(place)
     }
 
-    /// A hook has been asked about a case.
-    pub fn begin(&mut self, case: Case, hook: Hook, tool: Tool) {
-        self.asked.push(QueuedCall { case, hook, tool });
+    /// Adds a hook that was started for a case.
+    pub fn begin(&mut self, case: Case, hook: Hook, running: RunningProgram) {
+        let user = user(&case);
+        self.asked.add(QueuedCall { case, hook }, user, running);
     }
 
-    /// What hooks have said by now. One that takes too long has failed, and is ended.
+    /// The answers of hooks that have finished. A hook that takes too long has failed.
     pub fn hear(&mut self, now: Span) -> Vec<Heard> {
-        self.ended.retain_mut(|ended| !ended.is_gone());
         let mut heard = Vec::new();
-        for mut asked in std::mem::take(&mut self.asked) {
-            let Some(answer) = asked.answer(now) else {
-                self.asked.push(asked);
-                continue;
-            };
-            self.ended.push(asked.tool.end());
-            heard.push(Heard {
-                case: asked.case,
-                hook: asked.hook,
-                answer,
-            });
+        for (QueuedCall { case, hook }, result) in self.asked.finished(now) {
+            let answer = answer(&result);
+            heard.push(Heard { case, hook, answer });
         }
         heard
     }
 
-    /// Lets go of those whose client is there no more.
+    /// Drops the cases whose client is gone.
     pub fn forget(&mut self, is_there: impl Fn(Token) -> bool) {
-        let waits = |case: &Case| case.caller().is_none_or(|(token, _)| is_there(token));
-        self.waiting.retain(waits);
-        for asked in std::mem::take(&mut self.asked) {
-            match waits(&asked.case) {
-                true => self.asked.push(asked),
-                false => self.ended.push(asked.tool.end()),
-            }
-        }
+        let is_gone = |case: &Case| case.caller().is_some_and(|(token, _)| !is_there(token));
+        self.waiting.retain(|case| !is_gone(case));
+        self.asked.stop(|asked| is_gone(&asked.case));
     }
 
-    /// Ends all that is asked.
+    /// Drops all cases and kills the hooks that run.
     pub fn leave(&mut self) {
         self.waiting.clear();
-        std::mem::take(&mut self.asked)
-            .into_iter()
-            .for_each(|asked| drop(asked.tool.end()));
+        self.asked.stop(|_| true);
     }
 }
 
-impl QueuedCall {
-    fn answer(&mut self, now: Span) -> Option<Result<HookAnswer, String>> {
-        let answer = match self.tool.outcome() {
-            Some(Ok(said)) => HookAnswer::read(&said),
-            Some(Err(error)) => Err(error.to_string()),
-            None if self.tool.until <= now => Err(format!(
-                "it took longer than {} s",
-                self.hook.alarm.as_seconds()
-            )),
-            None => return None,
-        };
-        Some(answer.map_err(|cause| match self.tool.complaint() {
-            Some(complaint) if !complaint.is_empty() => {
-                format!("{cause}; it complains: {complaint}")
-            }
-            _ => cause,
-        }))
-    }
+fn answer(result: &ProgramResult) -> Result<HookAnswer, String> {
+    let answer = match &result.exit {
+        Ok(exit) => HookAnswer::read(exit),
+        Err(fault) => Err(fault.to_string()),
+    };
+    answer.map_err(|cause| result.blame(cause))
 }

@@ -1,6 +1,6 @@
 //! The standard error of a program: kept in memory up to a limit, for its last line.
 
-use super::process;
+use crate::sys::process;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
