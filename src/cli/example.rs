@@ -184,18 +184,7 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
         gpus: vec![],
         ..NodeFacts::default()
     };
-    let node = Node {
-        facts,
-        offline: false,
-        up: true,
-        boot: "b".into(),
-        comment: None,
-        changed: SUBMITTED,
-        used: None,
-        maintenance: vec![],
-        directory: None,
-        refused: None,
-    };
+    let node = Node::new(facts, "b".into(), SUBMITTED);
     NodeRecord {
         node,
         jobs: vec![],

@@ -163,3 +163,21 @@ pub struct Node {
     #[serde(default)]
     pub refused: Option<String>,
 }
+
+impl Node {
+    /// A node that responds for the first time.
+    pub fn new(facts: NodeFacts, boot: String, now: Time) -> Node {
+        Node {
+            facts,
+            offline: false,
+            up: true,
+            boot,
+            comment: None,
+            changed: now,
+            used: None,
+            maintenance: Vec::new(),
+            directory: None,
+            refused: None,
+        }
+    }
+}

@@ -15,6 +15,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::schedd::clients::callers::Callers;
 use crate::server::caller::Caller;
+use crate::server::effects::Token;
 use crate::server::setup::Setup;
 use crate::spool::scripts::SMALLEST;
 use crate::sys::{clock, fault};
@@ -40,9 +41,6 @@ const PARTIAL: usize = 64 << 20;
 
 /// What one client may ask in one tick; the rest waits, and so do not the others.
 const AT_ONCE: usize = 16;
-
-/// Names a connection for as long as the daemon lives.
-pub type Token = u64;
 
 /// All connected clients.
 #[derive(Default)]

@@ -4,8 +4,8 @@ use crate::model::trigger::{AwaitedMoment, CycleRecord, Trigger, Triggers};
 use crate::sched::cycle;
 use crate::sched::view::plan::Plan;
 use crate::schedd::Schedd;
-use crate::schedd::tick::Effects;
 use crate::schedd::timers;
+use crate::server::effects::Effects;
 use crate::spool::SpoolError;
 use crate::sys::clock::{monotonic, monotonic_micros};
 use crate::sys::fault;
@@ -123,9 +123,7 @@ impl Schedd {
     /// What the cycle decides, and how many microseconds that took.
     fn look(&mut self) -> (Plan, u64) {
         let began = monotonic_micros();
-        self.server.prioritise();
-        let (policy, now) = (&self.server.setup.policy, self.server.now);
-        let plan = cycle::run_again(self.server.cluster(), policy, now, &mut self.memory);
+        let plan = self.server.plan(&mut self.memory);
         (plan, monotonic_micros() - began)
     }
 }

@@ -2,37 +2,31 @@
 //!
 //! A client never waits for a cycle, and what arrives while a tick runs forms the next one.
 
-use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
-use crate::model::job::{Attempt, Job, TaskNumber, Usage, Want};
+use crate::model::job::{Job, Want};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::schedd::Schedd;
-use crate::schedd::clients::Token;
 use crate::schedd::programs::hooks::Ruling;
 use crate::schedd::timers;
 use crate::server::caller::Caller;
-use crate::server::checkpoint;
+use crate::server::effects::{Effects, Token};
 use crate::server::node_reports;
-use crate::server::node_reports::Inventory;
 use crate::server::notices::Whom;
 use crate::server::orders;
-use crate::server::release_nodes;
+use crate::server::report_dispatch::ReportingNoded;
 use crate::server::requests;
 use crate::server::requests::Granted;
-use crate::server::requests::shutdown::ShutdownMode;
 use crate::server::reservations;
 use crate::server::routing;
-use crate::server::state::ServerState;
 use crate::server::suspension;
 use crate::server::tasks;
-use crate::server::tasks::TaskName;
 use crate::spool::SpoolError;
 use crate::sys::clock::monotonic;
 use crate::update::Update;
 use crate::wire::message::{ClientRequest, Reply};
 use crate::wire::order::{AttemptStatus, NodeReport, ScheddOrder};
-use crate::wire::task::{TaskNews, TaskProgramOptions, TaskRequest};
+use crate::wire::task::TaskProgramOptions;
 use std::sync::Arc;
 
 /// Something that has arrived.
@@ -48,36 +42,21 @@ pub enum Input {
 }
 
 impl Input {
-    /// Whether nothing waits for this to be on disk: a node tells it again if asked.
+    /// Whether nothing waits for this to be on disk: a node reports it again if asked.
     pub fn may_linger(&self) -> bool {
-        let told = |report: &NodeReport| {
-            let released =
-                |asked: &TaskRequest| matches!(asked.wish, TaskProgramOptions::Release(_));
-            matches!(
+        match self {
+            Input::Report(_, NodeReport::Wish(request)) => {
+                matches!(request.wish, TaskProgramOptions::Release(_))
+            }
+            Input::Report(_, report) => matches!(
                 report,
                 NodeReport::Attempt(.., AttemptStatus::Running(_))
                     | NodeReport::Usage(_)
                     | NodeReport::Pong
-            ) || matches!(report, NodeReport::Wish(asked) if released(asked))
-        };
-        matches!(self, Input::Report(_, report) if told(report))
+            ),
+            _ => false,
+        }
     }
-}
-
-/// What is to be done once the tick is on disk.
-#[derive(Default)]
-pub(super) struct Effects {
-    replies: Vec<(Token, Reply)>,
-    waits: Vec<(Token, JobId)>,
-    /// Orders for the noded that reported.
-    back: Vec<(usize, ScheddOrder)>,
-    /// Orders for the noded of a node.
-    orders: Vec<(String, ScheddOrder)>,
-    /// Nodeds that have just given their inventory: their open attempts are told anew.
-    met: Vec<Vec<String>>,
-    /// Nodeds that are not admitted, and why.
-    refused: Vec<(usize, String)>,
-    shutdown_mode: Option<ShutdownMode>,
 }
 
 impl Schedd {
@@ -103,9 +82,7 @@ impl Schedd {
     /// `lack`: the refusal of requests that the spool has no room for.
     fn apply(&mut self, inputs: &[Input], lack: Option<&Refusal>) -> Effects {
         let mut effects = Effects::default();
-        for id in self.server.due() {
-            self.server.happen(id, Event::Due);
-        }
+        self.server.release_due();
         for input in inputs {
             match input {
                 Input::Request(token, caller, request) => {
@@ -113,18 +90,20 @@ impl Schedd {
                     effects.answer(&self.server, *token, granted);
                 }
                 Input::Report(target, report) => {
-                    let noded = Noded {
+                    let noded = ReportingNoded {
                         target: *target,
                         boot: &self.nodes.boot(*target),
                         directory: &self.nodes.directory(*target),
                         presents: self.nodes.presents(*target),
                     };
-                    effects.take_in(&mut self.server, &noded, report);
+                    effects.take_report(&mut self.server, &noded, report);
                 }
                 Input::Ruled(job, ruling) => self.rule(*job, ruling),
-                Input::Lost(nodes) => nodes
-                    .iter()
-                    .for_each(|node| node_reports::node_down(&mut self.server, node)),
+                Input::Lost(nodes) => {
+                    for node in nodes {
+                        node_reports::node_down(&mut self.server, node);
+                    }
+                }
             }
         }
         reservations::attend(&mut self.server);
@@ -219,15 +198,10 @@ impl Schedd {
             self.nodes.refuse(target, why);
         }
         for (node, order) in &effects.orders {
-            let task = if let ScheddOrder::Start(launch) = order {
-                Some(launch)
-            } else {
-                None
-            };
-            // Whoever asked for a task asks again.
-            if task.is_some_and(|launch| {
-                !tasks::is_due(&self.server, launch) || self.nodes.is_behind(node)
-            }) {
+            // The process that requested a task requests it again.
+            if let ScheddOrder::Start(launch) = order
+                && (!tasks::is_due(&self.server, launch) || self.nodes.is_behind(node))
+            {
                 continue;
             }
             let news = self.nodes.send(node, order);
@@ -354,16 +328,6 @@ fn keep(inbox: &mut Vec<Input>, kept: Input) {
     inbox.push(kept);
 }
 
-/// The reply for one job, as part of the reply to a batch.
-fn outcome(reply: Reply) -> Result<Vec<String>, Refusal> {
-    match reply {
-        Reply::Done => Ok(Vec::new()),
-        Reply::Noted(notes) => Ok(notes),
-        Reply::Refused(refusal) => Err(refusal),
-        _ => Err(Refusal::invalid_request()),
-    }
-}
-
 /// What a waiting client is told of a job that is over.
 fn end_of(job: &Job) -> Reply {
     let exit = job.life.exit;
@@ -373,286 +337,5 @@ fn end_of(job: &Job) -> Reply {
             Want::Gone(by) => Some(by.clone()),
             _ => None,
         },
-    }
-}
-
-impl Effects {
-    fn answer(&mut self, server: &ServerState, token: Token, granted: Result<Granted, Refusal>) {
-        if let Ok(Granted::Wait(id)) = granted {
-            return self.waits.push((token, id));
-        }
-        let reply = self.reply(server, granted);
-        self.replies.push((token, reply));
-    }
-
-    /// The reply to a request that is answered at once.
-    fn reply(&mut self, server: &ServerState, granted: Result<Granted, Refusal>) -> Reply {
-        match granted {
-            Ok(Granted::Job(id, notes)) => Reply::Accepted {
-                id: id.full(&server.setup.name),
-                notes,
-            },
-            Ok(Granted::Done) => Reply::Done,
-            Ok(Granted::Noted(note)) => Reply::Noted(vec![note]),
-            Ok(Granted::Reserved(id, confirmed)) => Reply::Reserved { id, confirmed },
-            Ok(Granted::Batch(granted)) => Reply::Batch(
-                granted
-                    .into_iter()
-                    .map(|granted| outcome(self.reply(server, granted)))
-                    .collect(),
-            ),
-            Ok(Granted::Wait(_)) => Reply::Refused(Refusal::invalid_request()),
-            Ok(Granted::Altered(id, notes)) => {
-                self.orders
-                    .extend(server.job(id).and_then(|job| orders::walltime(job)));
-                if notes.is_empty() {
-                    Reply::Done
-                } else {
-                    Reply::Noted(notes)
-                }
-            }
-            Ok(Granted::Signal(attempts, signal)) => {
-                for (job, attempt) in attempts {
-                    let node = server.job(job).and_then(|job| job.script_node());
-                    let order = ScheddOrder::Signal {
-                        job,
-                        attempt,
-                        task: 0,
-                        signal,
-                    };
-                    self.orders
-                        .extend(node.map(|node| (node.to_string(), order)));
-                    self.orders.extend(
-                        server
-                            .job(job)
-                            .into_iter()
-                            .flat_map(|job| tasks::signal(job, signal)),
-                    );
-                }
-                Reply::Done
-            }
-            Ok(Granted::Orders(orders)) => {
-                self.orders.extend(orders);
-                Reply::Done
-            }
-            Ok(Granted::Shutdown(mode)) => {
-                self.shutdown_mode = Some(mode);
-                Reply::Done
-            }
-            Ok(Granted::Tell(job, order)) => {
-                let node = server.job(job).and_then(|job| job.script_node());
-                self.orders
-                    .extend(node.map(|node| (node.to_string(), order)));
-                Reply::Done
-            }
-            Err(refusal) => Reply::Refused(refusal),
-        }
-    }
-
-    fn take_in(&mut self, server: &mut ServerState, noded: &Noded, report: &NodeReport) {
-        let mut orders = Vec::new();
-        match report {
-            NodeReport::Hello {
-                boot,
-                directory,
-                nodes,
-                attempts,
-            } => {
-                let (boot, directory) = (boot.clone(), directory.clone());
-                let inventory = Inventory {
-                    boot,
-                    directory,
-                    nodes: nodes.clone(),
-                    attempts: attempts.clone(),
-                };
-                match node_reports::refusal(server, nodes, &inventory.directory) {
-                    Some(why) => {
-                        node_reports::refuse(server, &inventory, &why, &mut orders);
-                        self.refused.push((noded.target, why));
-                    }
-                    None => {
-                        // The connection may have been lost since: the report itself says whose it
-                        // is.
-                        let presents: Vec<String> =
-                            nodes.iter().map(|facts| facts.name.clone()).collect();
-                        let (boot, directory) =
-                            (&inventory.boot.clone(), &inventory.directory.clone());
-                        let noded = Noded {
-                            target: noded.target,
-                            boot,
-                            directory,
-                            presents: &presents,
-                        };
-                        self.meet(server, &noded, inventory, &mut orders);
-                    }
-                }
-            }
-            &NodeReport::Attempt(job, attempt, task, ref standing)
-                if noded.may_speak_of(server, job, attempt, task) =>
-            {
-                match task {
-                    0 => {
-                        node_reports::attempt_stands(
-                            server,
-                            job,
-                            attempt,
-                            standing,
-                            noded.boot,
-                            &mut orders,
-                        );
-                        unfit(standing)
-                            .iter()
-                            .for_each(|why| node_reports::take_out(server, noded.presents, why));
-                    }
-                    _ => {
-                        let name = TaskName { job, attempt, task };
-                        tasks::task_stands(server, name, standing, &mut orders, &mut self.orders);
-                    }
-                }
-            }
-            NodeReport::Usage(used) => {
-                let may = |of: &&(JobId, Attempt, TaskNumber, Usage)| {
-                    noded.may_speak_of(server, of.0, of.1, of.2)
-                };
-                let own = used.iter().filter(may).collect::<Vec<_>>();
-                own.into_iter().for_each(|used| note_usage(server, used));
-            }
-            // The connection was lost: the process repeats its request on the next one.
-            NodeReport::Wish(_) if noded.presents.is_empty() => {}
-            NodeReport::Wish(asked) => {
-                let (job, attempt) = (asked.job, asked.attempt);
-                let news = match noded.runs(server, job, attempt, asked.task) {
-                    true => tasks::grant(server, asked, &mut self.orders),
-                    false => TaskNews::Refused(format!("job {job} does not run on this node")),
-                };
-                orders.push(ScheddOrder::Tell {
-                    job,
-                    attempt,
-                    asker: Some(asked.asker),
-                    news,
-                });
-            }
-            NodeReport::Nodes(nodes) => {
-                let own = nodes
-                    .iter()
-                    .filter(|facts| noded.presents.contains(&facts.name));
-                own.for_each(|facts| node_reports::node_changed(server, facts));
-            }
-            &NodeReport::StagingOut(job, attempt)
-                if noded.may_speak_of(server, job, attempt, 0) =>
-            {
-                self.orders
-                    .extend(release_nodes::at_stage_out(server, job, attempt));
-            }
-            NodeReport::NotCheckpointed { job, attempt, why }
-                if noded.may_speak_of(server, *job, *attempt, 0) =>
-            {
-                checkpoint::failed(server, *job, *attempt, why);
-            }
-            NodeReport::Unfit { why } => node_reports::take_out(server, noded.presents, why),
-            NodeReport::Attempt(..)
-            | NodeReport::StagingOut(..)
-            | NodeReport::NotCheckpointed { .. } => {}
-            NodeReport::Pong
-            | NodeReport::Attached
-            | NodeReport::Fenced { .. }
-            | NodeReport::Notified { .. } => {}
-        }
-        self.back
-            .extend(orders.into_iter().map(|order| (noded.target, order)));
-    }
-}
-
-impl Effects {
-    /// Takes in the inventory of a noded that is admitted.
-    fn meet(
-        &mut self,
-        server: &mut ServerState,
-        noded: &Noded,
-        mut inventory: Inventory,
-        orders: &mut Vec<ScheddOrder>,
-    ) {
-        inventory
-            .attempts
-            .retain(|&(job, attempt, task, _)| noded.may_speak_of(server, job, attempt, task));
-        node_reports::take_inventory(server, &inventory, orders);
-        for &(job, attempt, task, ref standing) in
-            inventory.attempts.iter().filter(|known| known.2 > 0)
-        {
-            let name = TaskName { job, attempt, task };
-            tasks::task_stands(server, name, standing, orders, &mut self.orders);
-        }
-        tasks::take_inventory(server, &inventory, &mut self.orders);
-        self.met.push(
-            inventory
-                .nodes
-                .iter()
-                .map(|facts| facts.name.clone())
-                .collect(),
-        );
-        orders.push(orders::attend(&server.setup));
-        let ended = inventory
-            .attempts
-            .iter()
-            .filter_map(|known| unfit(&known.3));
-        ended.for_each(|why| node_reports::take_out(server, noded.presents, why));
-    }
-}
-
-/// Why an attempt's node should get no more jobs.
-fn unfit(standing: &AttemptStatus) -> Option<&str> {
-    match standing {
-        AttemptStatus::Ended(outcome) => outcome.unfit.as_deref(),
-        _ => None,
-    }
-}
-
-/// Who reports.
-struct Noded<'a> {
-    target: usize,
-    boot: &'a str,
-    /// The identity of its state directory.
-    directory: &'a str,
-    presents: &'a [String],
-}
-
-impl Noded<'_> {
-    /// A noded speaks of jobs on the nodes it presents as far as they belong to its state
-    /// directory, and of attempts that are over or that nobody knows of: these it is told to end.
-    fn may_speak_of(
-        &self,
-        server: &ServerState,
-        job: JobId,
-        attempt: Attempt,
-        task: TaskNumber,
-    ) -> bool {
-        let node = server
-            .job(job)
-            .and_then(|job| tasks::node_of(job, attempt, task));
-        node.is_none_or(|node| self.presents.iter().any(|name| name == node))
-            && node_reports::belongs_to(server, TaskName { job, attempt, task }, self.directory)
-    }
-
-    /// Whether a process of an attempt runs on one of its nodes.
-    fn runs(&self, server: &ServerState, id: JobId, attempt: Attempt, task: TaskNumber) -> bool {
-        let node = server
-            .job(id)
-            .and_then(|job| tasks::node_of(job, attempt, task));
-        node.is_some_and(|node| self.presents.iter().any(|name| name == node))
-    }
-}
-
-fn note_usage(
-    server: &mut ServerState,
-    &(id, attempt, task, used): &(JobId, Attempt, TaskNumber, Usage),
-) {
-    let open = server
-        .job(id)
-        .and_then(|job| job.life.open_run())
-        .filter(|run| run.attempt == attempt);
-    match open.map(|run| run.tasks().made) {
-        Some(0) if task == 0 => server.used(id, used),
-        Some(_) => server.change_tasks(id, |job| job.task_used(task, used)),
-        None => {}
     }
 }

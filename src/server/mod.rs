@@ -17,6 +17,8 @@ pub mod clock;
 
 pub mod dependencies;
 
+pub mod effects;
+
 pub mod grantees;
 
 pub mod job_comment;
@@ -40,6 +42,8 @@ pub mod plan;
 pub mod queue_admission;
 
 pub mod release_nodes;
+
+pub mod report_dispatch;
 
 pub mod requests;
 

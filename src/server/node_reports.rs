@@ -53,23 +53,23 @@ pub fn take_inventory(
     {
         attempt_stands(server, *job, *attempt, standing, &inventory.boot, orders);
     }
-    let known: BTreeSet<(JobId, Attempt)> = inventory
+    lose_missing(server, inventory);
+}
+
+/// The attempts that a noded should have but has not in its inventory.
+pub fn lose_missing(server: &mut ServerState, inventory: &Inventory) {
+    let scripts = inventory
         .attempts
         .iter()
-        .filter(|known| known.2 == 0)
-        .map(|known| (known.0, known.1))
-        .collect();
-    for job in running_on(server, |node| {
-        inventory.nodes.iter().any(|facts| facts.name == node)
-    }) {
-        let Some(run) = job
-            .life
-            .open_run()
-            .filter(|run| !known.contains(&(job.id, run.attempt)))
-        else {
-            continue;
-        };
-        not_in_inventory(server, &job, run, &inventory.boot);
+        .filter(|(_, _, task, _)| *task == 0);
+    let known: BTreeSet<(JobId, Attempt)> = scripts.map(|known| (known.0, known.1)).collect();
+    let is_here = |node: &str| inventory.nodes.iter().any(|facts| facts.name == node);
+    for job in running_on(server, is_here) {
+        if let Some(run) = job.life.open_run()
+            && !known.contains(&(job.id, run.attempt))
+        {
+            not_in_inventory(server, &job, run, &inventory.boot);
+        }
     }
 }
 
@@ -304,38 +304,22 @@ pub fn attempt_stands(
     }
 }
 
+/// A node responds: it presents these facts.
 fn node_up(server: &mut ServerState, facts: &NodeFacts, inventory: &Inventory) {
-    let (boot, directory) = (inventory.boot.clone(), Some(inventory.directory.clone()));
     server.note_told(facts);
     let facts = with_overrides(server, facts);
-    let now = server.now;
-    let node = match server.node(&facts.name).cloned() {
-        Some(node) => {
-            let changed = if node.up { node.changed } else { now };
-            Node {
-                facts,
-                up: true,
-                boot,
-                changed,
-                directory,
-                refused: None,
-                ..node
-            }
-        }
-        None => Node {
-            facts,
-            offline: false,
-            up: true,
-            boot,
-            comment: None,
-            changed: now,
-            used: None,
-            maintenance: vec![],
-            directory,
-            refused: None,
-        },
-    };
-    server.set_node(node);
+    let (boot, now) = (inventory.boot.clone(), server.now);
+    let known = server.node(&facts.name).cloned();
+    let node = known.unwrap_or_else(|| Node::new(facts.clone(), boot.clone(), now));
+    server.set_node(Node {
+        facts,
+        changed: if node.up { node.changed } else { now },
+        up: true,
+        boot,
+        directory: Some(inventory.directory.clone()),
+        refused: None,
+        ..node
+    });
 }
 
 /// A node that answers says something new of itself.
@@ -403,28 +387,25 @@ const SILENT: Span = Span::seconds(5);
 /// Shows the jobs of silent nodes as what they are.
 pub fn note_silence(server: &mut ServerState) {
     let now = server.now;
-    let silent = |node: &&Node| !node.up && now.since(node.changed) >= SILENT;
-    let nodes: Vec<String> = server
+    let silent = server
         .nodes()
-        .filter(silent)
-        .map(|node| node.facts.name.clone())
-        .collect();
-    for node in nodes {
-        let tasks = tasks::running_on(server, |name| name == node);
-        let tasks = tasks
-            .into_iter()
-            .filter(|job| job.life.state.is_under_way());
-        for job in running_on(server, |name| name == node)
-            .into_iter()
-            .chain(tasks)
-        {
-            if server
-                .job(job.id)
-                .and_then(|job| job.life.open_run())
-                .is_some_and(|run| !run.silent)
-            {
-                server.happen(job.id, Event::ContactLost { node: node.clone() });
-            }
+        .filter(|node| !node.up && now.since(node.changed) >= SILENT);
+    let silent: Vec<String> = silent.map(|node| node.facts.name.clone()).collect();
+    for node in silent {
+        lose_contact(server, &node);
+    }
+}
+
+/// Notes with the jobs of a node that their node does not respond.
+pub fn lose_contact(server: &mut ServerState, node: &str) {
+    let mut jobs = running_on(server, |name| name == node);
+    let tasks = tasks::running_on(server, |name| name == node).into_iter();
+    jobs.extend(tasks.filter(|job| job.life.state.is_under_way()));
+    for job in jobs {
+        let run = server.job(job.id).and_then(|job| job.life.open_run());
+        if run.is_some_and(|run| !run.silent) {
+            let node = node.to_string();
+            server.happen(job.id, Event::ContactLost { node });
         }
     }
 }

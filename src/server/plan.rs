@@ -1,14 +1,22 @@
-//! Carries out the plan of a scheduling cycle: preempts, resumes and starts jobs.
+//! Runs a scheduling cycle, and carries out its plan: preempts, resumes and starts jobs.
 
 use crate::model::job::Want;
 use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
+use crate::sched::cycle;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::view::plan::Plan;
 use crate::sched::view::plan::Preemption;
 use crate::server::reservations;
 use crate::server::state::ServerState;
 
 impl ServerState {
+    /// Runs a scheduling cycle, which changes nothing but what cycles remember.
+    pub fn plan(&mut self, memory: &mut CycleCache) -> Plan {
+        self.prioritise();
+        cycle::run_again(self.cluster(), &self.setup.policy, self.now, memory)
+    }
+
     /// Preempts jobs, and notes it with the jobs that preempt them. Returns whether any job was
     /// preempted that was not before.
     pub fn take_preempts(&mut self, plan: &Plan) -> bool {

@@ -563,14 +563,14 @@ impl ServerState {
         self.tick.tokens.get(&(uid, token)).copied()
     }
 
-    /// The jobs whose begin time has come.
-    pub fn due(&self) -> Vec<JobId> {
+    /// Makes jobs eligible whose begin time has come.
+    pub fn release_due(&mut self) {
         let now = self.wall();
-        self.waiting
-            .iter()
-            .take_while(|(begin, _)| *begin <= now)
-            .map(|&(_, id)| id)
-            .collect()
+        let due = self.waiting.iter().take_while(|(begin, _)| *begin <= now);
+        let due: Vec<JobId> = due.map(|&(_, id)| id).collect();
+        for id in due {
+            self.happen(id, Event::Due);
+        }
     }
 
     /// When the next begin time comes.

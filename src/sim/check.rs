@@ -208,15 +208,7 @@ fn world(scenario: &Scenario) -> World {
         scenario.zero,
     );
     for machine in &scenario.nodes {
-        world.set_node(machine.facts.clone());
-        let name = &machine.facts.name;
-        let marked = world.mark_offline(name, machine.offline);
-        let lost = if machine.up {
-            Ok(())
-        } else {
-            world.lose_node(name)
-        };
-        debug_assert!(marked.is_ok() && lost.is_ok());
+        world.add_node(machine.facts.clone(), machine.up, machine.offline);
     }
     world
 }

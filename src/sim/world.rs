@@ -18,7 +18,6 @@ mod nodes;
 
 use crate::config::Config;
 use crate::model::account::charge::Charge;
-use crate::model::job::event::Event;
 use crate::model::job::state::{Holds, JobState};
 use crate::model::job::{How, Job, Owner};
 use crate::model::job_id::JobId;
@@ -27,7 +26,6 @@ use crate::model::report::outlook::Prospect;
 use crate::model::resource::Resources;
 use crate::model::time::{Span, Time};
 use crate::model::trigger::{AwaitedMoment, Trigger, Triggers};
-use crate::sched::cycle;
 use crate::sched::explain::forecast::{self, Budget};
 use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::share_tree::usage::UsageTable as Used;
@@ -50,6 +48,9 @@ use std::sync::Arc;
 
 /// The host of a world, and the name of its server.
 const HOST: &str = "sim";
+
+/// The boot id of all hosts.
+const BOOT: &str = "1";
 
 /// A world that needs more cycles than this at one instant never finishes.
 const MOST_CYCLES: usize = 10_000;
@@ -278,9 +279,7 @@ impl World {
         for (id, how) in ends {
             self.end(id, how);
         }
-        for id in self.server.due() {
-            self.server.happen(id, Event::Due);
-        }
+        self.server.release_due();
         if self.plan.next.is_some_and(|next| next <= now) {
             self.server.want_cycle(Trigger::Timer(AwaitedMoment::Plan));
         }
@@ -299,14 +298,8 @@ impl World {
                 return Ok(());
             }
             self.server.ties.stirred = false;
-            self.server.prioritise();
             let triggers = self.server.take_triggers();
-            let plan = cycle::run_again(
-                self.server.cluster(),
-                &self.server.setup.policy,
-                self.server.now,
-                &mut self.memory,
-            );
+            let plan = self.server.plan(&mut self.memory);
             plan.audit(self.server.cluster())?;
             self.server.take_over(&plan, &triggers);
             self.cycles.push((self.server.now, triggers));
@@ -344,6 +337,6 @@ fn reading(now: Time) -> Reading {
     Reading {
         since_boot: Span(now.0),
         wall: now.0,
-        boot: "1".to_string(),
+        boot: BOOT.to_string(),
     }
 }

@@ -56,25 +56,27 @@ impl JobCommand for QalterArgs {
             now: clock::wall(),
             knows_host: paths::knows_host,
         };
-        let settings = settings(self, &place)?;
-        if self.retry {
-            return Ok(vec![Act::Retry]);
-        }
-        if !self.shove {
-            return Ok(vec![Act::Alter(settings)]);
-        }
-        if settings.is_empty() {
-            return Ok(vec![Act::Shove]);
-        }
-        Ok(vec![Act::Alter(settings), Act::Shove])
+        acts(self, &place)
     }
 }
 
+/// What to request for each job.
+pub(super) fn acts(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<Act>, Failure> {
+    let settings = settings(args, place)?;
+    if args.retry {
+        return Ok(vec![Act::Retry]);
+    }
+    if !args.shove {
+        return Ok(vec![Act::Alter(settings)]);
+    }
+    if settings.is_empty() {
+        return Ok(vec![Act::Shove]);
+    }
+    Ok(vec![Act::Alter(settings), Act::Shove])
+}
+
 /// What the options ask for.
-pub(super) fn settings(
-    args: &QalterArgs,
-    place: &SubmissionPlace,
-) -> Result<Vec<AttributeSetting>, Failure> {
+fn settings(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<AttributeSetting>, Failure> {
     let mut settings = args.job.settings(place)?;
     if let Some(holds) = &args.holds {
         let letters = holds

@@ -8,8 +8,8 @@
 
 use crate::model::refusal::Refusal;
 use crate::schedd::Schedd;
-use crate::schedd::clients::Token;
 use crate::server::caller::Caller;
+use crate::server::effects::Token;
 use crate::server::requests::RequestContext;
 use crate::spool::scripts::{self, SMALLEST};
 use crate::spool::{SpoolError, SpoolReader};

@@ -9,7 +9,7 @@ use crate::model::job::Job;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
-use crate::schedd::clients::Token;
+use crate::server::effects::Token;
 use crate::wire::message::{Reply, WatchedJobs};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -5,7 +5,7 @@
 use crate::model::refusal::Refusal;
 use crate::model::trigger::CycleRecord;
 use crate::schedd::Schedd;
-use crate::schedd::clients::Token;
+use crate::server::effects::Token;
 use crate::update::Update;
 use crate::wire::message::{Question, Reply};
 use std::collections::VecDeque;

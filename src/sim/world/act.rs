@@ -5,8 +5,6 @@ use super::fate::Fate;
 use crate::config::Config;
 use crate::model::attribute::AttributeSetting;
 use crate::model::job::array::Indices;
-use crate::model::job::state::Holds;
-use crate::model::job::suspend::SuspendRequest;
 use crate::model::job::{Digest, Owner};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
@@ -19,8 +17,8 @@ use crate::sched::view::snapshot::ClassId;
 use crate::server::caller::Caller;
 use crate::server::requests::{self, Granted};
 use crate::update::Update;
-use crate::wire::message::{self, ClientRequest, Payload, Placing, StoredScript};
-use std::collections::BTreeSet;
+use crate::wire::batch::Act;
+use crate::wire::message::{self, ClientRequest, Payload, StoredScript};
 use std::sync::Arc;
 
 /// What a user submits.
@@ -39,31 +37,13 @@ pub struct Submission {
 /// Something done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deed {
-    /// `qhold`.
-    Hold(JobId, Holds),
-    /// `qrls`.
-    Release(JobId, Holds),
-    /// `qdel`, of a job or of some elements of an array.
-    Delete(JobId, Option<Indices>),
-    /// `qalter`.
-    Alter(JobId, Vec<AttributeSetting>),
-    /// `qalter --retry`, of a job or of some elements of an array.
-    Retry(JobId, Option<Indices>),
-    /// `qalter --shove`.
-    Shove(JobId),
-    /// `qrerun`.
-    Rerun(JobId),
-    /// `qsig -s suspend` and its kin.
-    Turn(JobId, SuspendRequest),
-    /// `qrun`, on these nodes if any are named.
-    Run(JobId, BTreeSet<String>),
-    /// `qmove`.
-    Move(JobId, String),
+    /// What a command does to a job, or to these subjobs of an array only.
+    Act(Act, JobId, Option<Indices>),
     /// `qorder`.
     Swap(JobId, JobId),
-    /// A node answers no more.
+    /// A node stops responding.
     NodeDown(String),
-    /// It was booted, and answers.
+    /// It was booted, and responds.
     NodeUp(String),
     /// An operator takes a node out of service, or puts it back for false.
     Offline(String, bool),
@@ -188,16 +168,16 @@ impl World {
             .grant(caller, request)
             .map_err(|refusal| refusal.text)?;
         match (deed, granted) {
-            (Deed::Alter(id, _), Granted::Altered(_, notes)) => {
+            (Deed::Act(Act::Alter(_), id, _), Granted::Altered(_, notes)) => {
                 self.notes.insert(*id, notes);
             }
-            (Deed::Move(id, _), Granted::Noted(note)) => {
+            (Deed::Act(Act::Move(_), id, _), Granted::Noted(note)) => {
                 self.notes.insert(*id, vec![note]);
             }
-            (Deed::Move(id, _), _) => {
+            (Deed::Act(Act::Move(_), id, _), _) => {
                 self.notes.insert(*id, Vec::new());
             }
-            (Deed::Run(id, _), _) => {
+            (Deed::Act(Act::Run { .. }, id, _), _) => {
                 self.launch(*id, false);
             }
             (_, Granted::Reserved(_, Some(false))) => {
@@ -215,7 +195,6 @@ impl World {
         match deed {
             Deed::NodeDown(name) => self.lose_node(name),
             Deed::NodeUp(name) => self.regain_node(name),
-            Deed::Offline(name, offline) => self.mark_offline(name, *offline),
             Deed::Offer(name, resource, text) => self.offer(name, resource, text),
             Deed::Use(name, resource, text) => self.note_use(name, resource, text),
             Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load),
@@ -284,46 +263,17 @@ impl World {
 /// The request that a client sends for this; None for what no client requests.
 fn request(deed: &Deed) -> Option<ClientRequest> {
     Some(match deed.clone() {
-        Deed::Hold(id, holds) => ClientRequest::Hold(id, holds),
-        Deed::Release(id, holds) => ClientRequest::Release(id, holds),
-        Deed::Delete(job, only) => ClientRequest::Delete {
-            job,
-            only,
-            force: false,
-            purge: false,
-        },
-        Deed::Alter(id, settings) => ClientRequest::Alter(id, settings),
-        Deed::Retry(job, only) => ClientRequest::Retry { job, only },
-        Deed::Shove(id) => ClientRequest::Shove(id),
-        Deed::Rerun(job) => ClientRequest::Rerun {
-            job,
-            only: None,
-            force: false,
-        },
-        Deed::Turn(job, turn) => ClientRequest::Signal {
-            job,
-            only: None,
-            signal: turn.name().to_string(),
-        },
-        Deed::Run(job, on) => ClientRequest::Run {
-            job,
-            on: placing(on),
-            detached: false,
-        },
-        Deed::Move(id, queue) => ClientRequest::Move(id, queue),
+        Deed::Act(act, job, only) => act.on(job, only),
         Deed::Swap(one, other) => ClientRequest::Swap(one, other),
-        Deed::Reserve(asked) => ClientRequest::Reserve(asked),
+        Deed::Offline(node, offline) => ClientRequest::MarkNode {
+            node,
+            offline: Some(offline),
+            comment: None,
+        },
+        Deed::Reserve(request) => ClientRequest::Reserve(request),
         Deed::Unreserve(id) => ClientRequest::DeleteReservation(id),
         _ => return None,
     })
-}
-
-fn placing(on: BTreeSet<String>) -> Placing {
-    if on.is_empty() {
-        Placing::Anywhere
-    } else {
-        Placing::On(on.into_iter().collect())
-    }
 }
 
 /// Why a reservation was denied, if this update says so.

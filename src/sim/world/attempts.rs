@@ -1,6 +1,6 @@
 //! What the nodes of a world report of attempts: they begin, stop, and end as their fates say.
 
-use super::World;
+use super::{BOOT, World};
 use crate::model::job::{Attempt, AttemptOutcome, How, Job, NodeShare, Run, Usage, Want};
 use crate::model::job_id::JobId;
 use crate::model::signal;
@@ -142,7 +142,7 @@ impl World {
             id,
             attempt,
             standing,
-            "1",
+            BOOT,
             &mut Vec::new(),
         );
     }

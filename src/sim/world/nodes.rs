@@ -1,34 +1,21 @@
 //! The nodes of a world, which come, go, and change.
 
-use super::World;
-use crate::model::job::event::Event;
-use crate::model::job::{Job, Usage};
-use crate::model::job_id::JobId;
+use super::{BOOT, World};
+use crate::model::job::Usage;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::ResourceValue;
 use crate::model::trigger::Trigger;
-use crate::server::node_reports;
+use crate::server::node_reports::{self, Inventory};
 
 impl World {
-    /// Adds a node, or changes what it offers.
-    pub fn set_node(&mut self, facts: NodeFacts) {
-        let now = self.server.now;
-        let node = match self.server.node(&facts.name).cloned() {
-            Some(node) => Node { facts, ..node },
-            None => Node {
-                facts,
-                offline: false,
-                up: true,
-                boot: "1".to_string(),
-                comment: None,
-                changed: now,
-                used: None,
-                maintenance: vec![],
-                directory: None,
-                refused: None,
-            },
-        };
-        self.server.set_node(node);
+    /// Adds a node.
+    pub fn add_node(&mut self, facts: NodeFacts, up: bool, offline: bool) {
+        let node = Node::new(facts, BOOT.to_string(), self.server.now);
+        self.server.set_node(Node {
+            up,
+            offline,
+            ..node
+        });
     }
 
     /// Lets a node offer this much of a resource.
@@ -58,16 +45,15 @@ impl World {
         name: &str,
         change: impl FnOnce(&mut NodeFacts),
     ) -> Result<(), String> {
-        let known = &self.known_node(name)?.facts;
-        let mut facts = known.clone();
+        let node = self.known_node(name)?.clone();
+        let mut facts = node.facts.clone();
         change(&mut facts);
-        let is_measure = facts.as_measured_in(known) == *known;
-        if is_measure {
+        if facts.as_measured_in(&node.facts) == node.facts {
             self.server.measure(name, facts);
-            // schedd would look at the next poll, which a simulation does not have.
+            // schedd would run a cycle at the next poll, which a simulation does not have.
             self.server.want_cycle(Trigger::Node(name.to_string()));
         } else {
-            self.set_node(facts);
+            self.server.set_node(Node { facts, ..node });
         }
         Ok(())
     }
@@ -84,59 +70,40 @@ impl World {
             .ok_or_else(|| format!("`{text}` is no value of `{resource}`"))
     }
 
-    /// Takes a node out of service, or puts it back.
-    pub fn mark_offline(&mut self, name: &str, offline: bool) -> Result<(), String> {
-        let node = self.known_node(name)?.clone();
-        self.server.set_node(Node { offline, ..node });
-        Ok(())
-    }
-
     /// A node stops responding: its jobs neither end nor are known to run.
     pub fn lose_node(&mut self, name: &str) -> Result<(), String> {
         self.known_node(name)?;
         node_reports::node_down(&mut self.server, name);
-        for id in self.jobs_on(name) {
-            let node = name.to_string();
-            self.server.happen(id, Event::ContactLost { node });
-        }
+        node_reports::lose_contact(&mut self.server, name);
         Ok(())
     }
 
     /// A node responds again after it was booted: its jobs are gone.
     pub(super) fn regain_node(&mut self, name: &str) -> Result<(), String> {
         let node = self.known_node(name)?.clone();
+        let inventory = Inventory {
+            boot: "another".to_string(),
+            directory: String::new(),
+            nodes: vec![node.facts.clone()],
+            attempts: Vec::new(),
+        };
         let changed = self.server.now;
         self.server.set_node(Node {
             up: true,
             changed,
             ..node
         });
-        for id in self.jobs_on(name) {
-            let Some(attempt) = self.open_attempt(id) else {
-                continue;
+        for job in node_reports::running_on(&self.server, |node| node == name) {
+            let walltime = self.ran(job.id);
+            let used = Usage {
+                walltime,
+                ..Usage::default()
             };
-            let walltime = self.ran(id);
-            self.server.used(
-                id,
-                Usage {
-                    walltime,
-                    ..Usage::default()
-                },
-            );
-            self.close(id);
-            let why = "its node was rebooted".to_string();
-            self.server.happen(id, Event::Vanished { attempt, why });
+            self.server.used(job.id, used);
+            self.close(job.id);
         }
+        node_reports::lose_missing(&mut self.server, &inventory);
         Ok(())
-    }
-
-    fn jobs_on(&self, name: &str) -> Vec<JobId> {
-        let is_there = |job: &Job| {
-            let run = job.life.open_run();
-            run.is_some_and(|run| run.shares.iter().any(|share| share.node == name))
-        };
-        let jobs = self.server.jobs().filter(|job| is_there(job));
-        jobs.map(|job| job.id).collect()
     }
 
     fn known_node(&self, name: &str) -> Result<&Node, String> {

@@ -1,6 +1,6 @@
 //! Command lines of PBS as scenarios hold them: read by the very parsers of the commands.
 
-use crate::cli::arguments::job_options::{self, SubmissionPlace};
+use crate::cli::arguments::job_options::SubmissionPlace;
 use crate::cli::arguments::reservations::ReservationName;
 use crate::cli::arguments::{directives, getopt};
 use crate::cli::client::exit::Failure;
@@ -9,16 +9,14 @@ use crate::cli::commands::job_command::{self, JobCommand};
 use crate::cli::commands::{
     pbs_rdel, pbs_rsub, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun, qsig, qsub,
 };
-use crate::model::attribute::{self, AttributeSetting};
-use crate::model::job::array::Indices;
+use crate::model::attribute::AttributeSetting;
 use crate::model::job::suspend::SuspendRequest;
-use crate::model::job_id::JobId;
 use crate::model::time::Wall;
 use crate::sim::scenario::Grammar;
 use crate::sim::world::act::Deed;
+use crate::wire::batch::Act;
 use crate::wire::message::Placing;
 use clap::FromArgMatches;
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -59,14 +57,14 @@ fn act(text: &str, now: Wall) -> Option<Result<Vec<Deed>, String>> {
     let command = (!words.is_empty()).then(|| words.remove(0))?;
     let command = command.to_str()?;
     let deeds = match command {
-        "qhold" => hold(words),
-        "qrls" => release(words),
-        "qdel" => delete(words),
+        "qhold" => acts::<qhold::QholdArgs>(words),
+        "qrls" => acts::<qrls::QrlsArgs>(words),
+        "qdel" => acts::<qdel::QdelArgs>(words),
         "qalter" => alter(words, now),
-        "qrerun" => rerun(words),
-        "qsig" => turn(words),
+        "qrerun" => acts::<qrerun::QrerunArgs>(words),
+        "qsig" => suspend(words),
         "qrun" => run(words),
-        "qmove" => put(words),
+        "qmove" => acts::<qmove::QmoveArgs>(words),
         "qorder" => swap(words),
         "pbs_rsub" => reserve(words, now),
         "pbs_rdel" => unreserve(words),
@@ -85,75 +83,47 @@ fn read_jobs<C: JobCommand>(words: Vec<OsString>) -> Result<C, Failure> {
     read(job_command::command::<C>(), words)
 }
 
-fn hold(words: Vec<OsString>) -> ScenarioActions {
-    let args: qhold::QholdArgs = read_jobs(words)?;
-    let holds = job_options::holds(args.holds.as_deref())?;
-    each(&args.jobs, |job, _| Deed::Hold(job, holds))
-}
-
-fn release(words: Vec<OsString>) -> ScenarioActions {
-    let args: qrls::QrlsArgs = read_jobs(words)?;
-    let holds = job_options::holds(args.holds.as_deref())?;
-    each(&args.jobs, |job, _| Deed::Release(job, holds))
-}
-
-fn delete(words: Vec<OsString>) -> ScenarioActions {
-    let args: qdel::QdelArgs = read_jobs(words)?;
-    each(&args.jobs, Deed::Delete)
+/// What a command does to each of its jobs.
+fn acts<C: JobCommand>(words: Vec<OsString>) -> ScenarioActions {
+    let args: C = read_jobs(words)?;
+    each(args.jobs(), args.requests()?)
 }
 
 fn alter(words: Vec<OsString>, now: Wall) -> ScenarioActions {
     let args: qalter::QalterArgs = read_jobs(words)?;
-    let settings = qalter::settings(&args, &place(now))?;
-    if args.retry {
-        return each(&args.jobs, Deed::Retry);
-    }
-    let changes = if args.shove && settings.is_empty() {
-        Vec::new()
-    } else {
-        each(&args.jobs, |job, _| Deed::Alter(job, settings.clone()))?
-    };
-    let shoves = if args.shove {
-        each(&args.jobs, |job, _| Deed::Shove(job))?
-    } else {
-        Vec::new()
-    };
-    Ok(changes.into_iter().chain(shoves).collect())
+    each(args.jobs(), qalter::acts(&args, &place(now))?)
 }
 
-fn rerun(words: Vec<OsString>) -> ScenarioActions {
-    let args: qrerun::QrerunArgs = read_jobs(words)?;
-    each(&args.jobs, |job, _| Deed::Rerun(job))
-}
-
-/// Of signals a scenario knows only those that the scheduler sees.
-fn turn(words: Vec<OsString>) -> ScenarioActions {
+/// Of the signals a scenario knows only those that the scheduler sees.
+fn suspend(words: Vec<OsString>) -> ScenarioActions {
     let args: qsig::QsigArgs = read_jobs(words)?;
-    let turn = args
-        .signal
-        .as_ref()
-        .and_then(|name| SuspendRequest::named(&name.to_string_lossy()));
-    let turn = turn.ok_or_else(|| {
-        Failure::usage("of signals a scenario knows suspend, resume and their admin- kin")
-    })?;
-    each(&args.jobs, |job, _| Deed::Turn(job, turn))
+    let acts = args.requests()?;
+    let is_known =
+        |act: &Act| matches!(act, Act::Signal(name) if SuspendRequest::named(name).is_some());
+    if !acts.iter().all(is_known) {
+        return Err(Failure::usage(
+            "of signals a scenario knows suspend, resume and their admin- kin",
+        ));
+    }
+    each(args.jobs(), acts)
 }
 
 fn run(words: Vec<OsString>) -> ScenarioActions {
     let args: qrun::QrunArgs = read_jobs(words)?;
-    let on = match args.nodes.as_deref().map(qrun::placing).transpose()? {
-        Some(Placing::On(names)) => names.into_iter().collect(),
-        Some(Placing::Again) => return Err(Failure::usage("name the nodes, as -H n1+n2")),
-        _ => BTreeSet::new(),
+    let acts = args.requests()?;
+    let is_again = |act: &Act| {
+        matches!(
+            act,
+            Act::Run {
+                on: Placing::Again,
+                ..
+            }
+        )
     };
-    each(&args.jobs, |job, _| Deed::Run(job, on.clone()))
-}
-
-fn put(words: Vec<OsString>) -> ScenarioActions {
-    let args: qmove::QmoveArgs = read_jobs(words)?;
-    let named = qsub::destination(&args.destination)?;
-    let queue = attribute::destination(&named, HOST)?;
-    each(&args.jobs, |job, _| Deed::Move(job, queue.clone()))
+    if acts.iter().any(is_again) {
+        return Err(Failure::usage("name the nodes, as -H n1+n2"));
+    }
+    each(args.jobs(), acts)
 }
 
 fn swap(words: Vec<OsString>) -> ScenarioActions {
@@ -177,42 +147,56 @@ fn reserve(words: Vec<OsString>, now: Wall) -> ScenarioActions {
 
 fn unreserve(words: Vec<OsString>) -> ScenarioActions {
     let args: pbs_rdel::PbsRdelArgs = read(pbs_rdel::command(), words)?;
-    let name = |operand: &OsString| {
+    let deed = |operand: &OsString| {
         ReservationName::parse(operand).map(|name| Deed::Unreserve(name.local(HOST)))
     };
-    args.reservations.iter().map(name).collect()
+    args.reservations.iter().map(deed).collect()
 }
 
-fn each(jobs: &[OsString], deed: impl Fn(JobId, Option<Indices>) -> Deed) -> ScenarioActions {
-    jobs.iter()
-        .map(|job| Operand::parse(job).map(|operand| deed(operand.id(), operand.only())))
-        .collect()
+/// Each act on each of the jobs.
+fn each(jobs: &[OsString], acts: Vec<Act>) -> ScenarioActions {
+    let mut deeds = Vec::new();
+    for act in acts {
+        for job in jobs {
+            let operand = Operand::parse(job)?;
+            deeds.push(Deed::Act(act.clone(), operand.id(), operand.only()));
+        }
+    }
+    Ok(deeds)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::job::state::Holds;
+    use crate::model::job_id::JobId;
 
     #[test]
     fn commands_act_as_at_a_shell() {
         let acted = |text| act(text, Wall(0)).unwrap().unwrap();
         assert_eq!(
             acted("qhold 3 4"),
-            [3, 4].map(|id| Deed::Hold(JobId::job(id), Holds::USER))
+            [3, 4].map(|id| Deed::Act(Act::Hold(Holds::USER), JobId::job(id), None))
         );
         assert_eq!(
             acted("qdel 3[2-4]"),
-            [Deed::Delete(JobId::array(3), Some("2-4".parse().unwrap()))]
+            [Deed::Act(
+                Act::Delete {
+                    force: false,
+                    purge: false
+                },
+                JobId::array(3),
+                Some("2-4".parse().unwrap())
+            )]
         );
         let walltime = AttributeSetting::resource("walltime", "1:00");
         assert_eq!(
             acted("qalter -l walltime=1:00 3"),
-            [Deed::Alter(JobId::job(3), vec![walltime])]
+            [Deed::Act(Act::Alter(vec![walltime]), JobId::job(3), None)]
         );
         assert_eq!(
             acted("qalter --retry 3[2]"),
-            [Deed::Retry(JobId::element(3, 2), None)]
+            [Deed::Act(Act::Retry, JobId::element(3, 2), None)]
         );
         assert!(
             act("qalter --retry -N x 3", Wall(0))
@@ -223,7 +207,11 @@ mod tests {
         assert_eq!(acted("qrun -H n1+n2 3").len(), 1);
         assert_eq!(
             acted("qmove night 3"),
-            [Deed::Move(JobId::job(3), "night".to_string())]
+            [Deed::Act(
+                Act::Move("night".to_string()),
+                JobId::job(3),
+                None
+            )]
         );
         assert_eq!(
             acted("pbs_rdel R1.sim"),

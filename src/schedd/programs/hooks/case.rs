@@ -4,8 +4,8 @@ use crate::model::attribute::AttributeSetting;
 use crate::model::hook::{Hook, HookEvent, asked};
 use crate::model::job_id::JobId;
 use crate::model::text::Text;
-use crate::schedd::clients::Token;
 use crate::server::caller::Caller;
+use crate::server::effects::Token;
 use crate::wire::message::{ClientRequest, NewJob, Payload};
 use std::collections::VecDeque;
 

@@ -4,9 +4,9 @@
 use crate::model::hook::{Hook, HookAnswer};
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
-use crate::schedd::clients::Token;
 use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
+use crate::server::effects::Token;
 use crate::sys::program::{ProgramPool, ProgramResult, RunningProgram};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
