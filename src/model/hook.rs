@@ -8,6 +8,7 @@ pub mod job_hooks;
 
 pub use answer::{HookAnswer, HookExit};
 
+use crate::model::text::is_word;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -157,10 +158,7 @@ impl Hook {
 
     /// Whether this can be the name of one: it may be that of a file.
     pub fn is_name(name: &str) -> bool {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        (1..=LONGEST_NAME).contains(&name.len())
-            && !name.starts_with('.')
-            && name.chars().all(is_plain)
+        name.len() <= LONGEST_NAME && !name.starts_with('.') && is_word(name, "-_.")
     }
 
     /// What is said to the user when a hook fails, in PBS's words (exit code 32).
@@ -174,10 +172,11 @@ impl Hook {
 
 /// Those asked on an occasion, in their order.
 pub fn asked(hooks: &[Hook], occasion: HookEvent) -> Vec<&Hook> {
-    let is_asked = |hook: &&Hook| {
-        hook.is_enabled && hook.occasions.contains(&occasion) && !hook.command.is_empty()
-    };
-    let mut asked: Vec<&Hook> = hooks.iter().filter(is_asked).collect();
+    let mut asked: Vec<&Hook> = hooks
+        .iter()
+        .filter(|hook| hook.is_enabled && !hook.command.is_empty())
+        .filter(|hook| hook.occasions.contains(&occasion))
+        .collect();
     asked.sort_by_key(|hook| hook.order);
     asked
 }

@@ -4,6 +4,7 @@ pub mod list;
 pub(crate) mod runs;
 pub mod spans;
 
+use crate::model::text::whole_number;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -42,6 +43,14 @@ impl Indices {
     /// The indices from `first` to `last`, each `step`-th; None when there are none.
     pub fn new(first: u32, last: u32, step: u32) -> Option<Indices> {
         (first <= last && step > 0 && last < u32::MAX).then_some(Indices { first, last, step })
+    }
+
+    fn of_texts(first: &str, last: &str, step: &str) -> Option<Indices> {
+        Indices::new(
+            whole_number(first)?,
+            whole_number(last)?,
+            whole_number(step)?,
+        )
     }
 
     /// One index alone.
@@ -100,17 +109,18 @@ impl Indices {
         } else {
             (others, self)
         };
-        let wide = |index: u32| u64::from(index);
         let (low, high) = (self.first.max(others.first), self.last.min(others.last));
-        let steps = wide(low - coarse.first).div_ceil(wide(coarse.step));
-        let start = wide(coarse.first) + steps * wide(coarse.step);
-        // What remains when divided by the finer step comes again after so many of the coarser.
-        let candidates = (0..wide(fine.step)).map(|k| start + k * wide(coarse.step));
-        let mut candidates = candidates.take_while(|&index| index <= wide(high));
-        let first =
-            candidates.find(|&index| (index - wide(fine.first)).is_multiple_of(wide(fine.step)))?;
-        let step = wide(coarse.step) / gcd(wide(coarse.step), wide(fine.step)) * wide(fine.step);
-        // A step beyond the last index is as good as any.
+        let coarse_step = u64::from(coarse.step);
+        let fine_step = u64::from(fine.step);
+        let steps = u64::from(low - coarse.first).div_ceil(coarse_step);
+        let start = u64::from(coarse.first) + steps * coarse_step;
+        // The remainders for the finer step repeat after that many coarser steps.
+        let first = (0..fine_step)
+            .map(|k| start + k * coarse_step)
+            .take_while(|&index| index <= u64::from(high))
+            .find(|&index| (index - u64::from(fine.first)).is_multiple_of(fine_step))?;
+        let step = coarse_step / gcd(coarse_step, fine_step) * fine_step;
+        // Any step beyond the last index means the same.
         let step = u32::try_from(step).unwrap_or(u32::MAX);
         Indices::new(u32::try_from(first).ok()?, high, step)
     }
@@ -163,16 +173,9 @@ impl FromStr for Indices {
     type Err = NotIndices;
 
     fn from_str(text: &str) -> Result<Indices, NotIndices> {
-        let number = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            digits
-                .then(|| text.parse().ok())
-                .flatten()
-                .ok_or(NotIndices)
-        };
         let (bounds, step) = text.split_once(':').unwrap_or((text, "1"));
         let (first, last) = bounds.split_once('-').unwrap_or((bounds, bounds));
-        Indices::new(number(first)?, number(last)?, number(step)?).ok_or(NotIndices)
+        Indices::of_texts(first, last, step).ok_or(NotIndices)
     }
 }
 

@@ -104,16 +104,15 @@ impl FromStr for JobId {
     type Err = NotAJob;
 
     fn from_str(text: &str) -> Result<JobId, NotAJob> {
-        let number = |text: &str| text.parse().map_err(|_| NotAJob);
-        let Some((job, rest)) = text.split_once('[') else {
-            return Ok(JobId::job(number(text)?));
+        let (number, index) = match text.split_once('[') {
+            Some((number, rest)) => (number, Some(rest.strip_suffix(']').ok_or(NotAJob)?)),
+            None => (text, None),
         };
-        match rest.strip_suffix(']').ok_or(NotAJob)? {
-            "" => Ok(JobId::array(number(job)?)),
-            index => Ok(JobId::element(
-                number(job)?,
-                index.parse().map_err(|_| NotAJob)?,
-            )),
+        let number = number.parse().map_err(|_| NotAJob)?;
+        match index {
+            None => Ok(JobId::job(number)),
+            Some("") => Ok(JobId::array(number)),
+            Some(index) => Ok(JobId::element(number, index.parse().map_err(|_| NotAJob)?)),
         }
     }
 }

@@ -169,10 +169,14 @@ impl LimitValues {
 
     /// What is left of them where others stand in their place, each for what it says itself (X16).
     fn replaced(self, other: LimitValues) -> LimitValues {
-        LimitValues {
-            soft: self.soft.filter(|_| other.soft.is_none()),
-            hard: self.hard.filter(|_| other.hard.is_none()),
+        let mut left = self;
+        if other.soft.is_some() {
+            left.soft = None;
         }
+        if other.hard.is_some() {
+            left.hard = None;
+        }
+        left
     }
 }
 
@@ -188,19 +192,23 @@ impl Limit {
     /// Whether what it says stands in the place of what another one says for somebody both concern:
     /// the same kinds of credentials matter to both, and this one names where the other means each.
     fn outranks(&self, other: &Limit) -> bool {
-        let pairs = || {
-            self.scope
-                .selectors()
-                .into_iter()
-                .zip(other.scope.selectors())
-        };
-        let names_more = pairs()
-            .any(|(own, others)| matches!((own, others), (Selector::Named(_), Selector::Each)));
-        let is_finer = pairs().all(|(own, others)| match (own, others) {
-            (Selector::All, Selector::All) | (Selector::Named(_), Selector::Each) => true,
-            (own, others) => own == others && *own != Selector::All,
-        });
-        self.counts_as(other) && names_more && is_finer
+        if !self.counts_as(other) {
+            return false;
+        }
+        let mut names_more = false;
+        for (own, others) in self
+            .scope
+            .selectors()
+            .into_iter()
+            .zip(other.scope.selectors())
+        {
+            match (own, others) {
+                (Selector::Named(_), Selector::Each) => names_more = true,
+                (own, others) if own == others => {}
+                _ => return false,
+            }
+        }
+        names_more
     }
 
     /// Whether it stands in the place of all that another one says for jobs of the quality of
@@ -243,12 +251,11 @@ impl LimitSubject {
     /// That of credentials; its accounts, the own one first, and the name of its group are told.
     pub fn new(who: &Credentials, group: String, accounts: Vec<String>) -> LimitSubject {
         let qos = who.qos.clone().unwrap_or_else(|| NORMAL_QOS.to_string());
-        let one = |name: &str| vec![name.to_string()];
         let names = [
-            one(&who.queue),
-            one(&who.user),
+            vec![who.queue.clone()],
+            vec![who.user.clone()],
             vec![group],
-            one(&who.project),
+            vec![who.project.clone()],
             accounts,
             vec![qos],
         ];
@@ -312,17 +319,17 @@ impl Limits {
     /// Those of a directory that concern a subject, in their order; a limit for each account counts
     /// it for several.
     pub fn concerning(&self, subject: &LimitSubject, directory: &Directory) -> Vec<Concern> {
-        let of = |place: usize| {
+        let mut found = Vec::new();
+        for place in directory.of(subject) {
             let limit = &self.all[place];
-            keys(&limit.scope, subject)
-                .into_iter()
-                .map(move |whom| Concern {
+            for whom in keys(&limit.scope, subject) {
+                found.push(Concern {
                     place,
                     whom,
                     bounds: limit.bounds(),
-                })
-        };
-        let found: Vec<Concern> = directory.of(subject).into_iter().flat_map(of).collect();
+                });
+            }
+        }
         let left = found.iter().map(|one| Concern {
             bounds: self.left(one, &found),
             ..one.clone()
@@ -340,37 +347,39 @@ impl Limits {
         {
             return LimitValues::default();
         }
-        let own = found
-            .iter()
-            .filter(|other| other.whom == one.whom && self.all[other.place].outranks(limit));
-        own.fold(one.bounds, |left, own| left.replaced(own.bounds))
+        let mut left = one.bounds;
+        for other in found {
+            if other.whom == one.whom && self.all[other.place].outranks(limit) {
+                left = left.replaced(other.bounds);
+            }
+        }
+        left
     }
 }
 
 /// Whom a scope counts a subject for; nobody if it does not concern it.
 fn keys(scope: &LimitScope, subject: &LimitSubject) -> Vec<LimitKey> {
-    // Where many are named by many limits, most limits are for somebody else.
-    let is_else = |(selector, names): (&Selector, &Vec<String>)| matches!(selector, Selector::Named(name) if !names.contains(name));
-    if scope
-        .selectors()
-        .into_iter()
-        .zip(&subject.names)
-        .any(is_else)
-    {
-        return Vec::new();
+    let selectors = scope.selectors().into_iter().zip(&subject.names);
+    // Most limits name somebody else.
+    for (selector, names) in selectors.clone() {
+        if matches!(selector, Selector::Named(name) if !names.contains(name)) {
+            return Vec::new();
+        }
     }
     let mut keys: Vec<LimitKey> = vec![Vec::new()];
-    for (selector, names) in scope.selectors().into_iter().zip(&subject.names) {
+    for (selector, names) in selectors {
         let meant: Vec<&String> = match selector {
             Selector::All => continue,
             Selector::Each => names.iter().collect(),
-            Selector::Named(name) => names.iter().filter(|known| *known == name).collect(),
+            Selector::Named(name) => vec![name],
         };
-        let with = |key: &LimitKey, name: &String| key.iter().chain([name]).cloned().collect();
-        keys = keys
-            .iter()
-            .flat_map(|key| meant.iter().map(move |name| with(key, name)))
-            .collect();
+        let mut longer = Vec::new();
+        for key in &keys {
+            for name in &meant {
+                longer.push(key.iter().chain([*name]).cloned().collect());
+            }
+        }
+        keys = longer;
     }
     keys
 }

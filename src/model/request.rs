@@ -79,16 +79,17 @@ impl Request {
         changes: &[(String, String)],
         resources: &Resources,
     ) -> Result<Request, Refusal> {
-        let changed = |name: &str| changes.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+        let [select, nodes, place] = ["select", "nodes", "place"]
+            .map(|name| changes.iter().any(|(n, _)| n.eq_ignore_ascii_case(name)));
         let mut asked = self.asked.clone();
-        let selected = asked.iter().any(|(name, _)| name == "select");
-        if changed("select") || changed("nodes") || (changed("place") && !selected) {
+        let was_selected = asked.iter().any(|(name, _)| name == "select");
+        if select || nodes || (place && !was_selected) {
             asked.retain(|(name, _)| !shapes_chunks(name, resources));
         }
-        if changed("select") && !changed("place") {
+        if select && !place {
             asked.push(("place".into(), self.place.text.clone()));
         }
-        if changed("place") && !selected && !changed("select") && !changed("nodes") {
+        if place && !was_selected && !select && !nodes {
             asked.push(("select".into(), chunk::spell(&self.select.chunks)));
         }
         asked.extend_from_slice(changes);
@@ -210,8 +211,9 @@ fn in_range(name: &str, value: &ResourceValue) -> bool {
 }
 
 fn check_walltimes(values: &ResourceList) -> Result<(), Refusal> {
-    let amount = |name| values.get(name).and_then(ResourceValue::amount);
-    match (amount("min_walltime"), amount("max_walltime")) {
+    let [min, max] = ["min_walltime", "max_walltime"]
+        .map(|name| values.get(name).and_then(ResourceValue::amount));
+    match (min, max) {
         (None, Some(_)) => Err(Refusal::max_without_min_walltime()),
         (Some(min), Some(max)) if min > max => Err(Refusal::min_above_max_walltime()),
         _ => Ok(()),
@@ -225,13 +227,11 @@ fn shape(
     each: &ResourceList,
     resources: &Resources,
 ) -> Result<Request, Refusal> {
-    let text = |name: &str| {
-        asked
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, text)| text.as_str())
-    };
-    match (text("select"), text("nodes"), text("place")) {
+    let [select, nodes, place] = ["select", "nodes", "place"].map(|name| {
+        let found = asked.iter().find(|(known, _)| known == name);
+        found.map(|(_, text)| text.as_str())
+    });
+    match (select, nodes, place) {
         (Some(_), Some(_), _) | (None, Some(_), Some(_)) => Err(Refusal::nodes_with_select()),
         (None, Some(nodes), None) => of_nodes(nodes, values, each, resources),
         (Some(select), None, place) => of_select((select, place), values, each, resources),
@@ -292,21 +292,18 @@ fn of_values(mut values: ResourceList, each: &ResourceList, resources: &Resource
     values
         .entry("ncpus".into())
         .or_insert(ResourceValue::Long(1));
-    let host_level = |name: &str| resources.get(name).is_some_and(|d| d.host_level);
-    let taken = values.iter().filter(|(name, _)| host_level(name));
-    let chunk = Chunk {
+    let mut chunk = Chunk {
         count: 1,
-        resources: taken
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect(),
+        resources: Vec::new(),
         growing: Vec::new(),
     };
-    let text = chunk
-        .resources
-        .iter()
-        .fold("1".to_string(), |text, (name, value)| {
-            format!("{text}:{name}={value}")
-        });
+    let mut text = "1".to_string();
+    for (name, value) in &values {
+        if resources.get(name).is_some_and(|d| d.host_level) {
+            chunk.resources.push((name.clone(), value.clone()));
+            text.push_str(&format!(":{name}={value}"));
+        }
+    }
     Request {
         list: values,
         select: Select {
@@ -321,17 +318,19 @@ fn of_values(mut values: ResourceList, each: &ResourceList, resources: &Resource
 /// Writes the totals over the chunks, and the texts of select and place, into the list.
 fn total(request: &mut Request, resources: &Resources) -> Result<(), Refusal> {
     let mut totals = ResourceList::new();
-    let summed =
-        |name: &str| name == "mpiprocs" || resources.get(name).is_some_and(|d| d.consumable);
     for chunk in &request.select.chunks {
-        for (name, value) in chunk.resources.iter().filter(|(name, _)| summed(name)) {
-            let sum = times(value, chunk.count).and_then(|value| match totals.get(name) {
-                Some(sum) => plus(sum, &value),
-                None => Some(value),
-            });
-            let sum = sum.filter(|sum| in_range(name, sum));
-            let too_much = || Refusal::illegal_value("Resource_List.select");
-            totals.insert(name.clone(), sum.ok_or_else(too_much)?);
+        for (name, value) in &chunk.resources {
+            if name != "mpiprocs" && resources.get(name).is_none_or(|d| !d.consumable) {
+                continue;
+            }
+            let sum = times(value, chunk.count)
+                .and_then(|value| match totals.get(name) {
+                    Some(sum) => plus(sum, &value),
+                    None => Some(value),
+                })
+                .filter(|sum| in_range(name, sum))
+                .ok_or_else(|| Refusal::illegal_value("Resource_List.select"))?;
+            totals.insert(name.clone(), sum);
         }
     }
     let nodect = request

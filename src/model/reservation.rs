@@ -361,21 +361,20 @@ impl Reservation {
 
     /// Whether its owner, or one the lists name, asks at `host`.
     pub fn lets_in(&self, asker: &Owner, host: &str, is_member: impl Fn(&str) -> bool) -> bool {
-        let listed = |entry: &str| -> Option<bool> {
-            let (denied, entry) = match entry.strip_prefix('-') {
+        if asker.is_same_account(&self.owner) {
+            return true;
+        }
+        for entry in &self.terms.users {
+            let (is_denied, entry) = match entry.strip_prefix('-') {
                 Some(entry) => (true, entry),
                 None => (false, entry.strip_prefix('+').unwrap_or(entry)),
             };
             let (name, at) = entry.split_once('@').unwrap_or((entry, "*"));
-            let fits =
-                (name == "*" || name == asker.user) && (at == "*" || at.eq_ignore_ascii_case(host));
-            fits.then_some(!denied)
-        };
-        if asker.is_same_account(&self.owner) {
-            return true;
+            if (name == "*" || name == asker.user) && (at == "*" || at.eq_ignore_ascii_case(host)) {
+                return !is_denied;
+            }
         }
-        let named = self.terms.users.iter().find_map(|entry| listed(entry));
-        named.unwrap_or_else(|| self.terms.groups.iter().any(|group| is_member(group)))
+        self.terms.groups.iter().any(|group| is_member(group))
     }
 }
 

@@ -83,22 +83,23 @@ impl ResourceMeter {
     /// What it has printed: how much is there, and how much of that is in use elsewhere; a number
     /// alone is how much is there. The error is for the log.
     pub fn read(kind: ResourceType, said: &str) -> Result<(i64, i64), String> {
-        let amount = |word: &str| {
-            let amount = ResourceValue::parse(kind, word)
-                .and_then(|value| value.amount())
-                .filter(|amount| *amount >= 0);
-            amount.ok_or_else(|| format!("`{}` is no amount", word.escape_debug()))
-        };
         let words: Vec<&str> = said.split_whitespace().collect();
         match words[..] {
-            [total] => Ok((amount(total)?, 0)),
-            [total, elsewhere] => Ok((amount(total)?, amount(elsewhere)?)),
+            [total] => Ok((amount(kind, total)?, 0)),
+            [total, elsewhere] => Ok((amount(kind, total)?, amount(kind, elsewhere)?)),
             _ => Err(format!(
                 "it prints {} words, not how much is there and how much is used elsewhere",
                 words.len()
             )),
         }
     }
+}
+
+fn amount(kind: ResourceType, word: &str) -> Result<i64, String> {
+    ResourceValue::parse(kind, word)
+        .and_then(|value| value.amount())
+        .filter(|amount| *amount >= 0)
+        .ok_or_else(|| format!("`{}` is no amount", word.escape_debug()))
 }
 
 /// Such a resource as it stands: what `qstat --resources` shows. Amounts are numbers, or bytes.
@@ -121,11 +122,16 @@ pub struct PoolUse {
 impl PoolUse {
     /// Qube's word for it.
     pub fn kind(&self) -> &'static str {
-        match (self.is_license, self.pool.per_host) {
-            (false, false) => "global",
-            (false, true) => "global_host",
-            (true, false) => "license",
-            (true, true) => "license_host",
+        if self.is_license {
+            if self.pool.per_host {
+                "license_host"
+            } else {
+                "license"
+            }
+        } else if self.pool.per_host {
+            "global_host"
+        } else {
+            "global"
         }
     }
 

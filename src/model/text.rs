@@ -7,6 +7,7 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 
 /// A byte string, kept to the byte, shown with U+FFFD where it is not UTF-8.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,6 +110,28 @@ pub fn shortened(text: String, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
+    }
+}
+
+/// Whether a text has ASCII letters, digits and these other characters, at least one of them.
+pub fn is_word(text: &str, others: &str) -> bool {
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+}
+
+/// Whether a text has only decimal digits, at least one.
+pub fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Reads a number without a sign.
+pub fn whole_number<N: FromStr>(text: &str) -> Option<N> {
+    if is_number(text) {
+        text.parse().ok()
+    } else {
+        None
     }
 }
 

@@ -8,7 +8,7 @@ use crate::model::job::run_limits::Warning;
 use crate::model::refusal::Refusal;
 use crate::model::resource::amount::Amount;
 use crate::model::resource::{Resources, Size};
-use crate::model::text::Text;
+use crate::model::text::{Text, is_word, whole_number};
 
 mod chunks;
 
@@ -43,16 +43,18 @@ pub(super) fn translated(
         ..DialectReader::default()
     };
     for setting in settings {
-        let foreign = setting
-            .resource
-            .as_deref()
-            .filter(|name| resources.get(name).is_none());
-        let foreign = foreign.map(str::to_ascii_lowercase);
-        let text = setting.value.lossy().into_owned();
-        match foreign {
-            Some(name) if reader.take(&name, &text)? => {}
-            _ => reader.rest.push(setting),
+        if let Some(name) = &setting.resource
+            && resources.get(name).is_none()
+        {
+            let name = name.to_ascii_lowercase();
+            let is_known = reader
+                .take(&name, &setting.value.lossy())
+                .ok_or_else(|| Refusal::illegal_value(&format!("{LIST}.{name}")))?;
+            if is_known {
+                continue;
+            }
         }
+        reader.rest.push(setting);
     }
     reader.times();
     let settings = chunks::composed(reader.rest, reader.slots, resources)?;
@@ -78,18 +80,17 @@ struct DialectReader {
 }
 
 impl DialectReader {
-    /// Reads one name; false if it is nobody's.
-    fn take(&mut self, name: &str, text: &str) -> Result<bool, Refusal> {
-        let illegal = || Refusal::illegal_value(&format!("{LIST}.{name}"));
+    /// Reads one resource. Returns false for an unknown name and None for an illegal value.
+    fn take(&mut self, name: &str, text: &str) -> Option<bool> {
         match name {
-            "h_rt" => self.hard = Some(seconds(text).ok_or_else(illegal)?),
-            "s_rt" => self.soft = Some(seconds(text).ok_or_else(illegal)?),
+            "h_rt" => self.hard = Some(seconds(text)?),
+            "s_rt" => self.soft = Some(seconds(text)?),
             "h_cpu" | "s_cpu" => {
-                let limit = seconds(text).ok_or_else(illegal)?.to_string();
+                let limit = seconds(text)?.to_string();
                 self.rest.push(AttributeSetting::resource("cput", limit));
             }
             "h_fsize" | "s_fsize" => {
-                let limit = kilobytes(text).ok_or_else(illegal)?;
+                let limit = kilobytes(text)?;
                 self.rest
                     .push(AttributeSetting::resource("file", format!("{limit}kb")));
             }
@@ -98,24 +99,21 @@ impl DialectReader {
                 .push(AttributeSetting::new("hosts", text.replace('|', ","))),
             "qname" | "q" => self.rest.push(AttributeSetting::new("queue", text)),
             "advres" => self.rest.push(AttributeSetting::new("resv", text)),
-            "gres" => self.generic(text).ok_or_else(illegal)?,
-            "gpus" => self.slots.gpus = Some(positive(text).ok_or_else(illegal)?),
-            "feature" => self
-                .slots
-                .features
-                .extend(features(text).ok_or_else(illegal)?),
-            "procs" => self.slots.processes = Some(positive(text).ok_or_else(illegal)?),
-            "pe" => self.slots.environment(text).ok_or_else(illegal)?,
+            "gres" => self.generic(text)?,
+            "gpus" => self.slots.gpus = Some(positive(text)?),
+            "feature" => self.slots.features.extend(features(text)?),
+            "procs" => self.slots.processes = Some(positive(text)?),
+            "pe" => self.slots.environment(text)?,
             _ if MEMORY.contains(&name) => {
-                let memory = kilobytes(text).ok_or_else(illegal)?;
+                let memory = kilobytes(text)?;
                 self.slots.memory = self.slots.memory.max(Some(memory));
             }
             _ if UNLIMITED.contains(&name) => {
                 self.notes.push(format!("warning: {name} is no limit here"))
             }
-            _ => return Ok(false),
+            _ => return Some(false),
         }
-        Ok(true)
+        Some(true)
     }
 
     /// Moab's generic resources: `matlab:2+gpu:1`.
@@ -134,24 +132,21 @@ impl DialectReader {
         Some(())
     }
 
-    /// A soft limit on the time is a signal so long before the hard one.
+    /// Sets the walltime. A soft limit becomes a signal before the end of the walltime.
     fn times(&mut self) {
-        let walltime = match (self.hard, self.soft) {
-            (None, Some(soft)) => Some(soft.saturating_add(GRACE)),
-            (hard, _) => hard,
+        let after_soft = self.soft.map(|soft| soft.saturating_add(GRACE));
+        let Some(walltime) = self.hard.or(after_soft) else {
+            return;
         };
-        let Some(walltime) = walltime else { return };
         self.rest
             .push(AttributeSetting::resource("walltime", walltime.to_string()));
-        let before = self
-            .soft
-            .and_then(|soft| walltime.checked_sub(soft))
-            .filter(|&before| before > 0);
-        if let Some(before) = before.filter(|_| !self.is_warned) {
-            self.rest.push(AttributeSetting::new(
-                Warning::ATTRIBUTE,
-                format!("USR1@{before}"),
-            ));
+        if let Some(soft) = self.soft
+            && soft < walltime
+            && !self.is_warned
+        {
+            let warning = format!("USR1@{}", walltime - soft);
+            self.rest
+                .push(AttributeSetting::new(Warning::ATTRIBUTE, warning));
         }
     }
 }
@@ -162,16 +157,16 @@ fn seconds(text: &str) -> Option<u64> {
     if text.trim_matches(':').is_empty() || parts.len() > 3 {
         return None;
     }
-    let number = |part: &str| {
-        if part.is_empty() {
-            Some(0)
+    let mut sum = 0u64;
+    for part in parts {
+        let number = if part.is_empty() {
+            0
         } else {
-            digits(part)
-        }
-    };
-    parts.into_iter().try_fold(0u64, |sum, part| {
-        sum.checked_mul(60)?.checked_add(number(part)?)
-    })
+            whole_number(part)?
+        };
+        sum = sum.checked_mul(60)?.checked_add(number)?;
+    }
+    Some(sum)
 }
 
 /// `4G`, `1.5g`, `4096M`, `100` (bytes), in whole kilobytes.
@@ -184,8 +179,10 @@ fn kilobytes(text: &str) -> Option<u64> {
         'b' => return Size::parse(text).map(|size| size.bytes().div_ceil(1024)),
         _ => (text, 1.0 / 1024.0),
     };
-    let is_plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let amount: f64 = number.parse().ok().filter(|_| is_plain)?;
+    if !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return None;
+    }
+    let amount: f64 = number.parse().ok()?;
     let kilobytes = (amount * scale).ceil();
     (kilobytes > 0.0 && kilobytes < 2f64.powi(43)).then_some(kilobytes as u64)
 }
@@ -193,23 +190,14 @@ fn kilobytes(text: &str) -> Option<u64> {
 /// Properties that a node must have, all of them.
 fn features(text: &str) -> Option<Vec<String>> {
     let names: Vec<String> = text.split([':', '&']).map(String::from).collect();
-    let is_name = |name: &String| {
-        !name.is_empty()
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-    };
-    names.iter().all(is_name).then_some(names)
-}
-
-fn digits(text: &str) -> Option<u64> {
-    text.bytes()
-        .all(|b| b.is_ascii_digit())
-        .then(|| text.parse().ok())?
+    names
+        .iter()
+        .all(|name| is_word(name, "-_"))
+        .then_some(names)
 }
 
 fn positive(text: &str) -> Option<u64> {
-    digits(text).filter(|&number| number > 0)
+    whole_number(text).filter(|&number| number > 0)
 }
 
 /// `4`, `4-8`, `4-` or `-8`.

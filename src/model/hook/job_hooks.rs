@@ -1,4 +1,4 @@
-//! What the site has done around each job on the first of its nodes.
+//! The hooks and scripts that run before and after each job on its first node.
 
 use super::{Hook, HookEvent, asked};
 use crate::model::time::Span;
@@ -26,7 +26,7 @@ impl Default for JobScripts {
     }
 }
 
-/// What a node is told of that with the order to start a job.
+/// The hooks and scripts in the order to start a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobHooks {
     /// The hooks to be asked there.
@@ -41,13 +41,15 @@ pub struct JobHooks {
 
 /// The hooks that are asked around a job on its node.
 pub fn around_a_job(hooks: &[Hook]) -> Vec<Hook> {
-    let is_around =
-        |occasion: &HookEvent| occasion.is_on_nodes() && *occasion != HookEvent::ExechostPeriodic;
     hooks
         .iter()
-        .filter(|hook| hook.is_enabled && hook.occasions.iter().any(is_around))
+        .filter(|hook| hook.is_enabled && hook.occasions.iter().any(is_around_a_job))
         .cloned()
         .collect()
+}
+
+fn is_around_a_job(event: &HookEvent) -> bool {
+    event.is_on_nodes() && *event != HookEvent::ExechostPeriodic
 }
 
 /// How long a job's start may take the longer because of them.

@@ -49,8 +49,12 @@ impl Accrual {
 impl Job {
     /// What it accrues as it stands.
     pub fn eligibility(&self, moment: EventContext) -> Eligibility {
-        let before = self.life.eligibility;
-        self.eligibility_within(before.limit.filter(|_| self.waits_for_its_turn()), moment)
+        let limit = if self.waits_for_its_turn() {
+            self.life.eligibility.limit
+        } else {
+            None
+        };
+        self.eligibility_within(limit, moment)
     }
 
     /// Brings what it accrues in line with how it stands. To be called whenever that may have
@@ -63,8 +67,11 @@ impl Job {
     /// if that is nothing new.
     pub fn judged(&self, limit: Option<OwnLimit>, moment: EventContext) -> Option<Eligibility> {
         let limit = limit.filter(|limit| !moment.accrual.counts(limit.obstacle()));
-        let is_news = self.waits_for_its_turn() && self.life.eligibility.limit != limit;
-        is_news.then(|| self.eligibility_within(limit, moment))
+        if self.waits_for_its_turn() && self.life.eligibility.limit != limit {
+            Some(self.eligibility_within(limit, moment))
+        } else {
+            None
+        }
     }
 
     fn eligibility_within(&self, limit: Option<OwnLimit>, moment: EventContext) -> Eligibility {
@@ -93,8 +100,7 @@ impl Job {
             JobState::Expired | JobState::Finished => Accrues::Exiting,
             JobState::Queued | JobState::Begun | JobState::Held | JobState::Waiting => {
                 let mut obstacles = self.obstacles(moment).chain(limit.map(OwnLimit::obstacle));
-                let counts = obstacles.all(|obstacle| moment.accrual.counts(obstacle));
-                if counts {
+                if obstacles.all(|obstacle| moment.accrual.counts(obstacle)) {
                     Accrues::Eligible
                 } else {
                     Accrues::Ineligible
@@ -106,13 +112,12 @@ impl Job {
     /// I13: what a dependency bars looks held by the system, and is not.
     fn obstacles(&self, moment: EventContext) -> impl Iterator<Item = WaitCause> {
         let (life, spec) = (&self.life, &self.spec);
-        let held = |kinds: [Holds; 2]| kinds.into_iter().any(|kind| life.holds.contains(kind));
+        let holds = life.holds;
         let present = [
-            (held([Holds::USER, Holds::PASSWORD]), WaitCause::OwnHold),
-            (
-                held([Holds::OPERATOR, Holds::SYSTEM]),
-                WaitCause::OthersHold,
-            ),
+            (holds.contains(Holds::USER), WaitCause::OwnHold),
+            (holds.contains(Holds::PASSWORD), WaitCause::OwnHold),
+            (holds.contains(Holds::OPERATOR), WaitCause::OthersHold),
+            (holds.contains(Holds::SYSTEM), WaitCause::OthersHold),
             (!life.bars.are_open(), WaitCause::Dependency),
             (
                 spec.begin.is_some_and(|begin| begin > moment.wall),

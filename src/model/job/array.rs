@@ -55,9 +55,9 @@ impl Elements {
     /// One that waits at each of these positions, and none elsewhere.
     pub fn of(positions: &Spans) -> Elements {
         let mut elements = Elements::default();
-        positions
-            .iter()
-            .for_each(|(first, last)| elements.mark(first, last, SubjobState::Waiting));
+        for (first, last) in positions.iter() {
+            elements.mark(first, last, SubjobState::Waiting);
+        }
         elements
     }
 
@@ -72,6 +72,13 @@ impl Elements {
 
     /// How the element at this position stands; None if there is none.
     pub fn subjob_state(&self, position: u32) -> Option<SubjobState> {
+        self.sets()
+            .find(|(_, set)| set.contains(position))
+            .map(|(state, _)| state)
+    }
+
+    /// The positions in each state.
+    fn sets(&self) -> impl Iterator<Item = (SubjobState, &Spans)> {
         let sets = [
             (SubjobState::Waiting, &self.waiting),
             (SubjobState::Begun, &self.begun),
@@ -80,20 +87,17 @@ impl Elements {
             .ended
             .iter()
             .map(|(&status, set)| (SubjobState::Ended(status), set));
-        sets.into_iter()
-            .chain(ended)
-            .find(|(_, set)| set.contains(position))
-            .map(|(standing, _)| standing)
+        sets.into_iter().chain(ended)
     }
 
     /// From now on the elements from `first` to `last` stand so.
     pub fn mark(&mut self, first: u32, last: u32, standing: SubjobState) {
         self.waiting.remove(first, last);
         self.begun.remove(first, last);
-        self.ended
-            .values_mut()
-            .for_each(|set| set.remove(first, last));
-        self.ended.retain(|_, set| !set.is_empty());
+        self.ended.retain(|_, set| {
+            set.remove(first, last);
+            !set.is_empty()
+        });
         self.set(standing).insert(first, last);
         self.unwritten.push((first, last));
     }
@@ -156,12 +160,13 @@ impl Elements {
     /// Those that ended otherwise than well, but for those that were deleted.
     pub fn failed(&self) -> Spans {
         let mut failed = Spans::default();
-        let sets = self
-            .ended
-            .iter()
-            .filter(|(status, _)| !matches!(**status, 0 | DELETED));
-        sets.flat_map(|(_, set)| set.iter())
-            .for_each(|(first, last)| failed.insert(first, last));
+        for (status, set) in &self.ended {
+            if !matches!(*status, 0 | DELETED) {
+                for (first, last) in set.iter() {
+                    failed.insert(first, last);
+                }
+            }
+        }
         failed
     }
 
@@ -176,20 +181,11 @@ impl Elements {
     }
 
     fn runs_within(&self, first: u32, last: u32) -> Vec<SubjobRange> {
-        let sets = [
-            (SubjobState::Waiting, &self.waiting),
-            (SubjobState::Begun, &self.begun),
-        ];
-        let ended = self
-            .ended
-            .iter()
-            .map(|(&status, set)| (SubjobState::Ended(status), set));
-        let within = |(standing, set): (SubjobState, &Spans)| {
-            set.touching(first, last)
-                .map(|(first, last)| (first, last, standing))
-                .collect::<Vec<_>>()
-        };
-        let mut runs: Vec<SubjobRange> = sets.into_iter().chain(ended).flat_map(within).collect();
+        let mut runs = Vec::new();
+        for (state, set) in self.sets() {
+            let touching = set.touching(first, last);
+            runs.extend(touching.map(|(first, last)| (first, last, state)));
+        }
         runs.sort_unstable();
         runs
     }
@@ -208,10 +204,10 @@ impl Elements {
                 runs: self.runs(),
             });
         }
-        let near = |&(first, last): &(u32, u32)| {
-            self.runs_within(first.saturating_sub(1), last.saturating_add(1))
-        };
-        let mut runs: Vec<SubjobRange> = places.iter().flat_map(near).collect();
+        let mut runs = Vec::new();
+        for (first, last) in &places {
+            runs.extend(self.runs_within(first.saturating_sub(1), last.saturating_add(1)));
+        }
         runs.sort_unstable();
         runs.dedup();
         // The run that follows a place may have begun within it.

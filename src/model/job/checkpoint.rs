@@ -85,14 +85,15 @@ impl Job {
 
     /// It is to end as it is, if it was to be checkpointed first.
     pub(super) fn waives_checkpoint(&mut self) -> bool {
-        let wants = matches!(self.life.want, Want::Requeue(_));
-        let run = self
-            .life
-            .run
-            .as_mut()
-            .filter(|run| wants && run.open && run.checkpoint == CheckpointProgress::Wanted);
-        run.map(|run| run.checkpoint = CheckpointProgress::Failed)
-            .is_some()
+        if let Want::Requeue(_) = self.life.want
+            && let Some(run) = &mut self.life.run
+            && run.open
+            && run.checkpoint == CheckpointProgress::Wanted
+        {
+            run.checkpoint = CheckpointProgress::Failed;
+            return true;
+        }
+        false
     }
 
     /// Whether its latest attempt has come to its end before it was written down how far it had

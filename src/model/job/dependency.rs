@@ -8,6 +8,7 @@ pub mod progress;
 use super::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::server_name::same_server;
+use crate::model::text::is_word;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -273,8 +274,7 @@ const LONGEST: usize = 230;
 
 /// Whether a text can be a label, or a process group.
 pub fn is_label(text: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
-    (1..=LONGEST).contains(&text.len()) && text.chars().all(is_plain)
+    text.len() <= LONGEST && is_word(text, "-_.+")
 }
 
 /// Whether a text names what may be waited for: a label, or one element of an array of that label,
@@ -307,13 +307,16 @@ fn callback(clause: &str) -> Option<Awaited> {
         ("failed-job-", DependencyCondition::EndedNotOk),
         ("complete-job-", DependencyCondition::Ended),
     ];
-    let label = |(word, condition)| Some((clause.strip_prefix(word)?, condition));
-    if let Some((frame, condition)) = OF_FRAMES.into_iter().find_map(label) {
-        let (label, index) = frame.rsplit_once('-')?;
-        let label = format!("{label}[{index}]");
-        return is_awaitable(&label).then_some(Awaited { condition, label });
+    for (word, condition) in OF_FRAMES {
+        if let Some(frame) = clause.strip_prefix(word) {
+            let (label, index) = frame.rsplit_once('-')?;
+            let label = format!("{label}[{index}]");
+            return is_awaitable(&label).then_some(Awaited { condition, label });
+        }
     }
-    let (label, condition) = WORDS.into_iter().find_map(label)?;
+    let (label, condition) = WORDS
+        .into_iter()
+        .find_map(|(word, condition)| Some((clause.strip_prefix(word)?, condition)))?;
     is_label(label).then(|| Awaited {
         condition,
         label: label.to_string(),
@@ -355,9 +358,7 @@ fn split_server(text: &str, separator: char) -> Result<(&str, Option<&str>), Dep
     match text.split_once(separator) {
         None => Ok((text, None)),
         Some((id, server)) => {
-            let host = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-            let good = !server.is_empty() && server.chars().all(host);
-            if good {
+            if is_word(server, "-_.") {
                 Ok((id, Some(server)))
             } else {
                 Err(DependencyFault::Malformed)
@@ -370,11 +371,11 @@ fn split_server(text: &str, separator: char) -> Result<(&str, Option<&str>), Dep
 /// shows it; None when there is nothing to show.
 pub fn shown(on: u32, edges: &[Edge], labels: &[Awaited], server: &str) -> Option<String> {
     let mut kinds: Vec<DependencyKind> = Vec::new();
-    edges.iter().for_each(|edge| {
+    for edge in edges {
         if !kinds.contains(&edge.kind) {
-            kinds.push(edge.kind)
+            kinds.push(edge.kind);
         }
-    });
+    }
     let mut text = if on > 0 {
         format!("on:{on}")
     } else {

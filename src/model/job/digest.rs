@@ -49,15 +49,18 @@ fn digit(value: u8) -> u8 {
 }
 
 fn parse(text: &[u8]) -> Option<Digest> {
-    let value = |digit: u8| char::from(digit).to_digit(16);
     let mut bytes = [0; 32];
     if text.len() != 2 * bytes.len() {
         return None;
     }
     for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-        *byte = (value(pair[0])? << 4 | value(pair[1])?) as u8;
+        *byte = (hex_digit(pair[0])? << 4 | hex_digit(pair[1])?) as u8;
     }
     Some(Digest(bytes))
+}
+
+fn hex_digit(digit: u8) -> Option<u32> {
+    char::from(digit).to_digit(16)
 }
 
 #[cfg(test)]

@@ -20,21 +20,26 @@ pub struct Held {
 impl Held {
     /// What shares come to.
     pub fn of(shares: &[NodeShare]) -> Held {
-        let taken = |name: &str| -> u64 {
-            let amounts = shares
-                .iter()
-                .flat_map(|share| &share.taken)
-                .filter(|(taken, _)| taken == name);
-            let amounts = amounts.filter_map(|(_, value)| u64::try_from(value.amount()?).ok());
-            amounts.fold(0, u64::saturating_add)
-        };
-        let count = |name: &str| u32::try_from(taken(name)).unwrap_or(u32::MAX);
         let nodes: BTreeSet<&str> = shares.iter().map(|share| share.node.as_str()).collect();
         Held {
             nodes: nodes.len() as u32,
-            cores: count("ncpus"),
-            gpus: count("ngpus"),
-            mem_kb: taken("mem") / 1024,
+            cores: saturated(taken(shares, "ncpus")),
+            gpus: saturated(taken(shares, "ngpus")),
+            mem_kb: taken(shares, "mem") / 1024,
         }
     }
+}
+
+/// The total amount of a resource in shares.
+fn taken(shares: &[NodeShare], name: &str) -> u64 {
+    shares
+        .iter()
+        .flat_map(|share| &share.taken)
+        .filter(|(taken, _)| taken == name)
+        .filter_map(|(_, value)| u64::try_from(value.amount()?).ok())
+        .fold(0, u64::saturating_add)
+}
+
+fn saturated(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -6,7 +6,7 @@
 
 use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, Exit, How, NodeShare, Want};
 use super::attempt::{DELETED, FORCED, LOST, exit_status};
-use super::dependency::{Awaited, Bars};
+use super::dependency::Bars;
 use super::event::Event;
 use super::preemption::{JobPreemption, PreemptAction, PreemptCause};
 use super::release::Division;
@@ -296,10 +296,11 @@ impl Job {
             Event::LabelMet {
                 condition, label, ..
             } => {
-                let is_met = |awaited: &mut Awaited| {
-                    awaited.condition == *condition && awaited.label == *label
-                };
-                let met = self.life.awaits.extract_if(.., is_met).count();
+                let before = self.life.awaits.len();
+                self.life
+                    .awaits
+                    .retain(|awaited| awaited.condition != *condition || awaited.label != *label);
+                let met = before - self.life.awaits.len();
                 bars.unmet = bars.unmet.saturating_sub(met as u32);
             }
             Event::RivalBegan { job } => bars.rival = Some(*job),
@@ -356,10 +357,10 @@ impl Job {
             return;
         }
         self.end_suspension(moment.now);
-        self.close_run(Some(outcome.used).filter(|_| self.life.state != JobState::Finished));
         if self.life.state == JobState::Finished {
-            return;
+            return self.close_run(None);
         }
+        self.close_run(Some(outcome.used));
         self.life.ending = outcome.remark();
         match (&outcome.how, self.life.want.clone()) {
             // The order to end it came too late.
@@ -409,11 +410,10 @@ impl Job {
 
     /// Whether its latest attempt was told to write down how far it has come.
     fn was_interrupted(&self) -> bool {
-        let is_told = |run: &Run| {
+        self.life.run.as_ref().is_some_and(|run| {
             run.checkpoint == CheckpointProgress::Wanted
                 || self.interruption().is_some() && self.makes_way(run)
-        };
-        self.life.run.as_ref().is_some_and(is_told)
+        })
     }
 
     /// One that failed is run again as often as its owner said; one that was over a limit would be

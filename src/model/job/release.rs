@@ -67,33 +67,25 @@ impl Run {
     }
 
     fn all_but(&self, names: &[String], script: &str) -> Result<Vec<bool>, Refusal> {
-        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let of = |share: &'_ NodeShare| {
-            [share.node.as_str(), share.host.as_str()]
+        let mut foreign: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let mut kept = Vec::new();
+        for share in &self.shares {
+            let name = [&share.node, &share.host]
                 .into_iter()
-                .any(|name| names.contains(name))
-        };
-        let own: BTreeSet<&str> = self
-            .shares
-            .iter()
-            .flat_map(|share| [share.node.as_str(), share.host.as_str()])
-            .collect();
-        if let Some(home) = self
-            .shares
-            .iter()
-            .find(|share| share.host == script && of(share))
-        {
-            let name = if names.contains(home.node.as_str()) {
-                &home.node
-            } else {
-                &home.host
-            };
-            return Err(Refusal::of_the_script(name));
+                .find(|name| names.contains(name));
+            if let Some(name) = name
+                && share.host == script
+            {
+                return Err(Refusal::of_the_script(name));
+            }
+            foreign.remove(share.node.as_str());
+            foreign.remove(share.host.as_str());
+            kept.push(name.is_none());
         }
-        let foreign: Vec<&str> = names.difference(&own).copied().collect();
         if foreign.is_empty() {
-            Ok(self.shares.iter().map(|share| !of(share)).collect())
+            Ok(kept)
         } else {
+            let foreign: Vec<&str> = foreign.into_iter().collect();
             Err(Refusal::not_of_the_job(&foreign.join(" ")))
         }
     }
@@ -101,20 +93,14 @@ impl Run {
     /// What lies on the script's host and on the first others.
     fn on_hosts(&self, count: u32, at_home: &[bool]) -> Vec<bool> {
         let mut others: BTreeSet<&str> = BTreeSet::new();
-        for (share, _) in self
-            .shares
-            .iter()
-            .zip(at_home)
-            .filter(|(_, at_home)| !**at_home)
-        {
-            if others.len() < count as usize {
+        let mut kept = Vec::new();
+        for (share, &is_at_home) in self.shares.iter().zip(at_home) {
+            if !is_at_home && others.len() < count as usize {
                 others.insert(&share.host);
             }
+            kept.push(is_at_home || others.contains(share.host.as_str()));
         }
-        let stays = |(share, at_home): (&NodeShare, &bool)| {
-            *at_home || others.contains(&share.host.as_str())
-        };
-        self.shares.iter().zip(at_home).map(stays).collect()
+        kept
     }
 
     /// The script's host, and of the others what it takes to satisfy the chunks: for each the first
@@ -125,23 +111,21 @@ impl Run {
         at_home: Vec<bool>,
         facts: impl Fn(&str) -> Option<&'f NodeFacts>,
     ) -> Result<Vec<bool>, Refusal> {
-        let (mut kept, mut spoken_for) = (at_home, vec![false; self.shares.len()]);
+        let (mut kept, mut is_used) = (at_home, vec![false; self.shares.len()]);
         for chunk in &asked.chunks {
-            let mut from = 0;
-            for _ in 0..chunk.count {
-                let suits = |at: &usize| {
-                    let share = &self.shares[*at];
-                    !spoken_for[*at]
-                        && suits(
-                            share,
-                            chunk,
-                            facts(&share.node).map(|facts| &facts.available),
-                        )
-                };
-                let at = (from..self.shares.len())
-                    .find(suits)
-                    .ok_or_else(|| Refusal::too_much_to_keep(&resources_of(chunk)))?;
-                (kept[at], spoken_for[at], from) = (true, true, at + 1);
+            let mut left = chunk.count;
+            for (at, share) in self.shares.iter().enumerate() {
+                if left == 0 {
+                    break;
+                }
+                let available = facts(&share.node).map(|facts| &facts.available);
+                if !is_used[at] && suits(share, chunk, available) {
+                    (kept[at], is_used[at]) = (true, true);
+                    left -= 1;
+                }
+            }
+            if left > 0 {
+                return Err(Refusal::too_much_to_keep(&resources_of(chunk)));
             }
         }
         Ok(kept)
@@ -185,11 +169,10 @@ impl Run {
         } else {
             self.tasks().open().map(|(_, task)| task.slot).collect()
         };
-        let is_busy = move |share: &&NodeShare| share.ranks.iter().any(|line| lines.contains(line));
         self.released
             .iter()
             .map(|released| &released.share)
-            .filter(is_busy)
+            .filter(move |share| share.ranks.iter().any(|line| lines.contains(line)))
     }
 
     /// All that the attempt has had, whether it has it still or not.
@@ -203,11 +186,13 @@ impl Run {
 
     /// Processor-milliseconds of what was given back, until that was.
     pub fn released_core_ms(&self) -> i64 {
-        let of = |released: &Released| {
+        let mut sum = 0i64;
+        for released in &self.released {
             let cores = i64::from(Held::of(std::slice::from_ref(&released.share)).cores);
-            released.at.since(self.started).0.saturating_mul(cores)
-        };
-        self.released.iter().map(of).fold(0, i64::saturating_add)
+            let time = released.at.since(self.started);
+            sum = sum.saturating_add(time.0.saturating_mul(cores));
+        }
+        sum
     }
 }
 
@@ -219,33 +204,32 @@ fn with_lines(shares: &[NodeShare]) -> Vec<NodeShare> {
     {
         return shares.to_vec();
     }
+    let mut shares = shares.to_vec();
     let mut next = 0;
-    let lined = |share: &NodeShare| {
-        let lines = next..next + share.mpiprocs;
-        next = lines.end;
-        NodeShare {
-            ranks: lines.collect(),
-            ..share.clone()
-        }
-    };
-    shares.iter().map(lined).collect()
+    for share in &mut shares {
+        share.ranks = (next..next + share.mpiprocs).collect();
+        next += share.mpiprocs;
+    }
+    shares
 }
 
 /// Whether what a job has of a node is as much as a chunk asks for.
 fn suits(share: &NodeShare, chunk: &Chunk, available: Option<&ResourceList>) -> bool {
-    let has = |(name, asked): &(String, ResourceValue)| match name.as_str() {
-        "mpiprocs" => asked
-            .amount()
-            .is_none_or(|asked| asked <= i64::from(share.mpiprocs)),
-        "ompthreads" => true,
-        "host" => *asked == ResourceValue::String(share.host.clone()),
-        "vnode" => *asked == ResourceValue::String(share.node.clone()),
-        _ => match share.taken.iter().find(|(taken, _)| taken == name) {
-            Some((_, taken)) => taken.amount() >= asked.amount(),
-            None => offers(available.and_then(|list| list.get(name)), asked),
-        },
-    };
-    chunk.resources.iter().all(has)
+    chunk
+        .resources
+        .iter()
+        .all(|(name, asked)| match name.as_str() {
+            "mpiprocs" => asked
+                .amount()
+                .is_none_or(|asked| asked <= i64::from(share.mpiprocs)),
+            "ompthreads" => true,
+            "host" => *asked == ResourceValue::String(share.host.clone()),
+            "vnode" => *asked == ResourceValue::String(share.node.clone()),
+            _ => match share.taken.iter().find(|(taken, _)| taken == name) {
+                Some((_, taken)) => taken.amount() >= asked.amount(),
+                None => offers(available.and_then(|list| list.get(name)), asked),
+            },
+        })
 }
 
 fn offers(offered: Option<&ResourceValue>, asked: &ResourceValue) -> bool {

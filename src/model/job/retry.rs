@@ -75,9 +75,9 @@ impl Job {
         }
         let positions = self.to_run_again(again);
         if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
-            positions
-                .into_iter()
-                .for_each(|(first, last)| elements.mark(first, last, SubjobState::Waiting));
+            for (first, last) in positions {
+                elements.mark(first, last, SubjobState::Waiting);
+            }
         }
         if self.life.state == JobState::Finished {
             self.begin_anew(moment);

@@ -121,15 +121,13 @@ impl Job {
         if self.life.state.is_under_way() {
             return run.shares.iter().chain(run.lingering()).cloned().collect();
         }
-        let script = run.shares.first().filter(|_| run.has_script());
-        let tasks = run
+        let mut busy: BTreeSet<&str> = run
             .tasks()
             .open()
-            .filter_map(|(number, _)| run.share_of_task(number));
-        let busy: BTreeSet<&str> = tasks
-            .chain(script)
+            .filter_map(|(number, _)| run.share_of_task(number))
             .map(|share| share.node.as_str())
             .collect();
+        busy.extend(self.script_node());
         let kept = run
             .shares
             .iter()

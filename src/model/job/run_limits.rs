@@ -104,27 +104,23 @@ pub struct HostMemoryLimit {
 impl HostMemoryLimit {
     /// What its shares on a host come to.
     pub fn on(host: &str, shares: &[NodeShare]) -> HostMemoryLimit {
-        let here = || shares.iter().filter(|share| share.host == host);
+        let here = shares.iter().filter(|share| share.host == host);
         HostMemoryLimit {
-            mem: share_kb(here(), "mem"),
-            vmem: share_kb(here(), "vmem"),
+            mem: share_kb(here.clone(), "mem"),
+            vmem: share_kb(here, "vmem"),
         }
     }
 }
 
-/// What shares on one host come to of `mem` or `vmem`, in kilobytes; None when it was not asked for
-/// in all of them, so that no bound can be told.
+/// The total of `mem` or `vmem` of shares on one host, in kilobytes. None unless each share
+/// requests it: then there is no bound.
 fn share_kb<'a>(shares: impl Iterator<Item = &'a NodeShare>, name: &str) -> Option<u64> {
-    let of = |share: &NodeShare| {
-        kilobytes(
-            share
-                .taken
-                .iter()
-                .find(|(taken, _)| taken == name)
-                .map(|(_, value)| value),
-        )
-    };
-    shares.map(of).sum::<Option<u64>>().filter(|&sum| sum > 0)
+    let mut sum = 0;
+    for share in shares {
+        let (_, value) = share.taken.iter().find(|(taken, _)| taken == name)?;
+        sum += kilobytes(Some(value))?;
+    }
+    (sum > 0).then_some(sum)
 }
 
 fn kilobytes(value: Option<&ResourceValue>) -> Option<u64> {

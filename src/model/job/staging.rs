@@ -21,17 +21,20 @@ pub struct Transfer {
 
 /// Reads `local@host:remote` joined by commas; None when an entry has not all three parts.
 pub fn transfers(text: &str) -> Option<Vec<Transfer>> {
-    let entry = |entry: &str| {
-        let (local, remote) = entry.split_once('@')?;
-        let (host, remote) = remote.split_once(':')?;
-        let whole = !local.is_empty() && !host.is_empty() && !remote.is_empty();
-        whole.then(|| Transfer {
-            local: local.into(),
-            host: host.into(),
-            remote: remote.into(),
-        })
-    };
-    text.split(',').map(entry).collect()
+    text.split(',').map(transfer).collect()
+}
+
+fn transfer(entry: &str) -> Option<Transfer> {
+    let (local, remote) = entry.split_once('@')?;
+    let (host, remote) = remote.split_once(':')?;
+    if local.is_empty() || host.is_empty() || remote.is_empty() {
+        return None;
+    }
+    Some(Transfer {
+        local: local.into(),
+        host: host.into(),
+        remote: remote.into(),
+    })
 }
 
 /// What is done about files before and after a job.
@@ -59,29 +62,34 @@ pub struct Files {
 impl Files {
     /// What the attributes of a job ask for.
     pub fn of(attributes: &BTreeMap<String, String>) -> Files {
-        let text = |name: &str| attributes.get(name).map_or("", String::as_str);
-        let list = |name: &str| transfers(text(name)).unwrap_or_default();
+        let [stagein, stageout, sandbox, remove, keep] = [
+            "stagein",
+            "stageout",
+            "sandbox",
+            "Remove_Files",
+            "Keep_Files",
+        ]
+        .map(|name| attributes.get(name).map_or("", String::as_str));
         Files {
-            before: list("stagein"),
+            before: transfers(stagein).unwrap_or_default(),
             awaited: false,
-            after: list("stageout"),
-            private: text("sandbox") == "PRIVATE",
-            remove_output: text("Remove_Files").contains('o'),
-            remove_error: text("Remove_Files").contains('e'),
-            // Where what is kept stays: at home, or with `d` at its usual place.
-            direct_output: text("Keep_Files").contains('o'),
-            direct_error: text("Keep_Files").contains('e'),
+            after: transfers(stageout).unwrap_or_default(),
+            private: sandbox == "PRIVATE",
+            remove_output: remove.contains('o'),
+            remove_error: remove.contains('e'),
+            // Kept files stay in the home directory, or with `d` at their usual place.
+            direct_output: keep.contains('o'),
+            direct_error: keep.contains('e'),
         }
     }
 
     /// The same with all in the paths that is known of the job: each subjob has files of its own.
     pub fn filled(mut self, id: JobId, name: &str) -> Files {
-        let fill = |path: &str| {
-            String::from_utf8_lossy(&placeholder::filled(path.as_bytes(), id, name)).into_owned()
-        };
         for transfer in self.before.iter_mut().chain(&mut self.after) {
-            transfer.local = fill(&transfer.local);
-            transfer.remote = fill(&transfer.remote);
+            for path in [&mut transfer.local, &mut transfer.remote] {
+                let filled = placeholder::filled(path.as_bytes(), id, name);
+                *path = String::from_utf8_lossy(&filled).into_owned();
+            }
         }
         self
     }

@@ -81,9 +81,9 @@ impl Job {
     pub fn end_waiting(&mut self, first: u32, last: u32, moment: EventContext) {
         if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
             let waiting: Vec<(u32, u32)> = elements.waiting().within(first, last).collect();
-            waiting
-                .into_iter()
-                .for_each(|(first, last)| elements.mark(first, last, SubjobState::Ended(DELETED)));
+            for (first, last) in waiting {
+                elements.mark(first, last, SubjobState::Ended(DELETED));
+            }
             self.life.mtime = moment.now;
             self.conclude(moment);
         }
@@ -109,12 +109,15 @@ impl Job {
         let Some(elements) = self.elements.as_ref() else {
             return;
         };
-        match (&self.life.want, elements.are_over()) {
-            (_, false) => self.settle(moment),
-            (_, true) if self.life.state == JobState::Finished => {}
-            (Want::Gone(_), true) => self.finish(DELETED, true, moment),
-            (_, true) if elements.are_deleted() => self.finish(DELETED, true, moment),
-            (_, true) => self.finish(i32::from(!elements.are_ok()), false, moment),
+        if !elements.are_over() {
+            self.settle(moment);
+        } else if self.life.state == JobState::Finished {
+            // An array finishes once.
+        } else if matches!(self.life.want, Want::Gone(_)) || elements.are_deleted() {
+            self.finish(DELETED, true, moment);
+        } else {
+            let status = i32::from(!elements.are_ok());
+            self.finish(status, false, moment);
         }
         self.accrue(moment);
     }

@@ -6,7 +6,6 @@ use super::state::JobState;
 use super::suspension::{Pauses, SuspendMode, Suspension};
 use super::{Job, Run};
 use crate::model::refusal::Refusal;
-use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 
@@ -36,28 +35,30 @@ impl Run {
 
     /// Whether its processes are stopped, and what it gives up others may have.
     pub fn is_still(&self) -> bool {
-        self.suspension
-            .as_ref()
-            .is_some_and(|suspension| suspension.still.is_some())
+        self.stopped_suspension().is_some()
     }
 
-    /// How long it has stood still in all until `now`.
+    /// How long it has been suspended in all until `now`.
     pub fn stood_still(&self, now: Time) -> Span {
-        let still = self
-            .suspension
-            .as_ref()
-            .and_then(|suspension| suspension.still);
-        self.pauses().total + still.map_or(Span(0), |still| now.since(still).max(Span(0)))
+        let total = self.pauses().total;
+        match self.stopped_suspension().and_then(|s| s.still) {
+            Some(still) => total + now.since(still).max(Span(0)),
+            None => total,
+        }
     }
 
-    /// The names of the resources that others may have of it until it goes on; none unless it
-    /// stands still.
+    /// The names of the resources that other jobs may use until it is resumed; none unless all its
+    /// processes are stopped.
     pub fn releases(&self) -> &[String] {
-        let suspension = self
-            .suspension
-            .as_ref()
-            .filter(|suspension| suspension.still.is_some());
-        suspension.map_or(&[][..], |suspension| suspension.manner.releases())
+        self.stopped_suspension()
+            .map_or(&[], |suspension| suspension.manner.releases())
+    }
+
+    /// The suspension, once all processes are stopped.
+    fn stopped_suspension(&self) -> Option<&Suspension> {
+        self.suspension
+            .as_deref()
+            .filter(|suspension| suspension.still.is_some())
     }
 
     /// What of a share it has given up.
@@ -72,10 +73,10 @@ impl Run {
 
     /// Whether it gives up nothing that it would have to be given again.
     pub fn has_all(&self) -> bool {
-        let is_kept = |(name, _): &(String, ResourceValue)| !self.gives_up(name);
         self.shares
             .iter()
-            .all(|share| share.taken.iter().chain(&share.pooled).all(is_kept))
+            .flat_map(|share| share.taken.iter().chain(&share.pooled))
+            .all(|(name, _)| !self.gives_up(name))
     }
 
     fn gives_up(&self, name: &str) -> bool {
@@ -110,30 +111,18 @@ impl Run {
 }
 
 impl NodeShare {
-    /// The resources of it of which that is true, with the numbers of processors and GPUs.
+    /// The part of a share with these resources, and with the numbers of their processors and GPUs.
     pub fn part(&self, is_meant: impl Fn(&str) -> bool) -> NodeShare {
-        let of = |amounts: &[(String, ResourceValue)]| {
-            amounts
-                .iter()
-                .filter(|(name, _)| is_meant(name))
-                .cloned()
-                .collect()
-        };
-        let numbers = |name: &str, all: &[u16]| {
-            if is_meant(name) {
-                all.to_vec()
-            } else {
-                Vec::new()
-            }
-        };
-        let (cpus, gpus) = (numbers("ncpus", &self.cpus), numbers("ngpus", &self.gpus));
-        NodeShare {
-            taken: of(&self.taken),
-            pooled: of(&self.pooled),
-            cpus,
-            gpus,
-            ..self.clone()
+        let mut part = self.clone();
+        part.taken.retain(|(name, _)| is_meant(name));
+        part.pooled.retain(|(name, _)| is_meant(name));
+        if !is_meant("ncpus") {
+            part.cpus.clear();
         }
+        if !is_meant("ngpus") {
+            part.gpus.clear();
+        }
+        part
     }
 }
 
@@ -183,14 +172,14 @@ impl SuspendRequest {
             SuspendRequest::AdminSuspend => SuspendMode::Maintenance,
             SuspendRequest::Resume | SuspendRequest::AdminResume => {
                 self.suits(job)?;
-                let at_once = run.has_all().then(|| Event::Resumed {
-                    attempt,
-                    shares: run.shares.clone(),
-                });
-                return Ok([Event::ResumeWanted { by }]
-                    .into_iter()
-                    .chain(at_once)
-                    .collect());
+                let mut events = vec![Event::ResumeWanted { by }];
+                if run.has_all() {
+                    events.push(Event::Resumed {
+                        attempt,
+                        shares: run.shares.clone(),
+                    });
+                }
+                return Ok(events);
             }
         };
         if job.can_be_suspended() {
@@ -206,10 +195,10 @@ impl SuspendRequest {
 
     /// Whether a job is suspended in the way that it is to be resumed.
     fn suits(self, job: &Job) -> Result<(), Refusal> {
-        let suspension = job
-            .suspension()
-            .filter(|_| job.life.want == Want::Run)
-            .ok_or_else(Refusal::bad_state)?;
+        if job.life.want != Want::Run {
+            return Err(Refusal::bad_state());
+        }
+        let suspension = job.suspension().ok_or_else(Refusal::bad_state)?;
         match (self, &suspension.manner) {
             (SuspendRequest::AdminResume, SuspendMode::Maintenance) => Ok(()),
             (SuspendRequest::Resume, SuspendMode::UntilTold { .. } | SuspendMode::For { .. }) => {
@@ -241,10 +230,12 @@ impl Job {
     /// Whether it can be told to stand still: it runs, its node has said so, and nobody wants it
     /// ended.
     pub fn can_be_suspended(&self) -> bool {
-        let has_begun = |run: &Run| run.has_script() && run.session.is_some();
         self.life.state == JobState::Running
             && self.life.want == Want::Run
-            && self.life.open_run().is_some_and(has_begun)
+            && self
+                .life
+                .open_run()
+                .is_some_and(|run| run.has_script() && run.session.is_some())
     }
 
     /// Takes note of an event about standing still or going on; any other changes nothing.
@@ -266,16 +257,14 @@ impl Job {
         if !self.can_be_suspended() {
             return;
         }
-        let waits = matches!(manner, SuspendMode::For { .. });
-        let (by, manner, stopped) = (by.to_string(), manner.clone(), BTreeSet::new());
         if let Some(run) = self.run(attempt) {
             run.suspension = Some(Box::new(Suspension {
-                by,
+                by: by.to_string(),
                 since: now,
-                manner,
+                manner: manner.clone(),
                 still: None,
-                stopped,
-                waits,
+                stopped: BTreeSet::new(),
+                waits: matches!(manner, SuspendMode::For { .. }),
             }));
             self.life.state = JobState::Suspended;
         }
@@ -283,20 +272,16 @@ impl Job {
 
     fn stand_still(&mut self, attempt: Attempt, now: Time) {
         let suspension = self.run(attempt).and_then(|run| run.suspension.as_mut());
-        suspension
-            .into_iter()
-            .for_each(|suspension| suspension.still = suspension.still.or(Some(now)));
+        if let Some(suspension) = suspension {
+            suspension.still.get_or_insert(now);
+        }
     }
 
     fn wait_for_room(&mut self) {
-        let suspension = self
-            .life
-            .run
-            .as_mut()
-            .and_then(|run| run.suspension.as_mut());
-        suspension
-            .into_iter()
-            .for_each(|suspension| suspension.waits = true);
+        let run = self.life.run.as_mut();
+        if let Some(suspension) = run.and_then(|run| run.suspension.as_mut()) {
+            suspension.waits = true;
+        }
     }
 
     fn resume(&mut self, attempt: Attempt, shares: &[NodeShare], now: Time) {
@@ -311,33 +296,34 @@ impl Job {
     }
 
     pub(super) fn end_suspension(&mut self, now: Time) {
-        self.life.run.iter_mut().for_each(|run| run.end_pause(now));
+        if let Some(run) = &mut self.life.run {
+            run.end_pause(now);
+        }
     }
 
     /// Takes note that a node has stopped the script (0) or a task of the open attempt.
     pub fn note_stopped(&mut self, number: TaskNumber) {
         let run = self.life.run.as_mut().filter(|run| run.open);
-        let suspension = run.and_then(|run| run.suspension.as_mut());
-        suspension.into_iter().for_each(|suspension| {
+        if let Some(suspension) = run.and_then(|run| run.suspension.as_mut()) {
             suspension.stopped.insert(number);
-        });
+        }
     }
 
-    /// Takes note that a node says of the script (0) or a task that it goes on.
+    /// Records that a node has continued the script (0) or a task.
     pub fn note_going_on(&mut self, number: TaskNumber) {
-        let pauses = self.life.run.as_mut().and_then(|run| run.pauses.as_mut());
-        pauses.into_iter().for_each(|pauses| {
+        let run = self.life.run.as_mut();
+        if let Some(pauses) = run.and_then(|run| run.pauses.as_mut()) {
             pauses.waking.remove(&number);
-        });
+        }
     }
 
-    /// Whether the last of it that was not stopped is over, and that has not been said.
+    /// Whether all processes are stopped, and no event has recorded that yet.
     pub fn is_newly_still(&self) -> bool {
-        let run = self
-            .life
-            .open_run()
-            .filter(|_| self.life.state == JobState::Suspended);
-        run.is_some_and(|run| !run.is_still() && run.is_all_stopped())
+        self.life.state == JobState::Suspended
+            && self
+                .life
+                .open_run()
+                .is_some_and(|run| !run.is_still() && run.is_all_stopped())
     }
 }
 

@@ -133,17 +133,19 @@ pub fn node_file(shares: &[NodeShare]) -> String {
 
 /// The share of each line of the node file: those it was dealt (M9), else those next to each other.
 fn slots(shares: &[NodeShare]) -> Vec<&NodeShare> {
-    let all = |share: &'_ NodeShare| share.ranks.len() == share.mpiprocs as usize;
-    if !shares.iter().all(all) {
+    let is_dealt = shares
+        .iter()
+        .all(|share| share.ranks.len() == share.mpiprocs as usize);
+    if !is_dealt {
         return shares
             .iter()
             .flat_map(|share| std::iter::repeat_n(share, share.mpiprocs as usize))
             .collect();
     }
-    let mut slots: Vec<(u32, &NodeShare)> = shares
-        .iter()
-        .flat_map(|share| share.ranks.iter().map(move |&rank| (rank, share)))
-        .collect();
+    let mut slots = Vec::new();
+    for share in shares {
+        slots.extend(share.ranks.iter().map(|&rank| (rank, share)));
+    }
     slots.sort_by_key(|&(rank, _)| rank);
     slots.into_iter().map(|(_, share)| share).collect()
 }

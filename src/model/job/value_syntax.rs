@@ -4,6 +4,7 @@
 use super::Join;
 use super::state::Holds;
 use crate::model::signal;
+use crate::model::text::{is_number, is_word, whole_number};
 use std::collections::BTreeSet;
 
 /// The longest name of a job, in characters.
@@ -23,16 +24,15 @@ pub fn job_name(name: &str) -> Result<(), NameFault> {
     if name.len() > NAME_LIMIT {
         return Err(NameFault::TooLong);
     }
-    let legal = |c: char| c.is_ascii_alphanumeric() || "-_+.".contains(c);
-    if name.is_empty() || !name.chars().all(legal) {
-        Err(NameFault::Illegal)
-    } else {
+    if is_word(name, "-_+.") {
         Ok(())
+    } else {
+        Err(NameFault::Illegal)
     }
 }
 
-/// A priority: from -1024, PBS's lowest, to 9999, Qube's last. The server alone knows which there
-/// are.
+/// A priority: from -1024, the lowest of PBS, to 9999, the last of Qube. The server checks the
+/// range that the site allows.
 pub fn priority(text: &str) -> Option<i32> {
     text.parse()
         .ok()
@@ -41,10 +41,12 @@ pub fn priority(text: &str) -> Option<i32> {
 
 /// A number from 0 to 1.
 pub fn fraction(text: &str) -> Option<f64> {
-    let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if !text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return None;
+    }
     text.parse()
         .ok()
-        .filter(|number| is_plain && (0.0..=1.0).contains(number))
+        .filter(|number| (0.0..=1.0).contains(number))
 }
 
 /// What an operator adds to the most that a job can be worth: 0 to 1000000.
@@ -92,10 +94,15 @@ pub fn user_list(text: &str) -> bool {
 
 /// The host of `user[@host]`, empty when it names none; None if malformed.
 fn host_of(entry: &str) -> Option<&str> {
-    let (user, host) = entry.split_once('@').unwrap_or((entry, ""));
-    let word =
-        |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@');
-    (word(user) && (!entry.contains('@') || word(host))).then_some(host)
+    match entry.split_once('@') {
+        Some((user, host)) => (is_account_word(user) && is_account_word(host)).then_some(host),
+        None => is_account_word(entry).then_some(""),
+    }
+}
+
+/// The name of a user or a host.
+fn is_account_word(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@')
 }
 
 /// `group[@host]` joined by commas: hosts may repeat.
@@ -120,24 +127,25 @@ pub fn mail_address(text: &str) -> bool {
     }
 }
 
-/// Letters, digits and these other characters, of which only `_` begins a word.
+/// Letters, digits and these other characters. A word begins with a letter, a digit or `_`.
 fn is_mail_word(text: &str, others: &str) -> bool {
-    let is_legal = |c: char| c.is_alphanumeric() || others.contains(c);
-    text.starts_with(|c: char| c.is_alphanumeric() || c == '_') && text.chars().all(is_legal)
+    text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        && text
+            .chars()
+            .all(|c| c.is_alphanumeric() || others.contains(c))
 }
 
 /// `path[@host]` joined by commas: absolute paths, at most one without a host.
 pub fn shell_list(text: &str) -> bool {
-    let entries = || text.split(',');
-    entries().all(|entry| entry.starts_with('/'))
-        && entries().filter(|entry| !entry.contains('@')).count() <= 1
+    text.split(',').all(|path| path.starts_with('/'))
+        && text.split(',').filter(|path| !path.contains('@')).count() <= 1
 }
 
 /// `n s c w`, or `c=MINUTES`, `w=MINUTES` (0 is refused by the server alone).
 pub fn checkpoint(text: &str) -> bool {
     let minutes = text.strip_prefix("c=").or_else(|| text.strip_prefix("w="));
     match minutes {
-        Some(minutes) => !minutes.is_empty() && minutes.bytes().all(|b| b.is_ascii_digit()),
+        Some(minutes) => is_number(minutes),
         None => ["n", "s", "c", "w"].contains(&text),
     }
 }
@@ -155,18 +163,17 @@ pub fn project(text: &str) -> bool {
 
 /// An octal umask, 0 to 777.
 pub fn umask(text: &str) -> Option<u32> {
-    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    digits
-        .then(|| u32::from_str_radix(text, 8).ok())
-        .flatten()
+    if !is_number(text) {
+        return None;
+    }
+    u32::from_str_radix(text, 8)
+        .ok()
         .filter(|&mask| mask <= 0o777)
 }
 
 /// A count of starts.
 pub fn run_count(text: &str) -> Option<u32> {
-    text.parse()
-        .ok()
-        .filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
+    whole_number(text)
 }
 
 /// How many elements of an array run at most where there is room (Q15): a number, 0 for none beyond
@@ -210,31 +217,20 @@ pub fn staging(text: &str) -> bool {
 
 /// `X-Y[:Z][%M]` with X below Y and Z at least 1.
 pub fn array_range(text: &str) -> bool {
-    let number = |text: &str| {
-        text.parse::<u64>()
-            .ok()
-            .filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
-    };
     let range = text.split('%').next().unwrap_or_default();
     let (bounds, step) = range.split_once(':').unwrap_or((range, "1"));
     let (first, last) = bounds.split_once('-').unwrap_or_default();
-    match (number(first), number(last), number(step)) {
-        (Some(first), Some(last), Some(step)) => first < last && step > 0,
-        _ => false,
-    }
+    let (first, last): (Option<u64>, Option<u64>) = (whole_number(first), whole_number(last));
+    first.is_some() && first < last && whole_number::<u64>(step).is_some_and(|step| step > 0)
 }
 
 /// Ranges `X-Y[:Z]` with X at most Y, and single indices, joined by commas.
 pub fn array_list(text: &str) -> bool {
-    let is_range = |range: &str| array_range(range) && !range.contains('%');
-    let is_index = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_one = |range: &str| {
-        range
-            .split_once('-')
-            .is_some_and(|(first, last)| first == last && is_index(first))
-    };
-    text.split(',')
-        .all(|range| is_range(range) || is_index(range) || is_one(range))
+    text.split(',').all(|range| match range.split_once('-') {
+        Some((first, last)) if first == last => is_number(first),
+        Some(_) => array_range(range) && !range.contains('%'),
+        None => is_number(range),
+    })
 }
 
 /// `all`, `job_start` or `none`.

@@ -39,16 +39,12 @@ impl Directory {
 
     /// Those that can concern a subject, in their order; not all of them do.
     pub(super) fn of(&self, subject: &LimitSubject) -> Vec<usize> {
-        let under = |(kind, names): (&BTreeMap<String, Vec<usize>>, &Vec<String>)| {
-            names
-                .iter()
-                .filter_map(|name| kind.get(name))
-                .flatten()
-                .copied()
-                .collect::<Vec<_>>()
-        };
-        let named = self.named.iter().zip(&subject.names).flat_map(under);
-        let mut found: Vec<usize> = self.open.iter().copied().chain(named).collect();
+        let mut found = self.open.clone();
+        for (places, names) in self.named.iter().zip(&subject.names) {
+            for name in names {
+                found.extend(places.get(name).into_iter().flatten());
+            }
+        }
         found.sort_unstable();
         found
     }

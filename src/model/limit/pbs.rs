@@ -58,18 +58,21 @@ impl LimitOwners {
             qos,
             ..
         } = scope;
-        let all = Selector::All;
-        let is_odd = |whose: &&Selector| matches!(whose, Selector::Named(name) if name.contains(|c: char| c == '"' || c.is_control()));
-        if *account != all || *qos != all || [user, group, project].iter().any(is_odd) {
+        if *account != Selector::All || *qos != Selector::All {
             return None;
         }
-        match (*user == all, *group == all, *project == all) {
-            (true, true, true) => Some(LimitOwners::Everybody),
-            (false, true, true) => Some(LimitOwners::User(user.clone())),
-            (true, false, true) => Some(LimitOwners::Group(group.clone())),
-            (true, true, false) => Some(LimitOwners::Project(project.clone())),
-            _ => None,
+        let owners = match (user, group, project) {
+            (Selector::All, Selector::All, Selector::All) => return Some(LimitOwners::Everybody),
+            (user, Selector::All, Selector::All) => LimitOwners::User(user.clone()),
+            (Selector::All, group, Selector::All) => LimitOwners::Group(group.clone()),
+            (Selector::All, Selector::All, project) => LimitOwners::Project(project.clone()),
+            _ => return None,
+        };
+        let named = [user, group, project];
+        if named.into_iter().any(has_quotes) {
+            return None;
         }
+        Some(owners)
     }
 
     fn read(letter: &str, name: &str) -> Option<LimitOwners> {
@@ -86,6 +89,11 @@ impl LimitOwners {
             _ => None,
         }
     }
+}
+
+/// Whether a name has quotes or control characters, which the syntax of PBS cannot express.
+fn has_quotes(selector: &Selector) -> bool {
+    matches!(selector, Selector::Named(name) if name.contains(|c: char| c == '"' || c.is_control()))
 }
 
 impl fmt::Display for LimitOwners {
@@ -118,10 +126,11 @@ impl fmt::Display for LimitEntry {
 /// Reads entries, separated by commas; blanks count nothing but in quotes, where every sign is
 /// plain. None for what is malformed, or names somebody twice.
 pub fn parse(text: &str) -> Option<Vec<LimitEntry>> {
-    let letters = letters(text)?;
+    let letters = characters(text)?;
     let mut ones: Vec<&[QuotedChar]> = letters.split(|letter| *letter == sign(']')).collect();
-    ones.pop()
-        .filter(|rest| rest.is_empty() && !ones.is_empty())?;
+    if !ones.pop()?.is_empty() || ones.is_empty() {
+        return None;
+    }
     let (mut entries, mut known) = (Vec::new(), BTreeSet::new());
     for (place, one) in ones.into_iter().enumerate() {
         let one = if place == 0 {
@@ -146,7 +155,7 @@ const fn sign(c: char) -> QuotedChar {
 }
 
 /// The characters that count; None if a quote stays open.
-fn letters(text: &str) -> Option<Vec<QuotedChar>> {
+fn characters(text: &str) -> Option<Vec<QuotedChar>> {
     let (mut all, mut is_quoted) = (Vec::new(), false);
     for c in text.chars() {
         match c {
@@ -161,21 +170,21 @@ fn letters(text: &str) -> Option<Vec<QuotedChar>> {
 fn entry(letters: &[QuotedChar]) -> Option<LimitEntry> {
     let equals = letters.iter().rposition(|letter| *letter == sign('='))?;
     let colon = letters.iter().position(|letter| *letter == sign(':'))?;
-    let plain = |part: &[QuotedChar]| {
-        let is_plain = !part.is_empty()
-            && !part
-                .iter()
-                .any(|letter| ['[', ',', '='].map(sign).contains(letter));
-        is_plain.then(|| part.iter().map(|(c, _)| *c).collect::<String>())
-    };
-    let (kind, name) = (
-        plain(letters.get(..colon)?)?,
-        plain(letters.get(colon + 1..equals)?)?,
-    );
+    let kind = plain(letters.get(..colon)?)?;
+    let name = plain(letters.get(colon + 1..equals)?)?;
     Some(LimitEntry {
         whom: LimitOwners::read(&kind, &name)?,
         amount: plain(&letters[equals + 1..])?,
     })
+}
+
+/// The text of a part that is not empty and has no separator outside quotes.
+fn plain(part: &[QuotedChar]) -> Option<String> {
+    let separators = ['[', ',', '='].map(sign);
+    if part.is_empty() || part.iter().any(|c| separators.contains(c)) {
+        return None;
+    }
+    Some(part.iter().map(|(c, _)| *c).collect())
 }
 
 /// As text that [`parse`] reads.
@@ -208,8 +217,11 @@ pub fn with(entries: &[LimitEntry], more: &[LimitEntry]) -> Vec<LimitEntry> {
 
 /// `-=`: all entries but those for the same as one of these.
 pub fn without(entries: &[LimitEntry], fewer: &[LimitEntry]) -> Vec<LimitEntry> {
-    let is_meant = |entry: &&LimitEntry| !fewer.iter().any(|other| other.whom == entry.whom);
-    entries.iter().filter(is_meant).cloned().collect()
+    entries
+        .iter()
+        .filter(|entry| fewer.iter().all(|other| other.whom != entry.whom))
+        .cloned()
+        .collect()
 }
 
 #[cfg(test)]

@@ -62,6 +62,15 @@ fn place(concern: &Concern) -> LimitPlace {
     (concern.place, concern.whom.clone())
 }
 
+/// The amount of a resource that a request names, else 0.
+fn asked(request: &Request, name: &str) -> i64 {
+    request
+        .list
+        .get(name)
+        .and_then(ResourceValue::amount)
+        .unwrap_or(0)
+}
+
 /// Those whose jobs all go under the same names.
 #[derive(Debug)]
 struct CredentialGroup {
@@ -177,11 +186,11 @@ impl JobCounters {
         // Before the job leaves it: a party that is dropped is looked up anew.
         let (party, times) = (self.party(job, subject), JobCount::of(job));
         self.forget(job.id);
-        let amount =
-            |one: &Concern| self.amount(&self.limits.all[one.place], &job.spec.request, times);
-        let amounts: Vec<i64> = party.concerns.iter().map(amount).collect();
-        for (one, amount) in party.concerns.iter().zip(&amounts) {
-            *self.sums.entry(place(one)).or_default() += i128::from(*amount);
+        let mut amounts = Vec::new();
+        for one in &party.concerns {
+            let amount = self.amount(&self.limits.all[one.place], &job.spec.request, times);
+            *self.sums.entry(place(one)).or_default() += i128::from(amount);
+            amounts.push(amount);
         }
         self.jobs.insert(
             job.id,
@@ -254,22 +263,24 @@ impl JobCounters {
 
     /// What one job of a request counts.
     fn of_one(&self, quantity: &Quantity, request: &Request) -> i64 {
-        let asked = |name: &str| request.list.get(name).and_then(ResourceValue::amount);
-        let seconds = || {
-            asked("walltime")
-                .map_or(self.default_walltime, Span)
-                .as_seconds()
-        };
         match quantity {
             Quantity::Jobs => 1,
-            Quantity::Nodes => asked("nodect").unwrap_or(0),
-            Quantity::Seconds => seconds(),
-            Quantity::ProcessorSeconds => asked("ncpus").unwrap_or(0).saturating_mul(seconds()),
-            Quantity::Resource(name) => asked(name).unwrap_or(0),
+            Quantity::Nodes => asked(request, "nodect"),
+            Quantity::Seconds => self.seconds(request),
+            Quantity::ProcessorSeconds => {
+                asked(request, "ncpus").saturating_mul(self.seconds(request))
+            }
+            Quantity::Resource(name) => asked(request, name),
             // Measured against a cluster, which is another every day: such limits hold for what
             // runs.
             Quantity::Equivalents => 0,
         }
+    }
+
+    /// The walltime of a request in seconds.
+    fn seconds(&self, request: &Request) -> i64 {
+        let walltime = request.list.get("walltime").and_then(ResourceValue::amount);
+        walltime.map_or(self.default_walltime, Span).as_seconds()
     }
 
     /// Refuses a job that would be one too many in the queue it names, with PBS's words and the
@@ -285,48 +296,54 @@ impl JobCounters {
         if self.is_idle() {
             return Ok(Vec::new());
         }
-        let (own, leaver, standing) = match comer {
-            Comer::New(standing) => (None, None, standing),
-            Comer::Known(own) => (Some(own), None, JobState::Queued),
-            Comer::InPlaceOf { own, other } => (Some(own), Some(other), JobState::Queued),
+        let (own, other) = match comer {
+            Comer::New(_) => (None, None),
+            Comer::Known(own) => (Some(own), None),
+            Comer::InPlaceOf { own, other } => (Some(own), Some(other)),
         };
-        let entry = |id: Option<JobId>| id.and_then(|id| self.jobs.get(&id));
-        let (known, leaver) = (entry(own), entry(leaver));
-        let times = known.map_or_else(|| JobCount::of_new(spec, standing), |entry| entry.times);
+        let known = own.and_then(|id| self.jobs.get(&id));
+        let leaver = other.and_then(|id| self.jobs.get(&id));
+        let times = match (known, comer) {
+            (Some(entry), _) => entry.times,
+            (None, Comer::New(state)) => JobCount::of_new(spec, state),
+            (None, _) => JobCount::of_new(spec, JobState::Queued),
+        };
         let mut notes = Vec::new();
-        for Concern {
-            place,
-            whom,
-            bounds,
-        } in self.concerning(subject)
-        {
-            let (limit, place) = (&self.limits.all[place], (place, whom));
+        for concern in self.concerning(subject) {
+            let limit = &self.limits.all[concern.place];
+            let place = place(&concern);
             let before = known.map_or(0, |entry| entry.amount(&place));
             let more = self
                 .amount(limit, &spec.request, times)
                 .saturating_sub(before);
-            // Where the one is already the other stays: what holds for both queues does not tell
-            // them apart.
-            let left = leaver
-                .filter(|_| before == 0)
-                .map_or(0, |leaver| leaver.amount(&place));
-            let there = self.sum(&place).saturating_sub(left);
-            let is_over = |most: Option<i64>| {
-                most.filter(|most| more > 0 && there.saturating_add(more) > *most)
+            if more <= 0 {
+                continue;
+            }
+            // If the job already counts here, the other job will count here, too.
+            let left = match leaver {
+                Some(leaver) if before == 0 => leaver.amount(&place),
+                _ => 0,
             };
-            let told = |most| words::QueuedExcess {
+            let there = self.sum(&place).saturating_sub(left);
+            let total = there.saturating_add(more);
+            let excess = words::QueuedExcess {
                 limit,
                 key: &place.1,
                 there,
                 more,
-                most,
                 queue: &spec.queue,
                 resources,
             };
-            if let Some(most) = is_over(bounds.hard) {
-                return Err(told(most).refusal());
+            if let Some(most) = concern.bounds.hard
+                && total > most
+            {
+                return Err(excess.refusal(most));
             }
-            notes.extend(is_over(bounds.soft_limit()).map(|most| told(most).note()));
+            if let Some(most) = concern.bounds.soft_limit()
+                && total > most
+            {
+                notes.push(excess.note(most));
+            }
         }
         Ok(notes)
     }

@@ -5,9 +5,10 @@ use crate::model::refusal::Refusal;
 use crate::model::request::select::{Chunk, Select};
 use crate::model::resource::amount::{Amount, split_chunks};
 use crate::model::resource::{ResourceList, ResourceType, ResourceValue, Resources};
+use crate::model::text::is_number;
 
 /// The most chunks a job may ask for, all counts together.
-const MAX_CHUNKS: u32 = 1_000_000;
+const MAX_CHUNKS: u64 = 1_000_000;
 
 /// The most parts joined by `+`.
 const MAX_PARTS: usize = 10_000;
@@ -25,12 +26,10 @@ pub(super) fn parse(
     let chunks = split_chunks(text)
         .map(|part| chunk(part, each, resources))
         .collect::<Result<Vec<_>, _>>()?;
-    let within = |total: u32, chunk: &Chunk| {
-        total
-            .checked_add(chunk.count)
-            .filter(|&total| total <= MAX_CHUNKS)
-    };
-    chunks.iter().try_fold(0, within).ok_or_else(malformed)?;
+    let total: u64 = chunks.iter().map(|chunk| u64::from(chunk.count)).sum();
+    if total > MAX_CHUNKS {
+        return Err(malformed());
+    }
     Ok(Select {
         chunks,
         text: text.replace(['"', '\''], ""),
@@ -43,7 +42,7 @@ fn malformed() -> Refusal {
 
 fn chunk(text: &str, each: &ResourceList, resources: &Resources) -> Result<Chunk, Refusal> {
     let parts = split(text).ok_or_else(malformed)?;
-    let counted = !parts[0].is_empty() && parts[0].bytes().all(|b| b.is_ascii_digit());
+    let counted = is_number(&parts[0]);
     let count = if counted { count(&parts[0])? } else { 1 };
     let mut chunk = Chunk {
         count,
@@ -89,23 +88,20 @@ fn add(chunk: &mut Chunk, part: &str, resources: &Resources) -> Result<(), Refus
     } else {
         format!("select.{name}")
     };
-    let growing = text
-        .parse::<Amount>()
-        .ok()
-        .filter(|amount| !amount.is_exact());
-    let value =
-        match growing.filter(|_| definition.consumable && definition.kind == ResourceType::Long) {
-            Some(amount) => {
-                chunk.growing.push((name.to_string(), amount));
-                i64::try_from(amount.least()).ok().map(ResourceValue::Long)
-            }
-            None => ResourceValue::parse(definition.kind, text),
-        };
-    let value = value.filter(|value| in_range(name, value));
-    chunk.resources.push((
-        name.to_string(),
-        value.ok_or_else(|| Refusal::illegal_value(&shown))?,
-    ));
+    let value = if definition.consumable
+        && definition.kind == ResourceType::Long
+        && let Ok(amount) = text.parse::<Amount>()
+        && !amount.is_exact()
+    {
+        chunk.growing.push((name.to_string(), amount));
+        i64::try_from(amount.least()).ok().map(ResourceValue::Long)
+    } else {
+        ResourceValue::parse(definition.kind, text)
+    };
+    let value = value
+        .filter(|value| in_range(name, value))
+        .ok_or_else(|| Refusal::illegal_value(&shown))?;
+    chunk.resources.push((name.to_string(), value));
     Ok(())
 }
 
@@ -127,24 +123,19 @@ fn split(text: &str) -> Option<Vec<String>> {
 
 /// The text of a select that reads as `chunks`, with quotes where they are needed.
 pub(super) fn spell(chunks: &[Chunk]) -> String {
-    let one = |chunk: &Chunk| {
-        let amount = |name: &str| {
-            chunk
-                .growing
-                .iter()
-                .find(|(growing, _)| growing == name)
-                .map(|(_, amount)| amount)
-        };
-        let spelled = chunk
-            .resources
-            .iter()
-            .map(|(name, value)| match amount(name) {
-                Some(amount) => format!(":{name}={amount}"),
-                None => format!(":{name}={}", quoted(value)),
-            });
-        format!("{}{}", chunk.count, spelled.collect::<String>())
-    };
-    chunks.iter().map(one).collect::<Vec<_>>().join("+")
+    let chunks: Vec<String> = chunks.iter().map(spell_one).collect();
+    chunks.join("+")
+}
+
+fn spell_one(chunk: &Chunk) -> String {
+    let mut text = chunk.count.to_string();
+    for (name, value) in &chunk.resources {
+        match chunk.growing.iter().find(|(growing, _)| growing == name) {
+            Some((_, amount)) => text.push_str(&format!(":{name}={amount}")),
+            None => text.push_str(&format!(":{name}={}", quoted(value))),
+        }
+    }
+    text
 }
 
 fn quoted(value: &ResourceValue) -> String {

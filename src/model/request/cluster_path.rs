@@ -94,8 +94,9 @@ impl NotCluster {
 
 /// What a label may hold: anything that neither a restriction nor a list makes use of.
 fn is_label(label: &str) -> bool {
-    let is_free = |c: char| !c.is_whitespace() && !c.is_control() && !"|,*\"'".contains(c);
-    !label.is_empty() && label != "+" && label.chars().all(is_free)
+    !label.is_empty()
+        && label != "+"
+        && !label.contains(|c: char| c.is_whitespace() || c.is_control() || "|,*\"'".contains(c))
 }
 
 impl FromStr for ClusterPath {

@@ -43,16 +43,19 @@ impl Defaults {
     /// What is asked with the chunks and the place that go without saying.
     pub(super) fn completed(&self, asked: &NamedTexts, resources: &Resources) -> NamedTexts {
         let mut asked = asked.clone();
-        let text = |name: &str| self.list.get(name).map(ToString::to_string);
-        if !asked
+        let has_chunks = asked
             .iter()
-            .any(|(name, _)| name != "place" && shapes_chunks(name, resources))
-        {
-            asked.extend(text("select").map(|text| ("select".to_string(), text)));
+            .any(|(name, _)| name != "place" && shapes_chunks(name, resources));
+        if !has_chunks && let Some(select) = self.list.get("select") {
+            asked.push(("select".to_string(), select.to_string()));
         }
-        let has = |name: &str| asked.iter().any(|(known, _)| known == name);
-        if has("select") && !has("place") {
-            asked.extend(text("place").map(|text| ("place".to_string(), text)));
+        let has_select = asked.iter().any(|(name, _)| name == "select");
+        let has_place = asked.iter().any(|(name, _)| name == "place");
+        if has_select
+            && !has_place
+            && let Some(place) = self.list.get("place")
+        {
+            asked.push(("place".to_string(), place.to_string()));
         }
         asked
     }

@@ -50,11 +50,6 @@ fn read(text: &str) -> Option<Geometry> {
         .strip_suffix('}')?
         .strip_prefix('(')?
         .strip_suffix(')')?;
-    let group = |text: &str| {
-        text.split(',')
-            .map(|number| number.parse().ok())
-            .collect::<Option<Vec<u32>>>()
-    };
     let groups = inner.split(")(").map(group).collect::<Option<Vec<_>>>()?;
     let mut all: Vec<u32> = groups.iter().flatten().copied().collect();
     all.sort_unstable();
@@ -63,6 +58,10 @@ fn read(text: &str) -> Option<Geometry> {
         .enumerate()
         .all(|(place, task)| *task as usize == place);
     (is_each_once && all.len() <= MOST).then_some(Geometry(groups))
+}
+
+fn group(text: &str) -> Option<Vec<u32>> {
+    text.split(',').map(|number| number.parse().ok()).collect()
 }
 
 impl fmt::Display for Geometry {

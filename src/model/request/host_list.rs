@@ -24,10 +24,9 @@ impl HostList {
 
     /// Whether the job may use this host, which belongs to these groups.
     pub fn accepts<G: AsRef<str>>(&self, host: &str, groups: &[G]) -> bool {
-        let any = |of: &BTreeSet<String>| groups.iter().any(|group| of.contains(group.as_ref()));
         let is_open = self.hosts.is_empty() && self.groups.is_empty();
-        let is_named = is_open || self.hosts.contains(host) || any(&self.groups);
-        is_named && !self.omit_hosts.contains(host) && !any(&self.omit_groups)
+        let is_named = is_open || self.hosts.contains(host) || is_any_in(groups, &self.groups);
+        is_named && !self.omit_hosts.contains(host) && !is_any_in(groups, &self.omit_groups)
     }
 
     /// The same with one part (`hosts`, `groups`, `omit_hosts`, `omit_groups`) as `names` says:
@@ -87,6 +86,10 @@ impl HostList {
             _ => None,
         }
     }
+}
+
+fn is_any_in<G: AsRef<str>>(names: &[G], set: &BTreeSet<String>) -> bool {
+    names.iter().any(|name| set.contains(name.as_ref()))
 }
 
 /// Not a list of hosts.

@@ -58,28 +58,28 @@ pub fn check(expression: &Expression, resources: &Resources) -> Result<(), Strin
         .map(String::as_str)
         .chain(FIXED.iter().chain(MAUI).copied())
         .collect();
-    let is_ours =
-        |name: &str| name.starts_with("host.") || name.starts_with("job.") || !name.contains('.');
-    match expression
-        .names()
-        .into_iter()
-        .find(|name| is_ours(name) && !known.contains(name))
-    {
-        None => Ok(()),
-        Some(name) => {
+    for name in expression.names() {
+        let is_host_name =
+            name.contains('.') && !name.starts_with("host.") && !name.starts_with("job.");
+        if !is_host_name && !known.contains(&name) {
             let near = nearest(name, &known).unwrap_or_default();
-            Err(format!(
+            return Err(format!(
                 "`{name}` is nothing to ask for; the nearest known one is `{near}`; text stands in quotes"
-            ))
+            ));
         }
     }
+    Ok(())
 }
 
-/// The names that come of resources.
+fn aspects(resource: &str) -> [String; 3] {
+    ["total", "avail", "used"].map(|aspect| format!("host.{resource}.{aspect}"))
+}
+
+/// The names that the resources define.
 fn known(resources: &Resources) -> Vec<String> {
     let mut known = Vec::new();
-    let aspects = |of: &str| ["total", "avail", "used"].map(|aspect| format!("host.{of}.{aspect}"));
-    known.extend(["processors", "memory"].iter().flat_map(|of| aspects(of)));
+    known.extend(aspects("processors"));
+    known.extend(aspects("memory"));
     for (name, definition) in resources.iter() {
         known.extend(aspects(name));
         known.push(format!("host.{name}"));

@@ -1,17 +1,19 @@
-//! Lists that say something for each host: `/bin/sh@head,/bin/bash`, `phys@n1,chem`.
+//! Lists with entries for hosts: `/bin/sh@head,/bin/bash`, `phys@n1,chem`.
 
-/// The entry of `what[@host],...` for this host, else the first without a host.
+/// The entry of `value[@host],...` for this host, else the first without a host.
 pub fn for_host<'a>(list: &'a [u8], host: &str) -> Option<&'a [u8]> {
-    let entries = || list.split(|&b| b == b',').filter(|entry| !entry.is_empty());
-    let at = |entry: &[u8]| entry.iter().rposition(|&b| b == b'@');
-    let names_host = |entry: &&[u8]| {
-        let name = at(entry).map(|at| &entry[at + 1..]);
-        name.is_some_and(|name| name.split(|&b| b == b'.').next() == Some(host.as_bytes()))
-    };
-    let named = entries()
-        .find(names_host)
-        .map(|entry| &entry[..at(entry).unwrap_or(entry.len())]);
-    named.or_else(|| entries().find(|entry| at(entry).is_none()))
+    let mut default = None;
+    for entry in list.split(|&b| b == b',').filter(|entry| !entry.is_empty()) {
+        let Some(at) = entry.iter().rposition(|&b| b == b'@') else {
+            default = default.or(Some(entry));
+            continue;
+        };
+        let mut labels = entry[at + 1..].split(|&b| b == b'.');
+        if labels.next() == Some(host.as_bytes()) {
+            return Some(&entry[..at]);
+        }
+    }
+    default
 }
 
 #[cfg(test)]

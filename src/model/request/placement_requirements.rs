@@ -84,37 +84,36 @@ impl PlacementRequirements {
 
     /// The wishes by name, as shown.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
-        let text = |wish: Option<String>| wish.unwrap_or_default();
-        let mut shown = vec![
+        let texts = [
             (
                 "nalloc",
-                text(self.allocation.map(|choice| choice.name().into())),
+                self.allocation.map(|choice| choice.name().to_string()),
             ),
             (
                 "naccess",
-                text(self.access.map(|choice| choice.name().into())),
+                self.access.map(|choice| choice.name().to_string()),
             ),
             (
                 "distribution",
-                text(self.distribution.map(|choice| choice.name().into())),
+                self.distribution.map(|choice| choice.name().to_string()),
             ),
-            (
-                "geometry",
-                text(self.geometry.as_ref().map(ToString::to_string)),
-            ),
+            ("geometry", self.geometry.as_ref().map(ToString::to_string)),
             (
                 "requirements",
-                text(self.requirements.as_ref().map(|wish| wish.text().into())),
+                self.requirements
+                    .as_ref()
+                    .map(|requirement| requirement.text().to_string()),
             ),
             (
                 "restrictions",
-                text(self.restrictions.as_ref().map(ToString::to_string)),
+                self.restrictions.as_ref().map(ToString::to_string),
             ),
-            (
-                "cluster",
-                text(self.cluster.as_ref().map(ToString::to_string)),
-            ),
+            ("cluster", self.cluster.as_ref().map(ToString::to_string)),
         ];
+        let mut shown: Vec<(&str, String)> = texts
+            .into_iter()
+            .filter_map(|(name, text)| Some((name, text?)))
+            .collect();
         shown.extend(self.hosts.shown());
         shown.retain(|(_, text)| !text.is_empty());
         shown
@@ -129,15 +128,11 @@ fn choice<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<Option<T>, String> {
         .iter()
         .find(|(name, _)| name.eq_ignore_ascii_case(text))
         .map(|(_, value)| *value);
-    let names = || {
-        all.iter()
-            .map(|(name, _)| *name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    found
-        .map(Some)
-        .ok_or_else(|| format!("`{text}` is none of {}", names()))
+    if found.is_none() {
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        return Err(format!("`{text}` is none of {}", names.join(", ")));
+    }
+    Ok(found)
 }
 
 fn read<T: FromStr<Err: ToString>>(text: &str) -> Result<Option<T>, String> {

@@ -14,15 +14,15 @@ pub enum PreemptTarget<'a> {
 impl<'a> PreemptTarget<'a> {
     /// Reads a word; None for none of these.
     pub fn parse(word: &'a str) -> Option<PreemptTarget<'a>> {
-        let is = |text: &str, name: &str| text.eq_ignore_ascii_case(name);
         match word.trim().split_once('=') {
-            None if is(word.trim(), "none") => Some(PreemptTarget::Nobody),
-            Some((kind, name)) if is(kind, "queue") && !name.is_empty() => {
+            None if word.trim().eq_ignore_ascii_case("none") => Some(PreemptTarget::Nobody),
+            Some((kind, name)) if kind.eq_ignore_ascii_case("queue") && !name.is_empty() => {
                 Some(PreemptTarget::Queue(name))
             }
             Some((kind, value)) if !value.is_empty() => {
                 let (list, name) = kind.split_once('.').filter(|(_, name)| !name.is_empty())?;
-                is(list, "resource_list").then_some(PreemptTarget::Resource(name, value))
+                list.eq_ignore_ascii_case("resource_list")
+                    .then_some(PreemptTarget::Resource(name, value))
             }
             _ => None,
         }

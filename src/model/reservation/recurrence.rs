@@ -74,41 +74,17 @@ impl RecurrenceRule {
     /// Reads a rule. The errors say what is wrong.
     pub fn parse(text: &str) -> Result<RecurrenceRule, RuleFault> {
         let text = text.trim().strip_prefix("RRULE:").unwrap_or(text.trim());
-        let (mut step, mut interval, mut days, mut until) = (None, 1, Vec::new(), None);
+        let mut parts = RuleParts::default();
         for part in text.split(';').filter(|part| !part.is_empty()) {
-            let wrong = || RuleFault::Part(part.to_string());
-            let (name, value) = part.split_once('=').ok_or_else(wrong)?;
-            match name.to_ascii_uppercase().as_str() {
-                "FREQ" => step = Some(RecurrenceStep::parse(value).ok_or_else(wrong)?),
-                "INTERVAL" => {
-                    interval = value
-                        .parse()
-                        .ok()
-                        .filter(|n| (1..=1000).contains(n))
-                        .ok_or_else(wrong)?
-                }
-                "BYDAY" => {
-                    days = value
-                        .split(',')
-                        .map(weekday)
-                        .collect::<Option<_>>()
-                        .ok_or_else(wrong)?
-                }
-                "COUNT" => {
-                    until = Some(Until::Count(
-                        value.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?,
-                    ))
-                }
-                "UNTIL" => until = Some(Until::Moment(moment(value).ok_or_else(wrong)?)),
-                _ => return Err(wrong()),
-            }
+            parts
+                .read(part)
+                .ok_or_else(|| RuleFault::Part(part.to_string()))?;
         }
-        let step = step.ok_or(RuleFault::NoFrequency)?;
         Ok(RecurrenceRule {
-            step,
-            interval,
-            days,
-            until: until.ok_or(RuleFault::Endless)?,
+            step: parts.step.ok_or(RuleFault::NoFrequency)?,
+            interval: parts.interval.unwrap_or(1),
+            days: parts.days,
+            until: parts.until.ok_or(RuleFault::Endless)?,
         })
     }
 
@@ -135,10 +111,12 @@ impl RecurrenceRule {
             }
             starts.push(start);
         }
-        let overlaps = |pair: &[NaiveDateTime]| (pair[1] - pair[0]).num_milliseconds() < length.0;
+        let overlaps = starts
+            .windows(2)
+            .any(|pair| (pair[1] - pair[0]).num_milliseconds() < length.0);
         if starts.is_empty() {
             Err(RuleFault::Never)
-        } else if starts.windows(2).any(overlaps) {
+        } else if overlaps {
             Err(RuleFault::Overlaps)
         } else {
             Ok(starts)
@@ -151,22 +129,58 @@ impl RecurrenceRule {
 
     /// The moments among which the rule chooses by weekday.
     fn candidates(&self, first: NaiveDateTime) -> Box<dyn Iterator<Item = NaiveDateTime> + '_> {
-        let hours = move |n: u32| first.checked_add_signed(TimeDelta::hours(n.into()));
-        let days = move |n: u32| first.checked_add_days(Days::new(n.into()));
         let each = (0..FARTHEST).step_by(self.interval as usize);
         match self.step {
-            RecurrenceStep::Hour => Box::new(each.map_while(hours)),
-            RecurrenceStep::Day => Box::new(each.map_while(days)),
+            RecurrenceStep::Hour => Box::new(
+                each.map_while(move |n| first.checked_add_signed(TimeDelta::hours(n.into()))),
+            ),
+            RecurrenceStep::Day => Box::new(each.map_while(move |n| days_after(first, n))),
             RecurrenceStep::Week if self.days.is_empty() => {
-                Box::new(each.map_while(move |n| days(n.checked_mul(7)?)))
+                Box::new(each.map_while(move |n| days_after(first, n.checked_mul(7)?)))
             }
-            // Weeks begin on Mondays; of each that counts, every day is looked at.
+            // Weeks begin on Mondays. All days of a week that counts are candidates.
             RecurrenceStep::Week => {
                 let since_monday = first.weekday().num_days_from_monday();
-                let counts = move |n: &u32| ((n + since_monday) / 7).is_multiple_of(self.interval);
-                Box::new((0..FARTHEST).filter(counts).map_while(days))
+                let days = (0..FARTHEST)
+                    .filter(move |n| ((n + since_monday) / 7).is_multiple_of(self.interval));
+                Box::new(days.map_while(move |n| days_after(first, n)))
             }
         }
+    }
+}
+
+fn days_after(first: NaiveDateTime, days: u32) -> Option<NaiveDateTime> {
+    first.checked_add_days(Days::new(days.into()))
+}
+
+/// The parts of a rule as they are read.
+#[derive(Default)]
+struct RuleParts {
+    step: Option<RecurrenceStep>,
+    interval: Option<u32>,
+    days: Vec<Weekday>,
+    until: Option<Until>,
+}
+
+impl RuleParts {
+    /// Reads `NAME=VALUE`.
+    fn read(&mut self, part: &str) -> Option<()> {
+        let (name, value) = part.split_once('=')?;
+        match name.to_ascii_uppercase().as_str() {
+            "FREQ" => self.step = Some(RecurrenceStep::parse(value)?),
+            "INTERVAL" => {
+                let interval = value.parse().ok().filter(|n| (1..=1000).contains(n))?;
+                self.interval = Some(interval);
+            }
+            "BYDAY" => self.days = value.split(',').map(weekday).collect::<Option<_>>()?,
+            "COUNT" => {
+                let count = value.parse().ok().filter(|n| *n > 0)?;
+                self.until = Some(Until::Count(count));
+            }
+            "UNTIL" => self.until = Some(Until::Moment(moment(value)?)),
+            _ => return None,
+        }
+        Some(())
     }
 }
 
@@ -202,14 +216,11 @@ pub fn weekday(text: &str) -> Option<Weekday> {
 /// `20261231T235900`, with a `Z` or without, or a day, which is meant to its end.
 fn moment(text: &str) -> Option<NaiveDateTime> {
     let text = text.strip_suffix('Z').unwrap_or(text);
-    let end_of_day = || {
-        NaiveDate::parse_from_str(text, "%Y%m%d")
-            .ok()?
-            .and_hms_opt(23, 59, 59)
-    };
-    NaiveDateTime::parse_from_str(text, "%Y%m%dT%H%M%S")
-        .ok()
-        .or_else(end_of_day)
+    if let Ok(moment) = NaiveDateTime::parse_from_str(text, "%Y%m%dT%H%M%S") {
+        return Some(moment);
+    }
+    let day = NaiveDate::parse_from_str(text, "%Y%m%d").ok()?;
+    day.and_hms_opt(23, 59, 59)
 }
 
 /// How often a standing window of the configuration comes: Maui's `PERIOD`.
@@ -305,12 +316,11 @@ impl StandingWindow {
             self.end + whole
         };
         let midnight = date.and_time(NaiveTime::MIN);
-        let at = |span: Span| midnight.checked_add_signed(TimeDelta::milliseconds(span.0));
         let number = date.year().unsigned_abs() * 10_000 + date.month() * 100 + date.day();
         Some(Instance {
             number,
-            from: at(self.start)?,
-            to: Some(at(end)?),
+            from: midnight.checked_add_signed(TimeDelta::milliseconds(self.start.0))?,
+            to: Some(midnight.checked_add_signed(TimeDelta::milliseconds(end.0))?),
         })
     }
 }

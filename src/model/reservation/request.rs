@@ -68,39 +68,29 @@ impl ReservationRequest {
             &self.rule,
             &self.zone,
         ];
-        let pairs = self
-            .resources
-            .iter()
-            .chain(&self.variables)
-            .map(|(name, text)| name.len() + text.len() + 64);
-        let others = self
-            .other
-            .iter()
-            .map(|(name, text)| name.len() + text.len() + 64)
-            .sum::<usize>();
-        let nodes = self.nodes.iter().map(|name| name.len() + 32).sum::<usize>();
-        let size = texts
-            .iter()
-            .map(|text| text.as_ref().map_or(0, String::len))
-            .sum::<usize>();
-        if size + pairs.sum::<usize>() + others + nodes + self.submit_host.len() > LARGEST {
+        let mut size = self.submit_host.len();
+        size += texts.into_iter().flatten().map(String::len).sum::<usize>();
+        size += self.nodes.iter().map(|name| name.len() + 32).sum::<usize>();
+        for (name, text) in self.resources.iter().chain(&self.variables) {
+            size += name.len() + text.len() + 64;
+        }
+        for (name, text) in &self.other {
+            size += name.len() + text.len() + 64;
+        }
+        if size > LARGEST {
             return Err(Refusal::too_large("a request", LARGEST));
         }
-        let in_range =
-            |moment: Option<Wall>| moment.is_none_or(|moment| (0..=LAST).contains(&moment.0));
-        if !in_range(self.from) || !in_range(self.to) {
+        let mut times = [self.from, self.to].into_iter().flatten();
+        if !times.all(|time| (0..=LAST).contains(&time.0)) {
             return Err(Refusal::bad_times());
         }
-        let is_name = |name: &str| {
-            !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(char::is_control)
-        };
-        if !self.name.as_deref().is_none_or(is_name) {
+        if let Some(name) = &self.name
+            && (name.is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control))
+        {
             return Err(Refusal::illegal_value("Reserve_Name"));
         }
-        if !self
-            .other
-            .get("Mail_Users")
-            .is_none_or(|users| value_syntax::mail_users(users))
+        if let Some(users) = self.other.get("Mail_Users")
+            && !value_syntax::mail_users(users)
         {
             return Err(Refusal::illegal_value("Mail_Users"));
         }
@@ -146,13 +136,13 @@ impl ReservationRequest {
     }
 
     fn length(&self) -> Result<Option<Span>, Refusal> {
-        let illegal = || Refusal::illegal_value("Resource_List.walltime");
-        let read = |text: &String| {
-            Span::parse(text)
-                .filter(|length| *length >= Span::seconds(1))
-                .ok_or_else(illegal)
+        let Some(text) = &self.duration else {
+            return Ok(None);
         };
-        self.duration.as_ref().map(read).transpose()
+        match Span::parse(text) {
+            Some(length) if length >= Span::seconds(1) => Ok(Some(length)),
+            _ => Err(Refusal::illegal_value("Resource_List.walltime")),
+        }
     }
 
     /// Every time it comes, the first at these times; `zone` is where its rule counts.
@@ -161,21 +151,17 @@ impl ReservationRequest {
         first: (Wall, Wall),
         zone: &dyn Zone,
     ) -> Result<Vec<Occurrence>, Refusal> {
-        let once = |from: Wall| Occurrence {
-            from,
-            to: Wall(from.0 + (first.1.0 - first.0.0)),
-            shares: Vec::new(),
-        };
+        let seconds = first.1.0 - first.0.0;
         let Some(rule) = &self.rule else {
-            return Ok(vec![once(first.0)]);
+            return Ok(vec![occurrence(first.0, seconds)]);
         };
         let start = zone.civil(first.0).ok_or_else(Refusal::bad_times)?;
-        let length = Span::seconds(first.1.0 - first.0.0);
-        let starts = RecurrenceRule::parse(rule).and_then(|rule| rule.occurrences(start, length));
-        let starts = starts.map_err(|fault| Refusal::bad_rule(&fault.to_string()))?;
+        let starts = RecurrenceRule::parse(rule)
+            .and_then(|rule| rule.occurrences(start, Span::seconds(seconds)))
+            .map_err(|fault| Refusal::bad_rule(&fault.to_string()))?;
         Ok(starts
             .into_iter()
-            .map(|start| once(zone.wall(start)))
+            .map(|start| occurrence(zone.wall(start), seconds))
             .collect())
     }
 
@@ -220,19 +206,22 @@ impl ReservationRequest {
         };
         let mut other = was.other.clone();
         other.extend(self.other.clone());
-        let list = |asked: &Option<String>, was: &[String]| {
-            asked
-                .as_deref()
-                .map_or_else(|| was.to_vec(), |asked| amended(asked, was))
-        };
         Ok(ReservationTerms {
             name: self.name.clone().or_else(|| was.name.clone()),
-            users: list(&self.users, &was.users),
-            groups: list(&self.groups, &was.groups),
+            users: amended(self.users.as_deref(), &was.users),
+            groups: amended(self.groups.as_deref(), &was.groups),
             request: Arc::new(lasting(request, length)),
             other,
             ..was.clone()
         })
+    }
+}
+
+fn occurrence(from: Wall, seconds: i64) -> Occurrence {
+    Occurrence {
+        from,
+        to: Wall(from.0 + seconds),
+        shares: Vec::new(),
     }
 }
 
@@ -278,8 +267,12 @@ fn entries(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A list changed: entries with `+` are added, with `-` taken out; others make it anew.
-fn amended(asked: &str, was: &[String]) -> Vec<String> {
+/// A changed list: entries with `+` are added and entries with `-` removed; other entries replace
+/// the list.
+fn amended(asked: Option<&str>, was: &[String]) -> Vec<String> {
+    let Some(asked) = asked else {
+        return was.to_vec();
+    };
     let asked = entries(asked);
     if !asked.iter().all(|entry| entry.starts_with(['+', '-'])) || asked.is_empty() {
         return asked;
@@ -405,9 +398,9 @@ mod tests {
     #[test]
     fn lists_are_amended_or_made_anew() {
         let was = ["ann".to_string(), "bob".to_string()];
-        assert_eq!(amended("+eve,-bob", &was), ["ann", "eve"]);
-        assert_eq!(amended("eve", &was), ["eve"]);
-        assert_eq!(amended("", &was), [""; 0]);
+        assert_eq!(amended(Some("+eve,-bob"), &was), ["ann", "eve"]);
+        assert_eq!(amended(Some("eve"), &was), ["eve"]);
+        assert_eq!(amended(Some(""), &was), [""; 0]);
     }
 
     #[test]

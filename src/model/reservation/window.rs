@@ -96,11 +96,12 @@ impl Window {
         if self.by_name && !asks_for.is_some_and(|asked| self.is_called(asked)) {
             return Admission::KeptOut;
         }
-        match (self.access.grants(who, walltime), self.access.limit) {
-            (true, Some(limit)) if limit.binds_all => Admission::For(limit.most),
-            (true, _) => Admission::Inside,
-            (false, Some(limit)) if !limit.binds_all => Admission::For(limit.most),
-            (false, _) => Admission::KeptOut,
+        let is_granted = self.access.grants(who, walltime);
+        // A limit binds those with access, or it grants access to the others.
+        match self.access.limit {
+            Some(limit) if limit.binds_all == is_granted => Admission::For(limit.most),
+            _ if is_granted => Admission::Inside,
+            _ => Admission::KeptOut,
         }
     }
 
@@ -146,19 +147,23 @@ impl Window {
 impl WindowAccess {
     /// Whether one of the entries fits; the time limit is none of them.
     pub fn grants(&self, who: &Credentials, walltime: Span) -> bool {
-        let named =
-            |list: &[String], name: &str| list.iter().any(|entry| entry == ANY || entry == name);
-        let held = |list: &[String], name: &Option<String>| {
-            name.as_ref().is_some_and(|name| named(list, name))
-        };
-        named(&self.users, &who.user)
+        let names = [
+            (&self.users, Some(&who.user)),
+            (&self.projects, Some(&who.project)),
+            (&self.accounts, who.account.as_ref()),
+            (&self.queues, Some(&who.queue)),
+            (&self.qos, who.qos.as_ref()),
+        ];
+        names
+            .into_iter()
+            .any(|(list, name)| name.is_some_and(|name| is_named(list, name)))
             || self.groups.contains(&who.gid)
-            || named(&self.projects, &who.project)
-            || held(&self.accounts, &who.account)
-            || named(&self.queues, &who.queue)
-            || held(&self.qos, &who.qos)
             || self.duration.is_some_and(|longest| walltime <= longest)
     }
+}
+
+fn is_named(list: &[String], name: &str) -> bool {
+    list.iter().any(|entry| entry == ANY || entry == name)
 }
 
 #[cfg(test)]

@@ -70,23 +70,24 @@ fn in_chunks(
     (count, processors): (u64, Amount),
     resources: &Resources,
 ) -> Result<Vec<AttributeSetting>, Refusal> {
-    let of_host = |setting: &AttributeSetting| {
-        let name = setting.resource.as_deref()?;
-        resources
-            .get(name)
-            .is_some_and(|definition| definition.host_level)
-            .then(|| name.to_string())
-    };
     let (mut plain, mut chunk) = (Vec::new(), format!("{count}:ncpus={processors}"));
     if slots.processes.is_some() || count > 1 {
         chunk.push_str(":mpiprocs=1");
     }
     for setting in rest {
+        let name = match &setting.resource {
+            Some(name) if resources.get(name).is_some_and(|d| d.host_level) => name,
+            _ => {
+                plain.push(setting);
+                continue;
+            }
+        };
         let text = text_of(&setting.value);
-        match of_host(&setting) {
-            // What the slots say is said twice, and they say it better.
-            Some(name) if name == "ncpus" || (name == "mem" && slots.memory.is_some()) => {}
-            Some(name) if name == "mem" || name == "vmem" => {
+        match name.as_str() {
+            // The slots override these requests.
+            "ncpus" => {}
+            "mem" if slots.memory.is_some() => {}
+            "mem" | "vmem" => {
                 let size = Size::parse(&text)
                     .ok_or_else(|| Refusal::illegal_value(&format!("{LIST}.{name}")))?;
                 chunk.push_str(&format!(
@@ -94,8 +95,7 @@ fn in_chunks(
                     size.bytes().div_ceil(1024).div_ceil(count)
                 ));
             }
-            Some(name) => chunk.push_str(&format!(":{name}={text}")),
-            None => plain.push(setting),
+            _ => chunk.push_str(&format!(":{name}={text}")),
         }
     }
     if let Some(memory) = slots.memory {
@@ -117,16 +117,7 @@ fn beside(
     mut rest: Vec<AttributeSetting>,
     slots: &Slots,
 ) -> Result<Vec<AttributeSetting>, Refusal> {
-    let named = |name: &str, rest: &[AttributeSetting]| {
-        let is = |setting: &AttributeSetting| {
-            setting
-                .resource
-                .as_deref()
-                .is_some_and(|known| known.eq_ignore_ascii_case(name))
-        };
-        rest.iter().rposition(is)
-    };
-    if let Some(at) = named("select", &rest) {
+    if let Some(at) = position_of("select", &rest) {
         let features = slots.features.iter().map(|name| format!(":{name}=True"));
         let more: String = features
             .chain(slots.gpus.map(|gpus| format!(":ngpus={gpus}")))
@@ -136,27 +127,22 @@ fn beside(
             .map(|chunk| format!("{chunk}{more}"))
             .collect();
         rest[at].value = chunks.join("+").into();
-    } else if let Some(at) = named("nodes", &rest) {
+    } else if let Some(at) = position_of("nodes", &rest) {
         let features = slots.features.iter().map(|name| format!(":{name}"));
         let more: String = features
             .chain(slots.gpus.map(|gpus| format!(":gpus={gpus}")))
             .collect();
         rest[at].value = at_each_node(&text_of(&rest[at].value), &more).into();
     } else {
-        rest.extend(
-            slots
-                .features
-                .iter()
-                .map(|name| AttributeSetting::resource(name, "True")),
-        );
-        rest.extend(
-            slots
-                .gpus
-                .map(|gpus| AttributeSetting::resource("ngpus", gpus.to_string())),
-        );
+        for name in &slots.features {
+            rest.push(AttributeSetting::resource(name, "True"));
+        }
+        if let Some(gpus) = slots.gpus {
+            rest.push(AttributeSetting::resource("ngpus", gpus.to_string()));
+        }
     }
     if let Some(memory) = slots.memory {
-        let processors = named("ncpus", &rest)
+        let processors = position_of("ncpus", &rest)
             .and_then(|at| text_of(&rest[at].value).parse().ok())
             .unwrap_or(1u64);
         rest.push(AttributeSetting::resource(
@@ -165,6 +151,16 @@ fn beside(
         ));
     }
     Ok(rest)
+}
+
+/// The position of the last setting of a resource.
+fn position_of(name: &str, settings: &[AttributeSetting]) -> Option<usize> {
+    settings.iter().rposition(|setting| {
+        setting
+            .resource
+            .as_deref()
+            .is_some_and(|known| known.eq_ignore_ascii_case(name))
+    })
 }
 
 fn at_each_node(text: &str, more: &str) -> String {

@@ -147,12 +147,10 @@ fn over(jobs: &mut impl Tied, id: JobId) {
         for rival in jobs.dependencies().rivals(id) {
             break_off(jobs, rival, edge, "and that one has run");
         }
-    } else if let Some(tie) = jobs
-        .dependencies()
-        .membership(id)
-        .filter(|_| job.life.bars.rival.is_none())
+    } else if job.life.bars.rival.is_none()
+        && let Some(tie) = jobs.dependencies().membership(id)
     {
-        // The others are left to choose among themselves.
+        // One of the other members of the set will run.
         jobs.keep(tie, TieState::Met);
     }
     jobs.dependencies_mut().forget(id);

@@ -209,9 +209,8 @@ impl DependencyGraph {
 
     fn is_tied(&self, job: &Job) -> bool {
         let id = job.id;
-        let waits = || range(&self.conditions, id).next().is_some();
         self.has_dependents(id)
-            || waits()
+            || range(&self.conditions, id).next().is_some()
             || self.sets.contains_key(&id)
             || !self.waiters.of(job).is_empty()
     }

@@ -6,7 +6,7 @@
 
 pub mod circle;
 
-use super::{Awaited, DependencyCondition, frame};
+use super::{DependencyCondition, frame};
 use crate::model::job::Job;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
@@ -76,12 +76,15 @@ impl Waiters {
     /// Takes note of what a job waits for now.
     pub fn follow(&mut self, job: &Job) {
         self.note_label(job);
-        let marks = |awaited: &Awaited| (Mark::of(job, &awaited.label), awaited.condition);
         if job.life.awaits.is_empty() || job.life.state == JobState::Finished {
-            self.wait_no_more(job.id)
-        } else {
-            self.enter(job.id, job.life.awaits.iter().map(marks).collect())
+            return self.wait_no_more(job.id);
         }
+        let marks = job
+            .life
+            .awaits
+            .iter()
+            .map(|awaited| (Mark::of(job, &awaited.label), awaited.condition));
+        self.enter(job.id, marks.collect());
     }
 
     fn enter(&mut self, id: JobId, marks: Vec<(Mark, DependencyCondition)>) {
@@ -104,7 +107,11 @@ impl Waiters {
         {
             return;
         }
-        let mark = Mark::carried_by(job).filter(|_| job.life.state != JobState::Finished);
+        let mark = if job.life.state == JobState::Finished {
+            None
+        } else {
+            Mark::carried_by(job)
+        };
         if self.carried.get(&job.id) == mark.as_ref() {
             return;
         }
@@ -168,6 +175,7 @@ impl Waiters {
 mod tests {
     use super::*;
     use crate::model::job::Spec;
+    use crate::model::job::dependency::Awaited;
     use crate::sched::fixture::cluster;
     use std::sync::Arc;
 

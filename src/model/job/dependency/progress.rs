@@ -53,24 +53,25 @@ pub enum DependencyVerdict {
 /// Judges a condition by the progress of the job it is on. One that ended without having begun has
 /// not ended well.
 pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> DependencyVerdict {
-    let decided = |met: bool| {
-        if met {
-            DependencyVerdict::Met
-        } else {
-            DependencyVerdict::Impossible
+    let (status, began) = match progress {
+        DependencyProgress::Begun if condition == DependencyCondition::Begun => {
+            return DependencyVerdict::Met;
         }
+        DependencyProgress::Unbegun | DependencyProgress::Begun => {
+            return DependencyVerdict::Pending;
+        }
+        DependencyProgress::Ended { status, began } => (status, began),
     };
-    match (condition, progress) {
-        (DependencyCondition::Begun, DependencyProgress::Begun) => DependencyVerdict::Met,
-        (_, DependencyProgress::Unbegun | DependencyProgress::Begun) => DependencyVerdict::Pending,
-        (DependencyCondition::Begun, DependencyProgress::Ended { began, .. }) => decided(began),
-        (DependencyCondition::EndedOk, DependencyProgress::Ended { status, began }) => {
-            decided(began && status == 0)
-        }
-        (DependencyCondition::EndedNotOk, DependencyProgress::Ended { status, began }) => {
-            decided(!began || status != 0)
-        }
-        (DependencyCondition::Ended, DependencyProgress::Ended { .. }) => DependencyVerdict::Met,
+    let is_met = match condition {
+        DependencyCondition::Begun => began,
+        DependencyCondition::EndedOk => began && status == 0,
+        DependencyCondition::EndedNotOk => !began || status != 0,
+        DependencyCondition::Ended => true,
+    };
+    if is_met {
+        DependencyVerdict::Met
+    } else {
+        DependencyVerdict::Impossible
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::job::{AttemptOutcome, How, Life};
+use crate::model::resource::ResourceValue;
 use crate::sched::fixture::{self, cluster};
 
 fn at(job: &mut Job, seconds: i64, event: Event) {

@@ -1,11 +1,11 @@
 //! What of the limits on what is queued is used, and by which jobs: what `qstat --limits` shows
 //! (P9).
 
-use super::{CounterEntry, CredentialGroup, JobCounters, LimitPlace};
+use super::{CounterEntry, CredentialGroup, JobCounters};
 use crate::model::job_id::JobId;
 use crate::model::limit::usage::{Figure, LimitUse};
 use crate::model::limit::{Limit, LimitKey, LimitValues, Quantity};
-use crate::model::resource::{Definition, ResourceValue, Resources};
+use crate::model::resource::{ResourceValue, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,14 +37,15 @@ struct LimitUsers {
 impl Counted {
     /// As it is told; how many wait to be considered is for the scheduler to say.
     pub fn told(&self, limit: &Limit, resources: &Resources) -> LimitUse {
-        let figure = |amount| figure(&limit.quantity, amount, resources);
+        let quantity = &limit.quantity;
+        let LimitValues { soft, hard } = self.bounds;
         LimitUse {
             place: self.place,
             limit: limit.clone(),
             whom: self.whom.clone(),
-            used: figure(self.used),
-            soft: self.bounds.soft.map(figure),
-            hard: self.bounds.hard.map(figure),
+            used: figure(quantity, self.used, resources),
+            soft: soft.map(|amount| figure(quantity, amount, resources)),
+            hard: hard.map(|amount| figure(quantity, amount, resources)),
             by: self.by.clone(),
             more: self.more,
             waiting: 0,
@@ -58,12 +59,11 @@ fn figure(quantity: &Quantity, amount: i64, resources: &Resources) -> Figure {
         Quantity::Resource(name) => resources.get(name),
         _ => None,
     };
-    let value =
-        |definition: &Definition| ResourceValue::of_amount(definition.kind, amount).to_string();
-    Figure {
-        amount,
-        shown: definition.map_or_else(|| amount.to_string(), value),
-    }
+    let shown = match definition {
+        Some(definition) => ResourceValue::of_amount(definition.kind, amount).to_string(),
+        None => amount.to_string(),
+    };
+    Figure { amount, shown }
 }
 
 impl LimitUsers {
@@ -78,20 +78,21 @@ impl JobCounters {
     /// Of each limit on what is queued that anybody uses.
     pub fn uses(&self) -> Vec<Counted> {
         let users = self.users();
-        let counted = |of: &LimitPlace| {
-            let (place, whom) = of;
+        let mut all = Vec::new();
+        for key in self.sums.keys() {
+            let (place, whom) = key;
             let LimitUsers { bounds, by, more } =
                 users.get(&(*place, whom)).cloned().unwrap_or_default();
-            Counted {
+            all.push(Counted {
                 place: *place,
                 whom: whom.clone(),
                 bounds,
-                used: self.sum(of),
+                used: self.sum(key),
                 by,
                 more,
-            }
-        };
-        self.sums.keys().map(counted).collect()
+            });
+        }
+        all
     }
 
     /// Jobs of one party use the same limits: their many are gone through by party, and parties by
@@ -99,13 +100,14 @@ impl JobCounters {
     fn users(&self) -> BTreeMap<(usize, &LimitKey), LimitUsers> {
         let mut parties: BTreeMap<*const CredentialGroup, Vec<LimitUsers>> = BTreeMap::new();
         for (id, CounterEntry { party, amounts, .. }) in &self.jobs {
-            let nobody = || vec![LimitUsers::default(); party.concerns.len()];
-            let users = parties.entry(Arc::as_ptr(party)).or_insert_with(nobody);
-            let using = users
-                .iter_mut()
-                .zip(amounts)
-                .filter(|(_, amount)| **amount > 0);
-            using.for_each(|(users, _)| users.add(&[*id], 0));
+            let users = parties
+                .entry(Arc::as_ptr(party))
+                .or_insert_with(|| vec![LimitUsers::default(); party.concerns.len()]);
+            for (users, amount) in users.iter_mut().zip(amounts) {
+                if *amount > 0 {
+                    users.add(&[*id], 0);
+                }
+            }
         }
         let mut all: BTreeMap<(usize, &LimitKey), LimitUsers> = BTreeMap::new();
         // In the order of their names, and not in that of the pointers.

@@ -13,8 +13,6 @@ pub(super) struct QueuedExcess<'a> {
     pub there: i64,
     /// So much the job would add.
     pub more: i64,
-    /// So much there may be.
-    pub most: i64,
     /// The queue of the job.
     pub queue: &'a str,
     pub resources: &'a Resources,
@@ -22,8 +20,8 @@ pub(super) struct QueuedExcess<'a> {
 
 impl QueuedExcess<'_> {
     /// The refusal for it.
-    pub fn refusal(&self) -> Refusal {
-        let text = format!("{} ({})", self.text(), self.count());
+    pub fn refusal(&self, most: i64) -> Refusal {
+        let text = format!("{} ({})", self.text(), self.count(most));
         if self.limit.quantity == Quantity::Jobs {
             Refusal::too_many(text)
         } else {
@@ -32,11 +30,11 @@ impl QueuedExcess<'_> {
     }
 
     /// What is said of a soft limit that the job passes.
-    pub fn note(&self) -> String {
+    pub fn note(&self, most: i64) -> String {
         format!(
             "warning: above a soft limit: {} ({})",
             self.text(),
-            self.count()
+            self.count(most)
         )
     }
 
@@ -56,21 +54,17 @@ impl QueuedExcess<'_> {
 
     /// `would exceed queue workq's per-user limit` and its like.
     fn of_jobs(&self, place: &str) -> String {
-        match self.each() {
-            each if each.is_empty() => {
-                let (waiting, named) = (self.waiting(" in 'Q' state"), self.named());
-                let named = if named.is_empty() {
-                    named
-                } else {
-                    format!(" for {named}")
-                };
-                format!("Maximum number of jobs{waiting}{named} already in {place}")
-            }
-            each => format!(
-                "would exceed {place}'s {each} limit{}",
-                self.waiting(" of jobs in 'Q' state")
-            ),
+        let each = self.each();
+        if !each.is_empty() {
+            let waiting = self.waiting(" of jobs in 'Q' state");
+            return format!("would exceed {place}'s {each} limit{waiting}");
         }
+        let waiting = self.waiting(" in 'Q' state");
+        let mut named = self.named();
+        if !named.is_empty() {
+            named = format!(" for {named}");
+        }
+        format!("Maximum number of jobs{waiting}{named} already in {place}")
     }
 
     /// `would exceed user ann's limit on resource mem in complex` and its like.
@@ -80,24 +74,20 @@ impl QueuedExcess<'_> {
             (_, named) if !named.is_empty() => format!("{named}'s "),
             _ => String::new(),
         };
-        let (resource, waiting) = (
-            self.limit.quantity.name(),
-            self.waiting(" for jobs in 'Q' state"),
-        );
+        let resource = self.limit.quantity.name();
+        let waiting = self.waiting(" for jobs in 'Q' state");
         format!("would exceed {whose}limit on resource {resource} in {place}{waiting}")
     }
 
     /// `per-user`, if the limit is one for each.
     fn each(&self) -> String {
-        let is_each = |selector: &Selector| *selector == Selector::Each;
-        let kinds = self
+        let kinds: Vec<String> = self
             .kinds()
             .into_iter()
-            .filter(|(_, selector)| is_each(selector));
-        kinds
+            .filter(|(_, selector)| **selector == Selector::Each)
             .map(|(kind, _)| format!("per-{kind}"))
-            .collect::<Vec<_>>()
-            .join(" ")
+            .collect();
+        kinds.join(" ")
     }
 
     /// `user ann`, if the limit is one for somebody.
@@ -132,7 +122,7 @@ impl QueuedExcess<'_> {
     }
 
     /// `ann: 10 of 10, and 1 more`.
-    fn count(&self) -> String {
+    fn count(&self, most: i64) -> String {
         let is_of_queue = self.limit.scope.queue != Selector::All;
         let whose = self
             .key
@@ -146,8 +136,7 @@ impl QueuedExcess<'_> {
         } else {
             format!("{whose}: ")
         };
-        let [there, most, more] =
-            [self.there, self.most, self.more].map(|amount| self.shown(amount));
+        let [there, most, more] = [self.there, most, self.more].map(|amount| self.shown(amount));
         format!("{whose}{there} of {most}, and {more} more")
     }
 

@@ -43,20 +43,32 @@ impl Newcomer {
         (owner, spec): (&Owner, &Spec),
         bonds: &JobDependencies,
     ) -> Newcomer {
-        let mark = |label: &str| Mark::new(owner.uid, spec.process_group.as_deref(), label);
+        let group = spec.process_group.as_deref();
         let had = before.iter().flat_map(|job| &job.life.awaits);
         let known = before.iter().flat_map(|job| ties.conditions(job.id));
         Newcomer {
             id: before.map(|job| job.id),
-            carries: spec.label.as_deref().map(mark),
+            carries: spec
+                .label
+                .as_deref()
+                .map(|label| Mark::new(owner.uid, group, label)),
             labels: had
                 .chain(&bonds.labels)
-                .map(|awaited| mark(&awaited.label))
+                .map(|awaited| Mark::new(owner.uid, group, &awaited.label))
                 .collect(),
             jobs: known
                 .chain(bonds.conditions.iter().copied())
                 .map(|(id, _)| id)
                 .collect(),
+        }
+    }
+
+    /// A job as a member of a circle.
+    fn member(&self, id: JobId) -> CircleMember {
+        if Some(id) == self.id {
+            CircleMember::This
+        } else {
+            CircleMember::Job(id)
         }
     }
 }
@@ -85,15 +97,19 @@ pub fn find(ties: &DependencyGraph, new: &Newcomer) -> Option<Vec<CircleMember>>
 
 /// In words, each waiting for the next: `this job -> @sim -> 12.head -> @comp -> this job`.
 pub fn spelt(trail: &[CircleMember], this: &str, server: &str) -> String {
-    let word = |link: &CircleMember| match link {
-        CircleMember::This => this.to_string(),
-        CircleMember::Job(id) => id.full(server),
-        CircleMember::Label(mark) => format!("@{}", mark.label()),
-    };
-    let mut words: Vec<String> = trail.iter().take(NAMED).map(word).collect();
-    let more = trail.len().saturating_sub(NAMED);
-    words.extend((more > 0).then(|| format!("... {more} more ...")));
-    format!("{this} -> {} -> {this}", words.join(" -> "))
+    let mut text = this.to_string();
+    for link in trail.iter().take(NAMED) {
+        text.push_str(" -> ");
+        match link {
+            CircleMember::This => text.push_str(this),
+            CircleMember::Job(id) => text.push_str(&id.full(server)),
+            CircleMember::Label(mark) => text.push_str(&format!("@{}", mark.label())),
+        }
+    }
+    if trail.len() > NAMED {
+        text.push_str(&format!(" -> ... {} more ...", trail.len() - NAMED));
+    }
+    format!("{text} -> {this}")
 }
 
 type Edges = BTreeMap<CircleMember, Vec<CircleMember>>;
@@ -127,25 +143,22 @@ fn waited_for(
     link: &CircleMember,
     most: usize,
 ) -> Vec<CircleMember> {
-    let job = |id: JobId| {
-        if Some(id) == new.id {
-            CircleMember::This
-        } else {
-            CircleMember::Job(id)
-        }
-    };
     match link {
         CircleMember::This => new
             .labels
             .iter()
             .cloned()
             .map(CircleMember::Label)
-            .chain(new.jobs.iter().map(|&id| job(id)))
+            .chain(new.jobs.iter().map(|&id| new.member(id)))
             .collect(),
         CircleMember::Job(id) => {
             let labels = ties.labels_awaited_by(*id).map(CircleMember::Label);
             labels
-                .chain(ties.conditions(*id).into_iter().map(|(id, _)| job(id)))
+                .chain(
+                    ties.conditions(*id)
+                        .into_iter()
+                        .map(|(id, _)| new.member(id)),
+                )
                 .collect()
         }
         CircleMember::Label(mark) => {
