@@ -82,9 +82,7 @@ impl Catalog {
     /// Whether there is a resource of this name: one that jobs ask for may be gone with a schedd
     /// started anew.
     pub fn is_known(&self, name: &str) -> bool {
-        self.known
-            .binary_search_by(|known| known.as_str().cmp(name))
-            .is_ok()
+        position(&self.known, name).is_some()
     }
 
     /// Nothing of what nodes have.
@@ -105,12 +103,8 @@ impl Catalog {
     /// The index of a consumable.
     pub fn index(&self, name: &str) -> Option<usize> {
         let (of_nodes, pooled) = self.names.split_at(self.of_nodes);
-        let find = |names: &[String]| {
-            names
-                .binary_search_by(|known| known.as_str().cmp(name))
-                .ok()
-        };
-        find(of_nodes).or_else(|| find(pooled).map(|place| self.of_nodes + place))
+        position(of_nodes, name)
+            .or_else(|| position(pooled, name).map(|place| self.of_nodes + place))
     }
 
     /// The index of a consumable of nodes.
@@ -140,6 +134,12 @@ impl Catalog {
     }
 }
 
+/// The position of a name in a sorted list.
+fn position(sorted: &[String], name: &str) -> Option<usize> {
+    sorted
+        .binary_search_by(|known| known.as_str().cmp(name))
+        .ok()
+}
 /// The counted amount of a value, never below zero; None for text and booleans.
 pub fn counted(value: &ResourceValue) -> Option<i64> {
     value.amount().map(|amount| amount.max(0))

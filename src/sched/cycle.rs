@@ -72,11 +72,10 @@ pub fn run_again(
     memory: &mut CycleCache,
 ) -> Plan {
     let resolved = Resolved::new(state, policy, now);
-    let plan = |memory| decide(state, policy, &resolved, now, memory).close();
-    let decided = plan(memory);
+    let decided = decide(state, policy, &resolved, now, memory).close();
     debug_assert!(
-        decided == plan(&mut CycleCache::default()),
-        "what is remembered is not so"
+        decided == decide(state, policy, &resolved, now, &mut CycleCache::default()).close(),
+        "the memory of earlier cycles changes the plan"
     );
     memory.conclude(state, policy, &decided);
     decided

@@ -104,29 +104,28 @@ impl<'s> BookingBudget<'s> {
         mut may_run: impl FnMut(&ClassKey) -> bool,
     ) {
         let state = self.state;
-        let is_kept = |booking: &&Booking| {
-            self.policy.keeps() || state.held_until(booking.job, now).is_some()
-        };
-        let mut kept: Vec<&Booking> = state.standing.promises().filter(is_kept).collect();
+        let mut kept: Vec<&Booking> = state
+            .standing
+            .promises()
+            .filter(|booking| self.policy.keeps() || state.held_until(booking.job, now).is_some())
+            .collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
+            // A class at a limit now would not start when it is due.
             let class = state
                 .waiting_class(booking.job)
-                .filter(|class| class.id == booking.class);
-            // Who has had enough now would not start when it is due.
-            let class = class.filter(|class| may_run(class));
-            let is_good = class.map(|class| resolved.of(class)).is_some_and(|class| {
-                // Who makes way has done so at the next moment at the soonest.
+                .filter(|class| class.id == booking.class && may_run(class));
+            let is_good = class.is_some_and(|class| {
+                let class = resolved.of(class);
+                // Preempted jobs end in the next cycle at the earliest.
                 let soonest = if booking.earmark.is_some() {
                     now + OVERDUE
                 } else {
                     now
                 };
-                let at = booking.at.max(soonest);
-                let span = Span(booking.until.0.saturating_sub(booking.at.0));
                 let promise = CalendarEntry {
-                    at,
-                    span,
+                    at: booking.at.max(soonest),
+                    span: Span(booking.until.0.saturating_sub(booking.at.0)),
                     shape: &class.shape,
                     nodes: booking.nodes.clone(),
                 };
@@ -220,16 +219,16 @@ impl<'s> BookingBudget<'s> {
     /// queue (I18), else that of all others.
     fn pool(&self, class: &ClassKey) -> usize {
         let groups = &self.policy.groups;
-        let of_quality = |qos: &String| groups.iter().position(|group| group.qos.contains(qos));
-        let of_queue =
-            || Some(groups.len() + self.queues.binary_search(&class.who.queue.as_str()).ok()?);
-        class
-            .who
-            .qos
-            .as_ref()
-            .and_then(of_quality)
-            .or_else(of_queue)
-            .unwrap_or(self.left.len() - 1)
+        let qos = class.who.qos.as_ref();
+        if let Some(group) =
+            qos.and_then(|qos| groups.iter().position(|group| group.qos.contains(qos)))
+        {
+            return group;
+        }
+        match self.queues.binary_search(&class.who.queue.as_str()) {
+            Ok(queue) => groups.len() + queue,
+            Err(_) => self.left.len() - 1,
+        }
     }
 }
 
@@ -266,13 +265,10 @@ fn cause(
     (job, class): (JobId, &ClassKey),
     before: &Booking,
 ) -> Option<SlipCause> {
-    let lost = |node: &&String| {
-        !state
-            .cluster
-            .find(node)
-            .is_some_and(|ix| state.cluster.node(ix).usable)
-    };
-    if let Some(node) = before.nodes.iter().find(lost) {
+    let cluster = &state.cluster;
+    let mut nodes = before.nodes.iter();
+    let lost = nodes.find(|node| cluster.find(node).is_none_or(|ix| !cluster.node(ix).usable));
+    if let Some(node) = lost {
         return Some(SlipCause::NodeLost { node: node.clone() });
     }
     if let Some(window) = windows.in_the_way(class, &before.nodes, before.at, before.until) {
@@ -286,14 +282,10 @@ fn cause(
     if before.at <= plan.now + OVERDUE && state.held_until(job, plan.now).is_some() {
         return None;
     }
-    let is_new = |job: &JobId| state.standing.promise(*job).is_none();
     let started = plan.starts.iter().map(|start| start.job);
     let mut ahead = started.chain(plan.bookings.iter().map(|booking| booking.job));
-    Some(
-        ahead
-            .find(is_new)
-            .map_or(SlipCause::Changed, |by| SlipCause::Overtaken { by }),
-    )
+    let overtaking = ahead.find(|job| state.standing.promise(*job).is_none());
+    Some(overtaking.map_or(SlipCause::Changed, |by| SlipCause::Overtaken { by }))
 }
 
 #[cfg(test)]

@@ -108,14 +108,9 @@ impl<'s> Calendar<'s> {
             _ => None,
         };
         let short = short.or(self.by_start.first().map(|&(at, _)| at))?;
-        let covers = |&&(at, job): &&(Time, JobId)| {
-            self.promises.get(&job).is_some_and(|p| at + p.span > short)
-        };
-        let holder = self
-            .by_start
-            .range(..=(short, LAST))
-            .rev()
-            .find(covers)
+        let mut earlier = self.by_start.range(..=(short, LAST)).rev();
+        let holder = earlier
+            .find(|(at, job)| self.promises.get(job).is_some_and(|p| *at + p.span > short))
             .or(self.by_start.first());
         holder.map(|&(at, job)| (job, at))
     }
@@ -182,12 +177,12 @@ impl<'s> Calendar<'s> {
                 // Where it was before, as long as nothing has ended: so a second look finds what
                 // the first one found. After an end it is placed anew, to leave the fillers the
                 // most.
-                let before = state
-                    .standing
-                    .promise(job)
-                    .filter(|_| state.standing.is_as_planned());
-                let before = before.filter(|before| before.class == class.id);
-                let before = before.filter(|before| now < before.at && before.at <= at);
+                let before = state.standing.promise(job).filter(|before| {
+                    state.standing.is_as_planned()
+                        && before.class == class.id
+                        && now < before.at
+                        && before.at <= at
+                });
                 let again = before
                     .and_then(|before| pins.again(space, &terms, &before.nodes, (before.at, span)));
                 let Slot { at, placement } = again.unwrap_or(Slot { at, ..slot });
@@ -408,39 +403,38 @@ impl<'s> Calendar<'s> {
         };
         let over = at.max(self.now);
         let ends = self.state.ends.range(..=(over, LAST)).map(|&(_, job)| job);
-        let stays = |job: &JobId| {
-            self.state
-                .running
-                .get(job)
-                .is_some_and(|running| running.until > over)
-        };
-        let give_way = self.state.making_way().filter(stays);
+        let running = &self.state.running;
+        let give_way = self
+            .state
+            .making_way()
+            .filter(|job| running.get(job).is_some_and(|running| running.until > over));
         for (job, running) in ends
             .chain(give_way)
-            .filter_map(|job| Some((job, self.state.running.get(&job)?)))
+            .filter_map(|job| Some((job, running.get(&job)?)))
         {
             for &ix in &running.nodes {
-                let hold = space.cluster.node(ix).tenants.get(&job);
-                hold.into_iter()
-                    .for_each(|hold| forecast.put(ix, &hold.taken));
+                if let Some(hold) = space.cluster.node(ix).tenants.get(&job) {
+                    forecast.put(ix, &hold.taken);
+                }
             }
         }
         if let CalendarKind::Counted(_, _, begun) = &self.books {
-            let over = begun.iter().filter(|(until, _)| *until <= at);
-            over.for_each(|(_, claim)| {
-                claim
-                    .holds
-                    .iter()
-                    .for_each(|(&ix, taken)| forecast.put(ix, taken))
-            });
+            for (_, claim) in begun.iter().filter(|(until, _)| *until <= at) {
+                for (&ix, taken) in &claim.holds {
+                    forecast.put(ix, taken);
+                }
+            }
         }
         let asked = shape.chunks.first().map_or(&[][..], |chunk| &chunk.asked);
-        let mut free = space.merged(
+        let free = space.merged(
             space
                 .with_free(asked)
                 .map(|place| (Rank::default(), place, 0)),
         );
-        while let Some((ix, _)) = free.next().filter(|_| forecast.missing() > 0) {
+        for (ix, _) in free {
+            if forecast.missing() == 0 {
+                break;
+            }
             forecast.put(ix, &space.room(ix).free);
         }
         forecast.nodes.into()

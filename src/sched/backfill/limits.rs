@@ -55,21 +55,20 @@ impl BackfillLimits {
         processors: i64,
         now: Time,
     ) -> Result<(), Reason> {
-        let chunk = policy
-            .chunk
-            .filter(|_| self.wide && policy.policy == Filling::FirstFit);
-        let Some((chunk, freed)) = chunk.zip(standing.freed(now)) else {
+        if !self.wide || policy.policy != Filling::FirstFit {
+            return Ok(());
+        }
+        let Some((chunk, freed)) = policy.chunk.zip(standing.freed(now)) else {
             return Ok(());
         };
         let until = freed + chunk.duration;
         if now < until && processors < i64::from(chunk.size) {
-            Err(Reason::KeptForWider {
+            return Err(Reason::KeptForWider {
                 size: chunk.size,
                 until,
-            })
-        } else {
-            Ok(())
+            });
         }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
 use crate::sched::placement::availability_map::AvailabilityMap;
-use crate::sched::view::cluster::{Hold, Joinable};
+use crate::sched::view::cluster::Joinable;
 use crate::sched::view::shape::{AccessPolicy, Shape};
 use crate::sched::view::snapshot::{ClusterState, RunningJob};
 
@@ -24,8 +24,10 @@ impl ResourceMeasure {
         state: &ClusterState,
         space: &AvailabilityMap,
     ) -> Option<(ResourceMeasure, Vec<i64>)> {
-        let is_unbound = |shape: &Shape| shape.is_unbound() && !space.guide().is_choosy(shape);
-        if !space.guide().is_indifferent() || !state.shapes().all(is_unbound) {
+        let mut shapes = state.shapes();
+        if !space.guide().is_indifferent()
+            || !shapes.all(|shape| shape.is_unbound() && !space.guide().is_choosy(shape))
+        {
             return None;
         }
         ResourceMeasure::of_the_only_node(state, space)
@@ -40,17 +42,18 @@ impl ResourceMeasure {
         let (bucket, None) = (buckets.next()?, buckets.next()) else {
             return None;
         };
-        let shares = |shape: &Shape| shape.tenancy <= AccessPolicy::Shared;
-        let is_shared =
-            state.shapes().all(shares) && !state.running.values().any(|running| running.alone);
+        let mut shapes = state.shapes();
+        let is_shared = shapes.all(|shape| shape.tenancy <= AccessPolicy::Shared)
+            && !state.running.values().any(|running| running.alone);
         if state.cluster.slots() != 1 || bucket.key.condition == Joinable::Alone || !is_shared {
             return None;
         }
         let mut asked = vec![false; bucket.key.free.len()];
-        let chunks = state.shapes().flat_map(|shape| &shape.chunks);
-        chunks
-            .flat_map(|chunk| &chunk.asked)
-            .for_each(|&(index, _)| asked[index] = true);
+        for chunk in state.shapes().flat_map(|shape| &shape.chunks) {
+            for &(index, _) in &chunk.asked {
+                asked[index] = true;
+            }
+        }
         let parts: Vec<_> = (0..asked.len())
             .filter(|&index| asked[index])
             .map(|index| (index, 1))
@@ -67,8 +70,7 @@ impl ResourceMeasure {
         space: &AvailabilityMap,
     ) -> Option<(ResourceMeasure, Vec<i64>)> {
         let piece = piece_of(state.shapes().next()?)?;
-        let alike = |shape: &Shape| piece_of(shape) == Some(piece);
-        if !state.shapes().all(alike) {
+        if !state.shapes().all(|shape| piece_of(shape) == Some(piece)) {
             return None;
         }
         if !state
@@ -78,18 +80,14 @@ impl ResourceMeasure {
         {
             return None;
         }
-        let count = |place: usize| {
+        let mut free: u64 = 0;
+        for place in 0..space.buckets().len() {
             let head = space.head(place);
-            let nodes = if head.condition == Joinable::Alone {
-                0
-            } else {
-                head.nodes
-            };
-            nodes.saturating_mul(space.times(place, &[piece]).unwrap_or(0))
-        };
-        let free = (0..space.buckets().len())
-            .map(count)
-            .fold(0, u64::saturating_add);
+            if head.condition != Joinable::Alone {
+                let times = space.times(place, &[piece]).unwrap_or(0);
+                free = free.saturating_add(head.nodes.saturating_mul(times));
+            }
+        }
         Some((
             ResourceMeasure { parts: vec![piece] },
             vec![i64::try_from(free).ok()?],
@@ -134,10 +132,12 @@ fn is_in_pieces(
         .iter()
         .enumerate()
         .all(|(i, taken)| i == index || *taken == 0);
-    let is_whole = |hold: &Hold| hold.taken[index] % one == 0;
     let each = running.nodes.iter().all(|&ix| {
         let node = state.cluster.node(ix);
-        node.usable && node.room.free[index] >= 0 && node.tenants.get(&job).is_none_or(is_whole)
+        let hold = node.tenants.get(&job);
+        node.usable
+            && node.room.free[index] >= 0
+            && hold.is_none_or(|hold| hold.taken[index] % one == 0)
     });
     !running.alone && only && each
 }

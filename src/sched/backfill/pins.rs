@@ -231,10 +231,10 @@ impl<'s> Pins<'s> {
 
     /// Whether what a claim takes stays free from now on, for a job that is on these nodes already.
     pub fn has_room(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, until: Time) -> bool {
-        let is_enough = |(&ix, taken): (&NodeIx, &Amounts)| {
-            fits_in(&self.worst_room(now, ix, self.now, until), taken)
-        };
-        claim.holds.iter().all(is_enough)
+        claim
+            .holds
+            .iter()
+            .all(|(&ix, taken)| fits_in(&self.worst_room(now, ix, self.now, until), taken))
     }
 
     /// The first moment from which that is so, for so long; None if it never is.
@@ -255,13 +255,10 @@ impl<'s> Pins<'s> {
             .collect();
         moments.sort_unstable();
         moments.dedup();
-        let is_enough = |at: Time| {
-            let mut worst = futures
-                .iter()
-                .map(|(future, taken)| (future.worst(at, at + length), taken));
-            worst.all(|(room, taken)| fits_in(&room, taken))
-        };
-        moments.into_iter().find(|&at| is_enough(at))
+        moments.into_iter().find(|&at| {
+            let mut holds = futures.iter();
+            holds.all(|(future, taken)| fits_in(&future.worst(at, at + length), taken))
+        })
     }
 
     /// All that is known to begin or end on a node later than now.
@@ -289,20 +286,20 @@ impl<'s> Pins<'s> {
             .filter(|change| change.at != Time::NEVER)
             .collect();
         for key in self.on.get(&ix).into_iter().flatten() {
-            let Some((pin, taken)) = self
-                .pins
-                .get(key)
-                .and_then(|pin| Some((pin, pin.claim.holds.get(&ix)?)))
-            else {
+            let Some(pin) = self.pins.get(key) else {
                 continue;
             };
-            let change = |at, begins| NodeEvent {
-                at,
-                begins,
-                taken: taken.clone(),
-                tenant: pin.claim.tenant,
+            let Some(taken) = pin.claim.holds.get(&ix) else {
+                continue;
             };
-            changes.extend([change(key.0, true), change(pin.until, false)]);
+            changes.extend(
+                [(key.0, true), (pin.until, false)].map(|(at, begins)| NodeEvent {
+                    at,
+                    begins,
+                    taken: taken.clone(),
+                    tenant: pin.claim.tenant,
+                }),
+            );
         }
         changes
     }
@@ -430,9 +427,6 @@ impl<'s> Pins<'s> {
     /// Whether the nodes are still such as the request asks for.
     fn suits(&self, now: &AvailabilityMap<'s>, shape: &Shape, placement: &Placement) -> bool {
         let (cluster, picks) = (&self.state.cluster, &placement.picks);
-        let suits = |&(ix, chunk): &(NodeIx, usize)| {
-            cluster.node_meets(ix, &shape.chunks[chunk].needs) && filter::suits(now, shape, ix)
-        };
         let is_of_one_group = shape.group.as_ref().is_none_or(|resource| {
             let mut values = picks
                 .iter()
@@ -440,7 +434,10 @@ impl<'s> Pins<'s> {
             let first = values.next().flatten();
             first.is_some() && values.all(|value| value == first)
         });
-        is_of_one_group && picks.iter().all(suits)
+        is_of_one_group
+            && picks.iter().all(|&(ix, chunk)| {
+                cluster.node_meets(ix, &shape.chunks[chunk].needs) && filter::suits(now, shape, ix)
+            })
     }
 
     /// Whether what a claim takes is free at a moment for a job that runs for `span`.
@@ -543,16 +540,16 @@ impl<'s> Pins<'s> {
         rest.total = rest.chunks[0].amounts(rest.instances, &self.state.cluster.catalog);
         let mut left = then.clone();
         let mut per_node: BTreeMap<NodeIx, u64> = BTreeMap::new();
-        picks
-            .iter()
-            .for_each(|&(ix, _)| *per_node.entry(ix).or_default() += 1);
+        for (ix, _) in &picks {
+            *per_node.entry(*ix).or_default() += 1;
+        }
         for (&ix, &count) in &per_node {
             let cluster = &self.state.cluster;
             match (shape.arrangement, shape.tenancy) {
                 (Arrangement::Scatter, _) => {
-                    cluster
-                        .nodes_of_host(&cluster.node(ix).host)
-                        .for_each(|neighbour| left.close(neighbour));
+                    for neighbour in cluster.nodes_of_host(&cluster.node(ix).host) {
+                        left.close(neighbour);
+                    }
                 }
                 (Arrangement::Free, tenancy) if !tenancy.is_exclusive() => {
                     left.admit(
@@ -564,11 +561,10 @@ impl<'s> Pins<'s> {
                 _ => left.close(ix),
             }
         }
-        let all = |found: Placement| picks.iter().copied().chain(found.picks).collect();
-        place::fit(&left, &rest)
-            .ok()
-            .map(all)
-            .or_else(|| place::fit(then, shape).ok().map(|found| found.picks))
+        if let Ok(found) = place::fit(&left, &rest) {
+            return Some(picks.into_iter().chain(found.picks).collect());
+        }
+        Some(place::fit(then, shape).ok()?.picks)
     }
 
     /// Pins a promise.

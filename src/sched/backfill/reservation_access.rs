@@ -299,16 +299,14 @@ impl<'s> Windows<'s> {
         length: Span,
         (from, until): (Time, Time),
     ) -> Vec<&'s Window> {
-        let bars = |window: &&Window| {
-            !window
-                .admits(&class.who, asked, length)
-                .permits(window, from, until)
-        };
-        self.state
-            .windows
-            .values()
-            .filter(|window| window.meets(from, until))
-            .filter(bars)
+        let windows = self.state.windows.values();
+        windows
+            .filter(|window| {
+                window.meets(from, until)
+                    && !window
+                        .admits(&class.who, asked, length)
+                        .permits(window, from, until)
+            })
             .collect()
     }
 
@@ -445,15 +443,11 @@ impl<'s> Windows<'s> {
         (asked, length): (&str, Span),
         until: Time,
     ) -> Result<AvailabilityMap<'s>, Reason> {
-        let called: Vec<&Window> = self
+        let open: Vec<&Window> = self
             .state
             .windows
             .values()
-            .filter(|window| window.is_called(asked))
-            .collect();
-        let open: Vec<&Window> = called
-            .into_iter()
-            .filter(|window| window.is_open(self.now))
+            .filter(|window| window.is_called(asked) && window.is_open(self.now))
             .collect();
         let Some(first) = open.first() else {
             return Err(Reason::NotOpen {
@@ -464,11 +458,13 @@ impl<'s> Windows<'s> {
             window: first.id.clone(),
             from: first.from,
         };
-        let admitted = |window: &&Window| {
-            let admission = window.admits(&class.who, Some(asked), length);
-            admission != Admission::KeptOut && admission.permits(window, self.now, until)
-        };
-        let mine: Vec<&Window> = open.into_iter().filter(admitted).collect();
+        let mine: Vec<&Window> = open
+            .into_iter()
+            .filter(|window| {
+                let admission = window.admits(&class.who, Some(asked), length);
+                admission != Admission::KeptOut && admission.permits(window, self.now, until)
+            })
+            .collect();
         let Some(last) = mine.iter().map(|window| window.to).max() else {
             return Err(reason);
         };
@@ -520,15 +516,15 @@ impl<'s> Windows<'s> {
                 );
             }
         }
-        let room = |(ix, left): (NodeIx, Amounts)| {
+        let mut rooms = BTreeMap::new();
+        for (ix, left) in left {
             let mut room = space.room(ix).clone();
-            room.free
-                .iter_mut()
-                .zip(left)
-                .for_each(|(free, left)| *free = left.min(*free));
-            (ix, room)
-        };
-        left.into_iter().map(room).collect()
+            for (free, left) in room.free.iter_mut().zip(left) {
+                *free = left.min(*free);
+            }
+            rooms.insert(ix, room);
+        }
+        rooms
     }
 }
 

@@ -97,18 +97,20 @@ fn throughout<'s>(
             give_back(state, &mut space, *job, &running.nodes);
         }
     }
-    let others =
-        |window: &&Window| window.name() != wanted.except && window.meets(wanted.from, wanted.to);
-    let windows: Vec<&Window> = state.windows.values().filter(others).collect();
+    let windows: Vec<&Window> = state
+        .windows
+        .values()
+        .filter(|window| window.name() != wanted.except && window.meets(wanted.from, wanted.to))
+        .collect();
     for (ix, taken) in most_at_once(state, &windows, wanted.from) {
         space.admit(ix, &taken, false);
     }
     for window in windows.iter().filter(|window| window.whole) {
-        window
-            .shares
-            .iter()
-            .filter_map(|share| state.cluster.find(&share.node))
-            .for_each(|ix| space.close(ix));
+        for share in &window.shares {
+            if let Some(ix) = state.cluster.find(&share.node) {
+                space.close(ix);
+            }
+        }
     }
     space
 }
@@ -179,28 +181,24 @@ fn whole_node(state: &ClusterState, name: &str) -> Option<NodeShare> {
     let cluster = &state.cluster;
     let node = cluster.node(cluster.find(name)?);
     let empty = &cluster.kind(node.kind?).empty.free;
-    // Address space is no hardware: a node has no bound of it to be set aside.
-    let has = |ix: usize| empty.get(ix).is_some_and(|amount| *amount > 0);
-    let names = cluster
+    // Virtual memory is no hardware: a node has no bound of it to set aside.
+    let taken = cluster
         .catalog
         .names()
         .iter()
         .enumerate()
-        .filter(|(ix, name)| has(*ix) && *name != "vmem");
-    let taken = names
+        .filter(|(ix, name)| empty.get(*ix).is_some_and(|amount| *amount > 0) && *name != "vmem")
         .map(|(index, name)| (name.clone(), cluster.catalog.value(index, empty[index])))
         .collect();
-    let (node, host) = (node.name.clone(), node.host.clone());
-    let (pooled, ranks) = (Vec::new(), Vec::new());
     Some(NodeShare {
-        node,
-        host,
+        node: node.name.clone(),
+        host: node.host.clone(),
         taken,
         cpus: Vec::new(),
         gpus: Vec::new(),
         mpiprocs: 1,
-        pooled,
-        ranks,
+        pooled: Vec::new(),
+        ranks: Vec::new(),
     })
 }
 

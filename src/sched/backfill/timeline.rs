@@ -54,19 +54,18 @@ impl<'s> Timeline<'s> {
             .iter()
             .map(|(&job, &(_, until))| (until, job))
             .filter(|&(until, _)| until != Time::NEVER);
-        let is_endless = |job: &JobId| {
-            state
-                .running
-                .get(job)
-                .is_some_and(|running| running.is_endless())
-        };
-        let endless = state.making_way().filter(is_endless);
+        let endless = state.making_way().filter(|job| {
+            let running = state.running.get(job);
+            running.is_some_and(|running| running.is_endless())
+        });
         let mut ends = Vec::with_capacity(state.ends.len() + started.len());
         ends.extend(&state.ends);
         ends.extend(new.chain(endless.map(|job| (now, job))));
-        ends.iter_mut()
-            .for_each(|(until, job)| *until = state.planned_end(*job, *until, now));
+        for (until, job) in &mut ends {
+            *until = state.planned_end(*job, *until, now);
+        }
         ends.sort_unstable();
+        let jobs: Vec<JobId> = started.keys().copied().collect();
         let (newcomers, heirs, inherited) = Default::default();
         let mut timeline = Timeline {
             state,
@@ -77,13 +76,9 @@ impl<'s> Timeline<'s> {
             heirs,
             inherited,
         };
-        timeline
-            .started
-            .keys()
-            .copied()
-            .collect::<Vec<_>>()
-            .into_iter()
-            .for_each(|job| timeline.inherit(job));
+        for job in jobs {
+            timeline.inherit(job);
+        }
         timeline
     }
 
@@ -98,22 +93,16 @@ impl<'s> Timeline<'s> {
 
     /// What a newcomer has together with others is not free before it ends, too.
     fn inherit(&mut self, job: JobId) {
-        let Some((joins, until)) = self
-            .started
-            .get(&job)
-            .map(|(claim, until)| (claim.joins.clone(), *until))
-        else {
+        let Some((claim, until)) = self.started.get(&job) else {
             return;
         };
+        let (joins, until) = (claim.joins.clone(), *until);
         for (place, ix) in joins {
-            let known = || {
-                self.state
-                    .cluster
-                    .shared
-                    .get(&place)
-                    .and_then(shared_hosts::last)
+            let shared = &self.state.cluster.shared;
+            let heir = match self.heirs.get(&place) {
+                Some(heir) => Some(*heir),
+                None => shared.get(&place).and_then(shared_hosts::last),
             };
-            let heir = self.heirs.get(&place).copied().or_else(known);
             if heir.is_some_and(|(end, _)| end >= until) {
                 continue;
             }
@@ -269,22 +258,19 @@ impl<'s> Timeline<'s> {
 
     /// What a job has, running or just started: node, amounts, whether it is alone there.
     fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], JobOwner)) {
-        let inherited = |ix: NodeIx| self.inherited.get(&(job, ix)).map(|taken| &**taken);
+        let mut each = |ix: NodeIx, taken: &[i64], tenant| {
+            let inherited = self.inherited.get(&(job, ix));
+            each(ix, inherited.map_or(taken, |taken| taken), tenant);
+        };
         if let Some((claim, _)) = self.started.get(&job) {
-            return claim
-                .holds
-                .iter()
-                .for_each(|(&ix, taken)| each(ix, inherited(ix).unwrap_or(taken), claim.tenant));
-        }
-        for &ix in self
-            .state
-            .running
-            .get(&job)
-            .into_iter()
-            .flat_map(|running| &running.nodes)
-        {
-            if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
-                each(ix, inherited(ix).unwrap_or(&hold.taken), hold.tenant);
+            for (&ix, taken) in &claim.holds {
+                each(ix, taken, claim.tenant);
+            }
+        } else if let Some(running) = self.state.running.get(&job) {
+            for &ix in &running.nodes {
+                if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
+                    each(ix, &hold.taken, hold.tenant);
+                }
             }
         }
     }

@@ -89,8 +89,10 @@ pub(super) fn tell(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 
     for (class, few) in &eligible.0 {
         let of_class = names(*class).and_then(|names| names.iter().find_map(|name| said.get(name)));
         let waiting = few.jobs.iter().filter(|job| !started.contains(job));
-        let own = |job: &JobId| Some((ClassId(reason::own_name(*job)), of_class?.clone()));
-        plan.verdicts.extend(waiting.filter_map(own));
+        if let Some(of_class) = of_class {
+            let own = waiting.map(|job| (ClassId(reason::own_name(*job)), of_class.clone()));
+            plan.verdicts.extend(own);
+        }
         plan.verdicts.push((*class, few.why.clone()));
     }
     // Who starts makes way on the list, for others that may find room.

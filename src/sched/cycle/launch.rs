@@ -110,49 +110,38 @@ impl Numbers {
         whole: &NodeShare,
         needed: &NodeShare,
     ) -> NodeShare {
-        let NodeShare { cpus, gpus, .. } = self.hand_out(cluster, node, needed.clone());
-        let again =
-            |had: &[u16], gave_up: bool, got: Vec<u16>| if gave_up { got } else { had.to_vec() };
-        let gave_up = |name: &str| needed.taken.iter().any(|(taken, _)| taken == name);
-        let (cpus, gpus) = (
-            again(&whole.cpus, gave_up("ncpus"), cpus),
-            again(&whole.gpus, gave_up("ngpus"), gpus),
-        );
-        NodeShare {
-            cpus,
-            gpus,
-            ..whole.clone()
+        let numbers = self.hand_out(cluster, node, needed.clone());
+        let mut share = whole.clone();
+        for (name, _) in &needed.taken {
+            match name.as_str() {
+                "ncpus" => share.cpus.clone_from(&numbers.cpus),
+                "ngpus" => share.gpus.clone_from(&numbers.gpus),
+                _ => {}
+            }
         }
+        share
     }
 }
 
 impl FreeNumbers {
     fn on(cluster: &Cluster, node: NodeIx) -> FreeNumbers {
         let node = cluster.node(node);
-        let cpus: BTreeSet<u16> = node
-            .tenants
-            .values()
-            .flat_map(|hold| &hold.cpus)
-            .copied()
-            .collect();
-        let gpus: BTreeSet<u16> = node
-            .tenants
-            .values()
+        let holds = node.tenants.values();
+        let cpus: BTreeSet<&u16> = holds.clone().flat_map(|hold| &hold.cpus).collect();
+        let gpus: BTreeSet<&u16> = holds
             .flat_map(|hold| &hold.gpus)
-            .copied()
+            .chain(&node.gpus_outside)
             .collect();
-        let gpus = gpus
-            .into_iter()
-            .chain(node.gpus_outside.iter().copied())
-            .collect();
-        let left = |all: &[u16], used: BTreeSet<u16>| {
-            all.iter().copied().filter(|n| !used.contains(n)).collect()
-        };
         FreeNumbers {
-            cpus: left(&node.cpus, cpus),
-            gpus: left(&node.gpus, gpus),
+            cpus: without(&node.cpus, &cpus),
+            gpus: without(&node.gpus, &gpus),
         }
     }
+}
+
+/// The numbers that are not used.
+fn without(all: &[u16], used: &BTreeSet<&u16>) -> Vec<u16> {
+    all.iter().copied().filter(|n| !used.contains(n)).collect()
 }
 
 fn asked(share: &NodeShare, resource: &str) -> usize {

@@ -24,12 +24,10 @@ pub struct Borrowed<'s> {
 impl<'s> Borrowed<'s> {
     /// All fillers stay so far; the last to come is the first to go.
     pub fn new(state: &'s ClusterState, space: &AvailabilityMap<'s>) -> Borrowed<'s> {
-        let is_there =
-            |job: &JobId| state.running.contains_key(job) && !state.standing.is_preempted(*job);
         let left = state
             .standing
             .preemptible_backfill()
-            .filter(is_there)
+            .filter(|job| state.running.contains_key(job) && !state.standing.is_preempted(*job))
             .collect();
         let mut borrowed = Borrowed {
             state,
@@ -37,9 +35,10 @@ impl<'s> Borrowed<'s> {
             left,
             gone: BTreeSet::new(),
         };
-        let leaving = state.standing.preempted().map(|(job, _)| job);
         let mut space = space.clone();
-        leaving.for_each(|job| borrowed.leaves(&mut space, job));
+        for (job, _) in state.standing.preempted() {
+            borrowed.leaves(&mut space, job);
+        }
         borrowed.space = space;
         borrowed
     }
@@ -74,13 +73,13 @@ impl<'s> Borrowed<'s> {
             trial.claim(&allocation::claim(trial.cluster, shape, &placement));
         }
         self.space = trial;
-        let way = |job| Preemption {
+        let requeue = |job| Preemption {
             job,
             by: Some(by),
             cause: PreemptCause::Promise,
             action: PreemptAction::Requeue,
         };
-        gone.into_iter().map(way).collect()
+        gone.into_iter().map(requeue).collect()
     }
 
     fn leaves(&mut self, space: &mut AvailabilityMap<'s>, job: JobId) {

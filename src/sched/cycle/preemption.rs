@@ -160,11 +160,11 @@ pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<Pre
 /// Whether room alone is what a job lacks, and not a promise to another that is in its way.
 fn waits_for_room(job: Candidate, cycle: &CycleState) -> bool {
     let is_for_room = |reason: &Reason| {
-        let is_kept = matches!(
-            reason,
-            Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } | Reason::NoNodes
-        );
-        reason.is_blocked() && !is_kept
+        reason.is_blocked()
+            && !matches!(
+                reason,
+                Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } | Reason::NoNodes
+            )
     };
     job.class.asks_for.is_none() && cycle.verdict(job.class).is_some_and(is_for_room)
 }

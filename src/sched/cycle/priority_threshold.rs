@@ -2,14 +2,12 @@
 //! (I15, X17).
 
 use super::state::CycleState;
+use super::throttling::VerdictIndex;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::sched::priority::ranking::Candidate;
-use crate::sched::view::class::Class;
 use crate::sched::view::plan::Plan;
-use crate::sched::view::shape::ClassId;
 use crate::sched::view::snapshot::ClusterState;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Refuses a job whose priority does not exceed the threshold.
@@ -20,34 +18,31 @@ pub fn check(job: Candidate, cycle: &CycleState) -> Result<(), Reason> {
 }
 
 fn judge(value: f64, least: f64) -> Result<(), Reason> {
-    let refusal = || Reason::UnderThreshold {
+    if value > least {
+        return Ok(());
+    }
+    Err(Reason::UnderThreshold {
         value: value.to_string(),
         threshold: least.to_string(),
-    };
-    (value > least).then_some(()).ok_or_else(refusal)
+    })
 }
 
-/// Says of the classes of which nobody gets over the bar that this is why they wait, where all that
-/// ask for the same were refused at one stroke for want of room: that would come only after (G5).
+/// Adds the threshold to the verdicts of classes without a job above it, where their request was
+/// refused for want of free resources: that reason comes second (G5).
 pub fn tell_low(state: &ClusterState, policy: &Policy, plan: &mut Plan) {
     let Some(least) = policy.precedence.threshold else {
         return;
     };
-    let told: BTreeMap<ClassId, bool> = plan
-        .verdicts
-        .iter()
-        .map(|(whom, reason)| (*whom, reason.is_never()))
-        .collect();
-    let is_shadowed = |class: &Class| {
-        let [own, shape] = class.key.verdict_names();
-        !told.contains_key(&own) && told.get(&shape) == Some(&false)
-    };
-    let shadowed = state.classes.values().filter(|class| is_shadowed(class));
-    let best = shadowed.filter_map(|class| Some((class.key.id, class.first()?)));
-    let worth = best.filter_map(|(class, (_, (_, job)))| Some((class, state.score(policy, job)?)));
-    plan.verdicts.extend(
-        worth.filter_map(|(class, value)| Some((class, Arc::new(judge(value, least).err()?)))),
-    );
+    let verdicts = VerdictIndex::of(plan);
+    let lacking = state
+        .classes
+        .values()
+        .filter(|class| verdicts.lacks(&class.key));
+    plan.verdicts.extend(lacking.filter_map(|class| {
+        let (_, (_, job)) = class.first()?;
+        let refusal = judge(state.score(policy, job)?, least).err()?;
+        Some((class.key.id, Arc::new(refusal)))
+    }));
 }
 
 #[cfg(test)]
@@ -56,6 +51,7 @@ mod tests {
     use crate::model::job_id::JobId;
     use crate::model::policy::Precedence;
     use crate::sched::fixture::cluster;
+    use crate::sched::view::shape::ClassId;
 
     /// I15, F14: the bar is held against what is told of a job.
     #[test]

@@ -20,6 +20,7 @@ use crate::sched::view::class::QueuePlace;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::node_access::JobOwner;
 use crate::sched::view::plan::Resume;
+use crate::sched::view::snapshot::ClusterState;
 use crate::sched::view::sort_key::SortKey;
 use crate::sched::view::suspended::Suspended;
 use std::collections::BTreeMap;
@@ -40,17 +41,10 @@ impl ResumeOrder {
             return ResumeOrder(Vec::new());
         }
         let yardstick = state.rated_by(policy);
-        let turn = |job: &Arc<Suspended>| {
-            let own = (job.sort_key(&yardstick), false, job.place);
-            // As long as the job that it made way for waits, it does not take back what that is to
-            // have.
-            let other = job.made_way_for.and_then(|other| state.waiting(other));
-            other.map_or(own, |other| own.max((other.merit, true, job.place)))
-        };
         let mut turns: Vec<_> = state
             .suspended
             .values()
-            .map(|job| (turn(job), job.clone()))
+            .map(|job| (turn(state, job, job.sort_key(&yardstick)), job.clone()))
             .collect();
         turns.sort_by(|(one, _), (other, _)| other.cmp(one));
         ResumeOrder(turns)
@@ -65,11 +59,11 @@ impl ResumeOrder {
             .state
             .waiting(candidate.job)
             .map(|waiting| waiting.merit);
-        let is_due = |(own, comes_after, _): &ResumeTurn| match merit {
+        while let Some((_, job)) = self.0.pop_if(|((own, comes_after, _), _)| match merit {
             Some(merit) if *comes_after => *own < merit,
-            merit => merit.is_none_or(|merit| *own <= merit),
-        };
-        while let Some((_, job)) = self.0.pop_if(|(turn, _)| is_due(turn)) {
+            Some(merit) => *own <= merit,
+            None => true,
+        }) {
             cycle.resume(&job);
         }
     }
@@ -79,6 +73,16 @@ impl ResumeOrder {
         while let Some((_, job)) = self.0.pop() {
             cycle.resume(&job);
         }
+    }
+}
+
+/// The turn of a suspended job with this sort key. While the job that preempted it waits, it does
+/// not take back what that job is to get.
+fn turn(state: &ClusterState, job: &Suspended, own: SortKey) -> ResumeTurn {
+    let own = (own, false, job.place);
+    match job.made_way_for.and_then(|other| state.waiting(other)) {
+        Some(other) => own.max((other.merit, true, job.place)),
+        None => own,
     }
 }
 
@@ -168,8 +172,8 @@ impl CycleState<'_> {
     fn free_of(&self, need: &JobAmounts) -> BTreeMap<NodeIx, Amounts> {
         let mut given = self.state.cluster.catalog.nothing();
         let pooled = self.state.cluster.catalog.pooled();
-        let of_node = |(&ix, taken): (&NodeIx, &Amounts)| {
-            let mut kept = taken.clone();
+        let mut free = need.holds.clone();
+        for (&ix, kept) in &mut free {
             for (index, amount) in kept.iter_mut().enumerate() {
                 let free = if pooled.contains(&index) {
                     self.space.shared(index) - given[index]
@@ -179,9 +183,8 @@ impl CycleState<'_> {
                 *amount = (*amount).min(free.max(0));
                 given[index] += *amount;
             }
-            (ix, kept)
-        };
-        need.holds.iter().map(of_node).collect()
+        }
+        free
     }
 
     fn take(&mut self, claim: &JobAmounts) {

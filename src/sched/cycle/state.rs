@@ -30,7 +30,7 @@ use crate::sched::placement::{availability_policy, place};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::current_bookings::OVERDUE;
-use crate::sched::view::plan::{Booking, Plan};
+use crate::sched::view::plan::Plan;
 use crate::sched::view::shape::{ClassId, ClassKey, Shape, ShapeId};
 use crate::sched::view::snapshot::ClusterState;
 use refusals::Refusals;
@@ -83,24 +83,23 @@ impl<'s> CycleState<'s> {
         let guide = Arc::new(Guide::new(placement, &state.cluster));
         let mut space = AvailabilityMap::now(&state.cluster).guided(guide.clone());
         availability_policy::observe(&mut space, placement);
-        windows_ahead(state, now).for_each(|(ix, from)| space.promise(ix, from));
+        for (ix, from) in windows_ahead(state, now) {
+            space.promise(ix, from);
+        }
         let by_use = availability_policy::by_use(&state.cluster, placement);
         let mut calendar = Calendar::new(state, now);
         let windows = Windows::open(state, now);
         let mut limits = LimitCounters::open(state, policy, now);
-        let may_run = |class: &ClassKey| {
-            limits
-                .as_mut()
-                .is_none_or(|limits| limits.bar(class).is_none())
-        };
-        let view = (state, resolved);
         let promises = BookingBudget::open(
             &policy.backfill,
-            view,
+            (state, resolved),
             &mut calendar,
             (&space, &windows),
             now,
-            may_run,
+            |class| {
+                let limits = limits.as_mut();
+                limits.is_none_or(|limits| limits.bar(class).is_none())
+            },
         );
         CycleState {
             state,
@@ -149,22 +148,23 @@ impl<'s> CycleState<'s> {
 
     /// Whether the request could run on the nodes as configured, with nobody there.
     pub fn is_possible(&mut self, shape: &Shape) -> bool {
-        // A cluster without nodes tells nothing about any request.
-        let is_possible = |vacant: &AvailabilityMap| vacant.is_void() || place::fits(vacant, shape);
+        let vacant = &self.vacant;
+        // A cluster without nodes says nothing about any request.
         *self
             .possible
             .entry(shape.id)
-            .or_insert_with(|| is_possible(&self.vacant))
+            .or_insert_with(|| vacant.is_void() || place::fits(vacant, shape))
     }
 
     /// How many elements of an array that limits itself have begun, with those that this cycle
     /// starts; for one of them that is to start once more, how many run.
     pub fn running_of(&self, candidate: Candidate) -> u32 {
         let number = candidate.job.number;
-        let started = |again| self.counted.get(&(number, again)).copied().unwrap_or(0);
+        let [first, again] =
+            [false, true].map(|again| self.counted.get(&(number, again)).copied().unwrap_or(0));
         match candidate.class.beyond {
-            None => candidate.begun + started(false),
-            Some(_) => self.state.running_elements(number) + started(false) + started(true),
+            None => candidate.begun + first,
+            Some(_) => self.state.running_elements(number) + first + again,
         }
     }
 
@@ -415,19 +415,18 @@ impl<'s> CycleState<'s> {
         let booking =
             bookings::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
-        let is_elsewhere = |had: &Booking| had.at != at || had.nodes != promise.nodes;
-        let moves =
-            self.promises.had(job) && self.state.standing.promise(job).is_some_and(is_elsewhere);
-        // A job that is overdue ends when it ends: to look again at once would help nobody.
+        let had = self.state.standing.promise(job);
+        let moves = self.promises.had(job)
+            && had.is_some_and(|had| had.at != at || had.nodes != promise.nodes);
+        // An overdue job has no known end: to look again at once would not help.
         if at > self.now + OVERDUE {
-            // Those ahead that had no room beside a promise may have some where that is another one
-            // now.
-            self.plan
-                .look_again(if moves && self.refusals.has_delayed_jobs() {
-                    self.now + Span(1)
-                } else {
-                    at
-                });
+            // Jobs ahead that a booking kept from starting may start now that it has moved.
+            let next = if moves && self.refusals.has_delayed_jobs() {
+                self.now + Span(1)
+            } else {
+                at
+            };
+            self.plan.look_again(next);
         }
         Some(at)
     }
@@ -441,13 +440,10 @@ impl<'s> CycleState<'s> {
         if let Some(limits) = &mut self.limits {
             throttling::tell_limited(self.state, limits, &mut self.plan);
         }
-        let names = |class| {
-            self.state
-                .classes
-                .get(&class)
-                .map(|class| class.key.verdict_names())
-        };
-        eligibility::tell(&mut self.plan, names);
+        eligibility::tell(&mut self.plan, |class| {
+            let class = self.state.classes.get(&class)?;
+            Some(class.key.verdict_names())
+        });
         self.plan
     }
 }

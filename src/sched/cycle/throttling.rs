@@ -90,7 +90,7 @@ fn site_time(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
 fn array_limit(job: Candidate, pass: Pass, cycle: &CycleState) -> Option<Reason> {
     let SubjobLimit { limit, most } = cycle.subjob_limit(job)?;
     let bound = if pass == Pass::Expansion { most } else { limit };
-    let expand = Some(most).filter(|&most| most > limit);
+    let expand = (most > limit).then_some(most);
     (cycle.running_of(job) >= bound).then_some(Reason::ArrayLimit { limit, expand })
 }
 
@@ -101,55 +101,62 @@ fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
         .then_some(Reason::AwaitsChoice)
 }
 
-/// Says of those in stopped queues that this is why they wait, where all that ask for the same were
-/// refused at one stroke for want of room: that would come only after (G5).
+/// Adds the verdict "queue stopped" to classes in stopped queues whose request was refused for want
+/// of free resources: that reason comes second (G5).
 pub fn tell_stopped(state: &ClusterState, plan: &mut Plan) {
-    let is_stopped = |queue: &str| stopped(state, queue).is_some();
     let groups = state.alike.groups().map(|(_, members)| members);
     let concerned: Vec<&Members> = groups
-        .filter(|members| members.queues().any(is_stopped))
+        .filter(|members| {
+            members
+                .queues()
+                .any(|queue| stopped(state, queue).is_some())
+        })
         .collect();
     if concerned.is_empty() {
         return;
     }
-    let told: BTreeMap<ClassId, bool> = plan
-        .verdicts
-        .iter()
-        .map(|(whom, reason)| (*whom, reason.is_never()))
-        .collect();
+    let verdicts = VerdictIndex::of(plan);
     let classes = concerned
         .iter()
         .flat_map(|members| &members.classes)
         .filter_map(|(_, id)| state.classes.get(id));
-    let keys = classes.map(|class| &class.key);
-    let shadowed = keys.filter(|key| is_stopped(&key.who.queue)).filter(|key| {
-        let [own, shape] = key.verdict_names();
-        !told.contains_key(&own) && told.get(&shape) == Some(&false)
-    });
-    let why = |key: &ClassKey| stopped(state, &key.who.queue).map(|why| (key.id, Arc::new(why)));
-    plan.verdicts.extend(shadowed.filter_map(why));
+    plan.verdicts.extend(classes.filter_map(|class| {
+        let why = stopped(state, &class.key.who.queue)?;
+        verdicts
+            .lacks(&class.key)
+            .then(|| (class.key.id, Arc::new(why)))
+    }));
 }
 
-/// Says of those over a limit likewise that this is why they wait (I13).
+/// Adds likewise the limit to the verdicts of classes over a limit (I13).
 pub fn tell_limited(state: &ClusterState, limits: &mut LimitCounters, plan: &mut Plan) {
-    let told: BTreeMap<ClassId, bool> = plan
-        .verdicts
-        .iter()
-        .map(|(whom, reason)| (*whom, reason.is_never()))
-        .collect();
-    let keys = state
-        .classes
-        .values()
-        .map(|class| &class.key)
-        .filter(|key| {
-            let [own, shape] = key.verdict_names();
-            !told.contains_key(&own) && told.get(&shape) == Some(&false)
-        });
-    let over = keys.filter_map(|key| {
+    let verdicts = VerdictIndex::of(plan);
+    let keys = state.classes.values().map(|class| &class.key);
+    let over = keys.filter(|key| verdicts.lacks(key)).filter_map(|key| {
         let bar = limits.bar(key)?;
         Some((key.id, limits.reason(bar, key)))
     });
     plan.verdicts.extend(over);
+}
+
+/// The verdicts of a plan: whether each refuses forever.
+pub(super) struct VerdictIndex(BTreeMap<ClassId, bool>);
+
+impl VerdictIndex {
+    pub fn of(plan: &Plan) -> VerdictIndex {
+        let verdicts = plan.verdicts.iter();
+        VerdictIndex(
+            verdicts
+                .map(|(class, reason)| (*class, reason.is_never()))
+                .collect(),
+        )
+    }
+
+    /// Whether a class has no verdict of its own, and its request is refused for now.
+    pub fn lacks(&self, key: &ClassKey) -> bool {
+        let [own, shape] = key.verdict_names();
+        !self.0.contains_key(&own) && self.0.get(&shape) == Some(&false)
+    }
 }
 
 #[cfg(test)]

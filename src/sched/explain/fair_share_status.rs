@@ -104,38 +104,30 @@ impl<'l, 's> FairShareView<'l, 's> {
                 add(all, self.has(party).unwrap_or(&[]));
             }
         }
-        let pool = |(name, entitled): (&str, Entitled)| {
-            let pools = above.get(name).map_or(Vec::new(), |above| above.to_vec());
-            let resource = taken.get(name).and_then(|taken| self.resource(taken));
+        let pools = self.shares.pools().map(|(name, entitled)| {
             let (status, since) = self.status(&StarvationSubject::Pool(name.to_string()), entitled);
-            let who = ShareHolder::Pool(name.to_string());
             FairShareReport {
-                who,
-                pools,
+                who: ShareHolder::Pool(name.to_string()),
+                pools: above.get(name).map_or(Vec::new(), |above| above.to_vec()),
                 fair: entitled.fair,
                 used: entitled.used,
-                resource,
+                resource: taken.get(name).and_then(|taken| self.resource(taken)),
                 status,
                 since,
             }
-        };
-        self.shares.pools().map(pool).collect()
+        });
+        pools.collect()
     }
 
     fn of_party(&self, party: ShareParty, number: u64) -> FairShareReport {
         let state = self.cycle.state;
-        let first = |class| {
-            state
-                .classes
-                .get(&class)?
-                .jobs()
-                .map(|((_, id), _)| id)
-                .min()
-        };
         let who = match party {
             ShareParty::Operation(job) => ShareHolder::Operation(job),
             ShareParty::Alike(class) => {
-                ShareHolder::Alike(first(class).unwrap_or(JobId::job(0)), number)
+                let jobs = state.classes.get(&class).into_iter();
+                let jobs = jobs.flat_map(|class| class.jobs());
+                let first = jobs.map(|((_, id), _)| id).min();
+                ShareHolder::Alike(first.unwrap_or(JobId::job(0)), number)
             }
         };
         let entitled = self.shares.entitled(party).unwrap_or_default();

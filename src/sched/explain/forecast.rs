@@ -55,15 +55,16 @@ impl Outlook {
         let is_meant = |foreseen: &&Foreseen| {
             foreseen.job == id || (id.is_array() && foreseen.job.parent() == Some(id))
         };
-        let rest = |id| {
-            self.rest
-                .binary_search_by_key(&id, |foreseen| foreseen.job)
-                .ok()
-        };
         self.starts
             .iter()
             .find(is_meant)
-            .or_else(|| self.rest.get(rest(id).or_else(|| rest(id.parent()?))?))
+            .or_else(|| self.not_started(id))
+            .or_else(|| self.not_started(id.parent()?))
+    }
+
+    fn not_started(&self, id: JobId) -> Option<&Foreseen> {
+        let place = self.rest.binary_search_by_key(&id, |foreseen| foreseen.job);
+        Some(&self.rest[place.ok()?])
     }
 }
 
@@ -114,9 +115,12 @@ fn foresee(
         let is_spent = cycles >= budget.cycles
             || course.starts.len() >= budget.starts
             || course.looks >= budget.looks;
-        match next.filter(|_| !is_seen && !is_spent) {
-            Some(moment) => course.end_jobs(moment),
-            None => {
+        at = match next {
+            Some(moment) if !is_seen && !is_spent => {
+                course.end_jobs(moment);
+                moment
+            }
+            _ => {
                 let horizon = Horizon {
                     from: now,
                     until: at,
@@ -129,8 +133,7 @@ fn foresee(
                     horizon,
                 };
             }
-        }
-        at = next.unwrap_or(at);
+        };
     }
 }
 
@@ -249,40 +252,25 @@ impl ForecastRun {
             .iter()
             .map(|(class, reason)| (*class, &**reason))
             .collect();
-        let said = |class: &ClassKey| {
-            class
-                .verdict_names()
-                .iter()
-                .find_map(|name| reasons.get(name))
-        };
         let prospect = |reason: Option<&&Reason>| match reason {
             Some(reason) if is_seen || reason.is_never() => Prospect::Waits((*reason).clone()),
             _ => Prospect::Beyond,
         };
-        let classes = self
-            .state
-            .classes
-            .iter()
-            .map(|(&id, class)| (id, prospect(said(&class.key))));
-        let own = |job| reasons.get(&ClassId(reason::own_name(job)));
-        let is_listed =
-            |class, job| last.eligible.lists(class) && last.eligible.refusal(class, job).is_none();
-        let jobs = classes.flat_map(|(class, of_class)| {
-            self.state.jobs_in(class).map(move |job| {
-                if is_listed(class, job) {
-                    Foreseen {
-                        job,
-                        prospect: prospect(own(job)),
-                    }
+        let mut rest = Vec::new();
+        for (&id, class) in &self.state.classes {
+            let names = class.key.verdict_names();
+            let of_class = prospect(names.iter().find_map(|name| reasons.get(name)));
+            for job in self.state.jobs_in(id) {
+                let is_eligible =
+                    last.eligible.lists(id) && last.eligible.refusal(id, job).is_none();
+                let prospect = if is_eligible {
+                    prospect(reasons.get(&ClassId(reason::own_name(job))))
                 } else {
-                    Foreseen {
-                        job,
-                        prospect: of_class.clone(),
-                    }
-                }
-            })
-        });
-        let mut rest: Vec<Foreseen> = jobs.collect();
+                    of_class.clone()
+                };
+                rest.push(Foreseen { job, prospect });
+            }
+        }
         rest.sort_by_key(|foreseen| foreseen.job);
         rest
     }

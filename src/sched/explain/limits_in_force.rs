@@ -26,12 +26,12 @@ pub fn limits_in_force(state: &ClusterState, policy: &Policy, now: Time) -> Vec<
     }
     let state = &*state.prioritised(policy, now);
     let resolved = Resolved::new(state, policy, now);
-    let of_stage = |(_, stage)| Some(InForce::new((state, policy, &resolved), stage, now)?.told());
-    let mut all: Vec<LimitUse> = LimitStage::ALL
-        .into_iter()
-        .filter_map(of_stage)
-        .flatten()
-        .collect();
+    let mut all = Vec::new();
+    for (_, stage) in LimitStage::ALL {
+        if let Some(in_force) = InForce::new((state, policy, &resolved), stage, now) {
+            all.extend(in_force.told());
+        }
+    }
     all.sort_by(|a, b| (a.place, &a.whom).cmp(&(b.place, &b.whom)));
     all
 }
@@ -152,16 +152,14 @@ fn enter(class: &Class, books: &mut LimitCounters) {
 
 /// Whom a limit is for that names everybody it means.
 fn named(limit: &Limit) -> Option<LimitKey> {
-    let meant = limit
-        .scope
-        .selectors()
-        .into_iter()
-        .filter(|selector| **selector != Selector::All);
-    let name = |selector: &Selector| match selector {
-        Selector::Named(name) => Some(name.clone()),
-        Selector::All | Selector::Each => None,
-    };
-    meant.map(name).collect()
+    let selectors = limit.scope.selectors().into_iter();
+    selectors
+        .filter(|selector| **selector != Selector::All)
+        .map(|selector| match selector {
+            Selector::Named(name) => Some(name.clone()),
+            Selector::All | Selector::Each => None,
+        })
+        .collect()
 }
 
 fn waiting(class: &Class) -> u64 {

@@ -219,18 +219,22 @@ impl Poll<'_> {
         }
         let is_full =
             room.tenants >= room.bounds.jobs || room.barred().contains(&self.shape.owner().user);
-        Some(match (is_full, room.alone > 0) {
-            (true, false) => Objection::said("node_limit", "as many jobs are there as it takes"),
-            (_, true) => Objection::said("access_policy", "one job has it for itself"),
-            (false, false) if self.shape.tenancy.is_exclusive() || is_taken => Objection::said(
+        let (code, text) = if room.alone > 0 {
+            ("access_policy", "one job has it for itself")
+        } else if is_full {
+            ("node_limit", "as many jobs are there as it takes")
+        } else if self.shape.tenancy.is_exclusive() || is_taken {
+            (
                 "access_policy",
                 "the job wants it for itself, and others are there",
-            ),
-            (false, false) => Objection::said(
+            )
+        } else {
+            (
                 "access_policy",
                 "who is there does not share it with this job",
-            ),
-        })
+            )
+        };
+        Some(Objection::said(code, text))
     }
 
     fn amount(&self, ix: NodeIx) -> Option<Objection> {
@@ -306,20 +310,13 @@ impl Poll<'_> {
 
     fn requested(&self, resource: &str) -> Option<String> {
         let index = self.space.cluster.catalog.index_on_node(resource);
-        let given = self
-            .chunk
-            .given
-            .iter()
-            .find(|(i, _)| Some(*i) == index)
-            .map(|(_, value)| value.to_string());
-        let need = || {
-            self.chunk
-                .needs
-                .iter()
-                .find(|need| need.resource == resource)
-                .map(|need| need.value.to_string())
-        };
-        given.or_else(need)
+        let given = self.chunk.given.iter().find(|(i, _)| Some(*i) == index);
+        if let Some((_, value)) = given {
+            return Some(value.to_string());
+        }
+        let mut needs = self.chunk.needs.iter();
+        let need = needs.find(|need| need.resource == resource)?;
+        Some(need.value.to_string())
     }
 }
 
@@ -361,12 +358,15 @@ impl SurveyCounts {
     }
 
     fn close(self, poll: &Poll) -> Survey {
-        let rejections = self.groups.into_values().map(|(rejection, range)| {
-            let resource = rejection.resource.as_deref();
-            let shown = |amount| poll.shown(resource?, amount);
-            let found = range.and_then(|(least, most)| shown(least).zip(shown(most)));
-            Rejection { found, ..rejection }
-        });
+        let rejections =
+            self.groups.into_values().map(|(rejection, range)| {
+                let found = rejection.resource.as_deref().zip(range).and_then(
+                    |(resource, (least, most))| {
+                        Some((poll.shown(resource, least)?, poll.shown(resource, most)?))
+                    },
+                );
+                Rejection { found, ..rejection }
+            });
         Survey {
             rejections: rejections.collect(),
             ..self.survey

@@ -35,9 +35,9 @@ pub fn led_by(said: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reas
         return found;
     };
     let is_of_room = |reason: &Reason| reason.stage() >= CycleStage::Match || reason.is_blocked();
-    let is_same =
-        |reason: &Reason| reason.code() == said.code() || (is_of_room(reason) && is_of_room(&said));
-    let others = found.iter().filter(|reason| !is_same(reason)).cloned();
+    let others = found.into_iter().filter(|reason| {
+        reason.code() != said.code() && !(is_of_room(reason) && is_of_room(&said))
+    });
     in_order(std::iter::once(said.clone()).chain(others).collect())
 }
 

@@ -16,7 +16,6 @@ use crate::sched::cycle::{self, preemption};
 use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
-use crate::sched::view::class::{Array, WaitingJob};
 use crate::sched::view::snapshot::ClusterState;
 
 /// How many jobs that go before another are counted.
@@ -165,9 +164,13 @@ fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
             pooled: true,
             ..
         } => {
-            let used = || Some(total.parse::<i64>().ok()? - available.parse::<i64>().ok()?);
-            let used =
-                used().map_or_else(|| format!("all but {available}"), |used| used.to_string());
+            let used = total
+                .parse::<i64>()
+                .ok()
+                .zip(available.parse::<i64>().ok())
+                .map_or(format!("all but {available}"), |(total, available)| {
+                    (total - available).to_string()
+                });
             Some(bare(resource, total.clone(), used))
         }
         Reason::Limited(excess) => {
@@ -178,10 +181,9 @@ fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
                 excess.quantity.name(),
                 excess.scope_text()
             );
-            let by = (excess.by.clone(), excess.more);
             Some(Barrier {
-                by: by.0,
-                more: by.1,
+                by: excess.by.clone(),
+                more: excess.more,
                 ..bare(&limit, excess.most.clone(), excess.used.clone())
             })
         }
@@ -202,18 +204,20 @@ fn bare(limit: &str, value: String, used: String) -> Barrier {
 
 /// How many jobs a cycle considers before this one, one after another.
 fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRank {
-    let elements = |array: &Array| u64::from(array.elements.waiting().len());
-    let each = |waiting: &WaitingJob| waiting.array.as_ref().map_or(1, elements);
-    let waiting = state
-        .classes
-        .values()
-        .flat_map(|class| class.jobs().map(|(_, waiting)| each(waiting)))
+    let jobs = state.classes.values().flat_map(|class| class.jobs());
+    let waiting = jobs
+        .map(|(_, waiting)| match &waiting.array {
+            Some(array) => u64::from(array.elements.waiting().len()),
+            None => 1,
+        })
         .sum();
     let resolved = Resolved::new(state, policy, now);
-    let class = state
-        .waiting_class(job)
-        .filter(|_| policy.precedence.order == PriorityOrder::Cluster);
-    let cluster = class.map(|class| class.cluster().to_string());
+    let cluster = if policy.precedence.order == PriorityOrder::Cluster {
+        let class = state.waiting_class(job);
+        class.map(|class| class.cluster().to_string())
+    } else {
+        None
+    };
     let mut ranking = ranking::rank(state, &resolved);
     let mut before = 0;
     while before < MOST_COUNTED
@@ -247,26 +251,27 @@ fn occupants(state: &ClusterState, prospect: &Prospect) -> Vec<Occupant> {
     let Prospect::Starts { at, nodes, .. } = prospect else {
         return Vec::new();
     };
-    let occupant = |&(end, job): &(Time, JobId)| {
+    let mut occupants = Vec::new();
+    for &(end, job) in state.ends.iter().take_while(|(end, _)| end <= at) {
         let held = state
             .running
             .get(&job)
-            .into_iter()
-            .flat_map(|running| &running.nodes);
-        let held = held.map(|&ix| state.cluster.node(ix).name.clone());
-        let shared: Vec<String> = held.filter(|name| nodes.contains(name)).collect();
-        (!shared.is_empty()).then_some(Occupant {
-            job,
-            end,
-            nodes: shared,
-        })
-    };
-    state
-        .ends
-        .iter()
-        .take_while(|(end, _)| end <= at)
-        .filter_map(occupant)
-        .collect()
+            .map_or(&[][..], |running| &running.nodes);
+        let shared: Vec<String> = held
+            .iter()
+            .map(|&ix| &state.cluster.node(ix).name)
+            .filter(|name| nodes.contains(name))
+            .cloned()
+            .collect();
+        if !shared.is_empty() {
+            occupants.push(Occupant {
+                job,
+                end,
+                nodes: shared,
+            });
+        }
+    }
+    occupants
 }
 
 #[cfg(test)]

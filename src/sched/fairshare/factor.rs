@@ -1,7 +1,6 @@
 //! What each of those who wait has had of what is theirs, as a factor (F3, F11).
 
 use crate::model::account::member::Member;
-use crate::model::credentials::Credentials;
 use crate::model::policy::fair_share::Method;
 use crate::model::policy::{FairShare, Policy, PriorityOrder};
 use crate::model::time::Time;
@@ -36,13 +35,17 @@ impl MemberPlaces {
             let used = usage.members().map(|member| tree.named(member));
             waiting.chain(used).collect()
         });
-        let seat = |member: &Member| Some((member.clone(), seating.index_of(member)?));
-        let used: Vec<(Member, TreeIndex)> = usage.members().filter_map(seat).collect();
-        let of = |who: &Credentials| seating.index(&who.user, who.account.as_deref());
+        let used: Vec<(Member, TreeIndex)> = usage
+            .members()
+            .filter_map(|member| Some((member.clone(), seating.index_of(member)?)))
+            .collect();
         let waiting: BTreeMap<ClassOwner, TreeIndex> = state
             .owners
             .iter()
-            .filter_map(|(owner, (_, who))| Some((owner.clone(), of(who)?)))
+            .filter_map(|(owner, (_, who))| {
+                let seat = seating.index(&who.user, who.account.as_deref())?;
+                Some((owner.clone(), seat))
+            })
             .collect();
         let taken: BTreeSet<TreeIndex> = used.iter().map(|(_, seat)| *seat).collect();
         let new = waiting
@@ -110,14 +113,15 @@ impl FairShareFactors {
             let due = seat.map(|seat| (account.clone(), dues.of(*seat)));
             shares.dues.entry(*user).or_default().extend(due);
         }
-        let runs = |member: &Member| state.usage().in_use(member) > 0.0;
-        let running = seats
-            .used
-            .iter()
-            .filter(|(member, _)| policy.fair_share.method == Method::Linear && runs(member));
-        shares.running = running
-            .map(|(member, seat)| (member.clone(), dues.of(*seat).factor))
-            .collect();
+        if policy.fair_share.method == Method::Linear {
+            let running = seats
+                .used
+                .iter()
+                .filter(|(member, _)| state.usage().in_use(member) > 0.0);
+            shares.running = running
+                .map(|(member, seat)| (member.clone(), dues.of(*seat).factor))
+                .collect();
+        }
         shares.seats = Some(seats);
         shares
     }
@@ -131,13 +135,11 @@ impl FairShareFactors {
     ) -> FairShareFactors {
         let mut shares = FairShareFactors::of(state, policy, now, before);
         for (user, accounts) in &mut shares.dues {
-            let stood = before.dues.get(user).into_iter().flatten();
-            stood.for_each(|(account, stood)| {
-                accounts
-                    .iter_mut()
-                    .filter(|(own, _)| own == account)
-                    .for_each(|(_, due)| *due = *stood);
-            });
+            for (account, earlier) in before.dues.get(user).into_iter().flatten() {
+                for (_, due) in accounts.iter_mut().filter(|(own, _)| own == account) {
+                    *due = *earlier;
+                }
+            }
         }
         FairShareFactors {
             percents: before.percents.clone(),

@@ -8,7 +8,7 @@ use crate::model::report::share_status::ShareStatus;
 use crate::model::time::Time;
 use crate::sched::share_tree::linear::MAX_FAIRSHARE;
 use crate::sched::share_tree::{self, Tree};
-use crate::sched::view::snapshot::{ClusterState, User};
+use crate::sched::view::snapshot::ClusterState;
 
 impl ClusterState {
     /// The tree of shares, row by row, with all who have jobs that wait or have used anything.
@@ -23,26 +23,15 @@ impl ClusterState {
         if policy.method != Method::Linear {
             return Vec::new();
         }
-        let name = |user: User| {
-            self.cluster
-                .users
-                .get(&user)
-                .map(String::as_str)
-                .unwrap_or_default()
-        };
-        let standing = |(user, account, factor): (User, Option<&str>, f64)| {
-            (
-                Member::new(account.unwrap_or_default(), name(user)),
-                factor * MAX_FAIRSHARE,
-            )
-        };
-        let mut all: Vec<(Member, f64)> = self.shares().all().map(standing).collect();
-        all.extend(
-            self.shares()
-                .running()
-                .iter()
-                .map(|(member, factor)| (member.clone(), factor * MAX_FAIRSHARE)),
-        );
+        let shares = self.shares();
+        let waiting = shares.all().map(|(user, account, factor)| {
+            let name = self.cluster.users.get(&user).map_or("", String::as_str);
+            (Member::new(account.unwrap_or_default(), name), factor)
+        });
+        let mut all: Vec<(Member, f64)> = waiting
+            .chain(shares.running().iter().cloned())
+            .map(|(member, factor)| (member, factor * MAX_FAIRSHARE))
+            .collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all.dedup_by(|a, b| a.0 == b.0);
         all

@@ -12,19 +12,11 @@ use std::collections::BTreeMap;
 impl UsagePercents {
     /// Of what members of a tree have used.
     pub fn of(tree: &Tree, used: &BTreeMap<Member, f64>) -> UsagePercents {
-        let by = |subject| {
-            let policy = FairShare {
-                method: Method::Off,
-                subject,
-                ..FairShare::default()
-            };
-            share_table(tree, &policy, used)
-        };
         UsagePercents {
             known: Some(UsageTables {
                 tree: tree.clone(),
-                users: by(UsageSubject::User),
-                accounts: by(UsageSubject::Account),
+                users: usage_by(UsageSubject::User, tree, used),
+                accounts: usage_by(UsageSubject::Account, tree, used),
             }),
         }
     }
@@ -41,25 +33,31 @@ impl UsagePercents {
         let user = rule
             .users
             .get(&member.user)
-            .or_else(|| rule.users.get(Priorities::OTHERS))
-            .copied();
+            .or_else(|| rule.users.get(Priorities::OTHERS));
         let account = policy
             .accounts
             .iter()
-            .find(|account| account.name == member.account);
-        let delta = |target, percent| target::delta(target, percent, policy.distance);
-        [
-            user.map_or(0.0, |user| delta(user, percent(&known.users, &member))),
-            account
-                .and_then(|account| account.target)
-                .map_or(0.0, |own| delta(own, percent(&known.accounts, &member))),
-        ]
+            .find(|account| account.name == member.account)
+            .and_then(|account| account.target);
+        [(user.copied(), &known.users), (account, &known.accounts)].map(|(target, table)| {
+            target.map_or(0.0, |target| {
+                target::delta(target, percent(table, &member), policy.distance)
+            })
+        })
     }
 }
 
-/// Whom nobody knows has used nothing.
-fn percent(standings: &ShareTable, member: &Member) -> f64 {
-    standings
-        .of(member)
-        .map_or(0.0, |standing| 100.0 * standing.used)
+/// The usage of each user or account.
+fn usage_by(subject: UsageSubject, tree: &Tree, used: &BTreeMap<Member, f64>) -> ShareTable {
+    let policy = FairShare {
+        method: Method::Off,
+        subject,
+        ..FairShare::default()
+    };
+    share_table(tree, &policy, used)
+}
+
+/// The percentage of all usage; 0 for an unknown member.
+fn percent(table: &ShareTable, member: &Member) -> f64 {
+    table.of(member).map_or(0.0, |row| 100.0 * row.used)
 }

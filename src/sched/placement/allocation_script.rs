@@ -6,20 +6,18 @@ use super::availability_map::AvailabilityMap;
 use super::rank::Candidates;
 use crate::model::policy::Policy;
 use crate::model::request::placement_policy::NodeAllocation;
-use crate::sched::view::shape::{ClassId, Shape};
+use crate::sched::view::shape::ClassId;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
 impl ClusterState {
     /// The classes whose jobs go where a program says, of which it has not been asked.
     pub fn unasked(&self, policy: &Policy) -> Vec<ClassId> {
-        let goes_by_it = |shape: &Shape| {
-            shape.allocation.unwrap_or(policy.placement.allocation) == NodeAllocation::Site
-        };
-        let waiting = self
-            .classes
-            .iter()
-            .filter(|(id, class)| goes_by_it(&class.key.shape) && !self.answers.contains_key(id));
+        let waiting = self.classes.iter().filter(|(id, class)| {
+            let allocation = class.key.shape.allocation;
+            allocation.unwrap_or(policy.placement.allocation) == NodeAllocation::Site
+                && !self.answers.contains_key(id)
+        });
         waiting.map(|(&id, _)| id).collect()
     }
 
@@ -30,15 +28,12 @@ impl ClusterState {
             return Vec::new();
         };
         let vacant = AvailabilityMap::vacant(&self.cluster);
-        let chunks = 0..class.key.shape.chunks.len();
-        let of_chunk = |chunk| {
-            let candidates = Candidates::of(&vacant, &class.key.shape, chunk, None);
-            candidates
-                .nodes(&vacant, &class.key.shape)
-                .map(|(ix, _)| ix)
-                .collect::<Vec<_>>()
-        };
-        let nodes: BTreeSet<_> = chunks.flat_map(of_chunk).collect();
+        let shape = &class.key.shape;
+        let mut nodes = BTreeSet::new();
+        for chunk in 0..shape.chunks.len() {
+            let candidates = Candidates::of(&vacant, shape, chunk, None);
+            nodes.extend(candidates.nodes(&vacant, shape).map(|(ix, _)| ix));
+        }
         let usable = nodes
             .into_iter()
             .map(|ix| self.cluster.node(ix))

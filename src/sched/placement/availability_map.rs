@@ -258,12 +258,14 @@ impl<'s> AvailabilityMap<'s> {
     /// Whether a job may join a node, its neighbours on the host considered.
     pub fn admits(&self, ix: NodeIx, tenant: JobOwner) -> bool {
         let room = self.room(ix);
-        let wants_host = tenant.on(room.bounds) == AccessPolicy::Hosts;
-        let host_is_idle = || {
-            let mut neighbours = self.cluster.nodes_of_host(&self.cluster.node(ix).host);
-            neighbours.all(|neighbour| self.room(neighbour).condition() == Joinable::Idle)
-        };
-        room.admits(tenant) && (!wants_host || host_is_idle())
+        if !room.admits(tenant) {
+            return false;
+        }
+        if tenant.on(room.bounds) != AccessPolicy::Hosts {
+            return true;
+        }
+        let mut neighbours = self.cluster.nodes_of_host(&self.cluster.node(ix).host);
+        neighbours.all(|neighbour| self.room(neighbour).condition() == Joinable::Idle)
     }
 
     /// Whether nodes of a kind have these values, host and node names left aside.
@@ -276,18 +278,18 @@ impl<'s> AvailabilityMap<'s> {
     /// Whether a claim can have what it takes.
     pub fn has_room_for(&self, claim: &JobAmounts) -> bool {
         let of_nodes = self.cluster.catalog.pooled().start;
-        let is_there = |(&ix, taken): (&NodeIx, &Amounts)| {
+        let has_node_amounts = claim.holds.iter().all(|(&ix, taken)| {
             let room = self.room(ix);
             let mut amounts = taken[..of_nodes].iter().zip(&room.free);
             self.is_open(ix)
                 && room.admits(claim.tenant)
                 && amounts.all(|(taken, free)| *taken == 0 || taken <= free)
-        };
-        let is_shared = |index| {
-            let taken: i64 = claim.holds.values().map(|taken| taken[index]).sum();
-            taken == 0 || taken <= self.free[index]
-        };
-        claim.holds.iter().all(is_there) && self.cluster.catalog.pooled().all(is_shared)
+        });
+        has_node_amounts
+            && self.cluster.catalog.pooled().all(|index| {
+                let taken: i64 = claim.holds.values().map(|taken| taken[index]).sum();
+                taken == 0 || taken <= self.free[index]
+            })
     }
 
     /// Takes what a claim takes.
@@ -490,9 +492,8 @@ impl<'s> AvailabilityMap<'s> {
     /// Most rooms are passed over at one look at what there is least of.
     fn scarcest_first(&self, asked: &[(usize, i64)]) -> Vec<(usize, i64)> {
         let mut asked = asked.to_vec();
-        let plenty =
-            |&(index, amount): &(usize, i64)| self.free[index].max(1) as f64 / amount as f64;
-        asked.sort_by(|a, b| plenty(a).total_cmp(&plenty(b)));
+        let plenty = |(index, amount): (usize, i64)| self.free[index].max(1) as f64 / amount as f64;
+        asked.sort_by(|a, b| plenty(*a).total_cmp(&plenty(*b)));
         asked
     }
 
@@ -516,14 +517,11 @@ impl<'s> AvailabilityMap<'s> {
 
     fn lay_out_nodes(&self) -> RankedNodes {
         let policy = self.guide.usual(self);
-        let rank = |ix| {
-            self.cluster
-                .node(ix)
-                .kind
-                .and_then(|kind| self.guide.of_kind(policy, kind))
-                .unwrap_or_default()
-        };
-        let ranks = self.cluster.indices().map(|ix| (rank(ix), ix));
+        let ranks = self.cluster.indices().map(|ix| {
+            let kind = self.cluster.node(ix).kind;
+            let rank = kind.and_then(|kind| self.guide.of_kind(policy, kind));
+            (rank.unwrap_or_default(), ix)
+        });
         let mut preferred = RankedNodes::closed(ranks, self.cluster.catalog.pooled().start);
         let open = self
             .buckets
@@ -549,12 +547,14 @@ impl<'s> AvailabilityMap<'s> {
     /// The nodes of some buckets, the lowest ranks first and then in the order of the nodes, found
     /// one by one, each with the mark that came with its bucket: (rank, bucket, mark).
     pub fn merged(&self, buckets: impl Iterator<Item = (Rank, usize, usize)>) -> MergedNodes<'_> {
-        let head = |(rank, place, mark): (Rank, usize, usize)| {
-            Some(Reverse((rank, self.first_of(place)?, place, mark)))
-        };
+        let heads: Vec<_> = buckets
+            .filter_map(|(rank, place, mark)| {
+                Some(Reverse((rank, self.first_of(place)?, place, mark)))
+            })
+            .collect();
         MergedNodes {
             buckets: &self.buckets,
-            heads: buckets.filter_map(head).collect::<Vec<_>>().into(),
+            heads: heads.into(),
         }
     }
 }

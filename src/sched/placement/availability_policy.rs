@@ -7,7 +7,6 @@
 use super::availability_map::AvailabilityMap;
 use crate::model::node::{Adjust, NodeFacts};
 use crate::model::policy::{Availability, PlacementPolicy};
-use crate::model::resource::ResourceValue;
 use crate::sched::amounts::counted;
 use crate::sched::view::cluster::{Cluster, ClusterNode, FreeResources, NodeIx, NodeKind};
 use crate::sched::view::free_resources::InUse;
@@ -15,15 +14,16 @@ use crate::sched::view::free_resources::InUse;
 impl Cluster {
     /// Takes note of what is measured on a node.
     pub fn measure(&mut self, ix: NodeIx, facts: &NodeFacts) {
-        let amount = |(name, value): (&String, &ResourceValue)| {
-            Some((self.catalog.index_on_node(name)?, counted(value)?))
-        };
-        let utilized: Vec<(usize, i64)> = facts.utilized.iter().filter_map(amount).collect();
+        let utilized: Vec<(usize, i64)> = facts
+            .utilized
+            .iter()
+            .filter_map(|(name, value)| Some((self.catalog.index_on_node(name)?, counted(value)?)))
+            .collect();
         if utilized.is_empty() && facts.terms.max_load.is_none() {
-            self.measured.remove(&ix)
+            self.measured.remove(&ix);
         } else {
-            self.measured.insert(ix)
-        };
+            self.measured.insert(ix);
+        }
         let node = self.node_mut(ix);
         (node.utilized, node.load) = (utilized, facts.load);
     }

@@ -21,31 +21,27 @@ pub fn passes(state: &ClusterState, policy: &Policy, whole: &Resolved) -> Vec<Re
         .values()
         .map(|class| class.key.cluster())
         .collect();
-    let apart = |cluster: &ClusterPath| {
-        labels
-            .keys()
-            .map(|label| distance(label, cluster))
-            .collect::<Vec<_>>()
-    };
-    let mut distances: BTreeSet<usize> = clusters.iter().flat_map(apart).collect();
+    let mut distances: BTreeSet<usize> = BTreeSet::new();
+    for cluster in &clusters {
+        distances.extend(labels.keys().map(|label| distance(label, cluster)));
+    }
     distances.pop_last();
-    let near = |farthest: usize| {
+    let near = distances.into_iter().map(|farthest| {
         // Most jobs of a long queue share their request with others.
         let mut known: BTreeMap<ShapeId, Arc<Shape>> = BTreeMap::new();
-        let narrow = |class: &ClassKey| {
+        whole.narrowed(state, |class| {
             let shape = known.entry(class.shape.id).or_insert_with(|| {
-                let shape =
-                    Shape::clone(&class.shape).on(within(&labels, &class.cluster(), farthest));
+                let kinds = within(&labels, &class.cluster(), farthest);
+                let shape = Shape::clone(&class.shape).on(kinds);
                 Arc::new(shape.renamed(&("near", farthest)))
             });
             ClassKey {
                 shape: shape.clone(),
                 ..class.clone()
             }
-        };
-        whole.narrowed(state, narrow)
-    };
-    distances.into_iter().map(near).collect()
+        })
+    });
+    near.collect()
 }
 
 /// The kinds of nodes by cluster.

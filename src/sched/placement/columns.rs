@@ -33,11 +33,10 @@ struct Column {
 impl Columns {
     /// So many rooms that nobody can join so far; `width` is the number of resources.
     pub fn closed(width: usize, rooms: usize) -> Columns {
-        let of = |length: usize| vec![CLOSED; length];
         let column = Column {
-            free: of(rooms),
-            strides: of(rooms.div_ceil(STRIDE)),
-            blocks: of(rooms.div_ceil(BLOCK)),
+            free: vec![CLOSED; rooms],
+            strides: vec![CLOSED; rooms.div_ceil(STRIDE)],
+            blocks: vec![CLOSED; rooms.div_ceil(BLOCK)],
         };
         Columns {
             columns: vec![column; width],
@@ -93,10 +92,14 @@ impl Columns {
     }
 }
 
+/// The largest of some amounts.
+fn largest(amounts: &[i64]) -> i64 {
+    amounts.iter().copied().max().unwrap_or(CLOSED)
+}
+
 impl Column {
     /// Finds the largest of all strides and blocks.
     fn sum_up(&mut self) {
-        let largest = |chunk: &[i64]| chunk.iter().copied().max().unwrap_or(CLOSED);
         self.strides = self.free.chunks(STRIDE).map(largest).collect();
         self.blocks = self.strides.chunks(BLOCK / STRIDE).map(largest).collect();
     }

@@ -112,12 +112,12 @@ impl CycleCache {
         }
         let times = |key: &Option<Arc<NodeClassKey>>| {
             key.as_ref()
-                .map_or(0, |key| times_on(space, shape, chunk, key))
+                .map_or(0, |key| times_on(space, shape, chunk, key) as i64)
         };
-        let change = |[before, now]: &[Option<Arc<NodeClassKey>>; 2]| {
-            times(now) as i64 - times(before) as i64
-        };
-        let change: i64 = self.changes.iter().map(change).sum();
+        let changes = self.changes.iter();
+        let change: i64 = changes
+            .map(|[before, now]| times(now) - times(before))
+            .sum();
         let now_fitting = fitting.saturating_add_signed(change);
         if now_fitting >= *needed {
             return None;
@@ -175,12 +175,12 @@ impl CycleCache {
         now: Time,
     ) -> bool {
         let is_overdue = state.ends.first().is_some_and(|(end, _)| *end <= now);
-        let holds = |last: &Conclusion| {
-            last.edition == state.edition
-                && last.next.is_none_or(|next| now < next)
-                && *last.policy == *policy
-        };
-        !is_overdue && self.conclusion.as_ref().is_some_and(holds)
+        !is_overdue
+            && self.conclusion.as_ref().is_some_and(|last| {
+                last.edition == state.edition
+                    && last.next.is_none_or(|next| now < next)
+                    && *last.policy == *policy
+            })
     }
 
     /// Forgets what the last cycle has come to.

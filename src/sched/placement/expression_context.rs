@@ -77,11 +77,11 @@ impl<'a> NodeView<'a> {
         let catalog = &self.space.cluster.catalog;
         let index = catalog.index_on_node(resource)?;
         let total = self.kind?.empty.free[index];
-        let free = || Some(self.space.room(self.node?).free[index]);
+        let free = self.node.map(|node| self.space.room(node).free[index]);
         let amount = match aspect {
             Aspect::Total => total,
-            Aspect::Avail => free()?.max(0),
-            Aspect::Used => total - free()?,
+            Aspect::Avail => free?.max(0),
+            Aspect::Used => total - free?,
         };
         let unit = match catalog.value(index, 0) {
             resource::ResourceValue::Size(_) => 1_048_576.0,
@@ -119,9 +119,9 @@ impl<'a> NodeView<'a> {
     /// `host.NAME`.
     fn host(&self, name: &str) -> Option<ExpressionValue<'_>> {
         let terms = &self.kind?.terms;
-        let node = || Some(self.space.cluster.node(self.node?));
+        let node = self.node.map(|ix| self.space.cluster.node(ix));
         Some(match name {
-            "name" => ExpressionValue::from(node()?.host.as_str()),
+            "name" => ExpressionValue::from(node?.host.as_str()),
             "os" => return self.attribute("os").or_else(|| self.attribute("arch")),
             "groups" => ExpressionValue::from(terms.groups.as_slice()),
             "cluster" => ExpressionValue::Text(Cow::Owned(terms.cluster.to_string())),
@@ -130,7 +130,7 @@ impl<'a> NodeView<'a> {
             }
             "jobs" => ExpressionValue::Number(self.jobs()?),
             "load" => ExpressionValue::Number(self.load()?),
-            "state" => ExpressionValue::from(if node()?.usable { "active" } else { "down" }),
+            "state" => ExpressionValue::from(if node?.usable { "active" } else { "down" }),
             _ => return self.part(name),
         })
     }
@@ -180,10 +180,9 @@ impl<'a> NodeView<'a> {
 
     /// Maui's names.
     fn maui(&self, name: &str) -> Option<ExpressionValue<'_>> {
-        let ncpus = |aspect| self.amount("ncpus", aspect);
         let number = match name {
-            "APROCS" => ncpus(Aspect::Avail)?,
-            "CPROCS" => ncpus(Aspect::Total)?,
+            "APROCS" => self.amount("ncpus", Aspect::Avail)?,
+            "CPROCS" => self.amount("ncpus", Aspect::Total)?,
             "AMEM" => self.amount("mem", Aspect::Avail)?,
             "CMEM" => self.amount("mem", Aspect::Total)?,
             "ASWAP" => self.amount("swap", Aspect::Avail)?,
@@ -193,7 +192,10 @@ impl<'a> NodeView<'a> {
             "JOBCOUNT" => self.jobs()?,
             "LOAD" => self.load()?,
             "PRIORITY" => f64::from(self.kind?.terms.priority),
-            "USAGE" => 100.0 * ncpus(Aspect::Used)? / ncpus(Aspect::Total)?.max(1.0),
+            "USAGE" => {
+                let total = self.amount("ncpus", Aspect::Total)?;
+                100.0 * self.amount("ncpus", Aspect::Used)? / total.max(1.0)
+            }
             "SPEED" => return self.speed(),
             "PREF" | "RESAFFINITY" => 0.0,
             _ => return None,

@@ -68,14 +68,11 @@ impl NodeFilter {
 
 /// Whether nodes must be looked at one by one for a job of this shape.
 pub fn asks_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
-    let is_scoped = |&(index, _): &(usize, i64)| {
-        space
-            .cluster
-            .pools
-            .get(index)
-            .is_some_and(|pool| !pool.scope.is_empty())
-    };
-    shape.pooled.iter().any(is_scoped)
+    let pools = &space.cluster.pools;
+    shape
+        .pooled
+        .iter()
+        .any(|&(index, _)| pools.get(index).is_some_and(|pool| !pool.scope.is_empty()))
         || shape
             .node_filter
             .as_ref()
@@ -94,11 +91,11 @@ pub fn suits_kind(space: &AvailabilityMap, shape: &Shape, kind: KindIx) -> bool 
     objection_to_kind(space, shape, kind).is_none()
         && shape.node_filter.as_ref().is_none_or(|filter| {
             let view = NodeView::of_kind(space, kind).for_job(&filter.job);
-            let is_met =
-                |expression: &Expression| !is_of_kinds(Some(expression)) || expression.holds(&view);
-            let is_vetoed = |veto: &Expression| is_of_kinds(Some(veto)) && veto.holds(&view);
-            filter.requirement.as_ref().is_none_or(is_met)
-                && !filter.veto.as_ref().is_some_and(is_vetoed)
+            let holds = |expression: &Expression| {
+                is_of_kinds(Some(expression)).then(|| expression.holds(&view))
+            };
+            filter.requirement.as_ref().and_then(holds) != Some(false)
+                && filter.veto.as_ref().and_then(holds) != Some(true)
         })
 }
 
@@ -208,15 +205,18 @@ impl FittingClass {
 
 /// The nodes that bear the host or node name a chunk asks for; None when it asks for none.
 pub fn named_nodes(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Vec<NodeIx>> {
-    let name_of = |resource: &str| {
-        let need = chunk.needs.iter().find(|need| need.resource == resource)?;
-        Some(need.value.to_string())
-    };
-    match (name_of("vnode"), name_of("host")) {
-        (Some(node), _) => Some(space.cluster.find(&node).into_iter().collect()),
-        (None, Some(host)) => Some(space.cluster.nodes_of_host(&host).collect()),
-        (None, None) => None,
+    if let Some(node) = named(chunk, "vnode") {
+        Some(space.cluster.find(&node).into_iter().collect())
+    } else {
+        let host = named(chunk, "host")?;
+        Some(space.cluster.nodes_of_host(&host).collect())
     }
+}
+
+/// The value that a chunk requires of a resource.
+fn named(chunk: &ChunkShape, resource: &str) -> Option<String> {
+    let need = chunk.needs.iter().find(|need| need.resource == resource)?;
+    Some(need.value.to_string())
 }
 
 /// The buckets with room for a kind of chunk, host and node names left aside.
@@ -253,17 +253,15 @@ pub fn times_on(
     key: &NodeClassKey,
 ) -> u64 {
     let times = chunk.times_in(&key.free).min(chunk.count);
-    let suits = || {
-        welcomes(space, key, shape.owner())
-            && space.meets(key.kind, &chunk.needs)
-            && suits_kind(space, shape, key.kind)
-            && (!chunk.wants_idle() || key.condition == Joinable::Idle)
-    };
-    let is_single = || shape.is_one_to_a_node(space.cluster.kind(key.kind)) || chunk.wants_idle();
-    if times == 0 || !suits() {
+    let is_suitable = times > 0
+        && welcomes(space, key, shape.owner())
+        && space.meets(key.kind, &chunk.needs)
+        && suits_kind(space, shape, key.kind)
+        && (!chunk.wants_idle() || key.condition == Joinable::Idle);
+    if !is_suitable {
         return 0;
     }
-    if is_single() {
+    if chunk.wants_idle() || shape.is_one_to_a_node(space.cluster.kind(key.kind)) {
         return 1;
     }
     times

@@ -66,18 +66,17 @@ impl Possible {
         job: &Job,
         now: Time,
     ) -> Option<Never> {
-        let (request, edition) = (
-            (ClassId::of_request(job), job.owner.uid),
-            state.cluster.edition(),
-        );
+        let edition = state.cluster.edition();
         if self.edition != edition || self.known.len() >= MOST {
             *self = Possible {
                 edition,
                 known: BTreeMap::new(),
             };
         }
-        let never = || never(state, policy, resources, job, now);
-        self.known.entry(request).or_insert_with(never).clone()
+        self.known
+            .entry((ClassId::of_request(job), job.owner.uid))
+            .or_insert_with(|| never(state, policy, resources, job, now))
+            .clone()
     }
 }
 
@@ -94,31 +93,28 @@ pub fn never(
     let guide = Arc::new(Guide::new(&policy.placement, cluster));
     let vacant = AvailabilityMap::vacant(cluster).guided(guide);
     let resolution = Resolution::needed(state, policy, now);
-    let shape = |job: &Job| {
+    let shape_of = |job: &Job| {
         let class = ClassKey::of(job, &cluster.catalog);
-        resolution
-            .as_ref()
-            .map_or(class.clone(), |policy| policy.class(&class, true))
-            .shape
+        match &resolution {
+            Some(resolution) => resolution.class(&class, true).shape,
+            None => class.shape,
+        }
     };
-    let fits = |request: &Request| {
+    let own = shape_of(job);
+    if vacant.is_void() || place::fits(&vacant, &own) {
+        return None;
+    }
+    let nearest = lesser(&vacant, &own, &job.spec.request, resources, |request| {
         let spec = Arc::new(Spec {
             request: Arc::new(request.clone()),
             ..Spec::clone(&job.spec)
         });
-        place::fits(
-            &vacant,
-            &shape(&Job {
-                spec,
-                ..job.clone()
-            }),
-        )
-    };
-    let own = shape(job);
-    if vacant.is_void() || place::fits(&vacant, &own) {
-        return None;
-    }
-    let nearest = lesser(&vacant, &own, &job.spec.request, resources, fits);
+        let altered = shape_of(&Job {
+            spec,
+            ..job.clone()
+        });
+        place::fits(&vacant, &altered)
+    });
     Some(Never {
         reason: shortage::never(&vacant, &own),
         nearest,
@@ -137,16 +133,13 @@ fn lesser(
     if asked.len() > MOST_PARTS {
         return None;
     }
-    let cut = |(place, chunk)| cut(vacant, shape, place, chunk);
-    let chunks: Vec<Chunk> = asked.iter().enumerate().map(cut).collect::<Option<_>>()?;
+    let chunks = asked.iter().enumerate();
+    let chunks: Vec<Chunk> = chunks
+        .map(|(place, chunk)| cut(vacant, shape, place, chunk))
+        .collect::<Option<_>>()?;
     let most = chunks.iter().map(|chunk| chunk.count).max()?;
     let with = |part: u32| {
-        let count = |of: u32| (u64::from(of) * u64::from(part) / u64::from(most)).max(1) as u32;
-        let fewer = |chunk: &Chunk| Chunk {
-            count: count(chunk.count),
-            ..chunk.clone()
-        };
-        let text = request::spelled(&chunks.iter().map(fewer).collect::<Vec<_>>());
+        let text = reduced(&chunks, part, most);
         let altered = request
             .alter(&[("select".to_string(), text.clone())], resources)
             .ok()?;
@@ -164,22 +157,31 @@ fn lesser(
     Some(found)
 }
 
+/// The select statement of these chunks with their counts reduced to `part` of `most`.
+fn reduced(chunks: &[Chunk], part: u32, most: u32) -> String {
+    let mut fewer = chunks.to_vec();
+    for chunk in &mut fewer {
+        let count = u64::from(chunk.count) * u64::from(part) / u64::from(most);
+        chunk.count = count.max(1) as u32;
+    }
+    request::spelled(&fewer)
+}
+
 /// A chunk with no more of anything than the node has that comes nearest to it; None if none has
 /// some of all.
 fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
     let (cluster, asked) = (vacant.cluster, shape.chunks.get(place)?);
-    let suits = |ix: &_| vacant.is_open(*ix) && cluster.node_meets(*ix, &asked.needs);
-    let part = |free: &[i64]| {
-        asked
+    let nodes = cluster
+        .indices()
+        .filter(|ix| vacant.is_open(*ix) && cluster.node_meets(*ix, &asked.needs));
+    let mut best: Option<(f64, &[i64])> = None;
+    for ix in nodes {
+        let free: &[i64] = &vacant.room(ix).free;
+        let part: f64 = asked
             .asked
             .iter()
             .map(|&(index, amount)| (free[index] as f64 / amount as f64).min(1.0))
-            .product()
-    };
-    let mut best: Option<(f64, &[i64])> = None;
-    for ix in cluster.indices().filter(suits) {
-        let free: &[i64] = &vacant.room(ix).free;
-        let part: f64 = part(free);
+            .product();
         if part > best.map_or(0.0, |(best, _)| best) {
             best = Some((part, free));
         }
@@ -197,13 +199,13 @@ fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> 
         let name = &cluster.catalog.names()[index];
         let text = shape.shown(index, free[index].min(amount), &cluster.catalog);
         let kind = chunk.get(name)?.kind();
-        chunk
+        for (_, value) in chunk
             .resources
             .iter_mut()
             .filter(|(known, _)| known == name)
-            .for_each(|(_, value)| {
-                *value = ResourceValue::parse(kind, &text).unwrap_or_else(|| value.clone());
-            });
+        {
+            *value = ResourceValue::parse(kind, &text).unwrap_or_else(|| value.clone());
+        }
     }
     Some(chunk)
 }

@@ -133,38 +133,37 @@ pub fn is_counted(space: &AvailabilityMap, shape: &Shape) -> bool {
 
 /// The chunk of a request that counting alone decides: one kind, on any nodes that have room.
 fn counted_alone<'a>(space: &AvailabilityMap, shape: &'a Shape) -> Option<&'a ChunkShape> {
+    let [chunk] = &shape.chunks[..] else {
+        return None;
+    };
     let is_anywhere = match shape.arrangement {
         Arrangement::Free | Arrangement::Vscatter => true,
         Arrangement::Scatter => space.cluster.composite_hosts().next().is_none(),
         Arrangement::Pack => false,
     };
-    let is_one_by_one = || {
-        let policy = space.guide().policy(space, shape);
-        matches!(
-            policy,
-            NodeAllocation::Contiguous | NodeAllocation::MaxBalance
-        ) || shape.sets.is_some()
-            || shape.group.is_some()
-            || shape.pooled.iter().any(|&(index, _)| {
-                space
-                    .cluster
-                    .pools
-                    .get(index)
-                    .is_some_and(|pool| pool.per_host)
-            })
-            || filter::asks_nodes(space, shape)
-            || space.cluster.gives_whole_hosts(shape.owner())
-    };
-    match &shape.chunks[..] {
-        [chunk]
-            if is_anywhere
-                && !chunk.needs.iter().any(|need| need.is_pinned())
-                && !is_one_by_one() =>
-        {
-            Some(chunk)
-        }
-        _ => None,
+    if !is_anywhere
+        || chunk.needs.iter().any(|need| need.is_pinned())
+        || needs_single_nodes(space, shape)
+    {
+        return None;
     }
+    Some(chunk)
+}
+
+/// Whether nodes must be considered one by one, not by class.
+fn needs_single_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
+    let is_per_host = |index: usize| {
+        let pool = space.cluster.pools.get(index);
+        pool.is_some_and(|pool| pool.per_host)
+    };
+    matches!(
+        space.guide().policy(space, shape),
+        NodeAllocation::Contiguous | NodeAllocation::MaxBalance
+    ) || shape.sets.is_some()
+        || shape.group.is_some()
+        || shape.pooled.iter().any(|&(index, _)| is_per_host(index))
+        || filter::asks_nodes(space, shape)
+        || space.cluster.gives_whole_hosts(shape.owner())
 }
 
 /// Chunks of one kind on the first nodes with room.
@@ -208,11 +207,13 @@ fn supply(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape) -> u64 {
 
 /// Whether the sums suffice; most refusals are found here.
 pub fn is_enough_free(space: &AvailabilityMap, shape: &Shape) -> bool {
-    let is_enough = |shape: &Shape| {
-        let mut sums = shape.total.iter().zip(space.free(shape.tenancy));
-        sums.all(|(asked, free)| *asked == 0 || asked <= free)
-    };
-    is_enough(shape) || shared_hosts::eased(space, shape).is_some_and(|eased| is_enough(&eased))
+    has_total(space, shape)
+        || shared_hosts::eased(space, shape).is_some_and(|eased| has_total(space, &eased))
+}
+
+fn has_total(space: &AvailabilityMap, shape: &Shape) -> bool {
+    let mut sums = shape.total.iter().zip(space.free(shape.tenancy));
+    sums.all(|(asked, free)| *asked == 0 || asked <= free)
 }
 
 /// Nodes for all chunks, sets and groups left aside.
@@ -230,11 +231,10 @@ pub fn arrange(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
 /// All chunks on one host: the first that takes them.
 fn pack(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let solo = pack_on_one_node(space, shape);
-    let rank_of = |ix: NodeIx| (rank(space, shape, ix), ix);
     let first = solo
         .as_ref()
         .and_then(|placement| placement.picks.first())
-        .map(|&(node, _)| rank_of(node));
+        .map(|&(node, _)| (rank(space, shape, node), node));
     let mut hosts: Vec<(Rank, Vec<NodeIx>)> = space
         .cluster
         .composite_hosts()
@@ -244,11 +244,10 @@ fn pack(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
         })
         .collect();
     hosts.sort();
-    let earlier = hosts
+    let mut earlier = hosts
         .iter()
         .take_while(|(best, nodes)| first.is_none_or(|first| (*best, nodes[0]) < first));
     earlier
-        .into_iter()
         .find_map(|(_, nodes)| spread(space, shape, Some(nodes)))
         .or(solo)
 }
@@ -281,18 +280,19 @@ fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement>
     let must_ask_nodes =
         is_pinned || filter::asks_nodes(space, shape) || !ranks_kinds(space, shape);
     let node = if must_ask_nodes {
-        let nodes = space
+        space
             .merged(fitting.map(|place| (Rank::default(), place, 0)))
-            .map(|(node, _)| node);
-        let suits = |ix: &NodeIx| {
-            space.cluster.node_meets(*ix, &needs) && filter::objection(space, shape, *ix).is_none()
-        };
-        nodes
-            .filter(suits)
+            .map(|(node, _)| node)
+            .filter(|&ix| {
+                space.cluster.node_meets(ix, &needs)
+                    && filter::objection(space, shape, ix).is_none()
+            })
             .min_by_key(|&ix| (rank(space, shape, ix), ix))?
     } else {
-        let first = |place| Some((class_rank(space, shape, place), space.first_of(place)?));
-        fitting.filter_map(first).min()?.1
+        fitting
+            .filter_map(|place| Some((class_rank(space, shape, place), space.first_of(place)?)))
+            .min()?
+            .1
     };
     spread(space, shape, Some(&[node]))
 }
@@ -433,11 +433,12 @@ impl<'a> TentativePlacement<'a> {
                 .contains(self.space.cluster.node(node).host.as_str()),
             Arrangement::Vscatter => self.left.contains_key(&node),
             Arrangement::Free | Arrangement::Pack => {
-                let has_whole = |&(at, chunk): &(NodeIx, usize)| {
-                    at == node && self.shape.chunks[chunk].wants_idle()
-                };
-                self.shape.chunks.iter().any(ChunkShape::wants_idle)
-                    && self.picks.iter().any(has_whole)
+                let chunks = &self.shape.chunks;
+                chunks.iter().any(ChunkShape::wants_idle)
+                    && self
+                        .picks
+                        .iter()
+                        .any(|&(at, chunk)| at == node && chunks[chunk].wants_idle())
             }
         }
     }
@@ -485,12 +486,13 @@ pub fn deal(
     let chosen: Vec<(NodeIx, u64)> = match distribution {
         Distribution::Balanced => {
             let mut left = wanted;
-            let is_needed = |&(_, times): &(NodeIx, u64)| {
-                let before = left;
-                left = left.saturating_sub(times);
-                before > 0
-            };
-            nodes.take_while(is_needed).collect()
+            nodes
+                .take_while(|&(_, times)| {
+                    let before = left;
+                    left = left.saturating_sub(times);
+                    before > 0
+                })
+                .collect()
         }
         _ => nodes
             .take(usize::try_from(wanted).unwrap_or(usize::MAX))

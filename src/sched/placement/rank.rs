@@ -165,13 +165,13 @@ fn is_indifferent(placement: &PlacementPolicy, cluster: &Cluster) -> bool {
         placement.allocation,
         NodeAllocation::Contiguous | NodeAllocation::MaxBalance | NodeAllocation::Site
     );
-    let is_dedicated = |how: &Availability| *how == Availability::Dedicated;
+    let mut availabilities = placement.availabilities.values();
     !is_choosy
         && placement.access == NodeAccess::Shared
         && placement.sets.is_none()
         && placement.veto.is_none()
-        && is_dedicated(&placement.availability)
-        && placement.availabilities.values().all(is_dedicated)
+        && placement.availability == Availability::Dedicated
+        && availabilities.all(|how| *how == Availability::Dedicated)
         && cluster
             .kinds()
             .all(|(_, kind)| kind.terms == NodeTerms::default())
@@ -210,13 +210,14 @@ fn most_of_each(cluster: &Cluster) -> Vec<i64> {
 /// M8c: the sum of its shares of the most there is, in millionths. What has no bound counts
 /// nothing.
 fn wealth(kind: &NodeKind, most: &[i64]) -> Rank {
-    let share = |(has, most): (&i64, &i64)| match most {
+    let shares = kind.empty.free.iter().zip(most);
+    let shares = shares.map(|(has, most)| match most {
         1..MOST_OF_A_NODE => {
             i64::try_from(i128::from(*has) * 1_000_000 / i128::from(*most)).unwrap_or(0)
         }
         _ => 0,
-    };
-    Rank(kind.empty.free.iter().zip(most).map(share).sum())
+    });
+    Rank(shares.sum())
 }
 
 fn speed(kind: &NodeKind) -> i64 {
@@ -267,18 +268,15 @@ impl Candidates {
         chunk: usize,
         nodes: impl Iterator<Item = NodeIx>,
     ) -> Candidates {
-        let needs = &shape.chunks[chunk].needs;
-        let fits = |ix: &NodeIx| {
-            space.is_open(*ix)
-                && space.admits(*ix, shape.owner())
-                && space.cluster.node_meets(*ix, needs)
-                && filter::suits(space, shape, *ix)
-        };
         let chunk = &shape.chunks[chunk];
-        let times = |ix: NodeIx| (ix, filter::times_on_node(space, shape, chunk, ix));
         let mut listed: Vec<(NodeIx, u64)> = nodes
-            .filter(fits)
-            .map(times)
+            .filter(|ix| {
+                space.is_open(*ix)
+                    && space.admits(*ix, shape.owner())
+                    && space.cluster.node_meets(*ix, &chunk.needs)
+                    && filter::suits(space, shape, *ix)
+            })
+            .map(|ix| (ix, filter::times_on_node(space, shape, chunk, ix)))
             .filter(|&(_, times)| times > 0)
             .collect();
         listed.sort_by_cached_key(|&(ix, _)| (rank(space, shape, ix), ix));

@@ -174,19 +174,17 @@ impl<'a> Resolution<'a> {
         let is_personal = is_personal(&state.cluster)
             || placement.access == NodeAccess::SingleUser
             || shapes().any(|shape| shape.tenancy == AccessPolicy::User);
-        let asks_gap = |shape: &Shape| shape.allocation == Some(NodeAllocation::LastAvailable);
         let is_needed = is_personal
             || placement.veto.is_some()
             || placement.access != NodeAccess::Shared
             || placement.allocation == NodeAllocation::LastAvailable
             || placement.sets.is_some()
             || !state.answers.is_empty()
-            || shapes().any(asks_gap);
-        let veto = placement.veto.clone();
-        is_needed.then_some(Resolution {
+            || shapes().any(|shape| shape.allocation == Some(NodeAllocation::LastAvailable));
+        is_needed.then(|| Resolution {
             policy,
             now,
-            veto,
+            veto: placement.veto.clone(),
             is_personal,
         })
     }
@@ -239,11 +237,11 @@ impl<'a> Resolution<'a> {
 
 /// Whether nodes are closed to some users only.
 fn is_personal(cluster: &Cluster) -> bool {
-    let is_owned = |condition: Joinable| matches!(condition, Joinable::Of(_));
     let by_terms = cluster.kinds().any(|(_, kind)| {
         kind.terms.max_user_jobs.is_some() || kind.terms.access == NodeAccess::SingleUser
     });
-    by_terms || cluster.buckets().any(|(key, _)| is_owned(key.condition))
+    let mut buckets = cluster.buckets();
+    by_terms || buckets.any(|(key, _)| matches!(key.condition, Joinable::Of(_)))
 }
 
 #[cfg(test)]

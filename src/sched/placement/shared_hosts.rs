@@ -68,16 +68,15 @@ pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
         hosts = Some(hosts.map_or(shared.clone(), |hosts| &hosts & &shared));
     }
     let hosts = hosts.unwrap_or_default();
-    let nodes = |host: &&str| space.cluster.nodes_of_host(host).collect::<Vec<_>>();
-    match shape.arrangement {
-        Arrangement::Pack => hosts
-            .iter()
-            .find_map(|host| place::spread(space, &eased, Some(&nodes(host)))),
-        _ => place::spread(
-            space,
-            &eased,
-            Some(&hosts.iter().flat_map(nodes).collect::<Vec<_>>()),
-        ),
+    let nodes_of = |host| space.cluster.nodes_of_host(host);
+    if shape.arrangement == Arrangement::Pack {
+        let mut hosts = hosts.into_iter();
+        hosts.find_map(|host| {
+            place::spread(space, &eased, Some(&nodes_of(host).collect::<Vec<_>>()))
+        })
+    } else {
+        let nodes: Vec<NodeIx> = hosts.into_iter().flat_map(nodes_of).collect();
+        place::spread(space, &eased, Some(&nodes))
     }
 }
 
@@ -85,20 +84,16 @@ pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
 /// hosts of others of its array it takes none. None where that is nothing, or where its nodes must
 /// have something in common.
 pub fn eased(space: &AvailabilityMap, shape: &Shape) -> Option<Shape> {
-    shape
-        .array
-        .filter(|_| shape.sets.is_none() && shape.group.is_none())?;
+    if shape.array.is_none() || shape.sets.is_some() || shape.group.is_some() {
+        return None;
+    }
     let free = space.free(shape.tenancy);
-    let is_short = |&index: &usize| shape.total[index] > free[index];
-    let is_had = |index: &usize| shared_hosts(space, shape, *index).next().is_some();
     let mut eased: Option<Shape> = None;
-    let had = space
-        .cluster
-        .pools
-        .by_host()
-        .filter(is_short)
-        .filter(is_had);
-    had.for_each(|index| eased.get_or_insert_with(|| shape.clone()).total[index] = 0);
+    for index in space.cluster.pools.by_host() {
+        if shape.total[index] > free[index] && shared_hosts(space, shape, index).next().is_some() {
+            eased.get_or_insert_with(|| shape.clone()).total[index] = 0;
+        }
+    }
     eased
 }
 

@@ -11,7 +11,7 @@ use crate::model::reason::{OutsideUse, Reason};
 use crate::model::request::placement_policy::NodeAllocation;
 use crate::model::request::select::Arrangement;
 use crate::model::resource::ResourceValue;
-use crate::sched::view::cluster::{NodeClassKey, NodeIx, NodeKind};
+use crate::sched::view::cluster::{NodeClassKey, NodeIx};
 use crate::sched::view::shape::{ChunkShape, Need, Shape};
 
 /// Why a request does not fit though every node were up and nobody there.
@@ -43,8 +43,10 @@ pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
     if space.is_void() {
         return Reason::NoNodes;
     }
-    let outside = || used_outside(space, shape).or_else(|| in_use(space, shape));
-    if let Some(reason) = unsuitable(space, shape).or_else(outside) {
+    if let Some(reason) = unsuitable(space, shape)
+        .or_else(|| used_outside(space, shape))
+        .or_else(|| in_use(space, shape))
+    {
         return reason;
     }
     let catalog = &space.cluster.catalog;
@@ -82,21 +84,24 @@ fn apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
         .map(|sets| sets.sets.by.clone())
         .or_else(|| shape.group.clone());
     let fits = |shape: &Shape| place::fit(space, shape).is_ok();
-    if let Some(by) = by.filter(|_| {
-        fits(&Shape {
+    if let Some(by) = by {
+        let without_sets = Shape {
             sets: None,
             group: None,
             ..shape.clone()
-        })
-    }) {
-        return Some(Reason::NoSet { by });
+        };
+        if fits(&without_sets) {
+            return Some(Reason::NoSet { by });
+        }
     }
-    let is_contiguous = space.guide().policy(space, shape) == NodeAllocation::Contiguous;
-    let elsewhere = || Shape {
+    if space.guide().policy(space, shape) != NodeAllocation::Contiguous {
+        return None;
+    }
+    let elsewhere = Shape {
         allocation: Some(NodeAllocation::FirstAvailable),
         ..shape.clone()
     };
-    (is_contiguous && fits(&elsewhere())).then_some(Reason::NotContiguous)
+    fits(&elsewhere).then_some(Reason::NotContiguous)
 }
 
 /// Why no node at all suits, as said of the first.
@@ -115,8 +120,8 @@ fn suits_nobody(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
 
 /// Why nodes that have enough do not suit, as said of the first of them.
 fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
-    let restricts = |kind: &NodeKind| kind.terms.restrictions.is_some();
-    if shape.node_filter.is_none() && !space.cluster.kinds().any(|(_, kind)| restricts(kind)) {
+    let mut kinds = space.cluster.kinds();
+    if shape.node_filter.is_none() && !kinds.any(|(_, kind)| kind.terms.restrictions.is_some()) {
         return None;
     }
     let anywhere = Shape {
@@ -173,12 +178,9 @@ fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     }
     let (cluster, free) = (space.cluster, space.free(shape.tenancy));
     let catalog = &cluster.catalog;
-    let used = |index: usize| {
-        space
-            .in_use()
-            .values()
-            .map(|in_use| in_use.amounts[index])
-            .sum::<i64>()
+    let used = |index: usize| -> i64 {
+        let in_use = space.in_use().values();
+        in_use.map(|in_use| in_use.amounts[index]).sum()
     };
     let short = shape
         .resources()

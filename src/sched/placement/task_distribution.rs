@@ -25,25 +25,19 @@ pub fn distribute(
 ) -> Vec<(NodeIx, NodeShare)> {
     let none = BTreeMap::new();
     let picks = placement.picks.iter().enumerate();
-    let share = |(at, &(node, chunk)): (usize, &(NodeIx, usize))| {
-        let chunk = &shape.chunks[chunk];
-        (
-            node,
-            share(cluster, node, chunk, grown.get(at).unwrap_or(&none)),
-        )
-    };
-    let mut shares: Vec<(NodeIx, NodeShare)> = picks.map(share).collect();
-    let named = |index: usize, amount| {
-        (
-            cluster.catalog.names()[index].clone(),
-            cluster.catalog.value(index, amount),
-        )
-    };
+    let mut shares: Vec<(NodeIx, NodeShare)> = picks
+        .map(|(at, &(node, chunk))| {
+            let grown = grown.get(at).unwrap_or(&none);
+            (node, share(cluster, node, &shape.chunks[chunk], grown))
+        })
+        .collect();
+    let catalog = &cluster.catalog;
     let mut pooled: BTreeMap<NodeIx, Vec<(String, ResourceValue)>> = BTreeMap::new();
     for (ix, index, amount) in
         pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix))
     {
-        pooled.entry(ix).or_default().push(named(index, amount));
+        let named = (catalog.names()[index].clone(), catalog.value(index, amount));
+        pooled.entry(ix).or_default().push(named);
     }
     for (ix, share) in &mut shares {
         share.pooled = pooled.remove(ix).unwrap_or_default();

@@ -5,7 +5,6 @@
 use super::calculator::PriorityCalculator;
 use super::round_robin;
 use crate::model::expression::EvaluationFault;
-use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
 use crate::sched::view::class::{Class, QueuePosition};
@@ -143,18 +142,14 @@ impl ClusterState {
     /// what it was worth (F9).
     fn rate_new(&mut self, policy: &Policy, now: Time) {
         let new = std::mem::take(&mut self.ranks.new);
-        let is_ordered = |id: &JobId| {
-            self.waiting_class(*id)
-                .is_some_and(|class| class.system_priority.is_some())
-        };
-        if policy.precedence.is_by_rank() && !new.iter().any(is_ordered) {
+        let mut classes = new.iter().filter_map(|id| self.waiting_class(*id));
+        if policy.precedence.is_by_rank()
+            && !classes.clone().any(|class| class.system_priority.is_some())
+        {
             return;
         }
-        let is_known = |id: &JobId| {
-            self.waiting_class(*id)
-                .is_none_or(|class| self.ranks.shares.knows(class))
-        };
-        if policy.precedence.heeds_shares() && !new.iter().all(is_known) {
+        if policy.precedence.heeds_shares() && !classes.all(|class| self.ranks.shares.knows(class))
+        {
             let mut before = std::mem::take(&mut self.ranks.shares);
             self.ranks.shares = Arc::new(FairShareFactors::joined(self, policy, now, &mut before));
         }
@@ -173,10 +168,9 @@ impl ClusterState {
             alike.refile(class, first);
         }
         for (id, first) in self.hold_back(&mut classes, &policy.precedence) {
-            classes
-                .get(&id)
-                .into_iter()
-                .for_each(|class| alike.refile(class, first));
+            if let Some(class) = classes.get(&id) {
+                alike.refile(class, first);
+            }
         }
         let fault = yardstick.fault().cloned();
         self.ranks.fault = self.ranks.fault.take().or(fault);
@@ -198,12 +192,12 @@ impl ClusterState {
         } else {
             FairShareFactors::default()
         };
-        let is_ordered = || {
-            self.classes
+        let is_unchanged = was_by_rank
+            && rule.precedence.is_by_rank()
+            && !self
+                .classes
                 .values()
-                .any(|class| class.key.system_priority.is_some())
-        };
-        let is_unchanged = was_by_rank && rule.precedence.is_by_rank() && !is_ordered();
+                .any(|class| class.key.system_priority.is_some());
         self.ranks = PriorityCache {
             rule: Some(rule),
             at: now,
@@ -215,10 +209,7 @@ impl ClusterState {
         }
         let mut classes = std::mem::take(&mut self.classes);
         let yardstick = PriorityCalculator::new(self, policy, now, self.ranks.shares.clone());
-        let head =
-            |class: &Class| Some((RequestGroup::of(&class.key), class.first()?, class.key.id));
-        // One walk for both: with as many classes as jobs it is the way to them that takes the
-        // time.
+        // One walk for both: with as many classes as jobs, reaching them takes the time.
         let rated = classes.values_mut().filter_map(|class| {
             let class = Arc::make_mut(class);
             class.rate(&yardstick);
@@ -238,6 +229,11 @@ impl ClusterState {
     }
 }
 
+/// The first job of a class, with its request group.
+fn head(class: &Class) -> Option<(RequestGroup, QueuePosition, ClassId)> {
+    Some((RequestGroup::of(&class.key), class.first()?, class.key.id))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,6 +243,7 @@ mod tests {
     use crate::model::job::Job;
     use crate::model::job::eligible_time::{Accrues, Eligibility};
     use crate::model::job::held::Held;
+    use crate::model::job_id::JobId;
     use crate::model::policy::{Factor, Factors, Precedence, PriorityOrder, Tiers, TurnPolicy};
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::share_tree::usage::UsageTable;

@@ -13,7 +13,7 @@ pub mod usage;
 
 use super::calculator::PriorityCalculator;
 use crate::model::policy::Components;
-use crate::model::policy::components::{ComponentKind, Goal, WeightAndCap};
+use crate::model::policy::components::{ComponentKind, Goal};
 use crate::model::report::priority_score::ScorePart;
 use crate::model::time::Span;
 use crate::sched::view::shape::ClassKey;
@@ -104,16 +104,16 @@ fn of_component(rule: &Components, kind: ComponentKind, values: &[f64]) -> Vec<S
     let whole = component.whole;
     let counting = kind.parts().iter().zip(&component.parts).zip(values);
     let counting = counting.filter(|((_, count), _)| whole.weight != 0.0 && count.weight != 0.0);
-    let part = |((part, count), value): ((&&str, &WeightAndCap), &f64)| {
-        let weight = whole.weight * count.weight;
-        ScorePart::weighed(
-            &format!("{name}.{part}"),
-            format!("{value}"),
-            count.capped(*value),
-            weight,
-        )
-    };
-    let mut parts: Vec<ScorePart> = counting.map(part).collect();
+    let mut parts: Vec<ScorePart> = counting
+        .map(|((part, count), value)| {
+            ScorePart::weighed(
+                &format!("{name}.{part}"),
+                format!("{value}"),
+                count.capped(*value),
+                whole.weight * count.weight,
+            )
+        })
+        .collect();
     let sum = component.sum(values);
     parts.extend(correction(
         &format!("{name}.cap"),

@@ -99,12 +99,12 @@ impl FactorContext<'_> {
     /// The parts of the weighted sum, with the input of each factor.
     pub fn parts(&self, factors: &Factors) -> Vec<ScorePart> {
         let weights = &self.rule().weights;
-        let part = |factor: Factor, name| {
-            let input = (measure(factor).input)(self);
-            ScorePart::weighed(name, input, factors[factor], weights[factor])
-        };
         let rows = FACTORS.iter();
-        rows.map(|row| part(row.factor, row.name)).collect()
+        rows.map(|row| {
+            let input = (measure(row.factor).input)(self);
+            ScorePart::weighed(row.name, input, factors[row.factor], weights[row.factor])
+        })
+        .collect()
     }
 
     fn rule(&self) -> &Precedence {

@@ -4,6 +4,7 @@
 use super::calculator::PriorityCalculator;
 use crate::model::expression::{EvaluationFault, Expression, ExpressionValue, NameScope};
 use crate::model::report::priority_score::ScorePart;
+use crate::sched::share_tree::FairShareEntry;
 use crate::sched::share_tree::linear::MAX_FAIRSHARE;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::wait::Wait;
@@ -32,13 +33,16 @@ impl FormulaJob<'_> {
             .collect()
     }
 
+    fn due(&self) -> Option<FairShareEntry> {
+        self.yardstick.shares.due(self.class)
+    }
+
     fn number(&self, name: &str) -> Option<f64> {
         let FormulaJob {
             yardstick,
             class,
             wait,
         } = self;
-        let due = || yardstick.shares.due(class);
         Some(match name {
             "eligible_time" => yardstick.waited(wait).as_seconds() as f64,
             "accrue_type" => wait.eligibility.accrues.number() as f64,
@@ -47,12 +51,12 @@ impl FormulaJob<'_> {
             "walltime" => yardstick.walltime(class).as_seconds() as f64,
             "nodect" => class.shape.instances as f64,
             // I3, and the same scale for every other method.
-            "fairshare" => MAX_FAIRSHARE * due()?.factor,
+            "fairshare" => MAX_FAIRSHARE * self.due()?.factor,
             // I16: the factor is 2 to the power of minus the usage over the percentage, by
             // `classic`.
-            "fairshare_factor" => due()?.factor,
-            "fairshare_perc" | "fair_share_perc" => due()?.owed,
-            "fairshare_tree_usage" => due()?.used,
+            "fairshare_factor" => self.due()?.factor,
+            "fairshare_perc" | "fair_share_perc" => self.due()?.owed,
+            "fairshare_tree_usage" => self.due()?.used,
             resource => yardstick.amount(class, resource)?,
         })
     }

@@ -166,20 +166,23 @@ impl<'s> Ranking<'s> {
     /// The classes that are left, in the order of their next jobs, with so many of these at most.
     pub fn rest(&mut self, most: usize) -> Vec<(&'s ClassKey, Vec<JobId>)> {
         let rows: Vec<usize> = self.heads.iter().map(|Reverse((_, row))| *row).collect();
-        rows.iter().for_each(|&row| self.open_all(row));
+        for &row in &rows {
+            self.open_all(row);
+        }
         let begun = rows.iter().flat_map(|&row| &self.rows[row].begun);
         let mut heads: Vec<_> = begun
             .map(|&Reverse(((_, head), line))| (head, line))
             .collect();
         heads.sort_unstable();
-        let of = |((_, (_, first)), line): (QueuePosition, usize)| {
-            let later = self.lines[line].clone().map(|(_, (_, job))| job);
-            (
-                self.lines[line].key,
-                std::iter::once(first).chain(later).take(most).collect(),
-            )
-        };
-        heads.into_iter().map(of).collect()
+        heads
+            .into_iter()
+            .map(|((_, (_, first)), line)| {
+                let line = &self.lines[line];
+                let later = line.clone().map(|(_, (_, job))| job);
+                let jobs = std::iter::once(first).chain(later).take(most).collect();
+                (line.key, jobs)
+            })
+            .collect()
     }
 
     /// Puts all that is left in the order that follows from a change of each line.

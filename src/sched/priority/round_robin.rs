@@ -45,10 +45,8 @@ pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, yardstick: &PriorityCal
         _ => by_queue(classes, &yardstick.state.served),
     };
     for (id, class) in classes.iter_mut() {
-        let merit = |place: QueuePlace, waiting: &WaitingJob| {
-            turns.get(&(*id, place)).copied().unwrap_or(waiting.merit)
-        };
-        Arc::make_mut(class).rate_by(merit);
+        Arc::make_mut(class)
+            .rate_by(|place, waiting| turns.get(&(*id, place)).copied().unwrap_or(waiting.merit));
     }
 }
 
@@ -79,16 +77,16 @@ fn in_lines<'a>(
 /// is longest ago.
 fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Dealt {
     let lines = in_lines(classes, |class| class.who.queue.clone());
-    let of_queue =
-        |(queue, line): (&String, &Vec<InLine>)| -> Vec<((ClassId, QueuePlace), SortKey)> {
-            let before = served.before(queue, lines.keys().map(String::as_str));
-            let turn = |(turn, job): (usize, &InLine)| {
-                let behind = (turn * lines.len()) as i64 + before;
-                job.dealt(SortKey::of(job.merit.tier() - behind, job.merit.score()))
-            };
-            line.iter().enumerate().map(turn).collect()
-        };
-    lines.iter().flat_map(of_queue).collect()
+    let mut dealt = Dealt::new();
+    for (queue, line) in &lines {
+        let before = served.before(queue, lines.keys().map(String::as_str));
+        for (turn, job) in line.iter().enumerate() {
+            let behind = (turn * lines.len()) as i64 + before;
+            let key = SortKey::of(job.merit.tier() - behind, job.merit.score());
+            dealt.extend([job.dealt(key)]);
+        }
+    }
+    dealt
 }
 
 /// Who comes behind another of its pool comes later by no less than this.

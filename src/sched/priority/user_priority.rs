@@ -54,13 +54,10 @@ fn levels(
     prioritized: &BTreeSet<ClassId>,
     own_say: &OwnSay,
 ) -> Vec<PriorityLevels> {
-    let line = |key: &ClassKey| (key.who.user.clone(), key.who.queue.clone());
-    let concerned = prioritized
+    let mut lines: BTreeMap<(String, String), PriorityLevels> = prioritized
         .iter()
         .filter_map(|id| classes.get(id))
-        .map(|class| line(&class.key));
-    let mut lines: BTreeMap<(String, String), PriorityLevels> = concerned
-        .map(|line| (line, PriorityLevels::new()))
+        .map(|class| (line(&class.key), PriorityLevels::new()))
         .collect();
     // What an operator puts first stays there (M11).
     for (id, class) in classes
@@ -88,10 +85,6 @@ fn hold_back_levels(
     // The last job of the higher levels, by tier: a job that starves or is in a queue served first
     // stays there.
     let mut last: BTreeMap<i64, SortKey> = BTreeMap::new();
-    let behind = |merit: SortKey, last: &BTreeMap<i64, SortKey>| {
-        last.get(&merit.tier())
-            .map_or(merit, |last| merit.max(last.next_below()))
-    };
     for level in levels.into_values() {
         for id in &level {
             let Some(class) = classes.get_mut(id) else {
@@ -116,6 +109,17 @@ fn hold_back_levels(
             *worst = waiting.merit.max(*worst);
         }
     }
+}
+
+/// The jobs of one user in one queue.
+fn line(class: &ClassKey) -> (String, String) {
+    (class.who.user.clone(), class.who.queue.clone())
+}
+
+/// The sort key of a job, below the last job of the higher levels in its tier.
+fn behind(merit: SortKey, last: &BTreeMap<i64, SortKey>) -> SortKey {
+    last.get(&merit.tier())
+        .map_or(merit, |last| merit.max(last.next_below()))
 }
 
 /// What `-p` does to a score: the difference between the score and the sum of its other parts. None

@@ -59,14 +59,16 @@ impl UsageTrend<'_> {
     pub fn balances(&self) -> Vec<TimeToBalance> {
         let owed = self.charged.entitlements();
         let mut last = self.excesses(Span(0), &owed);
-        let kept = |excess: &f64| {
-            if *excess <= ROUNDING {
-                TimeToBalance::Kept
-            } else {
-                TimeToBalance::Never
-            }
-        };
-        let mut balances: Vec<TimeToBalance> = last.iter().map(kept).collect();
+        let mut balances: Vec<TimeToBalance> = last
+            .iter()
+            .map(|excess| {
+                if *excess <= ROUNDING {
+                    TimeToBalance::Kept
+                } else {
+                    TimeToBalance::Never
+                }
+            })
+            .collect();
         let (mut before, mut after) = (Span(0), Span::seconds(1));
         let far = self.usage.rules().counts_for().unwrap_or(FAR).min(FARTHEST);
         while before < far && balances.contains(&TimeToBalance::Never) {

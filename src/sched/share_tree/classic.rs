@@ -37,15 +37,14 @@ pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
             Some(part) => effective(used, held[above], part),
         };
     }
-    let weighed = |(normalised, effective): (f64, f64)| {
-        let factor = factor(effective, normalised);
-        Weighed {
+    owed.into_iter()
+        .zip(held)
+        .map(|(normalised, effective)| Weighed {
             normalised,
             effective,
             level: None,
-            factor,
+            factor: factor(effective, normalised),
             is_capped: false,
-        }
-    };
-    owed.into_iter().zip(held).map(weighed).collect()
+        })
+        .collect()
 }

@@ -14,20 +14,30 @@ impl ClusterTotal {
 
     /// The resource of which these are the largest part, the first of equals; None for nothing.
     pub fn dominant(&self, amounts: &[i64]) -> Option<usize> {
-        let part = |index: usize| amounts[index] as f64 / self.0[index].max(1) as f64;
         let all = (0..amounts.len().min(self.0.len())).filter(|&index| amounts[index] > 0);
-        all.reduce(|best, next| if part(next) > part(best) { next } else { best })
+        all.reduce(|best, next| {
+            if part(amounts[next], self.0[next]) > part(amounts[best], self.0[best]) {
+                next
+            } else {
+                best
+            }
+        })
     }
 
     /// The largest part of any resource, from 0 on.
     pub fn part(&self, amounts: &[i64]) -> f64 {
-        let part = |(amount, all): (&i64, &i64)| *amount as f64 / (*all).max(1) as f64;
-        let some = amounts
+        amounts
             .iter()
             .zip(&*self.0)
-            .filter(|(amount, _)| **amount > 0);
-        some.map(part).fold(0.0, f64::max)
+            .filter(|(amount, _)| **amount > 0)
+            .map(|(amount, all)| part(*amount, *all))
+            .fold(0.0, f64::max)
     }
+}
+
+/// The part of a resource that an amount is.
+fn part(amount: i64, all: i64) -> f64 {
+    amount as f64 / all.max(1) as f64
 }
 
 #[cfg(test)]

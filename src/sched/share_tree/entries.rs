@@ -4,7 +4,6 @@ use super::balance::UsageTrend;
 use super::charged::Charged;
 use super::table::{ShareRow, ShareTable, share_table};
 use super::tree::{ROOT, Tree};
-use crate::model::account::charge::Used;
 use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
 use crate::model::report::share_status::{ShareStatus, TimeToBalance};
@@ -23,17 +22,20 @@ pub fn entries(
 ) -> Vec<ShareStatus> {
     let all = usage.all(now);
     let charged = &Charged::new(tree, policy.subject, decayed);
-    let seat = |member: &Member| charged.entry_of(policy.subject, &tree.named(member));
-    let seats: Vec<Option<usize>> = usage.members().map(seat).collect();
-    let sum = |of: fn(&Used) -> f64| {
-        let mut sums = vec![0.0; charged.places().end];
-        seats
-            .iter()
-            .zip(&all)
-            .for_each(|(seat, used)| seat.iter().for_each(|&seat| sums[seat] += of(used)));
-        charged.tree.sum_up(&mut sums);
-        sums
-    };
+    let seats: Vec<Option<usize>> = usage
+        .members()
+        .map(|member| charged.entry_of(policy.subject, &tree.named(member)))
+        .collect();
+    let mut raw = vec![0.0; charged.places().end];
+    let mut in_use = raw.clone();
+    for (seat, used) in seats.iter().zip(&all) {
+        if let Some(seat) = *seat {
+            raw[seat] += used.raw;
+            in_use[seat] += used.now;
+        }
+    }
+    charged.tree.sum_up(&mut raw);
+    charged.tree.sum_up(&mut in_use);
     let balances = UsageTrend {
         charged,
         policy,
@@ -42,7 +44,6 @@ pub fn entries(
         now,
     }
     .balances();
-    let (raw, in_use) = (sum(|used| used.raw), sum(|used| used.now));
     let mut rows = Rows {
         charged,
         table: share_table(tree, policy, decayed),

@@ -14,16 +14,15 @@ pub fn priority(usage: f64, total: f64) -> f64 {
 
 pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
     let owed = tree.entitlements().into_iter().enumerate();
-    let weighed = |(place, normalised)| {
+    owed.map(|(place, normalised)| {
         let level = priority(tree.used(place), 1.0);
-        let factor = level / MAX_FAIRSHARE;
         Weighed {
             normalised,
             effective: tree.used(place),
             level: Some(level),
-            factor,
+            factor: level / MAX_FAIRSHARE,
             is_capped: false,
         }
-    };
-    owed.map(weighed).collect()
+    })
+    .collect()
 }

@@ -76,23 +76,20 @@ impl ShareTable {
 pub fn share_table(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64>) -> ShareTable {
     let charged = Charged::new(tree, policy.subject, usage);
     let weighed = weigh(&charged, policy);
-    let row = |&place: &usize| row(&charged, &weighed, place);
-    let is_flat = charged.tree.is_flat();
-    let accounts = charged
-        .tree
+    let tree = &charged.tree;
+    let accounts = tree
         .accounts
         .iter()
-        .map(|(name, place)| (name.clone(), row(place)));
-    let members = charged
-        .tree
+        .map(|(name, place)| (name.clone(), row(&charged, &weighed, *place)));
+    let members = tree
         .members
         .iter()
-        .map(|(member, place)| (member.clone(), row(place)));
+        .map(|(member, place)| (member.clone(), row(&charged, &weighed, *place)));
     ShareTable {
         subject: policy.subject,
         accounts: ranked(accounts),
         members: ranked(members),
-        is_flat,
+        is_flat: tree.is_flat(),
     }
 }
 
@@ -148,15 +145,12 @@ fn ranked<K: Ord>(all: impl Iterator<Item = (K, ShareRow)>) -> BTreeMap<K, Share
 /// Without a method everybody is served perfectly.
 fn off(charged: &Charged) -> Vec<Weighed> {
     let owed = charged.entitlements().into_iter().enumerate();
-    let weighed = |(place, normalised)| {
-        let effective = charged.used(place);
-        Weighed {
-            normalised,
-            effective,
-            level: None,
-            factor: 0.5,
-            is_capped: false,
-        }
-    };
-    owed.map(weighed).collect()
+    owed.map(|(place, normalised)| Weighed {
+        normalised,
+        effective: charged.used(place),
+        level: None,
+        factor: 0.5,
+        is_capped: false,
+    })
+    .collect()
 }

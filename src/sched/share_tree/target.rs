@@ -48,7 +48,7 @@ pub(super) fn weigh(tree: &Charged, distance: Distance) -> Vec<Weighed> {
         1.0
     };
     let owed = tree.entitlements().into_iter().enumerate();
-    let weighed = |(place, normalised)| {
+    owed.map(|(place, normalised)| {
         let percent = 100.0 * tree.used(place);
         let target = of(tree, place, normalised);
         let level = delta(target, percent, distance);
@@ -59,6 +59,6 @@ pub(super) fn weigh(tree: &Charged, distance: Distance) -> Vec<Weighed> {
             factor: (0.5 + level / full / 2.0).clamp(0.0, 1.0),
             is_capped: is_capped(target, tree.usage(place), percent),
         }
-    };
-    owed.map(weighed).collect()
+    })
+    .collect()
 }

@@ -101,9 +101,8 @@ impl Tree {
     /// Whom a job of `user` is charged to: the account it asked for (`-A`), else the first in the
     /// file that lists the user, else none.
     pub fn member(&self, user: &str, asked: Option<&str>) -> Member {
-        let default = || self.defaults.get(user).map(String::as_str);
         let account = asked
-            .or_else(default)
+            .or_else(|| self.defaults.get(user).map(String::as_str))
             .filter(|account| *account != ROOT_NAME);
         Member::new(account.unwrap_or_default(), user)
     }

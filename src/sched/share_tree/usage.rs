@@ -229,13 +229,15 @@ impl UsageTable {
             let length = now.since(charge.from).0 as f64 / 1000.0;
             *running.entry(&charge.member).or_default() += length * self.rules.rate(charge);
         }
-        let used = |(member, tally): (&Member, &MemberUsage)| Used {
-            member: member.clone(),
-            raw: (tally.total + running.get(member).unwrap_or(&0.0)).max(0.0),
-            decayed: tally.decayed(now, &self.rules),
-            now: tally.rate.max(0.0),
-        };
-        self.members.iter().map(used).collect()
+        self.members
+            .iter()
+            .map(|(member, tally)| Used {
+                member: member.clone(),
+                raw: (tally.total + running.get(member).unwrap_or(&0.0)).max(0.0),
+                decayed: tally.decayed(now, &self.rules),
+                now: tally.rate.max(0.0),
+            })
+            .collect()
     }
 }
 
@@ -249,28 +251,20 @@ struct StoredUsage {
 
 impl From<UsageTable> for StoredUsage {
     fn from(usage: UsageTable) -> StoredUsage {
-        let (members, open) = (
-            usage.members.into_iter().collect(),
-            usage.open.into_iter().collect(),
-        );
         StoredUsage {
             rules: usage.rules,
-            members,
-            open,
+            members: usage.members.into_iter().collect(),
+            open: usage.open.into_iter().collect(),
         }
     }
 }
 
 impl From<StoredUsage> for UsageTable {
     fn from(written: StoredUsage) -> UsageTable {
-        let (members, open) = (
-            written.members.into_iter().collect(),
-            written.open.into_iter().collect(),
-        );
         UsageTable {
             rules: written.rules,
-            members,
-            open,
+            members: written.members.into_iter().collect(),
+            open: written.open.into_iter().collect(),
         }
     }
 }

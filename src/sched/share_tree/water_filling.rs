@@ -115,21 +115,19 @@ pub fn pour(
             .collect();
         let split = split(amount, &claims);
         owed.extend(children.iter().copied().zip(split.iter().copied()));
-        here.iter()
-            .zip(&split[children.len()..])
-            .for_each(|(&drinker, part)| parts[drinker] = *part);
+        for (&drinker, part) in here.iter().zip(&split[children.len()..]) {
+            parts[drinker] = *part;
+        }
     }
-    // Who stands where the parent stands is owed what that is.
-    let of = |place: usize| {
-        owed.get(&place)
-            .or_else(|| owed.get(&charged.above(place)))
-            .copied()
-            .unwrap_or(0.0)
-    };
-    let accounts = charged.tree.accounts.iter();
-    let mut pools: BTreeMap<String, f64> = accounts
-        .map(|(name, &place)| (name.clone(), of(place)))
-        .collect();
+    let mut pools: BTreeMap<String, f64> = BTreeMap::new();
+    for (name, place) in &charged.tree.accounts {
+        // An account without a part of its own gets what its parent gets.
+        let part = owed
+            .get(place)
+            .or_else(|| owed.get(&charged.above(*place)))
+            .copied();
+        pools.insert(name.clone(), part.unwrap_or(0.0));
+    }
     pools.entry(String::new()).or_insert(1.0);
     Poured {
         pools,
@@ -166,20 +164,7 @@ impl Basin {
             children: vec![Vec::new(); count],
             drinkers: vec![Vec::new(); count],
         };
-        let seat = |pool: &&str| {
-            let place = charged
-                .tree
-                .accounts
-                .get(account_of(&Member::new(pool, "")))
-                .copied()
-                .unwrap_or(ROOT);
-            if place == ROOT || charged.part(place).is_some() {
-                place
-            } else {
-                charged.above(place)
-            }
-        };
-        let seats: Vec<usize> = pools.iter().map(seat).collect();
+        let seats: Vec<usize> = pools.iter().map(|pool| seat(charged, pool)).collect();
         for (number, drinker) in drinkers.iter().enumerate() {
             basin.drinkers[seats[drinker.pool]].push(number);
         }
@@ -222,6 +207,20 @@ impl Basin {
     }
 }
 
+/// The place at which a pool's claims compete: its parent's if it has no part of its own.
+fn seat(charged: &Charged, pool: &str) -> usize {
+    let place = charged
+        .tree
+        .accounts
+        .get(account_of(&Member::new(pool, "")))
+        .copied()
+        .unwrap_or(ROOT);
+    if place == ROOT || charged.part(place).is_some() {
+        place
+    } else {
+        charged.above(place)
+    }
+}
 /// Splits an amount among claims: to a level at which all that want more get the same by weight.
 pub fn split(amount: f64, claims: &[Demand]) -> Vec<f64> {
     let claims: Vec<Demand> = claims

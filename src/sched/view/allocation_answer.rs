@@ -55,19 +55,17 @@ impl ClusterState {
         let is_known =
             nodes.is_none_or(|nodes| nodes.iter().all(|name| self.cluster.find(name).is_some()));
         if self.classes.contains_key(&class) {
-            let order = |nodes: &[String]| {
-                let mut places = BTreeMap::new();
-                for (place, name) in nodes.iter().enumerate() {
-                    places.entry(name.clone()).or_insert(place);
+            let answer = match nodes {
+                Some(nodes) if is_known => {
+                    let mut places = BTreeMap::new();
+                    for (place, name) in nodes.iter().enumerate() {
+                        places.entry(name.clone()).or_insert(place);
+                    }
+                    AllocationAnswer::Order(Arc::new(places))
                 }
-                AllocationAnswer::Order(Arc::new(places))
+                _ => AllocationAnswer::Nothing,
             };
-            self.answers.insert(
-                class,
-                nodes
-                    .filter(|_| is_known)
-                    .map_or(AllocationAnswer::Nothing, order),
-            );
+            self.answers.insert(class, answer);
         }
         is_known
     }

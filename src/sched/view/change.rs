@@ -116,23 +116,32 @@ impl<'a> Change<'a> {
     /// The policy is asked for what
     /// the job does not say.
     pub fn of(id: JobId, job: Option<&'a Job>, policy: &Policy) -> Change<'a> {
-        let open = job.and_then(|job| Some((job, job.life.open_run()?)));
-        match (open, job) {
-            (Some((job, run)), _) => Change::Holds {
-                job: id,
-                shares: job.held().iter().map(|share| run.kept(share)).collect(),
-                user: Cow::Borrowed(&job.owner.user),
-                tenant: JobOwner::of(job, policy.placement.access),
-                until: end_of(job, run, policy),
-                inside: None,
-                claimant: Some(Box::new(RunningOwner::of(job))),
-                tenure: PreemptionCandidate::of(job).map(Box::new),
-                beyond: job.spec.max_run_subjobs.filter(|_| run.extra),
-                waits: (job.waits_to_go_on() && run.is_still())
-                    .then(|| Box::new(Cow::Borrowed(job))),
+        let Some(job) = job else {
+            return Change::Gone(id);
+        };
+        let Some(run) = job.life.open_run() else {
+            return if is_candidate(job) {
+                Change::Waits(Box::new(Cow::Borrowed(job)))
+            } else {
+                Change::Gone(id)
+            };
+        };
+        let waits = job.waits_to_go_on() && run.is_still();
+        Change::Holds {
+            job: id,
+            shares: job.held().iter().map(|share| run.kept(share)).collect(),
+            user: Cow::Borrowed(&job.owner.user),
+            tenant: JobOwner::of(job, policy.placement.access),
+            until: end_of(job, run, policy),
+            inside: None,
+            claimant: Some(Box::new(RunningOwner::of(job))),
+            tenure: PreemptionCandidate::of(job).map(Box::new),
+            beyond: if run.extra {
+                job.spec.max_run_subjobs
+            } else {
+                None
             },
-            (None, Some(job)) if is_candidate(job) => Change::Waits(Box::new(Cow::Borrowed(job))),
-            (None, _) => Change::Gone(id),
+            waits: waits.then(|| Box::new(Cow::Borrowed(job))),
         }
     }
 
@@ -254,20 +263,19 @@ impl ClusterState {
     /// The reservation that a running job is inside of: the one it asks for, else one that is open
     /// where it runs and admits it whole.
     pub fn reservation_of(&self, job: &Job, default_walltime: Span, now: Time) -> Option<String> {
+        let run = job.life.run.as_ref()?;
+        if let Some(reservation) = &job.spec.reservation {
+            return Some(reservation.clone());
+        }
         let who = Credentials::of(job);
         let walltime = job.spec.walltime().unwrap_or(default_walltime);
-        let run = job.life.run.as_ref()?;
-        let covers = |window: &&Window| run.shares.iter().any(|share| window.covers(&share.node));
-        let admits = |window: &&Window| window.admits(&who, None, walltime) == Admission::Inside;
-        let found = || {
-            self.windows()
-                .filter(covers)
-                .find(|window| window.is_open(now) && admits(window))
-        };
-        job.spec
-            .reservation
-            .clone()
-            .or_else(|| found().map(|window| window.name().to_string()))
+        let mut windows = self.windows();
+        let found = windows.find(|window| {
+            run.shares.iter().any(|share| window.covers(&share.node))
+                && window.is_open(now)
+                && window.admits(&who, None, walltime) == Admission::Inside
+        })?;
+        Some(found.name().to_string())
     }
 }
 

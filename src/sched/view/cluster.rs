@@ -278,9 +278,10 @@ impl Cluster {
     /// The bucket a node belongs in with this room; None for a node that takes no jobs.
     pub fn key_of(&self, ix: NodeIx, room: &FreeResources) -> Option<NodeClassKey> {
         let node = self.node(ix);
-        node.kind
-            .filter(|_| node.usable)
-            .map(|kind| self.key(kind, self.is_solo(ix), room))
+        if !node.usable {
+            return None;
+        }
+        Some(self.key(node.kind?, self.is_solo(ix), room))
     }
 
     /// What a kind of node has of a resource.
@@ -481,11 +482,9 @@ impl Cluster {
     /// What is counted and what is compared.
     fn sort_out(&self, available: &ResourceList) -> (Amounts, ResourceList) {
         let mut capacity = self.catalog.no_room();
-        // Address space is no hardware: a node that sets no bound has none.
-        if let Some(index) = self
-            .catalog
-            .index("vmem")
-            .filter(|_| !available.contains_key("vmem"))
+        // Virtual memory is no hardware: a node that sets no bound has none.
+        if !available.contains_key("vmem")
+            && let Some(index) = self.catalog.index("vmem")
         {
             capacity[index] = MOST_OF_A_NODE;
         }
@@ -519,16 +518,13 @@ impl Cluster {
         tenant: JobOwner,
         nodes: impl Iterator<Item = &'a NodeIx>,
     ) -> Vec<NodeIx> {
-        let has_host = |ix: &&NodeIx| {
-            let bounds = self
-                .node(**ix)
-                .kind
-                .map(|kind| self.kind(kind).empty.bounds);
-            tenant.on(bounds.unwrap_or_default()) == AccessPolicy::Hosts
-        };
         let hosts: BTreeSet<&str> = nodes
-            .filter(has_host)
-            .map(|&ix| self.node(ix).host.as_str())
+            .map(|&ix| self.node(ix))
+            .filter(|node| {
+                let bounds = node.kind.map(|kind| self.kind(kind).empty.bounds);
+                tenant.on(bounds.unwrap_or_default()) == AccessPolicy::Hosts
+            })
+            .map(|node| node.host.as_str())
             .collect();
         hosts
             .into_iter()

@@ -111,11 +111,11 @@ impl CurrentBookings {
     }
 
     fn is_awaited(&self, (to, action): (Option<JobId>, PreemptAction)) -> bool {
-        let waits = |to: JobId| {
-            self.promise(to)
-                .is_some_and(|booking| booking.earmark.is_some())
-        };
-        !action.waits_for_end() || to.is_some_and(waits)
+        if !action.waits_for_end() {
+            return true;
+        }
+        let booking = to.and_then(|to| self.promise(to));
+        booking.is_some_and(|booking| booking.earmark.is_some())
     }
 
     /// The running jobs that have been told to make way, each with how.
@@ -270,13 +270,12 @@ impl ClusterState {
     /// Whether anybody still makes way for a promise: for its job, or on its nodes for one that has
     /// found room elsewhere, perhaps where others had made way for this one.
     fn is_made_way_for(&self, booking: &Booking) -> bool {
-        let is_of_use = |(leaver, (to, _)): (&JobId, &(Option<JobId>, PreemptAction))| {
+        self.standing.leaving.iter().any(|(leaver, (to, _))| {
             to.is_some_and(|to| {
                 to == booking.job
                     || (self.standing.promise(to).is_none() && self.is_on(*leaver, &booking.nodes))
             })
-        };
-        self.standing.leaving.iter().any(is_of_use)
+        })
     }
 
     fn is_on(&self, job: JobId, nodes: &[String]) -> bool {

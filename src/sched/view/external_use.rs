@@ -8,10 +8,12 @@ impl Cluster {
     /// How many GPUs of a node processes outside the queue use, those held by its jobs not counted.
     pub fn outside(&self, ix: NodeIx) -> i64 {
         let node = self.node(ix);
-        let held = |gpu: &&u16| node.tenants.values().any(|hold| hold.gpus.contains(gpu));
         node.gpus_outside
             .iter()
-            .filter(|gpu| node.gpus.contains(gpu) && !held(gpu))
+            .filter(|gpu| {
+                let mut holds = node.tenants.values();
+                node.gpus.contains(gpu) && !holds.any(|hold| hold.gpus.contains(gpu))
+            })
             .count() as i64
     }
 
@@ -35,7 +37,9 @@ impl Cluster {
     /// Takes those GPUs out of what is free. To be undone before its jobs or GPUs change.
     pub fn withhold_outside(&mut self, ix: NodeIx) {
         let outside = self.outside(ix);
-        if let Some(index) = self.catalog.index("ngpus").filter(|_| outside > 0) {
+        if outside > 0
+            && let Some(index) = self.catalog.index("ngpus")
+        {
             self.node_mut(ix).room.free[index] -= outside;
         }
     }
@@ -43,7 +47,9 @@ impl Cluster {
     /// Undoes it.
     pub fn yield_outside(&mut self, ix: NodeIx) {
         let outside = self.outside(ix);
-        if let Some(index) = self.catalog.index("ngpus").filter(|_| outside > 0) {
+        if outside > 0
+            && let Some(index) = self.catalog.index("ngpus")
+        {
             self.node_mut(ix).room.free[index] += outside;
         }
     }

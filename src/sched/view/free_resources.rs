@@ -121,7 +121,9 @@ impl FreeResources {
             AccessPolicy::Nodes | AccessPolicy::Hosts => self.alone = self.alone.saturating_sub(1),
             AccessPolicy::User => {
                 self.personal = self.personal.saturating_sub(1);
-                self.owner = self.owner.filter(|_| self.personal > 0);
+                if self.personal == 0 {
+                    self.owner = None;
+                }
             }
             AccessPolicy::Unsaid | AccessPolicy::Shared => (),
         }

@@ -41,21 +41,20 @@ impl RunningOwner {
                 *sum = sum.saturating_add(all);
             }
         }
-        let listed = request
+        let besides = request
             .list
             .iter()
-            .filter(|(name, _)| *name != "nodect" && !asked.contains_key(*name));
-        let is_amount = |value: &ResourceValue| {
-            matches!(value, ResourceValue::Long(_) | ResourceValue::Size(_))
-        };
-        let besides = listed.filter(|(_, value)| is_amount(value));
-        let besides = besides
+            .filter(|(name, value)| {
+                *name != "nodect"
+                    && !asked.contains_key(*name)
+                    && matches!(value, ResourceValue::Long(_) | ResourceValue::Size(_))
+            })
             .filter_map(|(name, value)| Some((name.clone(), counted(value)?)))
             .collect();
         let released = job.life.open_run().map_or(&[][..], |run| &run.released);
-        released
-            .iter()
-            .for_each(|released| give_back(&mut asked, &released.share.taken));
+        for released in released {
+            give_back(&mut asked, &released.share.taken);
+        }
         let groups = job
             .spec
             .wishes
@@ -215,11 +214,10 @@ impl Holdings {
 
     /// A job has its allocation until then.
     pub fn enter(&mut self, id: JobId, holder: &Holder, until: Time, catalog: &Catalog) {
-        let new = || Holding {
+        let holding = self.0.entry(holder.who.clone()).or_insert_with(|| Holding {
             asked: catalog.nothing(),
             ..Holding::default()
-        };
-        let holding = self.0.entry(holder.who.clone()).or_insert_with(new);
+        });
         holding.jobs.insert(id);
         holding.chunks += holder.chunks;
         add(&mut holding.asked, &holder.asked);

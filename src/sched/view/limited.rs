@@ -69,13 +69,16 @@ impl ClusterState {
             .map(|(class, job)| (*job, *class));
         let still = listed.filter(|(job, class)| self.class_of(*job) == Some(*class));
         let all: BTreeMap<JobId, ClassId> = of_changed.chain(of_new).chain(still).collect();
-        let limit = |job, class| match self.limited.listed.contains(&(class, job)) {
-            // What is said of who is on a list is said of that job alone.
-            true => now.get(&ClassId(reason::own_name(job))).copied(),
-            false => now.get(&class).copied(),
-        };
         all.into_iter()
-            .map(|(job, class)| (job, limit(job, class)))
+            .map(|(job, class)| {
+                // The verdict on an eligible job is on that job alone.
+                let name = if self.limited.listed.contains(&(class, job)) {
+                    ClassId(reason::own_name(job))
+                } else {
+                    class
+                };
+                (job, now.get(&name).copied())
+            })
             .collect()
     }
 

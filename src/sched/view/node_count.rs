@@ -1,6 +1,6 @@
 //! The size of a job in nodes (F6, F18).
 
-use super::cluster::{Cluster, NodeKind};
+use super::cluster::Cluster;
 use super::shape::{ChunkShape, Shape};
 
 /// The fewest nodes that hold a request when nothing else runs: a lower bound that needs no search.
@@ -27,36 +27,29 @@ pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
 /// The fewest nodes for all chunks of one kind.
 fn for_chunk(shape: &Shape, chunk: &ChunkShape, cluster: &Cluster) -> Option<u64> {
     // A host named in the request is no property of a kind of nodes.
-    let needs = chunk.needs.iter().filter(|need| !need.is_pinned());
-    let suits = |kind: &NodeKind| {
-        needs
-            .clone()
-            .all(|need| need.is_met_by(kind.attributes.get(&need.resource)))
-    };
-    let times = |kind: &NodeKind| {
-        let times = chunk.times_in(&kind.empty.free);
-        if shape.is_one_to_a_node(kind) {
-            times.min(1)
-        } else {
-            times
+    let mut sizes = Vec::new();
+    for (_, kind) in cluster.kinds() {
+        let mut needs = chunk.needs.iter().filter(|need| !need.is_pinned());
+        if !needs.all(|need| need.is_met_by(kind.attributes.get(&need.resource))) {
+            continue;
         }
-    };
-    let kinds = cluster
-        .kinds()
-        .map(|(_, kind)| kind)
-        .filter(|kind| suits(kind));
-    largest_first(
-        kinds.map(|kind| (times(kind), kind.nodes as u64)).collect(),
-        chunk.count,
-    )
+        let mut times = chunk.times_in(&kind.empty.free);
+        if shape.is_one_to_a_node(kind) {
+            times = times.min(1);
+        }
+        sizes.push((times, kind.nodes as u64));
+    }
+    largest_first(sizes, chunk.count)
 }
 
 /// The fewest nodes that have all of a resource that the chunks ask for together.
 fn for_amount(shape: &Shape, index: usize, cluster: &Cluster) -> Option<u64> {
-    let size = |kind: &NodeKind| kind.empty.free[index].max(0).unsigned_abs();
     let sizes = cluster
         .kinds()
-        .map(|(_, kind)| (size(kind), kind.nodes as u64))
+        .map(|(_, kind)| {
+            let size = kind.empty.free[index].max(0).unsigned_abs();
+            (size, kind.nodes as u64)
+        })
         .collect();
     largest_first(sizes, shape.total[index].max(0).unsigned_abs())
 }

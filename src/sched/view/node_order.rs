@@ -3,7 +3,7 @@
 //! which node came first.
 
 use super::cluster::{Cluster, NodeIx};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Places that are given, by name.
 #[derive(Clone, Debug, Default)]
@@ -72,9 +72,12 @@ impl Cluster {
     /// Brings the nodes in order; None when they are. Costs as many steps as there are nodes, once
     /// for each node that does not come last.
     pub fn put_in_order(&mut self) -> Option<Moves> {
-        let place = |at: usize| self.order.place(&self.nodes[at].name);
-        let is_sorted =
-            (self.order.sorted.max(1)..self.nodes.len()).all(|at| place(at - 1) <= place(at));
+        let order = &self.order;
+        let new = self
+            .nodes
+            .get(order.sorted.max(1) - 1..)
+            .unwrap_or_default();
+        let is_sorted = new.is_sorted_by(|a, b| order.place(&a.name) <= order.place(&b.name));
         self.order.sorted = self.nodes.len();
         if is_sorted {
             return None;
@@ -89,10 +92,9 @@ impl Cluster {
             (&places[a], &self.nodes[a].name).cmp(&(&places[b], &self.nodes[b].name))
         });
         let mut moves = vec![NodeIx(0); sorted.len()];
-        sorted
-            .iter()
-            .enumerate()
-            .for_each(|(new, &old)| moves[old] = NodeIx(new as u32));
+        for (new, &old) in sorted.iter().enumerate() {
+            moves[old] = NodeIx(new as u32);
+        }
         let moves = Moves(moves);
         self.edition += 1;
         self.move_nodes(&moves, &sorted);
@@ -108,13 +110,18 @@ impl Cluster {
             .iter()
             .filter_map(|&place| old[place].take())
             .collect();
-        let all = |set: &mut BTreeSet<NodeIx>| *set = set.iter().map(|&ix| moves.of(ix)).collect();
-        self.names.values_mut().for_each(|ix| *ix = moves.of(*ix));
-        self.hosts.values_mut().for_each(all);
-        self.buckets.values_mut().for_each(all);
-        self.configured.values_mut().for_each(all);
-        all(&mut self.with_outside);
-        all(&mut self.measured);
+        for ix in self.names.values_mut() {
+            *ix = moves.of(*ix);
+        }
+        let sets = self
+            .hosts
+            .values_mut()
+            .chain(self.buckets.values_mut())
+            .chain(self.configured.values_mut())
+            .chain([&mut self.with_outside, &mut self.measured]);
+        for set in sets {
+            *set = set.iter().map(|&ix| moves.of(ix)).collect();
+        }
     }
 }
 

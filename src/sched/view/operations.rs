@@ -35,15 +35,14 @@ pub struct Operations(BTreeMap<JobId, Operation>);
 impl Operations {
     /// A job has its allocation.
     pub fn enter(&mut self, (started, job): Age, who: &Arc<Credentials>, taken: &[i64]) {
-        let new = || {
-            let (taken, allocations) = (vec![0; taken.len()].into(), BTreeSet::new());
-            Operation {
+        let operation = self
+            .0
+            .entry(operation_of(job))
+            .or_insert_with(|| Operation {
                 who: who.clone(),
-                taken,
-                allocations,
-            }
-        };
-        let operation = self.0.entry(operation_of(job)).or_insert_with(new);
+                taken: vec![0; taken.len()].into(),
+                allocations: BTreeSet::new(),
+            });
         if operation.allocations.insert((started, job)) {
             add(&mut operation.taken, taken);
         }

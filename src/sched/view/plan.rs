@@ -154,13 +154,10 @@ impl Plan {
 
     /// Why the jobs of a class wait.
     pub fn verdict(&self, class: &ClassKey) -> Option<&Reason> {
-        let of = |id: ClassId| {
-            self.verdicts
-                .iter()
-                .find(|(whom, _)| *whom == id)
-                .map(|(_, reason)| &**reason)
-        };
-        class.verdict_names().into_iter().find_map(of)
+        class.verdict_names().into_iter().find_map(|name| {
+            let (_, reason) = self.verdicts.iter().find(|(id, _)| *id == name)?;
+            Some(&**reason)
+        })
     }
 
     /// Why a job of a class waits, which may be another reason than that of others of its class.
@@ -276,13 +273,8 @@ impl Audit<'_> {
             .suspended
             .get(&resume.job)
             .ok_or("does not wait to go on")?;
-        let places = |shares: &[NodeShare]| {
-            shares
-                .iter()
-                .map(|share| share.node.clone())
-                .collect::<Vec<_>>()
-        };
-        if places(&resume.shares) != places(&suspended.shares) {
+        let nodes = resume.shares.iter().map(|share| &share.node);
+        if !nodes.eq(suspended.shares.iter().map(|share| &share.node)) {
             return Err("goes on elsewhere".to_string());
         }
         let again = suspended
@@ -290,16 +282,18 @@ impl Audit<'_> {
             .iter()
             .zip(&resume.shares)
             .map(|(needed, whole)| {
-                let of = |name: &str, numbers: &[u16]| {
-                    if needed.taken.iter().any(|(taken, _)| taken == name) {
-                        numbers.to_vec()
+                let takes = |name: &str| needed.taken.iter().any(|(taken, _)| taken == name);
+                NodeShare {
+                    cpus: if takes("ncpus") {
+                        whole.cpus.clone()
                     } else {
                         Vec::new()
-                    }
-                };
-                NodeShare {
-                    cpus: of("ncpus", &whole.cpus),
-                    gpus: of("ngpus", &whole.gpus),
+                    },
+                    gpus: if takes("ngpus") {
+                        whole.gpus.clone()
+                    } else {
+                        Vec::new()
+                    },
                     ..needed.clone()
                 }
             });
@@ -379,20 +373,17 @@ impl Audit<'_> {
             return Err("takes more than the system has".to_string());
         }
         subtract(&mut room.free, &hold.taken);
-        let cpus = hold.cpus.iter().map(|&number| (ix, false, number));
-        let gpus = hold.gpus.iter().map(|&number| (ix, true, number));
-        let is_taken = |&(_, is_gpu, number): &(NodeIx, bool, u16)| {
-            node.tenants
-                .values()
-                .any(|other| if is_gpu { &other.gpus } else { &other.cpus }.contains(&number))
-        };
-        match cpus
-            .chain(gpus)
-            .find(|number| is_taken(number) || !self.numbers.insert(*number))
-        {
-            Some((_, _, number)) => Err(format!("number {number} of {} is given twice", node.name)),
-            None => Ok(()),
+        let cpus = hold.cpus.iter().map(|&number| (false, number));
+        let gpus = hold.gpus.iter().map(|&number| (true, number));
+        for (is_gpu, number) in cpus.chain(gpus) {
+            let mut holds = node.tenants.values();
+            let is_taken =
+                holds.any(|other| if is_gpu { &other.gpus } else { &other.cpus }.contains(&number));
+            if is_taken || !self.numbers.insert((ix, is_gpu, number)) {
+                return Err(format!("number {number} of {} is given twice", node.name));
+            }
         }
+        Ok(())
     }
 }
 

@@ -88,20 +88,18 @@ pub fn amounts(
         return Vec::new();
     }
     let mut hosts = BTreeSet::new();
-    let firsts: Vec<NodeIx> = nodes
-        .filter(|&ix| hosts.insert(cluster.node(ix).host.as_str()))
-        .collect();
-    let by_host = |index| cluster.pools.get(index).is_some_and(|pool| pool.per_host);
-    let of_node = |(at, &ix): (usize, &NodeIx)| {
-        let taken = shape
-            .pooled
-            .iter()
-            .filter(move |&&(index, _)| at == 0 || by_host(index));
-        taken
-            .map(move |&(index, amount)| (ix, index, amount))
-            .collect::<Vec<_>>()
-    };
-    firsts.iter().enumerate().flat_map(of_node).collect()
+    let mut amounts = Vec::new();
+    for ix in nodes {
+        let is_first = hosts.is_empty();
+        if hosts.insert(cluster.node(ix).host.as_str()) {
+            for &(index, amount) in &shape.pooled {
+                if is_first || cluster.pools.get(index).is_some_and(|pool| pool.per_host) {
+                    amounts.push((ix, index, amount));
+                }
+            }
+        }
+    }
+    amounts
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::model::job::NodeShare;
 use crate::model::job::eligible_time::Eligibility;
 use crate::model::job_id::JobId;
 use crate::model::request::select::{Chunk, Request, Select};
-use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use std::sync::Arc;
 
@@ -130,13 +129,11 @@ impl ClusterState {
         let node = self.cluster.node(ix);
         let hold = node.tenants.get(&id)?;
         let catalog = &self.cluster.catalog;
-        let amounts = |indices: std::ops::Range<usize>| -> Vec<(String, ResourceValue)> {
+        let amounts = |indices: std::ops::Range<usize>| {
             let some = indices.filter(|&index| hold.taken[index] != 0);
             some.map(|index| {
-                (
-                    catalog.names()[index].clone(),
-                    catalog.value(index, hold.taken[index]),
-                )
+                let value = catalog.value(index, hold.taken[index]);
+                (catalog.names()[index].clone(), value)
             })
             .collect()
         };
@@ -159,17 +156,16 @@ fn is_in(names: &[String], name: &str) -> bool {
 
 /// The request that comes to these shares.
 fn request(shares: &[NodeShare]) -> Request {
-    let chunk = |share: &NodeShare| Chunk {
+    let chunks = shares.iter().map(|share| Chunk {
         count: 1,
         resources: share.taken.clone(),
         growing: Vec::new(),
-    };
-    let select = Select {
-        chunks: shares.iter().map(chunk).collect(),
-        text: String::new(),
-    };
+    });
     Request {
-        select,
+        select: Select {
+            chunks: chunks.collect(),
+            text: String::new(),
+        },
         ..Request::default()
     }
 }

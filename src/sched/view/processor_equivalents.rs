@@ -15,11 +15,10 @@ pub fn of_amounts(amounts: &[i64], cluster: &Cluster) -> f64 {
         .catalog
         .index("ncpus")
         .map_or(0, |index| cluster.capacity()[index]);
-    let part = |(asked, all_of_it): (&i64, &i64)| *asked as f64 / (*all_of_it).max(1) as f64;
     amounts
         .iter()
         .zip(cluster.capacity())
-        .map(part)
+        .map(|(asked, all)| *asked as f64 / (*all).max(1) as f64)
         .fold(0.0, f64::max)
         * all as f64
 }

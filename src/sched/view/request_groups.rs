@@ -59,14 +59,13 @@ impl RequestGroups {
 
     /// The shape of those that ask for the same.
     fn shape(&self, shape: ShapeId) -> Option<&Arc<Shape>> {
-        let group = |asks_for_window| RequestGroup {
-            asks_for_window,
-            shape,
-        };
-        [false, true]
-            .into_iter()
-            .find_map(|asks| self.0.get(&group(asks)))
-            .map(|members| &members.shape)
+        [false, true].into_iter().find_map(|asks_for_window| {
+            let group = RequestGroup {
+                asks_for_window,
+                shape,
+            };
+            Some(&self.0.get(&group)?.shape)
+        })
     }
 
     /// The shortest walltime of those that ask for the same as a class; `default` is what one

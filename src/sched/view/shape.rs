@@ -139,14 +139,6 @@ impl ChunkShape {
 
     /// So many of it together as one.
     fn joined(&self, count: u64) -> ChunkShape {
-        let times = |value: &ResourceValue| match value {
-            ResourceValue::Long(number) => ResourceValue::Long(number.saturating_mul(count as i64)),
-            ResourceValue::Size(size) => size
-                .times(count)
-                .map_or(ResourceValue::Size(*size), ResourceValue::Size),
-            ResourceValue::Float(number) => ResourceValue::Float(number * count as f64),
-            other => other.clone(),
-        };
         ChunkShape {
             count: 1,
             asked: self
@@ -157,7 +149,7 @@ impl ChunkShape {
             given: self
                 .given
                 .iter()
-                .map(|(index, value)| (*index, times(value)))
+                .map(|(index, value)| (*index, times(value, count)))
                 .collect(),
             mpiprocs: self.mpiprocs.saturating_mul(count as u32),
             ..self.clone()
@@ -189,6 +181,18 @@ impl ChunkShape {
             amounts[index] = amount.saturating_mul(count);
         }
         amounts
+    }
+}
+
+/// A resource value multiplied by a count. Text and booleans stay as they are.
+fn times(value: &ResourceValue, count: u64) -> ResourceValue {
+    match value {
+        ResourceValue::Long(number) => ResourceValue::Long(number.saturating_mul(count as i64)),
+        ResourceValue::Size(size) => size
+            .times(count)
+            .map_or(ResourceValue::Size(*size), ResourceValue::Size),
+        ResourceValue::Float(number) => ResourceValue::Float(number * count as f64),
+        other => other.clone(),
     }
 }
 
@@ -367,8 +371,10 @@ impl Shape {
 
     /// The same, on nodes of these kinds alone.
     pub fn on(self, kinds: BTreeSet<KindIx>) -> Shape {
-        let both = |own: &Arc<BTreeSet<KindIx>>| own.intersection(&kinds).copied().collect();
-        let kinds = self.kinds.as_ref().map(both).unwrap_or(kinds);
+        let kinds = match &self.kinds {
+            Some(own) => own.intersection(&kinds).copied().collect(),
+            None => kinds,
+        };
         Shape {
             kinds: Some(Arc::new(kinds)),
             ..self
@@ -496,13 +502,12 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
 fn array(job: &Job) -> Option<u64> {
     let request = &job.spec.request;
     let is_array = job.elements.is_some() || job.id.index().is_some();
-    let asks = || {
-        request
+    let is_shared = is_array
+        && request
             .list
             .iter()
-            .any(|(name, value)| is_job_wide(name, value, request))
-    };
-    (is_array && asks()).then_some(job.id.number)
+            .any(|(name, value)| is_job_wide(name, value, request));
+    is_shared.then_some(job.id.number)
 }
 
 /// Whether a value of the list may be one of a resource that the whole system has.

@@ -165,12 +165,12 @@ impl ClusterState {
 
     /// A candidate as it waits; an element as its array.
     pub(in crate::sched) fn waiting(&self, id: JobId) -> Option<&WaitingJob> {
-        let own = |id| {
-            self.jobs
-                .get(&id)
-                .and_then(|&(class, rank)| self.classes.get(&class)?.get((rank, id)))
-        };
-        own(id).or_else(|| own(id.parent()?))
+        self.listed(id).or_else(|| self.listed(id.parent()?))
+    }
+
+    fn listed(&self, id: JobId) -> Option<&WaitingJob> {
+        let &(class, rank) = self.jobs.get(&id)?;
+        self.classes.get(&class)?.get((rank, id))
     }
 
     /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.

@@ -56,24 +56,26 @@ impl ClusterState {
 /// By how many starts of a plan each job is passed; an array as often as its first element.
 fn passed(plan: &Plan) -> BTreeMap<JobId, u32> {
     let mut passed: BTreeMap<JobId, u32> = BTreeMap::new();
-    let whole = |id: JobId| id.parent().unwrap_or(id);
     for (place, booking) in plan.bookings.iter().enumerate() {
-        // Starts stand in the order in which they were decided.
+        // Starts are in the order in which they were decided.
         let earlier = plan.starts.partition_point(|start| start.behind <= place);
         passed
             .entry(whole(booking.job))
             .or_insert((plan.starts.len() - earlier) as u32);
     }
     let promised: BTreeSet<JobId> = passed.keys().copied().collect();
-    let first = plan
-        .starts
-        .iter()
-        .filter_map(|start| start.passed)
-        .map(whole);
-    for first in first.filter(|first| !promised.contains(first)) {
-        *passed.entry(first).or_default() += 1;
+    for first in plan.starts.iter().filter_map(|start| start.passed) {
+        let first = whole(first);
+        if !promised.contains(&first) {
+            *passed.entry(first).or_default() += 1;
+        }
     }
     passed
+}
+
+/// The array of a subjob, or the job itself.
+fn whole(id: JobId) -> JobId {
+    id.parent().unwrap_or(id)
 }
 
 #[cfg(test)]

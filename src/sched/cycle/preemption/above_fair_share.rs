@@ -103,7 +103,7 @@ impl AboveFairShare {
             self.later = Some(self.later.map_or(settled, |later| later.min(settled)));
             return;
         }
-        let of = |&node: &NodeIx| Spare {
+        self.spares.extend(running.nodes.iter().map(|&node| Spare {
             node,
             job,
             party: row.party,
@@ -111,8 +111,7 @@ impl AboveFairShare {
             action,
             group,
             started,
-        };
-        self.spares.extend(running.nodes.iter().map(of));
+        }));
     }
 
     /// Whether there are none.

@@ -5,7 +5,7 @@ use super::victims::{self, Exposed};
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::model::policy::preemption::{NoAgenda, PreemptMode, PreemptTrigger};
-use crate::model::policy::quality::Flag;
+use crate::model::policy::quality::{Flag, Qualities};
 use crate::model::policy::{Policy, PriorityOrder};
 use crate::model::request::cluster_path::ClusterPath;
 use crate::model::request::preempt_targets::PreemptTarget;
@@ -47,21 +47,9 @@ impl<'s> Rivalry<'s> {
     /// As it stands; None where nobody can preempt anybody.
     pub fn open(trigger: PreemptTrigger, ledger: &mut CycleState<'s>) -> Option<Rivalry<'s>> {
         let (state, policy, now) = (ledger.state, ledger.policy(), ledger.now);
-        let has = |flag: &Flag| {
-            policy
-                .qualities
-                .all
-                .iter()
-                .any(|quality| quality.flags.contains(flag))
-        };
         let levels = match trigger {
             PreemptTrigger::Qube if policy.preemption.mode == PreemptMode::Disabled => return None,
-            PreemptTrigger::Qos
-                if has(&Flag::RestartPreempt)
-                    || (has(&Flag::Preemptor) && has(&Flag::Preemptee)) =>
-            {
-                None
-            }
+            PreemptTrigger::Qos if has_preemptors(&policy.qualities) => None,
             PreemptTrigger::Levels => {
                 Some(Levels::open(state, policy, ledger.limit_counters(), now)?)
             }
@@ -75,10 +63,11 @@ impl<'s> Rivalry<'s> {
         let (given, exposed): (Vec<_>, Vec<_>) = others
             .into_iter()
             .partition(|one| ledger.is_preempted(one.job));
-        let next = victims::next_exposed(state, policy, now)
-            .filter(|_| policy.preemption.exempt > Span(0));
-        next.into_iter()
-            .for_each(|moment| ledger.look_again_at(moment));
+        if policy.preemption.exempt > Span(0)
+            && let Some(moment) = victims::next_exposed(state, policy, now)
+        {
+            ledger.look_again_at(moment);
+        }
         let rivalry = Rivalry {
             trigger,
             state,
@@ -151,16 +140,10 @@ impl<'s> Rivalry<'s> {
     /// them left alone.
     pub fn below(&mut self, job: Candidate<'s>) -> (u64, u64) {
         let claim = self.claim(job);
-        let (given, protected) = (
-            std::mem::take(&mut self.given),
-            std::mem::take(&mut self.protected),
-        );
-        let mut count = |all: &[Exposed]| {
-            all.iter()
-                .filter(|one| self.rank_below(one, &claim).is_some())
-                .count() as u64
-        };
-        let (late, barred) = (count(&given), count(&protected));
+        let given = std::mem::take(&mut self.given);
+        let protected = std::mem::take(&mut self.protected);
+        let late = self.count_below(&given, &claim);
+        let barred = self.count_below(&protected, &claim);
         (self.given, self.protected) = (given, protected);
         (self.victims_of(job).len() as u64 + late, barred)
     }
@@ -181,19 +164,27 @@ impl<'s> Rivalry<'s> {
         self.exposed.retain(|one| !gone.contains(&one.job));
     }
 
+    /// The number of those that are below a waiting job.
+    fn count_below(&mut self, all: &[Exposed], claim: &Preemptor) -> u64 {
+        let below = all
+            .iter()
+            .filter(|one| self.rank_below(one, claim).is_some());
+        below.count() as u64
+    }
+
     /// How far below a waiting job a running one stands; None if it does not.
     fn rank_below(&mut self, one: &Exposed, claim: &Preemptor) -> Option<usize> {
-        let who = || Some(&one.running.holder.as_ref()?.who);
+        let holder = one.running.holder.as_ref().map(|holder| &holder.who);
         match self.trigger {
             PreemptTrigger::Qube => self.sorts_behind(one, claim).then_some(0),
             PreemptTrigger::Qos => {
-                who()?;
+                holder?;
                 let is_exposed =
                     self.yields_by_flag(one, claim) || (claim.restarts && one.tenure.rerunnable);
                 (is_exposed && claim.score > one.tenure.score?).then_some(0)
             }
             PreemptTrigger::Levels => {
-                let level = self.levels.as_mut()?.of(who()?, one.tenure.waited);
+                let level = self.levels.as_mut()?.of(holder?, one.tenure.waited);
                 (level > claim.level).then_some(level)
             }
             PreemptTrigger::Starvation => None,
@@ -224,27 +215,25 @@ impl<'s> Rivalry<'s> {
     /// How it can make way, what is tried first first (Q11 to Q13).
     fn actions(&self, one: &Exposed, claim: &Preemptor) -> Vec<PreemptAction> {
         let rule = &self.policy.preemption;
-        let at_once = || one.actions(self.policy, self.now).collect();
         let is_element = one.job.index().is_some();
-        match rule.mode {
-            // Who only can be run again is: nothing else was agreed to.
+        let finishes = match rule.mode {
+            // Rerunnable jobs without the flag are requeued: nothing else was agreed to.
             _ if self.trigger == PreemptTrigger::Qos && !self.yields_by_flag(one, claim) => {
-                vec![PreemptAction::Requeue]
+                return vec![PreemptAction::Requeue];
             }
-            _ if self.trigger != PreemptTrigger::Qube => at_once(),
-            PreemptMode::Disabled => Vec::new(),
-            PreemptMode::Aggressive => at_once(),
-            PreemptMode::Passive if is_element => vec![PreemptAction::Finish],
-            PreemptMode::Mixed
-                if is_element && one.tenure.left(self.now).is_none_or(|left| left <= 50.0) =>
-            {
-                vec![PreemptAction::Finish]
+            _ if self.trigger != PreemptTrigger::Qube => false,
+            PreemptMode::Disabled => return Vec::new(),
+            PreemptMode::Aggressive => false,
+            PreemptMode::Passive if is_element => true,
+            PreemptMode::Mixed if is_element => {
+                one.tenure.left(self.now).is_none_or(|left| left <= 50.0)
             }
-            PreemptMode::Mixed if is_element => at_once(),
-            PreemptMode::Passive | PreemptMode::Mixed if rule.no_agenda == NoAgenda::Wait => {
-                vec![PreemptAction::Finish]
-            }
-            PreemptMode::Passive | PreemptMode::Mixed => at_once(),
+            PreemptMode::Passive | PreemptMode::Mixed => rule.no_agenda == NoAgenda::Wait,
+        };
+        if finishes {
+            vec![PreemptAction::Finish]
+        } else {
+            one.actions(self.policy, self.now).collect()
         }
     }
 
@@ -278,26 +267,35 @@ fn is_target(one: &Exposed, targets: &str, catalog: &Catalog) -> bool {
 
 /// Whether a running job asked for so much of a resource.
 fn asks_for(one: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
-    let is =
-        |known: &ResourceValue| ResourceValue::parse(known.kind(), value).as_ref() == Some(known);
     match catalog.index(name) {
         Some(index) => {
-            let has = one
-                .running
-                .taken
-                .get(index)
-                .copied()
-                .filter(|amount| *amount > 0);
-            has.is_some_and(|amount| is(&catalog.value(index, amount)))
+            let amount = one.running.taken.get(index).copied().unwrap_or(0);
+            amount > 0 && equals(&catalog.value(index, amount), value)
         }
         None if name == "walltime" => one
             .tenure
             .walltime
-            .is_some_and(|walltime| is(&ResourceValue::Time(walltime))),
+            .is_some_and(|walltime| equals(&ResourceValue::Time(walltime), value)),
         None => one
             .tenure
             .asked
             .iter()
-            .any(|(known, asked)| known == name && is(asked)),
+            .any(|(known, asked)| known == name && equals(asked, value)),
     }
+}
+
+/// Whether a value equals the text of another of its kind.
+fn equals(known: &ResourceValue, text: &str) -> bool {
+    ResourceValue::parse(known.kind(), text).as_ref() == Some(known)
+}
+
+/// Whether the qualities of service have jobs that preempt and jobs that they may preempt.
+fn has_preemptors(qualities: &Qualities) -> bool {
+    has_flag(qualities, Flag::RestartPreempt)
+        || (has_flag(qualities, Flag::Preemptor) && has_flag(qualities, Flag::Preemptee))
+}
+
+fn has_flag(qualities: &Qualities, flag: Flag) -> bool {
+    let mut all = qualities.all.iter();
+    all.any(|quality| quality.flags.contains(&flag))
 }

@@ -6,7 +6,6 @@
 //! that helps nobody.
 
 use super::candidates::Rivalry;
-use super::victims::Exposed;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::sched::amounts::{Amounts, add};
@@ -18,7 +17,6 @@ use crate::sched::placement::place::{self, Placement};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::{Hold, NodeIx};
 use crate::sched::view::plan::{Booking, Preemption};
-use crate::sched::view::shape::ChunkShape;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -143,10 +141,12 @@ impl<'s> Stage<'s> {
             .max()
             .unwrap_or(0);
         let found = (0..steps).find_map(|step| {
-            let way = |(one, actions): &(Exposed<'s>, Vec<PreemptAction>)| {
-                Some((one.job, *actions.get(step).or(actions.last())?))
-            };
-            let ways: Vec<(JobId, PreemptAction)> = candidates.iter().filter_map(way).collect();
+            let ways: Vec<(JobId, PreemptAction)> = candidates
+                .iter()
+                .filter_map(|(one, actions)| {
+                    Some((one.job, *actions.get(step).or(actions.last())?))
+                })
+                .collect();
             self.search(job, &ways, ledger)
         });
         let Some(found) = found else { return false };
@@ -218,13 +218,12 @@ impl<'s> Stage<'s> {
         for hold in ways.iter().filter_map(|(job, _)| node.tenants.get(job)) {
             add(&mut free, &hold.taken);
         }
-        let fits = |chunk: &ChunkShape| {
+        job.class.shape.chunks.iter().any(|chunk| {
             chunk
                 .asked
                 .iter()
                 .all(|&(index, amount)| free.get(index).is_none_or(|free| *free >= amount))
-        };
-        job.class.shape.chunks.iter().any(fits)
+        })
     }
 
     /// The resources of which a node would have too little still.
@@ -247,18 +246,20 @@ impl<'s> Stage<'s> {
         let Some(class) = self.state.waiting_class(booking.job) else {
             return;
         };
-        let claim =
-            |placement: Placement| allocation::claim(self.trial.cluster, &class.shape, &placement);
-        let promised = Placement::on(&self.trial, &class.shape, &booking.nodes).map(claim);
-        let promised = promised.filter(|claim| self.trial.has_room_for(claim));
-        if let Some(claim) =
-            promised.or_else(|| place::fit(&self.trial, &class.shape).ok().map(claim))
-        {
+        let shape = &class.shape;
+        let promised = Placement::on(&self.trial, shape, &booking.nodes)
+            .map(|placement| allocation::claim(self.trial.cluster, shape, &placement))
+            .filter(|claim| self.trial.has_room_for(claim));
+        let claim = promised.or_else(|| {
+            let placement = place::fit(&self.trial, shape).ok()?;
+            Some(allocation::claim(self.trial.cluster, shape, &placement))
+        });
+        if let Some(claim) = claim {
             self.trial.claim(&claim);
         }
-        self.books
-            .iter_mut()
-            .for_each(|books| books.enter(class, booking.job));
+        if let Some(books) = &mut self.books {
+            books.enter(class, booking.job);
+        }
     }
 
     /// The fewest of these without which a job fits, so that nobody who was promised a start ahead
@@ -274,8 +275,7 @@ impl<'s> Stage<'s> {
         if booked.is_empty() || self.is_covered(job, &found, ledger) {
             return Some(found);
         }
-        let is_apart = |found: &Eviction| !found.claim.holds.keys().any(|ix| booked.contains(ix));
-        if is_apart(&found) {
+        if !found.claim.holds.keys().any(|ix| booked.contains(ix)) {
             Some(found)
         } else {
             self.fewest(job, ways, &booked, ledger)
@@ -329,8 +329,8 @@ impl<'s> Stage<'s> {
     /// have had it: then it is in nobody's way.
     fn is_covered(&self, job: Candidate, found: &Eviction, ledger: &CycleState) -> bool {
         let until = ledger.end_of(job.class);
-        let (mut given, mut gone): (BTreeMap<NodeIx, Amounts>, _) =
-            (BTreeMap::new(), self.gone.clone());
+        let mut given: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
+        let mut gone = self.gone.clone();
         for &(victim, _) in &found.gone {
             if self
                 .state
@@ -346,15 +346,14 @@ impl<'s> Stage<'s> {
             }
             gone.insert(victim);
         }
-        let is_given = |(ix, taken): (&NodeIx, &Amounts)| {
+        found.claim.holds.iter().all(|(ix, taken)| {
             given.get(ix).is_some_and(|given| {
                 taken
                     .iter()
                     .zip(&**given)
                     .all(|(taken, given)| taken <= given)
             })
-        };
-        found.claim.holds.iter().all(is_given)
+        })
     }
 }
 
@@ -460,22 +459,20 @@ impl<'s> Trial<'_, 's> {
                 .map(|&(ix, _)| ix)
                 .collect::<BTreeSet<_>>()
         });
-        let is_used = |job: JobId| {
-            let nodes = self
-                .state
-                .running
-                .get(&job)
-                .map_or(&[][..], |running| &running.nodes);
-            used.as_ref()
-                .is_none_or(|used| nodes.iter().any(|ix| used.contains(ix)))
-        };
-        let (gone, others): (Vec<_>, Vec<_>) = self.ways[..count]
-            .iter()
-            .partition(|(job, _)| is_used(*job));
-        others.iter().for_each(|way| self.stays(*way));
+        let (gone, others): (Vec<_>, Vec<_>) = self.ways[..count].iter().partition(|(job, _)| {
+            let running = self.state.running.get(job);
+            used.as_ref().is_none_or(|used| {
+                running.is_some_and(|running| running.nodes.iter().any(|ix| used.contains(ix)))
+            })
+        });
+        for way in &others {
+            self.stays(*way);
+        }
         if !self.fits() {
             // What the whole system has is given by anybody.
-            others.iter().for_each(|way| self.leaves(*way));
+            for way in &others {
+                self.leaves(*way);
+            }
             return self.ways[..count].to_vec();
         }
         gone

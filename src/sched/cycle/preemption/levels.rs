@@ -36,26 +36,21 @@ impl<'s> Levels<'s> {
         now: Time,
     ) -> Option<Levels<'s>> {
         let levels = &policy.preemption.levels;
-        let asks =
-            |condition: LevelCondition| levels.iter().flatten().any(|asked| *asked == condition);
-        let is_express = |priority: i32| priority >= policy.preemption.express;
-        let has_express = asks(LevelCondition::Express)
+        let has_express = contains(levels, LevelCondition::Express)
             && state
                 .queues
                 .values()
-                .any(|queue| is_express(queue.priority));
-        let has_starving =
-            asks(LevelCondition::Starving) && policy.precedence.tiers.max_starve.is_some();
-        let of_limits = [
-            LevelCondition::QueueSoftLimits,
-            LevelCondition::ServerSoftLimits,
-        ];
-        let has_limits = books.is_some() && of_limits.into_iter().any(asks);
-        let has_shares = asks(LevelCondition::FairShare);
-        (has_express || has_starving || has_limits || has_shares).then(|| Levels {
+                .any(|queue| queue.priority >= policy.preemption.express);
+        let has_starving = contains(levels, LevelCondition::Starving)
+            && policy.precedence.tiers.max_starve.is_some();
+        let has_limits = contains(levels, LevelCondition::QueueSoftLimits)
+            || contains(levels, LevelCondition::ServerSoftLimits);
+        let counters = if has_limits { books.cloned() } else { None };
+        let has_shares = contains(levels, LevelCondition::FairShare);
+        (has_express || has_starving || counters.is_some() || has_shares).then(|| Levels {
             state,
             policy,
-            books: books.filter(|_| has_limits).cloned(),
+            books: counters,
             named: levels
                 .iter()
                 .flatten()
@@ -133,6 +128,11 @@ impl<'s> Levels<'s> {
         self.over.insert(who.clone(), over);
         over
     }
+}
+
+/// Whether a level names this condition.
+fn contains(levels: &[Vec<LevelCondition>], condition: LevelCondition) -> bool {
+    levels.iter().flatten().any(|named| *named == condition)
 }
 
 /// The members that have used more than what is theirs.

@@ -60,7 +60,9 @@ fn relieve<'s>(
         let action = one
             .actions(ledger.policy(), ledger.now)
             .find(|action| !action.keeps_memory());
-        if let Some(action) = action.filter(|_| !ledger.is_preempted(one.job)) {
+        if let Some(action) = action
+            && !ledger.is_preempted(one.job)
+        {
             stage.leaves(one.job, action);
             ledger.preempt([Preemption {
                 job: one.job,

@@ -6,7 +6,7 @@
 //! makes way on that node for a while. So others lose no more than is needed until the starving
 //! have enough.
 
-use super::above_fair_share::{AboveFairShare, Assessor, Spare};
+use super::above_fair_share::{AboveFairShare, Assessor};
 use super::eviction::{Room, Stage};
 use super::waits_for_room;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
@@ -154,12 +154,10 @@ struct Relief<'s> {
 impl<'s> Relief<'s> {
     fn is_anybody_starving(&self, ledger: &CycleState) -> bool {
         let fasting = &ledger.starving().fasting;
-        let starves = |subject: &StarvationSubject| {
-            self.shares.starvation(subject, fasting, ledger.now) != StarvationStatus::None
-        };
-        fasting
-            .all()
-            .any(|(subject, _)| matches!(subject, StarvationSubject::Party(_)) && starves(subject))
+        fasting.all().any(|(subject, _)| {
+            matches!(subject, StarvationSubject::Party(_))
+                && self.shares.starvation(subject, fasting, ledger.now) != StarvationStatus::None
+        })
     }
 
     /// The neediest first, until nobody can be helped any more.
@@ -238,38 +236,39 @@ impl<'s> Relief<'s> {
         level: Level,
         ledger: &CycleState,
     ) -> bool {
-        let (since, patience) = (
-            self.hungry_since(party, job, ledger),
-            self.shares.patience(party),
-        );
+        let since = self.hungry_since(party, job, ledger);
+        let patience = self.shares.patience(party);
         let starves = StarvationStatus::of(since, &patience, ledger.now) >= level.needs();
-        // Of jobs alike each has a moment of its own.
-        let next = since.filter(|_| !starves && is_alike(party));
-        let next = next.and_then(|since| StarvationStatus::next(since, &patience, ledger.now));
-        self.later = self.later.into_iter().chain(next).min();
+        // Each of several similar jobs starves at a moment of its own.
+        if let Some(since) = since
+            && !starves
+            && is_alike(party)
+        {
+            let next = StarvationStatus::next(since, &patience, ledger.now);
+            self.later = self.later.into_iter().chain(next).min();
+        }
         starves
     }
 
     /// Since when a waiting job has less than it should; of jobs alike each has waited since it
     /// came.
     fn hungry_since(&self, party: ShareParty, job: Candidate, ledger: &CycleState) -> Option<Time> {
+        // A party that has enough by what this cycle has decided starves no more.
+        let tolerance = self.shares.patience(party).tolerance;
+        if !self.shares.entitled(party)?.is_below(tolerance) {
+            return None;
+        }
         let since = ledger
             .starving()
             .fasting
-            .since(&StarvationSubject::Party(party));
-        let came = ledger
-            .state
-            .waiting(job.job)
-            .map(|waiting| waiting.wait.since)
-            .filter(|_| is_alike(party));
-        let since = since.map(|since| came.map_or(since, |came| since.max(came)));
-        // Who has enough by what this cycle has decided starves no more.
-        let tolerance = self.shares.patience(party).tolerance;
-        let is_below = self
-            .shares
-            .entitled(party)
-            .is_some_and(|entitled| entitled.is_below(tolerance));
-        since.filter(|_| is_below)
+            .since(&StarvationSubject::Party(party))?;
+        if is_alike(party)
+            && let Some(waiting) = ledger.state.waiting(job.job)
+        {
+            Some(since.max(waiting.wait.since))
+        } else {
+            Some(since)
+        }
     }
 
     /// The running jobs that may be told to make way.
@@ -289,8 +288,9 @@ impl<'s> Relief<'s> {
             .keys()
             .filter_map(|name| ledger.state.cluster.find(name));
         let closed: BTreeSet<NodeIx> = backing_off.chain(self.visited.iter().copied()).collect();
-        let is_open = |ix| ledger.state.cluster.node(ix).usable && !closed.contains(&ix);
-        let surplus = AboveFairShare::of(&assessor, &shield, last, is_open);
+        let surplus = AboveFairShare::of(&assessor, &shield, last, |ix| {
+            ledger.state.cluster.node(ix).usable && !closed.contains(&ix)
+        });
         self.later = self.later.into_iter().chain(surplus.later).min();
         surplus
     }
@@ -312,10 +312,9 @@ impl<'s> Relief<'s> {
             .map(|to: &Exposure| to.is_to(line))
             .collect();
         for (ix, spares) in surplus.by_node() {
-            let is_meant = |spare: &&Spare| spare.party != party && is_to[spare.line];
             let ways: Vec<(JobId, PreemptAction)> = spares
                 .iter()
-                .filter(is_meant)
+                .filter(|spare| spare.party != party && is_to[spare.line])
                 .map(|spare| (spare.job, spare.action))
                 .collect();
             if ways.is_empty() || !stage.could_hold(ix, &ways, job) {

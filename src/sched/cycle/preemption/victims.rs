@@ -10,7 +10,6 @@ use crate::sched::view::preemption_candidate::PreemptionCandidate;
 use crate::sched::view::snapshot::{ClusterState, RunningJob};
 use crate::sched::view::sort_key::highest_first;
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 /// A running job that could be asked to make way.
 #[derive(Clone, Copy)]
@@ -79,28 +78,26 @@ pub fn exposed<'s>(state: &'s ClusterState, policy: &Policy, now: Time) -> Vec<E
 
 /// When the next one could be asked that has not run for long enough.
 pub fn next_exposed(state: &ClusterState, policy: &Policy, now: Time) -> Option<Time> {
-    let of = |running: &Arc<RunningJob>| {
-        Some(running.tenure.as_deref()?.started + policy.preemption.exempt)
-    };
     state
         .running
         .values()
-        .filter_map(of)
+        .filter_map(|running| Some(running.tenure.as_deref()?.started + policy.preemption.exempt))
         .filter(|moment| *moment > now)
         .min()
 }
 
 fn put_in_order(all: &mut [Exposed], policy: &Policy, now: Time) {
     let components = &policy.precedence.components;
-    let newest = |one: &Exposed| (Reverse(one.tenure.started), Reverse(one.job));
-    let worth = |one: &Exposed| one.tenure.priority(components, now);
-    match policy.preemption.victims {
-        Victims::Newest => all.sort_by_key(newest),
-        Victims::Worst => all.sort_by_key(|one| (Reverse(highest_first(worth(one))), newest(one))),
-        Victims::Cheapest => {
-            let cost =
-                |one: &Exposed| (worth(one) / f64::from(one.tenure.processors.max(1))).floor();
-            all.sort_by_key(|one| (Reverse(highest_first(cost(one))), newest(one)));
-        }
-    }
+    all.sort_by_key(|one| {
+        let priority = match policy.preemption.victims {
+            Victims::Newest => 0.0,
+            Victims::Worst => one.tenure.priority(components, now),
+            Victims::Cheapest => {
+                let processors = f64::from(one.tenure.processors.max(1));
+                (one.tenure.priority(components, now) / processors).floor()
+            }
+        };
+        let newest = (Reverse(one.tenure.started), Reverse(one.job));
+        (Reverse(highest_first(priority)), newest)
+    });
 }

@@ -65,8 +65,10 @@ impl<'s> CycleState<'s> {
 
     /// Enters that hooks are to be asked about a job's start before others are preempted for it.
     pub fn ask(&mut self, job: JobId, placement: &Placement) {
-        let name = |ix| self.state.cluster.node(ix).name.clone();
-        let nodes: BTreeSet<String> = placement.picks.iter().map(|&(ix, _)| name(ix)).collect();
+        let picks = placement.picks.iter();
+        let nodes: BTreeSet<String> = picks
+            .map(|&(ix, _)| self.state.cluster.node(ix).name.clone())
+            .collect();
         self.plan.asks.push((job, nodes.into_iter().collect()));
     }
 
@@ -97,13 +99,10 @@ impl<'s> CycleState<'s> {
 
     /// What fillers give back to a promise is kept for it, if any do.
     fn hold_backfill_room(&mut self, job: JobId, ways: &[Preemption]) {
-        let booking = self
-            .plan
-            .bookings
-            .iter_mut()
-            .rev()
-            .find(|booking| booking.job == job);
-        for booking in booking.into_iter().filter(|_| !ways.is_empty()) {
+        let mut bookings = self.plan.bookings.iter_mut().rev();
+        if let Some(booking) = bookings.find(|booking| booking.job == job)
+            && !ways.is_empty()
+        {
             booking.earmark = Some(self.now + KEPT);
         }
     }
@@ -127,7 +126,8 @@ impl<'s> CycleState<'s> {
         gone: &[(JobId, PreemptAction)],
     ) {
         let Candidate { job, class, .. } = candidate;
-        let name = |ix| self.state.cluster.node(ix).name.clone();
+        let picks = placement.picks.iter();
+        let nodes = picks.map(|&(ix, _)| self.state.cluster.node(ix).name.clone());
         let booked = self
             .plan
             .bookings
@@ -144,7 +144,7 @@ impl<'s> CycleState<'s> {
             class: class.id,
             at,
             until: at + self.span_of(class),
-            nodes: placement.picks.iter().map(|&(ix, _)| name(ix)).collect(),
+            nodes: nodes.collect(),
             was: None,
             cause: None,
             earmark: Some(self.now + KEPT),
@@ -166,26 +166,28 @@ impl<'s> CycleState<'s> {
     /// Room that is kept for somebody who does not come is free when that is over; at once, if it
     /// is not room any more that he waits for.
     pub(super) fn look_again_when_room_is_free(&mut self) {
-        let is_told = |job: JobId| {
-            let mut starts = self.plan.starts.iter().map(|start| start.job);
-            self.plan.bookings.iter().any(|booking| booking.job == job)
-                || starts.any(|start| start == job)
+        let forfeited = self.state.standing.promises().any(|booking| {
+            booking.earmark.is_some()
+                && !self.is_planned(booking.job)
+                && self.state.held_until(booking.job, self.now).is_some()
+        });
+        let kept = self.plan.bookings.iter();
+        let next = kept.filter_map(|booking| booking.earmark).min();
+        let next = if forfeited {
+            next.into_iter().chain([self.now + Span(1)]).min()
+        } else {
+            next
         };
-        let standing = &self.state.standing;
-        let had = standing
-            .promises()
-            .filter(|booking| booking.earmark.is_some() && !is_told(booking.job));
-        let forfeited =
-            had.filter(|booking| self.state.held_until(booking.job, self.now).is_some());
-        let forfeited = forfeited.map(|_| self.now + Span(1));
-        let kept = self
-            .plan
-            .bookings
-            .iter()
-            .filter_map(|booking| booking.earmark);
-        let next = forfeited.chain(kept).min();
-        next.into_iter()
-            .for_each(|moment| self.plan.look_again(moment));
+        if let Some(moment) = next {
+            self.plan.look_again(moment);
+        }
+    }
+
+    /// Whether this cycle starts or books a job.
+    fn is_planned(&self, job: JobId) -> bool {
+        let plan = &self.plan;
+        plan.bookings.iter().any(|booking| booking.job == job)
+            || plan.starts.iter().any(|start| start.job == job)
     }
 
     /// A further look could help then.

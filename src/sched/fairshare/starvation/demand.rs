@@ -12,7 +12,7 @@ use crate::sched::view::operations::operation_of;
 use crate::sched::view::snapshot::ClusterState;
 use crate::sched::view::starvation::ShareParty;
 use std::borrow::Cow;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is as good as happened, though the state does not say so yet.
@@ -79,18 +79,18 @@ impl<'s> ResourceDemand<'s> {
             .iter()
             .map(|account| (account.name.as_str(), &account.pool))
             .collect();
-        let (known, last) = (BTreeMap::new(), None);
         let mut finder = Finder {
             lineages,
             terms,
-            known,
-            last,
+            known: BTreeMap::new(),
+            last: None,
             lines: Vec::new(),
             found: Vec::new(),
         };
         finder.enter_running(state);
-        let waiting = classes.filter(|class| may_ever_start(state, class, now));
-        waiting.for_each(|class| finder.enter_waiting(class));
+        for class in classes.filter(|class| may_ever_start(state, class, now)) {
+            finder.enter_waiting(class);
+        }
         let mut wishes = ResourceDemand {
             all: united(finder.found),
             lines: finder.lines,
@@ -100,16 +100,16 @@ impl<'s> ResourceDemand<'s> {
         wishes
     }
 
-    /// By line what all in it have, or want, together.
+    /// By line, the sum that `of` selects over all operations in it.
     pub fn by_line(
         &self,
         nothing: &Amounts,
         of: impl for<'w> Fn(&'w OperationDemand<'s>) -> &'w [i64],
     ) -> Vec<Amounts> {
         let mut sums = vec![nothing.clone(); self.lines.len()];
-        self.all
-            .iter()
-            .for_each(|wish| add_times(&mut sums[wish.line], of(wish), wish.number));
+        for wish in &self.all {
+            add_times(&mut sums[wish.line], of(wish), wish.number);
+        }
         sums
     }
 
@@ -120,7 +120,9 @@ impl<'s> ResourceDemand<'s> {
     }
 
     fn look_ahead(&mut self, state: &'s ClusterState, ahead: &PendingChanges) {
-        ahead.leaving.iter().for_each(|job| self.leave(state, *job));
+        for job in &ahead.leaving {
+            self.leave(state, *job);
+        }
         let new: Vec<OperationDemand> = ahead
             .coming
             .iter()
@@ -165,21 +167,18 @@ impl<'s> ResourceDemand<'s> {
         })
     }
 
-    /// Says of those in pools that are lines where they stand (Y23).
+    /// Sets the place of each operation in the pools that are lines (Y23).
     fn put_in_line(&mut self) {
-        if self.lines.iter().all(|line| line.keys.is_none()) {
-            return;
-        }
-        let (all, lines) = (&self.all, &self.lines);
-        let keys = |place: &usize| lines[all[*place].line].keys;
-        let mut in_line: Vec<usize> = (0..all.len())
-            .filter(|place| keys(place).is_some())
+        let lines = &self.lines;
+        let mut in_line: Vec<(&[FifoKey], &mut OperationDemand)> = self
+            .all
+            .iter_mut()
+            .filter_map(|wish| Some((lines[wish.line].keys?, wish)))
             .collect();
-        in_line.sort_by(|a, b| in_order(keys(a).unwrap_or_default(), &all[*a], &all[*b]));
-        in_line
-            .into_iter()
-            .enumerate()
-            .for_each(|(place, wish)| self.all[wish].place = Some(place));
+        in_line.sort_by(|(keys, a), (_, b)| in_order(keys, a, b));
+        for (place, (_, wish)) in in_line.into_iter().enumerate() {
+            wish.place = Some(place);
+        }
     }
 }
 
@@ -282,17 +281,12 @@ impl<'s> Finder<'s> {
                 .allocations
                 .first()
                 .map_or(Time(0), |(started, _)| *started);
-            let (has, wants) = (
-                Cow::Borrowed(&*operation.taken),
-                Cow::Borrowed(&*operation.taken),
-            );
-            let party = ShareParty::Operation(id);
             self.found.push(OperationDemand {
-                party,
+                party: ShareParty::Operation(id),
                 line,
                 number: 1,
-                has,
-                wants,
+                has: Cow::Borrowed(&operation.taken),
+                wants: Cow::Borrowed(&operation.taken),
                 place: None,
                 priority: 0,
                 since,
@@ -347,30 +341,28 @@ fn waiting_demand<'s>(
     line: usize,
     since: Time,
 ) -> OperationDemand<'s> {
-    let (has, wants, priority) = (Cow::default(), Cow::default(), class.key.priority);
     OperationDemand {
         party,
         line,
         number: 1,
-        has,
-        wants,
+        has: Cow::default(),
+        wants: Cow::default(),
         place: None,
-        priority,
+        priority: class.key.priority,
         since,
         pending: 0,
     }
 }
 
-/// Who of two comes first: those of one line by its keys.
+/// Orders two operations: by line, then by the keys of that line.
 fn in_order(keys: &[FifoKey], a: &OperationDemand, b: &OperationDemand) -> Ordering {
-    let by = |key: &FifoKey| match key {
-        FifoKey::Weight => Reverse(a.priority).cmp(&Reverse(b.priority)),
-        FifoKey::StartTime => a.since.cmp(&b.since),
-        FifoKey::PendingJobCount => a.pending.cmp(&b.pending),
-    };
     let in_line = keys
         .iter()
-        .map(by)
+        .map(|key| match key {
+            FifoKey::Weight => b.priority.cmp(&a.priority),
+            FifoKey::StartTime => a.since.cmp(&b.since),
+            FifoKey::PendingJobCount => a.pending.cmp(&b.pending),
+        })
         .find(|order| order.is_ne())
         .unwrap_or(a.party.cmp(&b.party));
     a.line.cmp(&b.line).then(in_line)

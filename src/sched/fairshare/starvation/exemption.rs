@@ -40,23 +40,21 @@ impl Exposure {
 }
 
 impl PreemptionExemption<'_> {
-    /// By line of the fair shares: to whom those in it may lose something that lose anything.
+    /// By line of the fair shares: to which pools its operations may lose allocations.
     pub fn by_line(&self) -> Vec<Exposure> {
-        let is_blocked = |pool: &&String| {
-            self.is_blocked(
-                &StarvationSubject::Pool(pool.to_string()),
-                self.shares.of_pool(pool),
-            )
-        };
-        // Who is in the lowest such pool is in all above it.
-        let blocking = self
-            .shares
-            .lines
-            .iter()
-            .map(|line| line.pools.iter().find(is_blocked));
+        let lines = self.shares.lines.iter();
+        // Operations in the lowest such pool are in all pools above it.
+        let blocking = lines.map(|line| line.pools.iter().find(|pool| self.is_pool_blocked(pool)));
         blocking
             .map(|pool| pool.map_or(Exposure::Open, |pool| Exposure::Within(pool.clone())))
             .collect()
+    }
+
+    fn is_pool_blocked(&self, pool: &str) -> bool {
+        self.is_blocked(
+            &StarvationSubject::Pool(pool.to_string()),
+            self.shares.of_pool(pool),
+        )
     }
 
     /// Whether somebody loses nothing to anybody.

@@ -1,13 +1,13 @@
 //! What everybody is owed, and has (Y1, Y20, Y21, Y26): the cluster is poured out down the tree of
 //! pools to the operations, by the resource of which each wants the largest part.
 
-use super::demand::{self, OperationDemand, PendingChanges, ResourceDemand, pool_of};
+use super::demand::{OperationDemand, PendingChanges, ResourceDemand, pool_of};
 use super::groups::ROUNDING;
 use super::time_below::StarvationStatus;
 use crate::model::account::pool_terms::PoolMode;
-use crate::model::account::starvation::{Cutoffs, OperationTerms, Patience};
+use crate::model::account::starvation::{Cutoffs, Patience};
 use crate::model::job_id::JobId;
-use crate::model::limit::{LimitScope, LimitStage, Limits, Quantity, Selector};
+use crate::model::limit::{Limit, LimitScope, LimitStage, Limits, Quantity, Selector};
 use crate::model::policy::Policy;
 use crate::model::resource::ResourceList;
 use crate::model::time::Time;
@@ -21,7 +21,7 @@ use crate::sched::view::snapshot::ClusterState;
 use crate::sched::view::starvation::{
     FairSharePolicy, HeldShares, ShareParty, StarvationSubject, TimeBelow,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What somebody is owed, and has, as parts of the cluster.
@@ -170,66 +170,49 @@ impl FairShares {
             .filter(|held| held.holds(&wishes, policy, &whole, now))
             .cloned();
         let held = held.unwrap_or_else(|| Arc::new(poured(&wishes, state, policy, &whole, now)));
-        let row = |(wish, owed): (&OperationDemand, &(ShareParty, u64, f64))| {
-            let entitled = Entitled {
-                fair: owed.2,
-                used: whole.part(&wish.has),
-            };
-            OperationShare {
-                party: wish.party,
-                entitled,
-                line: wish.line,
-                place: wish.place,
-            }
-        };
         debug_assert!(
             wishes
                 .all
                 .is_sorted_by(|one, other| one.party < other.party)
         );
-        // Both are by party, and of the same.
-        let rows = wishes.all.iter().zip(&held.parties).map(row).collect();
-        let accounts = &policy.fair_share.accounts;
-        let terms = |pool: &str| policy.starvation.terms_of(pool, accounts);
-        let had = wishes.by_line(&state.cluster.catalog.nothing(), |wish| &wish.has);
-        let of_pool = |(pool, used): (String, Amounts)| {
-            let fair = held.pools.get(&pool).copied().unwrap_or(0.0);
-            let OperationTerms {
-                patience, cutoffs, ..
-            } = terms(&pool);
-            let of_it = (
-                Entitled {
-                    fair,
-                    used: whole.part(&used),
+        // Both lists have the same parties, in the same order.
+        let rows = wishes.all.iter().zip(&held.parties);
+        let rows = rows
+            .map(|(wish, (_, _, fair))| OperationShare {
+                party: wish.party,
+                entitled: Entitled {
+                    fair: *fair,
+                    used: whole.part(&wish.has),
                 },
-                patience,
-                cutoffs,
-            );
-            (pool, of_it)
-        };
-        let pools = by_pool(&wishes, &had).into_iter().map(of_pool).collect();
-        let line = |(line, has): (demand::PoolDemand, Amounts)| {
-            let OperationTerms {
-                patience,
-                cutoffs,
-                non_preemptible,
-            } = terms(pool_of(&line.pools));
-            let amounts = amounts_of(non_preemptible, &state.cluster.catalog);
-            let spared = amounts
-                .iter()
-                .copied()
-                .enumerate()
-                .filter(|(_, amount)| *amount > 0)
-                .collect();
-            PoolShare {
+                line: wish.line,
+                place: wish.place,
+            })
+            .collect();
+        let catalog = &state.cluster.catalog;
+        let accounts = &policy.fair_share.accounts;
+        let had = wishes.by_line(&catalog.nothing(), |wish| &wish.has);
+        let mut pools = BTreeMap::new();
+        for (pool, used) in by_pool(&wishes, &had) {
+            let entitled = Entitled {
+                fair: held.pools.get(&pool).copied().unwrap_or(0.0),
+                used: whole.part(&used),
+            };
+            let terms = policy.starvation.terms_of(&pool, accounts);
+            pools.insert(pool, (entitled, terms.patience, terms.cutoffs));
+        }
+        let mut lines = Vec::new();
+        for (line, has) in wishes.lines.into_iter().zip(had) {
+            let terms = policy.starvation.terms_of(pool_of(&line.pools), accounts);
+            let spared = amounts_of(terms.non_preemptible, catalog);
+            let spared = spared.iter().copied().enumerate();
+            lines.push(PoolShare {
                 pools: line.pools,
-                patience,
-                cutoffs,
-                spared,
+                patience: terms.patience,
+                cutoffs: terms.cutoffs,
+                spared: spared.filter(|(_, amount)| *amount > 0).collect(),
                 has,
-            }
-        };
-        let lines = wishes.lines.into_iter().zip(had).map(line).collect();
+            });
+        }
         FairShares {
             rows,
             pools,
@@ -272,14 +255,14 @@ impl FairShares {
             .map(|(party, number, _)| (*party, *number))
     }
 
-    /// Its place among the operations of its pool, the lowest first: its satisfaction (Y22), or
-    /// where it stands in line (Y23).
+    /// Its position among the operations of its pool, the lowest first: its satisfaction (Y22), or
+    /// its place in a pool that is a line (Y23).
     pub fn turn(&self, party: ShareParty) -> f64 {
-        let of = |row: &OperationShare| {
-            row.place
-                .map_or(row.entitled.satisfaction(), |place| place as f64)
+        let Some(row) = self.row(party) else {
+            return MOST;
         };
-        self.row(party).map_or(MOST, of)
+        row.place
+            .map_or(row.entitled.satisfaction(), |place| place as f64)
     }
 
     /// What a pool is owed; None for one of which nothing is known.
@@ -380,46 +363,46 @@ fn poured(
     let tree = Tree::of(&policy.fair_share.accounts);
     let mut order: Vec<&OperationDemand> = wishes.all.iter().collect();
     order.sort_by_key(|wish| wish.place);
-    let drinker = |wish: &&OperationDemand| Drinker {
-        pool: wish.line,
-        claim: Demand::wanting(whole.part(&wish.wants)).times(wish.number),
-    };
-    let drinkers: Vec<Drinker> = order.iter().map(drinker).collect();
+    let drinkers: Vec<Drinker> = order
+        .iter()
+        .map(|wish| Drinker {
+            pool: wish.line,
+            claim: Demand::wanting(whole.part(&wish.wants)).times(wish.number),
+        })
+        .collect();
     let pools: Vec<&str> = wishes
         .lines
         .iter()
         .map(|line| pool_of(&line.pools))
         .collect();
     let bounds = bounds(wishes, state, policy, whole);
-    let mode = |pool: &str| {
-        policy
-            .fair_share
-            .accounts
-            .iter()
-            .find(|account| account.name == pool)
-            .map(|it| it.pool.mode)
-    };
-    let bounds = |pool: &str| bounds.get(pool).copied().unwrap_or(UNBOUNDED);
-    let poured = pour(&tree, (&pools, &drinkers), bounds, |pool| {
-        mode(pool) == Some(PoolMode::Fifo)
-    });
-    let each = |(wish, part): (&OperationDemand, f64)| {
-        (wish.party, wish.number, part / wish.number as f64)
-    };
-    let mut parties: Vec<(ShareParty, u64, f64)> =
-        order.into_iter().zip(poured.drinkers).map(each).collect();
+    let in_line: BTreeSet<&str> = policy
+        .fair_share
+        .accounts
+        .iter()
+        .filter(|account| account.pool.mode == PoolMode::Fifo)
+        .map(|account| account.name.as_str())
+        .collect();
+    let poured = pour(
+        &tree,
+        (&pools, &drinkers),
+        |pool| bounds.get(pool).copied().unwrap_or(UNBOUNDED),
+        |pool| in_line.contains(pool),
+    );
+    let mut parties: Vec<(ShareParty, u64, f64)> = order
+        .into_iter()
+        .zip(poured.drinkers)
+        .map(|(wish, part)| (wish.party, wish.number, part / wish.number as f64))
+        .collect();
     parties.sort_by_key(|(party, ..)| *party);
     let rule = FairSharePolicy {
         fair_share: policy.fair_share.clone(),
         limits: policy.limits.clone(),
     };
-    let known = state
-        .starvation
-        .held
-        .as_ref()
-        .map(|held| held.rule.clone())
-        .filter(|known| **known == rule);
-    let rule = known.unwrap_or_else(|| Arc::new(rule));
+    let rule = match &state.starvation.held {
+        Some(held) if *held.rule == rule => held.rule.clone(),
+        _ => Arc::new(rule),
+    };
     HeldShares {
         at: now,
         rule,
@@ -443,12 +426,7 @@ fn bounds(
         let most = account.pool.max_share.unwrap_or(1.0);
         bounds.insert(account.name.clone(), (least, most));
     }
-    if policy
-        .limits
-        .all
-        .iter()
-        .any(|limit| limit.stage == LimitStage::Running && is_of_pools(&limit.scope))
-    {
+    if limits_of_pools(&policy.limits).next().is_some() {
         for (pool, wanted) in by_pool(
             wishes,
             &wishes.by_line(&catalog.nothing(), |wish| &wish.wants),
@@ -470,34 +448,44 @@ pub fn is_of_pools(scope: &LimitScope) -> bool {
         } == LimitScope::default()
 }
 
-/// How much of all it wants a pool may have under the limits on what it runs: as much as the
-/// tightest of them allows of everything.
+/// The part of its demand that a pool may have under the limits on what it runs: the smallest part
+/// that any of them allows.
 fn cap(pool: &str, wanted: &[i64], limits: &Limits, catalog: &Catalog) -> f64 {
-    let own = limits
-        .all
-        .iter()
-        .filter(|limit| limit.stage == LimitStage::Running && is_of_pools(&limit.scope));
-    let is_named = |selector: &Selector| matches!(selector, Selector::Named(name) if name == pool);
-    let parts = own.clone().filter_map(|limit| {
-        let Quantity::Resource(name) = &limit.quantity else {
-            return None;
-        };
-        let replaced = |other: &crate::model::limit::Limit| {
-            is_named(&other.scope.account)
-                && other.quantity == limit.quantity
-                && other.hard.is_some()
-        };
-        let is_meant = match &limit.scope.account {
+    let mut cap = 1.0_f64;
+    for limit in limits_of_pools(limits) {
+        let applies = match &limit.scope.account {
             Selector::Named(name) => name == pool,
-            Selector::Each => !own.clone().any(replaced),
+            Selector::Each => !is_replaced(limit, pool, limits),
             Selector::All => false,
         };
-        let index = catalog
-            .index(name)
-            .filter(|index| is_meant && wanted[*index] > 0)?;
-        Some(limit.hard? as f64 / wanted[index] as f64)
-    });
-    parts.fold(1.0, f64::min)
+        let (true, Quantity::Resource(name), Some(hard)) = (applies, &limit.quantity, limit.hard)
+        else {
+            continue;
+        };
+        if let Some(index) = catalog.index(name)
+            && wanted[index] > 0
+        {
+            cap = cap.min(hard as f64 / wanted[index] as f64);
+        }
+    }
+    cap
+}
+
+/// The limits on what pools run.
+fn limits_of_pools(limits: &Limits) -> impl Iterator<Item = &Limit> {
+    limits
+        .all
+        .iter()
+        .filter(|limit| limit.stage == LimitStage::Running && is_of_pools(&limit.scope))
+}
+
+/// Whether a limit for this pool replaces a generic limit on each pool.
+fn is_replaced(generic: &Limit, pool: &str, limits: &Limits) -> bool {
+    limits_of_pools(limits).any(|limit| {
+        matches!(&limit.scope.account, Selector::Named(name) if name == pool)
+            && limit.quantity == generic.quantity
+            && limit.hard.is_some()
+    })
 }
 
 /// Resources as they are counted.

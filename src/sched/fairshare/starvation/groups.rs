@@ -76,11 +76,14 @@ impl Thresholds {
             Boundary::Give => with <= bound + ROUNDING,
             Boundary::Keep => before < bound - ROUNDING,
         };
-        match () {
-            () if is_spared || is_under(self.aggressive) => AllocationGroup::Kept,
-            () if is_under(self.preemption) && !self.allow_aggressive => AllocationGroup::Kept,
-            () if is_under(self.preemption) => AllocationGroup::Aggressively,
-            () => AllocationGroup::Preemptible,
+        if is_spared || is_under(self.aggressive) {
+            AllocationGroup::Kept
+        } else if !is_under(self.preemption) {
+            AllocationGroup::Preemptible
+        } else if self.allow_aggressive {
+            AllocationGroup::Aggressively
+        } else {
+            AllocationGroup::Kept
         }
     }
 

@@ -22,12 +22,12 @@ impl StarvationStatus {
             return StarvationStatus::None;
         };
         let has_been = now.since(since);
-        match () {
-            () if has_been < patience.timeout => StarvationStatus::None,
-            () if patience.enable_aggressive && has_been >= patience.aggressive_timeout => {
-                StarvationStatus::Aggressive
-            }
-            () => StarvationStatus::Starving,
+        if has_been < patience.timeout {
+            StarvationStatus::None
+        } else if patience.enable_aggressive && has_been >= patience.aggressive_timeout {
+            StarvationStatus::Aggressive
+        } else {
+            StarvationStatus::Starving
         }
     }
 

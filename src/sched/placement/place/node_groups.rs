@@ -8,7 +8,7 @@ use crate::model::resource::ResourceValue;
 use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::filter::welcomes;
 use crate::sched::placement::rank::Candidates;
-use crate::sched::view::cluster::{KindIx, NodeIx};
+use crate::sched::view::cluster::{KindIx, NodeIx, NodeKind};
 use crate::sched::view::node_filter::AllowedSets;
 use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,52 +37,34 @@ pub fn within_sets(
             sets.into_iter().find_map(|(_, kinds)| within(kinds))
         }
     };
-    found.or_else(|| {
-        if sets.may_span {
-            arrange(space, &free)
-        } else {
-            None
-        }
-    })
+    if found.is_none() && sets.may_span {
+        return arrange(space, &free);
+    }
+    found
 }
 
 /// The kinds of nodes of each set, in order of preference.
 fn members(space: &AvailabilityMap, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
-    let value = |kind: KindIx| {
-        space
-            .cluster
-            .kind(kind)
-            .attributes
-            .get(&sets.by)
-            .map(ToString::to_string)
-    };
-    let has_feature = |kind: KindIx, name: &str| {
-        space.cluster.kind(kind).attributes.get(name) == Some(&ResourceValue::Boolean(true))
-    };
-    let names: Vec<String> = match &sets.values[..] {
-        [] => {
-            let all: BTreeSet<String> = space
-                .cluster
-                .kinds()
-                .filter_map(|(kind, _)| value(kind))
-                .collect();
-            all.into_iter().collect()
-        }
-        named => named.to_vec(),
-    };
-    let is_in = |kind: KindIx, name: &String| match sets.by.as_str() {
-        "feature" => has_feature(kind, name),
+    let cluster = space.cluster;
+    let value = |kind: &NodeKind| kind.attributes.get(&sets.by).map(ToString::to_string);
+    let mut names = sets.values.clone();
+    if names.is_empty() {
+        let all: BTreeSet<String> = cluster
+            .kinds()
+            .filter_map(|(_, kind)| value(kind))
+            .collect();
+        names.extend(all);
+    }
+    let has = |kind: &NodeKind, name: &String| match sets.by.as_str() {
+        "feature" => kind.attributes.get(name) == Some(&ResourceValue::Boolean(true)),
         _ => value(kind).as_ref() == Some(name),
     };
-    let set = |name: &String| {
-        space
-            .cluster
-            .kinds()
-            .map(|(kind, _)| kind)
-            .filter(|&kind| is_in(kind, name))
-            .collect()
-    };
-    names.iter().map(set).collect()
+    let mut members = Vec::new();
+    for name in &names {
+        let kinds = cluster.kinds().filter(|(_, kind)| has(kind, name));
+        members.push(kinds.map(|(ix, _)| ix).collect());
+    }
+    members
 }
 
 /// How many nodes of some kinds the job may join.

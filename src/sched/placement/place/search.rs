@@ -34,9 +34,8 @@ pub fn place(
     let candidates: Vec<Candidates> = (0..shape.chunks.len())
         .map(|chunk| Candidates::of(space, shape, chunk, within))
         .collect();
-    let hopeless =
-        |(chunk, candidates): (usize, &Candidates)| candidates.supply() < shape.chunks[chunk].count;
-    if candidates.iter().enumerate().any(hopeless) {
+    let mut supplies = candidates.iter().zip(&shape.chunks);
+    if supplies.any(|(candidates, chunk)| candidates.supply() < chunk.count) {
         return None;
     }
     let mut search = PlacementSearch {
@@ -84,23 +83,20 @@ impl<'a> PlacementSearch<'a> {
 
     /// The nodes already in use, and one fresh node of each bucket: the others are like it.
     fn options(&self, trial: &TentativePlacement<'a>, chunk: usize) -> Vec<NodeIx> {
-        let candidates = &self.candidates[chunk];
-        match candidates {
+        match &self.candidates[chunk] {
             Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
             Candidates::Classes(fitting) => {
-                let fresh = |bucket: &FittingClass| {
-                    let mut nodes = self
-                        .space
-                        .merged(std::iter::once((Rank::default(), bucket.place, 0)))
-                        .map(|(node, _)| node);
-                    nodes.find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
-                };
                 let in_use = trial
                     .touched()
                     .into_iter()
                     .filter(|&node| self.suits(node, fitting));
-                let mut options: Vec<NodeIx> =
-                    in_use.chain(fitting.iter().filter_map(fresh)).collect();
+                let fresh = fitting.iter().filter_map(|bucket| {
+                    self.space
+                        .merged(std::iter::once((Rank::default(), bucket.place, 0)))
+                        .map(|(node, _)| node)
+                        .find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
+                });
+                let mut options: Vec<NodeIx> = in_use.chain(fresh).collect();
                 // Not the order of the buckets: equal rooms must give equal answers.
                 options.sort_unstable();
                 options

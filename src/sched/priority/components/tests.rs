@@ -4,6 +4,7 @@ use super::*;
 use crate::model::job::eligible_time::Eligibility;
 use crate::model::job_id::JobId;
 use crate::model::policy::components::Component;
+use crate::model::policy::components::WeightAndCap;
 use crate::model::policy::{Precedence, PriorityOrder};
 use crate::model::report::priority_score::PriorityScore;
 use crate::model::time::Time;

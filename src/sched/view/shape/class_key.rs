@@ -113,9 +113,13 @@ impl ClassKey {
             (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
             (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
         };
-        // Who alters it wants to be told of the array as it is.
-        let own = spec.expands_to().filter(|_| job.id.is_array());
-        let id = own.map_or(id, |most| {
+        // An array that may expand has a class of its own.
+        let expands_to = if job.id.is_array() {
+            spec.expands_to()
+        } else {
+            None
+        };
+        let id = expands_to.map_or(id, |most| {
             ClassId(stable_hash(&(id, "expand", spec.max_run_subjobs, most)))
         });
         // What cannot be run again is given nothing on loan.
@@ -188,10 +192,11 @@ impl ClassKey {
             may_be_checkpointed: job.allows_checkpoints(),
             targets: targets(job).map(Into::into),
             at_once: at_once(job),
-            expands_to: job
-                .spec
-                .expands_to()
-                .filter(|_| job.id.is_array() || beyond(job).is_some()),
+            expands_to: if job.id.is_array() || beyond(job).is_some() {
+                job.spec.expands_to()
+            } else {
+                None
+            },
             beyond: beyond(job),
         }
     }

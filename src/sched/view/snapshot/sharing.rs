@@ -18,12 +18,13 @@ impl Cluster {
             return BTreeSet::new();
         }
         let hosts: BTreeSet<&String> = nodes.iter().map(|&ix| &self.node(ix).host).collect();
-        let on =
-            |host: &String| (id.number, host.clone(), 0)..=(id.number, host.clone(), usize::MAX);
-        let all = hosts
-            .into_iter()
-            .flat_map(|host| self.shared.range(on(host)));
-        all.filter(|(_, there)| there.contains_key(&id))
+        let places = hosts.into_iter().flat_map(|host| {
+            let first = (id.number, host.clone(), 0);
+            let last = (id.number, host.clone(), usize::MAX);
+            self.shared.range(first..=last)
+        });
+        places
+            .filter(|(_, there)| there.contains_key(&id))
             .map(|(place, _)| place.clone())
             .collect()
     }
@@ -40,7 +41,10 @@ impl ClusterState {
     /// An element has come to its nodes: what is counted by host it has together with the others
     /// there.
     pub(in crate::sched) fn join_subjobs(&mut self, id: JobId) {
-        let Some(running) = self.running.get(&id).filter(|_| id.index().is_some()) else {
+        if id.index().is_none() {
+            return;
+        }
+        let Some(running) = self.running.get(&id) else {
             return;
         };
         let until = running.until;
@@ -66,11 +70,10 @@ impl ClusterState {
 
     /// An element leaves: those that stay on its hosts have it from now on.
     pub(in crate::sched) fn leave_to_subjobs(&mut self, id: JobId) {
-        let Some(running) = self
-            .running
-            .get(&id)
-            .filter(|_| !self.cluster.shared.is_empty())
-        else {
+        if self.cluster.shared.is_empty() {
+            return;
+        }
+        let Some(running) = self.running.get(&id) else {
             return;
         };
         for place in self.cluster.shared_by(id, &running.nodes) {
@@ -82,10 +85,10 @@ impl ClusterState {
 
     /// Those who are there now have it: the one that ends last holds it for all of them.
     fn settle(&mut self, place: SharedPlace, there: Sharers, moved: JobId) {
-        let most = there.values().map(|&(_, amount)| amount).max();
+        let most = there.values().map(|&(_, amount)| amount).max().unwrap_or(0);
         let last = last(&there).map(|(_, job)| job);
         for &job in there.keys() {
-            let amount = most.filter(|_| last == Some(job)).unwrap_or(0);
+            let amount = if last == Some(job) { most } else { 0 };
             self.hold(job, amount, (&place.1, place.2), moved);
         }
         if !there.is_empty() {
@@ -147,19 +150,17 @@ impl ClusterState {
     ) -> Cow<'h, Amounts> {
         let mut given = Cow::Borrowed(&hold.taken);
         for place in self.cluster.shared_by(id, &[ix]) {
-            let (there, is_first) = (
-                &self.cluster.shared[&place],
-                self.nodes_on(id, &place.1).first() == Some(&ix),
-            );
+            let there = &self.cluster.shared[&place];
+            let is_first = self.nodes_on(id, &place.1).first() == Some(&ix);
             let is_last = there
                 .keys()
                 .all(|other| *other == id || gone.contains(other));
-            let most = there
-                .values()
-                .map(|&(_, amount)| amount)
-                .max()
-                .filter(|_| is_last && is_first);
-            given.to_mut()[place.2] = most.unwrap_or(0);
+            let most = there.values().map(|&(_, amount)| amount).max();
+            given.to_mut()[place.2] = if is_last && is_first {
+                most.unwrap_or(0)
+            } else {
+                0
+            };
         }
         given
     }
