@@ -65,19 +65,14 @@ fn definition() -> clap::Command {
 
 /// The list of all programs, a line each.
 fn overview() -> String {
-    let list = |section: u8| -> String {
-        let programs = PROGRAMS.iter();
-        programs
-            .filter(|program| program.section == section)
-            .map(line)
-            .collect()
-    };
+    let (commands, daemons): (Vec<_>, Vec<_>) =
+        PROGRAMS.iter().partition(|program| program.section == 1);
     format!(
         "Lanai is a batch system with the commands of PBS.\n\nCommands:\n{}\n\
          Commands and daemons for administrators:\n{}\n\
          `man lanai` describes the system; `man COMMAND` and `COMMAND --help` describe a command.\n",
-        list(1),
-        list(8)
+        commands.into_iter().map(line).collect::<String>(),
+        daemons.into_iter().map(line).collect::<String>()
     )
 }
 

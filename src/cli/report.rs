@@ -264,20 +264,20 @@ impl ReportContext {
     fn named(&self, words: &[OsString]) -> (Vec<JobId>, Vec<Failure>) {
         let (mut ids, mut failures) = (Vec::new(), Vec::new());
         for word in words {
-            let unknown = |operand: &Operand| {
-                Failure::of_job(
+            let operand = match Operand::parse(word) {
+                Ok(operand) => operand,
+                Err(failure) => {
+                    failures.push(failure);
+                    continue;
+                }
+            };
+            match operand.job(&self.server.name) {
+                Some(id) => ids.push(id),
+                None => failures.push(Failure::of_job(
                     "qstat",
                     &Refusal::unknown_job(),
                     &operand.full(&self.server.name),
-                )
-            };
-            match Operand::parse(word).and_then(|operand| {
-                operand
-                    .job(&self.server.name)
-                    .ok_or_else(|| unknown(&operand))
-            }) {
-                Ok(id) => ids.push(id),
-                Err(failure) => failures.push(failure),
+                )),
             }
         }
         (ids, failures)

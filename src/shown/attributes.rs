@@ -8,7 +8,7 @@ use crate::model::job::dependency::{self, Edge};
 use crate::model::job::state::JobState;
 use crate::model::job::{JobProgram, Join, Run, placeholder};
 use crate::model::job_id::IdPart;
-use crate::model::resource::ResourceValue;
+use crate::model::resource::{ResourceValue, Size};
 use crate::model::text::Text;
 use crate::model::time::{ClockTable, Time, Wall};
 use crate::wire::message::{JobRecord, ServerFacts};
@@ -210,15 +210,22 @@ impl<'a> AttributeBuilder<'a> {
             return;
         }
         let list = "resources_used";
-        let kilobytes = |kb| ResourceValue::Size(crate::model::resource::Size::kilobytes(kb));
         self.out
             .resource(list, "cpupercent", &ResourceValue::Long(used.cpupercent()));
         self.out
             .resource(list, "cput", &ResourceValue::Time(used.cput));
-        self.out.resource(list, "mem", &kilobytes(used.mem_kb));
+        self.out.resource(
+            list,
+            "mem",
+            &ResourceValue::Size(Size::kilobytes(used.mem_kb)),
+        );
         self.out
             .resource(list, "ncpus", &ResourceValue::Long(used.ncpus.into()));
-        self.out.resource(list, "vmem", &kilobytes(used.vmem_kb));
+        self.out.resource(
+            list,
+            "vmem",
+            &ResourceValue::Size(Size::kilobytes(used.vmem_kb)),
+        );
         self.out
             .resource(list, "walltime", &ResourceValue::Time(used.walltime));
     }
@@ -343,12 +350,13 @@ impl<'a> AttributeBuilder<'a> {
     /// I7: as of the last cycle.
     fn fair_share(&mut self) {
         let (owner, spec) = (&self.record.job.owner, &self.record.job.spec);
-        let priority = self.server.fair_share(&owner.user, spec.account.as_deref());
         let is_shown = matches!(
             self.state(),
             JobState::Queued | JobState::Begun | JobState::Running | JobState::Suspended
         );
-        if let Some(priority) = priority.filter(|_| is_shown) {
+        if is_shown
+            && let Some(priority) = self.server.fair_share(&owner.user, spec.account.as_deref())
+        {
             self.out.resource(
                 "Resource_List",
                 "fairshare",
@@ -432,11 +440,11 @@ impl<'a> AttributeBuilder<'a> {
 
     fn history(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
-        // PBS says nothing of a job that a person keeps suspended.
-        let comment = Some(comment::of(self.record, self.server));
-        let is_said =
-            |comment: &Cow<str>| !comment.is_empty() || self.state() != JobState::Suspended;
-        self.out.text_if("comment", comment.filter(is_said));
+        let comment = comment::of(self.record, self.server);
+        // PBS shows no comment for a job that a user keeps suspended.
+        if !comment.is_empty() || self.state() != JobState::Suspended {
+            self.out.text("comment", comment);
+        }
         self.moment_if("etime", life.etime);
         if let Some(umask) = spec.umask {
             self.out.number("umask", in_octal_digits(umask));
@@ -544,17 +552,15 @@ impl<'a> AttributeBuilder<'a> {
         );
     }
 
-    /// I29: what is promised, by PBS's names.
+    /// I29: the planned start of a queued job, under PBS's names.
     fn estimated(&mut self) {
         let job = &self.record.job;
-        let Some(promise) = self
-            .record
-            .promise
-            .as_ref()
-            .filter(|_| job.life.state == JobState::Queued)
-        else {
+        let Some(promise) = &self.record.promise else {
             return;
         };
+        if job.life.state != JobState::Queued {
+            return;
+        }
         let start = AttributeDisplay::Moment(self.clock.wall(promise.at));
         let vnodes = AttributeDisplay::Text(
             exec_host::planned_vnode(
@@ -586,7 +592,9 @@ impl<'a> AttributeBuilder<'a> {
             self.out.text(name, text.as_str());
         }
         self.estimated();
-        if let Some(end) = life.obittime.filter(|_| life.state == JobState::Finished) {
+        if life.state == JobState::Finished
+            && let Some(end) = life.obittime
+        {
             self.out.number("history_timestamp", self.clock.wall(end).0);
         }
         self.out.text("project", spec.project.as_str());
@@ -595,9 +603,8 @@ impl<'a> AttributeBuilder<'a> {
             .text_if("process_group", spec.process_group.as_deref());
         self.out.text_if("qos", spec.qos.as_deref());
         self.out.text("Submit_Host", spec.submit_host.as_str());
-        if let Some(most) = spec
-            .max_run_subjobs
-            .filter(|_| self.record.job.id.is_array())
+        if self.record.job.id.is_array()
+            && let Some(most) = spec.max_run_subjobs
         {
             self.out.number("max_run_subjobs", most);
         }
@@ -610,11 +617,8 @@ impl<'a> AttributeBuilder<'a> {
             self.out.number("retry", spec.retry);
             self.out.text("retry_delay", spec.retry_delay.to_string());
         }
-        if let Some(reason) = self
-            .record
-            .reason
-            .as_ref()
-            .filter(|_| life.state == JobState::Queued)
+        if life.state == JobState::Queued
+            && let Some(reason) = &self.record.reason
         {
             self.out.add(
                 "lanai_reason",

@@ -74,8 +74,11 @@ fn is_held_by_dependency(job: &Job) -> bool {
 /// What a job waits for: of several conditions the first, and how many more there are.
 pub fn dependency(record: &JobRecord, server: &str) -> String {
     let (bars, awaits) = (&record.job.life.bars, &record.job.life.awaits);
-    let waited_for = |link: &&DependencyView| matches!(link.edge.kind, DependencyKind::After(_));
-    match (record.links.iter().find(waited_for), bars.rival) {
+    let awaited = record
+        .links
+        .iter()
+        .find(|link| matches!(link.edge.kind, DependencyKind::After(_)));
+    match (awaited, bars.rival) {
         (Some(link), _) if bars.unmet > 0 => {
             let more = match (bars.unmet - 1) + bars.on {
                 0 => String::new(),
@@ -129,12 +132,12 @@ fn dependency_text(link: &DependencyView) -> &'static str {
 
 /// What a suspended job waits for. Of one that waits for a person's word PBS says nothing.
 fn suspended(job: &Job, run: Option<&Run>, clock: &ClockTable, server: &str) -> String {
-    let suspension = run
-        .and_then(|run| run.suspension.as_ref())
-        .filter(|suspension| suspension.waits);
-    let Some(suspension) = suspension.filter(|_| job.life.want == Want::Run) else {
+    let Some(suspension) = run.and_then(|run| run.suspension.as_ref()) else {
         return String::new();
     };
+    if !suspension.waits || job.life.want != Want::Run {
+        return String::new();
+    }
     let at = timestamp::comment_time(clock.wall(suspension.since));
     match suspension.manner.for_job() {
         Some(other) => format!(

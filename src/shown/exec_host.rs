@@ -51,25 +51,19 @@ pub fn planned_vnode(select: &Select, nodes: &[String], resources: &Resources) -
         .iter()
         .flat_map(|chunk| (0..chunk.count).map(move |_| chunk))
         .collect();
-    let consumable = |name: &str| {
-        resources
-            .get(name)
-            .is_some_and(|definition| definition.consumable)
-    };
+
     let mut text = String::new();
     for (at, node) in nodes.iter().enumerate() {
         join(&mut text, &format!("({node}"));
-        let chunk = if chunks.len() == nodes.len() {
-            chunks.get(at)
-        } else {
-            None
-        };
-        for (name, value) in chunk
-            .into_iter()
-            .flat_map(|chunk| &chunk.resources)
-            .filter(|(name, _)| consumable(name))
-        {
-            let _ = write!(text, ":{name}={}", in_kilobytes(value));
+        if chunks.len() == nodes.len() {
+            for (name, value) in &chunks[at].resources {
+                if resources
+                    .get(name)
+                    .is_some_and(|definition| definition.consumable)
+                {
+                    let _ = write!(text, ":{name}={}", in_kilobytes(value));
+                }
+            }
         }
         text.push(')');
     }

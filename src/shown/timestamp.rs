@@ -50,11 +50,11 @@ pub fn day_and_time(moment: Wall, now: Wall) -> String {
 pub fn start_column(start: Wall, now: Wall) -> Option<String> {
     let (at, today) = (local(start)?.naive_local(), local(now)?.naive_local());
     let days = start.0.checked_sub(now.0).filter(|ahead| *ahead >= 0)? / 86_400;
-    let month = || MONTHS[at.month0() as usize].to_string();
+
     Some(match days {
         0 if at.date() == today.date() => format!("{:02}:{:02}", at.hour(), at.minute()),
         0..7 => format!("{} {:02}", &day_name(at)[..2], at.hour()),
-        _ if at.year() == today.year() => month(),
+        _ if at.year() == today.year() => MONTHS[at.month0() as usize].to_string(),
         _ if days <= 5 * 365 => at.year().to_string(),
         _ => ">5yrs".to_string(),
     })

@@ -79,20 +79,14 @@ impl Spool {
         let mut statement = self
             .connection
             .prepare("SELECT class, reason, since FROM verdict")?;
-        let row = |row: &rusqlite::Row| {
-            Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, String>(1)?,
-                row.get::<_, i64>(2)?,
-            ))
-        };
-        let rows = statement
-            .query_map([], row)?
-            .collect::<Result<Vec<_>, _>>()?;
-        let read = |(class, reason, since): (i64, String, i64)| {
-            Ok((class as u64, (serde_json::from_str(&reason)?, Time(since))))
-        };
-        rows.into_iter().map(read).collect()
+        let mut rows = statement.query([])?;
+        let mut verdicts = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            let (class, reason): (i64, String) = (row.get(0)?, row.get(1)?);
+            let verdict = (serde_json::from_str(&reason)?, Time(row.get(2)?));
+            verdicts.insert(class as u64, verdict);
+        }
+        Ok(verdicts)
     }
 
     /// The starts promised.
@@ -190,9 +184,10 @@ pub(super) fn element_in(
 /// An element of an array, which has this record or none. The record of one that waits is of the
 /// time before it was to run once more.
 pub(super) fn element_of(array: &Job, index: u32, recorded: Option<Job>) -> Option<Job> {
-    recorded
-        .filter(|_| array.subjob_state(index) != Some(SubjobState::Waiting))
-        .or_else(|| array.unrecorded(index))
+    match recorded {
+        Some(job) if array.subjob_state(index) != Some(SubjobState::Waiting) => Some(job),
+        _ => array.unrecorded(index),
+    }
 }
 
 /// Elements that have a record, by SQL over the columns of `element e` and `job j`.
@@ -277,21 +272,17 @@ pub(super) fn job_of(
 fn subjob_states(connection: &Connection, number: u64) -> Result<Elements, SpoolError> {
     let mut statement =
         connection.prepare_cached("SELECT first, last, standing FROM standing WHERE job = ?1")?;
-    let run = |row: &Row| {
+    let mut rows = statement.query([number])?;
+    let mut runs = Vec::new();
+    while let Some(row) = rows.next()? {
         let word: String = row.get(2)?;
-        Ok((row.get(0)?, row.get(1)?, word))
-    };
-    let runs: Vec<(u32, u32, String)> = statement
-        .query_map([number], run)?
-        .collect::<Result<_, _>>()?;
-    let known = |(first, last, word): (u32, u32, String)| Some((first, last, subjob_state(&word)?));
-    let known: Option<Vec<_>> = runs.into_iter().map(known).collect();
-    let damaged = || {
-        SpoolError::Io(std::io::Error::other(format!(
-            "damaged standings of array {number}[]"
-        )))
-    };
-    Ok(Elements::of_runs(known.ok_or_else(damaged)?))
+        let Some(state) = subjob_state(&word) else {
+            let text = format!("damaged standings of array {number}[]");
+            return Err(SpoolError::Io(std::io::Error::other(text)));
+        };
+        runs.push((row.get(0)?, row.get(1)?, state));
+    }
+    Ok(Elements::of_runs(runs))
 }
 
 fn subjob_state(word: &str) -> Option<SubjobState> {

@@ -62,12 +62,8 @@ impl Lock {
     /// Takes the spool of `home`, making its folders; nobody else may hold it.
     pub fn take(home: &Home) -> Result<Lock, LockError> {
         let folder = home.spool();
-        let at = |path: &Path| {
-            let path = path.to_path_buf();
-            move |error| LockError::Io { path, error }
-        };
-        filesystem::make_private(&folder).map_err(at(&folder))?;
-        if let Some(kind) = filesystem::network(&folder).map_err(at(&folder))? {
+        filesystem::make_private(&folder).map_err(|error| on(&folder, error))?;
+        if let Some(kind) = filesystem::network(&folder).map_err(|error| on(&folder, error))? {
             return Err(LockError::Network {
                 folder,
                 kind,
@@ -79,19 +75,23 @@ impl Lock {
             .create(true)
             .append(true)
             .open(&path)
-            .map_err(at(&path))?;
+            .map_err(|error| on(&path, error))?;
         let file =
             Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(
                 |(_, errno)| match errno {
                     nix::errno::Errno::EWOULDBLOCK => LockError::Held(folder.clone()),
-                    errno => LockError::Io {
-                        path: path.clone(),
-                        error: errno.into(),
-                    },
+                    errno => on(&path, errno.into()),
                 },
             )?;
         refuse_other_host(home, &folder)?;
         Ok(Lock { _file: file })
+    }
+}
+
+fn on(path: &Path, error: io::Error) -> LockError {
+    LockError::Io {
+        path: path.to_path_buf(),
+        error,
     }
 }
 

@@ -118,13 +118,14 @@ pub fn check(connection: &Connection) -> Result<(), SpoolError> {
 }
 
 fn known_version(connection: &Connection) -> Result<usize, SpoolError> {
-    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if tables > 0 && pragma("application_id")? != i64::from(APPLICATION) {
+    let application: i64 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if tables > 0 && application != i64::from(APPLICATION) {
         return Err(SpoolError::Foreign);
     }
-    let version = pragma("user_version")?;
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     usize::try_from(version)
         .ok()
         .filter(|&version| version <= STEPS.len())

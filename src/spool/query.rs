@@ -143,14 +143,10 @@ fn server(connection: &Connection, viewer: &Viewer) -> Result<ServerFacts, Spool
     })?;
     let table = load::clock(connection)?;
     let saved: Option<Saved> = load::meta(connection, "clock")?;
-    // A machine that has been started anew, with no schedd yet.
-    let by_wall = || table.time(clock::wall());
     let now = saved.and_then(|saved| saved.at(clock::since_boot(), &clock::boot_id()));
-    let (now, fair_shares) = (
-        now.unwrap_or_else(by_wall),
-        load::meta(connection, ServerFacts::FAIR_SHARES)?,
-    );
-    let fair_shares = fair_shares.unwrap_or_default();
+    // The saved clock says nothing after a reboot, until schedd runs again.
+    let now = now.unwrap_or_else(|| table.time(clock::wall()));
+    let fair_shares = load::meta(connection, ServerFacts::FAIR_SHARES)?.unwrap_or_default();
     Ok(ServerFacts {
         now,
         clock: table,

@@ -102,9 +102,10 @@ impl ScriptFolder {
             Some(reader) => reader.scripts()?,
             None => return Ok(()),
         };
-        let is_needed = |digest: &Digest| in_use.contains(digest) || is_kept(*digest);
         for name in names {
-            if !digest_of(&name).is_some_and(|digest| is_needed(&digest)) {
+            let is_needed =
+                digest_of(&name).is_some_and(|digest| in_use.contains(&digest) || is_kept(digest));
+            if !is_needed {
                 let path = self.folder.join(&name);
                 fs::remove_file(&path).map_err(|error| self.explain(error, &path))?;
             }

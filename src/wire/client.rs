@@ -6,10 +6,11 @@ use super::peer;
 use crate::model::time::Span;
 use crate::sys::home::Home;
 use crate::sys::{clock, daemon, record, socket};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 /// How often a request is told anew to a schedd that left before it had read it.
@@ -114,10 +115,9 @@ impl Client {
     pub fn reach(home: &Home) -> Result<Client, ClientError> {
         let path = record::read(home)
             .map_or_else(|| home.runtime.join("schedd.sock"), |record| record.socket);
-        let unreachable = |error| ClientError::Unreachable(format!("{}: {error}", path.display()));
-        let stream = socket::connect(&path).map_err(unreachable)?;
-        // Whoever could make this path could also listen on it.
-        let server = peer::of(&stream).map_err(unreachable)?.uid();
+        let (stream, server) = connected(&path)
+            .map_err(|error| ClientError::Unreachable(format!("{}: {error}", path.display())))?;
+        // Any user who can create this path can also listen on it.
         if trusted(home).contains(&server) {
             Ok(Client {
                 stream,
@@ -175,9 +175,9 @@ impl Client {
         } else {
             Client::reach(&self.home)?
         };
-        self.patience
-            .into_iter()
-            .for_each(|patience| client.be_impatient(patience));
+        if let Some(patience) = self.patience {
+            client.be_impatient(patience);
+        }
         Ok(client)
     }
 
@@ -282,6 +282,13 @@ impl Client {
 /// acted on, and may be told to the next one. (A plain end of the stream leaves that open.)
 fn is_unread(error: &FrameError) -> bool {
     matches!(error, FrameError::Io(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset))
+}
+
+/// A connection to this socket, and the user that listens there.
+fn connected(path: &Path) -> io::Result<(UnixStream, u32)> {
+    let stream = socket::connect(path)?;
+    let server = peer::of(&stream)?.uid();
+    Ok((stream, server))
 }
 
 /// Users whose schedd may serve us: ourselves, root, and who owns the installation.

@@ -523,11 +523,14 @@ pub enum Arrays {
 impl Arrays {
     /// What `-J` and `-t`, or neither, ask for.
     pub fn shown(only: bool, unfolded: bool) -> Arrays {
-        match (only, unfolded) {
-            (false, false) => Arrays::Folded,
-            (true, false) => Arrays::Only,
-            (false, true) => Arrays::Unfolded,
-            (true, true) => Arrays::ElementsOnly,
+        if only && unfolded {
+            Arrays::ElementsOnly
+        } else if only {
+            Arrays::Only
+        } else if unfolded {
+            Arrays::Unfolded
+        } else {
+            Arrays::Folded
         }
     }
 

@@ -14,27 +14,29 @@ use chrono::{
 /// before 1970.
 pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let (digits, seconds) = text.split_once('.').unwrap_or((text, "00"));
-    let numeric = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if !numeric(digits) || !numeric(seconds) || seconds.len() != 2 {
+    let is_numeric = [digits, seconds]
+        .concat()
+        .bytes()
+        .all(|b| b.is_ascii_digit());
+    if !is_numeric || seconds.len() != 2 || digits.len() % 2 != 0 {
         return None;
     }
-    // Two digits each, the last pair first: minutes, hours, days, ...
-    let pair = |place: usize| {
-        digits
-            .len()
-            .checked_sub(2 * place + 2)
-            .and_then(|at| digits[at..at + 2].parse().ok())
-    };
-    let (minute, hour) = (pair(0)?, pair(1)?);
+    // Pairs of digits from the right: minutes, hours, days, months, years, centuries.
+    let pairs: Vec<u32> = digits
+        .as_bytes()
+        .rchunks(2)
+        .map(|pair| u32::from(pair[0] - b'0') * 10 + u32::from(pair[1] - b'0'))
+        .collect();
     let today = now.naive_local();
-    let date = match digits.len() {
-        4 => next_day((hour, minute), today)?,
-        6 => next_month(pair(2)?, today.date())?,
-        8 => next_year(pair(3)?, pair(2)?, today.date())?,
-        10 => running_on(century(pair(4)?), pair(3)?, pair(2)?)?,
-        12 => running_on(100 * pair(5)? as i32 + pair(4)? as i32, pair(3)?, pair(2)?)?,
+    let date = match pairs[..] {
+        [minute, hour] => next_day((hour, minute), today)?,
+        [_, _, day] => next_month(day, today.date())?,
+        [_, _, day, month] => next_year(month, day, today.date())?,
+        [_, _, day, month, year] => running_on(century(year), month, day)?,
+        [_, _, day, month, year, century] => running_on((100 * century + year) as i32, month, day)?,
         _ => return None,
     };
+    let (minute, hour) = (pairs[0], pairs[1]);
     let time = NaiveTime::from_hms_opt(hour, minute, seconds.parse().ok()?)?;
     local(date.and_time(time), &now.timezone())
         .filter(|seconds| *seconds >= 0)
@@ -85,11 +87,11 @@ fn running_on(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
 /// A moment that the clock skips in spring is an hour later; one it shows twice is the earlier.
 pub fn local<Z: TimeZone>(moment: NaiveDateTime, zone: &Z) -> Option<i64> {
     let exact = zone.from_local_datetime(&moment).earliest();
-    let later = || {
-        zone.from_local_datetime(&(moment + TimeDelta::hours(1)))
-            .earliest()
-    };
-    exact.or_else(later).map(|moment| moment.timestamp())
+    let exact = exact.or_else(|| {
+        let later = moment + TimeDelta::hours(1);
+        zone.from_local_datetime(&later).earliest()
+    });
+    exact.map(|moment| moment.timestamp())
 }
 
 #[cfg(test)]

@@ -32,14 +32,19 @@ const GRID_ENGINE: &[u8] = b"#$";
 /// whole script is looked at, but only if one stands before its first command: what a script writes
 /// into another is not its own.
 pub fn grid_engine(script: &[u8]) -> Vec<Vec<u8>> {
-    let is_option = |line: &Vec<u8>| line.trim_ascii_start().starts_with(b"-");
-    if !find(script, GRID_ENGINE).iter().any(is_option) {
+    if !find(script, GRID_ENGINE).iter().any(|line| is_option(line)) {
         return Vec::new();
     }
-    let lines = script
+    script
         .split(|&b| b == b'\n')
-        .filter_map(|line| line.strip_prefix(GRID_ENGINE));
-    lines.map(<[u8]>::to_vec).filter(is_option).collect()
+        .filter_map(|line| line.strip_prefix(GRID_ENGINE))
+        .filter(|line| is_option(line))
+        .map(<[u8]>::to_vec)
+        .collect()
+}
+
+fn is_option(line: &[u8]) -> bool {
+    line.trim_ascii_start().starts_with(b"-")
 }
 
 /// The line, and the next as long as `\` stands at the end.

@@ -41,26 +41,26 @@ pub fn variable_list(
     list.add(b"PBS_O_WORKDIR", origin.workdir.as_bytes());
     list.add(b"PBS_O_SYSTEM", origin.system.as_bytes());
     let named = named.map_or(Ok(Vec::new()), |named| entries(named, origin.vars))?;
-    let free = named
-        .iter()
-        .filter(|(name, _)| !RESERVED.contains(&name.as_slice()));
-    free.for_each(|(name, value)| list.add(name, value));
-    let exported = origin
-        .vars
-        .iter()
-        .filter(|(name, _)| all && !name.as_bytes().starts_with(b"PBS_O_"));
-    exported.for_each(|(name, value)| list.add(name.as_bytes(), value.as_bytes()));
+    for (name, value) in &named {
+        if !RESERVED.contains(&name.as_slice()) {
+            list.add(name, value);
+        }
+    }
+    for (name, value) in origin.vars {
+        if all && !name.as_bytes().starts_with(b"PBS_O_") {
+            list.add(name.as_bytes(), value.as_bytes());
+        }
+    }
     list.add(b"PBS_O_HOST", origin.host.as_bytes());
     Ok(list.bytes)
 }
 
 /// Adds a variable to a list made before, unless it is not set, or named there already.
 pub fn add(list: &mut Vec<u8>, name: &str, value: Option<&OsStr>) {
+    let Some(value) = value else { return };
     let prefix = format!("{name}=").into_bytes();
-    let named = list
-        .split(|&byte| byte == 0)
-        .any(|entry| entry.starts_with(&prefix));
-    if let Some(value) = value.filter(|_| !named) {
+    let mut entries = list.split(|&byte| byte == 0);
+    if !entries.any(|entry| entry.starts_with(&prefix)) {
         list.extend([&prefix, value.as_bytes(), b"\0"].concat());
     }
 }
@@ -93,17 +93,21 @@ type Variable = (Vec<u8>, Vec<u8>);
 /// Reads `A,B=2,"C='x,y'",D=x\,y`: a name without value takes it from the environment. A later
 /// entry replaces an earlier one of its name.
 fn entries(text: &OsStr, vars: &[(OsString, OsString)]) -> Result<Vec<Variable>, Failure> {
-    let bad = || Failure::new(1, "cannot send environment with the job");
-    let mut entries: Vec<Variable> = Vec::new();
     if text.is_empty() {
-        return Ok(entries);
+        return Ok(Vec::new());
     }
-    for part in split(text.as_bytes()).ok_or_else(bad)? {
-        let (name, value) = entry(&part, vars).ok_or_else(bad)?;
+    parsed(text.as_bytes(), vars)
+        .ok_or_else(|| Failure::new(1, "cannot send environment with the job"))
+}
+
+fn parsed(text: &[u8], vars: &[(OsString, OsString)]) -> Option<Vec<Variable>> {
+    let mut entries: Vec<Variable> = Vec::new();
+    for part in split(text)? {
+        let (name, value) = entry(&part, vars)?;
         entries.retain(|(known, _)| *known != name);
         entries.push((name, value));
     }
-    Ok(entries)
+    Some(entries)
 }
 
 /// The parts between commas that are neither quoted nor behind a `\`; None when a quote stays
@@ -154,8 +158,10 @@ fn unquoted(text: &[u8]) -> Option<&[u8]> {
 
 /// A value without its quotes and `\`; None for a quote inside that nothing explains.
 fn value(text: &[u8]) -> Option<Vec<u8>> {
-    let (inner, closed_by) = unquoted(text).map_or((text, None), |inner| (inner, Some(text[0])));
-    let is_stray = |b: u8| closed_by.map_or(b == b'"' || b == b'\'', |quote| b == quote);
+    let (inner, quotes) = match unquoted(text) {
+        Some(inner) => (inner, &text[..1]),
+        None => (text, &b"\"'"[..]),
+    };
     let (mut value, mut bytes) = (Vec::new(), inner.iter().copied().peekable());
     while let Some(byte) = bytes.next() {
         match byte {
@@ -164,7 +170,7 @@ fn value(text: &[u8]) -> Option<Vec<u8>> {
                     .next_if(|next| b",\\\"'".contains(next))
                     .unwrap_or(b'\\'),
             ),
-            stray if is_stray(stray) => return None,
+            stray if quotes.contains(&stray) => return None,
             plain => value.push(plain),
         }
     }

@@ -53,25 +53,25 @@ pub fn is_option(word: &OsStr) -> bool {
 
 /// Whether the value of the last option of this word is the next word.
 pub fn wants_next(command: &Command, word: &OsStr) -> bool {
-    let takes_value =
-        |known: Option<&clap::Arg>| known.is_some_and(|arg| arg.get_action().takes_values());
     let [b'-', letters @ ..] = word.as_bytes() else {
         return false;
     };
     if let Some(name) = letters.strip_prefix(b"-") {
-        return takes_value(
-            command
-                .get_arguments()
-                .find(|arg| arg.get_long().is_some_and(|l| l.as_bytes() == name)),
-        );
+        return command.get_arguments().any(|arg| {
+            let is_named = arg.get_long().is_some_and(|long| long.as_bytes() == name);
+            is_named && arg.get_action().takes_values()
+        });
     }
-    let of = |letter: u8| {
-        command
-            .get_arguments()
-            .find(|arg| arg.get_short() == Some(char::from(letter)))
-    };
-    let first = letters.iter().position(|&letter| takes_value(of(letter)));
+    let first = letters.iter().position(|&letter| {
+        by_letter(command, char::from(letter)).is_some_and(|arg| arg.get_action().takes_values())
+    });
     first.is_some_and(|first| first + 1 == letters.len())
+}
+
+fn by_letter(command: &Command, letter: char) -> Option<&clap::Arg> {
+    command
+        .get_arguments()
+        .find(|arg| arg.get_short() == Some(letter))
 }
 
 /// What matches say.
@@ -161,22 +161,21 @@ fn cluster(
 ) -> Result<(), Failure> {
     for (place, &letter) in letters.iter().enumerate() {
         let letter = char::from(letter);
-        let known = command
-            .get_arguments()
-            .find(|arg| arg.get_short() == Some(letter));
-        let arg = known.ok_or_else(|| Failure::usage(format!("invalid option -- '{letter}'")))?;
+        let arg = by_letter(command, letter)
+            .ok_or_else(|| Failure::usage(format!("invalid option -- '{letter}'")))?;
         if !arg.get_action().takes_values() {
             options.push(format!("-{letter}").into());
             continue;
         }
-        let glued = Some(&letters[place + 1..]).filter(|rest| !rest.is_empty());
-        let value = glued
-            .map(|rest| OsStr::from_bytes(rest).to_os_string())
-            .or_else(|| words.next());
-        let missing = || Failure::usage(format!("option requires an argument -- '{letter}'"));
-        let mut option = format!("-{letter}=").into_bytes();
-        option.extend_from_slice(value.ok_or_else(missing)?.as_bytes());
-        options.push(OsString::from_vec(option));
+        let mut value = OsStr::from_bytes(&letters[place + 1..]).to_os_string();
+        if value.is_empty() {
+            value = words.next().ok_or_else(|| {
+                Failure::usage(format!("option requires an argument -- '{letter}'"))
+            })?;
+        }
+        let mut option = OsString::from(format!("-{letter}="));
+        option.push(value);
+        options.push(option);
         return Ok(());
     }
     Ok(())

@@ -299,9 +299,8 @@ fn others(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
 
 /// Dependencies given several times are all meant: one setting gets them all.
 fn add_up(settings: &mut Vec<AttributeSetting>) {
-    let is_depend = |setting: &mut AttributeSetting| setting.attribute == "depend";
     let given: Vec<Vec<u8>> = settings
-        .extract_if(.., is_depend)
+        .extract_if(.., |setting| setting.attribute == "depend")
         .map(|setting| setting.value.0)
         .collect();
     if !given.is_empty() {

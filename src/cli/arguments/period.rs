@@ -16,17 +16,15 @@ pub type Stretch = (Wall, Wall);
 /// these.
 pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
     let today = now.date_naive();
-    let moment = |wall| (wall, wall);
-    match text {
-        "now" => Some(moment(Wall(now.timestamp()))),
-        "today" => day(today, now),
-        "yesterday" => day(today.checked_sub_days(Days::new(1))?, now),
-        _ if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') => {
-            numeric(text, now).map(moment)
-        }
-        _ if text.contains('-') => calendar(text, now),
-        _ => ago(text, now).map(moment),
-    }
+    let moment = match text {
+        "now" => Wall(now.timestamp()),
+        "today" => return day(today, now),
+        "yesterday" => return day(today.checked_sub_days(Days::new(1))?, now),
+        _ if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') => numeric(text, now)?,
+        _ if text.contains('-') => return calendar(text, now),
+        _ => ago(text, now)?,
+    };
+    Some((moment, moment))
 }
 
 /// `7d`, `36h`, `90min`.
@@ -37,9 +35,10 @@ fn ago<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
 
 /// `2026-11`, `2026-11-20`, `2026-11-20T10:22`, `2026-11-20T10:22:05`.
 fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
-    let exact = |format| NaiveDateTime::parse_from_str(text, format).ok();
-    if let Some(moment) = exact("%Y-%m-%dT%H:%M").or_else(|| exact("%Y-%m-%dT%H:%M:%S")) {
-        return local(moment, now).map(|wall| (wall, wall));
+    for format in ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"] {
+        if let Ok(moment) = NaiveDateTime::parse_from_str(text, format) {
+            return local(moment, now).map(|wall| (wall, wall));
+        }
     }
     if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
         return day(date, now);
@@ -52,23 +51,19 @@ fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
 /// What `-a` reads; what is left out is that of now, and what would lie ahead then was a month or a
 /// year ago.
 fn numeric<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
-    let today = now.date_naive();
-    let whole =
-        |date: NaiveDate, parts: &str| date::parse(&format!("{}{text}", date.format(parts)), now);
-    let latest = |parts: &str, back: u32| {
-        let this = whole(today, parts)?;
-        if this.0 <= now.timestamp() {
-            Some(this)
-        } else {
-            whole(today.checked_sub_months(Months::new(back))?, parts)
-        }
+    let (parts, back) = match text.split('.').next()?.len() {
+        4 => ("%Y%m%d", 0),
+        6 => ("%Y%m", 1),
+        8 => ("%Y", 12),
+        _ => return date::parse(text, now),
     };
-    match text.split('.').next()?.len() {
-        4 => whole(today, "%Y%m%d"),
-        6 => latest("%Y%m", 1),
-        8 => latest("%Y", 12),
-        _ => date::parse(text, now),
+    let today = now.date_naive();
+    let this = date::parse(&format!("{}{text}", today.format(parts)), now)?;
+    if back == 0 || this.0 <= now.timestamp() {
+        return Some(this);
     }
+    let earlier = today.checked_sub_months(Months::new(back))?;
+    date::parse(&format!("{}{text}", earlier.format(parts)), now)
 }
 
 fn day<Z: TimeZone>(date: NaiveDate, now: &DateTime<Z>) -> Option<Stretch> {

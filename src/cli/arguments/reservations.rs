@@ -22,7 +22,9 @@ impl ReservationName {
     /// Reads an id; one that is none ends with exit status 1.
     pub fn parse(text: &OsStr) -> Result<ReservationName, Failure> {
         let shown = text.to_string_lossy();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let is_plain = shown
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
         let number = shown
             .strip_prefix(['R', 'S', 'M'])
             .unwrap_or(&shown)
@@ -31,8 +33,7 @@ impl ReservationName {
             .unwrap_or_default();
         let digits = number.bytes().take_while(u8::is_ascii_digit).count();
         // What begins as a number must be one.
-        if !shown.is_empty() && shown.chars().all(plain) && (digits == 0 || digits == number.len())
-        {
+        if !shown.is_empty() && is_plain && (digits == 0 || digits == number.len()) {
             Ok(ReservationName(shown.into_owned()))
         } else {
             Err(Failure::new(
@@ -58,11 +59,10 @@ impl ReservationName {
 
 /// A moment, as `-R` and `-E` give it, local time.
 fn moment(letter: char, text: &OsStr, now: Wall) -> Result<Wall, Failure> {
-    let wrong = || Failure::usage(format!("illegal -{letter} time value"));
-    let clock = Local.timestamp_opt(now.0, 0).single().ok_or_else(wrong)?;
-    text.to_str()
-        .and_then(|text| date::parse(text, &clock))
-        .ok_or_else(wrong)
+    let clock = Local.timestamp_opt(now.0, 0).single();
+    clock
+        .and_then(|clock| date::parse(text.to_str()?, &clock))
+        .ok_or_else(|| Failure::usage(format!("illegal -{letter} time value")))
 }
 
 /// The beginning and the end that `-R` and `-E` give.

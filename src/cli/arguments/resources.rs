@@ -43,11 +43,16 @@ fn read_value(text: &str) -> (&str, &str) {
 
 /// What stands in quotes that enclose it all.
 fn unquoted(text: &str) -> &str {
-    let inside = |quote: char| {
-        let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
-        (!inner.contains(quote)).then_some(inner)
-    };
-    inside('"').or_else(|| inside('\'')).unwrap_or(text)
+    for quote in ['"', '\''] {
+        if let Some(inner) = text
+            .strip_prefix(quote)
+            .and_then(|rest| rest.strip_suffix(quote))
+            && !inner.contains(quote)
+        {
+            return inner;
+        }
+    }
+    text
 }
 
 #[cfg(test)]

@@ -115,12 +115,10 @@ fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn read_all(source: impl Read) -> Result<Vec<u8>, Failure> {
     let mut script = Vec::new();
-    let unreadable =
-        |error: io::Error| Failure::new(8, format!("reading script: {}", reason(&error)));
     source
         .take(LIMIT + 1)
         .read_to_end(&mut script)
-        .map_err(unreadable)?;
+        .map_err(|error| Failure::new(8, format!("reading script: {}", reason(&error))))?;
     if script.len() as u64 > LIMIT {
         return Err(Refusal::script_too_large().into());
     }

@@ -91,14 +91,11 @@ impl Failure {
     pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
         // PBS puts no blank before a text that begins with a tab.
         let blank = if self.text.starts_with('\t') { "" } else { " " };
-        let plain = || {
-            if self.text.is_empty() {
-                String::new()
-            } else {
-                format!("{command}:{blank}{}\n", self.text)
-            }
+        let mut said = match Away::told(self, command) {
+            Some(said) => said,
+            None if self.text.is_empty() => String::new(),
+            None => format!("{command}:{blank}{}\n", self.text),
         };
-        let mut said = Away::told(self, command).unwrap_or_else(plain);
         if let Some(hint) = installation::hint(self) {
             said.push_str(&format!("{command}: {hint}\n"));
         }

@@ -33,13 +33,12 @@ pub fn hint(failure: &Failure) -> Option<String> {
     }
     let job = failure.unknown?;
     let (home, other) = both()?;
-    let text = || {
+    knows(&other, job).then(|| {
         format!(
             "this is the {home}; job {job} is in the {other}: {}",
             other.selection()
         )
-    };
-    knows(&other, job).then(text)
+    })
 }
 
 fn both() -> Option<(Home, Home)> {

@@ -30,10 +30,9 @@ pub struct CommandOutput {
 pub fn feed(
     failure: fn(&str) -> Failure,
 ) -> Result<impl FnMut(&Question, &mut TakePart) -> Result<(), Failure>, Failure> {
-    let why = move |error: anyhow::Error| failure(&format!("{error:#}"));
     let mut source = Home::find()
         .and_then(|home| QuerySource::open(&home))
-        .map_err(why)?;
+        .map_err(|error| failure(&format!("{error:#}")))?;
     Ok(move |question: &Question, part: &mut TakePart| {
         let mut taken = Ok(());
         let each = &mut |answer| {
@@ -44,7 +43,9 @@ pub fn feed(
                 Continue::Enough
             }
         };
-        source.parts(question, each).map_err(why)?;
+        source
+            .parts(question, each)
+            .map_err(|error| failure(&format!("{error:#}")))?;
         taken
     })
 }

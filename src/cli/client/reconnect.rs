@@ -18,9 +18,9 @@ pub fn connect(command: &str, home: &Home) -> Result<Client, ClientError> {
             Err(ClientError::Unreachable(why)) => {
                 if !std::mem::replace(&mut told, true) {
                     eprintln!("{command}: waiting for schedd: {why}");
-                    installation::other()
-                        .iter()
-                        .for_each(|hint| eprintln!("{command}: {hint}"));
+                    if let Some(hint) = installation::other() {
+                        eprintln!("{command}: {hint}");
+                    }
                 }
             }
             other => return other,

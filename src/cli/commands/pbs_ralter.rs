@@ -5,6 +5,7 @@ use crate::cli::arguments::job_options;
 use crate::cli::arguments::reservations::{ReservationName, bounds, call, kept, resources};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
+use crate::cli::commands::pbs_rsub;
 use crate::model::reservation::request::ReservationRequest;
 use crate::model::time::Wall;
 use crate::sys::clock;
@@ -109,10 +110,9 @@ impl PbsRalterArgs {
     }
 
     fn answer(&self, id: &str, confirmed: Option<bool>) -> String {
-        let said = match (self.wait, confirmed) {
-            (Some(_), Some(true)) => "CONFIRMED",
-            (Some(_), Some(false)) => "DENIED",
-            (None, _) | (Some(_), None) => "ALTER REQUESTED",
+        let said = match confirmed {
+            Some(is_confirmed) if self.wait.is_some() => pbs_rsub::verdict(is_confirmed),
+            _ => "ALTER REQUESTED",
         };
         format!("pbs_ralter: {id} {said}\n")
     }

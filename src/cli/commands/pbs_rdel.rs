@@ -62,6 +62,8 @@ fn delete(
         schedd,
         &ClientRequest::DeleteReservation(name.local(&server)),
     )?;
-    let refused = |refusal| Failure::of_job("pbs_rdel", &refusal, &name.full(&server));
-    Ok(answer.map(|_| ()).map_err(refused))
+    Ok(match answer {
+        Ok(_) => Ok(()),
+        Err(refusal) => Err(Failure::of_job("pbs_rdel", &refusal, &name.full(&server))),
+    })
 }

@@ -90,19 +90,26 @@ fn run() -> Result<u8, Failure> {
 
 /// What the job is to keep.
 fn keep(args: &PbsReleaseNodesArgs) -> Result<KeptNodes, Failure> {
-    match (&args.keep, args.all, args.nodes.is_empty()) {
-        (Some(_), true, _) => Err(Failure::usage("-a and -k options cannot be used together")),
-        (Some(_), _, false) => Err(Failure::usage("cannot supply node list with -k option")),
-        (None, true, false) | (None, false, true) => Err(Failure::usage("")),
-        (None, true, true) => Ok(KeptNodes::Nothing),
-        (None, false, false) => Ok(KeptNodes::AllBut(
-            args.nodes
-                .iter()
-                .map(|name| name.to_string_lossy().into_owned())
-                .collect(),
-        )),
-        (Some(text), false, true) => Ok(counted_or_selected(&text.to_string_lossy())),
+    if let Some(text) = &args.keep {
+        return if args.all {
+            Err(Failure::usage("-a and -k options cannot be used together"))
+        } else if !args.nodes.is_empty() {
+            Err(Failure::usage("cannot supply node list with -k option"))
+        } else {
+            Ok(counted_or_selected(&text.to_string_lossy()))
+        };
     }
+    if args.all != args.nodes.is_empty() {
+        return Err(Failure::usage(""));
+    }
+    if args.all {
+        return Ok(KeptNodes::Nothing);
+    }
+    let names = args
+        .nodes
+        .iter()
+        .map(|name| name.to_string_lossy().into_owned());
+    Ok(KeptNodes::AllBut(names.collect()))
 }
 
 fn counted_or_selected(text: &str) -> KeptNodes {

@@ -6,6 +6,8 @@ use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::query::{self, Ask, CommandOutput};
 use crate::cli::output::full;
 use crate::cli::output::json::{Document, Preamble};
+use crate::cli::output::table::FixedColumn::{Left, Rest};
+use crate::cli::output::table::push_line;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::Reservation;
 use crate::model::time::Wall;
@@ -54,11 +56,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let wrong = |failure| Failure {
+    let read = getopt::read::<PbsRstatArgs>(command).map_err(|failure| Failure {
         code: FAILED,
         ..failure
-    };
-    let CommandLine::Asked(args) = getopt::read::<PbsRstatArgs>(command).map_err(wrong)? else {
+    });
+    let CommandLine::Asked(args) = read? else {
         return Ok(0);
     };
     let mut source = query::source(|why| query::no_server(why, exit::NO_SERVER))?;
@@ -81,32 +83,33 @@ impl PbsRstatArgs {
         let server = &answers.server;
         let (mut chosen, mut failures) = (Vec::new(), Vec::new());
         for operand in operands {
-            let name = ReservationName::parse(operand);
-            let found = name.map(|name| {
-                answers
-                    .reservations
-                    .iter()
-                    .find(|known| known.id == name.local(&server.name))
-            });
-            match found {
-                Ok(Some(reservation)) => chosen.push(reservation),
-                Ok(None) => failures.push(Failure::from(Refusal::unknown_reservation())),
-                Err(failure) => failures.push(failure),
+            let name = match ReservationName::parse(operand) {
+                Ok(name) => name.local(&server.name),
+                Err(failure) => {
+                    failures.push(failure);
+                    continue;
+                }
+            };
+            match answers.reservations.iter().find(|known| known.id == name) {
+                Some(reservation) => chosen.push(reservation),
+                None => failures.push(Failure::from(Refusal::unknown_reservation())),
             }
         }
         if operands.is_empty() {
             chosen = answers.reservations.iter().collect();
             chosen.sort_by_key(|reservation| reservation.ctime);
         }
-        let out = match (json, self.full || self.full_too) {
-            (true, _) => document(&chosen, server, now),
-            (false, true) => chosen
+        let out = if json {
+            document(&chosen, server, now)
+        } else if self.full || self.full_too {
+            let all = chosen
                 .iter()
-                .map(|reservation| in_full(reservation, server))
-                .collect::<String>()
-                .into(),
-            (false, false) if self.brief => brief(&chosen, server).into_bytes(),
-            (false, false) => table(&chosen, server, now).into_bytes(),
+                .map(|reservation| in_full(reservation, server));
+            all.collect::<String>().into_bytes()
+        } else if self.brief {
+            brief(&chosen, server).into_bytes()
+        } else {
+            table(&chosen, server, now).into_bytes()
         };
         Ok(CommandOutput { out, failures })
     }
@@ -132,19 +135,17 @@ fn table(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> Stri
         .iter()
         .map(|reservation| full_id(reservation, server))
         .collect();
-    let width = ids
-        .iter()
-        .map(|id| id.chars().count())
-        .max()
-        .unwrap_or(0)
-        .max(10);
-    let title = "Start / Duration / End";
-    let mut out = format!(
-        "{:width$} {:8} {:8} {:5} {title:>34}{:14}\n",
-        "Resv ID", "Queue", "User", "State", ""
+    let longest = ids.iter().map(|id| id.chars().count()).max();
+    let width = longest.unwrap_or(0).max(10);
+    let columns = [Left(width), Left(8), Left(8), Left(5), Rest];
+    let title = format!("{:>34}{:14}", "Start / Duration / End", "");
+    let mut out = String::new();
+    push_line(
+        &mut out,
+        columns,
+        ["Resv ID", "Queue", "User", "State", &title],
     );
-    out.push_str(&"-".repeat(69 + width - 10));
-    out.push('\n');
+    let _ = writeln!(out, "\n{}", "-".repeat(69 + width - 10));
     for (reservation, id) in reservations.iter().zip(&ids) {
         let time = reservation.occurrence();
         let length = time.to.0.saturating_sub(time.from.0);
@@ -154,15 +155,17 @@ fn table(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> Stri
         } else {
             "--"
         };
-        let (from, to) = (
-            timestamp::day_and_time(time.from, now),
-            timestamp::day_and_time(time.to, now),
-        );
-        let _ = writeln!(
-            out,
-            "{id:width$} {queue:<8.8} {owner:<8.8} {:<5.5} {from:>17.17} / {length} / {to:<17.17}",
-            reservation.short_state()
-        );
+        let from = timestamp::day_and_time(time.from, now);
+        let to = timestamp::day_and_time(time.to, now);
+        let cells: [&str; 5] = [
+            id,
+            &format!("{queue:.8}"),
+            &format!("{owner:.8}"),
+            &format!("{:.5}", reservation.short_state()),
+            &format!("{from:>17.17} / {length} / {to:<17.17}"),
+        ];
+        push_line(&mut out, columns, cells);
+        out.push('\n');
     }
     out
 }
@@ -206,6 +209,13 @@ fn document(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> V
     document.end()
 }
 
+/// Adds names joined by commas, if there are any.
+fn list_if<'a>(out: &mut Attributes<'a>, attribute: &'a str, names: &[String]) {
+    if !names.is_empty() {
+        out.text(attribute, names.join(","));
+    }
+}
+
 /// All attributes, in PBS's order.
 fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attributes<'a> {
     let (terms, time) = (&reservation.terms, reservation.occurrence());
@@ -231,10 +241,9 @@ fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attr
         "resv_nodes",
         (!time.shares.is_empty()).then(|| exec_host::exec_vnode(&time.shares)),
     );
-    let listed = |list: &[String]| Some(list.join(",")).filter(|text| !text.is_empty());
-    out.text_if("Authorized_Users", listed(&terms.users));
-    out.text_if("Authorized_Groups", listed(&terms.groups));
-    out.text_if("Authorized_Hosts", listed(&terms.hosts));
+    list_if(&mut out, "Authorized_Users", &terms.users);
+    list_if(&mut out, "Authorized_Groups", &terms.groups);
+    list_if(&mut out, "Authorized_Hosts", &terms.hosts);
     out.text("server", server.name.as_str());
     out.add(
         "ctime",
@@ -244,10 +253,9 @@ fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attr
         "mtime",
         AttributeDisplay::Moment(server.clock.wall(reservation.mtime)),
     );
-    terms
-        .other
-        .iter()
-        .for_each(|(name, text)| out.text(name, text.as_str()));
+    for (name, text) in &terms.other {
+        out.text(name, text.as_str());
+    }
     let variables = terms
         .variables
         .iter()
@@ -268,7 +276,7 @@ fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attr
         i64::try_from(reservation.occurrences.len()).unwrap_or(i64::MAX),
     );
     out.text_if("reserve_job", terms.job.map(|job| job.full(&server.name)));
-    out.text_if("lost_nodes", listed(&reservation.lost));
+    list_if(&mut out, "lost_nodes", &reservation.lost);
     out.text("Submit_Host", reservation.submit_host.as_str());
     out
 }
@@ -281,9 +289,9 @@ fn requested<'a>(out: &mut Attributes<'a>, reservation: &'a Reservation) {
         .iter()
         .filter(|(name, _)| !last.contains(&name.as_str()));
     let last = last.iter().filter_map(|name| list.get_key_value(*name));
-    first
-        .chain(last)
-        .for_each(|(name, value)| out.resource("Resource_List", name, value));
+    for (name, value) in first.chain(last) {
+        out.resource("Resource_List", name, value);
+    }
 }
 
 #[cfg(test)]

@@ -129,16 +129,18 @@ fn variables(asked: &ReservationRequest) -> Vec<(String, String)> {
         .map(|user| ("PBS_O_LOGNAME".to_string(), user));
     let host = ("PBS_O_HOST".to_string(), asked.submit_host.clone());
     let mail = env::text("MAIL").map(|mail| ("PBS_O_MAIL".to_string(), mail));
-    let zone = asked
-        .zone
-        .clone()
-        .filter(|_| asked.rule.is_some())
-        .map(|zone| ("PBS_TZID".to_string(), zone));
-    user.into_iter()
-        .chain([host])
-        .chain(mail)
-        .chain(zone)
-        .collect()
+    let mut all: Vec<_> = user.into_iter().chain([host]).chain(mail).collect();
+    if asked.rule.is_some()
+        && let Some(zone) = &asked.zone
+    {
+        all.push(("PBS_TZID".to_string(), zone.clone()));
+    }
+    all
+}
+
+/// What `pbs_rsub -I` and `pbs_ralter -I` print when the reservation is decided.
+pub(super) fn verdict(is_confirmed: bool) -> &'static str {
+    if is_confirmed { "CONFIRMED" } else { "DENIED" }
 }
 
 impl PbsRsubArgs {
@@ -148,11 +150,8 @@ impl PbsRsubArgs {
             return Err(Failure::usage(""));
         }
         let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
-        let nodes = self
-            .operands
-            .iter()
-            .filter(|_| self.whole)
-            .map(|host| host.to_string_lossy().into_owned());
+        let hosts = if self.whole { &self.operands[..] } else { &[] };
+        let nodes = hosts.iter().map(|host| host.to_string_lossy().into_owned());
         let other = kept([
             ("Mail_Points", &self.mail_points),
             ("Mail_Users", &self.mail_users),
@@ -189,10 +188,9 @@ impl PbsRsubArgs {
 
     /// Without `-I` PBS does not wait to know.
     fn answer(&self, id: &str, confirmed: Option<bool>) -> String {
-        let said = match (self.wait.is_some() || self.of_job, confirmed) {
-            (true, Some(true)) => "CONFIRMED",
-            (true, Some(false)) => "DENIED",
-            (false, _) | (true, None) => "UNCONFIRMED",
+        let said = match confirmed {
+            Some(is_confirmed) if self.wait.is_some() || self.of_job => verdict(is_confirmed),
+            _ => "UNCONFIRMED",
         };
         format!("{id} {said}\n")
     }

@@ -72,9 +72,9 @@ fn run() -> Result<u8, Failure> {
     if words.is_empty() {
         return Err(Failure::usage(""));
     }
-    let outside = || Failure::new(1, "not executing under PBS");
-    let membership = Membership::of_this_process().ok_or_else(outside)?;
-    let lines = node_file().ok_or_else(outside)?;
+    let (Some(membership), Some(lines)) = (Membership::of_this_process(), node_file()) else {
+        return Err(Failure::new(1, "not executing under PBS"));
+    };
     let slots = slots(&args, &lines)?;
     let program = TaskProgram {
         words,
@@ -131,11 +131,14 @@ fn node_file() -> Option<Vec<String>> {
 
 /// This process's environment, as `K=V` entries, each ended by a zero byte.
 fn environment() -> Vec<u8> {
-    let entry =
-        |(name, value): (OsString, OsString)| [name.into_vec(), value.into_vec()].join(&b'=');
-    env::vars()
-        .flat_map(|variable| entry(variable).into_iter().chain([0]))
-        .collect()
+    let mut environ = Vec::new();
+    for (name, value) in env::vars() {
+        environ.extend(name.into_vec());
+        environ.push(b'=');
+        environ.extend(value.into_vec());
+        environ.push(0);
+    }
+    environ
 }
 
 /// On which lines of the node file tasks are to run.
@@ -147,10 +150,10 @@ fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
             let copies = number(copies)
                 .filter(|&copies| copies > 0)
                 .ok_or_else(|| illegal('c'))?;
-            Ok((0..copies)
-                .filter(|_| count > 0)
-                .map(|copy| copy % count)
-                .collect())
+            if count == 0 {
+                return Ok(Vec::new());
+            }
+            Ok((0..copies).map(|copy| copy % count).collect())
         }
         (None, Some(index), None) => {
             let index = number(index).ok_or_else(|| illegal('n'))?;
@@ -165,16 +168,18 @@ fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
         }
         (None, None, Some(host)) => {
             let host = host.to_string_lossy();
-            let short = |name: &str| name.split('.').next().unwrap_or_default().to_string();
-            let at = lines.iter().position(|line| *line == host);
-            let at = at.or_else(|| lines.iter().position(|line| short(line) == short(&host)));
-            let unknown = || {
-                Failure::new(
-                    1,
-                    format!("this job has no host {host}: it has {}", lines.join(", ")),
-                )
-            };
-            Ok(vec![at.ok_or_else(unknown)? as u32])
+            let at = lines.iter().position(|line| *line == host).or_else(|| {
+                lines
+                    .iter()
+                    .position(|line| line.split('.').next() == host.split('.').next())
+            });
+            match at {
+                Some(at) => Ok(vec![at as u32]),
+                None => {
+                    let text = format!("this job has no host {host}: it has {}", lines.join(", "));
+                    Err(Failure::new(1, text))
+                }
+            }
         }
         _ => Err(Failure::usage("-c, -n and -h exclude one another")),
     }

@@ -195,9 +195,10 @@ impl PbsnodesArgs {
             return Err(Failure::new(FAILED, "Server has no node list"));
         }
         let (groups, unknown) = self.choose(&answers.nodes);
-        let complaint =
-            |name: &&str| format!("Node: {name},  Error: {}\n", Refusal::unknown_node());
-        let complaints = unknown.iter().map(complaint).collect();
+        let complaints = unknown
+            .iter()
+            .map(|name| format!("Node: {name},  Error: {}\n", Refusal::unknown_node()))
+            .collect();
         let out = match self.format() {
             NodeFormat::Json => self.json(&groups, &unknown, &answers.server, now),
             NodeFormat::Dsv => self.dsv(&groups, &answers.server).into_bytes(),
@@ -231,10 +232,12 @@ impl PbsnodesArgs {
     }
 
     fn attributes<'a>(&self, group: &NodeGroup<'a>, server: &'a ServerFacts) -> Attributes<'a> {
-        match (self.summary, self.jobs) {
-            (false, _) => nodes::attributes(group.first(), server, self.format()),
-            (true, false) => nodes::summary(group, self.format()),
-            (true, true) => nodes::job_summary(group, server, self.format()),
+        if !self.summary {
+            nodes::attributes(group.first(), server, self.format())
+        } else if self.jobs {
+            nodes::job_summary(group, server, self.format())
+        } else {
+            nodes::summary(group, self.format())
         }
     }
 

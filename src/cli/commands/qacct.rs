@@ -159,17 +159,17 @@ impl QacctArgs {
                 "--by adds up, -j and --list tell of each attempt: give one or the other",
             ));
         }
-        let (from, to) = (
-            moment(self.begin.as_deref(), now)?,
-            moment(self.end.as_deref(), now)?,
-        );
-        let (from, to) = (from.map(|(from, _)| from), to.map(|(_, to)| to));
+        let from = moment(self.begin.as_deref(), now)?.map(|(from, _)| from);
+        let to = moment(self.end.as_deref(), now)?.map(|(_, to)| to);
         if from.zip(to).is_some_and(|(from, to)| from >= to) {
             return Err(Failure::usage("-b must lie before -e"));
         }
-        let user = |name: &String| name.split('@').next().unwrap_or_default().to_string();
+        let users = self
+            .users
+            .iter()
+            .map(|name| name.split('@').next().unwrap_or_default());
         Ok(AccountingFilter {
-            users: self.users.iter().map(user).collect(),
+            users: users.map(str::to_string).collect(),
             accounts: self.accounts.clone(),
             projects: self.projects.clone(),
             queues: self.queues.clone(),

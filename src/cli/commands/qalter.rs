@@ -103,17 +103,14 @@ fn settings(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<AttributeS
 
 /// As the attribute has it: nothing for none.
 fn system_priority(text: &str) -> Result<&str, Failure> {
-    let wrong = || {
-        Failure::usage(format!(
-            "--system-priority is 0 to 1000000, or none, not {text}"
-        ))
-    };
-    match text {
-        "none" => Ok(""),
-        number => value_syntax::system_priority(number)
-            .map(|_| number)
-            .ok_or_else(wrong),
+    if text == "none" {
+        return Ok("");
     }
+    if value_syntax::system_priority(text).is_none() {
+        let text = format!("--system-priority is 0 to 1000000, or none, not {text}");
+        return Err(Failure::usage(text));
+    }
+    Ok(text)
 }
 
 #[cfg(test)]

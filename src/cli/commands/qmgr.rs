@@ -15,7 +15,7 @@ use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::source::{Answers, QuerySource};
 use crate::cli::client::unreachable_server::unknown_host;
-use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb, known};
+use crate::config::overrides::{AttributeKey, Op, QmgrCommand, QmgrObject, Verb, known};
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
 use crate::wire::client::Client;
@@ -265,17 +265,22 @@ impl<'a> Session<'a> {
         } else {
             Some(&command.names)
         };
-        let given = given.cloned().unwrap_or_default();
-        let all = |name: &String| match name.split_once('@') {
-            Some(("", _)) => view.map(|view| view.names(object)).unwrap_or_default(),
-            Some((name, _)) => vec![name.to_string()],
-            None => vec![name.clone()],
-        };
         match object {
-            ObjectKind::Server => vec![String::new()],
-            ObjectKind::Sched => vec![show::SCHED.to_string()],
-            _ => given.iter().flat_map(all).collect(),
+            ObjectKind::Server => return vec![String::new()],
+            ObjectKind::Sched => return vec![show::SCHED.to_string()],
+            _ => {}
         }
+        let mut names = Vec::new();
+        for name in given.into_iter().flatten() {
+            match name.split_once('@') {
+                Some(("", _)) => {
+                    names.extend(view.map(|view| view.names(object)).unwrap_or_default());
+                }
+                Some((name, _)) => names.push(name.to_string()),
+                None => names.push(name.clone()),
+            }
+        }
+        names
     }
 
     fn view(&self) -> Result<ConfiguredObjects, Failure> {
@@ -328,9 +333,9 @@ impl<'a> Session<'a> {
 
     /// What could not be shown is said behind what could.
     fn told(&self, failures: Vec<(String, Refusal)>) -> Result<u8, Failure> {
-        failures
-            .iter()
-            .for_each(|(name, refusal)| self.refused(name, refusal));
+        for (name, refusal) in &failures {
+            self.refused(name, refusal);
+        }
         Ok(u8::from(!failures.is_empty()))
     }
 
@@ -436,13 +441,11 @@ impl<'a> Session<'a> {
         let (CommandWord::Set, [edit]) = (command.word, &mut command.edits[..]) else {
             return;
         };
-        let is_limit = |edit: &Edit| {
-            targets
-                .first()
-                .and_then(|target| known(target, &edit.key.attribute))
-                .is_some_and(|known| known.is_limit)
-        };
-        if !self.is_read || edit.op != Op::Set || !is_limit(edit) {
+        let is_limit = targets
+            .first()
+            .and_then(|target| known(target, &edit.key.attribute))
+            .is_some_and(|known| known.is_limit);
+        if !self.is_read || edit.op != Op::Set || !is_limit {
             return;
         }
         let place = (targets.to_vec(), edit.key.clone());

@@ -44,28 +44,20 @@ impl JobCommand for QrunArgs {
 
 /// The nodes that `-H` names.
 pub(super) fn placing(text: &OsStr) -> Result<Placing, Failure> {
-    let illegal = || job_options::illegal('H');
-    let text = text
-        .to_str()
-        .map(str::trim)
-        .filter(|text| !text.is_empty())
-        .ok_or_else(illegal)?;
+    let text = text.to_str().map(str::trim).unwrap_or_default();
     if text == "-" {
         return Ok(Placing::Again);
     }
-    let name = |chunk: &str| {
-        let name = chunk
-            .trim_matches(|c: char| "() ".contains(c))
-            .split(':')
-            .next()
-            .unwrap_or_default();
-        Some(name.to_string()).filter(|name| !name.is_empty())
-    };
-    text.split('+')
-        .map(name)
-        .collect::<Option<_>>()
-        .map(Placing::On)
-        .ok_or_else(illegal)
+    let mut names = Vec::new();
+    for chunk in text.split('+') {
+        let chunk = chunk.trim_matches(|c: char| "() ".contains(c));
+        let name = chunk.split(':').next().unwrap_or_default();
+        if name.is_empty() {
+            return Err(job_options::illegal('H'));
+        }
+        names.push(name.to_string());
+    }
+    Ok(Placing::On(names))
 }
 
 #[cfg(test)]

@@ -115,24 +115,25 @@ impl QselectArgs {
             conditions.extend(conditions::resources(text, &server.resources)?);
         }
         let filter = self.filter(&server, &mut query::whole(feed))?;
-        let states_of_ours = self.states.is_none() || !filter.states.is_empty();
-        if !states_of_ours {
+        // States that only PBS has select nothing.
+        if self.states.is_some() && filter.states.is_empty() {
             return Ok(());
         }
-        let meets_all = |record: &&_| {
-            conditions
-                .iter()
-                .all(|condition: &JobCondition| condition.is_met(record, &server))
-        };
         feed(&Question::Jobs(filter, Detail::Whole), &mut |part| {
             let ClientAnswer::Jobs(jobs) = part else {
                 return Ok(());
             };
-            let ids = jobs
-                .iter()
-                .filter(meets_all)
-                .map(|record| format!("{}\n", record.job.id.full(&server.name)));
-            Ok(out.write_all(ids.collect::<String>().as_bytes())?)
+            let mut ids = String::new();
+            for record in &jobs {
+                if conditions
+                    .iter()
+                    .all(|condition| condition.is_met(record, &server))
+                {
+                    ids += &record.job.id.full(&server.name);
+                    ids.push('\n');
+                }
+            }
+            Ok(out.write_all(ids.as_bytes())?)
         })
     }
 
@@ -171,10 +172,12 @@ impl QselectArgs {
 
     /// What the server can tell apart itself.
     fn filter(&self, server: &ServerFacts, ask: &mut Ask) -> Result<Filter, Failure> {
-        let history = match (self.finished, self.history) {
-            (true, _) => History::Finished,
-            (false, true) => History::All,
-            (false, false) => History::Live,
+        let history = if self.finished {
+            History::Finished
+        } else if self.history {
+            History::All
+        } else {
+            History::Live
         };
         let owners = self
             .users
@@ -214,13 +217,13 @@ impl QselectArgs {
         if name.is_empty() {
             return Ok(None);
         }
-        let known = ask(&Question::Queues)?
-            .queues
-            .iter()
-            .any(|counted| counted.queue.name == name);
-        let refusal = Refusal::unknown_queue();
-        let unknown = || Failure::new(refusal.exit_code(), format!("{} destination", refusal.text));
-        known.then(|| Some(name.to_string())).ok_or_else(unknown)
+        let queues = ask(&Question::Queues)?.queues;
+        if !queues.iter().any(|counted| counted.queue.name == name) {
+            let refusal = Refusal::unknown_queue();
+            let text = format!("{} destination", refusal.text);
+            return Err(Failure::new(refusal.exit_code(), text));
+        }
+        Ok(Some(name.to_string()))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::cli::output::attribute_output::{self, AttributeFormat, AttributeWrite
 use crate::cli::output::full::Lines;
 use crate::cli::output::job_list;
 use crate::cli::output::job_selection::{self, JobQuery, OwnerPattern};
-use crate::cli::output::json::Preamble;
+
 use crate::cli::output::objects::Objects;
 use crate::cli::output::queues;
 use crate::cli::report;
@@ -28,7 +28,7 @@ use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::model::time::Wall;
-use crate::shown::attributes::Attributes;
+
 use crate::sys::{clock, user};
 use crate::wire::message::{
     Arrays, Detail, History, Question, QueueCounts, ServerFacts, WatchedJobs,
@@ -361,35 +361,42 @@ impl QstatArgs {
     }
 
     fn form(&self, format: &AttributeFormat, now: Wall) -> JobFormat {
-        match (self.is_alternate(), self.full) {
-            (true, _) => JobFormat::Alternate(self.alternate_style(now)),
-            (false, true) => JobFormat::Full(format.clone()),
-            (false, false) => JobFormat::Plain(job_list::ListStyle {
+        if self.is_alternate() {
+            JobFormat::Alternate(self.alternate_style(now))
+        } else if self.full {
+            JobFormat::Full(format.clone())
+        } else {
+            JobFormat::Plain(job_list::ListStyle {
                 wide: self.wide,
                 percent: self.percent,
-            }),
+            })
         }
     }
 
     fn wanted(&self) -> JobQuery {
-        let detail = match (self.is_alternate(), self.full) {
-            (false, true) => Detail::Environment,
-            (false, false) if !self.percent => Detail::Row,
-            _ => Detail::Whole,
+        let detail = if self.is_alternate() {
+            Detail::Whole
+        } else if self.full {
+            Detail::Environment
+        } else if self.percent {
+            Detail::Whole
+        } else {
+            Detail::Row
         };
-        // Who watches a job wants to see its end.
-        let history = match (
-            self.finished,
-            self.history || !self.watched_jobs().is_empty(),
-        ) {
-            (true, _) => History::Finished,
-            (false, true) => History::All,
-            (false, false) => History::Live,
+        let history = if self.finished {
+            History::Finished
+        } else if self.history || !self.watched_jobs().is_empty() {
+            // --watch shows the end of a job.
+            History::All
+        } else {
+            History::Live
         };
-        let states = match (self.idle, self.running) {
-            (true, _) => vec![JobState::Queued, JobState::Held, JobState::Waiting],
-            (false, true) => vec![JobState::Running, JobState::Suspended],
-            (false, false) => Vec::new(),
+        let states = if self.idle {
+            vec![JobState::Queued, JobState::Held, JobState::Waiting]
+        } else if self.running {
+            vec![JobState::Running, JobState::Suspended]
+        } else {
+            Vec::new()
         };
         let owners = self.users.as_deref().map(OwnerPattern::parse_list);
         JobQuery {
@@ -408,10 +415,12 @@ impl QstatArgs {
                 .users
                 .as_ref()
                 .is_some_and(|users| *users == user::own().name);
-        let of = match (until.is_empty(), own) {
-            (false, _) => WatchedJobs::Jobs(until.iter().copied().collect()),
-            (true, true) => WatchedJobs::Mine,
-            (true, false) => WatchedJobs::Any,
+        let of = if !until.is_empty() {
+            WatchedJobs::Jobs(until.iter().copied().collect())
+        } else if own {
+            WatchedJobs::Mine
+        } else {
+            WatchedJobs::Any
         };
         WatchedView {
             of,
@@ -422,25 +431,28 @@ impl QstatArgs {
 
     /// With `--watch` and nothing but job ids, these.
     fn watched_jobs(&self) -> BTreeSet<JobId> {
-        let only_ids = self.watch
-            && self
-                .operands
-                .iter()
-                .all(|word| job_selection::is_job_id(word));
+        let only_ids = self
+            .operands
+            .iter()
+            .all(|word| job_selection::is_job_id(word));
+        if !self.watch || !only_ids {
+            return BTreeSet::new();
+        }
         let ids = self
             .operands
             .iter()
-            .filter(|_| only_ids)
             .filter_map(|word| Operand::parse(word).ok());
-        // A range of an array is over when the array is.
+        // A range of subjobs has finished when the array has.
         ids.map(|id| id.id()).collect()
     }
 
     fn alternate_style(&self, now: Wall) -> alternate_list::AlternateStyle {
-        let unit = match (self.gigabytes, self.megawords) {
-            (true, _) => MemoryUnit::Gigabytes,
-            (false, true) => MemoryUnit::Megawords,
-            (false, false) => MemoryUnit::Own,
+        let unit = if self.gigabytes {
+            MemoryUnit::Gigabytes
+        } else if self.megawords {
+            MemoryUnit::Megawords
+        } else {
+            MemoryUnit::Own
         };
         alternate_list::AlternateStyle {
             wide: self.wide,
@@ -462,26 +474,21 @@ impl QstatArgs {
         let configured = ask(&Question::Objects)?.objects;
         let objects = Objects(&configured);
         let (chosen, failures) = self.choose(&answers.queues, &answers.server);
-        let out = match (self.limits, self.full) {
-            (true, _) => queues::limits(&chosen, &answers.server, objects).into_bytes(),
-            (false, false) => queues::list(&chosen, objects).into_bytes(),
-            (false, true) => {
-                let resources = &answers.server.resources;
-                let things = chosen.iter().map(|queue| {
-                    let (name, told) =
-                        (queue.queue.name.clone(), queues::of_queue(queue, resources));
-                    (
-                        name.clone(),
-                        objects.joined(&QmgrObject::Queue(name), told, resources),
-                    )
-                });
-                things_in_full(
-                    "Queue",
-                    things,
-                    format,
-                    &attribute_output::preamble(&answers.server, now),
-                )
+        let out = if self.limits {
+            queues::limits(&chosen, &answers.server, objects).into_bytes()
+        } else if self.full {
+            let resources = &answers.server.resources;
+            let preamble = attribute_output::preamble(&answers.server, now);
+            let mut sheet = AttributeWriter::begin("Queue", format, &preamble);
+            for queue in chosen {
+                let name = &queue.queue.name;
+                let told = queues::of_queue(queue, resources);
+                let target = QmgrObject::Queue(name.clone());
+                sheet.add(name, &objects.joined(&target, told, resources));
             }
+            sheet.end()
+        } else {
+            queues::list(&chosen, objects).into_bytes()
         };
         Ok(CommandOutput { out, failures })
     }
@@ -500,13 +507,12 @@ impl QstatArgs {
                 .iter()
                 .filter(|q| name.is_empty() || q.queue.name == name)
                 .collect();
-            match (
-                same_server(host, &server.name),
-                named.is_empty() && !name.is_empty(),
-            ) {
-                (false, _) => failures.push(job_selection::elsewhere(host)),
-                (true, true) => failures.push(unknown_queue(name)),
-                (true, false) => chosen.extend(named),
+            if !same_server(host, &server.name) {
+                failures.push(job_selection::elsewhere(host));
+            } else if named.is_empty() && !name.is_empty() {
+                failures.push(unknown_queue(name));
+            } else {
+                chosen.extend(named);
             }
         }
         if self.operands.is_empty() {
@@ -523,29 +529,30 @@ impl QstatArgs {
     ) -> Result<CommandOutput, Failure> {
         let answers = ask(&Question::Queues)?;
         let server = &answers.server;
-        let elsewhere = |word: &OsString| !same_server(&word.to_string_lossy(), &server.name);
-        let hosts = self.operands.iter().filter(|word| elsewhere(word));
-        let failures: Vec<Failure> = hosts
-            .map(|word| job_selection::elsewhere(&word.to_string_lossy()))
-            .collect();
+        let mut failures = Vec::new();
+        for word in &self.operands {
+            let host = word.to_string_lossy();
+            if !same_server(&host, &server.name) {
+                failures.push(job_selection::elsewhere(&host));
+            }
+        }
         let shown = self.operands.is_empty() || failures.len() < self.operands.len();
-        let sums = queues::assigned_in_all(&answers.queues);
-        let out = match (shown, self.full) {
-            (false, false) => Vec::new(),
-            (true, false) => queues::server_list(&answers.queues, server).into_bytes(),
-            (shown, true) => {
+        let out = if self.full {
+            let preamble = attribute_output::preamble(server, now);
+            let mut sheet = AttributeWriter::begin("Server", format, &preamble);
+            if shown {
                 let configured = ask(&Question::Objects)?.objects;
+                let sums = queues::assigned_in_all(&answers.queues);
                 let mut told = queues::of_server(&answers.queues, &sums, server);
                 told.text_if("installation", installation::current());
                 let all = Objects(&configured).joined(&QmgrObject::Server, told, &server.resources);
-                let thing = || (server.name.clone(), all);
-                things_in_full(
-                    "Server",
-                    shown.then(thing).into_iter(),
-                    format,
-                    &attribute_output::preamble(server, now),
-                )
+                sheet.add(&server.name, &all);
             }
+            sheet.end()
+        } else if shown {
+            queues::server_list(&answers.queues, server).into_bytes()
+        } else {
+            Vec::new()
         };
         Ok(CommandOutput { out, failures })
     }
@@ -560,18 +567,6 @@ fn unknown_queue(name: &str) -> Failure {
 fn written(out: &mut dyn Write, text: &[u8], mut failures: Vec<Failure>) -> Vec<Failure> {
     failures.extend(out.write_all(text).err().map(Failure::from));
     failures
-}
-
-/// Things with all their attributes. `section` is their name in JSON: `Queue`, `Server`.
-fn things_in_full<'a>(
-    section: &'static str,
-    things: impl Iterator<Item = (String, Attributes<'a>)>,
-    format: &AttributeFormat,
-    preamble: &Preamble,
-) -> Vec<u8> {
-    let mut sheet = AttributeWriter::begin(section, format, preamble);
-    things.for_each(|(id, attributes)| sheet.add(&id, &attributes));
-    sheet.end()
 }
 
 #[cfg(test)]

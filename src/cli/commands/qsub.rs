@@ -185,27 +185,22 @@ const DISPLAY: &str = "DISPLAY";
 /// What can be seen of one place's options alone. `is_array`: indices were asked for before `-I`,
 /// and not behind it: PBS complains of the first that it cannot heed.
 fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failure> {
-    let no_display = "DISPLAY not set";
-    match (args.x11, args.interactive) {
-        (true, false) if !has_display => return Err(Failure::usage(no_display)),
-        (true, true) if !has_display => exit::remark("qsub", &[no_display.to_string()]),
-        _ => {}
-    }
-    match (args.interactive, args.x11) {
-        (false, true) => {
-            return Err(Failure::new(
-                1,
-                "X11 Forwarding possible only for interactive jobs",
-            ));
+    if args.interactive {
+        if args.x11 && !has_display {
+            exit::remark("qsub", &["DISPLAY not set".to_string()]);
         }
-        (false, false) => {}
-        (true, _) if is_array => return Err(interactive::not_an_array()),
-        (true, is_forwarded) => {
-            interactive::require_terminal()?;
-            if is_forwarded {
-                return Err(unsupported("-X"));
-            }
+        if is_array {
+            return Err(interactive::not_an_array());
         }
+        interactive::require_terminal()?;
+        if args.x11 {
+            return Err(unsupported("-X"));
+        }
+    } else if args.x11 && !has_display {
+        return Err(Failure::usage("DISPLAY not set"));
+    } else if args.x11 {
+        let text = "X11 Forwarding possible only for interactive jobs";
+        return Err(Failure::new(1, text));
     }
     match (&args.array, &args.tasks) {
         (Some(range), _) if !value_syntax::array_range(&range.to_string_lossy()) => {
@@ -222,29 +217,25 @@ fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failu
 
 /// What goes with an array only, and what does not go with one, from wherever it was asked for.
 fn suits_array(wanted: &SubmissionOptions) -> Result<(), Failure> {
-    let has = |attribute: &str, mark: char| {
-        wanted
-            .value(attribute)
-            .is_some_and(|value| value.contains(mark))
+    let mail = wanted.value("Mail_Points").unwrap_or_default();
+    let Some(array) = wanted.value(ARRAY) else {
+        if mail.contains('j') {
+            let text = "mail option 'j' can not be used without array job";
+            return Err(Failure::new(1, text));
+        }
+        return Ok(());
     };
-    match wanted.sets(ARRAY) {
-        true if wanted.is_true("interactive") => Err(interactive::not_an_array()),
-        true if wanted.sets("max_run_subjobs") && has(ARRAY, '%') => {
-            Err(Failure::usage("multiple max_run_subjobs values found"))
-        }
-        // It says of which jobs to tell, not what.
-        true if wanted
-            .value("Mail_Points")
-            .is_some_and(|letters| letters == "j") =>
-        {
-            Err(illegal('m'))
-        }
-        false if has("Mail_Points", 'j') => Err(Failure::new(
-            1,
-            "mail option 'j' can not be used without array job",
-        )),
-        _ => Ok(()),
+    if wanted.is_true("interactive") {
+        return Err(interactive::not_an_array());
     }
+    if wanted.sets("max_run_subjobs") && array.contains('%') {
+        return Err(Failure::usage("multiple max_run_subjobs values found"));
+    }
+    // j means one mail for each subjob; it needs an event letter besides.
+    if mail == "j" {
+        return Err(illegal('m'));
+    }
+    Ok(())
 }
 
 /// The attribute that makes a job an array.
@@ -254,20 +245,19 @@ impl QsubArgs {
     fn read(command: &mut clap::Command, words: Vec<OsString>) -> Result<QsubArgs, Failure> {
         let matches = getopt::matches(command, words)?;
         let mut args: QsubArgs = getopt::read_matches(&matches)?;
-        let place = |option: &str| matches.index_of(option);
-        let indices = place("array").into_iter().chain(place("tasks")).min();
-        args.array_comes_first =
-            args.interactive && indices.is_some_and(|first| Some(first) < place("interactive"));
+        let indices = matches.index_of("array").into_iter();
+        let first = indices.chain(matches.index_of("tasks")).min();
+        args.array_comes_first = args.interactive
+            && first.is_some_and(|first| Some(first) < matches.index_of("interactive"));
         Ok(args)
     }
 
     /// The indices of an array.
     fn range(&self) -> Option<String> {
-        let tasks = || torque::indices(&self.tasks.as_ref()?.to_string_lossy());
-        self.array
-            .as_ref()
-            .map(|range| range.to_string_lossy().into_owned())
-            .or_else(tasks)
+        match &self.array {
+            Some(range) => Some(range.to_string_lossy().into_owned()),
+            None => torque::indices(&self.tasks.as_ref()?.to_string_lossy()),
+        }
     }
 
     fn wanted(&self, place: &SubmissionPlace) -> Result<SubmissionOptions, Failure> {
@@ -324,10 +314,11 @@ impl QsubArgs {
 pub(super) fn destination(text: &OsStr) -> Result<String, Failure> {
     let shown = text.to_string_lossy();
     let (queue, server) = shown.split_once('@').unwrap_or((&shown, ""));
-    let is_too_long = |queue: &str| queue.chars().count() > 15;
-    let word =
-        |text: &str| !text.contains(|c: char| c == '@' || c.is_whitespace() || c.is_control());
-    if queue.split(',').any(is_too_long) || !word(queue) || !word(server) {
+    let is_too_long = queue.split(',').any(|queue| queue.chars().count() > 15);
+    let has_odd = [queue, server]
+        .concat()
+        .contains(|c: char| c == '@' || c.is_whitespace() || c.is_control());
+    if is_too_long || has_odd {
         return Err(Failure::new(
             exit::USAGE,
             format!("illegally formed destination: {shown}"),

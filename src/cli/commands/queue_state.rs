@@ -7,7 +7,7 @@ use crate::cli::client::unreachable_server::unknown_host;
 use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
-use crate::wire::client::ClientError;
+
 use crate::wire::message::{ClientRequest, Reply};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
@@ -147,11 +147,11 @@ fn turn(
         target: QmgrObject::Queue(queue.to_string()),
         edits: vec![edit],
     };
-    let away = |error: ClientError| Failure {
+    let reply = schedd.call(&ClientRequest::Amend(command));
+    match reply.map_err(|error| Failure {
         code: FAILED,
         ..Failure::from(error)
-    };
-    match schedd.call(&ClientRequest::Amend(command)).map_err(away)? {
+    })? {
         Reply::Done | Reply::Noted(_) => Ok(None),
         Reply::Refused(refusal) => Ok(Some(refusal)),
         _ => Err(exit::garbled()),

@@ -7,6 +7,7 @@ use crate::cli::client::query::{self, Ask};
 use crate::cli::output::event_text::{self, EventLine, LogSource};
 use crate::cli::output::full::printable;
 use crate::cli::output::json::{Document, Preamble};
+use crate::model::job_id::JobId;
 use crate::model::time::{Time, Wall};
 use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::timestamp;
@@ -111,10 +112,11 @@ fn run() -> Result<u8, Failure> {
     let CommandLine::Asked(args) = getopt::read::<TracejobArgs>(command)? else {
         return Ok(0);
     };
-    let is_known = |word: &String| SORTS.contains(&word.as_str()) || word.parse::<u64>().is_ok();
-    if args.format.as_ref().is_some_and(|format| format != "json")
-        || !args.filters.iter().all(is_known)
-    {
+    let filters_are_known = args
+        .filters
+        .iter()
+        .all(|word| SORTS.contains(&word.as_str()) || word.parse::<u64>().is_ok());
+    if args.format.as_ref().is_some_and(|format| format != "json") || !filters_are_known {
         return Err(Failure::usage(""));
     }
     let mut source = query::source(|why| query::no_server(why, exit::NO_SERVER))?;
@@ -160,19 +162,33 @@ impl TracejobArgs {
         now: Wall,
     ) -> Result<JobTrace, Failure> {
         let operand = Operand::parse(word)?;
-        let missing = || {
-            Failure::new(
-                FAILED,
-                format!(
-                    "Couldn't find Job Id {} in logs of past {}",
-                    operand.short(),
-                    self.past()
-                ),
-            )
-        };
-        let id = operand.job(&server.name).ok_or_else(missing)?;
+        if let Some(id) = operand.job(&server.name) {
+            let lines = self.lines(id, server, ask, now)?;
+            if !lines.is_empty() {
+                let id = id.full(&server.name);
+                return Ok(JobTrace { id, lines });
+            }
+        }
+        let text = format!(
+            "Couldn't find Job Id {} in logs of past {}",
+            operand.short(),
+            self.past()
+        );
+        Err(Failure::new(FAILED, text))
+    }
+
+    /// The lines of a job that the options select; none for an unknown job.
+    fn lines(
+        &self,
+        id: JobId,
+        server: &ServerFacts,
+        ask: &mut Ask,
+        now: Wall,
+    ) -> Result<Vec<EventLine>, Failure> {
         let answers = ask(&Question::Trace(id))?;
-        let record = answers.jobs.first().ok_or_else(missing)?;
+        let Some(record) = answers.jobs.first() else {
+            return Ok(Vec::new());
+        };
         let past = i64::from(self.days) * 86_400;
         let since = Wall(now.0.saturating_sub(past));
         let mut lines = event_text::of(record, &answers.events, server, server.clock.time(now));
@@ -180,14 +196,7 @@ impl TracejobArgs {
         if !self.excessive {
             lines = self.thinned(lines);
         }
-        if lines.is_empty() {
-            Err(missing())
-        } else {
-            Ok(JobTrace {
-                id: id.full(&server.name),
-                lines,
-            })
-        }
+        Ok(lines)
     }
 
     fn past(&self) -> String {
@@ -211,28 +220,24 @@ impl TracejobArgs {
     /// Without what is said more often than `-c` allows; the last one shown says so.
     fn thinned(&self, lines: Vec<EventLine>) -> Vec<EventLine> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        lines
-            .iter()
-            .for_each(|line| *counts.entry(line.text.clone()).or_default() += 1);
+        for line in &lines {
+            *counts.entry(line.text.clone()).or_default() += 1;
+        }
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-        let thin = |mut line: EventLine| {
-            let (all, so_far) = (
-                counts[&line.text],
-                seen.entry(line.text.clone()).or_default(),
-            );
+        let mut kept = Vec::new();
+        for mut line in lines {
+            let more = counts[&line.text].saturating_sub(self.count);
+            let so_far = seen.entry(line.text.clone()).or_default();
             *so_far += 1;
-            if *so_far == self.count && all > self.count {
-                let _ = write!(
-                    line.text,
-                    " (and {} times more: -z shows them)",
-                    all - self.count
-                );
-            } else if *so_far > self.count {
-                return None;
+            if *so_far > self.count {
+                continue;
             }
-            Some(line)
-        };
-        lines.into_iter().filter_map(thin).collect()
+            if *so_far == self.count && more > 0 {
+                let _ = write!(line.text, " (and {more} times more: -z shows them)");
+            }
+            kept.push(line);
+        }
+        kept
     }
 
     fn shown(&self, trace: &JobTrace, server: &ServerFacts) -> String {
@@ -281,25 +286,21 @@ fn document(traces: &[JobTrace], server: &ServerFacts, now: Wall) -> Vec<u8> {
         server: &server.name,
     };
     let mut document = Document::begin(&preamble);
-    let event = |line: &EventLine| {
-        serde_json::json!({
-            "time": stamp(line.at, server),
-            "epoch": server.clock.wall(line.at).0,
-            "source": line.source.letter().to_string(),
-            "sort": line.sort,
-            "event": line.event,
-            "text": line.text,
-        })
-    };
-    let thing = |trace: &JobTrace| {
+    for trace in traces {
+        let events = trace.lines.iter().map(|line| {
+            serde_json::json!({
+                "time": stamp(line.at, server),
+                "epoch": server.clock.wall(line.at).0,
+                "source": line.source.letter().to_string(),
+                "sort": line.sort,
+                "event": line.event,
+                "text": line.text,
+            })
+        });
         let mut attributes = Attributes::default();
-        attributes.add(
-            "events",
-            AttributeDisplay::Data(trace.lines.iter().map(event).collect()),
-        );
-        (trace.id.clone(), attributes)
-    };
-    document.section("Jobs", traces.iter().map(thing));
+        attributes.add("events", AttributeDisplay::Data(events.collect()));
+        document.thing("Jobs", &trace.id, &attributes);
+    }
     document.end()
 }
 

@@ -109,16 +109,15 @@ impl AlternateList {
 fn in_order(records: &[JobRecord], style: AlternateStyle) -> Vec<&JobRecord> {
     let mut order: Vec<&JobRecord> = records.iter().collect();
     if style.starts.is_some() {
-        let rank = |record: &&JobRecord| {
-            let promised = record.promise.as_ref().map(|promise| promise.at);
-            let standing = match record.job.life.state {
+        order.sort_by_key(|record| {
+            let planned = record.promise.as_ref().map(|promise| promise.at);
+            let by_state = match record.job.life.state {
                 JobState::Running | JobState::Suspended => 0,
                 JobState::Begun => 1,
                 _ => 2,
             };
-            (promised.is_none(), promised, standing)
-        };
-        order.sort_by_key(rank);
+            (planned.is_none(), planned, by_state)
+        });
     }
     order
 }
@@ -239,17 +238,18 @@ fn last_column(record: &JobRecord, server: &ServerFacts, style: AlternateStyle) 
 }
 
 fn promised(record: &JobRecord, server: &ServerFacts, now: Wall) -> Option<String> {
-    let start = record
-        .promise
-        .as_ref()
-        .filter(|_| record.job.life.state == JobState::Queued)?
-        .at;
+    if record.job.life.state != JobState::Queued {
+        return None;
+    }
+    let start = record.promise.as_ref()?.at;
     timestamp::start_column(server.clock.wall(start), now)
 }
 
 fn elapsed(record: &JobRecord) -> Option<String> {
     let life = &record.job.life;
-    life.run.as_ref().filter(|_| has_run(life.state))?;
+    if life.run.is_none() || !has_run(life.state) {
+        return None;
+    }
     let by_cput = matches!(asked_time(&record.job.spec.request.list), Some(("cput", _)));
     Some(hours_minutes(if by_cput {
         life.used.cput

@@ -124,26 +124,32 @@ pub fn states(text: &str) -> Result<Vec<JobState>, Failure> {
 
 /// Reads `-l`: `res.op.value[,...]`; `res=value` means equal.
 pub fn resources(text: &str, known: &Resources) -> Result<Vec<JobCondition>, Failure> {
-    let wrong = || Failure::usage(format!("illegal -l value\nresource_list: {text}"));
     text.split(',')
-        .map(|part| resource(part.trim(), known, &wrong))
+        .map(|part| {
+            let (name, operator, value) = resource_parts(part.trim()).ok_or_else(|| {
+                Failure::usage(format!("illegal -l value\nresource_list: {text}"))
+            })?;
+            resource(name, operator, value, known)
+        })
         .collect()
 }
 
-fn resource(
-    part: &str,
-    known: &Resources,
-    wrong: &impl Fn() -> Failure,
-) -> Result<JobCondition, Failure> {
-    let end = part.find(['.', '=']).ok_or_else(wrong)?;
-    let (name, rest) = part.split_at(end);
+/// The parts of `res.op.value` or `res=value`.
+fn resource_parts(part: &str) -> Option<(&str, Operator, &str)> {
+    let (name, rest) = part.split_at(part.find(['.', '='])?);
     let (operator, value) = match rest.strip_prefix('=') {
         Some(value) => (Operator::Equal, value),
-        None => Operator::split(rest).ok_or_else(wrong)?,
+        None => Operator::split(rest)?,
     };
-    if name.is_empty() || value.is_empty() {
-        return Err(wrong());
-    }
+    (!name.is_empty() && !value.is_empty()).then_some((name, operator, value))
+}
+
+fn resource(
+    name: &str,
+    operator: Operator,
+    value: &str,
+    known: &Resources,
+) -> Result<JobCondition, Failure> {
     let definition = known
         .get(name)
         .ok_or_else(|| Refusal::unknown_resource(name))?;
@@ -190,13 +196,14 @@ pub fn begin(text: &str, now: Wall) -> Result<JobCondition, Failure> {
 
 /// Reads `-t`: `sub[.op.]time`.
 pub fn moment(text: &str, now: Wall) -> Result<JobCondition, Failure> {
-    let wrong = || illegal('t');
-    let sub = text.chars().next().ok_or_else(wrong)?;
-    let (operator, value) = Operator::split(&text[sub.len_utf8()..]).ok_or_else(wrong)?;
+    time_condition(text, now).ok_or_else(|| illegal('t'))
+}
+
+fn time_condition(text: &str, now: Wall) -> Option<JobCondition> {
+    let sub = text.chars().next()?;
+    let (operator, value) = Operator::split(&text[sub.len_utf8()..])?;
     if sub == 'g' {
-        return Span::parse(value)
-            .map(|span| JobCondition::Eligible(operator, span))
-            .ok_or_else(wrong);
+        return Some(JobCondition::Eligible(operator, Span::parse(value)?));
     }
     let moment = match sub {
         'a' => Moment::Begin,
@@ -206,13 +213,9 @@ pub fn moment(text: &str, now: Wall) -> Result<JobCondition, Failure> {
         'q' => Moment::Queued,
         's' => Moment::Started,
         't' => Moment::Promised,
-        _ => return Err(wrong()),
+        _ => return None,
     };
-    Ok(JobCondition::Moment(
-        moment,
-        operator,
-        date(value, now).ok_or_else(wrong)?,
-    ))
+    Some(JobCondition::Moment(moment, operator, date(value, now)?))
 }
 
 fn date(text: &str, now: Wall) -> Option<Wall> {

@@ -74,13 +74,12 @@ fn joined(pairs: &[(Cow<str>, Cow<str>)]) -> String {
 
 /// `\` before `\` and before what is `special`.
 fn escaped<'a>(text: &'a str, special: &[char]) -> Cow<'a, str> {
-    let marked = |c: char| c == '\\' || special.contains(&c);
-    if !text.contains(marked) {
+    if !text.contains('\\') && !text.contains(special) {
         return text.into();
     }
     let mut escaped = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if marked(c) {
+        if c == '\\' || special.contains(&c) {
             escaped.push('\\');
         }
         escaped.push(c);
@@ -88,18 +87,21 @@ fn escaped<'a>(text: &'a str, special: &[char]) -> Cow<'a, str> {
     escaped.into()
 }
 
-/// A newline as `\n` and other control characters as `^X`: no value may look like a further
+fn is_hidden(c: char) -> bool {
+    c.is_ascii_control() && c != '\t'
+}
+
+/// A newline as `\n` and other control characters as `^X`: no value may look like another
 /// attribute. TAB stays.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let hidden = |c: char| c.is_ascii_control() && c != '\t';
-    if !text.contains(hidden) {
+    if !text.contains(is_hidden) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match c {
             '\n' => shown.push_str("\\n"),
-            c if hidden(c) => shown.extend(['^', char::from(c as u8 ^ 0x40)]),
+            c if is_hidden(c) => shown.extend(['^', char::from(c as u8 ^ 0x40)]),
             c => shown.push(c),
         }
     }

@@ -77,12 +77,14 @@ impl JobList {
         };
         out.reserve((lines.len() + 2) * (widths.id + 66));
         if !lines.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
-            self.comment
-                .iter()
-                .for_each(|comment| out.extend([comment.as_str(), "\n"]));
+            if let Some(comment) = &self.comment {
+                out.extend([comment.as_str(), "\n"]);
+            }
             heading(out, &widths, self.style);
         }
-        lines.iter().for_each(|line| row(out, line, &widths));
+        for line in lines {
+            row(out, line, &widths);
+        }
     }
 }
 
@@ -142,12 +144,14 @@ fn cut_from(text: &str, length: usize, width: usize) -> Cow<'_, str> {
 
 /// `Time Use`: `0` before the job has used any, and for one that never ran.
 pub fn time_used(cput: Option<Span>, state: JobState) -> String {
-    let is_told = |cput: &Span| match state {
-        JobState::Running | JobState::Suspended | JobState::Finished | JobState::Expired => true,
-        _ => cput.as_seconds() > 0,
-    };
-    cput.filter(is_told)
-        .map_or_else(|| "0".to_string(), |cput| cput.to_string())
+    let has_run = matches!(
+        state,
+        JobState::Running | JobState::Suspended | JobState::Finished | JobState::Expired
+    );
+    match cput {
+        Some(cput) if has_run || cput.as_seconds() > 0 => cput.to_string(),
+        _ => "0".to_string(),
+    }
 }
 
 /// `% done`: how much of its processor time or walltime a job has used, whichever is more.

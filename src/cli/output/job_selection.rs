@@ -40,21 +40,22 @@ pub struct OwnerPattern {
 impl OwnerPattern {
     /// Reads `user[@host][,...]`.
     pub fn parse_list(text: &str) -> Vec<OwnerPattern> {
-        let owner = |name: &str| match name.split_once('@') {
-            Some((user, host)) => OwnerPattern {
-                user: user.to_string(),
-                host: Some(host.to_string()),
-            },
-            None => OwnerPattern {
-                user: name.to_string(),
-                host: None,
-            },
-        };
         text.split(',')
             .map(str::trim)
             .filter(|name| !name.is_empty())
-            .map(owner)
+            .map(OwnerPattern::parse)
             .collect()
+    }
+
+    fn parse(text: &str) -> OwnerPattern {
+        let (user, host) = match text.split_once('@') {
+            Some((user, host)) => (user, Some(host.to_string())),
+            None => (text, None),
+        };
+        OwnerPattern {
+            user: user.to_string(),
+            host,
+        }
     }
 
     /// The user's name.
@@ -102,25 +103,19 @@ pub fn find(
     let server = query::whole(feed)(&Question::Server)?.server;
     show.server(&server);
     if wanted.lacks_history(&server) {
-        let named = |word: &OsString| {
-            Operand::parse(word).map_or(word.to_string_lossy().into_owned(), |o| {
-                o.full(&server.name)
-            })
-        };
-        return Ok(operands
-            .iter()
-            .map(|word| no_history(&named(word)))
-            .collect());
+        let failures = operands.iter().map(|word| match Operand::parse(word) {
+            Ok(operand) => no_history(&operand.full(&server.name)),
+            Err(_) => no_history(&word.to_string_lossy()),
+        });
+        return Ok(failures.collect());
     }
     let places: Vec<OperandTarget> = operands
         .iter()
         .map(|word| OperandTarget::parse(word, &server.name))
         .collect();
     let named = NamedJobs::ask(&places, wanted.detail, feed)?;
-    if let Some(longest) = named
-        .longest
-        .filter(|_| places.iter().any(|place| place.shows_elements(wanted)))
-    {
+    let shows_elements = places.iter().any(|place| place.shows_elements(wanted));
+    if shows_elements && let Some(longest) = named.longest {
         show.longest(longest as usize);
     }
     let mut search = JobSearch {
@@ -132,9 +127,9 @@ pub fn find(
         queues: None,
         failures: Vec::new(),
     };
-    places
-        .into_iter()
-        .try_for_each(|place| search.visit(place))?;
+    for place in places {
+        search.visit(place)?;
+    }
     Ok(search.failures)
 }
 
@@ -293,11 +288,13 @@ impl NamedJobs {
         detail: Detail,
         feed: &mut Feed,
     ) -> Result<NamedJobs, Failure> {
-        let id = |place: &OperandTarget| match place {
-            OperandTarget::Job(id, ..) => Some(*id),
-            _ => None,
-        };
-        let ids: BTreeSet<JobId> = places.iter().filter_map(id).collect();
+        let ids: BTreeSet<JobId> = places
+            .iter()
+            .filter_map(|place| match place {
+                OperandTarget::Job(id, ..) => Some(*id),
+                _ => None,
+            })
+            .collect();
         if ids.is_empty() {
             return Ok(NamedJobs::default());
         }
@@ -332,14 +329,14 @@ struct ShownJobs {
 
 impl ShownJobs {
     fn contains(&self, id: JobId) -> bool {
-        let among = |&(array, only): &(JobId, Option<Indices>)| {
-            id.parent() == Some(array)
-                && only.is_none_or(|only| {
-                    id.index()
-                        .is_some_and(|index| only.position(index).is_some())
-                })
-        };
-        self.ids.contains(&id) || self.elements.iter().any(among)
+        self.ids.contains(&id)
+            || self.elements.iter().any(|(array, only)| {
+                id.parent() == Some(*array)
+                    && only.is_none_or(|only| {
+                        id.index()
+                            .is_some_and(|index| only.position(index).is_some())
+                    })
+            })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::resource::{ResourceList, ResourceValue, Resources};
-use crate::model::time::Time;
+
 use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::exec_host;
 use crate::wire::message::{NodeRecord, ServerFacts};
@@ -91,25 +91,33 @@ impl<'a> NodeGroup<'a> {
 
     /// How many GPUs processes outside the queue use, those that jobs hold not counted.
     fn gpus_outside(&self) -> i64 {
-        let outside = |record: &&NodeRecord| {
-            let is_held = |gpu: &&u16| {
-                record
+        let mut count = 0;
+        for record in &self.0 {
+            for gpu in &record.node.facts.gpus_outside {
+                let is_held = record
                     .jobs
                     .iter()
-                    .any(|(_, share)| share.gpus.contains(gpu))
-            };
-            record
-                .node
-                .facts
-                .gpus_outside
-                .iter()
-                .filter(|gpu| !is_held(gpu))
-                .count() as i64
-        };
-        self.0.iter().map(outside).sum()
+                    .any(|(_, share)| share.gpus.contains(gpu));
+                count += i64::from(!is_held);
+            }
+        }
+        count
     }
 
-    /// How much of a consumable running jobs hold.
+    /// The amount of a consumable that is neither assigned nor in use outside the queue.
+    fn free(&self, name: &str) -> i64 {
+        let outside = if name == "ngpus" {
+            self.gpus_outside()
+        } else {
+            0
+        };
+        self.available(name)
+            .saturating_sub(self.assigned(name))
+            .saturating_sub(outside)
+            .max(0)
+    }
+
+    /// The amount of a consumable that running jobs hold.
     pub fn assigned(&self, name: &str) -> i64 {
         self.0
             .iter()
@@ -118,7 +126,7 @@ impl<'a> NodeGroup<'a> {
     }
 }
 
-/// Whether a node bears the name of its host.
+/// Whether a node has the name of its host.
 fn is_natural(record: &NodeRecord) -> bool {
     record.node.facts.name == record.node.facts.host
 }
@@ -176,31 +184,22 @@ pub fn attributes<'a>(
     out.text("ntype", "PBS");
     out.text("state", state(record));
     out.number("pcpus", node.facts.pcpus);
-    if !record.jobs.is_empty() {
-        let jobs = jobs(record, server, format);
-        out.add(
-            "jobs",
-            if format == NodeFormat::Dsv {
-                AttributeDisplay::Text(jobs.join(",").into())
-            } else {
-                AttributeDisplay::List(jobs)
-            },
-        );
-    }
-    let resv: Vec<String> = record
+    let resv = record
         .reservations
         .iter()
-        .map(|id| format!("{id}.{}", server.name))
-        .collect();
-    if !resv.is_empty() {
-        out.add(
-            "resv",
-            if format == NodeFormat::Dsv {
-                AttributeDisplay::Text(resv.join(",").into())
-            } else {
-                AttributeDisplay::List(resv)
-            },
-        );
+        .map(|id| format!("{id}.{}", server.name));
+    for (name, ids) in [
+        ("jobs", jobs(record, server, format)),
+        ("resv", resv.collect()),
+    ] {
+        if ids.is_empty() {
+            continue;
+        }
+        if format == NodeFormat::Dsv {
+            out.text(name, ids.join(","));
+        } else {
+            out.add(name, AttributeDisplay::List(ids));
+        }
     }
     for (name, value) in &node.facts.available {
         out.resource("resources_available", name, value);
@@ -211,13 +210,18 @@ pub fn attributes<'a>(
     out.text_if("comment", comment(record));
     out.text("resv_enable", "True");
     out.text("sharing", "default_shared");
-    let moment = |time: Time| match format {
-        NodeFormat::Text => AttributeDisplay::Moment(server.clock.wall(time)),
-        NodeFormat::Dsv | NodeFormat::Json => AttributeDisplay::Number(server.clock.wall(time).0),
-    };
-    out.add("last_state_change_time", moment(node.changed));
-    if let Some(used) = node.used {
-        out.add("last_used_time", moment(used));
+    let moments = [
+        ("last_state_change_time", Some(node.changed)),
+        ("last_used_time", node.used),
+    ];
+    for (name, time) in moments {
+        let Some(time) = time else { continue };
+        let wall = server.clock.wall(time);
+        if format == NodeFormat::Text {
+            out.add(name, AttributeDisplay::Moment(wall));
+        } else {
+            out.number(name, wall.0);
+        }
     }
     out
 }
@@ -271,26 +275,21 @@ fn listed(numbers: &[u16]) -> String {
 /// Why its noded is refused, else the administrator's word, else what noded found that keeps jobs
 /// off some of it.
 fn comment(record: &NodeRecord) -> Option<String> {
-    let outside = &record.node.facts.gpus_outside;
-    let found = || match outside.len() {
-        0 => None,
-        1 => Some(format!(
-            "GPU {} is in use by processes outside the queue",
-            listed(outside)
-        )),
-        _ => Some(format!(
-            "GPUs {} are in use by processes outside the queue",
-            listed(outside)
-        )),
+    let node = &record.node;
+    let comment = node.comment.as_ref().filter(|comment| !comment.is_empty());
+    if let Some(text) = node.refused.as_ref().or(comment) {
+        return Some(text.clone());
+    }
+    let outside = &node.facts.gpus_outside;
+    let (gpus, are) = match outside.len() {
+        0 => return None,
+        1 => ("GPU", "is"),
+        _ => ("GPUs", "are"),
     };
-    let said = || {
-        record
-            .node
-            .comment
-            .clone()
-            .filter(|comment| !comment.is_empty())
-    };
-    record.node.refused.clone().or_else(said).or_else(found)
+    Some(format!(
+        "{gpus} {} {are} in use by processes outside the queue",
+        listed(outside)
+    ))
 }
 
 /// The jobs on a node: each once in JSON, else once for each processor it holds, with its slot.
@@ -395,32 +394,17 @@ pub fn job_summary<'a>(
     out.number(total, count);
     out.number(running, count);
     out.number(suspended, 0);
-    let free = |name: &str| {
-        let outside = if name == "ngpus" {
-            group.gpus_outside()
-        } else {
-            0
-        };
-        group
-            .available(name)
-            .saturating_sub(group.assigned(name))
-            .saturating_sub(outside)
-            .max(0)
-    };
-    out.text(
-        "mem f/t",
-        format!(
-            "{}/{}",
-            rounded(free("mem")),
-            rounded(group.available("mem"))
-        ),
-    );
+    let (free, all) = (group.free("mem"), group.available("mem"));
+    out.text("mem f/t", format!("{}/{}", rounded(free), rounded(all)));
     for (key, name) in [
         ("ncpus f/t", "ncpus"),
         ("nmics f/t", "nmics"),
         ("ngpus f/t", "ngpus"),
     ] {
-        out.text(key, format!("{}/{}", free(name), group.available(name)));
+        out.text(
+            key,
+            format!("{}/{}", group.free(name), group.available(name)),
+        );
     }
     match format {
         NodeFormat::Json => {

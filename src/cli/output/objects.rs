@@ -28,11 +28,9 @@ impl<'a> Objects<'a> {
         name: &str,
         resource: Option<&str>,
     ) -> Option<&'a str> {
-        let is_meant =
-            |line: &&AttributeValue| line.name == name && line.resource.as_deref() == resource;
         self.lines(target)
             .iter()
-            .find(is_meant)
+            .find(|line| line.name == name && line.resource.as_deref() == resource)
             .map(|line| line.value.as_str())
     }
 
@@ -48,12 +46,11 @@ impl<'a> Objects<'a> {
             .lines(target)
             .chunk_by(|one, next| (&one.name, &one.resource) == (&next.name, &next.resource));
         let own: Vec<ShownAttribute> = parts.map(|lines| attribute(lines, resources)).collect();
-        let is_own = |told: &ShownAttribute| {
-            own.iter()
+        let mut all = told.0;
+        all.retain(|told| {
+            !own.iter()
                 .any(|own| (own.name, own.resource) == (told.name, told.resource))
-        };
-        let mut all: Vec<ShownAttribute> =
-            told.0.into_iter().filter(|told| !is_own(told)).collect();
+        });
         all.extend(own);
         all.sort_by_key(|attribute| place(target, attribute.name));
         Attributes(all)
@@ -67,23 +64,17 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Of lines of one attribute: limits have one for each whom they limit.
+/// An attribute from its lines: a limit has one for each user or group that it limits.
 fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> ShownAttribute<'a> {
     let (line, value) = (&lines[0], joined(lines));
-    let amount = |name: &str| {
-        resources
-            .parse(name, &value)
-            .ok()
-            .map(|value| AttributeDisplay::of(&value))
+    let shown = match &line.resource {
+        Some(resource) => {
+            let amount = resources.parse(resource, &value).ok();
+            amount.map(|amount| AttributeDisplay::of(&amount))
+        }
+        None if WORDS.contains(&line.name.as_str()) => None,
+        None => value.parse().ok().map(AttributeDisplay::Number),
     };
-    let number = || {
-        value
-            .parse()
-            .ok()
-            .filter(|_| !WORDS.contains(&line.name.as_str()))
-            .map(AttributeDisplay::Number)
-    };
-    let shown = line.resource.as_deref().map_or_else(number, amount);
     ShownAttribute {
         name: &line.name,
         resource: line.resource.as_deref(),

@@ -2,6 +2,8 @@
 
 use super::job_list::cut;
 use super::objects::Objects;
+use crate::cli::output::table::FixedColumn::{self, Left, Rest, Right};
+use crate::cli::output::table::push_line;
 use crate::config::overrides::QmgrObject;
 use crate::model::job::state::JobState;
 use crate::model::resource::{ResourceType, ResourceValue, Resources, Size};
@@ -76,15 +78,15 @@ impl StateCounts {
         )
     }
 
-    /// The columns `Que Run Hld Wat Trn Ext`.
-    fn columns(self) -> String {
-        let columns = [self.queued, self.running, self.held, self.waiting, 0, 0];
-        columns.map(number_column).join(" ")
+    /// The cells of the columns `Que Run Hld Wat Trn Ext`.
+    fn cells(self) -> [String; 6] {
+        let counts = [self.queued, self.running, self.held, self.waiting, 0, 0];
+        counts.map(count_cell)
     }
 }
 
-fn number_column(number: u64) -> String {
-    format!("{:>5}", cut(&number.to_string(), 5))
+fn count_cell(number: u64) -> String {
+    cut(&number.to_string(), 5).into_owned()
 }
 
 /// How many jobs of a queue may run, in PBS's older words: those that its lists show.
@@ -101,34 +103,38 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
 ---------------- ----- ----- --- --- ----- ----- ----- ----- ----- ----- ----
 ",
     );
-    let answer = |yes| if yes { "yes" } else { " no" };
+    let mut columns = [Right(5); 12];
+    columns[0] = Left(16);
+    (columns[3], columns[4]) = (Right(3), Right(3));
+    columns[11] = Rest;
     for counted in queues {
         let (queue, counts) = (&counted.queue, StateCounts::of(counted));
-        let kind = if queue.route.is_some() {
-            "Rou*"
-        } else {
-            "Exe*"
-        };
         let most = objects
             .value(&QmgrObject::Queue(queue.name.clone()), MAX_RUNNING, None)
             .unwrap_or("0");
-        let _ = write!(
-            out,
-            "{:16} {:>5} {} ",
-            cut(&queue.name, 16),
-            cut(most, 5),
-            number_column(counts.total())
-        );
-        let _ = writeln!(
-            out,
-            "{} {} {} {}",
-            answer(queue.enabled),
-            answer(queue.started),
-            counts.columns(),
-            kind
-        );
+        let (name, most) = (cut(&queue.name, 16), cut(most, 5));
+        let (total, by_state) = (count_cell(counts.total()), counts.cells());
+        let mut cells = vec![
+            &*name,
+            &*most,
+            &*total,
+            yes_or_no(queue.enabled),
+            yes_or_no(queue.started),
+        ];
+        cells.extend(by_state.iter().map(String::as_str));
+        cells.push(if queue.route.is_some() {
+            "Rou*"
+        } else {
+            "Exe*"
+        });
+        push_line(&mut out, columns, cells);
+        out.push('\n');
     }
     out
+}
+
+fn yes_or_no(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
 }
 
 /// `qstat -q`; nothing for no queue.
@@ -149,52 +155,73 @@ Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
         running += counts.running;
         pending += counts.pending();
         let queue = QmgrObject::Queue(counted.queue.name.clone());
-        let most = |resource: &str, none| {
-            objects
-                .value(&queue, "resources_max", Some(resource))
-                .unwrap_or(none)
-        };
-        let (mem, cput) = (most("mem", "--  "), most("cput", "--   "));
-        let (walltime, nodes) = (most("walltime", "--   "), most("nodect", "-- "));
-        let _ = write!(
-            out,
-            "{:16.16} {mem:>6.6} {cput:>8.8} {walltime:>8.8} {nodes:>4.4} ",
-            counted.queue.name
-        );
-        let jobs = objects.value(&queue, MAX_RUNNING, None).unwrap_or("--");
-        let _ = write!(
-            out,
-            "{:>5} {:>5} {jobs:>4.4}   ",
-            counts.running,
-            counts.pending()
-        );
+        let mut cells = vec![first(&counted.queue.name, 16)];
+        for (resource, none, width) in MAXIMA {
+            let most = objects.value(&queue, "resources_max", Some(resource));
+            cells.push(first(most.unwrap_or(none), width));
+        }
+        cells.extend([counts.running.to_string(), counts.pending().to_string()]);
+        let jobs = objects.value(&queue, MAX_RUNNING, None);
+        cells.push(first(jobs.unwrap_or("--"), 4));
         let enabled = if counted.queue.enabled { 'E' } else { 'D' };
         let started = if counted.queue.started { 'R' } else { 'S' };
-        let _ = writeln!(out, "{enabled} {started}");
+        cells.push(format!("  {enabled} {started}"));
+        push_line(&mut out, LIMITS, cells.iter().map(String::as_str));
+        out.push('\n');
     }
-    let _ = writeln!(
-        out,
-        "{:47}----- -----\n{:47}{running:>5} {pending:>5}",
-        "", ""
-    );
+    let blanks = " ".repeat(46);
+    let _ = writeln!(out, "{blanks} ----- -----");
+    let sums = [&*blanks, &running.to_string(), &pending.to_string()];
+    push_line(&mut out, [Left(46), Right(5), Right(5)], sums);
+    out.push('\n');
     out
+}
+
+/// The columns of `qstat -q`.
+const LIMITS: [FixedColumn; 9] = [
+    Left(16),
+    Right(6),
+    Right(8),
+    Right(8),
+    Right(4),
+    Right(5),
+    Right(5),
+    Right(4),
+    Rest,
+];
+
+/// The resources of `qstat -q`, each with its cell without a limit and the width of its column.
+const MAXIMA: [(&str, &str, usize); 4] = [
+    ("mem", "--  ", 6),
+    ("cput", "--   ", 8),
+    ("walltime", "--   ", 8),
+    ("nodect", "-- ", 4),
+];
+
+/// The first characters of a text, at most `width`.
+fn first(text: &str, width: usize) -> String {
+    text.chars().take(width).collect()
 }
 
 /// `qstat -B`.
 pub fn server_list(queues: &[QueueCounts], server: &ServerFacts) -> String {
     let counts = StateCounts::sum(queues);
-    format!(
+    let mut out = String::from(
         "\
 Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
 ---------------- ----- ----- ----- ----- ----- ----- ----- ----- -----------
-{:16} {:>5} {} {} {:10}
 ",
-        cut(&server.name, 16),
-        0,
-        number_column(counts.total()),
-        counts.columns(),
-        state(server),
-    )
+    );
+    let mut columns = [Right(5); 10];
+    (columns[0], columns[9]) = (Left(16), Left(10));
+    let (name, total) = (cut(&server.name, 16), count_cell(counts.total()));
+    let by_state = counts.cells();
+    let mut cells = vec![&*name, "0", &*total];
+    cells.extend(by_state.iter().map(String::as_str));
+    cells.push(state(server));
+    push_line(&mut out, columns, cells);
+    out.push('\n');
+    out
 }
 
 /// The server's state in PBS's word: idle while cycles start nothing.
@@ -253,9 +280,14 @@ pub fn of_server<'a>(
         i64::try_from(counts.total()).unwrap_or(i64::MAX),
     );
     out.text("state_count", counts.text());
-    let named = |list: &[String]| Some(list.join(",")).filter(|text| !text.is_empty());
-    out.text_if("managers", named(&server.managers));
-    out.text_if("operators", named(&server.operators));
+    for (name, users) in [
+        ("managers", &server.managers),
+        ("operators", &server.operators),
+    ] {
+        if !users.is_empty() {
+            out.text(name, users.join(","));
+        }
+    }
     out.text_if("default_queue", server.default_queue.as_deref());
     out.boolean("query_other_jobs", true);
     for (name, amount) in sums {

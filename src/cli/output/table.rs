@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 /// The head of a column, and whether its cells are right-justified.
-pub type ColumnHead = (&'static str, bool);
+pub type ColumnHead<'a> = (&'a str, bool);
 
 /// A column of fixed width. A longer cell is not cut: it moves the rest of its line.
 #[derive(Clone, Copy, Debug)]

@@ -49,7 +49,7 @@ fn text(server: &ServerFacts, cycles: &[CycleRecord]) -> String {
     if cycles.is_empty() {
         return "No cycle is known.\n".to_string();
     }
-    let row = |cycle: &CycleRecord| {
+    let rows = cycles.iter().map(|cycle| {
         [
             cycle.number.to_string(),
             timestamp::ctime(server.clock.wall(cycle.at)).to_string(),
@@ -59,8 +59,8 @@ fn text(server: &ServerFacts, cycles: &[CycleRecord]) -> String {
             format!("{:.3}", cycle.took as f64 / 1000.0),
             cycle.triggers.to_string(),
         ]
-    };
-    table::with_heads(&HEADS, &cycles.iter().map(row).collect::<Vec<_>>())
+    });
+    table::with_heads(&HEADS, &rows.collect::<Vec<_>>())
 }
 
 fn document(server: &ServerFacts, cycles: &[CycleRecord]) -> Vec<u8> {

@@ -3,6 +3,7 @@
 use super::{ask, nodes};
 use crate::cli::client::exit::{self, Failure};
 use crate::model::report::outlook::{Explanation, Prospect};
+use crate::model::time::Time;
 use crate::shown::timestamp;
 use crate::sys::home::Home;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
@@ -22,8 +23,11 @@ pub fn run(submission: NewJob, home: &Home) -> Result<u8, Failure> {
     Ok(0)
 }
 
+fn ctime(time: Time, server: &ServerFacts) -> String {
+    timestamp::ctime(server.clock.wall(time)).to_string()
+}
+
 fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String {
-    let moment = |time| timestamp::ctime(server.clock.wall(time)).to_string();
     let mut out = "The job is valid; it was not submitted.\n".to_string();
     let would = if held {
         "It would be held; free to start, it would"
@@ -35,25 +39,17 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
             at,
             end,
             nodes: names,
-        } if *at <= explanation.horizon.from => {
-            writeln!(
-                out,
-                "{would} start now on {}, until {} at the latest.",
-                nodes(names),
-                moment(*end)
-            )
-        }
-        Prospect::Starts {
-            at,
-            end,
-            nodes: names,
         } => {
+            let start = if *at <= explanation.horizon.from {
+                "now".to_string()
+            } else {
+                format!("at {}", ctime(*at, server))
+            };
             writeln!(
                 out,
-                "{would} start at {} on {}, until {} at the latest.",
-                moment(*at),
+                "{would} start {start} on {}, until {} at the latest.",
                 nodes(names),
-                moment(*end)
+                ctime(*end, server)
             )
         }
         Prospect::Waits(_) => writeln!(out, "{would} not start."),
@@ -62,7 +58,7 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
             writeln!(
                 out,
                 "{would} not start before {} ({} cycles ahead).",
-                moment(horizon.until),
+                ctime(horizon.until, server),
                 horizon.cycles
             )
         }

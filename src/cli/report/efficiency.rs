@@ -157,11 +157,13 @@ fn of_operand(
         .ok_or_else(|| Failure::of_job("qstat", &Refusal::unknown_job(), &full))?;
     if id.is_array() {
         let (mut spreads, only) = (Spreads::default(), operand.only());
-        let is_meant = |job: JobId| {
-            only.is_none_or(|only| job.index().is_some_and(|at| only.position(at).is_some()))
-        };
         each(AccountingFilter::default(), vec![id], feed, &mut |used| {
-            spreads.add_if(is_meant(used.job), &used)
+            let is_meant = only.is_none_or(|only| {
+                used.job
+                    .index()
+                    .is_some_and(|at| only.position(at).is_some())
+            });
+            spreads.add_if(is_meant, &used)
         })?;
         return match spreads.jobs() {
             0 => Err(nothing(&full)),
@@ -210,18 +212,18 @@ fn each(
             return Ok(());
         };
         for entry in entries.into_iter().filter(|entry| entry.attempt > 0) {
-            let before = last.replace(entry);
-            let is_other =
-                before.as_ref().map(|before| before.job) != last.as_ref().map(|last| last.job);
-            before
-                .filter(|_| is_other)
-                .into_iter()
-                .for_each(|before| take(Use::of_entry(before)));
+            let job = entry.job;
+            if let Some(before) = last.replace(entry)
+                && before.job != job
+            {
+                take(Use::of_entry(before));
+            }
         }
         Ok(())
     })?;
-    last.into_iter()
-        .for_each(|entry| take(Use::of_entry(entry)));
+    if let Some(entry) = last {
+        take(Use::of_entry(entry));
+    }
     Ok(())
 }
 

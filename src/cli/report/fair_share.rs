@@ -22,14 +22,9 @@ pub fn text(all: &[FairShareReport], server: &ServerFacts) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let row = |owed: &FairShareReport| {
+    let rows = all.iter().map(|owed| {
         [
-            format!(
-                "{:width$}{}",
-                "",
-                name(owed, server),
-                width = 2 * owed.pools.len()
-            ),
+            "  ".repeat(owed.pools.len()) + &name(owed, server),
             percent(owed.fair),
             percent(owed.used),
             satisfaction(owed).map_or("--".into(), |part| format!("{part:.2}")),
@@ -37,11 +32,10 @@ pub fn text(all: &[FairShareReport], server: &ServerFacts) -> String {
             owed.status.name().to_string(),
             since(owed, server).unwrap_or_else(|| "--".into()),
         ]
-    };
-    let rows: Vec<[String; 7]> = all.iter().map(row).collect();
+    });
     format!(
         "\nfair shares of the cluster now\n{}",
-        table::with_heads(&HEADS, &rows)
+        table::with_heads(&HEADS, &rows.collect::<Vec<_>>())
     )
 }
 

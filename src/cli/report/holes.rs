@@ -2,6 +2,8 @@
 
 use super::ReportContext;
 use crate::cli::client::exit::{self, Failure};
+use crate::cli::output::table::FixedColumn::{Left, Rest, Right};
+use crate::cli::output::table::push_line;
 use crate::model::report::outlook::FreeWindow;
 use crate::model::time::{Span, Wall};
 use crate::shown::timestamp;
@@ -30,8 +32,9 @@ pub fn shown(
             .map(|window| data(window, request.is_empty(), inquiry.now))
             .collect();
         document.fact("Windows", &all.into());
-        why.iter()
-            .for_each(|why| document.fact("comment", &why.as_str().into()));
+        if let Some(why) = why {
+            document.fact("comment", &why.into());
+        }
         return Ok(document.end());
     }
     let text = match (why, windows) {
@@ -66,26 +69,20 @@ fn table(windows: &[FreeWindow], by_processors: bool, now: Wall) -> String {
     } else {
         "Copies"
     };
-    let mut out = format!("{:>8} {copies:>10} {:>12}  Until\n", "Nodes", "For");
-    let _ = writeln!(
-        out,
-        "{} {} {}  {}",
-        "-".repeat(8),
-        "-".repeat(10),
-        "-".repeat(12),
-        "-".repeat(24)
-    );
+    let columns = [Right(8), Right(10), Right(12), Left(0), Rest];
+    let mut out = String::new();
+    push_line(&mut out, columns, ["Nodes", copies, "For", "", "Until"]);
+    let rule = [8, 10, 12, 0, 24].map(|width| "-".repeat(width));
+    let _ = writeln!(out, "\n{}", rule.join(" "));
     for window in windows {
         let lasts = window
             .lasts
             .map_or("unlimited".to_string(), |lasts| lasts.to_string());
         let until = end(window.lasts, now)
             .map_or("--".to_string(), |end| timestamp::ctime(end).to_string());
-        let _ = writeln!(
-            out,
-            "{:>8} {:>10} {lasts:>12}  {until}",
-            window.nodes, window.copies
-        );
+        let (nodes, copies) = (window.nodes.to_string(), window.copies.to_string());
+        push_line(&mut out, columns, [&*nodes, &copies, &lasts, "", &until]);
+        out.push('\n');
     }
     out
 }

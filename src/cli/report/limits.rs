@@ -85,25 +85,31 @@ fn rank(one: &LimitUse, first: &[&str]) -> u8 {
 /// Of two fractions the larger comes first; of equals the one that stands first in the
 /// configuration.
 fn nearest_first(a: &LimitUse, b: &LimitUse) -> Ordering {
-    let most = |one: &LimitUse| {
-        let figures = one.soft.iter().chain(&one.hard);
-        figures
-            .map(|figure| i128::from(figure.amount))
-            .min()
-            .unwrap_or(i128::MAX)
-            .max(0)
-    };
-    let used = |one: &LimitUse| i128::from(one.used.amount);
-    // Without a division, so that a limit of nothing is the nearest of all.
-    let (left, right) = (
-        used(a).saturating_mul(most(b)),
-        used(b).saturating_mul(most(a)),
-    );
-    let nothing = (most(b) == 0).cmp(&(most(a) == 0));
-    nothing
+    let (limit_a, limit_b) = (tightest(a), tightest(b));
+    // Multiply instead of dividing: a limit of zero comes first.
+    let left = i128::from(a.used.amount).saturating_mul(limit_b);
+    let right = i128::from(b.used.amount).saturating_mul(limit_a);
+    let zero_first = (limit_b == 0).cmp(&(limit_a == 0));
+    zero_first
         .then(right.cmp(&left))
         .then(a.place.cmp(&b.place))
         .then(a.whom.cmp(&b.whom))
+}
+
+/// The smaller of the soft and the hard limit.
+fn tightest(one: &LimitUse) -> i128 {
+    let figures = one.soft.iter().chain(&one.hard);
+    figures
+        .map(|figure| i128::from(figure.amount))
+        .min()
+        .unwrap_or(i128::MAX)
+        .max(0)
+}
+
+fn figure_cell(figure: &Option<Figure>) -> String {
+    figure
+        .as_ref()
+        .map_or("--".to_string(), |figure| round(&figure.shown))
 }
 
 struct LimitTable<'a> {
@@ -134,11 +140,6 @@ impl LimitTable<'_> {
 
     fn row(&self, one: &LimitUse) -> [String; 8] {
         let limit = &one.limit;
-        let figure = |figure: &Option<Figure>| {
-            figure
-                .as_ref()
-                .map_or("--".to_string(), |figure| round(&figure.shown))
-        };
         let overrides = if limit.overrides {
             " (in place of others)"
         } else {
@@ -149,8 +150,8 @@ impl LimitTable<'_> {
             limit.stage.name().to_string(),
             limit.quantity.name().to_string(),
             round(&one.used.shown),
-            figure(&one.soft),
-            figure(&one.hard),
+            figure_cell(&one.soft),
+            figure_cell(&one.hard),
             one.barred.to_string(),
             self.jobs(one),
         ]
@@ -187,8 +188,7 @@ impl LimitTable<'_> {
             .names(&one.whom)
             .into_iter()
             .map(|(kind, name)| (kind.to_string(), json!(name)));
-        let amount = |figure: &Option<Figure>| figure.as_ref().map(|figure| figure.amount);
-        let shown = |figure: &Option<Figure>| figure.as_ref().map(|figure| figure.shown.clone());
+        let (soft, hard) = (one.soft.as_ref(), one.hard.as_ref());
         json!({
             "whose": limit.scope.scope_text(&one.whom),
             "scope": names.collect::<Map<_, _>>(),
@@ -196,9 +196,13 @@ impl LimitTable<'_> {
             "quantity": limit.quantity.name(),
             "unit": self.unit(&limit.quantity),
             "used": one.used.amount,
-            "soft": amount(&one.soft),
-            "hard": amount(&one.hard),
-            "shown": { "used": one.used.shown, "soft": shown(&one.soft), "hard": shown(&one.hard) },
+            "soft": soft.map(|figure| figure.amount),
+            "hard": hard.map(|figure| figure.amount),
+            "shown": {
+                "used": one.used.shown,
+                "soft": soft.map(|figure| &figure.shown),
+                "hard": hard.map(|figure| &figure.shown),
+            },
             "overrides": limit.overrides,
             "jobs": one.by.iter().map(|job| job.full(self.server)).collect::<Vec<_>>(),
             "more_jobs": one.more,

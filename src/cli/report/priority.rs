@@ -3,6 +3,7 @@
 
 use super::ReportContext;
 use crate::cli::client::exit::Failure;
+use crate::cli::output::table;
 use crate::model::job_id::JobId;
 use crate::model::report::priority_score::{PriorityScore, ScorePart};
 use crate::model::report::queue_place::{Neighbours, OrderDifference, QueueTurn};
@@ -156,27 +157,33 @@ impl PriorityView<'_> {
             let _ = writeln!(out, "  First:  {}", own.precedence);
         }
         let _ = writeln!(out, "  Score:  {}", short(own.worth.score));
-        let neighbour = |turn: &QueueTurn, comes_first: bool| {
-            let differences = own.differences(turn);
-            let told: Vec<String> = differences
-                .iter()
-                .map(|difference| sentence(difference, comes_first))
-                .collect();
-            let (rank, id, score) = (turn.rank, self.id(turn.worth.job), short(turn.worth.score));
-            format!(
-                "{rank}, job {id} of {}, score {score}: {}",
-                turn.user,
-                told.join("; ")
-            )
-        };
-        let above = above
-            .as_ref()
-            .map_or("nobody".to_string(), |turn| neighbour(turn, true));
-        let below = below
-            .as_ref()
-            .map_or("nobody".to_string(), |turn| neighbour(turn, false));
+        let above = self.neighbour_text(own, above.as_ref(), true);
+        let below = self.neighbour_text(own, below.as_ref(), false);
         let _ = writeln!(out, "  Before: {above}\n  After:  {below}");
         out
+    }
+
+    /// The job before or after another one, and how they differ.
+    fn neighbour_text(
+        &self,
+        own: &QueueTurn,
+        turn: Option<&QueueTurn>,
+        comes_first: bool,
+    ) -> String {
+        let Some(turn) = turn else {
+            return "nobody".to_string();
+        };
+        let differences = own.differences(turn);
+        let sentences: Vec<String> = differences
+            .iter()
+            .map(|difference| sentence(difference, comes_first))
+            .collect();
+        let (rank, id, score) = (turn.rank, self.id(turn.worth.job), short(turn.worth.score));
+        format!(
+            "{rank}, job {id} of {}, score {score}: {}",
+            turn.user,
+            sentences.join("; ")
+        )
     }
 
     /// What is told of a job that does not wait for its turn.
@@ -240,7 +247,8 @@ fn attributes(turn: &QueueTurn, data: Value) -> Attributes<'_> {
 
 /// F18: every input, factor, weight and product.
 fn data(turn: &QueueTurn) -> Value {
-    let part = |part: &ScorePart| {
+    let worth = &turn.worth;
+    let parts = worth.parts.iter().map(|part| {
         json!({
             "name": part.name,
             "input": part.input,
@@ -248,8 +256,7 @@ fn data(turn: &QueueTurn) -> Value {
             "weight": part.weight,
             "product": part.product(),
         })
-    };
-    let worth = &turn.worth;
+    });
     json!({
         "rank": turn.rank,
         "reserved": turn.is_reserved,
@@ -257,7 +264,7 @@ fn data(turn: &QueueTurn) -> Value {
         "tier": worth.tier,
         "precedence": turn.precedence,
         "score": worth.score,
-        "parts": worth.parts.iter().map(part).collect::<Vec<_>>(),
+        "parts": parts.collect::<Vec<_>>(),
     })
 }
 
@@ -283,25 +290,27 @@ fn difference(difference: &OrderDifference) -> Value {
 
 /// What sets a job apart from the one before it or after it.
 fn sentence(difference: &OrderDifference, comes_first: bool) -> String {
-    match (difference, comes_first) {
-        (OrderDifference::Reserved, true) => "it asks for a reservation".to_string(),
-        (OrderDifference::Reserved, false) => "it asks for no reservation".to_string(),
-        (OrderDifference::Cluster(own, other), _) => {
+    let (a, more, first) = if comes_first {
+        ("a", "more", "first")
+    } else {
+        ("no", "less", "later")
+    };
+    match difference {
+        OrderDifference::Reserved => format!("it asks for {a} reservation"),
+        OrderDifference::Cluster(own, other) => {
             format!("cluster {own} here, {other} there: each goes first on the nodes of its own")
         }
-        (OrderDifference::Tier(own, other), _) => {
+        OrderDifference::Tier(own, other) => {
             format!("{} here, {} there", or_nothing(own), or_nothing(other))
         }
-        (OrderDifference::SystemPriority(own, other), _) => {
-            let said = |number: &Option<f64>| number.map_or("none".to_string(), short);
+        OrderDifference::SystemPriority(own, other) => {
+            let [own, other] = [own, other].map(|number| number.map_or("none".to_string(), short));
             format!(
-                "{} {} here, {} there",
-                PriorityScore::SYSTEM_PRIORITY,
-                said(own),
-                said(other)
+                "{} {own} here, {other} there",
+                PriorityScore::SYSTEM_PRIORITY
             )
         }
-        (OrderDifference::Part(own, other), _) => {
+        OrderDifference::Part(own, other) => {
             format!(
                 "{} {} here, {} there",
                 own.name,
@@ -309,14 +318,10 @@ fn sentence(difference: &OrderDifference, comes_first: bool) -> String {
                 short(other.counts())
             )
         }
-        (OrderDifference::Score(own, other), true) => {
-            format!("{} is more than {}", short(*other), short(*own))
+        OrderDifference::Score(own, other) => {
+            format!("{} is {more} than {}", short(*other), short(*own))
         }
-        (OrderDifference::Score(own, other), false) => {
-            format!("{} is less than {}", short(*other), short(*own))
-        }
-        (OrderDifference::Place, true) => "worth the same, and came first".to_string(),
-        (OrderDifference::Place, false) => "worth the same, and came later".to_string(),
+        OrderDifference::Place => format!("worth the same, and came {first}"),
     }
 }
 
@@ -352,45 +357,34 @@ fn formula_line(indent: &str, formula: Option<&str>) -> String {
 
 /// Weights and products are shown where there are any: the terms of a formula have none.
 fn parts(parts: &[ScorePart]) -> String {
-    let columns = if parts.iter().any(|part| part.weight.is_some()) {
-        5
-    } else {
-        3
-    };
-    let row = |part: &ScorePart| {
-        let number = |number: Option<f64>| number.map_or("--".to_string(), short);
-        [
-            part.name.clone(),
+    if parts.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![
+        ["    Part", "Input", "Factor", "Weight", "Product"]
+            .map(String::from)
+            .to_vec(),
+    ];
+    rows.extend(parts.iter().map(|part| {
+        let [weight, product] =
+            [part.weight, part.product()].map(|number| number.map_or("--".to_string(), short));
+        let name = format!("    {}", part.name);
+        vec![
+            name,
             part.input.clone(),
             short(part.factor),
-            number(part.weight),
-            number(part.product()),
+            weight,
+            product,
         ]
-    };
-    let rows: Vec<[String; 5]> = parts.iter().map(row).collect();
-    let heads = ["Part", "Input", "Factor", "Weight", "Product"];
-    let width = |at: usize| {
-        rows.iter()
-            .map(|row| row[at].chars().count())
-            .fold(heads[at].len(), usize::max)
-    };
-    let [w0, w1, w2, w3, w4] = [0, 1, 2, 3, 4].map(width);
-    let line = |row: [&str; 5]| {
-        let [name, input, factor, weight, product] = row;
-        let sum = format!("  {weight:>w3$}  {product:>w4$}");
-        format!(
-            "    {name:w0$}  {input:w1$}  {factor:>w2$}{}\n",
-            if columns == 5 { &sum } else { "" }
-        )
-    };
-    let lines = rows
-        .iter()
-        .map(|row| line(row.each_ref().map(String::as_str)));
-    if rows.is_empty() {
-        String::new()
-    } else {
-        std::iter::once(line(heads)).chain(lines).collect()
+    }));
+    if parts.iter().all(|part| part.weight.is_none()) {
+        for row in &mut rows {
+            row.truncate(3);
+        }
     }
+    let mut out = Vec::new();
+    let _ = table::write(|| rows.iter().cloned(), 2, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// The first places, and how many there are beside them.
@@ -401,43 +395,16 @@ fn table(turns: &[QueueTurn], all: u64, server: &str) -> String {
             names.push(&part.name);
         }
     }
-    let is_by_cluster = turns.iter().any(|turn| turn.cluster.is_some());
-    let clusters = is_by_cluster.then_some("Cluster");
-    let heads = ["Rank", "Job ID", "Username", "Account", "Queue", "Score"]
-        .into_iter()
-        .chain(names.iter().copied());
-    let heads = heads.chain(clusters);
-    let row = |turn: &QueueTurn| {
-        let of = |name: &&str| turn.worth.parts.iter().find(|part| part.name == **name);
-        let products = names
-            .iter()
-            .map(|name| of(name).map_or("--".to_string(), |part| short(part.counts())));
-        let account = turn.account.clone().unwrap_or_else(|| "--".to_string());
-        let score = short(turn.worth.score);
-        let first = [
-            turn.rank.to_string(),
-            turn.worth.job.full(server),
-            turn.user.clone(),
-            account,
-            turn.queue.clone(),
-            score,
-        ];
-        let cluster = if is_by_cluster {
-            turn.cluster.clone()
-        } else {
-            None
-        };
-        first
-            .into_iter()
-            .chain(products)
-            .chain(cluster)
-            .collect::<Vec<String>>()
-    };
-    let mut out = if turns.is_empty() {
-        String::new()
-    } else {
-        aligned(heads, turns.iter().map(row).collect())
-    };
+    let mut heads = HEADS.to_vec();
+    heads.extend(names.iter().map(|name| (*name, true)));
+    if turns.iter().any(|turn| turn.cluster.is_some()) {
+        heads.push(("Cluster", true));
+    }
+    let rows: Vec<Vec<String>> = turns.iter().map(|turn| row(turn, &names, server)).collect();
+    let mut out = String::new();
+    if !turns.is_empty() {
+        out = table::with_heads(&heads, &rows);
+    }
     if all > turns.len() as u64 {
         let _ = writeln!(
             out,
@@ -448,32 +415,32 @@ fn table(turns: &[QueueTurn], all: u64, server: &str) -> String {
     out
 }
 
-/// Columns as wide as what stands in them; all but names to the right.
-fn aligned<'a>(heads: impl Iterator<Item = &'a str>, rows: Vec<Vec<String>>) -> String {
-    let heads: Vec<String> = heads.map(str::to_string).collect();
-    let width = |at: usize| {
-        rows.iter()
-            .chain([&heads])
-            .map(|row| row[at].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
-    let line = |row: &Vec<String>| {
-        let cell = |(at, text): (usize, &String)| match at {
-            1..=4 => format!("{text:w$}", w = widths[at]),
-            _ => format!("{text:>w$}", w = widths[at]),
-        };
-        let line = row
-            .iter()
-            .enumerate()
-            .map(cell)
-            .collect::<Vec<_>>()
-            .join(" ");
-        format!("{}\n", line.trim_end())
-    };
-    [&heads, &rule].into_iter().chain(&rows).map(line).collect()
+/// The columns of all tables; one for each part of the score follows, and the cluster.
+const HEADS: [table::ColumnHead; 6] = [
+    ("Rank", true),
+    ("Job ID", false),
+    ("Username", false),
+    ("Account", false),
+    ("Queue", false),
+    ("Score", true),
+];
+
+/// The cells of one place in the queue; `names` are the parts of the score.
+fn row(turn: &QueueTurn, names: &[&str], server: &str) -> Vec<String> {
+    let mut cells = vec![
+        turn.rank.to_string(),
+        turn.worth.job.full(server),
+        turn.user.clone(),
+        turn.account.clone().unwrap_or_else(|| "--".to_string()),
+        turn.queue.clone(),
+        short(turn.worth.score),
+    ];
+    for name in names {
+        let part = turn.worth.parts.iter().find(|part| part.name == *name);
+        cells.push(part.map_or("--".to_string(), |part| short(part.counts())));
+    }
+    cells.extend(turn.cluster.clone());
+    cells
 }
 
 #[cfg(test)]

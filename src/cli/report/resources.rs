@@ -64,17 +64,25 @@ fn text(inquiry: &ReportContext, all: &[PoolUse]) -> String {
 }
 
 fn row(one: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -> [String; 10] {
-    let amount = |amount: i64| figure(resources, &one.name, amount);
     let telling = one.telling.as_ref();
     let hosts = hosts(one).map_or("all".to_string(), |hosts| hosts.join(","));
+    let (pool, name) = (&one.pool, &one.name);
+    let [total, missing, jobs, elsewhere, free] = [
+        pool.total,
+        pool.missing,
+        one.jobs,
+        pool.elsewhere,
+        one.free(),
+    ]
+    .map(|amount| figure(resources, name, amount));
     [
-        one.name.clone(),
+        name.clone(),
         one.kind().to_string(),
-        amount(one.pool.total),
-        amount(one.pool.missing),
-        amount(one.jobs),
-        amount(one.pool.elsewhere),
-        amount(one.free()),
+        total,
+        missing,
+        jobs,
+        elsewhere,
+        free,
         hosts,
         telling.map_or("--".to_string(), |telling| telling.by.clone()),
         telling.map_or("--".to_string(), |telling| {

@@ -63,8 +63,8 @@ impl Scores {
             .filter(|record| matches!(record.job.life.state, JobState::Queued | JobState::Begun));
         for record in waiting {
             let id = record.job.id;
-            let of_array = || self.0.get(&id.parent()?);
-            record.score = self.0.get(&id).or_else(of_array).copied();
+            let score = self.0.get(&id).or_else(|| self.0.get(&id.parent()?));
+            record.score = score.copied();
         }
     }
 }

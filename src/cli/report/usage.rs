@@ -44,15 +44,11 @@ fn data(used: &Used) -> serde_json::Value {
 }
 
 fn table(all: &[Used]) -> String {
-    let width = |name: fn(&Used) -> &str, least| {
-        all.iter()
-            .map(|used| name(used).chars().count())
-            .fold(least, usize::max)
-    };
-    let (account, user) = (
-        width(|used| account(used), 8),
-        width(|used| &used.member.user, 8),
-    );
+    let (mut account, mut user) = (8, 8);
+    for used in all {
+        account = account.max(self::account(used).chars().count());
+        user = user.max(used.member.user.chars().count());
+    }
     let mut out = String::new();
     let columns = [Left(account), Left(user), Right(16), Right(16), Right(10)];
     let heads = ["Account", "Username", "Seconds", "Decayed", "In use"];

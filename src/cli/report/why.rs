@@ -48,12 +48,11 @@ pub fn shown(
             .into_bytes());
     }
     let mut document = inquiry.document();
-    let thing = |view: JobView| {
+    for view in views {
         let mut attributes = Attributes::default();
         attributes.add("why", AttributeDisplay::Data(view.data()));
-        (view.id(view.found.record.job.id), attributes)
-    };
-    document.section("Jobs", views.map(thing));
+        document.thing("Jobs", &view.id(view.found.record.job.id), &attributes);
+    }
     Ok(document.end())
 }
 
@@ -99,11 +98,11 @@ impl JobView<'_> {
 
     /// Whether it has still to start, or elements of it.
     fn waits(&self) -> bool {
-        let has_more = || self.state() == JobState::Begun && self.found.explanation.is_some();
-        matches!(
-            self.state(),
-            JobState::Queued | JobState::Held | JobState::Waiting
-        ) || has_more()
+        match self.state() {
+            JobState::Queued | JobState::Held | JobState::Waiting => true,
+            JobState::Begun => self.found.explanation.is_some(),
+            _ => false,
+        }
     }
 
     fn wall(&self, time: Time) -> Wall {

@@ -100,8 +100,10 @@ impl InteractiveClient<'_> {
             match Signal::try_from(number) {
                 Ok(Signal::SIGWINCH) => self.tell_window()?,
                 Ok(Signal::SIGCONT) => {
-                    // Whoever had the terminal meanwhile has left it in a way of their own.
-                    self.raw.iter().for_each(Raw::renew);
+                    // Another program used the terminal meanwhile and may have changed its mode.
+                    if let Some(raw) = &self.raw {
+                        raw.renew();
+                    }
                     self.tell_window()?;
                 }
                 Ok(Signal::SIGTTOU) => {}
@@ -206,24 +208,28 @@ impl Keys {
     fn read(&mut self, bytes: &[u8]) -> Vec<KeyAction> {
         let (mut wishes, mut typed) = (Vec::new(), Vec::new());
         for &byte in bytes {
-            let escape = match (self.held, byte) {
-                (true, b'.') => Some(KeyAction::Leave),
-                (true, 0x1a) => Some(KeyAction::Suspend),
-                (false, b'~') if self.fresh => {
-                    self.held = true;
-                    continue;
-                }
-                (held, key) => {
-                    typed.extend(held.then_some(b'~'));
-                    typed.push(key);
-                    None
-                }
-            };
-            (self.held, self.fresh) = (false, escape.is_some() || matches!(byte, b'\r' | b'\n'));
-            if let Some(escape) = escape {
-                let before = Some(std::mem::take(&mut typed)).filter(|typed| !typed.is_empty());
-                wishes.extend(before.map(KeyAction::Typed).into_iter().chain([escape]));
+            if byte == b'~' && self.fresh && !self.held {
+                self.held = true;
+                continue;
             }
+            let escape = match byte {
+                b'.' if self.held => Some(KeyAction::Leave),
+                0x1a if self.held => Some(KeyAction::Suspend),
+                _ => None,
+            };
+            self.fresh = escape.is_some() || matches!(byte, b'\r' | b'\n');
+            if let Some(escape) = escape {
+                if !typed.is_empty() {
+                    wishes.push(KeyAction::Typed(std::mem::take(&mut typed)));
+                }
+                wishes.push(escape);
+            } else {
+                if self.held {
+                    typed.push(b'~');
+                }
+                typed.push(byte);
+            }
+            self.held = false;
         }
         if !typed.is_empty() {
             wishes.push(KeyAction::Typed(typed));

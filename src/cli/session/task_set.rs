@@ -39,14 +39,16 @@ pub struct Membership {
 impl Membership {
     /// None outside of jobs.
     pub fn of_this_process() -> Option<Membership> {
-        let number = |name| env::text(name)?.parse::<u32>().ok();
         Some(Membership {
             socket: env::var("LANAI_TASKS")
                 .filter(|path| !path.is_empty())?
                 .into(),
             job: env::text("PBS_JOBID")?.split('.').next()?.parse().ok()?,
-            attempt: number("LANAI_ATTEMPT")?,
-            task: number("PBS_TASKNUM")?.checked_sub(1)?,
+            attempt: env::text("LANAI_ATTEMPT")?.parse().ok()?,
+            task: env::text("PBS_TASKNUM")?
+                .parse::<u32>()
+                .ok()?
+                .checked_sub(1)?,
             cookie: env::text("PBS_JOBCOOKIE")?,
         })
     }
@@ -95,6 +97,10 @@ struct TaskMember {
 impl TaskMember {
     fn is_open(&self) -> bool {
         !matches!(self.stage, Some(TaskStage::Over(_)))
+    }
+
+    fn is_unsaid(&self) -> bool {
+        self.is_open() && !self.said
     }
 
     fn runs(&self) -> bool {
@@ -231,10 +237,11 @@ impl TaskSet {
     fn forget_what_was_said(&mut self, of: impl Fn(&TaskMember) -> bool) {
         self.line.asked = false;
         self.line.again_at = clock::monotonic() + AGAIN;
-        self.members
-            .iter_mut()
-            .filter(|member| of(member))
-            .for_each(|member| member.said = false);
+        for member in &mut self.members {
+            if of(member) {
+                member.said = false;
+            }
+        }
     }
 
     /// Says what has not been said, one wish at a time.
@@ -248,11 +255,10 @@ impl TaskSet {
         }
         let ends = self.interrupted.is_some();
         let most = (LARGEST_CROWD / (self.program.size() + 1024)).clamp(1, MOST);
-        let unsaid = |member: &&mut TaskMember| member.is_open() && !member.said;
         let new = self
             .members
             .iter_mut()
-            .filter(|member| unsaid(member) && !member.runs() && !ends);
+            .filter(|member| member.is_unsaid() && !member.runs() && !ends);
         let tasks: Vec<(TaskToken, u32)> = new.take(most).map(said).collect();
         if !tasks.is_empty() {
             return self.request(TaskProgramOptions::Start(Box::new(TaskProgram {
@@ -263,7 +269,7 @@ impl TaskSet {
         let tokens: Vec<TaskToken> = self
             .members
             .iter_mut()
-            .filter(unsaid)
+            .filter(|member| member.is_unsaid())
             .take(MOST)
             .map(|member| said(member).0)
             .collect();
@@ -341,11 +347,7 @@ impl TaskSet {
     fn take_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             if self.interrupted.is_some() {
-                self.members
-                    .iter_mut()
-                    .filter(|member| member.is_open())
-                    .for_each(|member| member.stage = None);
-                self.members.retain(|member| member.stage.is_some());
+                self.members.retain(|member| !member.is_open());
             }
             self.interrupt(128u8.saturating_add(signal.ssi_signo as u8));
         }
@@ -393,9 +395,9 @@ impl TaskSet {
             }
             TaskNews::Stages(stages) => {
                 self.line.asked = false;
-                stages
-                    .into_iter()
-                    .for_each(|(token, stage)| self.stands(token, stage));
+                for (token, stage) in stages {
+                    self.stands(token, stage);
+                }
             }
         }
         Ok(())

@@ -148,9 +148,9 @@ impl<'a> WaitingQsub<'a> {
                 }
                 Err(ClientError::Unreachable(why)) => {
                     self.line.clear();
-                    hint.take()
-                        .iter()
-                        .for_each(|hint| eprintln!("qsub: {hint}"));
+                    if let Some(hint) = hint.take() {
+                        eprintln!("qsub: {hint}");
+                    }
                     self.line.show(&format!("waiting for schedd: {why}"));
                 }
                 Err(error) => return Err(error.into()),

@@ -120,10 +120,11 @@ impl Recorded<'_> {
         let condition = "e.job = ?1 AND e.idx >= ?2 ORDER BY e.idx LIMIT ?3";
         let values = params![self.array.id.number, from, PART as i64];
         self.read = load::elements_where(self.connection, condition, values)?.into();
-        let last = self.read.back().and_then(|job| job.id.index());
-        self.from = last
-            .filter(|_| self.read.len() == PART)
-            .map(|last| last + 1);
+        self.from = None;
+        if self.read.len() == PART {
+            let last = self.read.back().and_then(|job| job.id.index());
+            self.from = last.map(|last| last + 1);
+        }
         Ok(())
     }
 }
@@ -152,16 +153,14 @@ pub(super) fn longest_id(job: &Job) -> u32 {
 /// The same over all jobs that are meant, and the elements of all arrays among them.
 pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32, SpoolError> {
     let (condition, values) = condition(filter);
-    let most = |sql: &str| -> Result<Option<u64>, SpoolError> {
-        Ok(connection
-            .prepare(sql)?
-            .query_row(params_from_iter(&values), |row| row.get(0))?)
-    };
-    let number = most(&format!("SELECT max(id) FROM job WHERE {condition}"))?.unwrap_or(0);
+    let sql = format!("SELECT max(id) FROM job WHERE {condition}");
+    let number: Option<u64> =
+        connection.query_row(&sql, params_from_iter(&values), |row| row.get(0))?;
+    let number = number.unwrap_or(0);
     let last = "json_extract(spec, '$.array.last')";
-    let index = most(&format!(
-        "SELECT max({last}) FROM job WHERE is_array AND {condition}"
-    ))?;
+    let sql = format!("SELECT max({last}) FROM job WHERE is_array AND {condition}");
+    let index: Option<u64> =
+        connection.query_row(&sql, params_from_iter(&values), |row| row.get(0))?;
     let index = index.and_then(|index| u32::try_from(index).ok());
     Ok(length(index.map_or(JobId::job(number), |index| {
         JobId::element(number, index)

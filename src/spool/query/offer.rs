@@ -67,19 +67,14 @@ fn first(
 }
 
 fn offered(connection: &Connection, folder: &Path, job: Job) -> Result<Offered, SpoolError> {
-    let lost = || {
-        SpoolError::Io(io::Error::other(format!(
-            "the script or environment of job {} is gone",
-            job.id
-        )))
-    };
     let script = match job.spec.program {
-        JobProgram::Script(digest) => {
-            scripts::script(connection, folder, digest)?.ok_or_else(lost)?
-        }
-        JobProgram::Command(_) => Vec::new(),
+        JobProgram::Script(digest) => scripts::script(connection, folder, digest)?,
+        JobProgram::Command(_) => Some(Vec::new()),
     };
-    let environ = load::blob(connection, job.spec.environ)?.ok_or_else(lost)?;
+    let (Some(script), Some(environ)) = (script, load::blob(connection, job.spec.environ)?) else {
+        let text = format!("the script or environment of job {} is gone", job.id);
+        return Err(SpoolError::Io(io::Error::other(text)));
+    };
     Ok(Offered {
         job: job.id,
         revision: job.spec.revision()?,

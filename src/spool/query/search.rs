@@ -14,7 +14,7 @@ use crate::model::reason::{self, Reason};
 use crate::model::text::Text;
 use crate::model::time::{Span, Time};
 use crate::wire::message::{Arrays, ClientAnswer, Detail, Filter, History, JobRecord, JobRow};
-use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,27 +36,21 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
             i64::try_from(after.number).unwrap_or(i64::MAX)
         ));
     }
+    let mut columns = vec![
+        ("queue", filter.queues.clone()),
+        ("owner", filter.owners.clone()),
+    ];
+    if !filter.arrays.shows_elements() {
+        let letters = filter.states.iter().map(|state| state.letter().to_string());
+        columns.push(("state", letters.collect()));
+    }
     let mut values = Vec::new();
-    let mut one_of = |column: &str, wanted: Vec<String>| {
+    for (column, wanted) in columns {
         if !wanted.is_empty() {
-            conditions.push(format!(
-                "{column} IN ({})",
-                vec!["?"; wanted.len()].join(",")
-            ));
+            let marks = vec!["?"; wanted.len()].join(",");
+            conditions.push(format!("{column} IN ({marks})"));
             values.extend(wanted);
         }
-    };
-    one_of("queue", filter.queues.clone());
-    one_of("owner", filter.owners.clone());
-    if !filter.arrays.shows_elements() {
-        one_of(
-            "state",
-            filter
-                .states
-                .iter()
-                .map(|state| state.letter().to_string())
-                .collect(),
-        );
     }
     (conditions.join(" AND "), values)
 }
@@ -182,16 +176,18 @@ impl SpoolSearch<'_> {
         if shows_elements {
             each(ClientAnswer::Longest(longest_of(self.connection, filter)?))?;
         }
-        match (self.detail, shows_elements) {
-            (Detail::Row, false) => self.plain_rows(filter, each)?,
-            _ => self.jobs(filter, each)?,
+        if matches!(self.detail, Detail::Row) && !shows_elements {
+            self.plain_rows(filter, each)?;
+        } else {
+            self.jobs(filter, each)?;
         }
         self.flush(each)
     }
 
     /// The rows of a plain list come from columns alone.
     fn plain_rows(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
-        let ((condition, values), shown) = (condition(filter), self.visible.sql());
+        let (condition, values) = condition(filter);
+        let shown = self.visible.sql();
         let sql = format!(
             "SELECT id, name, owner, cput, state, queue, is_array FROM job WHERE {condition} AND {shown} ORDER BY id"
         );
@@ -221,7 +217,8 @@ impl SpoolSearch<'_> {
     }
 
     fn jobs(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
-        let ((condition, values), shown) = (condition(filter), self.visible.sql());
+        let (condition, values) = condition(filter);
+        let shown = self.visible.sql();
         let sql = format!(
             "SELECT id, spec, life, class, shape FROM job WHERE {condition} AND {shown} ORDER BY id"
         );
@@ -269,24 +266,17 @@ impl SpoolSearch<'_> {
     /// With whom a job shares its verdict while it waits.
     pub(super) fn kin(&self, job: &Job) -> Result<VerdictKey, SpoolError> {
         let number = job.id.number;
-        let kin = |sql: &str, values: &[&dyn ToSql]| {
-            let pair = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
-            self.connection
-                .prepare_cached(sql)?
-                .query_row(values, pair)
-                .optional()
+        let index = job.id.index();
+        let sql = match index {
+            None => "SELECT class, shape FROM job WHERE id = ?1",
+            Some(_) => "SELECT class, shape FROM element WHERE job = ?1 AND idx = ?2",
         };
-        let found = match job.id.index() {
-            None => kin(
-                "SELECT class, shape FROM job WHERE id = ?1",
-                params![number],
-            ),
-            Some(index) => kin(
-                "SELECT class, shape FROM element WHERE job = ?1 AND idx = ?2",
-                params![number, index],
-            ),
-        };
-        Ok(found?.unwrap_or_default())
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let values = std::iter::once(number).chain(index.map(u64::from));
+        let found = statement.query_row(params_from_iter(values), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        });
+        Ok(found.optional()?.unwrap_or_default())
     }
 
     /// Takes in a job, of whose texts so many bytes go into the answer.
@@ -317,20 +307,20 @@ impl SpoolSearch<'_> {
 
     fn record(&mut self, mut job: Job, kin: VerdictKey) -> Result<JobRecord, SpoolError> {
         let queued = job.life.state == JobState::Queued;
-        let (reason, since) = if queued {
-            self.waits.reason(self.connection, kin, job.id)?
-        } else {
-            None
+        let (mut reason, mut never_since, mut promise) = (None, None, None);
+        if queued {
+            promise = self.waits.promise(job.id).cloned();
+            if let Some((verdict, since)) = self.waits.reason(self.connection, kin, job.id)? {
+                let was_startable = job
+                    .life
+                    .etime
+                    .is_some_and(|eligible| since.since(eligible) > LATER);
+                if was_startable && verdict.is_never() {
+                    never_since = Some(since);
+                }
+                reason = Some(verdict);
+            }
         }
-        .unzip();
-        let never_since = since.filter(|since| {
-            let could = job
-                .life
-                .etime
-                .is_some_and(|eligible| since.since(eligible) > LATER);
-            could && reason.as_ref().is_some_and(Reason::is_never)
-        });
-        let promise = self.waits.promise(job.id).filter(|_| queued).cloned();
         let may_see = self.viewer.privileged || self.viewer.owner.is_same_account(&job.owner);
         let environ = match self.detail {
             Detail::Environment if may_see => self.environ(job.spec.environ)?,
@@ -493,9 +483,10 @@ fn withhold(job: &mut Job) {
 fn verdict(connection: &Connection, class: i64) -> Result<Option<(Reason, Time)>, SpoolError> {
     let mut statement =
         connection.prepare_cached("SELECT reason, since FROM verdict WHERE class = ?1")?;
-    let pair = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
-    let found: Option<(String, i64)> = statement.query_row([class], pair).optional()?;
-    Ok(found
-        .map(|(text, since)| serde_json::from_str(&text).map(|reason| (reason, Time(since))))
-        .transpose()?)
+    let mut rows = statement.query([class])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let text: String = row.get(0)?;
+    Ok(Some((serde_json::from_str(&text)?, Time(row.get(1)?))))
 }

@@ -138,11 +138,9 @@ fn line(text: &mut String, entry: &AccountingEntry, is_first: bool) {
     let ended = ended.map_or(entry.stamps.ended.to_string(), |at| {
         at.format("%Y-%m-%d %H:%M").to_string()
     });
-    let (job, elapsed, cput) = (
-        entry.job.to_string(),
-        entry.used.walltime.to_string(),
-        Span(entry.used.cput.0).to_string(),
-    );
+    let job = entry.job.to_string();
+    let elapsed = entry.used.walltime.to_string();
+    let cput = Span(entry.used.cput.0).to_string();
     let (name, user, queue) = (&entry.name, printable(&entry.of.user), &entry.of.queue);
     let cpu = Cell::or_nothing(entry.cpu_efficiency(), Cell::Part).shown();
     let status = entry
@@ -189,14 +187,14 @@ fn add_to(document: &mut Document, entry: &AccountingEntry, server: &str) {
 
 /// All figures of an entry, in the order in which they are told.
 pub fn fields(entry: &AccountingEntry, server: &str) -> Vec<Field> {
-    let (of, stamps, asked, held, used) = (
-        &entry.of,
-        &entry.stamps,
-        &entry.asked,
-        &entry.held,
-        &entry.used,
-    );
-    let text = |text: &String| Cell::Text(text.clone());
+    let AccountingEntry {
+        of,
+        stamps,
+        asked,
+        held,
+        used,
+        ..
+    } = entry;
     let group = user::group_name(of.gid);
     let made_way_for = entry
         .made_way
@@ -210,13 +208,13 @@ pub fn fields(entry: &AccountingEntry, server: &str) -> Vec<Field> {
     vec![
         ("job", Cell::Text(entry.job.full(server))),
         ("attempt", Cell::Count(entry.attempt.into())),
-        ("name", text(&entry.name)),
-        ("user", text(&of.user)),
+        ("name", Cell::Text(entry.name.clone())),
+        ("user", Cell::Text(of.user.clone())),
         ("group", Cell::Text(group)),
-        ("account", text(&of.account)),
-        ("project", text(&of.project)),
-        ("queue", text(&of.queue)),
-        ("qos", text(&of.qos)),
+        ("account", Cell::Text(of.account.clone())),
+        ("project", Cell::Text(of.project.clone())),
+        ("queue", Cell::Text(of.queue.clone())),
+        ("qos", Cell::Text(of.qos.clone())),
         ("submitted", Cell::Moment(stamps.submitted)),
         ("eligible", Cell::or_nothing(stamps.eligible, Cell::Moment)),
         ("started", Cell::or_nothing(stamps.began, Cell::Moment)),
@@ -247,7 +245,7 @@ pub fn fields(entry: &AccountingEntry, server: &str) -> Vec<Field> {
         ),
         ("exec_host", Cell::Text(exec_host::slots(places))),
         ("nodes", Cell::Count(held.nodes.into())),
-        ("select", text(&asked.select)),
+        ("select", Cell::Text(asked.select.clone())),
         ("asked_ncpus", Cell::Count(asked.cores.into())),
         ("asked_chunks", Cell::Count(asked.chunks.into())),
         ("asked_ngpus", Cell::Count(asked.gpus.into())),

@@ -57,14 +57,13 @@ impl JobFilter {
 /// Whether a job is one that an operand means; an array's number means its elements.
 fn means(operand: &Operand, id: JobId) -> bool {
     let wanted = operand.id();
-    let within = |index| {
-        operand
-            .only()
-            .is_none_or(|only| only.position(index).is_some())
-    };
-    wanted.number == id.number
-        && (wanted.index().is_none() || wanted == id)
-        && id.index().is_none_or(within)
+    if wanted.number != id.number || wanted.index().is_some() && wanted != id {
+        return false;
+    }
+    match (operand.only(), id.index()) {
+        (Some(only), Some(index)) => only.position(index).is_some(),
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -91,34 +91,24 @@ impl UsageSummary {
         writeln!(out, "Jobs that ended {}:\n", span(period))?;
         let total = self.total();
         let decimals = decimals(&total);
-        let heads = || {
-            self.by
-                .iter()
-                .map(|by| head(*by))
-                .chain(HEADS)
-                .map(String::from)
-                .collect()
-        };
-        let row = |(of, sums): (&Vec<String>, &UsageTotals)| {
-            of.iter()
-                .map(|name| Cell::Text(name.clone()).shown())
-                .chain(figures(sums, decimals))
-                .collect()
-        };
-        let blank = vec![String::new(); self.by.len() - 1];
-        let last = || {
-            ["Total".to_string()]
-                .into_iter()
-                .chain(blank.clone())
-                .chain(figures(&total, decimals))
-                .collect()
-        };
-        let last = || (self.rows.len() > 1).then(last);
+        let heads = self.by.iter().map(|by| head(*by)).chain(HEADS);
+        let heads: Vec<String> = heads.map(String::from).collect();
+        let mut last = None;
+        if self.rows.len() > 1 {
+            let mut names = vec![String::new(); self.by.len()];
+            names[0] = "Total".to_string();
+            names.extend(figures(&total, decimals));
+            last = Some(names);
+        }
         table::write(
             || {
-                std::iter::once(heads())
-                    .chain(self.rows.iter().map(row))
-                    .chain(last())
+                let rows = self.rows.iter().map(|(names, sums)| {
+                    let names = names.iter().map(|name| Cell::Text(name.clone()).shown());
+                    names.chain(figures(sums, decimals)).collect()
+                });
+                std::iter::once(heads.clone())
+                    .chain(rows)
+                    .chain(last.clone())
             },
             self.by.len(),
             out,
@@ -192,17 +182,23 @@ fn head(by: By) -> &'static str {
 }
 
 fn span((from, to): TimeSpan) -> String {
-    let at = |wall: Wall| {
-        timestamp::local(wall).map_or(wall.0.to_string(), |at| {
-            at.format("%Y-%m-%d %H:%M").to_string()
-        })
-    };
-    match (from, to) {
+    match (from.map(minute), to.map(minute)) {
         (None, None) => "as far back as is kept".to_string(),
-        (Some(from), None) => format!("from {}", at(from)),
-        (None, Some(to)) => format!("before {}", at(to)),
-        (Some(from), Some(to)) => format!("from {} until {}", at(from), at(to)),
+        (Some(from), None) => format!("from {from}"),
+        (None, Some(to)) => format!("before {to}"),
+        (Some(from), Some(to)) => format!("from {from} until {to}"),
     }
+}
+
+/// `2026-11-20 10:22`, local time.
+fn minute(wall: Wall) -> String {
+    timestamp::local(wall).map_or(wall.0.to_string(), |at| {
+        at.format("%Y-%m-%d %H:%M").to_string()
+    })
+}
+
+fn hours(ms: f64, decimals: usize) -> String {
+    format!("{:.decimals$}", ms / 3_600_000.0)
 }
 
 /// A table of few hours tells them to the second.
@@ -211,16 +207,14 @@ fn decimals(total: &UsageTotals) -> usize {
 }
 
 fn figures(sums: &UsageTotals, decimals: usize) -> [String; 8] {
-    let hours = |ms: f64| format!("{:.decimals$}", ms / 3_600_000.0);
-    let part = |part| Cell::or_nothing(part, Cell::Part).shown();
     [
         sums.jobs.to_string(),
         sums.failed.to_string(),
-        hours(sums.cput_ms as f64),
-        hours(sums.core_ms as f64),
-        hours(sums.charged_ms),
-        part(sums.cpu_efficiency()),
-        part(sums.mem_efficiency()),
+        hours(sums.cput_ms as f64, decimals),
+        hours(sums.core_ms as f64, decimals),
+        hours(sums.charged_ms, decimals),
+        Cell::or_nothing(sums.cpu_efficiency(), Cell::Part).shown(),
+        Cell::or_nothing(sums.mem_efficiency(), Cell::Part).shown(),
         sums.mean_wait().map_or("--".to_string(), |wait| {
             Span((1000.0 * wait) as i64).to_string()
         }),

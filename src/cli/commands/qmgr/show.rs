@@ -26,8 +26,34 @@ pub struct ObjectAttributes {
     lines: Vec<AttributeValue>,
 }
 
-/// What a node tells of itself and can be told, too.
+/// Attributes that a node reports and that qmgr can set.
 const OF_NODE: [&str; 3] = ["state", "resources_available", "comment"];
+
+/// Attributes of a node that qmgr cannot set.
+const READ_ONLY_OF_NODE: [&str; 9] = [
+    "Mom",
+    "Port",
+    "ntype",
+    "pcpus",
+    "last_state_change_time",
+    "last_used_time",
+    "resv",
+    "loadave",
+    "resources_utilized",
+];
+
+/// Attributes of all objects that qmgr cannot set.
+const READ_ONLY: [&str; 9] = [
+    "jobs",
+    "total_jobs",
+    "state_count",
+    "resources_assigned",
+    "sched_host",
+    "server_state",
+    "server_host",
+    "pbs_version",
+    "license",
+];
 
 impl ConfiguredObjects {
     /// Of answers to questions about the server, objects, queues and nodes, put together.
@@ -49,13 +75,10 @@ impl ConfiguredObjects {
                 .iter()
                 .map(|record| record.node.facts.name.clone())
                 .collect(),
-            ObjectKind::Queue | ObjectKind::Resource | ObjectKind::Hook => {
-                let is_one = |target: &&QmgrObject| target.kind() == object.name();
-                configured
-                    .filter(is_one)
-                    .map(|target| target.name().to_string())
-                    .collect()
-            }
+            ObjectKind::Queue | ObjectKind::Resource | ObjectKind::Hook => configured
+                .filter(|target| target.kind() == object.name())
+                .map(|target| target.name().to_string())
+                .collect(),
             ObjectKind::Server => vec![self.answers.server.name.clone()],
             ObjectKind::Sched => vec![SCHED.to_string()],
         }
@@ -114,24 +137,20 @@ impl ConfiguredObjects {
     /// What comes of the work there is, and not of the configuration.
     fn told(&self, target: &QmgrObject, name: &str) -> Vec<AttributeValue> {
         let server = &self.answers.server;
-        let lines = |attributes: Attributes| lines(&attributes);
         match target {
             QmgrObject::Queue(_) => {
-                let counted = self
-                    .answers
-                    .queues
-                    .iter()
-                    .find(|counted| counted.queue.name == name);
-                let all =
-                    counted.map(|counted| lines(queues::of_queue(counted, &server.resources)));
+                let mut queues = self.answers.queues.iter();
+                let Some(counted) = queues.find(|counted| counted.queue.name == name) else {
+                    return Vec::new();
+                };
                 only(
-                    all.unwrap_or_default(),
+                    lines(&queues::of_queue(counted, &server.resources)),
                     &["total_jobs", "state_count", "resources_assigned"],
                 )
             }
             QmgrObject::Server => {
                 let sums = queues::assigned_in_all(&self.answers.queues);
-                let all = lines(queues::of_server(&self.answers.queues, &sums, server));
+                let all = lines(&queues::of_server(&self.answers.queues, &sums, server));
                 let own = [
                     "server_state",
                     "server_host",
@@ -149,23 +168,22 @@ impl ConfiguredObjects {
                     .iter()
                     .find(|record| record.node.facts.name == name);
                 record
-                    .map(|record| lines(nodes::attributes(record, server, NodeFormat::Dsv)))
+                    .map(|record| lines(&nodes::attributes(record, server, NodeFormat::Dsv)))
                     .unwrap_or_default()
             }
             QmgrObject::Sched => {
-                let line = |(name, value): (&str, &str)| AttributeValue {
-                    name: name.into(),
-                    resource: None,
-                    value: value.into(),
-                };
-                // Questions are answered between cycles.
-                [
+                // schedd answers questions between cycles.
+                let values = [
                     ("sched_host", &*server.host),
                     ("pbs_version", &*server.version),
                     ("state", "idle"),
-                ]
-                .map(line)
-                .into()
+                ];
+                let lines = values.map(|(name, value)| AttributeValue {
+                    name: name.into(),
+                    resource: None,
+                    value: value.into(),
+                });
+                lines.into()
             }
             QmgrObject::Resource(_) | QmgrObject::Hook(_) => Vec::new(),
         }
@@ -186,19 +204,23 @@ fn program(lines: &[AttributeValue]) -> Option<&str> {
 pub const SCHED: &str = "default";
 
 fn lines(attributes: &Attributes) -> Vec<AttributeValue> {
-    let line = |attribute: &crate::shown::attributes::ShownAttribute| {
-        let mut value = full::text(attribute)?.into_owned();
-        if attribute.name == "jobs" {
-            value = value.replace(',', ", ");
-        }
-        let resource = attribute.resource.map(str::to_string);
-        Some(AttributeValue {
+    let mut lines = Vec::new();
+    for attribute in &attributes.0 {
+        let Some(value) = full::text(attribute) else {
+            continue;
+        };
+        let value = if attribute.name == "jobs" {
+            value.replace(',', ", ")
+        } else {
+            value.into_owned()
+        };
+        lines.push(AttributeValue {
             name: attribute.name.to_string(),
-            resource,
+            resource: attribute.resource.map(str::to_string),
             value,
-        })
-    };
-    attributes.0.iter().filter_map(line).collect()
+        });
+    }
+    lines
 }
 
 fn only(mut lines: Vec<AttributeValue>, names: &[&str]) -> Vec<AttributeValue> {
@@ -212,18 +234,15 @@ impl ObjectAttributes {
         if keys.is_empty() {
             return;
         }
-        let is_meant = |line: &AttributeValue, key: &AttributeKey| {
-            key.attribute.eq_ignore_ascii_case(&line.name)
-                && (key.resource.is_none() || key.resource == line.resource)
-        };
-        let of = |key: &AttributeKey| {
-            self.lines
-                .iter()
-                .filter(|line| is_meant(line, key))
-                .cloned()
-                .collect::<Vec<AttributeValue>>()
-        };
-        self.lines = keys.iter().rev().flat_map(of).collect();
+        let mut chosen = Vec::new();
+        for key in keys.iter().rev() {
+            let meant = self.lines.iter().filter(|line| {
+                key.attribute.eq_ignore_ascii_case(&line.name)
+                    && (key.resource.is_none() || key.resource == line.resource)
+            });
+            chosen.extend(meant.cloned());
+        }
+        self.lines = chosen;
     }
 
     /// As `list` shows it.
@@ -293,37 +312,14 @@ impl ObjectAttributes {
     }
 
     fn is_settable(&self, line: &AttributeValue) -> bool {
-        let told = [
-            "jobs",
-            "total_jobs",
-            "state_count",
-            "resources_assigned",
-            "sched_host",
-        ];
-        let told =
-            told.into_iter()
-                .chain(["server_state", "server_host", "pbs_version", "license"]);
-        let of_node = [
-            "Mom",
-            "Port",
-            "ntype",
-            "pcpus",
-            "last_state_change_time",
-            "last_used_time",
-            "resv",
-        ];
-        let of_node = of_node.into_iter().chain(["loadave", "resources_utilized"]);
+        let name = line.name.as_str();
         match self.target {
-            QmgrObject::Sched => {
-                !["sched_host", "pbs_version", "state"].contains(&line.name.as_str())
-            }
-            QmgrObject::Hook(_) => line.name != PROGRAM,
-            QmgrObject::Node(_) if of_node.into_iter().any(|name| name == line.name) => false,
-            QmgrObject::Node(_) if OF_NODE.contains(&line.name.as_str()) => true,
-            QmgrObject::Node(_) if line.name == "sharing" => {
-                line.value != NodeSharing::default().name()
-            }
-            _ => !told.into_iter().any(|name| name == line.name),
+            QmgrObject::Sched => !["sched_host", "pbs_version", "state"].contains(&name),
+            QmgrObject::Hook(_) => name != PROGRAM,
+            QmgrObject::Node(_) if READ_ONLY_OF_NODE.contains(&name) => false,
+            QmgrObject::Node(_) if OF_NODE.contains(&name) => true,
+            QmgrObject::Node(_) if name == "sharing" => line.value != NodeSharing::default().name(),
+            _ => !READ_ONLY.contains(&name),
         }
     }
 }
@@ -349,26 +345,25 @@ fn quoted(target: &QmgrObject, line: &AttributeValue) -> String {
     } else {
         Cow::Borrowed("free")
     };
-    let is_odd = |c: char| c.is_whitespace() || ";#\\'\"".contains(c) || (c == ',' && !is_limit);
-    if value.is_empty() || value.contains(is_odd) {
-        in_quotes(&value)
-    } else {
+    let is_plain = !value
+        .chars()
+        .any(|c| c.is_whitespace() || ";#\\'\"".contains(c) || (c == ',' && !is_limit));
+    if is_plain && !value.is_empty() {
         value.into_owned()
+    } else {
+        in_quotes(&value)
     }
 }
 
 /// In the quotes that the text has not; with both, piece by piece.
 fn in_quotes(text: &str) -> String {
-    match (text.contains('"'), text.contains('\'')) {
-        (false, _) => format!("\"{text}\""),
-        (true, false) => format!("'{text}'"),
-        (true, true) => {
-            let pieces: Vec<String> = text
-                .split('"')
-                .map(|piece| format!("\"{piece}\""))
-                .collect();
-            pieces.join("'\"'")
-        }
+    if !text.contains('"') {
+        format!("\"{text}\"")
+    } else if !text.contains('\'') {
+        format!("'{text}'")
+    } else {
+        let pieces = text.split('"').map(|piece| format!("\"{piece}\""));
+        pieces.collect::<Vec<_>>().join("'\"'")
     }
 }
 

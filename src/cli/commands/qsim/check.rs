@@ -63,11 +63,11 @@ pub fn run(args: &CheckArgs) -> Result<u8, Failure> {
     }
     let files = files(&args.paths)?;
     let scenarios: Vec<ScenarioOutcome> = files.iter().map(|file| play(file)).collect();
-    let count = |which: fn(&ScenarioOutcome) -> bool| {
-        scenarios.iter().filter(|outcome| which(outcome)).count()
-    };
-    let passed = count(|outcome| outcome.passed);
-    let refused = count(|outcome| outcome.refused.is_some());
+    let passed = scenarios.iter().filter(|outcome| outcome.passed).count();
+    let refused = scenarios
+        .iter()
+        .filter(|outcome| outcome.refused.is_some())
+        .count();
     let outcomes = Outcomes {
         passed,
         failed: scenarios.len() - passed - refused,
@@ -121,15 +121,15 @@ fn play(file: &Path) -> ScenarioOutcome {
 }
 
 fn text(outcomes: &Outcomes) -> String {
-    let line = |outcome: &ScenarioOutcome| {
+    let mut lines = String::new();
+    for outcome in &outcomes.scenarios {
         let (file, name) = (&outcome.file, outcome.name.as_deref().unwrap_or_default());
-        match &outcome.refused {
+        lines += &match &outcome.refused {
             Some(why) => format!("refused  {file}: {why}\n"),
             None if outcome.passed => format!("ok       {file}: {name}\n"),
             None => format!("FAILED   {file}: {name}\n{}\n", outcome.explanation),
-        }
-    };
-    let lines: String = outcomes.scenarios.iter().map(line).collect();
+        };
+    }
     if outcomes.scenarios.len() == 1 {
         return lines;
     }

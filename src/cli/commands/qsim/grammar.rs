@@ -147,10 +147,14 @@ fn reserve(words: Vec<OsString>, now: Wall) -> ScenarioActions {
 
 fn unreserve(words: Vec<OsString>) -> ScenarioActions {
     let args: pbs_rdel::PbsRdelArgs = read(pbs_rdel::command(), words)?;
-    let deed = |operand: &OsString| {
-        ReservationName::parse(operand).map(|name| Deed::Unreserve(name.local(HOST)))
-    };
-    args.reservations.iter().map(deed).collect()
+    args.reservations
+        .iter()
+        .map(|operand| {
+            Ok(Deed::Unreserve(
+                ReservationName::parse(operand)?.local(HOST),
+            ))
+        })
+        .collect()
 }
 
 /// Each act on each of the jobs.

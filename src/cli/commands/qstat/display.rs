@@ -114,10 +114,8 @@ impl<'a> Display<'a> {
         let Some(server) = &self.server else {
             return Ok(());
         };
-        let (rows, mut jobs) = (
-            std::mem::take(&mut self.rows),
-            std::mem::take(&mut self.jobs),
-        );
+        let rows = std::mem::take(&mut self.rows);
+        let mut jobs = std::mem::take(&mut self.jobs);
         let longest = self
             .longest
             .map_or(0, |characters| characters + 1 + server.name.len());
@@ -183,14 +181,11 @@ fn line<'a>(row: &'a JobRow, server: &ServerFacts) -> job_list::JobLine<'a> {
 /// A line of `qstat -p`.
 fn percent_line<'a>(record: &'a JobRecord, server: &ServerFacts) -> job_list::JobLine<'a> {
     let (job, life) = (&record.job, &record.job.life);
-    let asked = |name| match job.spec.request.list.get(name) {
-        Some(ResourceValue::Time(span)) => Some(*span),
-        _ => None,
-    };
-    let spent = [
-        (asked("cput"), life.used.cput),
-        (asked("walltime"), life.used.walltime),
-    ];
+    let spent = [("cput", life.used.cput), ("walltime", life.used.walltime)];
+    let spent = spent.map(|(name, used)| match job.spec.request.list.get(name) {
+        Some(ResourceValue::Time(span)) => (Some(*span), used),
+        _ => (None, used),
+    });
     job_list::JobLine {
         id: job.id.full(&server.name),
         name: &job.spec.name,

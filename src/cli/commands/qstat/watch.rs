@@ -94,11 +94,14 @@ impl WatchedView {
         command: fn() -> clap::Command,
     ) -> Result<u8, Failure> {
         let CommandOutput { out, failures } = said;
-        let out = match (self.json, stdout().is_terminal()) {
-            (true, _) => on_one_line(out),
-            (false, true) => page(&out),
-            (false, false) if is_first => out,
-            (false, false) => [b"\n".to_vec(), out].concat(),
+        let out = if self.json {
+            on_one_line(out)
+        } else if stdout().is_terminal() {
+            page(&out)
+        } else if is_first {
+            out
+        } else {
+            [b"\n".to_vec(), out].concat()
         };
         CommandOutput { out, failures }.tell("qstat", command)
     }
@@ -177,19 +180,22 @@ fn page(out: &[u8]) -> Vec<u8> {
 }
 
 fn fit(head: &str, text: &str, window: TerminalSize) -> String {
-    let (mut room, width) = (
-        usize::from(window.rows).saturating_sub(4).max(1),
-        usize::from(window.columns),
-    );
+    let mut free_rows = usize::from(window.rows).saturating_sub(4).max(1);
+    let width = usize::from(window.columns);
     let head: String = head.chars().take(width).collect();
     let mut page = format!("\x1b[H\x1b[2J{head}\n\n");
-    let rows = |line: &str| line.chars().count().div_ceil(width).max(1);
-    let mut lines = text.lines().peekable();
-    while let Some(line) = lines.next_if(|line| rows(line) <= room) {
-        room -= rows(line);
+    let mut lines = text.lines();
+    let mut left = 0;
+    for line in lines.by_ref() {
+        let rows = line.chars().count().div_ceil(width).max(1);
+        if rows > free_rows {
+            left = 1;
+            break;
+        }
+        free_rows -= rows;
         page.extend([line, "\n"]);
     }
-    let left = lines.count();
+    left += lines.count();
     if left > 0 {
         page.push_str(&format!("({left} more lines)\n"));
     }

@@ -78,9 +78,8 @@ fn read(
             rest = option.put(rest, &mut state, &mut line)?;
         } else if getopt::is_option(word) {
             line.words.push(word.clone());
-            if let Some((value, behind)) = rest
-                .split_first()
-                .filter(|_| getopt::wants_next(command, word))
+            if getopt::wants_next(command, word)
+                && let Some((value, behind)) = rest.split_first()
             {
                 line.words.push(value.clone());
                 rest = behind;
@@ -94,14 +93,14 @@ fn read(
             }
         }
     }
-    match script
-        .filter(|_| place == LineOrigin::CommandLine && (operands > 1 || state.ends_at_operand()))
-    {
-        Some((before, arguments)) => {
+    let has_arguments =
+        place == LineOrigin::CommandLine && (operands > 1 || state.ends_at_operand());
+    match script {
+        Some((before, arguments)) if has_arguments => {
             let script = words[words.len() - arguments.len() - 1].clone();
             line = state.run(before, script, arguments)?;
         }
-        None => state.finish()?,
+        _ => state.finish()?,
     }
     line.is_grid_engine = state.is_spoken;
     Ok(line)

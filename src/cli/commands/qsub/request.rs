@@ -158,22 +158,18 @@ impl SubmissionRequest {
         if !wanted.sets("Job_Name") {
             wanted.set("Job_Name", self.source.name()?);
         }
-        if let Some(shell) = here
-            .var("PBS_SHELL")
-            .filter(|_| !wanted.sets("Shell_Path_List"))
+        if !wanted.sets("Shell_Path_List")
+            && let Some(shell) = here.var("PBS_SHELL")
         {
-            let shell = Some(shell).filter(|shell| shell_list(&shell.to_string_lossy()));
-            wanted.set(
-                "Shell_Path_List",
-                Text(shell.ok_or_else(|| illegal('S'))?.as_bytes().to_vec()),
-            );
+            if !shell_list(&shell.to_string_lossy()) {
+                return Err(illegal('S'));
+            }
+            wanted.set("Shell_Path_List", Text(shell.as_bytes().to_vec()));
         }
         suits_array(&wanted)?;
         let (quiet, block) = (wanted.words.quiet, wanted.is_true("block"));
-        let (is_grid_engine, remarks) = (
-            wanted.words.is_grid_engine,
-            std::mem::take(&mut wanted.words.remarks),
-        );
+        let is_grid_engine = wanted.words.is_grid_engine;
+        let remarks = std::mem::take(&mut wanted.words.remarks);
         if is_grid_engine {
             grid_engine::name_files(&mut wanted);
         }
@@ -303,11 +299,9 @@ fn require_person(wanted: &SubmissionOptions, args: &QsubArgs) -> Result<(), Fai
 fn of_script(script: &[u8], args: &QsubArgs, here: &Here) -> Result<SubmissionOptions, Failure> {
     let chosen = args.prefix.as_deref().or(here.var("PBS_DPREFIX"));
     let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
-    let (mut found, mut spoken) = (
-        directives::find(script, prefix.as_bytes()),
-        Spoken::Directive,
-    );
-    // Whoever wrote both kinds wrote one of them for PBS.
+    let mut found = directives::find(script, prefix.as_bytes());
+    let mut spoken = Spoken::Directive;
+    // In a script with both kinds of directives, those of PBS count.
     if found.is_empty() && chosen.is_none() {
         (found, spoken) = (directives::grid_engine(script), Spoken::GridEngineDirective);
     }

@@ -62,10 +62,9 @@ impl SubmissionOptions {
 
     /// What the attribute is set to.
     pub fn value(&self, attribute: &str) -> Option<Cow<'_, str>> {
-        let named = |setting: &&AttributeSetting| setting.attribute.eq_ignore_ascii_case(attribute);
         self.settings
             .iter()
-            .find(named)
+            .find(|setting| setting.attribute.eq_ignore_ascii_case(attribute))
             .map(|setting| setting.value.lossy())
     }
 
@@ -96,9 +95,9 @@ impl SubmissionOptions {
 
     /// Takes in what counts more than all so far.
     pub fn outweigh(&mut self, more: SubmissionOptions) {
-        more.settings
-            .into_iter()
-            .for_each(|setting| self.put(setting));
+        for setting in more.settings {
+            self.put(setting);
+        }
         self.words.follow(more.words);
     }
 }
@@ -122,22 +121,23 @@ impl QsubOptions {
 
     /// What it comes to in attributes.
     pub fn attributes(&self, workdir: &Path) -> Vec<(&'static str, Text)> {
-        let folder = self
-            .folder
-            .as_ref()
-            .map(|folder| plain(&workdir.join(folder)));
-        let folder = folder.or_else(|| self.base.as_ref().map(|_| self.base(workdir)));
-        let folder =
-            folder.map(|folder| ("init_work_dir", Text(folder.into_os_string().into_vec())));
-        let words = self.arguments.as_ref().filter(|words| !words.is_empty());
-        let ended = |word: &OsString| [word.as_bytes(), b"\0"].concat();
-        let arguments = words.map(|words| {
-            (
-                "job_arguments",
-                Text(words.iter().flat_map(ended).collect()),
-            )
-        });
-        folder.into_iter().chain(arguments).collect()
+        let mut attributes = Vec::new();
+        let folder = match (&self.folder, &self.base) {
+            (Some(folder), _) => Some(plain(&workdir.join(folder))),
+            (None, Some(_)) => Some(self.base(workdir)),
+            (None, None) => None,
+        };
+        if let Some(folder) = folder {
+            attributes.push(("init_work_dir", Text(folder.into_os_string().into_vec())));
+        }
+        let mut arguments = Vec::new();
+        for word in self.arguments.iter().flatten() {
+            arguments.extend([word.as_bytes(), b"\0"].concat());
+        }
+        if !arguments.is_empty() {
+            attributes.push(("job_arguments", Text(arguments)));
+        }
+        attributes
     }
 
     fn follow(&mut self, next: QsubOptions) {

@@ -35,12 +35,9 @@ impl EventWriter<'_> {
     }
 
     pub(super) fn slipped(&mut self, from: Time, to: Time, cause: &SlipCause) {
-        let moment = |time| timestamp::ctime(self.server.clock.wall(time)).to_string();
-        let (from, to, cause) = (
-            moment(from),
-            moment(to),
-            cause.told(|job| job.full(&self.server.name)),
-        );
+        let from = timestamp::ctime(self.server.clock.wall(from));
+        let to = timestamp::ctime(self.server.clock.wall(to));
+        let cause = cause.told(|job| job.full(&self.server.name));
         self.say(
             Scheduler,
             "sched",

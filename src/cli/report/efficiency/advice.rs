@@ -26,8 +26,16 @@ pub struct Peak {
     pub time: Option<(Span, Span)>,
 }
 
+/// The larger of the amounts requested, and of the amounts used.
+fn most_known<T: Ord>(one: Option<(T, T)>, other: Option<(T, T)>) -> Option<(T, T)> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some((one.0.max(other.0), one.1.max(other.1))),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Peak {
-    /// That of a job.
+    /// The request and the use of one job.
     pub fn of(used: &Use) -> Peak {
         let busy = used.used.cput.0 as f64 / used.used.walltime.0.max(1) as f64;
         // In less than a second nothing can be told.
@@ -45,25 +53,13 @@ impl Peak {
 
     /// The most of both.
     pub fn and(self, other: Peak) -> Peak {
-        let most = |a: (u64, u64), b: (u64, u64)| (a.0.max(b.0), a.1.max(b.1));
-        let longest = |a: (Span, Span), b: (Span, Span)| (a.0.max(b.0), a.1.max(b.1));
         Peak {
             cores: (
                 self.cores.0.max(other.cores.0),
                 self.cores.1.max(other.cores.1),
             ),
-            mem: self
-                .mem
-                .zip(other.mem)
-                .map(|(a, b)| most(a, b))
-                .or(self.mem)
-                .or(other.mem),
-            time: self
-                .time
-                .zip(other.time)
-                .map(|(a, b)| longest(a, b))
-                .or(self.time)
-                .or(other.time),
+            mem: most_known(self.mem, other.mem),
+            time: most_known(self.time, other.time),
         }
     }
 }

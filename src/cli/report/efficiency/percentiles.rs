@@ -3,6 +3,8 @@
 
 use super::Use;
 use super::advice::{Peak, advice};
+use crate::cli::output::table::FixedColumn::{Left, Rest, Right};
+use crate::cli::output::table::push_line;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,19 +36,23 @@ impl Percentiles {
     fn percentile(&self, percent: u64) -> Option<f64> {
         let rank = (self.all * percent).div_ceil(100).max(1);
         let mut below = 0;
-        let reached = |(_, count): &(&u32, &u64)| {
-            below += **count;
-            below >= rank
-        };
-        self.counts
-            .iter()
-            .find(reached)
-            .map(|(thousandths, _)| f64::from(*thousandths) / 1000.0)
+        for (thousandths, count) in &self.counts {
+            below += count;
+            if below >= rank {
+                return Some(f64::from(*thousandths) / 1000.0);
+            }
+        }
+        None
     }
 
     fn data(&self) -> Value {
-        let at = |percent| self.percentile(percent);
-        json!({ "jobs": self.all, "p10": at(10), "p50": at(50), "p90": at(90), "max": at(100) })
+        json!({
+            "jobs": self.all,
+            "p10": self.percentile(10),
+            "p50": self.percentile(50),
+            "p90": self.percentile(90),
+            "max": self.percentile(100),
+        })
     }
 
     fn cells(&self) -> [String; 4] {
@@ -104,18 +110,19 @@ impl Spreads {
         if self.jobs == 0 {
             return;
         }
-        let _ = writeln!(
-            out,
-            "  {:9} {:>7} {:>7} {:>7} {:>7}  of what was asked for",
-            "", "p10", "p50", "p90", "max"
-        );
+        let columns = [Left(11), Right(7), Right(7), Right(7), Right(7), Rest];
+        let heads = ["", "p10", "p50", "p90", "max", " of what was asked for"];
+        push_line(out, columns, heads);
+        out.push('\n');
         for (name, spread) in [
-            ("CPU time", &self.cpu),
-            ("Memory", &self.mem),
-            ("Walltime", &self.time),
+            ("  CPU time", &self.cpu),
+            ("  Memory", &self.mem),
+            ("  Walltime", &self.time),
         ] {
-            let [p10, p50, p90, most] = spread.cells();
-            let _ = writeln!(out, "  {name:9} {p10:>7} {p50:>7} {p90:>7} {most:>7}");
+            let cells = spread.cells();
+            let cells = std::iter::once(name).chain(cells.iter().map(String::as_str));
+            push_line(out, columns, cells);
+            out.push('\n');
         }
     }
 
@@ -140,18 +147,21 @@ impl Spreads {
             ("memory", &self.mem),
             ("walltime", &self.time),
         ];
-        let little = |(what, spread): &(&'static str, &Percentiles)| {
-            let half = spread.percentile(50).filter(|part| *part < LITTLE)?;
-            Some(format!("{:.0}% of the {what}", (100.0 * half).ceil()))
-        };
-        let little: Vec<String> = wasted.iter().filter_map(little).collect();
-        let said = || {
-            format!(
-                "Half of them used at most {} they asked for: ask for less.",
-                little.join(", ")
-            )
-        };
-        (!little.is_empty()).then(said)
+        let mut little = Vec::new();
+        for (what, spread) in wasted {
+            if let Some(half) = spread.percentile(50)
+                && half < LITTLE
+            {
+                little.push(format!("{:.0}% of the {what}", (100.0 * half).ceil()));
+            }
+        }
+        if little.is_empty() {
+            return None;
+        }
+        let little = little.join(", ");
+        Some(format!(
+            "Half of them used at most {little} they asked for: ask for less."
+        ))
     }
 }
 

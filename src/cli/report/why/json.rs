@@ -8,10 +8,8 @@ use super::sentences::rejected;
 use super::steps::StageStep;
 use crate::cli::report::fair_share;
 use crate::model::job::event::Event;
-use crate::model::report::outlook::{
-    Barrier, Explanation, Occupant, Overtaker, PreemptionOutlook, QueueRank, Rejection, Survey,
-};
-use crate::model::time::Time;
+use crate::model::report::outlook::{Explanation, PreemptionOutlook, QueueRank, Survey};
+
 use crate::shown::comment;
 use serde_json::{Value, json};
 
@@ -67,9 +65,15 @@ impl JobView<'_> {
 
     fn foreseen(&self, explanation: &Explanation) -> Value {
         let horizon = explanation.horizon;
-        let occupant = |occupant: &Occupant| json!({"job": self.id(occupant.job), "end": self.wall(occupant.end).0, "nodes": occupant.nodes});
-        let passed = |passed: &Overtaker| json!({"job": self.id(passed.job), "start": self.wall(passed.started).0, "end": self.wall(passed.end).0});
-        let limit = |barrier: &Barrier| {
+        let occupants = explanation.occupants.iter().map(|occupant| {
+            let (job, end) = (self.id(occupant.job), self.wall(occupant.end).0);
+            json!({"job": job, "end": end, "nodes": occupant.nodes})
+        });
+        let overtakers = explanation.overtakers.iter().map(|passed| {
+            let (start, end) = (self.wall(passed.started).0, self.wall(passed.end).0);
+            json!({"job": self.id(passed.job), "start": start, "end": end})
+        });
+        let limits = explanation.barriers.iter().map(|barrier| {
             json!({
                 "limit": barrier.limit,
                 "value": barrier.value,
@@ -77,37 +81,39 @@ impl JobView<'_> {
                 "by": barrier.by.iter().map(|job| self.id(*job)).collect::<Value>(),
                 "more": barrier.more,
             })
-        };
+        });
         json!({
             "estimated": start(self.server, &explanation.prospect),
             "horizon": {"until": self.wall(horizon.until).0, "cycles": horizon.cycles, "whole": horizon.is_whole},
             "rank": explanation.rank.as_ref().map(rank),
             "ahead": explanation.ahead,
-            "waits_for": explanation.occupants.iter().map(occupant).collect::<Value>(),
+            "waits_for": occupants.collect::<Value>(),
             "waits_for_more": explanation.more,
-            "passed_by": explanation.overtakers.iter().map(passed).collect::<Value>(),
+            "passed_by": overtakers.collect::<Value>(),
             "room_made_by": match &explanation.way {
                 Some(PreemptionOutlook::Made(jobs)) => jobs.iter().map(|job| self.id(*job)).collect::<Value>(),
                 _ => json!([]),
             },
             "fair_share": explanation.owed.as_ref().map(|owed| fair_share::data(owed, self.server)),
-            "limits": explanation.barriers.iter().map(limit).collect::<Value>(),
+            "limits": limits.collect::<Value>(),
             "nodes": explanation.survey.as_ref().map(nodes),
             "walltime_to_start_now": explanation.shorter.map(|walltime| walltime.as_seconds()),
         })
     }
 
     fn slips(&self) -> Value {
-        let slip = |(at, event): &(Time, Event)| match event {
-            Event::Slipped { from, to, cause } => Some(json!({
-                "time": self.wall(*at).0,
-                "from": self.wall(*from).0,
-                "to": self.wall(*to).0,
-                "cause": cause.told(|job| self.id(job)),
-            })),
-            _ => None,
-        };
-        self.found.events.iter().filter_map(slip).collect()
+        let mut slips = Vec::new();
+        for (at, event) in &self.found.events {
+            if let Event::Slipped { from, to, cause } = event {
+                slips.push(json!({
+                    "time": self.wall(*at).0,
+                    "from": self.wall(*from).0,
+                    "to": self.wall(*to).0,
+                    "cause": cause.told(|job| self.id(job)),
+                }));
+            }
+        }
+        slips.into()
     }
 }
 
@@ -144,7 +150,7 @@ fn told(obstacle: &WaitObstacle) -> Value {
 }
 
 fn nodes(survey: &Survey) -> Value {
-    let rejection = |rejection: &Rejection| {
+    let rejected = survey.rejections.iter().map(|rejection| {
         let (least, most) = rejection.found.clone().unzip();
         json!({
             "code": rejection.code,
@@ -157,11 +163,11 @@ fn nodes(survey: &Survey) -> Value {
             "nodes": rejection.nodes,
             "named": rejection.named,
         })
-    };
+    });
     json!({
         "chunk": survey.chunk,
         "fitting": survey.fitting,
         "named": survey.named,
-        "rejected": survey.rejections.iter().map(rejection).collect::<Value>(),
+        "rejected": rejected.collect::<Value>(),
     })
 }

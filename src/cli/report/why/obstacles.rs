@@ -92,10 +92,11 @@ impl JobView<'_> {
 
     fn holds(&self) -> Vec<WaitObstacle> {
         let job = &self.found.record.job;
-        let set = HOLDS
-            .iter()
-            .filter(|(hold, ..)| job.life.holds.contains(*hold));
-        let obstacle = |&(_, code, text, letter): &(Holds, &str, &str, &str)| {
+        let mut obstacles = Vec::new();
+        for (hold, code, text, letter) in HOLDS {
+            if !job.life.holds.contains(hold) {
+                continue;
+            }
             let help = match letter {
                 "u" => format!("release it: qrls {}", self.id(job.id)),
                 "o" => format!("an operator releases it: qrls -h o {}", self.id(job.id)),
@@ -104,14 +105,14 @@ impl JobView<'_> {
                     self.id(job.id)
                 ),
             };
-            WaitObstacle::of_state(
+            obstacles.push(WaitObstacle::of_state(
                 code,
                 format!("{text}{}.", self.starts_failed()),
                 help,
                 json!({ "hold": letter }),
-            )
-        };
-        set.map(obstacle).collect()
+            ));
+        }
+        obstacles
     }
 
     /// Why the system may hold it.
@@ -249,21 +250,17 @@ impl JobView<'_> {
         let Prospect::Starts { at, .. } = explanation.prospect else {
             return None;
         };
-        let last = explanation
-            .occupants
-            .iter()
-            .map(|occupant| occupant.end)
-            .filter(|_| explanation.more == 0)
-            .max();
-        let Some(last) = last.filter(|last| *last >= at) else {
-            let ahead = counted(explanation.ahead, "job");
-            let is_behind = explanation.ahead > 0;
-            return is_behind.then(|| {
-                format!(
+        let ends = explanation.occupants.iter().map(|occupant| occupant.end);
+        let last = match ends.max() {
+            Some(last) if explanation.more == 0 && last >= at => last,
+            _ if explanation.ahead == 0 => return None,
+            _ => {
+                let ahead = counted(explanation.ahead, "job");
+                return Some(format!(
                     "its turn, after {ahead} ahead of it: at {}",
                     self.moment(at)
-                )
-            });
+                ));
+            }
         };
         let ids: Vec<String> = explanation
             .occupants

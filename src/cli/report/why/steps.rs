@@ -57,21 +57,24 @@ impl JobView<'_> {
     /// All stages, in their order.
     pub fn steps(&self, obstacles: &[WaitObstacle]) -> Vec<StageStep> {
         let first = obstacles.first();
-        let step = |stage| {
+        let mut steps = Vec::new();
+        for stage in CycleStage::ALL {
             let verdict = self.verdict(stage, first.map(|first| first.stage));
-            // Whether others make way is asked besides what keeps the job.
-            match first.filter(|_| verdict == StageVerdict::Failed && stage != CycleStage::Preempt)
-            {
-                Some(first) => StageStep {
-                    stage,
-                    verdict,
-                    code: Some(first.code.clone()),
-                    text: first.text.clone(),
-                },
-                None => self.without_obstacle(stage, verdict),
-            }
-        };
-        CycleStage::ALL.into_iter().map(step).collect()
+            let step = match first {
+                // Preemption is considered besides the obstacle.
+                Some(first) if verdict == StageVerdict::Failed && stage != CycleStage::Preempt => {
+                    StageStep {
+                        stage,
+                        verdict,
+                        code: Some(first.code.clone()),
+                        text: first.text.clone(),
+                    }
+                }
+                _ => self.without_obstacle(stage, verdict),
+            };
+            steps.push(step);
+        }
+        steps
     }
 
     fn verdict(&self, stage: CycleStage, first: Option<CycleStage>) -> StageVerdict {
@@ -196,13 +199,11 @@ impl JobView<'_> {
             ));
         }
         let count = self.found.record.job.life.failed_starts;
-        let last = self
-            .found
-            .events
-            .iter()
-            .rev()
-            .find_map(|(at, event)| self.failure(*at, event));
-        let (code, said) = last.filter(|_| count > 0)?;
+        if count == 0 {
+            return None;
+        }
+        let mut events = self.found.events.iter().rev();
+        let (code, said) = events.find_map(|(at, event)| self.failure(*at, event))?;
         let starts = if count == 1 {
             "a start failed".to_string()
         } else {

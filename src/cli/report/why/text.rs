@@ -6,12 +6,14 @@ use super::obstacles::WaitObstacle;
 use super::sentences::rejected;
 use super::steps::StageVerdict;
 use super::{JobView, counted};
+use crate::cli::output::table::FixedColumn::{Left, Rest};
+use crate::cli::output::table::push_line;
 use crate::cli::report::fair_share;
 use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
 use crate::model::job::suspension::SuspendMode;
 use crate::model::report::outlook::{Explanation, Occupant, Overtaker, Prospect, Survey};
-use crate::model::time::{Time, Wall};
+use crate::model::time::Wall;
 use crate::shown::comment;
 use crate::shown::timestamp;
 use std::fmt::Write as _;
@@ -46,21 +48,20 @@ impl JobView<'_> {
         }
         self.promise(&mut out);
         if let Some(explanation) = &self.found.explanation {
-            explanation.owed.iter().for_each(|owed| {
+            if let Some(owed) = &explanation.owed {
                 let _ = writeln!(
                     out,
                     "  Fair share: {}",
                     fair_share::sentence(owed, self.server)
                 );
-            });
-            explanation
-                .survey
-                .iter()
-                .for_each(|survey| survey_of(survey, &mut out));
+            }
+            if let Some(survey) = &explanation.survey {
+                survey_of(survey, &mut out);
+            }
             self.in_the_way(explanation, &mut out);
-            explanation.overtakers.iter().for_each(|overtaker| {
+            for overtaker in &explanation.overtakers {
                 let _ = writeln!(out, "  {}", self.passed(overtaker));
-            });
+            }
         }
         out
     }
@@ -151,9 +152,9 @@ impl JobView<'_> {
                 if let Some(surest) = help.next() {
                     let _ = writeln!(out, "  Would help: {surest}");
                 }
-                help.for_each(|other| {
+                for other in help {
                     let _ = writeln!(out, "          or: {other}");
-                });
+                }
             }
             None if self.found.explanation.is_some() => out.push_str("  Nothing is in its way.\n"),
             None => out.push_str("  The scheduler has not looked at it yet.\n"),
@@ -181,11 +182,9 @@ impl JobView<'_> {
                 (Some(code), _) => format!("{code}: {}", step.text),
                 (None, _) => step.text,
             };
-            let line = format!(
-                "  {:10} {:12} {said}",
-                step.stage.name(),
-                step.verdict.shown()
-            );
+            let mut line = String::from("  ");
+            let cells = [step.stage.name(), step.verdict.shown(), &said];
+            push_line(&mut line, [Left(10), Left(12), Rest], cells);
             let _ = writeln!(out, "{}", line.trim_end());
         }
         out.push('\n');
@@ -199,16 +198,13 @@ impl JobView<'_> {
             counted(obstacles.len() as u64, "thing")
         );
         for obstacle in obstacles {
-            let _ = writeln!(
-                out,
-                "    {:10} {}: {}",
-                obstacle.stage.name(),
-                obstacle.code,
-                obstacle.text
-            );
-            obstacle.help.iter().for_each(|help| {
+            let text = format!("{}: {}", obstacle.code, obstacle.text);
+            out.push_str("    ");
+            push_line(out, [Left(10), Rest], [obstacle.stage.name(), &text]);
+            out.push('\n');
+            for help in &obstacle.help {
                 let _ = writeln!(out, "               would help: {help}");
-            });
+            }
         }
     }
 
@@ -291,29 +287,22 @@ impl JobView<'_> {
 
     fn prediction(&self, explanation: &Explanation) -> String {
         let horizon = explanation.horizon;
-        let end_of = |end: Time| match self.found.record.job.spec.walltime() {
-            Some(_) => format!("ends by {}", self.moment(end)),
-            None => "no walltime says when it ends".to_string(),
-        };
         match &explanation.prospect {
             Prospect::Starts {
                 at,
                 end,
                 nodes: names,
-            } if *at <= horizon.from => {
-                format!("starts now on {}, {}", nodes(names), end_of(*end))
-            }
-            Prospect::Starts {
-                at,
-                end,
-                nodes: names,
             } => {
-                format!(
-                    "starts at {} on {}, {}",
-                    self.moment(*at),
-                    nodes(names),
-                    end_of(*end)
-                )
+                let start = if *at <= horizon.from {
+                    "now".to_string()
+                } else {
+                    format!("at {}", self.moment(*at))
+                };
+                let end = match self.found.record.job.spec.walltime() {
+                    Some(_) => format!("ends by {}", self.moment(*end)),
+                    None => "no walltime says when it ends".to_string(),
+                };
+                format!("starts {start} on {}, {end}", nodes(names))
             }
             Prospect::Waits(_) => "does not start by itself".to_string(),
             Prospect::Beyond => {
@@ -353,23 +342,27 @@ fn survey_of(survey: &Survey, out: &mut String) {
     };
     let _ = writeln!(out, "  Nodes, asked for a chunk{of}:");
     for rejection in &survey.rejections {
-        let (count, said) = (counted(rejection.nodes, "node"), rejected(rejection));
-        let names = named(&rejection.named, rejection.nodes);
-        let _ = writeln!(
+        let text = rejected(rejection);
+        push_nodes(
             out,
-            "    {count:10} {:20} {said}  [{names}]",
-            rejection.code
+            rejection.nodes,
+            &rejection.code,
+            &text,
+            &rejection.named,
         );
     }
     if survey.fitting > 0 {
-        let names = named(&survey.named, survey.fitting);
-        let _ = writeln!(
-            out,
-            "    {:10} {:20} there is room  [{names}]",
-            counted(survey.fitting, "node"),
-            ""
-        );
+        push_nodes(out, survey.fitting, "", "there is room", &survey.named);
     }
+}
+
+/// Appends a line about `count` nodes, some of them by name.
+fn push_nodes(out: &mut String, count: u64, code: &str, text: &str, names: &[String]) {
+    let text = format!("{text}  [{}]", named(names, count));
+    out.push_str("    ");
+    let cells = [&*counted(count, "node"), code, &text];
+    push_line(out, [Left(10), Left(20), Rest], cells);
+    out.push('\n');
 }
 
 fn named(names: &[String], count: u64) -> String {

@@ -42,9 +42,13 @@ enum OptionAction {
     Yes(&'static [&'static str]),
     /// It has a value, and concerns nobody here.
     Pass,
-    /// It needs more than another word.
-    Own(fn(&[OsString], &mut TranslationState, &mut TranslatedLine) -> Result<usize, Failure>),
+    /// A function translates it.
+    Own(OwnAction),
 }
+
+/// Translates an option with the words behind it; returns how many of these it used.
+type OwnAction =
+    fn(&[OsString], &mut TranslationState, &mut TranslatedLine) -> Result<usize, Failure>;
 
 /// Options by their whole words, which PBS would not read as they are meant.
 const OPTIONS: &[(&str, OptionAction)] = &[
@@ -110,30 +114,34 @@ impl Foreign {
                 }),
             });
         }
-        let own = |name, deed| {
-            Some(Foreign {
-                name,
-                deed: OptionAction::Own(deed),
-            })
-        };
-        match name {
+        let (name, deed): (&'static str, OwnAction) = match name {
             "-m" if value.contains('s') && value.chars().all(|c| "beasn".contains(c)) => {
-                own("-m", mail)
+                ("-m", mail)
             }
-            "-o" | "-e" if state.is_spoken => own(if name == "-o" { "-o" } else { "-e" }, path),
+            "-o" if state.is_spoken => ("-o", path),
+            "-e" if state.is_spoken => ("-e", path),
             "-h" if state.is_spoken
                 && !value.is_empty()
                 && value.chars().all(|c| "usonUSO".contains(c)) =>
             {
-                own("-h", hold)
+                ("-h", hold)
             }
-            "-l" | "-q" if state.is_soft => own("-l", soft),
-            _ => None,
-        }
+            "-l" | "-q" if state.is_soft => ("-l", soft),
+            _ => return None,
+        };
+        Some(Foreign {
+            name,
+            deed: OptionAction::Own(deed),
+        })
     }
 
-    /// Puts what it means into the line. `behind` are the words behind it; those not used come
-    /// back.
+    /// The word behind the option.
+    fn value<'a>(&self, behind: &'a [OsString]) -> Result<&'a OsString, Failure> {
+        behind.first().ok_or_else(|| missing(self.name))
+    }
+
+    /// Appends the translation to the line. `behind` are the words behind the option; the result
+    /// is those not used.
     pub fn put<'a>(
         self,
         behind: &'a [OsString],
@@ -141,7 +149,6 @@ impl Foreign {
         line: &mut TranslatedLine,
     ) -> Result<&'a [OsString], Failure> {
         state.is_spoken |= !SHARED.contains(&self.name) && self.name.len() > 2;
-        let value = || behind.first().ok_or_else(|| missing(self.name));
         let taken = match self.deed {
             OptionAction::Is(words) => {
                 line.words.extend(words.iter().map(OsString::from));
@@ -149,25 +156,28 @@ impl Foreign {
             }
             OptionAction::Letter(letter) => {
                 line.words
-                    .extend([OsString::from(letter), value()?.clone()]);
+                    .extend([OsString::from(letter), self.value(behind)?.clone()]);
                 1
             }
             OptionAction::Attribute(name) => {
-                line.words
-                    .extend([OsString::from("-W"), joined(&format!("{name}="), value()?)]);
+                let setting = joined(&format!("{name}="), self.value(behind)?);
+                line.words.extend([OsString::from("-W"), setting]);
                 1
             }
             OptionAction::Yes(words) => {
-                if is_yes(self.name, value()?)? {
+                if is_yes(self.name, self.value(behind)?)? {
                     line.words.extend(words.iter().map(OsString::from));
                 }
                 1
             }
-            OptionAction::Pass => value().map(|_| 1)?,
+            OptionAction::Pass => {
+                self.value(behind)?;
+                1
+            }
             OptionAction::Own(deed) => {
                 // Those of one word have no value to miss.
                 if !["-soft", "-hard"].contains(&self.name) {
-                    value()?;
+                    self.value(behind)?;
                 }
                 let name = OsString::from(self.name);
                 let with_name: Vec<OsString> = std::iter::once(name)
@@ -241,9 +251,8 @@ fn name_of(command: &OsString) -> Option<OsString> {
         .rsplit(|&b| b == b'/')
         .next()
         .filter(|name| !name.is_empty())?;
-    let is_legal = |b: &u8| b.is_ascii_alphanumeric() || b"-_+.".contains(b);
     name.iter()
-        .all(is_legal)
+        .all(|b| b.is_ascii_alphanumeric() || b"-_+.".contains(b))
         .then(|| OsString::from_vec(name.to_vec()))
 }
 
@@ -287,17 +296,15 @@ fn parallel(
     let [_, name, slots, ..] = words else {
         return Err(missing("-pe"));
     };
-    let is_word = |word: &str| {
-        !word.is_empty() && !word.contains([':', ',', '=']) && !word.contains(char::is_whitespace)
-    };
-    match (text(name), text(slots)) {
-        (name, slots) if is_word(name) && is_word(slots) => {
-            line.words
-                .extend(["-l".into(), format!("pe={name}:{slots}").into()]);
-            Ok(2)
+    let (name, slots) = (text(name), text(slots));
+    for word in [name, slots] {
+        if word.is_empty() || word.contains([':', ',', '=']) || word.contains(char::is_whitespace) {
+            return Err(illegal("-pe"));
         }
-        _ => Err(illegal("-pe")),
     }
+    line.words
+        .extend(["-l".into(), format!("pe={name}:{slots}").into()]);
+    Ok(2)
 }
 
 fn hold_each(
@@ -503,21 +510,20 @@ pub fn tell(environ: &mut Vec<u8>, origin: &SubmitOrigin, settings: &[AttributeS
             .map(|(_, value)| value.as_os_str());
         environment::add(environ, &format!("SGE_O_{name}"), own);
     }
-    let value = |is: &dyn Fn(&AttributeSetting) -> bool| {
-        settings
-            .iter()
-            .rfind(|s| is(s))
-            .map(|s| s.value.lossy().into_owned())
-    };
-    let parallel = value(&|setting| setting.resource.as_deref() == Some("pe"));
-    let name = parallel
-        .as_ref()
-        .and_then(|text| text.rsplit_once(':'))
-        .map(|(name, _)| OsStr::new(name));
-    environment::add(environ, "PE", name);
-    let range = value(&|setting| setting.attribute == "array_indices_submitted");
-    let range: Option<IndexList> = range.and_then(|text| text.split('%').next()?.parse().ok());
-    let Some(list) = range else { return };
+    let parallel = settings
+        .iter()
+        .rfind(|setting| setting.resource.as_deref() == Some("pe"));
+    if let Some(setting) = parallel
+        && let Some((name, _)) = setting.value.lossy().rsplit_once(':')
+    {
+        environment::add(environ, "PE", Some(OsStr::new(name)));
+    }
+    let range = settings
+        .iter()
+        .rfind(|setting| setting.attribute == "array_indices_submitted");
+    let list: Option<IndexList> =
+        range.and_then(|setting| setting.value.lossy().split('%').next()?.parse().ok());
+    let Some(list) = list else { return };
     let (first, last, step) = bounds(&list);
     for (name, number) in [("FIRST", first), ("LAST", last), ("STEPSIZE", step)] {
         environment::add(

@@ -20,14 +20,16 @@ pub fn indices(text: &str) -> Option<String> {
 
 /// What is said of values of `-W` that say nothing here: Moab's extensions.
 pub fn remarks(others: &[OsString]) -> Vec<String> {
-    let is_moabs = |other: &&OsString| other.as_bytes().starts_with(b"x=");
-    let said = |other: &OsString| {
-        format!(
-            "warning: -W {} is for Moab and says nothing here",
-            other.to_string_lossy()
-        )
-    };
-    others.iter().filter(is_moabs).map(said).collect()
+    let mut remarks = Vec::new();
+    for other in others {
+        if other.as_bytes().starts_with(b"x=") {
+            let text = other.to_string_lossy();
+            remarks.push(format!(
+                "warning: -W {text} is for Moab and says nothing here"
+            ));
+        }
+    }
+    remarks
 }
 
 /// The words of `-F`, with quotes as in a shell.
@@ -44,17 +46,18 @@ pub fn tasks_as_select(requests: &[OsString]) -> Result<String, Failure> {
     Ok(chunks?.join("+"))
 }
 
+fn illegal_request(part: &str) -> Failure {
+    let remedy = "tasks=N:lprocs=N:memory=SIZE:gpus=N is understood; ask with -l select= for what else there is";
+    Failure::usage(format!("illegal -L value: {part}: {remedy}"))
+}
+
 fn chunk(request: &str) -> Result<String, Failure> {
-    let refused = |part: &str| {
-        let remedy = "tasks=N:lprocs=N:memory=SIZE:gpus=N is understood; ask with -l select= for what else there is";
-        Failure::usage(format!("illegal -L value: {part}: {remedy}"))
-    };
     let mut parts = request.split(':');
     let count = parts
         .next()
         .and_then(|part| part.strip_prefix("tasks="))
         .filter(|count| is_number(count));
-    let mut chunk = count.ok_or_else(|| refused(request))?.to_string();
+    let mut chunk = count.ok_or_else(|| illegal_request(request))?.to_string();
     let mut has_processors = false;
     for part in parts {
         let resource = match part.split_once('=') {
@@ -64,7 +67,7 @@ fn chunk(request: &str) -> Result<String, Failure> {
             }
             Some(("memory", size)) if !size.is_empty() => format!("mem={size}"),
             Some(("gpus", number)) if is_number(number) => format!("ngpus={number}"),
-            _ => return Err(refused(part)),
+            _ => return Err(illegal_request(part)),
         };
         chunk.push_str(&format!(":{resource}"));
     }

@@ -36,24 +36,19 @@ pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCo
             *elements.entry(job.spec.queue.clone()).or_default() += 1;
         }
     }
-    let one = |text: &String| {
+    let mut queues = Vec::new();
+    for text in &texts {
         let queue: Queue = serde_json::from_str(text)?;
-        let jobs = counts
-            .remove(&queue.name)
-            .unwrap_or_default()
-            .into_iter()
-            .collect();
+        let jobs = counts.remove(&queue.name).unwrap_or_default();
         let assigned: BTreeMap<String, i64> = assigned.remove(&queue.name).unwrap_or_default();
-        let assigned = assigned.into_iter().collect();
-        let elements = elements.remove(&queue.name).unwrap_or_default();
-        Ok(QueueCounts {
+        queues.push(QueueCounts {
+            jobs: jobs.into_iter().collect(),
+            elements: elements.remove(&queue.name).unwrap_or_default(),
+            assigned: assigned.into_iter().collect(),
             queue,
-            jobs,
-            elements,
-            assigned,
-        })
-    };
-    texts.iter().map(one).collect()
+        });
+    }
+    Ok(queues)
 }
 
 /// Adds what a job holds, on all its nodes.
@@ -88,17 +83,17 @@ fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
 
 /// All nodes, with what runs on them.
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeRecord>, SpoolError> {
-    let record = |node| NodeRecord {
-        node,
-        jobs: Vec::new(),
-        exclusive: false,
-        reservations: Vec::new(),
-        reserved: false,
-    };
-    let mut records: BTreeMap<String, NodeRecord> = load::nodes(connection)?
-        .into_iter()
-        .map(|node| (node.facts.name.clone(), record(node)))
-        .collect();
+    let mut records: BTreeMap<String, NodeRecord> = BTreeMap::new();
+    for node in load::nodes(connection)? {
+        let record = NodeRecord {
+            node,
+            jobs: Vec::new(),
+            exclusive: false,
+            reservations: Vec::new(),
+            reserved: false,
+        };
+        records.insert(record.node.facts.name.clone(), record);
+    }
     for job in running(connection)? {
         for share in job.held() {
             let Some(record) = records.get_mut(&share.node) else {

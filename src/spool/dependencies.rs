@@ -102,14 +102,10 @@ pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<Dependency
         WHERE own.job = ?1 AND own.kind = 'runone' AND own.standing <> 1 AND mate.standing <> 1 AND mate.job <> ?1
         ORDER BY mate.rowid LIMIT ?2";
     let mut links = found(connection, waits_for, id)?;
-    let mirrored = |link: DependencyView| DependencyView {
-        edge: Edge {
-            kind: link.edge.kind.mirrored(),
-            ..link.edge
-        },
-        ..link
-    };
-    links.extend(found(connection, waited_for, id)?.into_iter().map(mirrored));
+    for mut link in found(connection, waited_for, id)? {
+        link.edge.kind = link.edge.kind.mirrored();
+        links.push(link);
+    }
     links.extend(found(connection, rivals, id)?);
     Ok(links)
 }

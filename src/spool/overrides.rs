@@ -1,7 +1,7 @@
 //! What `qmgr` has said: a row for each object, in the order in which they were named first.
 
 use super::{Spool, SpoolError, SpoolReader};
-use crate::config::overrides::{QmgrObject, QmgrOverride, QmgrOverrides};
+use crate::config::overrides::QmgrOverrides;
 use rusqlite::{Connection, Transaction, params};
 
 /// The table; a target and what was said of it are JSON.
@@ -23,16 +23,15 @@ impl SpoolReader {
 
 fn all(connection: &Connection) -> Result<QmgrOverrides, SpoolError> {
     let mut statement = connection.prepare("SELECT target, said FROM amendment ORDER BY place")?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let texts: Vec<(String, String)> = rows.collect::<Result<_, _>>()?;
-    let read = |(target, said): &(String, String)| {
-        let pair: (QmgrObject, QmgrOverride) =
-            (serde_json::from_str(target)?, serde_json::from_str(said)?);
-        Ok::<_, SpoolError>(pair)
-    };
-    Ok(QmgrOverrides {
-        all: texts.iter().map(read).collect::<Result<_, _>>()?,
-    })
+    let mut rows = statement.query([])?;
+    let mut overrides = QmgrOverrides::default();
+    while let Some(row) = rows.next()? {
+        let (target, said): (String, String) = (row.get(0)?, row.get(1)?);
+        overrides
+            .all
+            .push((serde_json::from_str(&target)?, serde_json::from_str(&said)?));
+    }
+    Ok(overrides)
 }
 
 pub(super) fn write(
