@@ -64,7 +64,7 @@ fn said(home: &Home) -> Result<QmgrOverrides> {
     let file = spool::file(home);
     match SpoolReader::open(&file) {
         Ok(reader) => Ok(reader
-            .map(|reader| reader.amendments())
+            .map(|reader| reader.overrides())
             .transpose()?
             .unwrap_or_default()),
         // It was made before qmgr could say anything.

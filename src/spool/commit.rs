@@ -1,8 +1,8 @@
 //! A tick's changes, written as one transaction.
 
 use super::{
-    Spool, SpoolError, accounting, amendments, charges, cycles, load, oblivion, reservations,
-    tellings, ties,
+    Spool, SpoolError, accounting, charges, cycles, dependencies, history_purge, license_reports,
+    load, overrides, reservations,
 };
 use crate::model::job::array::{Rewrite, SubjobState};
 use crate::model::job::dependency::label::Mark;
@@ -65,9 +65,9 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
             Some(index) => write_element(transaction, job, index, *kin)?,
         },
         Update::Elements(id, rewrite) => write_subjob_states(transaction, *id, rewrite)?,
-        Update::Forget(id) => oblivion::forget(transaction, *id)?,
-        Update::Sweep => oblivion::sweep(transaction)?,
-        Update::Clear => oblivion::clear(transaction)?,
+        Update::Forget(id) => history_purge::forget(transaction, *id)?,
+        Update::Sweep => history_purge::sweep(transaction)?,
+        Update::Clear => history_purge::clear(transaction)?,
         Update::Blob(digest, bytes) => {
             let sql = "INSERT OR IGNORE INTO blob (digest, bytes) VALUES (?1, ?2)";
             transaction
@@ -75,7 +75,7 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
                 .execute(params![digest.0, &bytes[..]])?;
         }
         Update::Event(at, job, event) => write_event(transaction, *at, *job, event)?,
-        Update::Tie(tie, standing) => ties::write(transaction, tie, *standing)?,
+        Update::Tie(tie, standing) => dependencies::write(transaction, tie, *standing)?,
         Update::Verdict(class, reason) => write_verdict(transaction, *class, reason.as_ref())?,
         Update::Promise(job, promise) => write_promise(transaction, *job, promise.as_ref())?,
         Update::Charge(part, charge) => charges::write(transaction, *part, charge)?,
@@ -84,7 +84,7 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
         Update::ForgetEntries(before) => accounting::forget(transaction, *before)?,
         Update::Cycle(record) => cycles::write(transaction, record)?,
         Update::Telling(resource, telling) => {
-            tellings::write(transaction, resource, telling.as_ref())?
+            license_reports::write(transaction, resource, telling.as_ref())?
         }
         Update::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
@@ -98,7 +98,7 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
                 .execute([name])?;
         }
         Update::Queues(queues) => write_queues(transaction, queues)?,
-        Update::QmgrOverrides(all) => amendments::write(transaction, all)?,
+        Update::QmgrOverrides(all) => overrides::write(transaction, all)?,
         Update::Reservation(reservation) => reservations::write(transaction, reservation)?,
         Update::ReservationGone(id) => reservations::remove(transaction, id)?,
         Update::ReservationEvent(at, id, event) => reservations::tell(transaction, *at, id, event)?,
@@ -117,7 +117,7 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
         Update::ForgetTokens(before) => {
             transaction.execute("DELETE FROM token WHERE at < ?1", [before.0])?;
         }
-        Update::Purge(before) => oblivion::purge(transaction, *before)?,
+        Update::Purge(before) => history_purge::purge(transaction, *before)?,
     }
     Ok(())
 }

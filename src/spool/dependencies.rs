@@ -1,16 +1,19 @@
-//! Bonds between jobs: one row each, found from both ends.
+//! Dependencies between jobs: one row each, found from both ends. Also the labels of jobs (Q29),
+//! which dependencies can name.
 //!
-//! A row belongs to the job that waits and goes with it; a bond that is met stays for as long,
-//! because the job waited for goes on showing it.
+//! A row belongs to the waiting job and is deleted with it. A dependency that is met keeps its row,
+//! because the other job still shows it.
 
 use super::{Spool, SpoolError};
 use crate::model::job::dependency::effects::TieState;
+use crate::model::job::dependency::label::Mark;
 use crate::model::job::dependency::{DependencyKind, DependencyView, Edge, Tie};
 use crate::model::job::state::JobState;
 use crate::model::job_id::{IdPart, JobId};
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-/// The most bonds of one kind that a job shows: an answer travels in frames, which are bounded.
+/// The most dependencies of one kind that a job shows: an answer travels in frames, which are
+/// bounded.
 const SHOWN: u64 = 100_000;
 
 /// The table, and how its rows are found.
@@ -22,8 +25,12 @@ pub(super) const SCHEMA: &str = "CREATE TABLE tie (
      CREATE UNIQUE INDEX tie_other ON tie (other, kind, job);
      CREATE INDEX tie_job ON tie (job);";
 
+/// The label of a job, as `group:label`. A job without one is in no index.
+pub(super) const LABELS: &str = "ALTER TABLE job ADD COLUMN label TEXT;
+    CREATE INDEX job_label ON job (uid, label, id) WHERE label IS NOT NULL;";
+
 impl Spool {
-    /// The bonds of unfinished jobs that are not decided.
+    /// The undecided dependencies of unfinished jobs.
     pub fn open_dependencies(&self) -> Result<Vec<Tie>, SpoolError> {
         let sql = "SELECT tie.job, job_is_array, kind, other, other_is_array
             FROM tie JOIN job ON job.id = tie.job WHERE standing = 0 AND job.state <> 'F'";
@@ -46,7 +53,18 @@ impl Spool {
         Ok(ties)
     }
 
-    /// The bonds of a job as it shows them.
+    /// The most recently submitted job with a label, other than `but`; finished jobs count too.
+    pub fn labelled(&self, mark: &Mark, but: Option<JobId>) -> Result<Option<JobId>, SpoolError> {
+        let sql = "SELECT id, is_array FROM job WHERE uid = ?1 AND label = ?2 AND id <> ?3 ORDER BY id DESC LIMIT 1";
+        let but = but.map_or(-1, super::load::number);
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let found = statement.query_row((mark.uid, &mark.text, but), |row| {
+            Ok(named(row.get(0)?, row.get(1)?))
+        });
+        Ok(found.optional()?)
+    }
+
+    /// The dependencies of a job as it shows them.
     pub fn links(&self, id: JobId) -> Result<Vec<DependencyView>, SpoolError> {
         links(&self.connection, id)
     }
@@ -63,7 +81,7 @@ fn named(number: u64, is_array: bool) -> JobId {
     }
 }
 
-/// Adds a bond, or changes how it stands.
+/// Adds a dependency, or changes its state.
 pub(super) fn write(
     transaction: &Transaction,
     tie: &Tie,
@@ -84,13 +102,13 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Whether there are bonds at all.
+/// Whether there are any dependencies.
 pub(super) fn exist(connection: &Connection) -> Result<bool, SpoolError> {
     Ok(connection.query_row("SELECT EXISTS (SELECT 1 FROM tie)", [], |row| row.get(0))?)
 }
 
-/// The bonds of a job as it shows them: what it waits for, then who waits for it, then the others
-/// of its `runone` set.
+/// The dependencies of a job as it shows them: the jobs that it waits for, the jobs that wait for
+/// it, and the others of its `runone` set.
 pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<DependencyView>, SpoolError> {
     let waits_for =
         "SELECT kind, other, other_is_array, state FROM tie LEFT JOIN job ON job.id = other

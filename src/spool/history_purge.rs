@@ -1,25 +1,24 @@
-//! How finished jobs leave the history.
+//! Purges finished jobs from the history.
 //!
-//! A job that is forgotten is gone at once for everybody who asks. What else is kept of it goes by
-//! and by: an array of a million elements leaves millions of rows, and nobody shall wait while they
-//! are taken away.
+//! The row of a purged job is deleted at once. Its other rows are deleted in portions: an array of
+//! a million elements has millions of them, and the server must not stop meanwhile.
 
 use super::{Spool, SpoolError};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use rusqlite::Transaction;
 
-/// The jobs that are gone and of which there is still something.
+/// Purged jobs that still have rows in other tables.
 pub(super) const SCHEMA: &str = "CREATE TABLE remains (job INTEGER PRIMARY KEY);";
 
-/// The tables that hold more of a job than its own row, and what their rows are told apart by.
+/// The other tables with rows of a job, and the column that orders these rows.
 const OF_A_JOB: [(&str, &str); 3] = [("event", "idx"), ("element", "idx"), ("standing", "first")];
 
-/// About so many rows are taken away at once.
+/// About how many rows are deleted at once.
 const PORTION: usize = 20_000;
 
 impl Spool {
-    /// Whether there is still something of jobs that are gone.
+    /// Whether rows of purged jobs are left.
     pub fn has_remains(&self) -> Result<bool, SpoolError> {
         let mut statement = self
             .connection
@@ -28,7 +27,7 @@ impl Spool {
     }
 }
 
-/// One job leaves, an array with its elements.
+/// Purges one job; an array with its elements.
 pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
     transaction
         .prepare_cached("DELETE FROM job WHERE id = ?1")?
@@ -42,8 +41,8 @@ pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolEr
     Ok(())
 }
 
-/// All finished jobs leave that ended before, but for those whose node has still to report, and
-/// arrays with such elements.
+/// Purges all jobs that finished before a time, except jobs and arrays with elements whose node has
+/// yet to report.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     super::reservations::purge(transaction, before)?;
     let old = "INSERT OR IGNORE INTO remains SELECT id FROM job WHERE state = 'F' AND ended < ?1
@@ -57,7 +56,7 @@ pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), Spool
     Ok(())
 }
 
-/// Scripts and environments leave that no job has any more.
+/// Deletes scripts and environments without a job.
 pub(super) fn sweep(transaction: &Transaction) -> Result<(), SpoolError> {
     let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
     transaction.execute(
@@ -67,7 +66,7 @@ pub(super) fn sweep(transaction: &Transaction) -> Result<(), SpoolError> {
     Ok(())
 }
 
-/// A portion of what is still there of jobs that are gone is taken away.
+/// Deletes a portion of the rows of purged jobs.
 pub(super) fn clear(transaction: &Transaction) -> Result<(), SpoolError> {
     let mut statement = transaction.prepare_cached("SELECT job FROM remains LIMIT ?1")?;
     let jobs: Vec<i64> = statement

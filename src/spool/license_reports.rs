@@ -1,36 +1,37 @@
-//! What was last told of the resources of the whole system, by who knows: it holds until something
-//! else is told, whatever becomes of schedd.
+//! The last reported counts of system-wide resources, as licenses. A report is valid until the
+//! next one, also after a restart of schedd.
 
 use super::{Spool, SpoolError};
 use crate::model::system_resource::ReportedCount;
 use rusqlite::{Transaction, params};
 use std::collections::BTreeMap;
 
-/// The table; what was told is JSON.
+/// The table; a report is JSON.
 pub(super) const SCHEMA: &str =
     "CREATE TABLE telling (resource TEXT PRIMARY KEY, telling TEXT NOT NULL) WITHOUT ROWID;";
 
 impl Spool {
-    /// All that was told, by resource.
+    /// The last report of each resource.
     pub fn license_reports(&self) -> Result<BTreeMap<String, ReportedCount>, SpoolError> {
         let mut statement = self
             .connection
             .prepare("SELECT resource, telling FROM telling")?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let texts: Vec<(String, String)> = rows.collect::<Result<_, _>>()?;
-        texts
-            .into_iter()
-            .map(|(resource, telling)| Ok((resource, serde_json::from_str(&telling)?)))
-            .collect()
+        let mut rows = statement.query([])?;
+        let mut reports = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            let report: String = row.get(1)?;
+            reports.insert(row.get(0)?, serde_json::from_str(&report)?);
+        }
+        Ok(reports)
     }
 }
 
 pub(super) fn write(
     transaction: &Transaction,
     resource: &str,
-    telling: Option<&ReportedCount>,
+    report: Option<&ReportedCount>,
 ) -> Result<(), SpoolError> {
-    let Some(telling) = telling else {
+    let Some(report) = report else {
         transaction
             .prepare_cached("DELETE FROM telling WHERE resource = ?1")?
             .execute([resource])?;
@@ -39,6 +40,6 @@ pub(super) fn write(
     let sql = "INSERT OR REPLACE INTO telling (resource, telling) VALUES (?1, ?2)";
     transaction
         .prepare_cached(sql)?
-        .execute(params![resource, serde_json::to_string(telling)?])?;
+        .execute(params![resource, serde_json::to_string(report)?])?;
     Ok(())
 }

@@ -64,8 +64,8 @@ const STEPS: &[&str] = &[
      INSERT INTO happened SELECT job, -1, seq, at, event FROM event;
      DROP TABLE event;
      ALTER TABLE happened RENAME TO event;",
-    super::ties::SCHEMA,
-    super::oblivion::SCHEMA,
+    super::dependencies::SCHEMA,
+    super::history_purge::SCHEMA,
     // To which element of an array a start is promised; -1 for what is none.
     "ALTER TABLE booking ADD COLUMN idx INTEGER NOT NULL DEFAULT -1;",
     super::reservations::SCHEMA,
@@ -78,7 +78,7 @@ const STEPS: &[&str] = &[
          job INTEGER NOT NULL, idx INTEGER NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, nodes TEXT NOT NULL,
          PRIMARY KEY (job, idx)) WITHOUT ROWID;",
     super::charges::SCHEMA,
-    super::amendments::SCHEMA,
+    super::overrides::SCHEMA,
     super::charges::FACTORS,
     super::accounting::SCHEMA,
     // Since when a verdict has been of its kind.
@@ -86,9 +86,9 @@ const STEPS: &[&str] = &[
     super::charges::PARTS,
     // Until when at least room is kept that others make.
     "ALTER TABLE promise ADD COLUMN earmark INTEGER;",
-    super::labels::SCHEMA,
+    super::dependencies::LABELS,
     super::cycles::SCHEMA,
-    super::tellings::SCHEMA,
+    super::license_reports::SCHEMA,
     super::charges::AMOUNTS,
     // Large scripts are files (`scripts`), which an older schedd would not find.
     "",

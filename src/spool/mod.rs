@@ -3,35 +3,20 @@
 //! One writer, held by [`lock`]; a tick's changes are one transaction ([`commit`]); readers see
 //! the last one committed ([`query`]).
 
-pub mod lock;
-
-pub mod migrations;
-
-pub mod commit;
-
-pub mod load;
-
-pub mod query;
-
-pub mod ties;
-
 mod accounting;
-
-mod amendments;
-
 mod charges;
-
+pub mod commit;
 mod cycles;
-mod labels;
-
-mod oblivion;
-
+pub mod dependencies;
+mod history_purge;
+mod license_reports;
+pub mod load;
+pub mod lock;
+pub mod migrations;
+mod overrides;
+pub mod query;
 mod reservations;
-
 pub mod scripts;
-
-mod tellings;
-
 mod trace;
 
 use crate::sys::filesystem;

@@ -1,22 +1,22 @@
-//! What `qmgr` has said: a row for each object, in the order in which they were named first.
+//! Overrides of the configuration by `qmgr`: a row for each object, in the order of first use.
 
 use super::{Spool, SpoolError, SpoolReader};
 use crate::config::overrides::QmgrOverrides;
 use rusqlite::{Connection, Transaction, params};
 
-/// The table; a target and what was said of it are JSON.
+/// The table; the target and its override are JSON.
 pub(super) const SCHEMA: &str = "CREATE TABLE amendment (place INTEGER PRIMARY KEY, target TEXT NOT NULL UNIQUE, said TEXT NOT NULL);";
 
 impl Spool {
-    /// All that was said.
+    /// All overrides.
     pub fn overrides(&self) -> Result<QmgrOverrides, SpoolError> {
         all(&self.connection)
     }
 }
 
 impl SpoolReader {
-    /// All that was said.
-    pub fn amendments(&self) -> Result<QmgrOverrides, SpoolError> {
+    /// All overrides.
+    pub fn overrides(&self) -> Result<QmgrOverrides, SpoolError> {
         all(&self.connection)
     }
 }
@@ -36,10 +36,10 @@ fn all(connection: &Connection) -> Result<QmgrOverrides, SpoolError> {
 
 pub(super) fn write(
     transaction: &Transaction,
-    amendments: &QmgrOverrides,
+    overrides: &QmgrOverrides,
 ) -> Result<(), SpoolError> {
     transaction.execute("DELETE FROM amendment", [])?;
-    for (target, said) in &amendments.all {
+    for (target, said) in &overrides.all {
         let row = params![serde_json::to_string(target)?, serde_json::to_string(said)?];
         transaction
             .prepare_cached("INSERT INTO amendment (target, said) VALUES (?1, ?2)")?

@@ -14,9 +14,9 @@ use rusqlite::Connection;
 use search::{SpoolSearch, Visible};
 
 mod accounts;
-mod census;
 mod elements;
 mod offer;
+mod queues_and_nodes;
 mod search;
 
 /// How many jobs one part of an answer holds.
@@ -85,8 +85,11 @@ impl SpoolReader {
                 accounts::tallies(&connection, inquiry, keys, each)
             }
             Question::Entries(inquiry, jobs) => accounts::entries(&connection, inquiry, jobs, each),
-            Question::Queues => each(ClientAnswer::Queues(census::queues(&connection, shown)?)),
-            Question::Nodes => each(ClientAnswer::Nodes(census::nodes(&connection)?)),
+            Question::Queues => each(ClientAnswer::Queues(queues_and_nodes::queues(
+                &connection,
+                shown,
+            )?)),
+            Question::Nodes => each(ClientAnswer::Nodes(queues_and_nodes::nodes(&connection)?)),
             Question::Objects => {
                 let mut objects: Vec<Described> =
                     load::meta(&connection, ServerFacts::OBJECTS)?.unwrap_or_default();
@@ -98,8 +101,10 @@ impl SpoolReader {
             Question::Cycles if !viewer.privileged => Ok(()),
             Question::Cycles => {
                 let all = super::cycles::all(&connection)?;
-                all.chunks(PART)
-                    .try_for_each(|part| each(ClientAnswer::Cycles(part.to_vec())))
+                for part in all.chunks(PART) {
+                    each(ClientAnswer::Cycles(part.to_vec()))?;
+                }
+                Ok(())
             }
             Question::Reservations => each(ClientAnswer::Reservations(super::reservations::all(
                 &connection,

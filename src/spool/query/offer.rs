@@ -1,7 +1,7 @@
 //! Jobs that a nested instance of their owner can take.
 
 use super::super::load::{self, Specs, job_of};
-use super::super::{SpoolError, scripts, ties};
+use super::super::{SpoolError, dependencies, scripts};
 use super::{Each, Viewer};
 use crate::model::job::{Job, JobProgram};
 use crate::model::job_id::JobId;
@@ -59,7 +59,7 @@ fn first(
     while let Some(row) = rows.next()? {
         let job = job_of(connection, row, &mut specs)?;
         let is_own = viewer.owner.is_same_account(&job.owner) && !wanted.except.contains(&job.id);
-        if is_own && queue.passes_on(&job) && ties::links(connection, job.id)?.is_empty() {
+        if is_own && queue.passes_on(&job) && dependencies::links(connection, job.id)?.is_empty() {
             return offered(connection, wanted.folder, job).map(Some);
         }
     }

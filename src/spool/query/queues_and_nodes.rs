@@ -1,4 +1,4 @@
-//! Queues and nodes, and what is in the ones and runs on the others.
+//! Queues with the counts of their jobs, and nodes with the jobs that run on them.
 
 use super::super::{SpoolError, load, reservations};
 use super::state_of;

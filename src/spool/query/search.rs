@@ -2,7 +2,7 @@
 
 use super::super::commit::NEVER_RUN;
 use super::super::load::{self, Specs, job_of};
-use super::super::{SpoolError, ties};
+use super::super::{SpoolError, dependencies};
 use super::elements::{expire, length, longest_id, longest_of, waiting_again};
 use super::{Each, PART, PART_BYTES, Viewer, state_of};
 use crate::model::job::array::Indices;
@@ -107,7 +107,7 @@ impl SpoolSearch<'_> {
         viewer: Viewer,
         visible: Visible,
     ) -> Result<SpoolSearch<'_>, SpoolError> {
-        let tied = ties::exist(connection)?;
+        let tied = dependencies::exist(connection)?;
         let waits = Waits {
             promises: load::promises(connection)?,
             reasons: BTreeMap::new(),
@@ -336,7 +336,7 @@ impl SpoolSearch<'_> {
         };
         let tied = self.waits.tied && job.id.index().is_none();
         let links = if tied {
-            ties::links(self.connection, job.id)?
+            dependencies::links(self.connection, job.id)?
         } else {
             Vec::new()
         };
