@@ -111,12 +111,17 @@ impl ReportOptions {
     }
 
     fn views(&self) -> [bool; 9] {
-        let (of_jobs, of_all) = (
-            [self.start, self.why, self.priority],
-            [self.holes, self.usage, self.shares],
-        );
-        let others = [self.limits, self.cycles, self.pools];
-        std::array::from_fn(|place| [of_jobs, of_all, others][place / 3][place % 3])
+        [
+            self.start,
+            self.why,
+            self.priority,
+            self.holes,
+            self.usage,
+            self.shares,
+            self.limits,
+            self.cycles,
+            self.pools,
+        ]
     }
 
     /// Whether they exclude each other.
@@ -180,11 +185,9 @@ impl ReportOptions {
         }
         let (ids, mut failures) = inquiry.named(operands);
         if ids.is_empty() && (self.why || !operands.is_empty()) {
-            failures.extend(
-                operands
-                    .is_empty()
-                    .then(|| Failure::usage("--why needs job ids")),
-            );
+            if operands.is_empty() {
+                failures.push(Failure::usage("--why needs job ids"));
+            }
             return Ok(failures);
         }
         let text = if self.why {
@@ -273,11 +276,7 @@ impl ReportContext {
             };
             match operand.job(&self.server.name) {
                 Some(id) => ids.push(id),
-                None => failures.push(Failure::of_job(
-                    "qstat",
-                    &Refusal::unknown_job(),
-                    &operand.full(&self.server.name),
-                )),
+                None => failures.push(unknown_job(&operand.full(&self.server.name))),
             }
         }
         (ids, failures)
@@ -312,11 +311,7 @@ impl ReportContext {
     }
 
     fn unknown(&self, id: JobId) -> Failure {
-        Failure::of_job(
-            "qstat",
-            &Refusal::unknown_job(),
-            &id.full(&self.server.name),
-        )
+        unknown_job(&id.full(&self.server.name))
     }
 
     fn wall(&self, time: Time) -> Wall {
@@ -332,7 +327,11 @@ impl ReportContext {
     }
 }
 
-/// Asks schedd what is to come.
+fn unknown_job(id: &str) -> Failure {
+    Failure::of_job("qstat", &Refusal::unknown_job(), id)
+}
+
+/// Asks schedd for a forecast.
 pub(super) fn ask(
     client: &mut Client,
     ahead: ForecastQuery,

@@ -40,7 +40,6 @@ use crate::schedd::nodes::NodedEvent;
 use crate::schedd::nodes::Nodes;
 use crate::schedd::programs::allocation_script::AllocationScript;
 use crate::schedd::programs::hooks::Hooks;
-use crate::schedd::programs::hooks::JobToJson;
 use crate::schedd::programs::mailer::Mailer;
 use crate::schedd::programs::notifier::Notifier;
 use crate::schedd::programs::resource_poller::ResourcePoller;
@@ -141,7 +140,6 @@ impl Schedd {
         recovered: Recovered,
         listener: Listener,
         signals: Signals,
-        portrait: JobToJson,
     ) -> Result<Schedd> {
         let Recovered {
             lock,
@@ -179,7 +177,7 @@ impl Schedd {
                 &server.setup.resources,
                 now,
             ),
-            hooks: Hooks::new(portrait),
+            hooks: Hooks::new(),
             clients: Clients::default(),
             reloaded: None,
             untold: BTreeSet::new(),

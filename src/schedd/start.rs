@@ -7,7 +7,6 @@ use crate::schedd::check;
 use crate::schedd::clients::listen::Listener;
 use crate::schedd::nested;
 use crate::schedd::nested::NestedOptions;
-use crate::schedd::programs::hooks::JobToJson;
 use crate::schedd::storage::recover::Recovered;
 use crate::schedd::storage::recover::recover;
 use crate::spool::lock::LockError;
@@ -89,10 +88,10 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// The program. `portrait` tells hooks of jobs, as commands show them.
-pub fn main(portrait: JobToJson) -> ExitCode {
+/// The program.
+pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments, portrait) {
+    match run(&arguments) {
         Ok(status) => status,
         Err(error) => {
             if arguments.ready {
@@ -104,7 +103,7 @@ pub fn main(portrait: JobToJson) -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments, portrait: JobToJson) -> Result<ExitCode> {
+fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.nested {
         let (preset, config) = (arguments.preset.as_deref(), arguments.config.as_deref());
         let queue = arguments.queue.as_deref();
@@ -115,10 +114,10 @@ fn run(arguments: &Arguments, portrait: JobToJson) -> Result<ExitCode> {
             command: &arguments.command,
         });
     }
-    serve_or_ask(arguments, portrait).map(|()| ExitCode::SUCCESS)
+    serve_or_ask(arguments).map(|()| ExitCode::SUCCESS)
 }
 
-fn serve_or_ask(arguments: &Arguments, portrait: JobToJson) -> Result<()> {
+fn serve_or_ask(arguments: &Arguments) -> Result<()> {
     let home = Home::find()?;
     match arguments {
         Arguments { status: true, .. } => status(&home),
@@ -132,12 +131,12 @@ fn serve_or_ask(arguments: &Arguments, portrait: JobToJson) -> Result<()> {
             foreground: true,
             ready,
             ..
-        } => serve(home, *ready, portrait),
+        } => serve(home, *ready),
         _ => daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home).map(drop),
     }
 }
 
-fn serve(home: Home, ready: bool, portrait: JobToJson) -> Result<()> {
+fn serve(home: Home, ready: bool) -> Result<()> {
     log_to_stderr();
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     raise_descriptor_limit();
@@ -146,7 +145,7 @@ fn serve(home: Home, ready: bool, portrait: JobToJson) -> Result<()> {
         return daemon::report("ready");
     };
     let listener = Listener::open(&recovered.server.setup, &home).context("schedd.sock")?;
-    let mut schedd = Schedd::new(home.clone(), recovered, listener, signals, portrait)?;
+    let mut schedd = Schedd::new(home.clone(), recovered, listener, signals)?;
     if ready {
         daemon::report("ready")?;
     }

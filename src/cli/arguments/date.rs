@@ -78,10 +78,11 @@ fn century(year: u32) -> i32 {
 
 /// A day that its month does not have runs on into the next: 30 February is 2 March, or 1 March.
 fn running_on(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
+    if !(1..=31).contains(&day) {
+        return None;
+    }
     let first = NaiveDate::from_ymd_opt(year, month, 1)?;
-    (1..=31)
-        .contains(&day)
-        .then(|| first.checked_add_days(Days::new(u64::from(day) - 1)))?
+    first.checked_add_days(Days::new(u64::from(day) - 1))
 }
 
 /// A moment that the clock skips in spring is an hour later; one it shows twice is the earlier.

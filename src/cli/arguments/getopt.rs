@@ -11,24 +11,15 @@ use clap::{ArgMatches, Command, FromArgMatches};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// How a command line starts out.
-#[derive(Debug)]
-pub enum CommandLine<T> {
-    /// To be acted on.
-    Asked(T),
-    /// `--help` or `--version`: answered already.
-    Answered,
-}
-
-/// Reads this process's command line. `--version`, as the only word, and `--help` are answered
-/// here; a line that PBS would not accept is a usage error (exit status 2).
-pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<CommandLine<T>, Failure> {
+/// Reads this process's command line. None for `--version`, as the only word, and `--help`, which
+/// are answered here. A line that PBS would not accept is a usage error (exit status 2).
+pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<Option<T>, Failure> {
     let words: Vec<OsString> = crate::sys::env::args().skip(1).collect();
     if answered(command, &words)? {
-        return Ok(CommandLine::Answered);
+        return Ok(None);
     }
     let matches = matches(&mut command(), words)?;
-    read_matches(&matches).map(CommandLine::Asked)
+    read_matches(&matches).map(Some)
 }
 
 /// Answers `--version`, as the only word, and `--help`; false for any other line.

@@ -75,10 +75,10 @@ fn midnight<Z: TimeZone>(date: NaiveDate, now: &DateTime<Z>) -> Option<Wall> {
 }
 
 fn local<Z: TimeZone>(moment: NaiveDateTime, now: &DateTime<Z>) -> Option<Wall> {
-    (1970..=9999)
-        .contains(&moment.year())
-        .then(|| date::local(moment, &now.timezone()))?
-        .map(Wall)
+    if !(1970..=9999).contains(&moment.year()) {
+        return None;
+    }
+    date::local(moment, &now.timezone()).map(Wall)
 }
 
 #[cfg(test)]

@@ -75,19 +75,20 @@ impl Failure {
         } else {
             format!("{} {id}", refusal.text)
         };
-        let is_unknown = *refusal == Refusal::unknown_job();
-        let unknown = is_unknown
-            .then(|| Operand::parse(id.as_ref()).ok())
-            .flatten()
-            .map(|operand| operand.id());
-        Failure {
-            unknown,
-            ..Failure::new(refusal.exit_code(), text)
+        let mut failure = Failure::new(refusal.exit_code(), text);
+        if *refusal == Refusal::unknown_job() {
+            let operand = Operand::parse(id.as_ref()).ok();
+            failure.unknown = operand.map(|operand| operand.id());
         }
+        failure
     }
 
-    /// Says it on standard error, and returns the exit status. `usage` makes the usage text, in
-    /// case it is wanted.
+    /// The same failure with this exit status.
+    pub fn with_code(self, code: u8) -> Failure {
+        Failure { code, ..self }
+    }
+
+    /// Prints it on standard error, and returns the exit status. `usage` makes the usage text.
     pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
         // PBS puts no blank before a text that begins with a tab.
         let blank = if self.text.starts_with('\t') { "" } else { " " };
@@ -132,7 +133,7 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// Which priorities there are the server alone knows: in PBS the command finds it out.
+/// In PBS the command checks the priority; here only the server knows the legal ones.
 fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
     (*refusal == Refusal::illegal_value(Refusal::PRIORITY))
         .then(|| Failure::usage("illegal -p value"))

@@ -76,10 +76,7 @@ pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failur
 
 /// Nobody answers, and why, with this exit status.
 pub fn no_server(why: &str, code: u8) -> Failure {
-    Failure {
-        code,
-        ..unreachable_server::silent(why)
-    }
+    unreachable_server::silent(why).with_code(code)
 }
 
 impl CommandOutput {

@@ -74,24 +74,20 @@ pub struct Answers {
 
 impl From<ServerFacts> for Answers {
     fn from(server: ServerFacts) -> Answers {
-        let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (reservations, events, tallies, entries) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (longest, ahead, objects, cycles) = (None, Vec::new(), Vec::new(), Vec::new());
         Answers {
             server,
-            rows,
-            jobs,
-            queues,
-            nodes,
-            reservations,
-            events,
-            longest,
-            tallies,
-            entries,
-            ahead,
-            objects,
-            cycles,
+            rows: Vec::new(),
+            jobs: Vec::new(),
+            queues: Vec::new(),
+            nodes: Vec::new(),
+            reservations: Vec::new(),
+            events: Vec::new(),
+            longest: None,
+            tallies: Vec::new(),
+            entries: Vec::new(),
+            ahead: Vec::new(),
+            objects: Vec::new(),
+            cycles: Vec::new(),
         }
     }
 }
@@ -105,15 +101,13 @@ impl QuerySource {
                 Ok(Some(reader)) => return Ok(QuerySource::Spool(Box::new(reader), home.clone())),
                 Ok(None) => {}
                 Err(error) => {
-                    // On a full disk a reader may find no room for what it shares with the writer.
-                    let running = matches!(error, SpoolError::Sqlite(_) | SpoolError::Full)
-                        .then(|| Client::reach(home));
-                    let client = running
-                        .and_then(Result::ok)
-                        .map(|client| QuerySource::Schedd(Box::new(client)));
-                    return client
-                        .ok_or(error)
-                        .with_context(|| file.display().to_string());
+                    // On a full disk SQLite cannot create the memory that reader and writer share.
+                    if matches!(error, SpoolError::Sqlite(_) | SpoolError::Full)
+                        && let Ok(client) = Client::reach(home)
+                    {
+                        return Ok(QuerySource::Schedd(Box::new(client)));
+                    }
+                    return Err(error).with_context(|| file.display().to_string());
                 }
             }
         }
@@ -141,17 +135,19 @@ impl QuerySource {
         each: &mut dyn FnMut(ClientAnswer) -> Continue,
     ) -> anyhow::Result<()> {
         thread::scope(|scope| {
-            let ((sender, parts), (room, has_room)) = (mpsc::channel(), mpsc::channel());
-            // Who has read all needs no more room.
-            let make_room = || _ = room.send(());
-            (0..PARTS_AHEAD).for_each(|_| make_room());
+            let (sender, parts) = mpsc::channel();
+            let (room, has_room) = mpsc::channel();
+            // A reader that has read everything is gone: the results of send do not matter.
+            for _ in 0..PARTS_AHEAD {
+                let _ = room.send(());
+            }
             let reading =
                 scope.spawn(move || self.read(question, &PartSender { sender, has_room }));
             for part in &parts {
                 if each(part) == Continue::Enough {
                     break;
                 }
-                make_room();
+                let _ = room.send(());
             }
             drop((parts, room));
             reading

@@ -1,6 +1,6 @@
 //! The skeleton of the commands that request the same of each of several jobs.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{self, LazySchedd};
 use crate::wire::batch::Act;
@@ -36,7 +36,7 @@ pub fn main<C: JobCommand>() -> ExitCode {
 }
 
 fn run<C: JobCommand>() -> Result<u8, Failure> {
-    let CommandLine::Asked(args) = getopt::read::<C>(command::<C>)? else {
+    let Some(args) = getopt::read::<C>(command::<C>)? else {
         return Ok(0);
     };
     let requests = args.requests()?;
@@ -60,7 +60,7 @@ fn with_statuses<C: JobCommand>(result: Result<u8, Failure>) -> Result<u8, Failu
         Ok(_) => Ok(failed),
         Err(failure) => {
             let code = if failure.usage { usage } else { failed };
-            Err(Failure { code, ..failure })
+            Err(failure.with_code(code))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `pbs_ralter`: changes a reservation.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::arguments::job_options;
 use crate::cli::arguments::reservations::{ReservationName, bounds, call, kept, resources};
 use crate::cli::client::exit::{self, Failure};
@@ -67,7 +67,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let CommandLine::Asked(args) = getopt::read::<PbsRalterArgs>(command)? else {
+    let Some(args) = getopt::read::<PbsRalterArgs>(command)? else {
         return Ok(0);
     };
     let force = match args.how.as_deref() {

@@ -1,6 +1,6 @@
 //! `pbs_rdel`: deletes reservations, and the jobs in them.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::arguments::reservations::{ReservationName, call, check_destination};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
@@ -33,7 +33,7 @@ pub fn main() -> ExitCode {
 
 /// Every operand is acted on; the code of the last failure is the exit status.
 fn run() -> Result<u8, Failure> {
-    let CommandLine::Asked(args) = getopt::read::<PbsRdelArgs>(command)? else {
+    let Some(args) = getopt::read::<PbsRdelArgs>(command)? else {
         return Ok(0);
     };
     let mut schedd = LazySchedd::find()?;

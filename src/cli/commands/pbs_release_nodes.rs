@@ -1,6 +1,6 @@
 //! `pbs_release_nodes`: gives nodes of a running job back before its end.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::operand::Operand;
@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let CommandLine::Asked(args) = getopt::read::<PbsReleaseNodesArgs>(command)? else {
+    let Some(args) = getopt::read::<PbsReleaseNodesArgs>(command)? else {
         return Ok(0);
     };
     let keep = keep(&args)?;
@@ -66,10 +66,7 @@ fn run() -> Result<u8, Failure> {
         .or_else(|| env::var("PBS_JOBID"))
         .filter(|word| !word.is_empty());
     let word = word.ok_or_else(|| Failure::new(USAGE, "No jobid given"))?;
-    let operand = Operand::parse(&word).map_err(|failure| Failure {
-        code: USAGE,
-        ..failure
-    })?;
+    let operand = Operand::parse(&word).map_err(|failure| failure.with_code(USAGE))?;
     let mut schedd = LazySchedd::find()?;
     let name = schedd.name()?;
     let job = operand.job(&name).ok_or_else(|| operand.misplaced(&word))?;

@@ -1,11 +1,12 @@
 //! `pbs_rstat`: shows reservations.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::arguments::reservations::ReservationName;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::query::{self, Ask, CommandOutput};
+use crate::cli::output::attribute_output::preamble;
 use crate::cli::output::full;
-use crate::cli::output::json::{Document, Preamble};
+use crate::cli::output::json::Document;
 use crate::cli::output::table::FixedColumn::{Left, Rest};
 use crate::cli::output::table::push_line;
 use crate::model::refusal::Refusal;
@@ -56,11 +57,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let read = getopt::read::<PbsRstatArgs>(command).map_err(|failure| Failure {
-        code: FAILED,
-        ..failure
-    });
-    let CommandLine::Asked(args) = read? else {
+    let read = getopt::read::<PbsRstatArgs>(command).map_err(|failure| failure.with_code(FAILED));
+    let Some(args) = read? else {
         return Ok(0);
     };
     let mut source = query::source(|why| query::no_server(why, exit::NO_SERVER))?;
@@ -194,18 +192,11 @@ fn in_full(reservation: &Reservation, server: &ServerFacts) -> String {
 }
 
 fn document(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> Vec<u8> {
-    let mut document = Document::begin(&Preamble {
-        timestamp: now,
-        version: &server.version,
-        server: &server.name,
-    });
-    let things = reservations.iter().map(|reservation| {
-        (
-            full_id(reservation, server),
-            attributes(reservation, server),
-        )
-    });
-    document.section("Reservations", things);
+    let mut document = Document::begin(&preamble(server, now));
+    for reservation in reservations {
+        let attributes = attributes(reservation, server);
+        document.thing("Reservations", &full_id(reservation, server), &attributes);
+    }
     document.end()
 }
 

@@ -1,6 +1,6 @@
 //! `pbs_rsub`: makes a reservation.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::arguments::reservations::{bounds, call, check_destination, kept, resources};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
@@ -92,7 +92,7 @@ fn run() -> Result<u8, Failure> {
     if env::args().count() < 2 {
         return Err(Failure::usage(""));
     }
-    let CommandLine::Asked(args) = getopt::read::<PbsRsubArgs>(command)? else {
+    let Some(args) = getopt::read::<PbsRsubArgs>(command)? else {
         return Ok(0);
     };
     let mut asked = args.asked(clock::wall(), env::text("PBS_TZID"))?;

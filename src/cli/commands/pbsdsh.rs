@@ -1,6 +1,6 @@
 //! `pbsdsh`: runs a program on the nodes of the job it is called from.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::session::task_set::{Membership, TaskOptions, TaskSet};
 use crate::model::text::Text;
@@ -58,14 +58,14 @@ pub fn main() -> ExitCode {
 /// PBS's pbsdsh knows one status for everything that goes wrong with itself.
 fn usage_is_1(failure: Failure) -> Failure {
     if failure.usage {
-        Failure { code: 1, ..failure }
+        failure.with_code(1)
     } else {
         failure
     }
 }
 
 fn run() -> Result<u8, Failure> {
-    let CommandLine::Asked(args) = getopt::read::<PbsdshArgs>(command)? else {
+    let Some(args) = getopt::read::<PbsdshArgs>(command)? else {
         return Ok(0);
     };
     let words = words(&args.program);

@@ -1,13 +1,14 @@
 //! `pbsnodes`: shows nodes, marks them offline and online, comments on them.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::query::{self, Ask};
 use crate::cli::client::unreachable_server::{self, unknown_host};
+use crate::cli::output::attribute_output::preamble;
 use crate::cli::output::dsv;
 use crate::cli::output::full;
 use crate::cli::output::job_list::cut;
-use crate::cli::output::json::{Document, Preamble};
+use crate::cli::output::json::Document;
 use crate::cli::output::nodes::{self, NodeFormat, NodeGroup};
 use crate::cli::output::table::{FixedColumn, push_line};
 use crate::model::refusal::Refusal;
@@ -98,18 +99,15 @@ pub fn main() -> ExitCode {
         "pbsnodes",
         command,
         || match getopt::read::<PbsnodesArgs>(command).map_err(as_failed)? {
-            CommandLine::Answered => Ok(0),
-            CommandLine::Asked(args) => args.run(),
+            Some(args) => args.run(),
+            None => Ok(0),
         },
     )
 }
 
 /// A wrong command line ends as everything else that goes wrong here.
 fn as_failed(failure: Failure) -> Failure {
-    Failure {
-        code: FAILED,
-        ..failure
-    }
+    failure.with_code(FAILED)
 }
 
 fn no_server(why: &str) -> Failure {
@@ -158,10 +156,7 @@ impl PbsnodesArgs {
                 .as_deref()
                 .is_some_and(|format| format != "json" && format != "dsv");
         if wrong {
-            Err(Failure {
-                code: FAILED,
-                ..Failure::usage("")
-            })
+            Err(Failure::usage("").with_code(FAILED))
         } else {
             Ok(())
         }
@@ -248,20 +243,15 @@ impl PbsnodesArgs {
         server: &ServerFacts,
         now: Wall,
     ) -> Vec<u8> {
-        let known = groups
-            .iter()
-            .map(|group| (group.name().to_string(), self.attributes(group, server)));
-        let unknown = unknown.iter().map(|name| {
+        let mut document = Document::begin(&preamble(server, now));
+        for group in groups {
+            document.thing("nodes", group.name(), &self.attributes(group, server));
+        }
+        for name in unknown {
             let mut attributes = Attributes::default();
             attributes.text("Error", Refusal::unknown_node().text);
-            (name.to_string(), attributes)
-        });
-        let mut document = Document::begin(&Preamble {
-            timestamp: now,
-            version: &server.version,
-            server: &server.name,
-        });
-        document.section("nodes", known.chain(unknown));
+            document.thing("nodes", name, &attributes);
+        }
         document.end()
     }
 

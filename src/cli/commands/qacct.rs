@@ -4,7 +4,7 @@
 //! accounts are, by quarters of an hour where days or months are asked for: these are put together
 //! here, in the time zone of who asks.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::arguments::period;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
@@ -137,17 +137,15 @@ pub fn command() -> clap::Command {
 /// Runs it.
 pub fn main() -> ExitCode {
     exit::run("qacct", command, || {
-        match getopt::read::<QacctArgs>(command)? {
-            CommandLine::Answered => Ok(0),
-            CommandLine::Asked(args) => {
-                let inquiry = args.inquiry(clock::wall())?;
-                let mut feed = query::feed(|why| query::no_server(why, exit::NO_SERVER))?;
-                let mut out = BufWriter::new(std::io::stdout().lock());
-                let failures = args.say(inquiry, &mut feed, clock::wall(), &mut out)?;
-                out.flush()?;
-                Ok(query::report(&failures, "qacct", command))
-            }
-        }
+        let Some(args) = getopt::read::<QacctArgs>(command)? else {
+            return Ok(0);
+        };
+        let inquiry = args.inquiry(clock::wall())?;
+        let mut feed = query::feed(|why| query::no_server(why, exit::NO_SERVER))?;
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        let failures = args.say(inquiry, &mut feed, clock::wall(), &mut out)?;
+        out.flush()?;
+        Ok(query::report(&failures, "qacct", command))
     })
 }
 

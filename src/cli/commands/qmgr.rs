@@ -10,7 +10,7 @@ mod input;
 
 mod show;
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::source::{Answers, QuerySource};
@@ -73,10 +73,9 @@ const SYNTAX: u8 = 4;
 const NOTHING: u8 = 255;
 
 fn run() -> Result<u8, Failure> {
-    let args = match getopt::read::<QmgrArgs>(command) {
-        Ok(CommandLine::Asked(args)) => args,
-        Ok(CommandLine::Answered) => return Ok(0),
-        Err(failure) => return Err(Failure { code: 1, ..failure }),
+    let read = getopt::read::<QmgrArgs>(command).map_err(|failure| failure.with_code(1));
+    let Some(args) = read? else {
+        return Ok(0);
     };
     let home = Home::find()?;
     let mut session = Session::open(&args, home)?;
@@ -111,10 +110,7 @@ impl<'a> Session<'a> {
     fn open(args: &'a QmgrArgs, home: Home) -> Result<Session<'a>, Failure> {
         let connected = Client::connect(&home);
         if let Err(error) = connected {
-            return Err(Failure {
-                code: NO_SERVER,
-                ..Failure::from(error)
-            });
+            return Err(Failure::from(error).with_code(NO_SERVER));
         }
         let mut schedd = LazySchedd::find()?;
         let name = schedd.name()?;
@@ -123,10 +119,7 @@ impl<'a> Session<'a> {
             .iter()
             .find(|server| **server != name && *server != "default")
         {
-            return Err(Failure {
-                code: NO_SERVER,
-                ..unknown_host(other)
-            });
+            return Err(unknown_host(other).with_code(NO_SERVER));
         }
         let (active, history) = (BTreeMap::new(), Vec::new());
         Ok(Session {
@@ -388,12 +381,10 @@ impl<'a> Session<'a> {
         let Some(object) = command.object else {
             return Ok(0);
         };
-        let view = command
-            .names
-            .iter()
-            .any(|name| name.starts_with('@'))
-            .then(|| self.view())
-            .transpose()?;
+        let mut view = None;
+        if command.names.iter().any(|name| name.starts_with('@')) {
+            view = Some(self.view()?);
+        }
         let names = self.names(&command, object, view.as_ref());
         if names.is_empty() {
             return Ok(self.fault("", &GrammarError::Syntax(0)));

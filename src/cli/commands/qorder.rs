@@ -1,6 +1,6 @@
 //! `qorder`: two jobs change places.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::operand::Operand;
@@ -41,7 +41,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let CommandLine::Asked(args) = getopt::read::<QorderArgs>(command)? else {
+    let Some(args) = getopt::read::<QorderArgs>(command)? else {
         return Ok(0);
     };
     let (one, other) = (Operand::parse(&args.one)?, Operand::parse(&args.other)?);
@@ -49,10 +49,9 @@ fn run() -> Result<u8, Failure> {
 }
 
 fn swap(one: &Operand, other: &Operand, server: &mut dyn Server) -> Result<u8, Failure> {
-    let name = server.name().map_err(|failure| Failure {
-        code: NO_SERVER,
-        ..failure
-    })?;
+    let name = server
+        .name()
+        .map_err(|failure| failure.with_code(NO_SERVER))?;
     let refusal = match (one.job(&name), other.job(&name)) {
         (Some(one), Some(other)) => asked(one, other, server)?,
         _ => Some(Refusal::unknown_job()),
@@ -66,10 +65,7 @@ fn swap(one: &Operand, other: &Operand, server: &mut dyn Server) -> Result<u8, F
 /// Why it was refused, if it was.
 fn asked(one: JobId, other: JobId, server: &mut dyn Server) -> Result<Option<Refusal>, Failure> {
     let reply = server.call(&ClientRequest::Swap(one, other));
-    match reply.map_err(|error| Failure {
-        code: NO_SERVER,
-        ..Failure::from(error)
-    })? {
+    match reply.map_err(|error| Failure::from(error).with_code(NO_SERVER))? {
         Reply::Done => Ok(None),
         Reply::Noted(notes) => {
             exit::remark("qorder", &notes);

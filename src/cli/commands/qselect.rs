@@ -1,6 +1,6 @@
 //! `qselect`: the ids of the jobs that meet all conditions, one per line.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure, NO_SERVER};
 use crate::cli::client::query::{self, Ask, Feed};
 use crate::cli::client::unreachable_server::unknown_host;
@@ -88,18 +88,16 @@ pub fn command() -> clap::Command {
 /// Runs it.
 pub fn main() -> ExitCode {
     exit::run("qselect", command, || {
-        match getopt::read::<QselectArgs>(command)? {
-            CommandLine::Answered => Ok(0),
-            CommandLine::Asked(args) => {
-                let now = clock::wall();
-                args.conditions(now)?;
-                let mut feed = query::feed(|why| query::no_server(why, NO_SERVER))?;
-                let mut out = std::io::stdout().lock();
-                args.answer(&mut feed, now, &mut out)?;
-                out.flush()?;
-                Ok(0)
-            }
-        }
+        let Some(args) = getopt::read::<QselectArgs>(command)? else {
+            return Ok(0);
+        };
+        let now = clock::wall();
+        args.conditions(now)?;
+        let mut feed = query::feed(|why| query::no_server(why, NO_SERVER))?;
+        let mut out = std::io::stdout().lock();
+        args.answer(&mut feed, now, &mut out)?;
+        out.flush()?;
+        Ok(0)
     })
 }
 

@@ -6,7 +6,7 @@ pub mod watch;
 
 use self::display::{Display, JobFormat};
 use self::watch::WatchedView;
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::installation;
 use crate::cli::client::operand::Operand;
@@ -151,20 +151,18 @@ pub fn command() -> clap::Command {
 /// Runs it.
 pub fn main() -> ExitCode {
     exit::run("qstat", command, || {
-        match getopt::read::<QstatArgs>(command)? {
-            CommandLine::Answered => Ok(0),
-            CommandLine::Asked(mut args) => {
-                args.operands.splice(..0, args.ahead.give_back());
-                let format = args.check()?;
-                if args.watch {
-                    return args.to_watch(&format).run(command, || args.look(&format));
-                }
-                let mut out = std::io::stdout().lock();
-                let failures = args.say_to(&format, &mut out);
-                out.flush()?;
-                Ok(query::report(&failures, "qstat", command))
-            }
+        let Some(mut args) = getopt::read::<QstatArgs>(command)? else {
+            return Ok(0);
+        };
+        args.operands.splice(..0, args.ahead.give_back());
+        let format = args.check()?;
+        if args.watch {
+            return args.to_watch(&format).run(command, || args.look(&format));
         }
+        let mut out = std::io::stdout().lock();
+        let failures = args.say_to(&format, &mut out);
+        out.flush()?;
+        Ok(query::report(&failures, "qstat", command))
     })
 }
 
@@ -348,15 +346,12 @@ impl QstatArgs {
 
     /// Asked for before the jobs: schedd may not answer while it waits for qstat to read them.
     fn scores(&self, feed: &mut Feed) -> Scores {
-        let is_full = self.full && !self.is_alternate();
-        let server = is_full
-            .then(|| query::whole(feed)(&Question::Server))
-            .and_then(Result::ok);
-        let has_scores = server.is_some_and(|answers| answers.server.has_scores);
-        if has_scores {
-            Scores::ask(&self.operands)
-        } else {
-            Scores::default()
+        if !self.full || self.is_alternate() {
+            return Scores::default();
+        }
+        match query::whole(feed)(&Question::Server) {
+            Ok(answers) if answers.server.has_scores => Scores::ask(&self.operands),
+            _ => Scores::default(),
         }
     }
 

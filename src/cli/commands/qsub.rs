@@ -22,8 +22,6 @@ pub mod dialects;
 
 mod request;
 
-mod queue;
-
 pub mod submission;
 
 use dialects::torque;

@@ -1,6 +1,6 @@
 //! `qterm`: ends schedd.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::unreachable_server::unknown_host;
 use crate::model::refusal::Refusal;
@@ -62,14 +62,12 @@ pub fn main() -> ExitCode {
 }
 
 fn as_qterm(failure: Failure) -> Failure {
-    Failure {
-        code: if failure.usage { USAGE } else { FAILED },
-        ..failure
-    }
+    let code = if failure.usage { USAGE } else { FAILED };
+    failure.with_code(code)
 }
 
 fn run() -> Result<u8, Failure> {
-    let CommandLine::Asked(args) = getopt::read::<QtermArgs>(command)? else {
+    let Some(args) = getopt::read::<QtermArgs>(command)? else {
         return Ok(0);
     };
     let manner = manner(args.manner.as_deref())?;

@@ -1,6 +1,6 @@
 //! `qenable`, `qdisable`, `qstart` and `qstop`: queues that take jobs, and queues whose jobs start.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::unreachable_server::unknown_host;
@@ -106,11 +106,9 @@ fn main(gate: &QueueStateCommand) -> ExitCode {
 }
 
 fn run(gate: &QueueStateCommand) -> Result<u8, Failure> {
-    let read = getopt::read::<QueueStateArgs>(gate.command).map_err(|failure| Failure {
-        code: USAGE,
-        ..failure
-    });
-    let CommandLine::Asked(args) = read? else {
+    let read =
+        getopt::read::<QueueStateArgs>(gate.command).map_err(|failure| failure.with_code(USAGE));
+    let Some(args) = read? else {
         return Ok(0);
     };
     let mut schedd = LazySchedd::find()?;
@@ -132,10 +130,7 @@ fn turn(
 ) -> Result<Option<Refusal>, Failure> {
     let (queue, server) = queue.split_once('@').unwrap_or((queue, ""));
     if !server.is_empty() && !same_server(server, &schedd.name()?) {
-        return Err(Failure {
-            code: FAILED,
-            ..unknown_host(server)
-        });
+        return Err(unknown_host(server).with_code(FAILED));
     }
     let edit = Edit {
         key: AttributeKey::plain(gate.attribute),
@@ -148,10 +143,7 @@ fn turn(
         edits: vec![edit],
     };
     let reply = schedd.call(&ClientRequest::Amend(command));
-    match reply.map_err(|error| Failure {
-        code: FAILED,
-        ..Failure::from(error)
-    })? {
+    match reply.map_err(|error| Failure::from(error).with_code(FAILED))? {
         Reply::Done | Reply::Noted(_) => Ok(None),
         Reply::Refused(refusal) => Ok(Some(refusal)),
         _ => Err(exit::garbled()),

@@ -1,12 +1,13 @@
 //! `tracejob`: tells what has happened to jobs, from their events.
 
-use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
 use crate::cli::client::query::{self, Ask};
+use crate::cli::output::attribute_output::preamble;
 use crate::cli::output::event_text::{self, EventLine, LogSource};
 use crate::cli::output::full::printable;
-use crate::cli::output::json::{Document, Preamble};
+use crate::cli::output::json::Document;
 use crate::model::job_id::JobId;
 use crate::model::time::{Time, Wall};
 use crate::shown::attributes::{AttributeDisplay, Attributes};
@@ -109,7 +110,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let CommandLine::Asked(args) = getopt::read::<TracejobArgs>(command)? else {
+    let Some(args) = getopt::read::<TracejobArgs>(command)? else {
         return Ok(0);
     };
     let filters_are_known = args
@@ -137,10 +138,7 @@ impl TracejobArgs {
         for word in &self.jobs {
             match self.trace(word, &server, ask, now) {
                 Ok(trace) => traces.push(trace),
-                Err(failure) => failures.push(Failure {
-                    code: FAILED,
-                    ..failure
-                }),
+                Err(failure) => failures.push(failure.with_code(FAILED)),
             }
         }
         let out = match self.format {
@@ -280,12 +278,7 @@ fn wrapped(text: &str, width: usize) -> String {
 }
 
 fn document(traces: &[JobTrace], server: &ServerFacts, now: Wall) -> Vec<u8> {
-    let preamble = Preamble {
-        timestamp: now,
-        version: &server.version,
-        server: &server.name,
-    };
-    let mut document = Document::begin(&preamble);
+    let mut document = Document::begin(&preamble(server, now));
     for trace in traces {
         let events = trace.lines.iter().map(|line| {
             serde_json::json!({

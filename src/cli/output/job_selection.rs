@@ -225,15 +225,11 @@ impl OperandTarget {
         match operand.job(server) {
             Some(id) => OperandTarget::Job(id, operand.only(), operand.full_here(server)),
             None => {
-                let failure = operand.misplaced(word);
-                OperandTarget::Nowhere(Failure {
-                    code: if failure.away.is_some() {
-                        255
-                    } else {
-                        failure.code
-                    },
-                    ..failure
-                })
+                let mut failure = operand.misplaced(word);
+                if failure.away.is_some() {
+                    failure.code = 255;
+                }
+                OperandTarget::Nowhere(failure)
             }
         }
     }
@@ -267,10 +263,7 @@ pub fn is_job_id(word: &OsStr) -> bool {
 
 /// No server of that name is known here.
 pub fn elsewhere(host: &str) -> Failure {
-    Failure {
-        code: 255,
-        ..unknown_host(host)
-    }
+    unknown_host(host).with_code(255)
 }
 
 /// The jobs that operands name.

@@ -79,18 +79,8 @@ impl Document {
         Ok(())
     }
 
-    /// Adds an object of things, as `Jobs`: each under its id. Nothing is added if there is none,
-    /// so that PBS's clients see that nothing was found.
-    pub fn section<'a>(
-        &mut self,
-        name: &str,
-        things: impl Iterator<Item = (String, Attributes<'a>)>,
-    ) {
-        things.for_each(|(id, attributes)| self.thing(name, &id, &attributes));
-        self.close_to(1);
-    }
-
-    /// Adds one thing to the section that is open, or opens it.
+    /// Adds a thing to a section as `Jobs`, under its id. A section without things is left out, so
+    /// that PBS's clients see that nothing was found.
     pub fn thing(&mut self, section: &str, id: &str, attributes: &Attributes) {
         if self.open.len() == 1 {
             self.key(section);
@@ -210,7 +200,7 @@ impl Document {
 mod tests {
     use super::*;
     use crate::cli::example::{self, NOW};
-    use crate::shown::attributes;
+    use crate::shown::{attributes, job_json};
     use proptest::prelude::*;
     use serde_json::Value as Json;
 
@@ -222,7 +212,9 @@ mod tests {
 
     fn document<'a>(things: Vec<(String, Attributes<'a>)>) -> String {
         let mut document = Document::begin(&PREAMBLE);
-        document.section("Jobs", things.into_iter());
+        for (id, attributes) in &things {
+            document.thing("Jobs", id, attributes);
+        }
         String::from_utf8(document.end()).unwrap()
     }
 
@@ -334,5 +326,19 @@ mod tests {
                 prop_assert_eq!(job["Variable_List"][&*name].as_str(), Some(&*value));
             }
         }
+    }
+
+    #[test]
+    fn hooks_receive_a_job_as_qstat_shows_it() {
+        let server = example::server();
+        let mut record = example::queued(1, "a", "select=2:ncpus=4 walltime=60");
+        record.environ = Some(b"A=1\0B=x,y\0".to_vec());
+        let attributes = attributes::of_job(&record, &server);
+        let mut document = Document::begin(&PREAMBLE);
+        document.thing("Jobs", "1.head", &attributes);
+        let document: Json = serde_json::from_slice(&document.end()).unwrap();
+        let job = Json::Object(job_json::of(&attributes));
+        assert_eq!(job, document["Jobs"]["1.head"]);
+        assert_eq!(job["Variable_List"]["B"], "x,y");
     }
 }

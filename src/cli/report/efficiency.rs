@@ -15,7 +15,7 @@ use crate::model::account::accounting::{
 use crate::model::job::held::Held;
 use crate::model::job::{Job, Usage};
 use crate::model::job_id::JobId;
-use crate::model::refusal::Refusal;
+
 use crate::model::time::{Span, Wall};
 use crate::sys::user;
 use crate::wire::message::{ClientAnswer, Detail, Question, ServerFacts};
@@ -154,7 +154,7 @@ fn of_operand(
     let full = operand.full(&server.name);
     let id = operand
         .job(&server.name)
-        .ok_or_else(|| Failure::of_job("qstat", &Refusal::unknown_job(), &full))?;
+        .ok_or_else(|| super::unknown_job(&full))?;
     if id.is_array() {
         let (mut spreads, only) = (Spreads::default(), operand.only());
         each(AccountingFilter::default(), vec![id], feed, &mut |used| {

@@ -87,38 +87,28 @@ struct StartTable<'a> {
 impl StartTable<'_> {
     fn text(&self) -> String {
         let name = &self.inquiry.server.name;
-        let ids = self
-            .foreseen
-            .iter()
-            .map(|foreseen| foreseen.job.full(name).len());
-        let width = ids
-            .chain(
-                self.others
-                    .iter()
-                    .map(|record| record.job.id.full(name).len()),
-            )
-            .fold(15, usize::max);
-        let mut out = String::new();
-        if !self.foreseen.is_empty() || !self.others.is_empty() {
-            let columns = [Left(width), Left(8), Left(24), Left(24), Rest];
-            let heads = ["Job ID", "Username", "Start", "End", "Nodes"];
-            push_line(&mut out, columns, heads);
-            let rule = [width, 8, 24, 24, 5].map(|width| "-".repeat(width));
-            let _ = writeln!(out, "\n{}", rule.join(" "));
-        }
-        let row = [Left(width), Left(8), Rest];
+        let mut rows = Vec::new();
         for foreseen in &self.foreseen {
             let (id, owner) = (foreseen.job.full(name), self.owner(foreseen.job));
-            push_line(
-                &mut out,
-                row,
-                [&*id, owner, &self.prospect(&foreseen.prospect)],
-            );
-            out.push('\n');
+            rows.push((id, owner, self.prospect(&foreseen.prospect)));
         }
         for record in &self.others {
-            let (id, owner) = (record.job.id.full(name), &record.job.owner.user);
-            push_line(&mut out, row, [&*id, owner, &self.state_text(record)]);
+            let (id, owner) = (record.job.id.full(name), &*record.job.owner.user);
+            rows.push((id, owner, self.started(record)));
+        }
+        let mut out = String::new();
+        let Some(longest) = rows.iter().map(|(id, ..)| id.len()).max() else {
+            return out;
+        };
+        let width = longest.max(15);
+        let columns = [Left(width), Left(8), Left(24), Left(24), Rest];
+        let heads = ["Job ID", "Username", "Start", "End", "Nodes"];
+        push_line(&mut out, columns, heads);
+        let rule = [width, 8, 24, 24, 5].map(|width| "-".repeat(width));
+        let _ = writeln!(out, "\n{}", rule.join(" "));
+        let columns = [Left(width), Left(8), Left(24), Rest];
+        for (id, owner, (start, text)) in &rows {
+            push_line(&mut out, columns, [&**id, owner, start, text]);
             out.push('\n');
         }
         out
@@ -132,22 +122,19 @@ impl StartTable<'_> {
         timestamp::ctime(self.inquiry.wall(time)).to_string()
     }
 
-    fn prospect(&self, prospect: &Prospect) -> String {
+    /// The start of a waiting job, and its end and nodes or why it does not start.
+    fn prospect(&self, prospect: &Prospect) -> (String, String) {
         match prospect {
             Prospect::Starts {
                 at,
                 end,
                 nodes: names,
             } => {
-                format!(
-                    "{:24} {:24} {}",
-                    self.moment(*at),
-                    self.moment(*end),
-                    nodes(names)
-                )
+                let end = format!("{:24} {}", self.moment(*end), nodes(names));
+                (self.moment(*at), end)
             }
-            Prospect::Waits(reason) => format!("{:24} {reason}", "--"),
-            Prospect::Beyond => format!("{:24} {}", "--", self.beyond()),
+            Prospect::Waits(reason) => ("--".to_string(), reason.to_string()),
+            Prospect::Beyond => ("--".to_string(), self.beyond()),
         }
     }
 
@@ -162,14 +149,14 @@ impl StartTable<'_> {
         )
     }
 
-    /// What is told of a job that does not wait for the scheduler.
-    fn state_text(&self, record: &JobRecord) -> String {
-        let comment = comment::of(record, &self.inquiry.server);
+    /// The start of a job that does not wait for the scheduler, and its comment.
+    fn started(&self, record: &JobRecord) -> (String, String) {
+        let comment = comment::of(record, &self.inquiry.server).into_owned();
         match &record.job.life.run {
             Some(run) if record.job.life.state.is_under_way() => {
-                format!("{:24} {comment}", self.moment(run.started))
+                (self.moment(run.started), comment)
             }
-            _ => format!("{:24} {comment}", "--"),
+            _ => ("--".to_string(), comment),
         }
     }
 
@@ -181,22 +168,21 @@ impl StartTable<'_> {
             let fact = json!({"from": from, "until": until, "cycles": horizon.cycles, "whole": horizon.is_whole});
             document.fact("horizon", &fact);
         }
-        let foreseen = self.foreseen.iter().map(|foreseen| {
-            let mut attributes = Attributes::default();
-            self.attributes(foreseen, &mut attributes);
-            (foreseen.job.full(&inquiry.server.name), attributes)
-        });
-        let others = self.others.iter().map(|record| {
+        let name = &inquiry.server.name;
+        for foreseen in &self.foreseen {
+            document.thing("Jobs", &foreseen.job.full(name), &self.attributes(foreseen));
+        }
+        for record in &self.others {
             let mut attributes = Attributes::default();
             attributes.text("Job_Owner", record.job.owner.user.as_str());
             attributes.text("comment", comment::of(record, &inquiry.server));
-            (record.job.id.full(&inquiry.server.name), attributes)
-        });
-        document.section("Jobs", foreseen.chain(others));
+            document.thing("Jobs", &record.job.id.full(name), &attributes);
+        }
         document.end()
     }
 
-    fn attributes<'a>(&'a self, foreseen: &'a Foreseen, attributes: &mut Attributes<'a>) {
+    fn attributes<'a>(&'a self, foreseen: &'a Foreseen) -> Attributes<'a> {
+        let mut attributes = Attributes::default();
         attributes.text("Job_Owner", self.owner(foreseen.job));
         match &foreseen.prospect {
             Prospect::Starts { .. } => attributes.add(
@@ -212,6 +198,7 @@ impl StartTable<'_> {
                 attributes.text("comment", self.beyond());
             }
         }
+        attributes
     }
 }
 

@@ -86,8 +86,10 @@ impl<'a> WaitingQsub<'a> {
     /// Waits until the job has its terminal, or will never have one.
     pub fn until_seated(mut self) -> Result<Came, Failure> {
         loop {
-            let came = self.change()?;
-            let came = came.map_or_else(|| self.look(), |code| Ok(Some(Came::Away(code))))?;
+            let came = match self.change()? {
+                Some(code) => Some(Came::Away(code)),
+                None => self.look()?,
+            };
             if let Some(came) = came {
                 self.line.clear();
                 return Ok(came);
@@ -181,11 +183,12 @@ impl<'a> WaitingQsub<'a> {
                 }
                 Ok(WaitStage::Over(end)) => return Err(self.vanished(end)),
                 Ok(WaitStage::Runs) => {}
-                // It may go away while it is asked, too.
+                // schedd may end while it answers.
                 Err(_) => {
-                    let code = self
-                        .pause()?
-                        .map_or_else(|| self.reconnect(), |code| Ok(Some(code)))?;
+                    let code = match self.pause()? {
+                        Some(code) => Some(code),
+                        None => self.reconnect()?,
+                    };
                     return Ok(code.map(Came::Away));
                 }
             }

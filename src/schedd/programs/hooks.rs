@@ -45,13 +45,9 @@ use crate::server::effects::Token;
 use crate::server::requests::RequestContext;
 use crate::sys::clock::monotonic;
 use crate::sys::program::{ProgramCall, RunningProgram};
-use crate::wire::message::{ClientRequest, JobRecord, Reply, ServerFacts};
-use serde_json::{Map, Value};
+use crate::wire::message::{ClientRequest, Reply};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-
-/// How a job is shown as JSON. Commands know that, and schedd is told: it knows no commands.
-pub type JobToJson = fn(&JobRecord, &ServerFacts) -> Map<String, Value>;
 
 /// What is said to who asks while too many wait for hooks.
 const BUSY: &str = "too many requests wait for the hooks of the site; try again in a moment";
@@ -65,25 +61,23 @@ pub enum Ruling {
     Refused(String, String),
 }
 
-/// Who waits for hooks, and what they have said of starts.
+/// The requests and starts that wait for hooks, and what hooks have decided about starts.
 pub struct Hooks {
     requests: Lane,
     starts: Lane,
     words: Words,
     /// The starts that the last cycle has left out, with their nodes.
     wanted: Vec<(JobId, Vec<String>)>,
-    portrait: JobToJson,
 }
 
 impl Hooks {
-    /// With nobody waiting.
-    pub fn new(portrait: JobToJson) -> Hooks {
+    /// No hooks are running.
+    pub fn new() -> Hooks {
         Hooks {
             requests: Lane::new(),
             starts: Lane::new(),
             words: Words::default(),
             wanted: Vec::new(),
-            portrait,
         }
     }
 
@@ -261,14 +255,7 @@ impl Schedd {
     }
 
     fn ask(&mut self, case: &Case, hook: &Hook) -> Result<RunningProgram, Refusal> {
-        let question = question(
-            &mut self.server,
-            &self.spool,
-            self.hooks.portrait,
-            case,
-            hook,
-        )?
-        .to_string();
+        let question = question(&mut self.server, &self.spool, case, hook)?.to_string();
         let call = ProgramCall {
             input: question.as_bytes(),
             ..ProgramCall::new(&hook.command, hook.alarm)

@@ -54,7 +54,10 @@ fn act(text: &str, now: Wall) -> Option<Result<Vec<Deed>, String>> {
         Ok(words) => words,
         Err(failure) => return Some(Err(said("the command line", &failure))),
     };
-    let command = (!words.is_empty()).then(|| words.remove(0))?;
+    if words.is_empty() {
+        return None;
+    }
+    let command = words.remove(0);
     let command = command.to_str()?;
     let deeds = match command {
         "qhold" => acts::<qhold::QholdArgs>(words),

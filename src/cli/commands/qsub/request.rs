@@ -2,7 +2,7 @@
 //! line counts most, and the server's least.
 
 use super::dialects::{self, LineOrigin as Spoken, grid_engine};
-use super::queue;
+
 use super::{ARRAY, DISPLAY, INTERACTIVE, QsubArgs, check, command, suits_array};
 use crate::cli::arguments::directives;
 use crate::cli::arguments::environment::{self, SubmitOrigin};
@@ -14,12 +14,14 @@ use crate::cli::commands::qsub::submission::SubmissionOptions;
 use crate::cli::session::interactive;
 use crate::model::attribute::AttributeSetting;
 use crate::model::job::value_syntax::shell_list;
+use crate::model::refusal::Refusal;
 use crate::model::text::Text;
 use crate::model::time::Wall;
 use crate::sys::process::random;
 use crate::sys::{clock, env, home::Home};
-use crate::wire::client::Client;
-use crate::wire::message::{ClientRequest, NewJob, Payload, Question, Reply};
+use crate::wire::client::{Client, Continue};
+
+use crate::wire::message::{ClientAnswer, ClientRequest, NewJob, Payload, Question, Reply};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -193,7 +195,7 @@ impl SubmissionRequest {
     /// The same, with one queue settled on where several are named.
     pub(super) fn settled(&self, defaults: &str, home: &Home) -> Result<SubmissionPlan, Failure> {
         let mut plan = self.plan(defaults)?;
-        queue::settle(&mut plan, home)?;
+        choose_queue(&mut plan, home)?;
         Ok(plan)
     }
 
@@ -234,6 +236,41 @@ impl SubmissionRequest {
             self.settled(&defaults, home)
         }
     }
+}
+
+/// Chooses the first existing queue of Grid Engine's `-q a,b`. If none exists, the failure lists
+/// the queues: Grid Engine's users expect `all.q`.
+fn choose_queue(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failure> {
+    let is_grid_engine = plan.is_grid_engine;
+    let mut settings = plan.submission.settings.iter_mut();
+    let Some(setting) = settings.find(|setting| setting.attribute == "queue") else {
+        return Ok(());
+    };
+    let requested = setting.value.lossy().into_owned();
+    // The server itself answers for a queue of another server, and for a single unknown queue.
+    if requested.contains('@') || !is_grid_engine && !requested.contains(',') {
+        return Ok(());
+    }
+    let mut known: Vec<String> = Vec::new();
+    Client::connect(home)?.ask(&Question::Queues, |part| {
+        if let ClientAnswer::Queues(queues) = part {
+            known.extend(queues.into_iter().map(|counts| counts.queue.name));
+        }
+        Continue::Wanted
+    })?;
+    for name in requested.split(',') {
+        if known.iter().any(|known| known == name) {
+            setting.value = name.into();
+            return Ok(());
+        }
+    }
+    let refusal = Refusal::unknown_queue();
+    let text = format!(
+        "{} {requested}: the queues are {}",
+        refusal.text,
+        known.join(", ")
+    );
+    Err(Failure::new(refusal.exit_code(), text))
 }
 
 /// How often the server's options may change while a job is being submitted.

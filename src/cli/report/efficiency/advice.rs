@@ -66,14 +66,14 @@ impl Peak {
 
 /// What to ask for; None if that is what was asked for.
 pub fn advice(peak: &Peak) -> Option<String> {
+    let short = [short_of_memory(peak), short_of_time(peak)];
+    let mut sentences: Vec<String> = short.into_iter().flatten().collect();
     let less = [less_memory(peak), less_time(peak), fewer_processors(peak)];
     let less: Vec<String> = less.into_iter().flatten().collect();
-    let short = [short_of_memory(peak), short_of_time(peak)]
-        .into_iter()
-        .flatten();
-    let asked = (!less.is_empty()).then(|| format!("Ask for {}.", less.join(", ")));
-    let all: Vec<String> = short.chain(asked).collect();
-    (!all.is_empty()).then(|| all.join(" "))
+    if !less.is_empty() {
+        sentences.push(format!("Ask for {}.", less.join(", ")));
+    }
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 fn less_memory(peak: &Peak) -> Option<String> {

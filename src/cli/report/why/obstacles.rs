@@ -220,14 +220,14 @@ impl JobView<'_> {
         let mut help: Vec<String> = Vec::new();
         if is_first {
             help.extend(explanation.shorter.map(|walltime| self.shorter(walltime)));
-            help.extend(if reason.is_blocked() {
-                self.ends(explanation)
-            } else {
-                None
-            });
+            if reason.is_blocked() {
+                help.extend(self.ends(explanation));
+            }
         }
         let is_exact = is_first && explanation.shorter.is_some();
-        help.extend((!is_exact).then(|| reason.remedy().to_string()));
+        if !is_exact {
+            help.push(reason.remedy().to_string());
+        }
         let stage = reason.stage();
         WaitObstacle {
             stage,

@@ -3,7 +3,6 @@
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::Hook;
 use crate::model::refusal::Refusal;
-use crate::schedd::programs::hooks::JobToJson;
 use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
 use crate::schedd::programs::hooks::case::script;
@@ -11,6 +10,8 @@ use crate::schedd::programs::hooks::judging::Judged;
 use crate::schedd::programs::hooks::judging::judge;
 use crate::schedd::programs::hooks::judging::said_of_dependencies;
 use crate::server::state::ServerState;
+use crate::shown::attributes;
+use crate::shown::job_json;
 use crate::spool::Spool;
 use crate::spool::scripts::SMALLEST;
 use crate::wire::message::{ClientRequest, JobRecord, ServerFacts};
@@ -39,7 +40,6 @@ const LATER: [&str; 10] = [
 pub fn question(
     server: &mut ServerState,
     spool: &Spool,
-    portrait: JobToJson,
     case: &Case,
     hook: &Hook,
 ) -> Result<Value, Refusal> {
@@ -54,7 +54,8 @@ pub fn question(
     });
     question.insert("requestor".into(), requestor.into());
     question.insert("requestor_host".into(), host.into());
-    let mut job = portrait(&record(spool, case, &judged)?, &facts(server));
+    let (record, facts) = (record(spool, case, &judged)?, facts(server));
+    let mut job = job_json::of(&attributes::of_job(&record, &facts));
     if judged.is_new {
         LATER.iter().for_each(|name| drop(job.remove(*name)));
     } else {
