@@ -111,10 +111,10 @@ impl UsageTarget {
             .filter_map(|(sign, bound)| Some((text.strip_suffix(sign)?, bound)))
             .next();
         let (number, bound) = signed.unwrap_or((text, TargetKind::Target));
-        let value: f64 = number
-            .parse()
-            .ok()
-            .filter(|_| number.starts_with(|c: char| c.is_ascii_digit()))?;
+        if !number.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        let value: f64 = number.parse().ok()?;
         let largest = if bound == TargetKind::Amount {
             f64::MAX
         } else {
@@ -169,21 +169,25 @@ pub fn check(accounts: &[Account]) -> Result<(), (usize, AccountFault)> {
         .iter()
         .map(|account| (account.name.as_str(), account.parent.as_deref()))
         .collect();
-    let fault = |(place, account): (usize, &Account)| Some((place, fault_of(account, &parents)?));
-    accounts
-        .iter()
-        .enumerate()
-        .find_map(fault)
-        .map_or(Ok(()), Err)
+    for (place, account) in accounts.iter().enumerate() {
+        check_one(account, &parents).map_err(|fault| (place, fault))?;
+    }
+    Ok(())
 }
 
-fn fault_of(account: &Account, parents: &BTreeMap<&str, Option<&str>>) -> Option<AccountFault> {
+fn check_one(
+    account: &Account,
+    parents: &BTreeMap<&str, Option<&str>>,
+) -> Result<(), AccountFault> {
+    if account.name != ROOT_NAME {
+        return climb(&account.name, parents);
+    }
     let is_bare =
         account.parent.is_none() && account.shares == Shares::default() && account.target.is_none();
-    if account.name == ROOT_NAME {
-        (!is_bare).then_some(AccountFault::Root)
+    if is_bare {
+        Ok(())
     } else {
-        climb(&account.name, parents).err()
+        Err(AccountFault::Root)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::job::dependency::ParsedDependency;
 use super::job::state::Holds;
-use super::job::{Digest, Job, JobProgram, Spec};
+use super::job::{Digest, Job, JobProgram, Spec, value_syntax};
 use crate::model::policy::Policy;
 use crate::model::policy::quality::QosApplicant;
 use crate::model::refusal::Refusal;
@@ -199,18 +199,15 @@ pub fn submit(
 
 /// Wishes that came as `-l`, as what they are.
 fn with_requests(settings: &[AttributeSetting]) -> Vec<AttributeSetting> {
-    let wish = |setting: &AttributeSetting| {
-        let attribute = placement_requirements::by_resource(setting.resource.as_deref()?)?;
-        Some(AttributeSetting {
-            attribute: attribute.into(),
-            resource: None,
-            ..setting.clone()
-        })
-    };
+    let mut settings = settings.to_vec();
+    for setting in &mut settings {
+        let name = setting.resource.as_deref().unwrap_or_default();
+        if let Some(attribute) = placement_requirements::by_resource(name) {
+            setting.attribute = attribute.into();
+            setting.resource = None;
+        }
+    }
     settings
-        .iter()
-        .map(|setting| wish(setting).unwrap_or_else(|| setting.clone()))
-        .collect()
 }
 
 /// A geometry deals out the chunks of a request that has one kind of them.
@@ -232,12 +229,11 @@ fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
 
 /// Some attributes are for arrays alone, some resources for all but arrays.
 fn suits_array(spec: &Spec) -> Result<(), Refusal> {
-    let is_range = |name: &str| spec.request.list.contains_key(name);
+    let list = &spec.request.list;
+    let is_range = list.contains_key("min_walltime") || list.contains_key("max_walltime");
     match spec.array {
         None if spec.max_run_subjobs.is_some() || spec.expand > 0 => Err(Refusal::not_an_array()),
-        Some(_) if is_range("min_walltime") || is_range("max_walltime") => {
-            Err(Refusal::walltime_range_of_array())
-        }
+        Some(_) if is_range => Err(Refusal::walltime_range_of_array()),
         _ => Ok(()),
     }
 }
@@ -326,8 +322,8 @@ fn asked(settings: &[AttributeSetting]) -> Result<Vec<(String, String)>, Refusal
     asked
         .map(|setting| {
             let name = setting.resource.clone().unwrap_or_default();
-            let illegal = || Refusal::illegal_value(&format!("{LIST}.{name}"));
-            let text = String::from_utf8(setting.value.0.clone()).map_err(|_| illegal())?;
+            let text = String::from_utf8(setting.value.0.clone())
+                .map_err(|_| Refusal::illegal_value(&format!("{LIST}.{name}")))?;
             Ok((name, text))
         })
         .collect()
@@ -341,14 +337,10 @@ fn find(name: &str, privileged: bool) -> Result<&'static AttributeRule, Refusal>
     let attribute = TABLE
         .iter()
         .find(|attribute| attribute.name.eq_ignore_ascii_case(name));
-    let names = || {
-        TABLE
-            .iter()
-            .map(|attribute| attribute.name)
-            .collect::<Vec<_>>()
+    let Some(attribute) = attribute else {
+        let names: Vec<&str> = TABLE.iter().map(|attribute| attribute.name).collect();
+        return Err(Refusal::unknown_attribute(name, close(name, &names)));
     };
-    let attribute =
-        attribute.ok_or_else(|| Refusal::unknown_attribute(name, close(name, &names())))?;
     match attribute.who {
         Who::Owner | Who::Submitter => Ok(attribute),
         Who::Operator if privileged => Ok(attribute),
@@ -362,56 +354,67 @@ fn apply(
     value: &Text,
     context: &Context,
 ) -> Result<(), Refusal> {
-    let illegal = || Refusal::illegal_value(attribute.name);
-    let text = || std::str::from_utf8(&value.0).map_err(|_| illegal());
+    let is_set = match attribute.effect {
+        Effect::Bytes(set) => set(&mut draft.spec, value),
+        Effect::Never => return Err(Refusal::read_only(attribute.name)),
+        _ => {
+            let text = std::str::from_utf8(&value.0)
+                .map_err(|_| Refusal::illegal_value(attribute.name))?;
+            apply_text(draft, attribute, text, context)?
+        }
+    };
+    is_set.ok_or_else(|| Refusal::illegal_value(attribute.name))
+}
+
+/// Sets an attribute to a text. Returns None for an illegal value without a reason of its own.
+fn apply_text(
+    draft: &mut Draft,
+    attribute: &AttributeRule,
+    text: &str,
+    context: &Context,
+) -> Result<Option<()>, Refusal> {
+    let name = attribute.name;
     match attribute.effect {
-        Effect::Spec(set) => set(&mut draft.spec, text()?).ok_or_else(illegal),
-        Effect::Bytes(set) => set(&mut draft.spec, value).ok_or_else(illegal),
-        Effect::Draft(set) => set(draft, text()?, context),
-        Effect::Kept(check) => keep(&mut draft.spec, attribute.name, text()?, |text| {
-            check(text).then_some(text)
-        })
-        .ok_or_else(illegal),
-        Effect::Claim => keep(&mut draft.spec, attribute.name, text()?, claim).ok_or_else(illegal),
+        Effect::Spec(set) => Ok(set(&mut draft.spec, text)),
+        Effect::Draft(set) => set(draft, text, context).map(Some),
+        Effect::Kept(check) if text.is_empty() || check(text) => {
+            keep(&mut draft.spec, name, text);
+            Ok(Some(()))
+        }
+        Effect::Claim => Ok(claim(text).map(|text| keep(&mut draft.spec, name, text))),
         Effect::Wish => {
             let wishes = &mut draft.spec.wishes;
-            let set =
-                wishes
-                    .set(attribute.name, text()?)
-                    .and_then(|()| match &wishes.requirements {
-                        Some(requirement) if attribute.name == "requirements" => {
-                            operands::check(requirement, context.resources)
-                        }
-                        _ => Ok(()),
-                    });
-            set.map_err(|why| Refusal::illegal_placement(attribute.name, &why))
+            wishes
+                .set(name, text)
+                .and_then(|()| match &wishes.requirements {
+                    Some(requirement) if name == "requirements" => {
+                        operands::check(requirement, context.resources)
+                    }
+                    _ => Ok(()),
+                })
+                .map_err(|why| Refusal::illegal_placement(name, &why))?;
+            Ok(Some(()))
         }
-        Effect::Never => Err(Refusal::read_only(attribute.name)),
+        Effect::Kept(_) | Effect::Bytes(_) | Effect::Never => Ok(None),
     }
 }
 
-/// Keeps the text of an attribute that decides nothing here; an empty one forgets it.
-fn keep<'a>(
-    spec: &mut Spec,
-    name: &str,
-    text: &'a str,
-    read: impl Fn(&'a str) -> Option<&'a str>,
-) -> Option<()> {
+/// Stores the text of an attribute that has no effect here; an empty text removes it.
+fn keep(spec: &mut Spec, name: &str, text: &str) {
     if text.is_empty() {
         spec.other.remove(name);
-        return Some(());
+    } else {
+        spec.other.insert(name.into(), text.into());
     }
-    spec.other.insert(name.into(), read(text)?.into());
-    Some(())
 }
 
-/// In the one way in which it is shown.
-fn claim(text: &str) -> Option<&str> {
-    Some(if super::job::value_syntax::boolean(text)? {
-        "True"
-    } else {
-        "False"
-    })
+/// The stored text of a boolean.
+fn claim(text: &str) -> Option<&'static str> {
+    if text.is_empty() {
+        return Some("");
+    }
+    let is_true = value_syntax::boolean(text)?;
+    Some(if is_true { "True" } else { "False" })
 }
 
 /// While a job runs only limits on its time may change, and only an operator may raise them.
@@ -428,14 +431,11 @@ fn check_running(
         if !RUNNING.contains(&name.as_str()) {
             return Err(Refusal::running(&format!("{LIST}.{name}")));
         }
-        let limit = |request: &Request| {
-            request
-                .list
-                .get(name)
-                .and_then(ResourceValue::amount)
-                .unwrap_or(i64::MAX)
-        };
-        if limit(new) > limit(old) && !rights.privileged {
+        let [old, new] = [old, new].map(|request| {
+            let amount = request.list.get(name).and_then(ResourceValue::amount);
+            amount.unwrap_or(i64::MAX)
+        });
+        if new > old && !rights.privileged {
             return Err(Refusal::unauthorized());
         }
     }

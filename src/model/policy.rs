@@ -262,8 +262,10 @@ pub struct PlacementPolicy {
 impl PlacementPolicy {
     /// Whether what nodes measure changes where jobs may go.
     pub fn heeds_measures(&self) -> bool {
-        let measured = |availability: &Availability| *availability != Availability::Dedicated;
-        measured(&self.availability) || self.availabilities.values().any(measured)
+        [self.availability]
+            .iter()
+            .chain(self.availabilities.values())
+            .any(|availability| *availability != Availability::Dedicated)
     }
 }
 

@@ -154,10 +154,13 @@ impl Size {
 
     /// So many bytes, in the largest unit of which there is a whole number.
     pub fn exactly(bytes: u64) -> Size {
-        let fits = |scale: &u8| bytes > 0 && bytes.is_multiple_of(1024u64.pow(u32::from(*scale)));
-        let scale = (0..=5).rev().find(fits).unwrap_or(0);
+        let (mut count, mut scale) = (bytes, 0);
+        while count > 0 && scale < 5 && count.is_multiple_of(1024) {
+            count /= 1024;
+            scale += 1;
+        }
         Size {
-            count: bytes / 1024u64.pow(u32::from(scale)),
+            count,
             scale,
             words: false,
         }

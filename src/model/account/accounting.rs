@@ -103,12 +103,8 @@ pub struct RequestedResources {
 impl RequestedResources {
     /// What a request comes to.
     pub fn of(request: &Request) -> RequestedResources {
-        let amount = |name: &str| request.list.get(name).and_then(ResourceValue::amount);
-        let count = |name: &str| {
-            amount(name)
-                .and_then(|amount| u32::try_from(amount).ok())
-                .unwrap_or(0)
-        };
+        let [cores, gpus, mem] = ["ncpus", "ngpus", "mem"]
+            .map(|name| request.list.get(name).and_then(ResourceValue::amount));
         RequestedResources {
             select: request.select.text.clone(),
             chunks: request
@@ -116,9 +112,9 @@ impl RequestedResources {
                 .chunks
                 .iter()
                 .fold(0, |sum: u32, chunk| sum.saturating_add(chunk.count)),
-            cores: count("ncpus"),
-            gpus: count("ngpus"),
-            mem_kb: amount("mem")
+            cores: cores.and_then(|cores| cores.try_into().ok()).unwrap_or(0),
+            gpus: gpus.and_then(|gpus| gpus.try_into().ok()).unwrap_or(0),
+            mem_kb: mem
                 .and_then(|bytes| u64::try_from(bytes / 1024).ok())
                 .filter(|kb| *kb > 0),
             walltime: match request.list.get("walltime") {

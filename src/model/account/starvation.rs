@@ -89,16 +89,27 @@ pub struct OperationTerms<'a> {
 /// A pool and the pools above it, the nearest first; the root is the last, also for a pool that is
 /// no account.
 fn nearest_first<'a>(pool: &str, accounts: &'a [Account]) -> Vec<&'a Account> {
-    let find = |name: &str| accounts.iter().find(|account| account.name == name);
-    let above = |account: &&Account| {
-        find(account.parent.as_deref()?).filter(|above| above.name != ROOT_NAME)
-    };
-    let own = find(pool).or_else(|| find(pool.rsplit_once('/')?.0));
-    let mut line: Vec<&Account> = std::iter::successors(own, above).take(DEEPEST).collect();
-    line.extend(
-        find(ROOT_NAME).filter(|root| line.iter().all(|account| account.name != root.name)),
-    );
+    let mut next = find(pool, accounts).or_else(|| find(pool.rsplit_once('/')?.0, accounts));
+    let mut line: Vec<&Account> = Vec::new();
+    while let Some(account) = next
+        && line.len() < DEEPEST
+    {
+        line.push(account);
+        let parent = account.parent.as_deref();
+        next = parent
+            .filter(|parent| *parent != ROOT_NAME)
+            .and_then(|parent| find(parent, accounts));
+    }
+    if let Some(root) = find(ROOT_NAME, accounts)
+        && line.iter().all(|account| account.name != ROOT_NAME)
+    {
+        line.push(root);
+    }
     line
+}
+
+fn find<'a>(name: &str, accounts: &'a [Account]) -> Option<&'a Account> {
+    accounts.iter().find(|account| account.name == name)
 }
 
 named! {

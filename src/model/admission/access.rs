@@ -20,28 +20,24 @@ pub struct Visitor<'a> {
 impl AccessList {
     /// Refuses whom one of the lists keeps out, naming the list.
     pub(super) fn admits(&self, visitor: &Visitor, queue: &str) -> Result<(), Refusal> {
-        let why = |list: &str| {
-            format!("the {list} of queue {queue} keeps you out; qstat -Qf {queue} shows it")
-        };
-        let is_user = |entry: &str| {
-            let (user, host) = entry.split_once('@').unwrap_or((entry, "*"));
-            is_meant(user, visitor.user, |a, b| a == b) && is_host(host, visitor.host)
-        };
-        if self.by_user && !admits(&self.users, is_user) {
-            return Err(Refusal::unauthorized().because(&why("acl_users")));
+        if self.by_user && !admits(&self.users, |entry| is_user(entry, visitor)) {
+            return Err(Refusal::unauthorized().because(&reason("acl_users", queue)));
         }
         if self.by_group {
             let group = (visitor.group)();
-            if !admits(&self.groups, |entry| is_meant(entry, &group, |a, b| a == b)) {
-                return Err(Refusal::unauthorized().because(&why("acl_groups")));
+            if !admits(&self.groups, |entry| is_name(entry, &group)) {
+                return Err(Refusal::unauthorized().because(&reason("acl_groups", queue)));
             }
         }
         if self.by_host && !admits(&self.hosts, |entry| is_host(entry, visitor.host)) {
-            Err(Refusal::host_denied().because(&why("acl_hosts")))
-        } else {
-            Ok(())
+            return Err(Refusal::host_denied().because(&reason("acl_hosts", queue)));
         }
+        Ok(())
     }
+}
+
+fn reason(list: &str, queue: &str) -> String {
+    format!("the {list} of queue {queue} keeps you out; qstat -Qf {queue} shows it")
 }
 
 /// The first entry that is meant decides; whom none means is kept out.
@@ -56,20 +52,28 @@ fn admits(list: &[String], is_meant: impl Fn(&str) -> bool) -> bool {
         .is_some_and(|(_, lets_in)| lets_in)
 }
 
-/// A sign alone means everybody.
-fn is_meant(entry: &str, name: &str, is_same: impl Fn(&str, &str) -> bool) -> bool {
-    entry.is_empty() || entry == "*" || is_same(entry, name)
+fn is_user(entry: &str, visitor: &Visitor) -> bool {
+    let (user, host) = entry.split_once('@').unwrap_or((entry, "*"));
+    is_name(user, visitor.user) && is_host(host, visitor.host)
+}
+
+fn is_name(entry: &str, name: &str) -> bool {
+    is_everybody(entry) || entry == name
+}
+
+/// A sign alone, or `*`.
+fn is_everybody(entry: &str) -> bool {
+    entry.is_empty() || entry == "*"
 }
 
 /// `*.example.org` means all hosts of a domain; a host may be named without its own.
 fn is_host(entry: &str, host: &str) -> bool {
-    let is_same = |entry: &str, host: &str| match entry.strip_prefix('*') {
+    match entry.strip_prefix('*') {
         Some(domain) => host
             .to_ascii_lowercase()
             .ends_with(&domain.to_ascii_lowercase()),
-        None => same_server(entry, host),
-    };
-    is_meant(entry, host, is_same)
+        None => is_everybody(entry) || same_server(entry, host),
+    }
 }
 
 #[cfg(test)]

@@ -14,53 +14,44 @@ pub(super) fn check(
     request: &Request,
     resources: &Resources,
 ) -> Result<(), Refusal> {
-    let remedy = |what: &str| {
-        format!(
-            "queue {}; ask for {what}, or for another queue (-q)",
-            queue.name
-        )
-    };
     for (name, least) in &queue.least {
         let asked = asked(request, name);
         let is_counted = resources
             .get(name)
             .is_some_and(|definition| definition.consumable);
         if asked.is_none() && is_counted && least.amount() > Some(0) {
-            let why = format!(
-                "it asks for no {name}, and the least is {least} in {}",
-                remedy("that")
-            );
-            return Err(Refusal::out_of_bounds(&why));
+            let fault = format!("it asks for no {name}, and the least is {least}");
+            return Err(out_of_bounds(queue, &fault, "that"));
         }
         if let Some(asked) = asked.filter(|asked| is_less(asked, least)) {
-            let why = format!(
-                "{name} {asked} is less than the least, {least}, in {}",
-                remedy("more")
-            );
-            return Err(Refusal::out_of_bounds(&why));
+            let fault = format!("{name} {asked} is less than the least, {least},");
+            return Err(out_of_bounds(queue, &fault, "more"));
         }
     }
     for (name, most) in &queue.most {
         if let Some(asked) = asked(request, name).filter(|asked| is_less(most, asked)) {
-            let why = format!(
-                "{name} {asked} is more than the most, {most}, in {}",
-                remedy("less")
-            );
-            return Err(Refusal::out_of_bounds(&why));
+            let fault = format!("{name} {asked} is more than the most, {most},");
+            return Err(out_of_bounds(queue, &fault, "less"));
         }
     }
     Ok(())
 }
 
-/// A job that says between which times it may run asks for the least of them.
+fn out_of_bounds(queue: &Queue, fault: &str, remedy: &str) -> Refusal {
+    Refusal::out_of_bounds(&format!(
+        "{fault} in queue {}; ask for {remedy}, or for another queue (-q)",
+        queue.name
+    ))
+}
+
+/// The value of a request; of a range of walltimes the shortest.
 fn asked<'a>(request: &'a Request, name: &str) -> Option<&'a ResourceValue> {
-    let range = || {
-        request
-            .list
-            .get("min_walltime")
-            .filter(|_| name == "walltime")
-    };
-    request.list.get(name).or_else(range)
+    let asked = request.list.get(name);
+    if asked.is_none() && name == "walltime" {
+        request.list.get("min_walltime")
+    } else {
+        asked
+    }
 }
 
 /// Whether one value is less than another; of texts, whether it is another one.

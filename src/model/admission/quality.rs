@@ -12,9 +12,8 @@ impl QueueAdmission<'_> {
     /// what its quality brings along.
     pub(super) fn assign_quality(&self, spec: &mut Spec) {
         if spec.qos.is_none() {
-            let is_primary = |group: &str| (self.visitor.group)() == group;
             let asker = QosApplicant {
-                is_member: &is_primary,
+                is_member: &|group| (self.visitor.group)() == group,
                 ..self.asker(spec, &spec.queue)
             };
             spec.qos = self.qualities.default_for(&asker).map(str::to_string);
@@ -35,15 +34,12 @@ impl QueueAdmission<'_> {
     /// Refuses a queue in which a job may not have the quality of service that it may have where it
     /// is. One that an operator gave it goes with it everywhere.
     pub fn keep_quality(&self, spec: &Spec, queue: &str) -> Result<(), Refusal> {
-        let may = |queue: &str| {
-            self.qualities
-                .check(spec.qos.as_deref(), &self.asker(spec, queue))
-        };
-        if may(&spec.queue).is_ok() {
-            may(queue)
-        } else {
-            Ok(())
+        let qos = spec.qos.as_deref();
+        let here = self.qualities.check(qos, &self.asker(spec, &spec.queue));
+        if here.is_err() {
+            return Ok(());
         }
+        self.qualities.check(qos, &self.asker(spec, queue))
     }
 
     /// The owner of a job, asking for it in a queue.

@@ -154,14 +154,13 @@ fn walk<'a>(
         return Err(RouteFault::Circle(path.join(" -> ")));
     }
     for destination in queue.route.iter().flat_map(|route| &route.destinations) {
-        let unknown = || RouteFault::Unknown {
-            queue: queue.name.clone(),
-            destination: destination.clone(),
-        };
         let next = queues
             .iter()
             .find(|queue| queue.name == *destination)
-            .ok_or_else(unknown)?;
+            .ok_or_else(|| RouteFault::Unknown {
+                queue: queue.name.clone(),
+                destination: destination.clone(),
+            })?;
         walk(next, queues, path, good)?;
     }
     path.pop();

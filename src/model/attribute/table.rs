@@ -370,12 +370,13 @@ fn begin(spec: &mut Spec, text: &str) -> Option<()> {
 
 /// A job runs as its owner; asking for that is fine.
 fn users(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
-    let own = |entry: &str| entry.split('@').next() == Some(context.owner);
     if !value_syntax::user_list(text) {
         return Err(Refusal::illegal_value("User_List"));
     }
-    if !text.split(',').all(own) {
-        return Err(Refusal::bad_uid());
+    for entry in text.split(',') {
+        if entry.split('@').next() != Some(context.owner) {
+            return Err(Refusal::bad_uid());
+        }
     }
     draft.spec.other.insert("User_List".into(), text.into());
     Ok(())
@@ -444,9 +445,10 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
 
 /// F7.
 fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
-    let illegal = |why: &str| Refusal::illegal_placement("user_factor", why);
-    let remedy = "it only lowers a priority: give a number from 0 to 1; 1 leaves it as it is";
-    let asked = value_syntax::fraction(text).ok_or_else(|| illegal(remedy))?;
+    let Some(asked) = value_syntax::fraction(text) else {
+        let remedy = "it only lowers a priority: give a number from 0 to 1; 1 leaves it as it is";
+        return Err(Refusal::illegal_placement("user_factor", remedy));
+    };
     let is_ratchet =
         context.policy.precedence.own_say.user_factor_ratchet && !context.rights.privileged;
     if is_ratchet && asked > draft.spec.user_factor {
@@ -454,7 +456,7 @@ fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), R
             "by [order] user_factor_ratchet it only goes down, and is {} now",
             draft.spec.user_factor
         );
-        return Err(illegal(&why));
+        return Err(Refusal::illegal_placement("user_factor", &why));
     }
     draft.spec.user_factor = asked;
     Ok(())
@@ -497,22 +499,21 @@ fn umask(spec: &mut Spec, text: &str) -> Option<()> {
 /// `X-Y[:Z][%M]`, or several such ranges and indices joined by commas. Indices beyond what is
 /// counted here are as if there were too many.
 fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
-    let illegal = |name| Refusal::illegal_value(name);
-    let (indices, most) = text
-        .split_once('%')
-        .map_or((text, None), |(indices, most)| (indices, Some(most)));
+    let (indices, most) = match text.split_once('%') {
+        Some((indices, most)) => (indices, Some(most)),
+        None => (text, None),
+    };
     if !value_syntax::array_list(indices) || !indices.contains(['-', ',']) {
-        return Err(illegal("array_indices_submitted"));
+        return Err(Refusal::illegal_value("array_indices_submitted"));
     }
     let list: IndexList = indices.parse().map_err(|_| Refusal::array_too_large())?;
     draft.spec.array = Some(list.single().unwrap_or_else(|| list.enclosing()));
     draft.spec.array_list = Some(list).filter(|list| list.single().is_none());
-    match most {
-        Some(most) => {
-            max_run_subjobs(&mut draft.spec, most).ok_or_else(|| illegal("max_run_subjobs"))
-        }
-        None => Ok(()),
+    if let Some(most) = most {
+        max_run_subjobs(&mut draft.spec, most)
+            .ok_or_else(|| Refusal::illegal_value("max_run_subjobs"))?;
     }
+    Ok(())
 }
 
 /// A folder that a path can name, from the root on.

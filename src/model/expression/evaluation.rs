@@ -192,25 +192,23 @@ fn apply(
     left: &ExpressionValue,
     right: &ExpressionValue,
 ) -> Result<ExpressionValue<'static>, Wrong> {
-    let is =
-        |holds: fn(Ordering) -> bool| order(left, right).map(holds).map(ExpressionValue::Boolean);
-    match operator {
-        Binary::Equal => Ok(ExpressionValue::Boolean(equal(left, right))),
-        Binary::Unequal => Ok(ExpressionValue::Boolean(!equal(left, right))),
-        Binary::Less => is(Ordering::is_lt),
-        Binary::LessOrEqual => is(Ordering::is_le),
-        Binary::Greater => is(Ordering::is_gt),
-        Binary::GreaterOrEqual => is(Ordering::is_ge),
-        Binary::In => contains(right, left).map(ExpressionValue::Boolean),
-        Binary::Has => contains(left, right).map(ExpressionValue::Boolean),
+    let is_true = match operator {
+        Binary::Equal => equal(left, right),
+        Binary::Unequal => !equal(left, right),
+        Binary::Less => order(left, right)?.is_lt(),
+        Binary::LessOrEqual => order(left, right)?.is_le(),
+        Binary::Greater => order(left, right)?.is_gt(),
+        Binary::GreaterOrEqual => order(left, right)?.is_ge(),
+        Binary::In => contains(right, left)?,
+        Binary::Has => contains(left, right)?,
         _ => {
             let numbers = as_number(left).zip(as_number(right));
             let (left, right) = numbers.ok_or(Wrong::NotNumber)?;
-            compute(operator, left, right)
-                .and_then(finite)
-                .map(ExpressionValue::Number)
+            let number = finite(compute(operator, left, right)?)?;
+            return Ok(ExpressionValue::Number(number));
         }
-    }
+    };
+    Ok(ExpressionValue::Boolean(is_true))
 }
 
 fn compute(operator: Binary, left: f64, right: f64) -> Result<f64, Wrong> {
@@ -240,15 +238,16 @@ fn remainder(left: f64, right: f64) -> f64 {
 }
 
 fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, Wrong> {
-    let places = || i32::try_from(right).map_err(|_| Wrong::NotFinite);
+    let power = i32::try_from(right).map(|places| 2f64.powi(places));
+    let power = power.map_err(|_| Wrong::NotFinite);
     match operator {
         Binary::BitAnd => Ok((left & right) as f64),
         Binary::BitOr => Ok((left | right) as f64),
         Binary::BitXor => Ok((left ^ right) as f64),
         // Shifting is multiplying: no bit is lost at the upper end, as the result has no fixed
         // width.
-        Binary::ShiftLeft => Ok((left as f64 * 2f64.powi(places()?)).floor()),
-        _ => Ok((left as f64 / 2f64.powi(places()?)).floor()),
+        Binary::ShiftLeft => Ok((left as f64 * power?).floor()),
+        _ => Ok((left as f64 / power?).floor()),
     }
 }
 

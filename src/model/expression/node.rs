@@ -38,23 +38,25 @@ pub(super) struct Conditional {
 impl ExpressionNode {
     /// Both: chains of `and` are one node, whatever parentheses they had.
     pub fn all(left: ExpressionNode, right: ExpressionNode) -> ExpressionNode {
-        let parts = |node| match node {
-            ExpressionNode::All(parts) => parts,
-            node => vec![node],
-        };
-        let mut all = parts(left);
-        all.extend(parts(right));
+        let mut all = Vec::new();
+        for side in [left, right] {
+            match side {
+                ExpressionNode::All(parts) => all.extend(parts),
+                node => all.push(node),
+            }
+        }
         ExpressionNode::All(all)
     }
 
     /// Either: chains of `or` are one node, whatever parentheses they had.
     pub fn any(left: ExpressionNode, right: ExpressionNode) -> ExpressionNode {
-        let parts = |node| match node {
-            ExpressionNode::Any(parts) => parts,
-            node => vec![node],
-        };
-        let mut any = parts(left);
-        any.extend(parts(right));
+        let mut any = Vec::new();
+        for side in [left, right] {
+            match side {
+                ExpressionNode::Any(parts) => any.extend(parts),
+                node => any.push(node),
+            }
+        }
         ExpressionNode::Any(any)
     }
 

@@ -104,21 +104,23 @@ impl<'t> Parser<'t> {
         match infix {
             Infix::And => {
                 let right = self.expression(Binding::Not)?;
-                let below = |side: &Grown| {
-                    side.height - usize::from(matches!(side.node, ExpressionNode::All(_)))
-                };
+                let [left_height, right_height] = [&left, &right].map(|side| match side.node {
+                    ExpressionNode::All(_) => side.height - 1,
+                    _ => side.height,
+                });
                 self.grow(
-                    below(&left).max(below(&right)),
+                    left_height.max(right_height),
                     ExpressionNode::all(left.node, right.node),
                 )
             }
             Infix::Or => {
                 let right = self.expression(Binding::And)?;
-                let below = |side: &Grown| {
-                    side.height - usize::from(matches!(side.node, ExpressionNode::Any(_)))
-                };
+                let [left_height, right_height] = [&left, &right].map(|side| match side.node {
+                    ExpressionNode::Any(_) => side.height - 1,
+                    _ => side.height,
+                });
                 self.grow(
-                    below(&left).max(below(&right)),
+                    left_height.max(right_height),
                     ExpressionNode::any(left.node, right.node),
                 )
             }
@@ -150,9 +152,9 @@ impl<'t> Parser<'t> {
 
     fn binary(&mut self, left: Grown, operator: Binary) -> Result<Grown, Syntax> {
         let right = self.expression(operator.operands().1)?;
-        let is_comparison = |infix: Infix| infix.level() == Binding::Comparison;
         if operator.level() == Binding::Comparison
-            && Infix::of(&self.next.token).is_some_and(is_comparison)
+            && let Some(next) = Infix::of(&self.next.token)
+            && next.level() == Binding::Comparison
         {
             return Err(self.syntax(
                 "comparisons do not chain: join them with `and`, or use parentheses".to_string(),
@@ -238,12 +240,12 @@ impl<'t> Parser<'t> {
     }
 
     fn check_depth(&self, depth: usize) -> Result<(), Syntax> {
-        let message = || {
-            self.syntax(format!(
-                "nested deeper than an expression may be ({DEEPEST} levels)"
-            ))
-        };
-        (depth <= DEEPEST).then_some(()).ok_or_else(message)
+        if depth <= DEEPEST {
+            return Ok(());
+        }
+        Err(self.syntax(format!(
+            "nested deeper than an expression may be ({DEEPEST} levels)"
+        )))
     }
 
     /// Takes the next token.
@@ -306,15 +308,12 @@ fn no_function(name: &str) -> String {
 
 fn check_count(function: Function, count: usize) -> Result<(), String> {
     let (fewest, most) = function.arity();
-    let message = || {
-        format!(
-            "`{}` takes {fewest} argument{}",
-            function.name(),
-            if fewest == 1 { "" } else { "s" }
-        )
-    };
-    (fewest..=most)
-        .contains(&count)
-        .then_some(())
-        .ok_or_else(message)
+    if (fewest..=most).contains(&count) {
+        return Ok(());
+    }
+    let plural = if fewest == 1 { "" } else { "s" };
+    Err(format!(
+        "`{}` takes {fewest} argument{plural}",
+        function.name()
+    ))
 }

@@ -127,31 +127,36 @@ fn number(text: &str) -> Result<Cut<'_>, String> {
 
 /// The length of `12`, `.5`, `1.5` or `2e-3` at the beginning of `text`.
 fn number_length(text: &str) -> usize {
-    let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
-    let mut length = digits(0);
-    if text[length..].starts_with('.') {
-        length += 1 + digits(length + 1);
+    let mut length = digits(text);
+    if let Some(fraction) = text[length..].strip_prefix('.') {
+        length += 1 + digits(fraction);
     }
-    if text[length..].starts_with(['e', 'E']) {
-        let sign = usize::from(text[length + 1..].starts_with(['+', '-']));
-        let exponent = digits(length + 1 + sign);
-        length += if exponent > 0 { 1 + sign + exponent } else { 0 };
+    if let Some(exponent) = text[length..].strip_prefix(['e', 'E']) {
+        let sign = usize::from(exponent.starts_with(['+', '-']));
+        let count = digits(&exponent[sign..]);
+        if count > 0 {
+            length += 1 + sign + count;
+        }
     }
     length
 }
 
+/// The number of digits at the beginning of a text.
+fn digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
 /// Sizes are refused rather than counted in a unit that the other side of a comparison may not use.
 fn no_number(text: &str) -> String {
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    match Size::parse(text).filter(|_| !unit.is_empty()) {
-        Some(size) => {
-            let megabytes = size.bytes() as f64 / f64::from(1 << 20);
-            format!(
-                "`{text}` has a unit, and numbers here have none; memory counts in MB: {megabytes}"
-            )
-        }
-        None => format!("`{text}` is no number; put text in quotes"),
+    if digits(text) < text.len()
+        && let Some(size) = Size::parse(text)
+    {
+        let megabytes = size.bytes() as f64 / f64::from(1 << 20);
+        return format!(
+            "`{text}` has a unit, and numbers here have none; memory counts in MB: {megabytes}"
+        );
     }
+    format!("`{text}` is no number; put text in quotes")
 }
 
 fn begins_name(c: char) -> bool {

@@ -162,23 +162,18 @@ fn clause<'n>(
 fn found(clause: &ExpressionNode, scope: &dyn NameScope) -> Vec<(String, String)> {
     let mut names = BTreeSet::new();
     clause.visit(&mut |node| {
-        let is_name = match node {
-            ExpressionNode::Name(_) => true,
-            ExpressionNode::Word(word) => scope.value(word).is_some(),
+        match node {
+            ExpressionNode::Name(name) => names.insert(name.as_ref()),
+            ExpressionNode::Word(word) if scope.value(word).is_some() => {
+                names.insert(word.as_ref())
+            }
             _ => false,
         };
-        if let (ExpressionNode::Name(name) | ExpressionNode::Word(name), true) = (node, is_name) {
-            names.insert(name.as_ref());
-        }
     });
-    let shown = |name: &str| {
-        scope
-            .value(name)
-            .unwrap_or(ExpressionValue::Undefined)
-            .to_string()
-    };
-    names
-        .into_iter()
-        .map(|name| (name.to_string(), shown(name)))
-        .collect()
+    let mut found = Vec::new();
+    for name in names {
+        let value = scope.value(name).unwrap_or(ExpressionValue::Undefined);
+        found.push((name.to_string(), value.to_string()));
+    }
+    found
 }

@@ -92,14 +92,14 @@ pub struct Component {
 impl Component {
     /// Counts once as a whole; of its parts only the wait counts.
     pub fn of(kind: ComponentKind) -> Component {
-        let waits = |name: &str| kind == ComponentKind::Service && name == "queue_time";
-        let parts = kind
-            .parts()
-            .iter()
-            .map(|name| WeightAndCap::of(if waits(name) { 1.0 } else { 0.0 }));
+        let mut parts = Vec::new();
+        for name in kind.parts() {
+            let is_wait = kind == ComponentKind::Service && *name == "queue_time";
+            parts.push(WeightAndCap::of(if is_wait { 1.0 } else { 0.0 }));
+        }
         Component {
             whole: WeightAndCap::of(1.0),
-            parts: parts.collect(),
+            parts,
         }
     }
 

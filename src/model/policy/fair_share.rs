@@ -26,25 +26,21 @@ pub struct FairShare {
 impl FairShare {
     /// The account of a job of a user that asks for none: the first that lists the user.
     pub fn account_of(&self, user: &str) -> Option<&str> {
-        let lists = |account: &&Account| {
-            account
-                .users
-                .iter()
-                .flatten()
-                .any(|(listed, _)| listed == user)
-        };
         self.accounts
             .iter()
-            .find(lists)
+            .find(|account| {
+                let mut users = account.users.iter().flatten();
+                users.any(|(listed, _)| listed == user)
+            })
             .map(|account| account.name.as_str())
     }
 
     /// The account that a job of a user gets that asks for none and whose user none lists (Y25).
     pub fn default_for(&self, user: &str) -> Option<String> {
-        let parent = self
-            .default_account
-            .as_deref()
-            .filter(|_| self.account_of(user).is_none())?;
+        let parent = self.default_account.as_deref()?;
+        if self.account_of(user).is_some() {
+            return None;
+        }
         Some(format!("{parent}/{user}"))
     }
 

@@ -19,8 +19,9 @@ pub const NAMES: &[&str] = &[
 
 /// Whether the value of a formula hangs on what has been used, and by whom.
 pub fn heeds_shares(formula: &Expression) -> bool {
-    let is_of_shares = |name: &str| name.starts_with("fairshare") || name == "fair_share_perc";
-    asks_for(formula, is_of_shares)
+    asks_for(formula, |name| {
+        name.starts_with("fairshare") || name == "fair_share_perc"
+    })
 }
 
 /// Whether a formula asks for such a name.

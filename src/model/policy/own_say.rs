@@ -73,14 +73,13 @@ impl OwnSay {
 
     /// The settings that a priority was bounded by, as they stand in the configuration.
     pub fn bounded_by(&self) -> String {
-        let name = self.user_priority.name();
-        let highest = self
-            .highest_user_priority
-            .filter(|_| self.user_priority == UserPriority::Clamp);
-        let highest = highest
-            .map(|highest| format!(", highest_user_priority = {highest}"))
-            .unwrap_or_default();
-        format!("[order] user_priority = \"{name}\"{highest}")
+        let mut text = format!("[order] user_priority = \"{}\"", self.user_priority.name());
+        if self.user_priority == UserPriority::Clamp
+            && let Some(highest) = self.highest_user_priority
+        {
+            text.push_str(&format!(", highest_user_priority = {highest}"));
+        }
+        text
     }
 }
 

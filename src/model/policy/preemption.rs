@@ -193,17 +193,19 @@ impl Actions {
 
 impl fmt::Display for Actions {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let letters = |actions: &[PreemptAction]| {
-            actions
-                .iter()
-                .filter_map(|action| action.letter())
-                .collect::<String>()
-        };
         f.write_str(&letters(&self.first))?;
-        self.below
-            .iter()
-            .try_for_each(|(from, actions)| write!(f, " {from} {}", letters(actions)))
+        for (from, actions) in &self.below {
+            write!(f, " {from} {}", letters(actions))?;
+        }
+        Ok(())
     }
+}
+
+fn letters(actions: &[PreemptAction]) -> String {
+    actions
+        .iter()
+        .filter_map(|action| action.letter())
+        .collect()
 }
 
 /// The text is no list of actions: letters, with falling percentages between them.
@@ -219,7 +221,7 @@ impl FromStr for Actions {
 
     fn from_str(text: &str) -> Result<Actions, NoActions> {
         let mut words = text.split_ascii_whitespace();
-        let first = letters(words.next().ok_or(NoActions)?)?;
+        let first = actions(words.next().ok_or(NoActions)?)?;
         let (mut below, mut least) = (Vec::new(), 101);
         while let Some(word) = words.next() {
             let from: u8 = word.parse().map_err(|_| NoActions)?;
@@ -227,25 +229,23 @@ impl FromStr for Actions {
                 return Err(NoActions);
             }
             least = from;
-            below.push((from, letters(words.next().ok_or(NoActions)?)?));
+            below.push((from, actions(words.next().ok_or(NoActions)?)?));
         }
         Ok(Actions { first, below })
     }
 }
 
-/// Each letter once.
-fn letters(word: &str) -> Result<Vec<PreemptAction>, NoActions> {
-    let actions: Vec<PreemptAction> = word
-        .chars()
-        .map(PreemptAction::from_letter)
-        .collect::<Option<_>>()
-        .ok_or(NoActions)?;
-    let is_double = |place: usize| actions[..place].contains(&actions[place]);
-    if (0..actions.len()).any(is_double) {
-        Err(NoActions)
-    } else {
-        Ok(actions)
+/// The actions of a word of letters. Each letter stands once.
+fn actions(word: &str) -> Result<Vec<PreemptAction>, NoActions> {
+    let mut actions = Vec::new();
+    for letter in word.chars() {
+        let action = PreemptAction::from_letter(letter).ok_or(NoActions)?;
+        if actions.contains(&action) {
+            return Err(NoActions);
+        }
+        actions.push(action);
     }
+    Ok(actions)
 }
 
 impl TryFrom<String> for Actions {

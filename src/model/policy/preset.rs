@@ -39,45 +39,32 @@ named! {
 impl Preset {
     /// What it sets, over the defaults.
     pub fn policy(self) -> Policy {
-        let in_order = || PlacementPolicy {
-            allocation: NodeAllocation::FirstAvailable,
-            ..PlacementPolicy::default()
-        };
-        let skip = Backfill {
-            policy: Filling::Skip,
-            depth: 0,
-            ..Backfill::default()
-        };
-        let (backfill, placement) = match self {
+        let (mut backfill, mut placement) = (Backfill::default(), PlacementPolicy::default());
+        match self {
             // Hosts in their order, each filled before the next.
-            Preset::Qube | Preset::Ytsaurus => (skip, in_order()),
-            Preset::Maui => (
-                Backfill::default(),
-                PlacementPolicy {
-                    availability: Availability::Combined,
-                    allocation: NodeAllocation::LastAvailable,
-                    ..PlacementPolicy::default()
-                },
-            ),
-            Preset::Flux => (Backfill::default(), in_order()),
-            Preset::It4i | Preset::Hybrid => (Backfill::default(), PlacementPolicy::default()),
-        };
-        let usage = UsageRules {
-            decay: self.decay(),
-            ..UsageRules::default()
-        };
-        let (fair_share, accrual, precedence) =
-            (FairShare::of(self), self.accrual(), self.precedence());
-        let (preemption, starvation) = (self.preemption(), self.starvation());
+            Preset::Qube | Preset::Ytsaurus => {
+                (backfill.policy, backfill.depth) = (Filling::Skip, 0);
+                placement.allocation = NodeAllocation::FirstAvailable;
+            }
+            Preset::Maui => {
+                placement.availability = Availability::Combined;
+                placement.allocation = NodeAllocation::LastAvailable;
+            }
+            Preset::Flux => placement.allocation = NodeAllocation::FirstAvailable,
+            Preset::It4i | Preset::Hybrid => {}
+        }
         Policy {
-            precedence,
+            precedence: self.precedence(),
             backfill,
             placement,
-            fair_share,
-            usage,
-            accrual,
-            preemption,
-            starvation,
+            fair_share: FairShare::of(self),
+            usage: UsageRules {
+                decay: self.decay(),
+                ..UsageRules::default()
+            },
+            accrual: self.accrual(),
+            preemption: self.preemption(),
+            starvation: self.starvation(),
             ..Policy::default()
         }
     }
@@ -119,29 +106,22 @@ impl Preset {
 
     /// Who goes first.
     fn precedence(self) -> Precedence {
-        let by = |order| Precedence {
-            order,
-            ..Precedence::default()
-        };
-        let precedence = match self {
-            Preset::Hybrid => Precedence::default(),
+        let mut precedence = match self {
             Preset::It4i => Precedence::by_formula(IT4I),
-            Preset::Flux => {
-                let update_period = Span::seconds(60);
-                Precedence {
-                    weights: Factors::FLUX,
-                    update_period,
-                    ..Precedence::default()
-                }
-            }
-            Preset::Qube => by(PriorityOrder::Cluster),
-            Preset::Maui => by(PriorityOrder::Components),
-            Preset::Ytsaurus => by(PriorityOrder::Pool),
+            _ => Precedence::default(),
         };
-        Precedence {
-            own_say: self.own_say(),
-            ..precedence
+        match self {
+            Preset::Flux => {
+                precedence.weights = Factors::FLUX;
+                precedence.update_period = Span::seconds(60);
+            }
+            Preset::Qube => precedence.order = PriorityOrder::Cluster,
+            Preset::Maui => precedence.order = PriorityOrder::Components,
+            Preset::Ytsaurus => precedence.order = PriorityOrder::Pool,
+            Preset::Hybrid | Preset::It4i => {}
         }
+        precedence.own_say = self.own_say();
+        precedence
     }
 
     /// The longest time between two cycles when nothing happens.

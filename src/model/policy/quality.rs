@@ -63,18 +63,20 @@ pub struct JobOwners {
 
 impl JobOwners {
     fn includes(&self, asker: &QosApplicant) -> bool {
-        let names =
-            |list: &[String], name: &str| list.iter().any(|listed| listed == name || listed == "*");
-        names(&self.users, asker.user)
+        includes(&self.users, asker.user)
             || asker
                 .account
-                .is_some_and(|account| names(&self.accounts, account))
-            || names(&self.queues, asker.queue)
+                .is_some_and(|account| includes(&self.accounts, account))
+            || includes(&self.queues, asker.queue)
             || self
                 .groups
                 .iter()
                 .any(|group| group == "*" || (asker.is_member)(group))
     }
+}
+
+fn includes(list: &[String], name: &str) -> bool {
+    list.iter().any(|listed| listed == name || listed == "*")
 }
 
 /// Who asks.
@@ -104,21 +106,16 @@ pub struct Qualities {
 /// Those of an installation that says nothing of them; others are normal by another name.
 impl Default for Qualities {
     fn default() -> Qualities {
-        let operators = QosGrant::Listed(JobOwners::default());
-        let one = |name: &str, factor, grant, exempt| Quality {
-            grant,
-            exempt,
-            ..Quality::new(name, factor)
-        };
         let all = vec![
-            one("expedite", 1.0, operators, false),
-            one(
-                Qualities::NORMAL,
-                Qualities::NORMAL_FACTOR,
-                QosGrant::All,
-                false,
-            ),
-            one("standby", 0.0, QosGrant::All, true),
+            Quality {
+                grant: QosGrant::Listed(JobOwners::default()),
+                ..Quality::new("expedite", 1.0)
+            },
+            Quality::new(Qualities::NORMAL, Qualities::NORMAL_FACTOR),
+            Quality {
+                exempt: true,
+                ..Quality::new("standby", 0.0)
+            },
         ];
         Qualities { all, closed: false }
     }
@@ -199,13 +196,12 @@ impl Qualities {
     /// How many of whose jobs are promised a start, where some of a quality are promised one always
     /// or never (M27): a pool of promises of its own (M33).
     pub fn promised(&self, backfill: &Backfill) -> Backfill {
-        let depth = |flag: &Flag| match flag {
-            Flag::NoReservation => Some(0),
-            Flag::ReserveAlways => Some(Backfill::ALL),
-            _ => None,
-        };
         let own = self.all.iter().filter_map(|quality| {
-            let depth = quality.flags.iter().find_map(depth)?;
+            let depth = quality.flags.iter().find_map(|flag| match flag {
+                Flag::NoReservation => Some(0),
+                Flag::ReserveAlways => Some(Backfill::ALL),
+                _ => None,
+            })?;
             Some(BookingGroup {
                 qos: vec![quality.name.clone()],
                 depth,

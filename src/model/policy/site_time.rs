@@ -106,12 +106,12 @@ impl PrimeHours {
     pub fn at(&self, now: NaiveDateTime) -> (bool, NaiveDateTime) {
         let yesterday = now.date() - Days::new(1);
         let dates = (0..16).filter_map(|n| yesterday.checked_add_days(Days::new(n)));
-        let midnight = |span: Span| move |at: NaiveDateTime| at + TimeDelta::milliseconds(span.0);
-        let hours = dates
+        let from = TimeDelta::milliseconds(self.from.0);
+        let to = TimeDelta::milliseconds(self.to.0);
+        let mut hours: Vec<(NaiveDateTime, NaiveDateTime)> = dates
             .filter(|date| self.days.contains(&date.weekday()))
-            .map(|date| date.and_time(NaiveTime::MIN));
-        let mut hours: Vec<(NaiveDateTime, NaiveDateTime)> = hours
-            .map(|at| (midnight(self.from)(at), midnight(self.to)(at)))
+            .map(|date| date.and_time(NaiveTime::MIN))
+            .map(|midnight| (midnight + from, midnight + to))
             .filter(|(_, to)| *to > now)
             .collect();
         hours.sort();

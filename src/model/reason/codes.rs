@@ -298,9 +298,9 @@ pub(super) fn amount(resource: &str) -> String {
 impl Code {
     /// What a name stands for: [`Code::find`] of `amount.mem` is that of all amounts.
     pub fn find(name: &str) -> Option<&'static Code> {
-        let is_meant =
-            |code: &&Code| code.name == name || (code.name == AMOUNT && name.starts_with(AMOUNT));
-        CODES.iter().find(is_meant)
+        CODES
+            .iter()
+            .find(|code| code.name == name || (code.name == AMOUNT && name.starts_with(AMOUNT)))
     }
 }
 

@@ -320,12 +320,12 @@ impl Reason {
                 "the end of a running element, or a higher limit (qalter -W max_run_subjobs)",
             )),
             R::Limited(excess) => {
-                let (code, soft) = match (excess.stage, excess.soft) {
-                    (limit::LimitStage::Running, true) => ("active_limit.soft", "soft "),
-                    (limit::LimitStage::Running, false) => ("active_limit.hard", ""),
-                    (_, true) => ("idle_limit", "soft "),
-                    (_, false) => ("idle_limit", ""),
+                let code = match excess.stage {
+                    limit::LimitStage::Running if excess.soft => "active_limit.soft",
+                    limit::LimitStage::Running => "active_limit.hard",
+                    _ => "idle_limit",
                 };
+                let soft = if excess.soft { "soft " } else { "" };
                 let by = (job.jobs)(&excess.by, excess.more);
                 take(row(
                     code,

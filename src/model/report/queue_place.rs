@@ -67,8 +67,10 @@ impl QueueTurn {
                 (own != theirs).then(|| OrderDifference::Cluster(own.clone(), theirs.clone())),
             );
         }
-        let tier = || OrderDifference::Tier(self.precedence.clone(), other.precedence.clone());
-        all.extend((self.worth.tier != other.worth.tier).then(tier));
+        if self.worth.tier != other.worth.tier {
+            let (own, theirs) = (self.precedence.clone(), other.precedence.clone());
+            all.push(OrderDifference::Tier(own, theirs));
+        }
         let (own, theirs) = (self.worth.system_priority(), other.worth.system_priority());
         if own != theirs {
             all.push(OrderDifference::SystemPriority(own, theirs));
@@ -77,13 +79,12 @@ impl QueueTurn {
         let mut parts: Vec<(f64, OrderDifference)> = Vec::new();
         for part in &self.worth.parts {
             let same = other.worth.parts.iter().find(|same| same.name == part.name);
-            let apart = |same: &&ScorePart| part.counts() != same.counts();
-            parts.extend(same.filter(apart).map(|same| {
-                (
-                    (part.counts() - same.counts()).abs(),
-                    OrderDifference::Part(part.clone(), same.clone()),
-                )
-            }));
+            if let Some(same) = same
+                && part.counts() != same.counts()
+            {
+                let distance = (part.counts() - same.counts()).abs();
+                parts.push((distance, OrderDifference::Part(part.clone(), same.clone())));
+            }
         }
         parts.sort_by(|a, b| b.0.total_cmp(&a.0));
         all.extend(parts.into_iter().map(|(_, part)| part));

@@ -128,18 +128,18 @@ impl From<Amount> for String {
 /// by `:`, `+` or the end would leave a chunk empty, which PBS refuses: that one belongs to an
 /// amount.
 pub fn split_chunks(select: &str) -> impl Iterator<Item = &str> {
-    let bytes = select.as_bytes();
-    let is_of_amount = move |at: usize| {
-        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-        before.is_some_and(u8::is_ascii_digit)
-            && matches!(bytes.get(at + 1), None | Some(b':' | b'+'))
-    };
     let mut at = 0;
     select.split(move |c: char| {
         let here = at;
         at += c.len_utf8();
-        c == '+' && !is_of_amount(here)
+        c == '+' && !is_of_amount(select.as_bytes(), here)
     })
+}
+
+/// Whether the `+` at this place belongs to an amount.
+fn is_of_amount(select: &[u8], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|before| select.get(before));
+    before.is_some_and(u8::is_ascii_digit) && matches!(select.get(at + 1), None | Some(b':' | b'+'))
 }
 
 #[cfg(test)]

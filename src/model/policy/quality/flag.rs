@@ -49,7 +49,6 @@ impl Flag {
 
     /// Reads one of the names.
     pub fn named(text: &str) -> Option<Flag> {
-        let ignored = || IGNORED.iter().find(|(name, _)| *name == text);
         Some(match text {
             "DEDICATED" => Flag::Dedicated,
             "NOBF" => Flag::NoBackfill,
@@ -64,7 +63,10 @@ impl Flag {
                 .filter(|name| !name.is_empty())
             {
                 Some(name) => Flag::UseReserved(name.to_string()),
-                None => Flag::Ignore(Some(Quantity::from(ignored()?.1.to_string()))),
+                None => {
+                    let (_, quantity) = IGNORED.iter().find(|(name, _)| *name == text)?;
+                    Flag::Ignore(Some(Quantity::from(quantity.to_string())))
+                }
             },
         })
     }
