@@ -26,7 +26,7 @@ use crate::model::node::NodeTerms;
 use crate::model::policy::site_time::PrimeHours;
 use crate::model::policy::{Policy, PreemptionPolicy, Preset};
 use crate::model::queue::Queue;
-use crate::model::reservation::recurrence::StandingWindow;
+use crate::model::reservation::recurrence::RecurringWindow;
 use crate::model::reservation::window::WindowAccess;
 use crate::model::resource::{Definition, ResourceList, Resources, Size};
 use crate::model::system_resource::{Pool, ResourceMeter};
@@ -321,7 +321,7 @@ pub enum Times {
         to: NaiveDateTime,
     },
     /// Again and again.
-    Standing(StandingWindow),
+    Standing(RecurringWindow),
 }
 
 /// `[[dedicated]]`: a time, local, in which only jobs of dedicated queues run.

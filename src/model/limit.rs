@@ -5,7 +5,6 @@
 //! somebody stands in the place of what the one for each of the same kind says; all others that
 //! concern a job hold together.
 
-pub(crate) mod description;
 pub mod excess;
 
 pub mod directory;

@@ -26,18 +26,15 @@ pub mod preemption;
 
 mod preset;
 
-mod turns;
-
 pub use crate::model::account::pool_terms::PoolTerms;
 pub use crate::model::account::starvation::Starvation;
 pub use components::Components;
 pub use factors::{FACTORS, Factor, FactorRow, Factors};
 pub use fair_share::FairShare;
-pub use order::{Favor, Precedence, PriorityOrder};
+pub use order::{Favor, Precedence, PriorityOrder, Tiers, TurnPolicy};
 pub use own_say::{OwnSay, UserPriority};
 pub use preemption::PreemptionPolicy;
 pub use preset::Preset;
-pub use turns::{Tiers, TurnPolicy};
 
 /// The policy of a cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,6 @@ pub mod cluster_path;
 pub mod geometry;
 pub mod host_list;
 pub mod operands;
-pub mod per_host;
 pub mod placement_policy;
 pub mod placement_requirements;
 pub mod preempt_targets;

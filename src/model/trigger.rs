@@ -184,9 +184,9 @@ impl Triggers {
     /// What an event of a job comes to, once it has happened; `closed` is the attempt that is over
     /// by it. What the scheduler does itself is no reason for it to look.
     pub fn note_event(&mut self, event: &Event, job: &Job, closed: Option<&Run>) {
-        closed
-            .into_iter()
-            .for_each(|run| self.note_freed(run.shares.iter()));
+        if let Some(run) = closed {
+            self.note_freed(run.shares.iter());
+        }
         let turn = match event {
             Event::Submitted => JobChange::Submit,
             Event::Released { .. } => JobChange::Release,
@@ -252,12 +252,12 @@ impl Triggers {
             hosts.insert(share.host.as_str());
             resources.extend(share.pooled.iter().map(|(resource, _)| resource.as_str()));
         }
-        hosts
-            .into_iter()
-            .for_each(|host| self.note(Trigger::SlotFree(host.to_string())));
-        resources
-            .into_iter()
-            .for_each(|resource| self.note(Trigger::ResourceFree(resource.to_string())));
+        for host in hosts {
+            self.note(Trigger::SlotFree(host.to_string()));
+        }
+        for resource in resources {
+            self.note(Trigger::ResourceFree(resource.to_string()));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Whatever the interpreter is, it replaces the login shell (`bash -c "exec ..."`): no outer shell
 //! stays that would swallow the job's signals or change its exit status.
 
-use crate::model::request::per_host::for_host;
+use crate::model::job::value_syntax::for_host;
 use crate::model::text::Text;
 use crate::sys::user::UserAccount;
 use crate::wire::message::Payload;

@@ -2,7 +2,7 @@
 
 use super::child::LaunchFault;
 use crate::model::job::Owner;
-use crate::model::request::per_host::for_host;
+use crate::model::job::value_syntax::for_host;
 use crate::sys::clock;
 use crate::sys::home::Home;
 use crate::sys::user::{self, UserAccount};

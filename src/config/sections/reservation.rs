@@ -8,7 +8,7 @@ use crate::config::kinds::{
 };
 use crate::config::{DedicatedConfig, ReservationConfig, Times};
 use crate::model::policy::site_time::PrimeHours;
-use crate::model::reservation::recurrence::{StandingWindow, WindowPeriod, weekday};
+use crate::model::reservation::recurrence::{RecurringWindow, WindowPeriod, weekday};
 use crate::model::reservation::window::{TimeLimit, WindowAccess};
 use crate::model::resource::Resources;
 use crate::model::time::Span;
@@ -248,7 +248,7 @@ impl ReservationRow {
         let (by_name, owner_preempts) = (has("byname"), has("ownerpreempt"));
         let times = match (self.from, self.to) {
             (Some(from), Some(to)) => Times::Once { from, to },
-            _ => Times::Standing(StandingWindow {
+            _ => Times::Standing(RecurringWindow {
                 period: self.period.unwrap_or_default(),
                 start: self.start.unwrap_or_default(),
                 end: self.end.unwrap_or(length),

@@ -49,24 +49,19 @@ impl Starvation {
             aggressive: self.aggressive_threshold,
             preemption: self.preemption_threshold,
         };
-        let mut said = line
-            .iter()
-            .map(|account| &account.pool.non_preemptible_threshold);
-        let non_preemptible = said
-            .find(|list| !list.is_empty())
-            .unwrap_or(&self.non_preemptible_threshold);
-        let tree = OperationTerms {
+        let mut terms = OperationTerms {
             patience: self.patience,
             cutoffs,
-            non_preemptible,
+            non_preemptible: &self.non_preemptible_threshold,
         };
-        line.iter()
-            .rev()
-            .fold(tree, |terms, account| OperationTerms {
-                patience: terms.patience.under(&account.pool.starvation),
-                cutoffs: terms.cutoffs.under(&account.pool.starvation),
-                ..terms
-            })
+        for account in line.into_iter().rev() {
+            terms.patience = terms.patience.under(&account.pool.starvation);
+            terms.cutoffs = terms.cutoffs.under(&account.pool.starvation);
+            if !account.pool.non_preemptible_threshold.is_empty() {
+                terms.non_preemptible = &account.pool.non_preemptible_threshold;
+            }
+        }
+        terms
     }
 
     /// What makes the operations of a pool starve.

@@ -60,27 +60,30 @@ impl ExpressionNode {
         ExpressionNode::Any(any)
     }
 
-    /// Shows this node and all below it to `look`, in the order they are written.
+    /// Calls `look` with this node and all nodes below it, in the order of the text.
     pub fn visit<'n>(&'n self, look: &mut dyn FnMut(&'n ExpressionNode)) {
         look(self);
-        match self {
+        let parts: &[ExpressionNode] = match self {
             ExpressionNode::Number(_)
             | ExpressionNode::Boolean(_)
             | ExpressionNode::Text(_)
             | ExpressionNode::Name(_)
-            | ExpressionNode::Word(_) => {}
+            | ExpressionNode::Word(_) => &[],
             ExpressionNode::All(parts)
             | ExpressionNode::Any(parts)
-            | ExpressionNode::Call(_, parts) => parts.iter().for_each(|part| part.visit(look)),
-            ExpressionNode::Not(inner) | ExpressionNode::Negative(inner) => inner.visit(look),
-            ExpressionNode::Binary(_, operands) => {
-                operands.iter().for_each(|operand| operand.visit(look))
+            | ExpressionNode::Call(_, parts) => parts,
+            ExpressionNode::Not(inner) | ExpressionNode::Negative(inner) => {
+                std::slice::from_ref(inner)
             }
+            ExpressionNode::Binary(_, operands) => operands.as_slice(),
             ExpressionNode::Choice(choice) => {
-                [&choice.when, &choice.then, &choice.otherwise]
-                    .into_iter()
-                    .for_each(|part| part.visit(look));
+                choice.when.visit(look);
+                choice.then.visit(look);
+                return choice.otherwise.visit(look);
             }
+        };
+        for part in parts {
+            part.visit(look);
         }
     }
 

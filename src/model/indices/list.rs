@@ -47,11 +47,11 @@ impl IndexList {
         let (from, mut positions) = (self.enclosing().at(0), Spans::default());
         for range in &self.0 {
             if range.is_dense() {
-                positions.insert(range.at(0) - from, range.largest() - from)
+                positions.insert(range.at(0) - from, range.largest() - from);
             } else {
-                range
-                    .iter()
-                    .for_each(|index| positions.insert(index - from, index - from))
+                for index in range.iter() {
+                    positions.insert(index - from, index - from);
+                }
             }
         }
         positions

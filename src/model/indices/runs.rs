@@ -74,8 +74,9 @@ impl Runs {
 impl From<RunPage> for Runs {
     fn from(runs: RunPage) -> Runs {
         let mut all = Runs::default();
-        runs.into_iter()
-            .for_each(|(first, last)| all.insert(first, last));
+        for (first, last) in runs {
+            all.insert(first, last);
+        }
         all
     }
 }

@@ -5,21 +5,21 @@ use super::eligible_time::{Accrual, Accrues, Eligibility, OwnLimit};
 use super::life::EventContext;
 use super::state::{Holds, JobState};
 
-/// What a job waits for besides its turn and room.
+/// What a job waits for besides its turn and free resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitCause {
-    /// `qhold`, by its owner, or a password of his that no longer fits.
+    /// A hold by its owner, or an outdated password of the owner.
     OwnHold,
-    /// A hold by others.
+    /// A hold by an operator or the system.
     OthersHold,
     Dependency,
     BeginTime,
     RunLimit,
     IdleLimit,
     TooLittleWorth,
-    /// A person keeps it suspended.
+    /// Somebody suspended it.
     Stopped,
-    /// An array of which no element waits.
+    /// An array without waiting subjobs.
     NothingLeft,
 }
 
@@ -34,7 +34,7 @@ impl OwnLimit {
 }
 
 impl Accrual {
-    /// Whether waiting counts with this in the way: the policies, whole.
+    /// Whether time that a job waits for this reason counts.
     fn counts(self, obstacle: WaitCause) -> bool {
         match (self, obstacle) {
             (_, WaitCause::NothingLeft) => false,
@@ -47,7 +47,7 @@ impl Accrual {
 }
 
 impl Job {
-    /// What it accrues as it stands.
+    /// The eligible time and the kind of time that the job accrues now.
     pub fn eligibility(&self, moment: EventContext) -> Eligibility {
         let limit = if self.waits_for_its_turn() {
             self.life.eligibility.limit
@@ -57,14 +57,12 @@ impl Job {
         self.eligibility_within(limit, moment)
     }
 
-    /// Brings what it accrues in line with how it stands. To be called whenever that may have
-    /// changed.
+    /// Updates the kind of time that the job accrues after a change of the job.
     pub(super) fn accrue(&mut self, moment: EventContext) {
         self.life.eligibility = self.eligibility(moment);
     }
 
-    /// What it accrues now that a cycle has found this limit of its own in its way, or none; None
-    /// if that is nothing new.
+    /// The eligibility after a cycle found this limit of the job, or none; None without a change.
     pub fn judged(&self, limit: Option<OwnLimit>, moment: EventContext) -> Option<Eligibility> {
         let limit = limit.filter(|limit| !moment.accrual.counts(limit.obstacle()));
         if self.waits_for_its_turn() && self.life.eligibility.limit != limit {
@@ -90,7 +88,7 @@ impl Job {
     fn accrues(&self, limit: Option<OwnLimit>, moment: EventContext) -> Accrues {
         match self.life.state {
             JobState::Running => Accrues::Running,
-            // What is in the way of one that waits for room is others' doing.
+            // A suspended job that waits for free resources waits for other jobs.
             JobState::Suspended
                 if self.waits_to_go_on() || moment.accrual.counts(WaitCause::Stopped) =>
             {
@@ -109,7 +107,7 @@ impl Job {
         }
     }
 
-    /// I13: what a dependency bars looks held by the system, and is not.
+    /// I13: a job with an unmet dependency shows a system hold but has none.
     fn obstacles(&self, moment: EventContext) -> impl Iterator<Item = WaitCause> {
         let (life, spec) = (&self.life, &self.spec);
         let holds = life.holds;

@@ -64,8 +64,8 @@ impl Elements {
     /// The elements that these runs make up.
     pub fn of_runs(runs: impl IntoIterator<Item = SubjobRange>) -> Elements {
         let mut elements = Elements::default();
-        for (first, last, standing) in runs {
-            elements.set(standing).insert(first, last);
+        for (first, last, state) in runs {
+            elements.set(state).insert(first, last);
         }
         elements
     }
@@ -91,19 +91,19 @@ impl Elements {
     }
 
     /// From now on the elements from `first` to `last` stand so.
-    pub fn mark(&mut self, first: u32, last: u32, standing: SubjobState) {
+    pub fn mark(&mut self, first: u32, last: u32, state: SubjobState) {
         self.waiting.remove(first, last);
         self.begun.remove(first, last);
         self.ended.retain(|_, set| {
             set.remove(first, last);
             !set.is_empty()
         });
-        self.set(standing).insert(first, last);
+        self.set(state).insert(first, last);
         self.unwritten.push((first, last));
     }
 
-    fn set(&mut self, standing: SubjobState) -> &mut Spans {
-        match standing {
+    fn set(&mut self, state: SubjobState) -> &mut Spans {
+        match state {
             SubjobState::Waiting => &mut self.waiting,
             SubjobState::Begun => &mut self.begun,
             SubjobState::Ended(status) => self.ended.entry(status).or_default(),
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(elements.runs().len(), 2);
     }
 
-    fn standing() -> impl Strategy<Value = SubjobState> {
+    fn subjob_state() -> impl Strategy<Value = SubjobState> {
         prop_oneof![
             Just(SubjobState::Waiting),
             Just(SubjobState::Begun),
@@ -302,27 +302,27 @@ mod tests {
         /// What the spool holds after any changes, in any batches, is what memory holds.
         #[test]
         fn rewrites_keep_the_stored_runs_true(
-            batches in prop::collection::vec(prop::collection::vec((0u32..40, 0u32..12, standing()), 1..6), 1..8)
+            batches in prop::collection::vec(prop::collection::vec((0u32..40, 0u32..12, subjob_state()), 1..6), 1..8)
         ) {
             let mut elements = Elements::new(50);
             let mut plain = vec![SubjobState::Waiting; 50];
             let mut stored: BTreeMap<u32, (u32, SubjobState)> = BTreeMap::new();
             for batch in batches {
-                for (first, more, standing) in batch {
+                for (first, more, state) in batch {
                     let last = (first + more).min(49);
-                    elements.mark(first, last, standing);
-                    plain[first as usize..=last as usize].fill(standing);
+                    elements.mark(first, last, state);
+                    plain[first as usize..=last as usize].fill(state);
                 }
                 let rewrite = elements.take_unwritten().unwrap();
                 for (first, last) in rewrite.gone {
                     stored.retain(|&start, _| start < first || start > last);
                 }
-                stored.extend(rewrite.runs.into_iter().map(|(first, last, standing)| (first, (last, standing))));
-                let runs: Vec<SubjobRange> = stored.iter().map(|(&first, &(last, standing))| (first, last, standing)).collect();
+                stored.extend(rewrite.runs.into_iter().map(|(first, last, state)| (first, (last, state))));
+                let runs: Vec<SubjobRange> = stored.iter().map(|(&first, &(last, state))| (first, last, state)).collect();
                 prop_assert_eq!(&runs, &elements.runs());
                 let again = Elements::of_runs(runs);
-                for (position, standing) in plain.iter().enumerate() {
-                    prop_assert_eq!(again.subjob_state(position as u32), Some(*standing));
+                for (position, state) in plain.iter().enumerate() {
+                    prop_assert_eq!(again.subjob_state(position as u32), Some(*state));
                 }
             }
         }

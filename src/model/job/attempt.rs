@@ -4,78 +4,78 @@ use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// Which of a job's starts: 1 for the first. (job, attempt) names one run for ever; noded refuses
-/// an attempt below the highest it has seen.
+/// The number of a start of a job: 1 for the first. A job and an attempt name one run for ever;
+/// noded refuses an attempt below the highest it has seen.
 pub type Attempt = u32;
 
-/// Which process that a node was told to start for an attempt: 0 for the script, else a task that
-/// the job started itself. (job, attempt, task) names one process, with its children, for ever.
+/// The number of a process of an attempt: 0 for the script, else a task that the job started. A
+/// job, an attempt and a task name one process with its children for ever.
 pub type TaskNumber = u32;
 
-/// What one chunk holds on one node.
+/// The resources of one chunk on one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeShare {
     /// The node.
     pub node: String,
-    /// The host it is part of.
+    /// The host of the node.
     pub host: String,
-    /// Consumables taken, in the order requested.
+    /// Amounts of consumable resources, in the order requested.
     pub taken: Vec<(String, ResourceValue)>,
-    /// What the job has of system-wide resources; they are counted with one of its shares.
+    /// Amounts of system-wide resources; one share of the job has them.
     #[serde(default)]
     pub pooled: Vec<(String, ResourceValue)>,
-    /// Processors bound to, by the host's numbers; empty when nothing is bound.
+    /// Numbers of the bound processors on the host; empty when nothing is bound.
     pub cpus: Vec<u16>,
-    /// GPUs handed out, by the host's numbers.
+    /// Numbers of the assigned GPUs on the host.
     pub gpus: Vec<u16>,
-    /// Lines in the node file: `mpiprocs`, else 1, or none where there are no processors.
+    /// Number of lines in the node file: `mpiprocs`, else 1, or 0 without processors.
     pub mpiprocs: u32,
-    /// Which lines these are, counted from 0; empty for those after the shares before it.
+    /// The numbers of these lines, from 0; empty if they follow the lines of the previous shares.
     #[serde(default)]
     pub ranks: Vec<u32>,
 }
 
-/// A part of an attempt that was given back.
+/// A share that a running job released.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Released {
-    /// What it held.
+    /// The share.
     pub share: NodeShare,
-    /// Until when.
+    /// When it was released.
     pub at: Time,
 }
 
-/// What somebody wants of a running job; the node is told until it has happened.
+/// The requested end of a running job. The node receives the order until it is done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Want {
-    /// Run to its end.
+    /// Run to the end.
     #[default]
     Run,
-    /// Deleted, by `user@host`.
+    /// Delete it, requested by `user@host`.
     Gone(String),
-    /// Back to the queue, by `user@host`.
+    /// Requeue it, requested by `user@host`.
     Requeue(String),
-    /// Ended, as its node did not say in time that it had begun, and then started anew.
+    /// End it and start it again: the node did not report the start in time.
     Anew,
 }
 
-/// How far that is in an attempt.
+/// The state of the checkpoint of an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointProgress {
-    /// Nobody has wanted it.
+    /// No checkpoint was requested.
     #[default]
     Unasked,
-    /// It is to be written down how far the job has come, and then the job is to be ended.
+    /// The job writes a checkpoint and then ends.
     Wanted,
-    /// That failed: it is not tried again in this attempt.
+    /// The checkpoint failed; this attempt writes no other.
     Failed,
 }
 
-/// What a job used.
+/// The resources that a job used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Elapsed, less time suspended.
+    /// Elapsed time without suspensions.
     pub walltime: Span,
-    /// Processor time of all its processes.
+    /// Processor time of all processes.
     pub cput: Span,
     /// Largest resident memory, in kilobytes.
     pub mem_kb: u64,
@@ -106,31 +106,31 @@ pub struct Exit {
     pub deleted: bool,
 }
 
-/// `Exit_status` of a deleted job: 256 + TERM, also if it never ran, trapped TERM or ignored it.
+/// `Exit_status` of a deleted job: 256 + TERM, even if it never ran or trapped TERM.
 pub const DELETED: i32 = 271;
 
-/// The exit status of a job that was ended by force while it ran: as if by SIGKILL.
+/// `Exit_status` of a running job that was deleted by force: as after SIGKILL.
 pub const FORCED: i32 = 265;
 
 /// `Exit_status` of a job over its walltime.
 pub const OVER_WALLTIME: i32 = -29;
 
-/// `Exit_status` of a job that was lost with its node and may not be run again.
+/// `Exit_status` of a job that was lost with its node and is not rerunnable.
 pub const LOST: i32 = -4;
 
-/// How an attempt ended, as its shepherd saw it.
+/// The end of an attempt as its shepherd reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptOutcome {
     /// What happened.
     pub how: How,
-    /// The last signal that we or `qsig` or `qdel` sent, if any.
+    /// The last signal that the system, `qsig` or `qdel` sent, if any.
     pub sent: Option<i32>,
-    /// What it used.
+    /// The resources used.
     pub used: Usage,
-    /// What else its owner should know: files that could not be delivered or copied.
+    /// Messages for the owner about files that could not be delivered or copied.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Why its node should get no more jobs: a hook of the site has failed there.
+    /// Why the node should get no more jobs: a hook failed there.
     #[serde(default)]
     pub unfit: Option<String>,
     /// Its script ended before its shepherd received an order to end it, and within its limits.
@@ -141,46 +141,45 @@ pub struct AttemptOutcome {
 /// What happened to an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum How {
-    /// Ended by itself, with this code.
+    /// Exited with this code.
     Exited(i32),
     /// Ended by this signal.
     Signaled(i32),
     /// Ended by its shepherd: over its walltime.
     Overran {
-        /// Elapsed when it was ended.
+        /// Elapsed time at the end.
         used: Span,
-        /// Its limit.
+        /// The limit.
         limit: Span,
     },
-    /// Ended by its shepherd or the kernel: over another of its limits.
+    /// Ended by its shepherd or the kernel: over another limit.
     Exceeded {
-        /// Which.
+        /// The exceeded limit.
         bound: RunLimit,
-        /// The most it had when it was ended: kilobytes or milliseconds.
+        /// The highest usage in kilobytes or milliseconds.
         used: i64,
-        /// Its limit, likewise.
+        /// The limit in the same unit.
         limit: i64,
     },
-    /// Never started, by its owner's fault: no such interpreter, not executable, no such directory.
+    /// Never started because of the job: no interpreter, not executable, no directory.
     CannotStart {
         /// 254 for a command, 127 for a script.
         status: i32,
-        /// What failed and on what.
+        /// The failed operation and its object.
         why: String,
     },
-    /// Never started, by the node's fault: to be tried again.
+    /// Never started because of the node; started again later.
     NodeFault(String),
     /// Cancelled before it started.
     Cancelled,
     /// The shepherd itself was killed; its exit status is not known.
     ShepherdLost,
-    /// Never started, because files to stage in are missing, which are named here: to be tried
-    /// again.
+    /// Never started because these files to stage in are missing; started again later.
     AwaitsFiles(String),
 }
 
 impl How {
-    /// Whether the job began.
+    /// Whether the job ran.
     pub fn ran(&self) -> bool {
         !matches!(
             self,
@@ -188,7 +187,7 @@ impl How {
         )
     }
 
-    /// What is said of an end at a limit: `mem 600kb exceeded limit 500kb`. None for any other end.
+    /// Describes an exceeded limit: `mem 600kb exceeded limit 500kb`. None for any other end.
     pub fn excess(&self) -> Option<String> {
         match self {
             How::Overran { used, limit } => Some(format!(
@@ -206,7 +205,7 @@ impl How {
 }
 
 impl AttemptOutcome {
-    /// What is said of the end beyond its status, if anything: figures, then notes.
+    /// Describes the end beyond its status: figures, then notes.
     pub fn remark(&self) -> Option<String> {
         let figures = self.how.excess().map(|text| format!(" ({text})"));
         let notes = self.notes.iter().map(|note| format!("; {note}"));
@@ -214,7 +213,7 @@ impl AttemptOutcome {
     }
 }
 
-/// `Exit_status` of an attempt that began; None for one that did not.
+/// `Exit_status` of an attempt that ran; None for one that did not.
 pub fn exit_status(outcome: &AttemptOutcome) -> Option<i32> {
     match &outcome.how {
         How::Exited(code) => Some(*code),
@@ -227,7 +226,7 @@ pub fn exit_status(outcome: &AttemptOutcome) -> Option<i32> {
     }
 }
 
-/// A bound at which a job is ended, besides its walltime.
+/// A limit besides the walltime at which a job is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RunLimit {
     /// Resident memory of the job on one node.
@@ -265,7 +264,7 @@ impl RunLimit {
         }
     }
 
-    /// How a figure of this bound is written: memory with its unit, time in whole seconds.
+    /// Formats an amount of this limit: memory with its unit, time in whole seconds.
     pub fn figure(self, amount: i64) -> String {
         match self {
             RunLimit::Cput => Span(amount).as_seconds().to_string(),

@@ -1,4 +1,4 @@
-//! What an attempt holds while its script or its tasks run.
+//! The shares and tasks of an attempt, and the nodes that a job holds.
 
 use super::attempt::{NodeShare, TaskNumber, Usage};
 use super::task::{TaskStage, Tasks};
@@ -22,22 +22,22 @@ static NONE: Tasks = Tasks {
 };
 
 impl Run {
-    /// What it has started itself.
+    /// The tasks that the job started.
     pub fn tasks(&self) -> &Tasks {
         self.tasks.as_deref().unwrap_or(&NONE)
     }
 
-    /// The same, to be changed.
+    /// The tasks, mutable.
     pub fn tasks_mut(&mut self) -> &mut Tasks {
         self.tasks.get_or_insert_default()
     }
 
-    /// Whether it is open for more than its tasks: its script is not known to be over.
+    /// Whether the script has not ended.
     pub fn has_script(&self) -> bool {
         self.open && !self.tasks().closing
     }
 
-    /// The share that a line of the node file, counted from 0, stands for.
+    /// The share of a line of the node file, counted from 0.
     pub fn share_of_slot(&self, slot: u32) -> Option<&NodeShare> {
         if let Some(dealt) = self.shares.iter().find(|share| share.ranks.contains(&slot)) {
             return Some(dealt);
@@ -53,7 +53,7 @@ impl Run {
             })
     }
 
-    /// The share on which a task runs; the first for the script.
+    /// The share on which a task runs; the script runs on the first.
     pub fn share_of_task(&self, number: TaskNumber) -> Option<&NodeShare> {
         match number {
             0 => self.shares.first(),
@@ -66,16 +66,16 @@ impl Run {
         }
     }
 
-    /// The lines of the node file.
+    /// The number of lines of the node file.
     pub fn slots(&self) -> u32 {
         self.shares
             .iter()
             .fold(0, |sum, share| sum.saturating_add(share.mpiprocs))
     }
 
-    /// The numbers by which tasks know the places that are left, in the order of the node file:
-    /// what is given back takes lines out of the file, and no task's number changes by it. None
-    /// while all lines are there, and each is its number.
+    /// The numbers of the remaining slots, in the order of the node file. Released shares remove
+    /// lines from the file without changing the numbers of tasks. None while no share was released:
+    /// then each line is its own number.
     pub fn places(&self) -> Option<Vec<u32>> {
         if self.released.is_empty() {
             return None;
@@ -90,7 +90,7 @@ impl Run {
         Some(numbers)
     }
 
-    /// The place of a host among the attempt's hosts, in the order of its shares: `PBS_NODENUM`.
+    /// The position of a host among the hosts of the attempt: `PBS_NODENUM`.
     pub fn host_number(&self, host: &str) -> u32 {
         let mut hosts: Vec<&str> = Vec::new();
         for share in &self.shares {
@@ -103,7 +103,7 @@ impl Run {
 }
 
 impl Job {
-    /// The node that runs the job's script, as long as the script runs.
+    /// The node of the script while the script runs.
     pub fn script_node(&self) -> Option<&str> {
         self.life
             .open_run()
@@ -112,8 +112,8 @@ impl Job {
             .map(|share| share.node.as_str())
     }
 
-    /// What the open attempt holds: all of its shares while the job runs, else those on nodes where
-    /// something of it is not known to be over. Of what it has given back, the same.
+    /// The shares that the job holds: all shares while it runs, else those on nodes where its
+    /// script or a task has not ended. Released shares count while a task runs on them.
     pub fn held(&self) -> Vec<NodeShare> {
         let Some(run) = self.life.open_run() else {
             return Vec::new();
@@ -135,14 +135,14 @@ impl Job {
         kept.chain(run.lingering()).cloned().collect()
     }
 
-    /// Takes note of what the script (0) or a task has used so far.
+    /// Records the resources that the script (0) or a task has used so far.
     pub fn task_used(&mut self, number: TaskNumber, used: Usage) {
         let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
             return;
         };
         let tasks = run.tasks_mut();
         match (number, tasks.known.get_mut(&number)) {
-            // What the script used is final when it is over.
+            // The usage of the script is final when the script has ended.
             (0, _) if tasks.closing => return,
             (0, _) => tasks.script = used,
             (_, Some(task)) if task.is_open() => task.used = used,
@@ -151,7 +151,7 @@ impl Job {
         self.life.used = tasks.total(&self.life.used);
     }
 
-    /// A task of the open attempt is over; with the last one after the script, so is the attempt.
+    /// Records the end of a task. The attempt ends with its last task after the script.
     pub fn task_over(&mut self, number: TaskNumber, status: i32, used: Usage) {
         self.task_used(number, used);
         let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
@@ -170,7 +170,7 @@ impl Job {
         run.open = !tasks.closing || tasks.open().next().is_some();
     }
 
-    /// The script of the open attempt is over: nobody asks any more how its tasks ended.
+    /// Records the end of the script. The status of tasks is no longer kept.
     pub(super) fn close_run(&mut self, used: Option<Usage>) {
         let Some(run) = self.life.run.as_mut() else {
             return;

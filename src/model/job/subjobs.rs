@@ -9,25 +9,24 @@ use super::{Job, Life};
 use crate::model::job_id::JobId;
 use std::sync::Arc;
 
-/// What becomes of an array as its elements come and go.
 impl Job {
-    /// Whether it is an array of which an element has ever started.
+    /// Whether a subjob of this array has ever started.
     pub fn has_begun(&self) -> bool {
         self.life.began.is_some()
     }
 
-    /// How the element of this index stands; None if there is none.
+    /// The state of the subjob with this index; None without such a subjob.
     pub fn subjob_state(&self, index: u32) -> Option<SubjobState> {
         self.elements
             .as_ref()?
             .subjob_state(self.indices()?.position(index)?)
     }
 
-    /// An element of this array that has no record of its own: it has never started, or is to run
-    /// once more from the beginning. None if there is no such index.
+    /// A subjob without a record of its own: it has never started, or starts again from the
+    /// beginning. None without such an index.
     pub fn unrecorded(&self, index: u32) -> Option<Job> {
-        let standing = self.subjob_state(index)?;
-        // One that runs once more has been counted already.
+        let state = self.subjob_state(index)?;
+        // The starts of a subjob that runs again count already.
         let run_count = self.life.run_count.max(self.life.attempt);
         let mut life = Life {
             comment: None,
@@ -37,7 +36,7 @@ impl Job {
             run_count,
             ..self.life.clone()
         };
-        match standing {
+        match state {
             SubjobState::Ended(status) => {
                 life.state = JobState::Finished;
                 life.exit = Some(Exit {
@@ -61,15 +60,15 @@ impl Job {
         })
     }
 
-    /// From now on one of its elements stands so; an array whose last element is over is over, well
-    /// if all of them are.
-    pub fn element_stands(&mut self, index: u32, standing: SubjobState, moment: EventContext) {
+    /// Changes the state of a subjob. The array finishes with its last subjob, with status 0 if all
+    /// subjobs ended so.
+    pub fn element_stands(&mut self, index: u32, state: SubjobState, moment: EventContext) {
         let position = self.indices().and_then(|indices| indices.position(index));
         if let (Some(position), Some(elements)) =
             (position, self.elements.as_mut().map(Arc::make_mut))
         {
-            elements.mark(position, position, standing);
-            if standing == SubjobState::Begun {
+            elements.mark(position, position, state);
+            if state == SubjobState::Begun {
                 self.life.began.get_or_insert(moment.now);
             }
             self.life.mtime = moment.now;
@@ -77,7 +76,7 @@ impl Job {
         }
     }
 
-    /// Those of its elements that have never started, from one position to another, never will.
+    /// Deletes the waiting subjobs from one position to another.
     pub fn end_waiting(&mut self, first: u32, last: u32, moment: EventContext) {
         if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
             let waiting: Vec<(u32, u32)> = elements.waiting().within(first, last).collect();
@@ -89,7 +88,7 @@ impl Job {
         }
     }
 
-    /// The elements of an array that have begun and are not over; none of what is no array.
+    /// The running subjobs of an array; empty for other jobs.
     pub fn elements_begun(&self) -> Vec<JobId> {
         let array = self.indices().zip(self.elements.as_ref());
         array.map_or(Vec::new(), |(indices, elements)| {
@@ -97,7 +96,7 @@ impl Job {
         })
     }
 
-    /// How it stands with its array, once it has begun.
+    /// The state of this subjob in its array once it has started.
     pub fn state_in_array(&self) -> SubjobState {
         match self.life.exit {
             Some(exit) if self.life.state == JobState::Finished => SubjobState::Ended(exit.status),

@@ -18,27 +18,27 @@ static NONE: Pauses = Pauses {
 };
 
 impl Run {
-    /// How often and for how long it has stood still before.
+    /// The number and duration of earlier suspensions.
     pub fn pauses(&self) -> &Pauses {
         self.pauses.as_deref().unwrap_or(&NONE)
     }
 
-    /// Since when it has been charged for: its start, or the end of its last pause.
+    /// The time from which usage counts: the start, or the end of the last suspension.
     pub fn counts_from(&self) -> Time {
         self.pauses().resumed.unwrap_or(self.started)
     }
 
-    /// When its walltime is over, if it does not stand still again.
+    /// The end of the walltime, if the job is not suspended again.
     pub fn until(&self, walltime: Span, now: Time) -> Time {
         self.started + walltime + self.stood_still(now)
     }
 
-    /// Whether its processes are stopped, and what it gives up others may have.
+    /// Whether all processes are stopped, so that other jobs may use the released resources.
     pub fn is_still(&self) -> bool {
         self.stopped_suspension().is_some()
     }
 
-    /// How long it has been suspended in all until `now`.
+    /// The total duration of suspensions until `now`.
     pub fn stood_still(&self, now: Time) -> Span {
         let total = self.pauses().total;
         match self.stopped_suspension().and_then(|s| s.still) {
@@ -47,7 +47,7 @@ impl Run {
         }
     }
 
-    /// The names of the resources that other jobs may use until it is resumed; none unless all its
+    /// The names of the resources that other jobs may use until the job resumes; empty unless all
     /// processes are stopped.
     pub fn releases(&self) -> &[String] {
         self.stopped_suspension()
@@ -61,17 +61,17 @@ impl Run {
             .filter(|suspension| suspension.still.is_some())
     }
 
-    /// What of a share it has given up.
+    /// The released part of a share.
     pub fn given_up(&self, share: &NodeShare) -> NodeShare {
         share.part(|name| self.gives_up(name))
     }
 
-    /// What of a share it keeps.
+    /// The part of a share that the job keeps.
     pub fn kept(&self, share: &NodeShare) -> NodeShare {
         share.part(|name| !self.gives_up(name))
     }
 
-    /// Whether it gives up nothing that it would have to be given again.
+    /// Whether the job has all its resources and can resume at once.
     pub fn has_all(&self) -> bool {
         self.shares
             .iter()
@@ -83,7 +83,7 @@ impl Run {
         self.releases().iter().any(|released| released == name)
     }
 
-    /// Whether all of it that is not over is stopped: its script and each of its tasks.
+    /// Whether the script and all open tasks are stopped.
     fn is_all_stopped(&self) -> bool {
         let Some(suspension) = &self.suspension else {
             return false;
@@ -92,13 +92,13 @@ impl Run {
         suspension.stopped.contains(&0) && tasks.all(|number| suspension.stopped.contains(&number))
     }
 
-    /// Its pause is over, whatever comes now.
+    /// Ends the suspension.
     fn end_pause(&mut self, now: Time) {
         let total = self.stood_still(now);
         let Some(suspension) = self.suspension.take() else {
             return;
         };
-        // Those that have not said that they are stopped may have been told to be.
+        // Processes that are not reported as stopped may have received the order to stop.
         let tasks = self.tasks().open().map(|(number, _)| number);
         let waking = tasks.chain([0]).collect();
         let pauses = self.pauses.get_or_insert_default();
@@ -126,7 +126,7 @@ impl NodeShare {
     }
 }
 
-/// What `qsig` asks for by a name that is no signal's.
+/// A request of `qsig` with a name that is not the name of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuspendRequest {
     /// `suspend`.
@@ -140,7 +140,7 @@ pub enum SuspendRequest {
 }
 
 impl SuspendRequest {
-    /// Its name as a signal of `qsig`.
+    /// The name in `qsig`.
     pub fn name(self) -> &'static str {
         match self {
             SuspendRequest::Suspend => "suspend",
@@ -150,7 +150,7 @@ impl SuspendRequest {
         }
     }
 
-    /// The turn of this name.
+    /// The request with this name.
     pub fn named(name: &str) -> Option<SuspendRequest> {
         match name {
             "suspend" => Some(SuspendRequest::Suspend),
@@ -161,7 +161,7 @@ impl SuspendRequest {
         }
     }
 
-    /// What follows for a job of which somebody asks that; what it gives up is `releases`.
+    /// The events that carry out the request for a job, which releases `releases`.
     pub fn of(self, job: &Job, by: &str, releases: &[String]) -> Result<Vec<Event>, Refusal> {
         let run = job.life.open_run().ok_or_else(Refusal::bad_state)?;
         let (by, attempt) = (by.to_string(), run.attempt);
@@ -193,7 +193,7 @@ impl SuspendRequest {
         }
     }
 
-    /// Whether a job is suspended in the way that it is to be resumed.
+    /// Checks that the job is suspended in the way that this request resumes.
     fn suits(self, job: &Job) -> Result<(), Refusal> {
         if job.life.want != Want::Run {
             return Err(Refusal::bad_state());
@@ -215,20 +215,19 @@ impl Job {
         self.life.open_run()?.suspension.as_deref()
     }
 
-    /// Whether it is suspended so that its nodes can be maintained.
+    /// Whether it is suspended for the maintenance of its nodes.
     pub fn is_maintained_under(&self) -> bool {
         self.suspension()
             .is_some_and(|suspension| suspension.manner == SuspendMode::Maintenance)
     }
 
-    /// Whether it stands still, and only the scheduler has to make room for it to go on.
+    /// Whether it is suspended and resumes when the scheduler finds free resources.
     pub fn waits_to_go_on(&self) -> bool {
         self.life.state == JobState::Suspended
             && self.suspension().is_some_and(|suspension| suspension.waits)
     }
 
-    /// Whether it can be told to stand still: it runs, its node has said so, and nobody wants it
-    /// ended.
+    /// Whether it can be suspended: its node has reported the start, and no request ends it.
     pub fn can_be_suspended(&self) -> bool {
         self.life.state == JobState::Running
             && self.life.want == Want::Run
@@ -238,7 +237,7 @@ impl Job {
                 .is_some_and(|run| run.has_script() && run.session.is_some())
     }
 
-    /// Takes note of an event about standing still or going on; any other changes nothing.
+    /// Applies an event of suspension; other events change nothing.
     pub(super) fn pause(&mut self, event: &Event, now: Time) {
         match event {
             Event::SuspendWanted {
@@ -301,7 +300,7 @@ impl Job {
         }
     }
 
-    /// Takes note that a node has stopped the script (0) or a task of the open attempt.
+    /// Records that a node has stopped the script (0) or a task.
     pub fn note_stopped(&mut self, number: TaskNumber) {
         let run = self.life.run.as_mut().filter(|run| run.open);
         if let Some(suspension) = run.and_then(|run| run.suspension.as_mut()) {

@@ -11,27 +11,27 @@ use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// For how long a job is to stand still, and what becomes of what it holds.
+/// How long a suspension lasts, and which resources the job releases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SuspendMode {
-    /// Until somebody says that it may go on; others may have these resources of it meanwhile.
+    /// Until somebody resumes the job.
     UntilTold {
-        /// The names of the resources.
+        /// The names of the released resources.
         releases: Vec<String>,
     },
-    /// For this job, until there is room again; likewise.
+    /// For a preempting job, until enough resources are free again.
     For {
-        /// The other job.
+        /// The preempting job.
         job: JobId,
-        /// The names of the resources.
+        /// The names of the released resources.
         releases: Vec<String>,
     },
-    /// While its nodes are maintained: it keeps everything, and no job starts there.
+    /// For the maintenance of its nodes: it keeps all resources, and no job starts there.
     Maintenance,
 }
 
 impl SuspendMode {
-    /// The resources that it gives up.
+    /// The names of the released resources.
     pub fn releases(&self) -> &[String] {
         match self {
             SuspendMode::UntilTold { releases } | SuspendMode::For { releases, .. } => releases,
@@ -39,7 +39,7 @@ impl SuspendMode {
         }
     }
 
-    /// The job that it stands still for.
+    /// The preempting job.
     pub fn for_job(&self) -> Option<JobId> {
         match self {
             SuspendMode::For { job, .. } => Some(*job),
@@ -48,33 +48,33 @@ impl SuspendMode {
     }
 }
 
-/// How an attempt stands that was told to stand still.
+/// The suspension of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspension {
-    /// By whom: `user@host`, or the scheduler.
+    /// Who requested it: `user@host`, or the scheduler.
     pub by: String,
-    /// Since when that is wanted.
+    /// When it was requested.
     pub since: Time,
-    /// For how long, and what becomes of what it holds.
+    /// How long it lasts, and which resources it releases.
     pub manner: SuspendMode,
-    /// When all its processes were known to be stopped; None until then.
+    /// When all processes were stopped; None until then.
     pub still: Option<Time>,
-    /// Which of them are: 0 is the script, others are tasks.
+    /// The stopped processes: 0 for the script, others for tasks.
     pub stopped: BTreeSet<TaskNumber>,
-    /// Whether it is to go on as soon as there is room.
+    /// Whether the job resumes as soon as enough resources are free.
     pub waits: bool,
 }
 
-/// How often and for how long an attempt has stood still, and since when it runs again.
+/// The earlier suspensions of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pauses {
-    /// How often its processes were stopped.
+    /// The number of suspensions.
     pub count: u32,
-    /// For how long in all; that of now is not among it.
+    /// Their total duration without the present one.
     pub total: Span,
-    /// Since when it runs again; None for one that was never stopped.
+    /// The end of the last one; None if there was none.
     pub resumed: Option<Time>,
-    /// What of it was stopped and has not said yet that it goes on: 0 is the script, others are
+    /// The processes that have not reported yet that they continue: 0 for the script, others for
     /// tasks.
     #[serde(default)]
     pub waking: BTreeSet<TaskNumber>,

@@ -3,12 +3,45 @@
 //! The text is PBS's wherever PBS has such a limit: on what runs of one user, group or project or
 //! of all, in a queue or everywhere. Tools go by it.
 
-use super::description::KINDS;
 use super::{LimitKey, LimitScope, LimitStage, Quantity, Selector};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// The names of the selectors.
+const KINDS: [&str; 6] = ["queue", "user", "group", "project", "account", "qos"];
+
+impl LimitScope {
+    /// The kinds and names of a key of this scope: `[("queue", "batch"), ("user", "ann")]`.
+    pub fn names<'a>(&self, whom: &'a LimitKey) -> Vec<(&'static str, &'a str)> {
+        KINDS
+            .into_iter()
+            .zip(self.selectors())
+            .filter(|(_, selector)| **selector != Selector::All)
+            .zip(whom)
+            .map(|((kind, _), name)| (kind, name.as_str()))
+            .collect()
+    }
+
+    /// The scope in words: `user ann in queue batch`, `all jobs`.
+    pub fn scope_text(&self, whom: &LimitKey) -> String {
+        let names = self.names(whom);
+        let owners: Vec<String> = names
+            .iter()
+            .filter(|(kind, _)| *kind != "queue")
+            .map(|(kind, name)| format!("{kind} {name}"))
+            .collect();
+        let mut text = owners.join(", ");
+        if text.is_empty() {
+            text.push_str("all jobs");
+        }
+        if let Some((_, queue)) = names.iter().find(|(kind, _)| *kind == "queue") {
+            text.push_str(&format!(" in queue {queue}"));
+        }
+        text
+    }
+}
 
 /// A limit that a job would exceed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

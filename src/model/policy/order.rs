@@ -1,6 +1,6 @@
 //! Who goes first.
 
-use super::{Components, Factor, Factors, OwnSay, Tiers, TurnPolicy, components, formula};
+use super::{Components, Factor, Factors, OwnSay, components, formula};
 use crate::model::expression::Expression;
 use crate::model::policy::quality::Qualities;
 use crate::model::time::Span;
@@ -24,6 +24,35 @@ named! {
         Multifactor = "multifactor",
         /// The highest sum of components first, as in Maui (M11).
         Components = "components",
+    }
+}
+
+named! {
+    /// Whether queues take turns (I22).
+    TurnPolicy {
+        /// The jobs of all queues together.
+        Together = "together",
+        /// One queue after the other, that of the highest priority first.
+        ByQueue = "by_queue",
+        /// One job of each queue in turn, of those of the same priority.
+        RoundRobin = "round_robin",
+    }
+}
+
+/// What precedes the priority of jobs (X18).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tiers {
+    /// Whether queues take turns.
+    pub turns: TurnPolicy,
+    /// Who has waited for longer comes before all others (I21); None for nobody.
+    pub max_starve: Option<Span>,
+}
+
+impl Tiers {
+    /// Whether everybody is alike.
+    pub fn is_none(&self) -> bool {
+        *self == Tiers::default()
     }
 }
 

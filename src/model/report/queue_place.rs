@@ -61,11 +61,13 @@ impl QueueTurn {
     /// then what adds most to the difference of their scores.
     pub fn differences(&self, other: &QueueTurn) -> Vec<OrderDifference> {
         let mut all = Vec::new();
-        all.extend((self.is_reserved != other.is_reserved).then_some(OrderDifference::Reserved));
-        if let (Some(own), Some(theirs)) = (&self.cluster, &other.cluster) {
-            all.extend(
-                (own != theirs).then(|| OrderDifference::Cluster(own.clone(), theirs.clone())),
-            );
+        if self.is_reserved != other.is_reserved {
+            all.push(OrderDifference::Reserved);
+        }
+        if let (Some(own), Some(theirs)) = (&self.cluster, &other.cluster)
+            && own != theirs
+        {
+            all.push(OrderDifference::Cluster(own.clone(), theirs.clone()));
         }
         if self.worth.tier != other.worth.tier {
             let (own, theirs) = (self.precedence.clone(), other.precedence.clone());

@@ -68,9 +68,10 @@ fn read<'a>(text: &'a str, resources: &Resources) -> Result<Item<'a>, Refusal> {
     } else {
         item.host = Some(first);
     }
-    words
-        .try_for_each(|word| qualify(&mut item, word, resources))
-        .map(|()| item)
+    for word in words {
+        qualify(&mut item, word, resources)?;
+    }
+    Ok(item)
 }
 
 fn qualify<'a>(item: &mut Item<'a>, word: &'a str, resources: &Resources) -> Result<(), Refusal> {

@@ -249,7 +249,7 @@ impl WindowPeriod {
 
 /// When a standing window of the configuration is open (M40).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StandingWindow {
+pub struct RecurringWindow {
     /// `PERIOD`.
     pub period: WindowPeriod,
     /// `STARTTIME`: from the beginning of the day, or of the week.
@@ -273,7 +273,7 @@ pub struct Instance {
     pub to: Option<NaiveDateTime>,
 }
 
-impl StandingWindow {
+impl RecurringWindow {
     /// The next instances that are not over at `now`, as many as its depth says.
     pub fn instances(&self, now: NaiveDateTime) -> Vec<Instance> {
         let (first, step) = match self.period {
@@ -404,7 +404,7 @@ mod tests {
         }
     }
 
-    fn office() -> StandingWindow {
+    fn office() -> RecurringWindow {
         let days = vec![
             Weekday::Mon,
             Weekday::Tue,
@@ -413,7 +413,7 @@ mod tests {
             Weekday::Fri,
         ];
         let (start, end) = (Span::seconds(8 * 3600), Span::seconds(17 * 3600));
-        StandingWindow {
+        RecurringWindow {
             period: WindowPeriod::Day,
             start,
             end,
@@ -422,7 +422,7 @@ mod tests {
         }
     }
 
-    fn instances(standing: &StandingWindow, now: &str) -> Vec<String> {
+    fn instances(standing: &RecurringWindow, now: &str) -> Vec<String> {
         let shown = |instance: Instance| {
             let to = instance
                 .to
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn m40_a_window_may_last_into_the_next_day_come_weekly_or_stay() {
-        let night = StandingWindow {
+        let night = RecurringWindow {
             start: Span::seconds(20 * 3600),
             end: Span::seconds(6 * 3600),
             depth: 1,
@@ -459,7 +459,7 @@ mod tests {
             instances(&night, "2026-11-24 05:00"),
             ["20261123 23 20:00 to 24 06:00"]
         );
-        let week = StandingWindow {
+        let week = RecurringWindow {
             period: WindowPeriod::Week,
             start: Span::seconds(86_400),
             end: Span::seconds(90_000),
@@ -470,7 +470,7 @@ mod tests {
             "20261129 30 00:00 to 30 01:00",
         ];
         assert_eq!(instances(&week, "2026-11-22 12:00"), expected);
-        let ever = StandingWindow {
+        let ever = RecurringWindow {
             period: WindowPeriod::Infinity,
             ..office()
         };

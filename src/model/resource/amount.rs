@@ -3,6 +3,7 @@
 //! In a chunk they stand where a whole number may: `select=2:ncpus=4+:mem=8gb`. What a job gets is
 //! settled when it starts, by [`Amount::take`].
 
+use crate::model::text::whole_number;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -103,8 +104,7 @@ fn read(text: &str) -> Option<Amount> {
 
 /// Digits alone, no more than a resource counts.
 fn whole(digits: &str) -> Option<u64> {
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let number: i64 = is_number.then(|| digits.parse().ok()).flatten()?;
+    let number: i64 = whole_number(digits)?;
     u64::try_from(number).ok()
 }
 

@@ -52,9 +52,9 @@ const LAST: JobId = JobId {
 impl DependencyGraph {
     /// The bonds that the spool held.
     pub fn load(&mut self, ties: Vec<Tie>) {
-        ties.into_iter().for_each(|tie| {
+        for tie in ties {
             self.put(tie);
-        });
+        }
     }
 
     /// Adds a bond; false if it was there.

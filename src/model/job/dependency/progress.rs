@@ -5,7 +5,7 @@ use crate::model::job::attempt::{LOST, OVER_WALLTIME};
 use crate::model::job::state::JobState;
 use crate::model::job::{Job, Life};
 
-/// How far a job has got, as far as others wait for it.
+/// The progress of a job, as its dependents see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependencyProgress {
     /// It has never begun.
@@ -22,10 +22,10 @@ pub enum DependencyProgress {
 }
 
 impl DependencyProgress {
-    /// How far a job has got.
+    /// The progress of a job.
     pub fn of(job: &Job) -> DependencyProgress {
         let life = &job.life;
-        // An array has no attempt of its own: one that was not deleted has run.
+        // An array has no attempt of its own: it has run unless it was deleted.
         let began =
             life.attempt > 0 || job.has_begun() || life.exit.is_some_and(|exit| !exit.deleted);
         match life.state {
@@ -39,19 +39,18 @@ impl DependencyProgress {
     }
 }
 
-/// What a job's progress means for a condition on it.
+/// Whether a condition on a job is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependencyVerdict {
     /// Not decided yet.
     Pending,
-    /// Met, for ever.
+    /// Met.
     Met,
-    /// Never to be met.
+    /// Can never be met.
     Impossible,
 }
 
-/// Judges a condition by the progress of the job it is on. One that ended without having begun has
-/// not ended well.
+/// Judges a condition by the progress of the job. A job that ended without a start has failed.
 pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> DependencyVerdict {
     let (status, began) = match progress {
         DependencyProgress::Begun if condition == DependencyCondition::Begun => {
@@ -75,7 +74,7 @@ pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> De
     }
 }
 
-/// How a job ended, in the words of one that waited for it: `but it ended with status 3`.
+/// Describes the end of a job to its dependents: `but it ended with status 3`.
 pub fn fate(life: &Life) -> String {
     let status = life.exit.map_or(LOST, |exit| exit.status);
     match (life.exit, status) {

@@ -6,18 +6,18 @@ use crate::model::job::array::Elements;
 use crate::sched::fixture::{TestCluster, cluster};
 
 /// Jobs that were submitted, under some limits.
-struct Crowd {
-    scene: TestCluster,
-    census: JobCounters,
+struct CountedJobs {
+    cluster: TestCluster,
+    counters: JobCounters,
     resources: Resources,
 }
 
-fn crowd(limits: &str) -> Crowd {
+fn counted_jobs(limits: &str) -> CountedJobs {
     let config = Config::parse(limits).unwrap();
-    let census = JobCounters::new(&config.effective_policy().limits, Span::seconds(100));
-    Crowd {
-        scene: cluster(""),
-        census,
+    let counters = JobCounters::new(&config.effective_policy().limits, Span::seconds(100));
+    CountedJobs {
+        cluster: cluster(""),
+        counters,
         resources: config.resources(),
     }
 }
@@ -30,9 +30,9 @@ fn subject(who: &Credentials) -> LimitSubject {
     )
 }
 
-impl Crowd {
+impl CountedJobs {
     fn job(&self, id: u64, user: &str, words: &str) -> Job {
-        let mut job = self.scene.job(id, words);
+        let mut job = self.cluster.job(id, words);
         job.owner.user = user.to_string();
         let words = words
             .split_whitespace()
@@ -51,16 +51,16 @@ impl Crowd {
         job
     }
 
-    fn with(mut self, id: u64, user: &str, words: &str) -> Crowd {
+    fn with(mut self, id: u64, user: &str, words: &str) -> CountedJobs {
         let job = self.job(id, user, words);
-        self.census.count(&job, subject);
+        self.counters.count(&job, subject);
         self
     }
 
     /// What a submission is told, or refused with.
     fn says(&self, user: &str, words: &str) -> String {
         let job = self.job(99, user, words);
-        let asked = self.census.admit(
+        let asked = self.counters.admit(
             Comer::New(JobState::Queued),
             &job.spec,
             &subject(&Credentials::of(&job)),
@@ -77,8 +77,9 @@ impl Crowd {
 #[test]
 fn the_words_are_those_of_pbs_with_the_count_behind_them() {
     let said = |limit: &str| {
-        let crowd = crowd(&format!("[[limit]]\n{limit}\n")).with(1, "ann", "select=1:ncpus=1");
-        crowd.says("ann", "select=1:ncpus=1")
+        let counted_jobs =
+            counted_jobs(&format!("[[limit]]\n{limit}\n")).with(1, "ann", "select=1:ncpus=1");
+        counted_jobs.says("ann", "select=1:ncpus=1")
     };
     let count = "1 of 1, and 1 more)";
     for (limit, words) in [
@@ -141,83 +142,91 @@ fn the_words_are_those_of_pbs_with_the_count_behind_them() {
 
 #[test]
 fn each_is_counted_by_themselves_and_no_more_once_over() {
-    let mut crowd = crowd("[[limit]]\nuser = \"*\"\nqueued = { jobs = 2 }\n")
+    let mut counted_jobs = counted_jobs("[[limit]]\nuser = \"*\"\nqueued = { jobs = 2 }\n")
         .with(1, "ann", "select=1:ncpus=1")
         .with(2, "ann", "select=1:ncpus=1");
     assert!(
-        crowd
+        counted_jobs
             .says("ann", "select=1:ncpus=1")
             .contains("(ann: 2 of 2, and 1 more)")
     );
-    assert_eq!(crowd.says("bob", "select=1:ncpus=1"), "");
-    let mut job = crowd.job(1, "ann", "select=1:ncpus=1");
+    assert_eq!(counted_jobs.says("bob", "select=1:ncpus=1"), "");
+    let mut job = counted_jobs.job(1, "ann", "select=1:ncpus=1");
     job.life.state = JobState::Running;
-    crowd.census.count(&job, subject);
+    counted_jobs.counters.count(&job, subject);
     assert!(
-        !crowd.says("ann", "select=1:ncpus=1").is_empty(),
+        !counted_jobs.says("ann", "select=1:ncpus=1").is_empty(),
         "who runs is not over"
     );
     job.life.state = JobState::Finished;
-    crowd.census.count(&job, subject);
-    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
-    crowd.census.forget(JobId::job(2));
+    counted_jobs.counters.count(&job, subject);
+    assert_eq!(counted_jobs.says("ann", "select=1:ncpus=1"), "");
+    counted_jobs.counters.forget(JobId::job(2));
     assert!(
-        crowd.census.sums.is_empty() && crowd.census.parties.is_empty(),
+        counted_jobs.counters.sums.is_empty() && counted_jobs.counters.parties.is_empty(),
         "{:?}",
-        crowd.census
+        counted_jobs.counters
     );
 }
 
 #[test]
 fn an_array_counts_as_many_as_its_elements_are() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued = { jobs = 5, mem = \"4gb\" }\n";
-    let mut crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1 array=1-4");
+    let mut counted_jobs = counted_jobs(limits).with(1, "ann", "select=1:ncpus=1 array=1-4");
     assert!(
-        crowd
+        counted_jobs
             .says("ann", "select=1:ncpus=1 array=1-2")
             .contains("4 of 5, and 2 more")
     );
-    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
+    assert_eq!(counted_jobs.says("ann", "select=1:ncpus=1"), "");
     assert!(
-        crowd
+        counted_jobs
             .says("bob", "select=1:ncpus=1:mem=2gb array=1-3")
             .contains("resource mem in complex (bob: 0kb of")
     );
-    let mut array = crowd.job(1, "ann", "select=1:ncpus=1 array=1-4");
+    let mut array = counted_jobs.job(1, "ann", "select=1:ncpus=1 array=1-4");
     let elements = Arc::make_mut(array.elements.as_mut().unwrap());
     elements.mark(0, 2, crate::model::job::array::SubjobState::Ended(0));
-    crowd.census.count(&array, subject);
-    assert_eq!(crowd.says("ann", "select=1:ncpus=1 array=1-4"), "");
+    counted_jobs.counters.count(&array, subject);
+    assert_eq!(counted_jobs.says("ann", "select=1:ncpus=1 array=1-4"), "");
 }
 
 #[test]
 fn what_runs_or_is_held_does_not_wait() {
-    let mut crowd = crowd("[[limit]]\nwaiting = { jobs = 1 }\n").with(1, "ann", "select=1:ncpus=1");
-    assert!(!crowd.says("ann", "select=1:ncpus=1").is_empty());
-    let mut job = crowd.job(1, "ann", "select=1:ncpus=1");
+    let mut counted_jobs =
+        counted_jobs("[[limit]]\nwaiting = { jobs = 1 }\n").with(1, "ann", "select=1:ncpus=1");
+    assert!(!counted_jobs.says("ann", "select=1:ncpus=1").is_empty());
+    let mut job = counted_jobs.job(1, "ann", "select=1:ncpus=1");
     job.life.state = JobState::Held;
-    crowd.census.count(&job, subject);
-    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
+    counted_jobs.counters.count(&job, subject);
+    assert_eq!(counted_jobs.says("ann", "select=1:ncpus=1"), "");
 }
 
 #[test]
 fn a_soft_limit_is_told_and_bars_nobody() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued_soft = { jobs = 1 }\nqueued = { jobs = 2 }\n";
-    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1");
+    let counted_jobs = counted_jobs(limits).with(1, "ann", "select=1:ncpus=1");
     let warning = "warning: above a soft limit: would exceed complex's per-user limit (ann: 1 of 1, and 1 more)";
-    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), warning);
-    let crowd = crowd.with(2, "ann", "select=1:ncpus=1");
-    assert!(crowd.says("ann", "select=1:ncpus=1").starts_with("15142"));
+    assert_eq!(counted_jobs.says("ann", "select=1:ncpus=1"), warning);
+    let counted_jobs = counted_jobs.with(2, "ann", "select=1:ncpus=1");
+    assert!(
+        counted_jobs
+            .says("ann", "select=1:ncpus=1")
+            .starts_with("15142")
+    );
 }
 
 /// Y24: an operation counts for its pool and for all above it.
 #[test]
 fn a_limit_of_each_account_holds_for_all_above_it() {
     let limits = "[[limit]]\naccount = \"all\"\nqueued = { procseconds = 300 }\n";
-    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2 walltime=100");
-    assert_eq!(crowd.says("bob", "select=1:ncpus=1 walltime=100"), "");
+    let counted_jobs = counted_jobs(limits).with(1, "ann", "select=1:ncpus=2 walltime=100");
+    assert_eq!(
+        counted_jobs.says("bob", "select=1:ncpus=1 walltime=100"),
+        ""
+    );
     assert!(
-        crowd
+        counted_jobs
             .says("bob", "select=1:ncpus=2")
             .contains("200 of 300, and 200 more"),
         "what does not say runs 100 s"
@@ -227,18 +236,16 @@ fn a_limit_of_each_account_holds_for_all_above_it() {
 #[test]
 fn who_comes_from_another_queue_is_not_counted_twice() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued = { jobs = 1 }\n[[limit]]\nqueue = \"*\"\nqueued = { jobs = 1 }\n";
-    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1").with(
-        2,
-        "bob",
-        "select=1:ncpus=1 queue=night",
-    );
+    let counted_jobs = counted_jobs(limits)
+        .with(1, "ann", "select=1:ncpus=1")
+        .with(2, "bob", "select=1:ncpus=1 queue=night");
     let moved = |queue: &str| {
-        let job = crowd.job(1, "ann", &format!("select=1:ncpus=1 queue={queue}"));
-        crowd.census.admit(
+        let job = counted_jobs.job(1, "ann", &format!("select=1:ncpus=1 queue={queue}"));
+        counted_jobs.counters.admit(
             Comer::Known(job.id),
             &job.spec,
             &subject(&Credentials::of(&job)),
-            &crowd.resources,
+            &counted_jobs.resources,
         )
     };
     assert!(moved("free").is_ok() && moved("workq").is_ok());
@@ -249,27 +256,26 @@ fn who_comes_from_another_queue_is_not_counted_twice() {
 #[test]
 fn who_comes_in_place_of_another_is_counted_for_the_difference() {
     let limits = "[[limit]]\nqueue = \"night\"\nqueued = { ncpus = 4 }\n[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n";
-    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2").with(
-        2,
+    let counted_jobs = counted_jobs(limits)
+        .with(1, "ann", "select=1:ncpus=2")
+        .with(2, "ann", "select=1:ncpus=3 queue=night");
+    let counted_jobs = counted_jobs.with(3, "ann", "select=1:ncpus=3").with(
+        4,
         "ann",
-        "select=1:ncpus=3 queue=night",
+        "select=1:ncpus=1 queue=night",
     );
-    let crowd =
-        crowd
-            .with(3, "ann", "select=1:ncpus=3")
-            .with(4, "ann", "select=1:ncpus=1 queue=night");
     let comes = |own, ncpus: u32, other: Option<u64>| {
-        let job = crowd.job(own, "ann", &format!("select=1:ncpus={ncpus} queue=night"));
+        let job = counted_jobs.job(own, "ann", &format!("select=1:ncpus={ncpus} queue=night"));
         let own = job.id;
         let comer = other.map_or(Comer::Known(own), |other| Comer::InPlaceOf {
             own,
             other: JobId::job(other),
         });
-        let asked = crowd.census.admit(
+        let asked = counted_jobs.counters.admit(
             comer,
             &job.spec,
             &subject(&Credentials::of(&job)),
-            &crowd.resources,
+            &counted_jobs.resources,
         );
         asked.map_err(|refusal| refusal.text)
     };
@@ -294,19 +300,17 @@ fn who_comes_in_place_of_another_is_counted_for_the_difference() {
 #[test]
 fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n[[limit]]\nproject = \"p\"\nqueued = { jobs = 0 }\n";
-    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2").with(
-        2,
-        "ann",
-        "select=1:ncpus=1 array=1-4",
-    );
+    let counted_jobs = counted_jobs(limits)
+        .with(1, "ann", "select=1:ncpus=2")
+        .with(2, "ann", "select=1:ncpus=1 array=1-4");
     let altered = |id, words: &str, project: &str| {
-        let mut job = crowd.job(id, "ann", words);
+        let mut job = counted_jobs.job(id, "ann", words);
         Arc::make_mut(&mut job.spec).project = project.to_string();
-        let asked = crowd.census.admit(
+        let asked = counted_jobs.counters.admit(
             Comer::Known(job.id),
             &job.spec,
             &subject(&Credentials::of(&job)),
-            &crowd.resources,
+            &counted_jobs.resources,
         );
         asked.map_err(|refusal| refusal.text.to_string())
     };
@@ -327,13 +331,13 @@ fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
             .unwrap_err()
             .contains("project p")
     );
-    let crowd = crowd.with(3, "ann", "select=1:ncpus=90");
-    let job = crowd.job(1, "ann", "select=1:ncpus=1");
-    let less = crowd.census.admit(
+    let counted_jobs = counted_jobs.with(3, "ann", "select=1:ncpus=90");
+    let job = counted_jobs.job(1, "ann", "select=1:ncpus=1");
+    let less = counted_jobs.counters.admit(
         Comer::Known(job.id),
         &job.spec,
         &subject(&Credentials::of(&job)),
-        &crowd.resources,
+        &counted_jobs.resources,
     );
     assert_eq!(
         less.unwrap(),
@@ -347,33 +351,36 @@ fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
 fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
     let huge = "select=1:ncpus=1000000 walltime=9000000000000000 array=1-9";
     let limits = "[[limit]]\nqueued_soft = { ncpus = 1, procseconds = 1 }\n";
-    let mut crowd = (1..5).fold(crowd(limits), |crowd, id| crowd.with(id, "ann", huge));
+    let mut counted_jobs = (1..5).fold(counted_jobs(limits), |counted_jobs, id| {
+        counted_jobs.with(id, "ann", huge)
+    });
     assert!(
-        crowd
+        counted_jobs
             .says("ann", "select=1:ncpus=1")
             .contains("above a soft limit")
     );
-    (1..5).for_each(|id| crowd.census.forget(JobId::array(id)));
-    assert!(crowd.census.sums.is_empty(), "{:?}", crowd.census.sums);
+    (1..5).for_each(|id| counted_jobs.counters.forget(JobId::array(id)));
+    assert!(
+        counted_jobs.counters.sums.is_empty(),
+        "{:?}",
+        counted_jobs.counters.sums
+    );
 }
 
 /// I19: of what is held no job waits, neither when it is submitted nor while it is there.
 #[test]
 fn who_is_submitted_held_is_not_one_who_waits() {
-    let crowd = crowd("[[limit]]\nwaiting = { jobs = 1 }\nqueued = { jobs = 4 }\n").with(
-        1,
-        "ann",
-        "select=1:ncpus=1",
-    );
+    let counted_jobs = counted_jobs("[[limit]]\nwaiting = { jobs = 1 }\nqueued = { jobs = 4 }\n")
+        .with(1, "ann", "select=1:ncpus=1");
     let may_come = |words: &str, standing| {
-        let job = crowd.job(99, "ann", words);
-        crowd
-            .census
+        let job = counted_jobs.job(99, "ann", words);
+        counted_jobs
+            .counters
             .admit(
                 Comer::New(standing),
                 &job.spec,
                 &subject(&Credentials::of(&job)),
-                &crowd.resources,
+                &counted_jobs.resources,
             )
             .is_ok()
     };
@@ -393,15 +400,15 @@ fn who_is_submitted_held_is_not_one_who_waits() {
 fn what_is_used_is_told_with_the_jobs_that_use_it() {
     let limits =
         "[[limit]]\nuser = \"*\"\nqueued = { jobs = 40, ncpus = 90 }\nwaiting = { jobs = 5 }\n";
-    let mut crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2").with(
-        2,
-        "ann",
-        "select=1:ncpus=1 array=1-6",
-    );
-    let mut held = crowd.job(3, "ann", "select=1:ncpus=1");
+    let mut counted_jobs = counted_jobs(limits)
+        .with(1, "ann", "select=1:ncpus=2")
+        .with(2, "ann", "select=1:ncpus=1 array=1-6");
+    let mut held = counted_jobs.job(3, "ann", "select=1:ncpus=1");
     held.life.state = JobState::Held;
-    crowd.census.count(&held, subject);
-    let crowd = (10..40).fold(crowd, |crowd, id| crowd.with(id, "bob", "select=1:ncpus=1"));
+    counted_jobs.counters.count(&held, subject);
+    let counted_jobs = (10..40).fold(counted_jobs, |counted_jobs, id| {
+        counted_jobs.with(id, "bob", "select=1:ncpus=1")
+    });
     let told = |one: uses::Counted| {
         let by = one.by.iter().map(ToString::to_string).collect::<Vec<_>>();
         (
@@ -424,8 +431,8 @@ fn what_is_used_is_told_with_the_jobs_that_use_it() {
         (place, whom.to_string(), used, jobs, first.to_string())
     });
     assert_eq!(
-        crowd
-            .census
+        counted_jobs
+            .counters
             .uses()
             .into_iter()
             .map(told)
@@ -433,18 +440,21 @@ fn what_is_used_is_told_with_the_jobs_that_use_it() {
         expected
     );
     assert_eq!(
-        crowd.census.uses()[1].by.len(),
+        counted_jobs.counters.uses()[1].by.len(),
         crate::model::limit::usage::LimitUse::MOST
     );
 }
 
 #[test]
 fn who_asks_for_none_of_it_is_let_in_whoever_has_too_much() {
-    let crowd =
-        crowd("[[limit]]\nqueued = { ngpus = 1 }\n").with(1, "ann", "select=1:ncpus=1:ngpus=2");
-    assert_eq!(crowd.says("bob", "select=1:ncpus=1"), "");
+    let counted_jobs = counted_jobs("[[limit]]\nqueued = { ngpus = 1 }\n").with(
+        1,
+        "ann",
+        "select=1:ncpus=1:ngpus=2",
+    );
+    assert_eq!(counted_jobs.says("bob", "select=1:ncpus=1"), "");
     assert!(
-        crowd
+        counted_jobs
             .says("bob", "select=1:ncpus=1:ngpus=1")
             .contains("2 of 1, and 1 more")
     );
@@ -452,19 +462,19 @@ fn who_asks_for_none_of_it_is_let_in_whoever_has_too_much() {
 
 #[test]
 fn elements_that_run_are_queued_too_and_one_by_itself_is_not_counted_twice() {
-    let mut crowd = crowd("[[limit]]\nqueued = { jobs = 4 }\n");
-    let mut array = crowd.job(1, "ann", "select=1:ncpus=1 array=1-4");
+    let mut counted_jobs = counted_jobs("[[limit]]\nqueued = { jobs = 4 }\n");
+    let mut array = counted_jobs.job(1, "ann", "select=1:ncpus=1 array=1-4");
     Arc::make_mut(array.elements.as_mut().unwrap()).mark(
         0,
         1,
         crate::model::job::array::SubjobState::Begun,
     );
-    crowd.census.count(&array, subject);
-    let mut element = crowd.job(1, "ann", "select=1:ncpus=1");
+    counted_jobs.counters.count(&array, subject);
+    let mut element = counted_jobs.job(1, "ann", "select=1:ncpus=1");
     element.id = JobId::element(1, 1);
-    crowd.census.count(&element, subject);
+    counted_jobs.counters.count(&element, subject);
     assert!(
-        crowd
+        counted_jobs
             .says("bob", "select=1:ncpus=1")
             .contains("(4 of 4, and 1 more)")
     );
@@ -472,7 +482,7 @@ fn elements_that_run_are_queued_too_and_one_by_itself_is_not_counted_twice() {
 
 #[test]
 fn groups_matter_where_a_limit_tells_them_apart() {
-    let heeds = |limits: &str| crowd(limits).census.heeds_groups();
+    let heeds = |limits: &str| counted_jobs(limits).counters.heeds_groups();
     let [of_users, of_groups] =
         ["user", "group"].map(|who| format!("[[limit]]\n{who} = \"*\"\nqueued = {{ jobs = 4 }}\n"));
     assert!(

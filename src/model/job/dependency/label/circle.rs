@@ -259,16 +259,16 @@ mod tests {
         Mark::of(&job(1, None, &[]), label)
     }
 
-    fn ties(jobs: &[Job]) -> DependencyGraph {
-        let mut ties = DependencyGraph::default();
-        jobs.iter().for_each(|job| ties.follow(job));
-        ties
+    fn graph(jobs: &[Job]) -> DependencyGraph {
+        let mut graph = DependencyGraph::default();
+        jobs.iter().for_each(|job| graph.follow(job));
+        graph
     }
 
-    fn found(ties: &DependencyGraph, carries: &str, labels: &[&str]) -> Option<String> {
+    fn found(graph: &DependencyGraph, carries: &str, labels: &[&str]) -> Option<String> {
         let labels = labels.iter().map(|label| mark(label)).collect();
         let links = find(
-            ties,
+            graph,
             &Newcomer {
                 carries: Some(mark(carries)),
                 labels,
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn jobs_that_wait_for_each_others_labels_are_a_circle() {
-        let one = ties(&[job(1, Some("sim"), &["comp"])]);
+        let one = graph(&[job(1, Some("sim"), &["comp"])]);
         assert_eq!(found(&one, "comp", &["sim"]).as_deref(), Some("sim 1 comp"));
         assert_eq!(found(&one, "comp", &["other"]), None);
         assert_eq!(
@@ -294,7 +294,7 @@ mod tests {
             None,
             "somebody may carry comp yet"
         );
-        let frame = ties(&[job(1, Some("sim"), &["comp[2]"])]);
+        let frame = graph(&[job(1, Some("sim"), &["comp[2]"])]);
         assert_eq!(
             found(&frame, "comp", &["sim[3]"]).as_deref(),
             Some("sim[3] 1 comp[2]")
@@ -304,7 +304,7 @@ mod tests {
             Some("sim"),
             "its own"
         );
-        let three = ties(&[job(1, Some("a"), &["b"]), job(2, Some("b"), &["c"])]);
+        let three = graph(&[job(1, Some("a"), &["b"]), job(2, Some("b"), &["c"])]);
         assert_eq!(
             found(&three, "c", &["free", "a"]).as_deref(),
             Some("a 1 b 2 c")
@@ -314,25 +314,25 @@ mod tests {
     #[test]
     fn another_that_carries_the_label_and_comes_makes_it_none() {
         let mut all = vec![job(1, Some("sim"), &["comp"]), job(3, Some("sim"), &[])];
-        assert_eq!(found(&ties(&all), "comp", &["sim"]), None);
+        assert_eq!(found(&graph(&all), "comp", &["sim"]), None);
         all[1].life.state = crate::model::job::state::JobState::Finished;
         assert!(
-            found(&ties(&all), "comp", &["sim"]).is_some(),
+            found(&graph(&all), "comp", &["sim"]).is_some(),
             "one that is over comes no more"
         );
-        let stuck = ties(&[
+        let stuck = graph(&[
             job(1, Some("sim"), &["comp"]),
             job(3, Some("sim"), &["comp"]),
         ]);
         assert!(found(&stuck, "comp", &["sim"]).is_some());
-        let mut gone = ties(&all);
+        let mut gone = graph(&all);
         gone.unfollow(JobId::job(1));
         assert_eq!(found(&gone, "comp", &["sim"]), None);
     }
 
     #[test]
     fn a_circle_may_go_by_number_in_part() {
-        let mut mixed = ties(&[job(1, Some("sim"), &["comp"]), job(2, Some("x"), &[])]);
+        let mut mixed = graph(&[job(1, Some("sim"), &["comp"]), job(2, Some("x"), &[])]);
         let kind = DependencyKind::After(DependencyCondition::Ended);
         mixed.load(vec![Tie {
             job: JobId::job(2),
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn who_is_altered_stands_there_once() {
-        let ties = ties(&[job(1, Some("sim"), &[]), job(2, Some("comp"), &["sim"])]);
+        let graph = graph(&[job(1, Some("sim"), &[]), job(2, Some("comp"), &["sim"])]);
         let new = |id| Newcomer {
             id: Some(JobId::job(id)),
             carries: Some(mark("sim")),
@@ -354,11 +354,11 @@ mod tests {
             jobs: vec![],
         };
         assert!(
-            find(&ties, &new(1)).is_some(),
+            find(&graph, &new(1)).is_some(),
             "job 1 as it was does not count"
         );
         assert!(
-            find(&ties, &new(7)).is_none(),
+            find(&graph, &new(7)).is_none(),
             "another that carries it, too"
         );
     }
@@ -389,7 +389,7 @@ mod tests {
             let jobs: Vec<Job> = (1..=many as u64)
                 .map(|id| job(id, Some("sim"), &["comp"]))
                 .collect();
-            ties(&jobs)
+            graph(&jobs)
         };
         assert!(found(&crowd(MOST / 2 - 1), "comp", &["sim"]).is_some());
         assert_eq!(found(&crowd(MOST / 2), "comp", &["sim"]), None);
