@@ -1,5 +1,5 @@
-//! The comment of a job: somebody's, else the scheduler's latest reason, else what its state says.
-//! Every job has one, because there are clients that rely on it.
+//! The comment of a job: the one that was set, or else the scheduler's latest reason, or else a
+//! description of the state. Every job has one, because some clients rely on it.
 
 use super::{exec_host, timestamp};
 use crate::model::job::dependency::{DependencyKind, DependencyView};

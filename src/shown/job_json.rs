@@ -1,5 +1,5 @@
-//! The attributes of a job as one JSON object, as `qstat -f -F json` names and types them, for
-//! programs that are told of it.
+//! The attributes of a job as one JSON object for hooks and other programs, with the names and
+//! types of `qstat -f -F json`.
 
 use super::attributes::{self, AttributeDisplay, Attributes, ShownAttribute};
 use super::timestamp;

@@ -1,4 +1,4 @@
-//! What is shown of a job, whoever shows it: commands to people, schedd to hooks and notifications.
+//! How a job is displayed: by commands to users, by schedd to hooks and notifications.
 
 pub mod attributes;
 

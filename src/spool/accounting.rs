@@ -12,9 +12,9 @@ use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use rusqlite::{Row, Transaction, params};
 
-/// The table. `idx` is -1 for what is no element. Moments are milliseconds on the wall clock, but
-/// for `at`: the end by schedd's own clock, which decides how long a row is kept, for nobody sets
-/// that one. `more` is JSON.
+/// The table. `idx` is -1 for a job that is not an element of an array. Times are milliseconds on
+/// the wall clock, except `at`: the end by schedd's own clock, which nothing steps and which
+/// decides how long a row is kept. `more` is JSON.
 pub(super) const SCHEMA: &str = "CREATE TABLE accounting (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
          at INTEGER NOT NULL, name TEXT NOT NULL,
@@ -34,7 +34,7 @@ pub(super) const SCHEMA: &str = "CREATE TABLE accounting (
 pub(super) const COLUMNS: &str = "job, idx, attempt, name, user, gid, account, project, queue, qos,
      submitted, eligible, began, ended, status, deleted, walltime, cput, mem_kb, vmem_kb, ncpus, core_ms, factor, more";
 
-/// At most so many rows are taken away at once.
+/// The most rows deleted at once.
 const PORTION: usize = 20_000;
 
 /// The most of what is added up later, so that a million such sums fit into 64 bits: 279 years of a
@@ -119,7 +119,7 @@ type ExtraColumns = (
     Option<Box<JobPreemption>>,
 );
 
-/// Reads that; entries of earlier versions do not say for whom a job made way.
+/// Reads the JSON column. Entries of earlier versions do not name the job that preempted.
 fn told(more: &str) -> Result<ExtraColumns, serde_json::Error> {
     serde_json::from_str(more).or_else(|_| {
         let (asked, held, places) = serde_json::from_str(more)?;

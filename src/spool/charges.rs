@@ -1,5 +1,5 @@
-//! What attempts were charged, raw: one row each, which outlives its job's. All that is known of
-//! usage can be made of these anew.
+//! The raw charges of attempts: one row each, kept longer than its job. All figures of usage can be
+//! computed from these again.
 
 use super::{Spool, SpoolError, load};
 use crate::model::account::charge::Charge;
@@ -21,8 +21,8 @@ pub(super) const SCHEMA: &str = "CREATE TABLE charge (
 /// How much of a charge counts.
 pub(super) const FACTORS: &str = "ALTER TABLE charge ADD COLUMN factor REAL NOT NULL DEFAULT 1;";
 
-/// An attempt that gave back some of its nodes before its end has a row for each time it did so,
-/// beside that of its end, which is part 0.
+/// An attempt that released some of its nodes early has a row for each release. The row of its end
+/// is part 0.
 pub(super) const PARTS: &str = "CREATE TABLE charged (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL,
          account TEXT NOT NULL, user TEXT NOT NULL,

@@ -41,8 +41,8 @@ pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolEr
     Ok(())
 }
 
-/// Purges all jobs that finished before a time, except jobs and arrays with elements whose node has
-/// yet to report.
+/// Purges all jobs that finished before a time. Jobs and arrays with elements stay until their
+/// nodes have reported.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     super::reservations::purge(transaction, before)?;
     let old = "INSERT OR IGNORE INTO remains SELECT id FROM job WHERE state = 'F' AND ended < ?1

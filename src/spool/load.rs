@@ -20,7 +20,7 @@ impl Spool {
         self.jobs("state <> 'F'", "e.state <> 'F' ORDER BY e.job, e.idx")
     }
 
-    /// Finished jobs whose node has still to report the end of an attempt.
+    /// Finished jobs with an attempt that its node has not reported as ended.
     pub fn unsettled_jobs(&self) -> Result<Vec<Job>, SpoolError> {
         let open = "state = 'F' AND json_extract(life, '$[1].run.open')";
         self.jobs(open, "e.state = 'F' AND json_extract(e.life, '$.run.open')")
@@ -220,7 +220,7 @@ pub(super) fn elements_where(
     Ok(elements)
 }
 
-/// What was asked for by the job read last: one that was submitted alike, or an element of the same
+/// The specification of the job read last: a job of the same submission, or an element of the same
 /// array, shares it.
 #[derive(Default)]
 pub(super) struct Specs(Option<(String, Arc<Spec>)>);
@@ -301,14 +301,22 @@ pub(super) fn blob(connection: &Connection, digest: Digest) -> Result<Option<Vec
 }
 
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<Node>, SpoolError> {
-    let mut statement = connection.prepare("SELECT node FROM node ORDER BY name")?;
-    let texts: Vec<String> = statement
-        .query_map([], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    texts
-        .iter()
-        .map(|text| Ok(serde_json::from_str(text)?))
-        .collect()
+    records(connection, "SELECT node FROM node ORDER BY name")
+}
+
+/// All rows of a query for one column of JSON.
+pub(super) fn records<T: DeserializeOwned>(
+    connection: &Connection,
+    sql: &str,
+) -> Result<Vec<T>, SpoolError> {
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next()? {
+        let text = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        records.push(serde_json::from_str(text)?);
+    }
+    Ok(records)
 }
 
 pub(super) fn clock(connection: &Connection) -> Result<ClockTable, SpoolError> {

@@ -59,7 +59,7 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Takes the spool of `home`, making its folders; nobody else may hold it.
+    /// Takes the spool of `home` and creates its folders. Fails if another process holds it.
     pub fn take(home: &Home) -> Result<Lock, LockError> {
         let folder = home.spool();
         filesystem::make_private(&folder).map_err(|error| on(&folder, error))?;
@@ -116,7 +116,7 @@ fn local_folder() -> String {
     )
 }
 
-/// Whether somebody holds the spool of `home`.
+/// Whether a process holds the spool of `home`.
 pub fn is_held(home: &Home) -> bool {
     let Ok(file) = File::open(home.spool().join("lock")) else {
         return false;

@@ -38,7 +38,7 @@ pub enum SpoolError {
     /// No file can be opened.
     #[error("no file descriptor is left: raise the limit (ulimit -n, LimitNOFILE= of the service)")]
     Descriptors,
-    /// A SQLite database of somebody else.
+    /// A SQLite database of another program.
     #[error("it is not a Lanai spool: move that file away, or set LANAI_HOME to another folder")]
     Foreign,
     /// Written by a newer Lanai.
@@ -193,9 +193,9 @@ impl Checkpointer {
 }
 
 impl Spool {
-    /// Copies what little a [`Checkpointer`] has left of the log: only the writer can be sure that
-    /// nothing is added meanwhile, and only when nothing is left does the log begin anew instead
-    /// of growing.
+    /// Copies the rest of the log that a [`Checkpointer`] has left. Only the writer can be sure
+    /// that nothing is added meanwhile, and only an empty log restarts at its beginning instead of
+    /// growing.
     pub fn finish_checkpoint(&self) -> Result<(), SpoolError> {
         checkpoint(&self.connection)
     }

@@ -1,5 +1,5 @@
-//! The one query function behind `qstat`, `qselect` and `pbsnodes`: run by the spool's owner in
-//! the command itself, by schedd on a reader thread for everybody else.
+//! The one query function behind `qstat`, `qselect` and `pbsnodes`. The owner of the spool runs it
+//! in the command itself; for other users schedd runs it on a reader thread.
 
 use super::{SpoolError, SpoolReader, load};
 use crate::config::overrides::QmgrObject;
@@ -30,7 +30,8 @@ const PART_BYTES: usize = 1 << 20;
 pub struct Viewer {
     /// The user.
     pub owner: Owner,
-    /// May see everybody's environment: operator, root, or the one user of a personal system.
+    /// May see the environments of all jobs: an operator, root, or the one user of a personal
+    /// system.
     pub privileged: bool,
 }
 

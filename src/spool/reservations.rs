@@ -1,6 +1,6 @@
 //! Reservations, and what has happened to them.
 
-use super::{Spool, SpoolError};
+use super::{Spool, SpoolError, load};
 use crate::model::reservation::{Happened, Reservation};
 use crate::model::time::Time;
 use rusqlite::{Connection, Transaction, params};
@@ -20,14 +20,7 @@ impl Spool {
 }
 
 pub(super) fn all(connection: &Connection) -> Result<Vec<Reservation>, SpoolError> {
-    let mut statement = connection.prepare("SELECT reservation FROM reservation ORDER BY id")?;
-    let texts: Vec<String> = statement
-        .query_map([], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    texts
-        .iter()
-        .map(|text| Ok(serde_json::from_str(text)?))
-        .collect()
+    load::records(connection, "SELECT reservation FROM reservation ORDER BY id")
 }
 
 pub(super) fn write(

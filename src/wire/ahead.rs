@@ -18,37 +18,37 @@ use serde::{Deserialize, Serialize};
 /// What a client wants to know of the time ahead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForecastQuery {
-    /// `qstat --start`: when these jobs start, or all that wait if none are named. Answered by
-    /// [`Told::Horizon`], then [`Told::Foreseen`].
+    /// `qstat --start`: when these jobs start; all waiting jobs if none are named. Answered by
+    /// [`ForecastAnswer::Horizon`], then [`ForecastAnswer::Foreseen`].
     Starts(Vec<JobId>),
-    /// `qstat --holes`: what is free for jobs like this one, and for how long. Answered by
-    /// [`Told::Windows`].
+    /// `qstat --holes`: the free windows for jobs like this one. Answered by
+    /// [`ForecastAnswer::Windows`].
     Windows(Box<NewJob>),
-    /// `qstat --why`: why a job waits. Answered by [`Told::Explained`].
+    /// `qstat --why`: why a job waits. Answered by [`ForecastAnswer::Explained`].
     Why(JobId),
-    /// `qsub --dry-run`: what would become of a job if it were submitted now. It is checked like
-    /// any other; nothing is kept. Answered by [`Told::Tried`].
+    /// `qsub --dry-run`: when a job would start if it were submitted now. It is checked like any
+    /// other; nothing is kept. Answered by [`ForecastAnswer::Tried`].
     Trial(Box<NewJob>),
-    /// `qstat --usage`: what has been used, by whom, and what of it still counts. Answered by
-    /// [`Told::Usage`].
+    /// `qstat --usage`: usage by account and user, raw and decayed. Answered by
+    /// [`ForecastAnswer::Usage`].
     Usage,
-    /// `qstat --priority` with job ids: the places of these in the queue, and why. Answered by
-    /// [`Told::Placed`].
+    /// `qstat --priority` with job ids: the places of these jobs in the queue, and why. Answered by
+    /// [`ForecastAnswer::Placed`].
     Places(Vec<JobId>),
-    /// `qstat --priority`: the queue in the order of a cycle; no more than so many of its first, if
-    /// that is said. Answered by [`Told::Queue`].
+    /// `qstat --priority`: the queue in the order of a cycle, at most its first jobs if a number is
+    /// given. Answered by [`ForecastAnswer::Queue`].
     Queue(Option<u64>),
-    /// `qstat -f`: the computed priorities of these jobs, or of all that wait if none are named.
-    /// Answered by [`Told::Scores`].
+    /// `qstat -f`: the computed priorities of these jobs; of all waiting jobs if none are named.
+    /// Answered by [`ForecastAnswer::Scores`].
     Scores(Vec<JobId>),
-    /// `qstat --shares`: who owns which share of the machine, and has had how much of it. Answered
-    /// by [`Told::Shares`], then [`Told::Owed`].
+    /// `qstat --shares`: the fair-share tree, entitlement and usage by account and user. Answered
+    /// by [`ForecastAnswer::Shares`], then [`ForecastAnswer::Owed`].
     Shares,
-    /// `qstat --limits`: the limits in force, and what of them is used. Answered by
-    /// [`Told::Limits`].
+    /// `qstat --limits`: the limits in force and their usage. Answered by
+    /// [`ForecastAnswer::Limits`].
     Limits,
-    /// `qstat --resources`: what the whole system has, and who uses it. Answered by
-    /// [`Told::Resources`].
+    /// `qstat --resources`: the system-wide resources and their users. Answered by
+    /// [`ForecastAnswer::Resources`].
     Resources,
 }
 
@@ -109,13 +109,13 @@ pub enum ForecastAnswer {
         at: Time,
         /// How factors come from shares and usage.
         method: Method,
-        /// Whose standing counts for a job.
+        /// Which usage counts for a job.
         subject: UsageSubject,
         /// Accounts and users.
         stakes: Vec<ShareStatus>,
     },
-    /// What pools and operations are owed of what is there now, each pool before what is in it;
-    /// several parts, none where nobody is looked at for starvation.
+    /// Fair share and usage of pools and operations now, each pool before its members; several
+    /// parts, none if starvation is not considered.
     Owed(Vec<FairShareReport>),
     /// The limits in force, in the order of the configuration; several parts.
     Limits {

@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often a request is told anew to a schedd that left before it had read it.
+/// How often a request is repeated after schedd ended before it read the request.
 const RETRIES: usize = 5;
 /// How often schedd is started when each time it has left again before it could be reached.
 const STARTS: usize = 3;
@@ -37,10 +37,10 @@ pub struct Client {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens; the text says where and what to do.
+    /// No server listens; the text says where and what to do.
     #[error("{0}")]
     Unreachable(String),
-    /// Somebody answers, but not in our terms.
+    /// A process answers, but not in this protocol.
     #[error("{0}")]
     Protocol(String),
 }
@@ -63,7 +63,7 @@ fn unknown(error: &str) -> String {
     )
 }
 
-/// Whether whoever takes an answer part by part wants the rest of it.
+/// Whether the reader of an answer wants more of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continue {
     /// It does.
@@ -219,8 +219,7 @@ impl Client {
         }
     }
 
-    /// Asks for a change of these jobs since `seen` was told, and waits for it: what is then to be
-    /// told next.
+    /// Waits for a change of these jobs after `seen`. Returns the number to pass the next time.
     pub fn watch(&mut self, of: &WatchedJobs, seen: u64) -> Result<u64, ClientError> {
         self.begin(&ClientRequest::Watch {
             of: of.clone(),
@@ -266,7 +265,7 @@ impl Client {
         let _ = self.stream.set_write_timeout(Some(patience));
     }
 
-    /// Begins anew, after an answer that was not read to its end.
+    /// Reconnects after an answer that was not read to its end.
     pub fn reconnect(&mut self) -> Result<(), ClientError> {
         *self = self.connect_anew()?;
         Ok(())
@@ -278,8 +277,9 @@ impl Client {
     }
 }
 
-/// Whether the kernel tells that schedd has left without having read the request: then it was not
-/// acted on, and may be told to the next one. (A plain end of the stream leaves that open.)
+/// Whether the kernel reports that schedd ended without reading the request. Then it did not act on
+/// it, and the request may be sent to the next schedd. (A plain end of the stream leaves that
+/// open.)
 fn is_unread(error: &FrameError) -> bool {
     matches!(error, FrameError::Io(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset))
 }
@@ -291,7 +291,8 @@ fn connected(path: &Path) -> io::Result<(UnixStream, u32)> {
     Ok((stream, server))
 }
 
-/// Users whose schedd may serve us: ourselves, root, and who owns the installation.
+/// Users that may run the schedd of this installation: this user, root, and the owner of the
+/// installation.
 fn trusted(home: &Home) -> Vec<u32> {
     let owner = std::fs::metadata(&home.state).map(|metadata| metadata.uid());
     [0, nix::unistd::geteuid().as_raw()]
@@ -300,7 +301,7 @@ fn trusted(home: &Home) -> Vec<u32> {
         .collect()
 }
 
-/// Whether this user may start a schedd here: nobody else has been here before.
+/// Whether this user may start a schedd here: no other user owns the spool.
 fn may_start(home: &Home) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     !home.system && std::fs::metadata(home.spool()).map_or(true, |metadata| metadata.uid() == own)

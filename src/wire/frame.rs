@@ -251,8 +251,8 @@ impl FrameSocket {
         self.receive_some(usize::MAX)
     }
 
-    /// The same, but at most so many messages; [`FrameSocket::has_more`] tells whether others wait, which
-    /// the socket itself no longer does.
+    /// The same, for at most `most` messages. [`FrameSocket::has_more`] tells whether others wait,
+    /// which the socket itself no longer shows.
     pub fn receive_some<T: DeserializeOwned>(&mut self, most: usize) -> Result<Vec<T>, FrameError> {
         let ended = if self.has_more() { false } else { self.fill()? };
         let mut messages = Vec::new();

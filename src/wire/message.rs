@@ -138,7 +138,7 @@ pub enum ClientRequest {
     Watch {
         /// Of which jobs.
         of: WatchedJobs,
-        /// What the last answer told; 0 is answered at once.
+        /// The number in the last answer; 0 is answered at once.
         since: u64,
     },
     /// `schedd --status`.
@@ -194,7 +194,7 @@ pub enum ClientRequest {
     Batch(Batch),
 }
 
-/// What becomes of running jobs when schedd is told to leave (`qterm -t`).
+/// What happens to running jobs at a shutdown of schedd (`qterm -t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QtermMode {
     /// They go on.
@@ -212,7 +212,7 @@ pub enum Reply {
     Accepted {
         /// Its full id.
         id: String,
-        /// What of it is not as it was asked for.
+        /// How the result differs from the request.
         notes: Vec<String>,
     },
     /// Done, and on disk.
@@ -227,14 +227,14 @@ pub enum Reply {
     Ended {
         /// `Exit_status`.
         status: i32,
-        /// Who deleted it, if somebody did.
+        /// The user who deleted the job, if one did.
         deleted_by: Option<String>,
     },
     /// With it comes a descriptor: at its other end is the job's shepherd ([`super::terminal`]).
     Attached,
     /// To [`Request::Watch`].
     Changed {
-        /// To be told with the next [`Request::Watch`]: what changes from now on is not missed.
+        /// To send with the next [`ClientRequest::Watch`], so that no change from now on is missed.
         seen: u64,
     },
     /// Part of the answer to [`Request::Ask`]; [`Reply::Done`] follows the last part.
@@ -295,7 +295,7 @@ impl ClientRequest {
     }
 }
 
-/// The jobs whose changes a client wants to hear of.
+/// The jobs of which a client wants to receive changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WatchedJobs {
     /// These; an element stands for its whole array.
@@ -335,7 +335,7 @@ pub struct NewJob {
     pub submit_host: String,
     /// The command line's arguments, joined by blanks.
     pub arguments: Text,
-    /// The server's own options that were heeded.
+    /// The server's default options that were applied.
     pub defaults: String,
     /// The script, once schedd has stored it; `payload` is then empty. No part of the message.
     #[serde(skip)]
@@ -353,7 +353,7 @@ impl NewJob {
     }
 }
 
-/// A script that schedd has stored. It stays in the spool as long as somebody refers to it.
+/// A script that schedd has stored. It stays in the spool as long as a job refers to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StoredScript {
     /// What it is stored under.
@@ -571,8 +571,9 @@ pub enum ClientAnswer {
     Rows(Vec<JobRow>),
     /// For the other details.
     Jobs(Vec<JobRecord>),
-    /// Before jobs by number, and before lists with elements of arrays: no id to come, its server's
-    /// name aside, has more characters; for an array that of each of its elements counts.
+    /// Comes before jobs by number, and before lists with elements of arrays: the most characters
+    /// of an id to come, without the name of its server. An array counts with the ids of its
+    /// elements.
     Longest(u32),
     /// For [`Question::Queues`].
     Queues(Vec<QueueCounts>),
@@ -677,13 +678,13 @@ pub struct ServerFacts {
     pub version: String,
     /// The queue of jobs submitted without `-q`.
     pub default_queue: Option<String>,
-    /// What the administrators want everybody to read who lists jobs.
+    /// A text of the administrators for all users who list jobs.
     #[serde(default)]
     pub comment: Option<String>,
     /// What counts as said to qsub where nothing else is.
     #[serde(default)]
     pub default_qsub_arguments: String,
-    /// Whether everybody sees everybody's jobs.
+    /// Whether all users see all jobs.
     #[serde(default = "yes")]
     pub query_other_jobs: bool,
     /// How to show times.
@@ -754,8 +755,7 @@ pub struct ScheddStatus {
     pub stuck: Option<StuckJobs>,
 }
 
-/// All jobs that are left and not held can never run: none could though every node were up and
-/// nobody there.
+/// None of the remaining jobs that are not held can ever run, even if every node were up and empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StuckJobs {
     /// How many these are.

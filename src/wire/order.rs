@@ -24,9 +24,9 @@ pub enum ScheddOrder {
         /// schedd's epoch.
         epoch: u64,
     },
-    /// Instead of a greeting: this connection is for whoever sits at the terminal of an interactive
-    /// job. Answered by [`NodeReport::Attached`], and from then on the job's shepherd speaks
-    /// ([`super::terminal`]), once it is spoken to.
+    /// Instead of a greeting: this connection serves the terminal of an interactive job. Answered
+    /// by [`NodeReport::Attached`]. From then on the job's shepherd speaks ([`super::terminal`])
+    /// once it receives a message.
     Attach {
         /// schedd's epoch.
         epoch: u64,
@@ -49,7 +49,7 @@ pub enum ScheddOrder {
         task: TaskNumber,
         /// How long TERM may take.
         grace: Span,
-        /// What it is told first instead of TERM, if it knows what to do then.
+        /// The first signal instead of TERM, for a job that handles it.
         signal: Option<i32>,
         /// Whether the job is to run again: what it has written is not brought to its place.
         again: bool,
@@ -102,12 +102,12 @@ pub enum ScheddOrder {
         job: JobId,
         /// Which attempt.
         attempt: Attempt,
-        /// The connection whose wish this answers; None for whoever waits for these tasks.
+        /// The connection that made this request; None for the clients that wait for these tasks.
         asker: Option<u64>,
         /// The answer.
         news: TaskNews,
     },
-    /// From now on these hooks of `exechost_periodic`, in place of all told before.
+    /// From now on run these hooks of `exechost_periodic` instead of all earlier ones.
     Attend {
         /// The server's name, for them to know.
         server: String,
@@ -129,8 +129,8 @@ pub enum ScheddOrder {
         /// The text.
         nodes: String,
     },
-    /// Stop every process of the script of an attempt or of one of its tasks; they stay so until
-    /// told otherwise. Answered by [`AttemptStatus::Suspended`]; repeating it changes nothing.
+    /// Stop every process of the script of an attempt or of one of its tasks, until it is resumed.
+    /// Answered by [`AttemptStatus::Suspended`]; repeating it changes nothing.
     Suspend {
         /// Which job.
         job: JobId,
@@ -186,7 +186,7 @@ pub struct Checkpoint {
     pub attempt: Attempt,
     /// `PBS_JOBID`.
     pub full_id: String,
-    /// Whose it is.
+    /// The owner.
     pub owner: Owner,
     /// The site's program.
     pub program: PathBuf,
@@ -211,7 +211,7 @@ pub struct Launch {
     pub queue: String,
     /// `PBS_ACCOUNT`.
     pub account: Option<String>,
-    /// Whose it is; noded checks it against its own account data.
+    /// The owner; noded checks it against its own account data.
     pub owner: Owner,
     /// What to run.
     pub payload: Payload,
@@ -316,7 +316,7 @@ pub enum NodeReport {
     },
     /// A program that was notified has ended, and all its processes have.
     Notified {
-        /// That of [`Notification`].
+        /// The token of a [`Notification`].
         token: u64,
         /// Why it failed, if it did: names the program.
         why: Option<String>,

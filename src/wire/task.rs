@@ -1,8 +1,8 @@
-//! What a process of a job and the noded of its host say to each other, and what of it noded passes
-//! on to schedd and back.
+//! Messages between a process of a job and the noded of its host, and those that noded passes on to
+//! schedd and back.
 //!
-//! The process proves by its attempt's cookie that it belongs there, and the kernel says whose it
-//! is. Everything it asks for may be asked again: tasks are told apart by tokens it made up.
+//! The process proves by its attempt's cookie that it belongs to the job, and the kernel names its
+//! user. Every request may be repeated: the process gives each task a token of its own.
 
 use crate::model::job::run_limits::HostMemoryLimit;
 use crate::model::job::task::{TaskStage, TaskToken};
@@ -40,11 +40,11 @@ pub enum Plea {
 pub enum TaskProgramOptions {
     /// Start tasks, unless they are known.
     Start(Box<TaskProgram>),
-    /// How these stand; that they end will be told.
+    /// Reports the stages of these tasks now, and later their ends.
     Ask(Vec<TaskToken>),
     /// End these.
     End(Vec<TaskToken>),
-    /// Nobody will ask for these any more.
+    /// Forget these tasks: the process will not ask for them again.
     Release(Vec<TaskToken>),
 }
 

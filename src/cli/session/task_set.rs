@@ -288,7 +288,9 @@ impl TaskSet {
 
     /// A line that is cut is noticed when it is listened to: whoever has hung up may have said why.
     fn send(&mut self, plea: &Plea) {
-        let _ = self.line.link.as_mut().map(|link| link.send(plea));
+        if let Some(link) = &mut self.line.link {
+            let _ = link.send(plea);
+        }
     }
 
     fn hang_up(&mut self) {

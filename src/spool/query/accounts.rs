@@ -42,7 +42,7 @@ fn condition(inquiry: &AccountingFilter) -> Result<(String, Vec<String>), SpoolE
     Ok((conditions.join(" AND "), values))
 }
 
-/// What entries come to that are alike in all keys; without keys, all of them.
+/// The totals of the entries for each combination of the keys; without keys, of all entries.
 pub(super) fn tallies(
     connection: &Connection,
     inquiry: &AccountingFilter,

@@ -13,10 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// All queues, with their jobs by state and what these hold. `shown`: SQL for the jobs that count.
 pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCounts>, SpoolError> {
-    let mut statement = connection.prepare("SELECT queue FROM queue ORDER BY name")?;
-    let texts: Vec<String> = statement
-        .query_map([], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    
     let mut counts: BTreeMap<String, BTreeMap<JobState, u64>> = BTreeMap::new();
     let counted =
         format!("SELECT queue, state, count(*) FROM job WHERE {shown} GROUP BY queue, state");
@@ -37,8 +34,8 @@ pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCo
         }
     }
     let mut queues = Vec::new();
-    for text in &texts {
-        let queue: Queue = serde_json::from_str(text)?;
+    let all: Vec<Queue> = load::records(connection, "SELECT queue FROM queue ORDER BY name")?;
+    for queue in all {
         let jobs = counts.remove(&queue.name).unwrap_or_default();
         let assigned: BTreeMap<String, i64> = assigned.remove(&queue.name).unwrap_or_default();
         queues.push(QueueCounts {

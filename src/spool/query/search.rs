@@ -60,7 +60,7 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
 pub(super) struct Visible {
     /// Finished ones too.
     pub(super) history: bool,
-    /// Only those of this user; None for everybody's.
+    /// Only the jobs of this user; None for the jobs of all users.
     pub(super) only: Option<Owner>,
 }
 
@@ -83,7 +83,7 @@ impl Visible {
     }
 }
 
-/// Jobs being found: how much of each, for whom, and the part of the answer that fills up.
+/// A search for jobs: the detail, the viewer, and the part of the answer that is being filled.
 pub(super) struct SpoolSearch<'a> {
     pub(super) connection: &'a Connection,
     detail: Detail,
@@ -159,7 +159,7 @@ impl SpoolSearch<'_> {
         Ok(job.filter(|job| self.visible.holds(job)))
     }
 
-    /// The array of an element; mostly it is that of the element before.
+    /// The array of an element: usually the same as that of the previous element.
     fn array_of(&mut self, id: JobId) -> Result<Option<Rc<Job>>, SpoolError> {
         let Some(parent) = id.parent() else {
             return Ok(None);
@@ -263,7 +263,7 @@ impl SpoolSearch<'_> {
         self.known(job, kin, texts, each)
     }
 
-    /// With whom a job shares its verdict while it waits.
+    /// The key of a waiting job's verdict.
     pub(super) fn kin(&self, job: &Job) -> Result<VerdictKey, SpoolError> {
         let number = job.id.number;
         let index = job.id.index();
@@ -279,7 +279,7 @@ impl SpoolSearch<'_> {
         Ok(found.optional()?.unwrap_or_default())
     }
 
-    /// Takes in a job, of whose texts so many bytes go into the answer.
+    /// Adds a job to the answer. `texts` is the size of its texts in bytes.
     pub(super) fn known(
         &mut self,
         job: Job,
@@ -357,7 +357,7 @@ impl SpoolSearch<'_> {
         if full { self.flush(each) } else { Ok(()) }
     }
 
-    /// The environment of a job; mostly it is that of the job before.
+    /// The environment of a job: usually the same as that of the previous job.
     fn environ(&mut self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
         if self
             .environ
@@ -410,7 +410,7 @@ pub(super) fn texts_of(job: &Job) -> usize {
 /// A verdict that comes so long after its job was free to start is not the first one.
 const LATER: Span = Span::seconds(10);
 
-/// With whom a job shares its verdict: its class, and those that ask for the same.
+/// The jobs that share a verdict: the class of a job, and the shape of its request.
 pub(super) type VerdictKey = (Option<i64>, Option<i64>);
 
 /// Why queued jobs wait, and until when: the former is one for all jobs of a class.
@@ -435,8 +435,8 @@ impl Waits {
         }
     }
 
-    /// The verdict of its class, else that of all that ask for the same, and since when; where only
-    /// some of a class are considered, its own if it is one of them.
+    /// The verdict of the class, or else of all jobs with the same request, and its time. Where
+    /// only some jobs of a class are considered, the job's own verdict if it is one of them.
     fn reason(
         &mut self,
         connection: &Connection,
