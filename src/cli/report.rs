@@ -1,5 +1,5 @@
-//! What is to come: `qstat --start`, `--holes` and `--why`, and `qsub --dry-run`; and what has been
-//! used, `qstat --usage`. These ask schedd itself, whoever asks: the spool does not know.
+//! Reports of the scheduler: `qstat --start`, `--holes`, `--why`, `--usage` and the like, and `qsub
+//! --dry-run`. They ask schedd itself, for every user: the spool does not hold the answers.
 
 use super::arguments::job_options;
 use super::client::exit::{self, Failure};
@@ -350,7 +350,7 @@ pub(super) fn ask(
     }
 }
 
-/// `n1,n2 and 5 more`: so many nodes are named in a line.
+/// `n1,n2 and 5 more`: the first nodes by name.
 fn nodes(names: &[String]) -> String {
     const MOST: usize = 8;
     let named = names

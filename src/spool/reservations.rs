@@ -20,7 +20,10 @@ impl Spool {
 }
 
 pub(super) fn all(connection: &Connection) -> Result<Vec<Reservation>, SpoolError> {
-    load::records(connection, "SELECT reservation FROM reservation ORDER BY id")
+    load::records(
+        connection,
+        "SELECT reservation FROM reservation ORDER BY id",
+    )
 }
 
 pub(super) fn write(

@@ -4,7 +4,7 @@ use crate::cli::client::exit::Failure;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// The prefix of a directive where nobody chose another.
+/// The prefix of a directive, unless the user chooses another.
 pub const PREFIX: &str = "#PBS";
 
 /// The directives of a script, without prefix, a continued one as one line.

@@ -8,10 +8,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// Variables of qsub's environment that every job gets, with `PBS_O_` before their names.
 const HANDED_ON: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "MAIL", "SHELL", "TZ"];
 
-/// Variables that come last, and that nobody else sets: the second is the server's.
+/// Variables that come last and that users cannot set: the second is set by the server.
 const RESERVED: [&[u8]; 2] = [b"PBS_O_HOST", b"PBS_O_QUEUE"];
 
-/// What a job is told of its submission.
+/// What the environment of a job says about its submission.
 #[derive(Clone, Debug)]
 pub struct SubmitOrigin<'a> {
     /// The environment of qsub.

@@ -2,9 +2,9 @@
 //!
 //! PBS options are single letters in the tradition of getopt: values may be glued (`-NNAME`,
 //! `-lselect=2`) or begin with `-`, letters without values may be joined (`-xf`), and options may
-//! stand behind operands. clap's own reading differs in small ways (it drops a leading `=`, refuses
-//! some values that begin with `-`), so the words are told apart here, by what clap knows of each
-//! letter, and handed on in a form that leaves clap no choice.
+//! follow operands. clap differs in small ways (it drops a leading `=`, and refuses some values
+//! that begin with `-`). So this module separates options, values and operands by what clap knows
+//! of each letter, and passes them on in an unambiguous form.
 
 use crate::cli::client::exit::{self, Failure};
 use clap::{ArgMatches, Command, FromArgMatches};

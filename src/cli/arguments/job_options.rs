@@ -162,7 +162,7 @@ impl JobOptions {
         Ok(())
     }
 
-    /// Options whose values are checked by their form alone, and sent as they are.
+    /// Options with values that are checked by their form alone, and sent unchanged.
     fn checked(&self, settings: &mut Vec<AttributeSetting>) -> Result<(), Failure> {
         type Check = fn(&str) -> bool;
         let rows: [(char, &str, &Option<OsString>, Check); 10] = [

@@ -48,8 +48,8 @@ fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
     Some((midnight(first, now)?, midnight(next, now)?))
 }
 
-/// What `-a` reads; what is left out is that of now, and what would lie ahead then was a month or a
-/// year ago.
+/// A date as `-a` reads it. Missing parts are those of the current time; if the result lies in the
+/// future, it is a month or a year earlier.
 fn numeric<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let (parts, back) = match text.split('.').next()?.len() {
         4 => ("%Y%m%d", 0),

@@ -86,7 +86,7 @@ pub fn kept<const N: usize>(given: [(&str, &Option<String>); N]) -> BTreeMap<Str
         .collect()
 }
 
-/// An end that only says the time of day is that of the day the beginning is on, or the next.
+/// An end with only a time of day is on the day of the beginning, or on the next day.
 fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
     let says_the_day = text
         .to_str()

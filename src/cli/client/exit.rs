@@ -23,7 +23,7 @@ pub const NO_SERVER: u8 = 162;
 pub struct Failure {
     /// What is said, without the command's name; empty says nothing.
     pub text: String,
-    /// Whether the command's usage is told after it.
+    /// Whether the command's usage is printed after it.
     pub usage: bool,
     /// The exit status.
     pub code: u8,
@@ -148,7 +148,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// A reader that has gone away (`qstat | head`) is no failure worth telling.
+/// A reader that has gone away (`qstat | head`) is no failure.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
@@ -170,7 +170,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Runs a command's body: its result is the exit status, its failure is told first.
+/// Runs a command's body. Its result is the exit status; a failure is printed first.
 pub fn run(
     name: &'static str,
     command: fn() -> clap::Command,

@@ -74,7 +74,7 @@ pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failur
     }
 }
 
-/// Nobody answers, and why, with this exit status.
+/// The failure for a server that does not answer, with this exit status.
 pub fn no_server(why: &str, code: u8) -> Failure {
     unreachable_server::silent(why).with_code(code)
 }
@@ -87,7 +87,7 @@ impl CommandOutput {
     }
 }
 
-/// Says all that failed; the exit status is that of the last.
+/// Prints all failures. The exit status is that of the last one.
 pub fn report(failures: &[Failure], name: &str, usage: fn() -> clap::Command) -> u8 {
     failures
         .iter()

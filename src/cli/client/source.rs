@@ -25,10 +25,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-/// So many parts of an answer may be read and not yet printed.
+/// The number of parts of an answer that are read ahead of the output.
 const PARTS_AHEAD: usize = 4;
 
-/// So long the spool is kept waiting for somebody to take a part.
+/// How long the spool waits for the reader of a part.
 const A_WHILE: Duration = Duration::from_millis(500);
 
 /// A place to ask.
@@ -58,7 +58,7 @@ pub struct Answers {
     pub reservations: Vec<Reservation>,
     /// For a question about what has happened to a job.
     pub events: Vec<(Time, Event)>,
-    /// The most characters of an id, where that is told.
+    /// The most characters of an id, if the answer has it.
     pub longest: Option<u32>,
     /// For a question about what entries of the accounts come to.
     pub tallies: Vec<RequestTotals>,
@@ -156,9 +156,9 @@ impl QuerySource {
         })
     }
 
-    /// Reads the answer to its end, or until nobody takes it. If its parts are taken slowly -
-    /// somebody reads them a page at a time - the spool must not be kept waiting: its log could not
-    /// be emptied meanwhile. Then the rest is asked for when it is wanted.
+    /// Reads the answer to its end, or until the reader is gone. If the output is slow, as in a
+    /// pager, the spool must not wait: its log could not be emptied meanwhile. Then the rest is
+    /// requested later.
     fn read(&mut self, question: &Question, way: &PartSender) -> anyhow::Result<()> {
         let mut rest = question.clone();
         loop {
@@ -241,12 +241,12 @@ impl QuerySource {
     }
 }
 
-/// What the server of this installation is called where nobody answers who could say it.
+/// The name of the server of this installation while it does not answer.
 pub fn name_of_silent() -> String {
     Home::find().map_or_else(|_| record::host(), |home| name_to_be(&home))
 }
 
-/// The server's name by `lanai.toml`. What cannot be read there is told by who starts the server.
+/// The server's name by `lanai.toml`. schedd itself reports errors in that file when it starts.
 fn name_to_be(home: &Home) -> String {
     let text = std::fs::read_to_string(&home.config).unwrap_or_default();
     let named = Config::parse(&text)
@@ -304,7 +304,7 @@ enum Handed {
     Over,
     /// There was no room for it in time.
     Back(ClientAnswer),
-    /// Nobody takes parts any more.
+    /// The reader is gone.
     Unwanted,
 }
 
@@ -320,7 +320,7 @@ impl PartSender {
     }
 }
 
-/// Whether the spool is the caller's: nobody else may read its files.
+/// Whether the spool belongs to this user: no other user may read its files.
 fn is_own(home: &Home) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     std::fs::metadata(home.spool()).is_ok_and(|metadata| metadata.uid() == own)

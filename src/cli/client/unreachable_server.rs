@@ -1,5 +1,4 @@
-//! Servers that do not answer, or that nobody knows, in PBS's words: they differ from command to
-//! command.
+//! Unreachable and unknown servers, in PBS's words, which differ from command to command.
 
 use super::exit::{Failure, NO_SERVER};
 use super::source;
@@ -10,7 +9,7 @@ pub const UNKNOWN_HOST: u8 = 160;
 /// Why there is no server to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Away {
-    /// Nobody answers, and why.
+    /// The server does not answer; the text says why.
     Silent(String),
     /// No server has this name here.
     Unknown(String),
@@ -51,7 +50,7 @@ impl Away {
     }
 }
 
-/// Nobody answers.
+/// The failure for a server that does not answer.
 pub fn silent(why: &str) -> Failure {
     let text = format!("cannot connect to server: {why} (errno=15010)");
     Failure {

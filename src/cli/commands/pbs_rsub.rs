@@ -144,7 +144,7 @@ pub(super) fn verdict(is_confirmed: bool) -> &'static str {
 }
 
 impl PbsRsubArgs {
-    /// What is asked for, as it is sent to schedd; `zone` is that of a rule.
+    /// The request for schedd. `zone` is the time zone of a recurrence rule.
     pub fn asked(&self, now: Wall, zone: Option<String>) -> Result<ReservationRequest, Failure> {
         if self.operands.is_empty() == (self.whole || self.of_job) || (self.whole && self.of_job) {
             return Err(Failure::usage(""));

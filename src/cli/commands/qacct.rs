@@ -1,8 +1,7 @@
-//! `qacct`: what has been used, by whom, in which time; and what became of a job.
+//! `qacct`: accounting of users, accounts, projects and queues over time, and of single jobs.
 //!
-//! What an attempt has used belongs to the moment when it was over. Sums are made where the
-//! accounts are, by quarters of an hour where days or months are asked for: these are put together
-//! here, in the time zone of who asks.
+//! The use of an attempt counts at its end. The server adds up the entries, by quarters of an hour
+//! if days or months are requested; this command combines these in the time zone of its user.
 
 use crate::cli::arguments::getopt;
 use crate::cli::arguments::period;
@@ -117,7 +116,7 @@ impl By {
     }
 }
 
-/// How it is told.
+/// The output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum AccountFormat {
     /// For people.

@@ -85,7 +85,7 @@ fn run() -> Result<u8, Failure> {
     }
 }
 
-/// What of objects is shown, and how.
+/// The attributes of objects to show, and how.
 struct ObjectFilter {
     /// These attributes; all, if there are none.
     keys: Vec<AttributeKey>,

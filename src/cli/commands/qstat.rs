@@ -285,7 +285,7 @@ impl QstatArgs {
         }
     }
 
-    /// The same, all at once; an error when nobody answers.
+    /// The whole output at once; an error if the server does not answer.
     fn look(&self, format: &AttributeFormat) -> Result<CommandOutput, Failure> {
         let mut feed = query::feed(no_server)?;
         let mut out = Vec::new();

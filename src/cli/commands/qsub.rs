@@ -180,8 +180,8 @@ pub(super) fn settings(
 /// The variable that names the screen that `-X` forwards.
 const DISPLAY: &str = "DISPLAY";
 
-/// What can be seen of one place's options alone. `is_array`: indices were asked for before `-I`,
-/// and not behind it: PBS complains of the first that it cannot heed.
+/// Checks the options of one source by themselves. `is_array`: indices were requested before `-I`.
+/// PBS complains about the first option that it cannot apply.
 fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failure> {
     if args.interactive {
         if args.x11 && !has_display {

@@ -1,4 +1,5 @@
-//! `qenable`, `qdisable`, `qstart` and `qstop`: queues that take jobs, and queues whose jobs start.
+//! `qenable`, `qdisable`, `qstart` and `qstop`: whether queues accept jobs, and whether their jobs
+//! start.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};

@@ -119,7 +119,7 @@ impl EventWriter<'_> {
     fn submitted(&mut self, events: &[(Time, Event)]) {
         let (job, spec) = (&self.record.job, &self.record.job.spec);
         let owner = format!("{}@{}", job.owner.user, spec.submit_host);
-        // Where it was put first: later moves are told as they come.
+        // The first queue: later moves are events of their own.
         let first = events.iter().find_map(|(_, event)| match event {
             Event::Moved { from, .. } => Some(from),
             _ => None,

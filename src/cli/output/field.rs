@@ -1,5 +1,4 @@
-//! Figures with names, told in each format alike: to people with their units, to programs as plain
-//! numbers.
+//! Named figures for all formats: with units for users, as plain numbers for programs.
 
 use super::full::printable;
 use crate::model::time::{Span, Wall};
@@ -12,9 +11,9 @@ pub type Field = (&'static str, Cell);
 /// A figure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words of somebody.
+    /// Text.
     Text(String),
-    /// So many.
+    /// A count.
     Count(i64),
     /// Of a kind of its own.
     Real(f64),

@@ -81,10 +81,9 @@ pub enum FoundJobs {
 
 /// Takes jobs as they are found, in the order in which they are shown.
 pub trait Show {
-    /// The server that answers; told first.
+    /// The server that answers; called first.
     fn server(&mut self, server: &ServerFacts);
-    /// No id to come has more characters than this, its server's name aside; told where it is
-    /// known.
+    /// The most characters of an id to come, without the server's name; called if it is known.
     fn longest(&mut self, characters: usize);
     /// The next jobs.
     fn found(&mut self, batch: FoundJobs) -> Result<(), Failure>;

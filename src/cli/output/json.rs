@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// A list is written in pieces of about so many bytes.
+/// The approximate size in bytes of the pieces in which a list is written.
 const PIECE: usize = 1 << 16;
 
 /// What every document begins with.

@@ -40,8 +40,7 @@ impl<'a> NodeGroup<'a> {
         nodes.iter().map(|node| NodeGroup(vec![node])).collect()
     }
 
-    /// Nodes gathered by host. A host none of whose nodes bears its name is no node to anybody: its
-    /// nodes stay apart.
+    /// The nodes by host. Nodes stay separate on a host without a node of its name.
     pub fn by_host(nodes: &'a [NodeRecord]) -> Vec<NodeGroup<'a>> {
         let natural = nodes.iter().filter(|record| is_natural(record));
         let mut hosts: BTreeMap<&str, NodeGroup> = natural
@@ -241,7 +240,7 @@ fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
     }
 }
 
-/// The numbers of its GPUs, whose they are now, and which are used from outside.
+/// The numbers of its GPUs, the jobs that hold them, and those in use outside the queue.
 fn gpus(out: &mut Attributes, record: &NodeRecord, server: &ServerFacts) {
     let facts = &record.node.facts;
     if facts.gpus.is_empty() {
@@ -310,7 +309,7 @@ fn jobs(record: &NodeRecord, server: &ServerFacts, format: NodeFormat) -> Vec<St
         .collect()
 }
 
-/// More slots of one job than any node has processors are a mistake, not worth a line each.
+/// The most slots shown of one job: more than any node has processors.
 const SLOTS_SHOWN: usize = 1 << 16;
 
 fn held<'a>(

@@ -7,7 +7,7 @@ use crate::model::resource::Resources;
 use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};
 use std::borrow::Cow;
 
-/// Attributes whose values are words, whatever they look like.
+/// Attributes with text values, even if a value looks like a number.
 const WORDS: [&str; 5] = [
     "comment",
     "default_queue",
@@ -34,8 +34,8 @@ impl<'a> Objects<'a> {
             .map(|line| line.value.as_str())
     }
 
-    /// The attributes of an object: those that are configured, and of those that are told the rest,
-    /// in PBS's order.
+    /// The attributes of an object in PBS's order: the configured ones, and the others that the
+    /// server reports.
     pub fn joined(
         &self,
         target: &QmgrObject,

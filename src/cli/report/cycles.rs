@@ -24,7 +24,7 @@ const HEADS: [ColumnHead; 7] = [
     ("Trigger", false),
 ];
 
-/// What is told of all that are known, the first first.
+/// The recorded cycles, oldest first.
 pub fn shown(json: bool) -> Result<Vec<u8>, Failure> {
     let home = Home::find()?;
     let answers = match answer_of_schedd(&home) {

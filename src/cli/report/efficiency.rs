@@ -1,7 +1,7 @@
-//! `qstat --eff`: what jobs have used of what they asked for, and what they should have asked for.
+//! `qstat --eff`: what jobs used of their requests, and what they should have requested.
 //!
-//! Figures are those of the accounts, which count what a job's processes used until they were gone;
-//! of a job that runs, those that its nodes told last.
+//! The figures are those of the accounts, which count the use of all processes of a job up to their
+//! ends. For a running job they are those of the last report of its nodes.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::client::operand::Operand;
@@ -93,7 +93,7 @@ impl Use {
     }
 }
 
-/// What is told of: a job, or many.
+/// The subject of the report: one job, or many.
 #[derive(Debug)]
 enum EfficiencyReport {
     One(Box<Use>),

@@ -1,5 +1,5 @@
-//! What pools and operations are owed of what is there now, and who starves: a table of `qstat
-//! --shares`, and a sentence of `qstat --why`.
+//! Fair share and starvation of pools and operations now: a table of `qstat --shares`, and a
+//! sentence of `qstat --why`.
 
 use crate::cli::output::table::{self, ColumnHead};
 use crate::model::report::fair_share_status::{FairShareReport, FairShareStatus, ShareHolder};
@@ -17,7 +17,7 @@ const HEADS: [ColumnHead; 7] = [
     ("Below since", false),
 ];
 
-/// A table below the other; nothing where nobody is looked at.
+/// A table below the first one; empty if starvation is not considered.
 pub fn text(all: &[FairShareReport], server: &ServerFacts) -> String {
     if all.is_empty() {
         return String::new();
@@ -100,7 +100,7 @@ fn name(owed: &FairShareReport, server: &ServerFacts) -> String {
     }
 }
 
-/// What it has of what it is owed; None for who is owed nothing.
+/// The part of its fair share that it uses; None without a fair share.
 fn satisfaction(owed: &FairShareReport) -> Option<f64> {
     (owed.fair > 0.0).then(|| owed.used / owed.fair)
 }

@@ -11,7 +11,7 @@ use crate::wire::ahead::ForecastAnswer;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-/// What is told of the windows.
+/// The free windows, as text or JSON.
 pub fn shown(
     inquiry: &ReportContext,
     told: &[ForecastAnswer],

@@ -1,5 +1,5 @@
-//! `qstat --limits`: every limit in force, whose it is, what of it is used and by which jobs, and
-//! how many jobs wait because of it (P9).
+//! `qstat --limits`: every limit in force, its subject, its usage and by which jobs, and the number
+//! of jobs that it blocks (P9).
 
 use super::ReportContext;
 use crate::cli::client::exit::Failure;
@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 /// How many jobs stand in a line; JSON has all that schedd names.
 const NAMED: usize = 4;
 
-/// What is told of all limits, or of those that concern these users (`-u`).
+/// All limits, or those that concern these users (`-u`).
 pub fn shown(
     inquiry: &mut ReportContext,
     users: Option<&str>,
@@ -63,7 +63,7 @@ fn name_alone(user: &str) -> &str {
     user.split('@').next().unwrap_or(user)
 }
 
-/// The user whose it is, if it is one user's.
+/// The user that a limit applies to, if it applies to one user.
 fn user_of(one: &LimitUse) -> Option<&str> {
     one.limit
         .scope

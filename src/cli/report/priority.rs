@@ -1,5 +1,5 @@
-//! `qstat --priority`: what jobs are worth, made of what, and whose turn comes when. What Slurm's
-//! users know as `sprio`.
+//! `qstat --priority`: the priority of jobs, its components, and the queue in order. Slurm's users
+//! know it as `sprio`.
 
 use super::ReportContext;
 use crate::cli::client::exit::Failure;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// So many places of the queue are listed; JSON has all.
+/// The number of places of the queue in the table; JSON has all.
 const LISTED: u64 = 100;
 
 /// Writes the queue in its order.
@@ -71,7 +71,7 @@ fn document_of_queue(inquiry: &mut ReportContext, out: &mut dyn Write) -> Result
     out.write_all(&document.end()).map_err(Failure::from)
 }
 
-/// What is told of these jobs. Jobs that nobody knows are added to the failures.
+/// The priorities of these jobs. Unknown jobs are added to the failures.
 pub fn shown(
     inquiry: &mut ReportContext,
     ids: &[JobId],
@@ -186,7 +186,7 @@ impl PriorityView<'_> {
         )
     }
 
-    /// What is told of a job that does not wait for its turn.
+    /// A job that is not in the queue.
     fn other(&self, record: &JobRecord) -> String {
         let job = &record.job;
         let comment = comment::of(record, &self.inquiry.server);

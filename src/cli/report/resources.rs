@@ -25,7 +25,7 @@ const HEADS: [ColumnHead; 10] = [
     ("Told", false),
 ];
 
-/// What is told of all.
+/// All system-wide resources.
 pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
     for told in inquiry.ask(ForecastQuery::Resources)? {

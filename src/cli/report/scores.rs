@@ -56,7 +56,7 @@ impl Scores {
         )
     }
 
-    /// Adds them to the jobs that wait; a subjob has that of its array.
+    /// Adds the scores to the waiting jobs. A subjob has the score of its array.
     pub fn add_to(&self, jobs: &mut [JobRecord]) {
         let waiting = jobs
             .iter_mut()

@@ -12,7 +12,7 @@ use crate::model::time::Time;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Value, json};
 
-/// What is told of all accounts and users.
+/// The fair-share tree, as text or JSON.
 pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut table, mut all): (Option<ShareDisplay>, Vec<FairShareReport>) = (None, Vec::new());
     for told in inquiry.ask(ForecastQuery::Shares)? {
@@ -66,7 +66,7 @@ const COLUMNS: [ShareColumn; 9] = [
     ("Balance", true, |stake| balance(stake.balance)),
 ];
 
-/// These only where somebody has them.
+/// Columns for methods with levels and for targets.
 const LEVEL: ShareColumn = ("Level", true, |stake| {
     stake
         .level

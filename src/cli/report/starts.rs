@@ -16,8 +16,8 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// What is told of these jobs; of all that wait, if none are named. Jobs that nobody knows are
-/// added to the failures.
+/// The starts of these jobs; of all waiting jobs, if none are named. Unknown jobs are added to the
+/// failures.
 pub fn shown(
     inquiry: &mut ReportContext,
     ids: &[JobId],
@@ -66,7 +66,7 @@ fn parts(told: ForecastAnswer) -> Vec<Foreseen> {
     }
 }
 
-/// Whose the jobs are that are not over, by number.
+/// The owners of unfinished jobs, by number.
 fn owners(inquiry: &mut ReportContext) -> Result<BTreeMap<u64, JobRow>, Failure> {
     let rows = inquiry
         .source

@@ -1,4 +1,4 @@
-//! `qstat --usage`: what has been used, by whom, and what of it still counts.
+//! `qstat --usage`: usage by account and user, raw and decayed.
 
 use super::ReportContext;
 use crate::cli::client::exit::Failure;
@@ -10,7 +10,7 @@ use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// What is told of all members.
+/// The usage of all members, as text or JSON.
 pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
     for told in inquiry.ask(ForecastQuery::Usage)? {

@@ -24,7 +24,7 @@ use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::{JobRecord, Question, ServerFacts};
 
-/// What is told of these jobs.
+/// Why these jobs wait, as text or JSON.
 pub fn shown(
     inquiry: &mut ReportContext,
     ids: &[JobId],

@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::sync::mpsc;
 use std::thread;
 
-/// The exit status for a job that somebody deleted.
+/// The exit status for a deleted job.
 const DELETED: u8 = 3;
 
 /// The exit status after a signal.
@@ -47,7 +47,7 @@ pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> 
     }
 }
 
-/// Asks for the end of a job until it is told, whatever becomes of schedd meanwhile.
+/// Waits for the end of a job, also across restarts of schedd.
 pub fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, ClientError> {
     loop {
         match client.call(&ClientRequest::Wait(job)) {
@@ -86,7 +86,7 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
     Err(told)
 }
 
-/// Deletes a job that nobody waits for any more.
+/// Deletes a job after the command that waits for it is interrupted.
 pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
     Client::connect(home)?.call(&ClientRequest::Delete {
         job,
@@ -96,8 +96,8 @@ pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
     })
 }
 
-/// The signals that end a program, but for those this one was told to ignore (`nohup`, or `&` in a
-/// script): those must go on meaning nothing.
+/// The signals that end a program, except those that this process ignores (`nohup`, or `&` in a
+/// script) and must go on to ignore.
 pub fn deadly_signals() -> SigSet {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// How long schedd may take to learn of the end that we have seen.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Refuses to go on where nobody sits.
+/// Fails without a terminal.
 pub fn require_terminal() -> Result<(), Failure> {
     if stdin().is_terminal() && stdout().is_terminal() {
         Ok(())
@@ -49,7 +49,7 @@ pub fn run(
     submit: impl FnOnce(&mut Client) -> Result<Reply, Failure>,
 ) -> Result<u8, Failure> {
     let mask = signals();
-    // Before the job is there: no signal leaves one behind that nobody waits for.
+    // Block signals before the submission, so that no signal leaves a job behind.
     mask.thread_block().map_err(std::io::Error::from)?;
     let caught = process::signals(&mask.iter().collect::<Vec<_>>())?;
     let mut client = Client::connect(home)?;
@@ -104,8 +104,8 @@ fn depart(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> {
     Ok(status.rem_euclid(256) as u8)
 }
 
-/// The job's status as schedd has it: whoever asks next then finds the job over. None if it is not
-/// there to be asked.
+/// The job's exit status from schedd: after it, other commands find the job finished. None if
+/// schedd does not answer.
 fn settled(home: &Home, job: JobId) -> Option<i32> {
     let mut client = Client::reach(home).ok()?;
     client.be_impatient(PATIENCE);

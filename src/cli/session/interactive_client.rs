@@ -107,7 +107,7 @@ impl InteractiveClient<'_> {
                     self.tell_window()?;
                 }
                 Ok(Signal::SIGTTOU) => {}
-                // From somebody else's kill: the keyboard's own are keys now.
+                // From the kill of another process: Ctrl-C at the keyboard is a key now.
                 Ok(Signal::SIGINT) => self.say(&TerminalInput::Typed(vec![3]))?,
                 _ => return Ok(Some(SessionEnd::HungUp(number))),
             }

@@ -1,8 +1,8 @@
 //! The tasks of one pbsdsh, and its conversation with the noded of its host about them.
 //!
-//! Only this process knows for certain what it wants, so it says it again whenever somebody on the
-//! way may have forgotten: noded started anew, schedd started anew, a node was away. A task that
-//! has been asked for twice runs once.
+//! Only this process knows what it wants, so it repeats its requests whenever a receiver may have
+//! lost them: after a restart of noded or schedd, or when a node was unreachable. A task requested
+//! twice runs once.
 
 use super::block::deadly_signals;
 use crate::cli::client::exit::Failure;
@@ -22,7 +22,8 @@ use std::path::PathBuf;
 
 /// How soon a task that does not run is asked for again.
 const AGAIN: Span = Span::seconds(2);
-/// The pause between two attempts to reach noded, and after how long it is told that it cannot be.
+/// The pause between two attempts to connect to noded, and the time after which the user is
+/// informed.
 const REDIAL: Span = Span(100);
 const TELL: Span = Span::seconds(5);
 
@@ -81,7 +82,7 @@ pub struct TaskSet {
     members: Vec<TaskMember>,
     line: NodeConnection,
     signals: SignalFd,
-    /// The signal that told this process to end: its tasks end first.
+    /// The signal that ends this process; its tasks end first.
     interrupted: Option<u8>,
 }
 
@@ -151,8 +152,8 @@ impl TaskSet {
         })
     }
 
-    /// Runs tasks on these lines of the node file to their ends, or until they run if nobody waits
-    /// for more; whether to go on with others.
+    /// Runs tasks on these lines of the node file to their ends, or only until they run if the
+    /// command does not wait. Returns whether to continue with other lines.
     pub fn run(&mut self, slots: &[u32]) -> Result<bool, Failure> {
         let before = self.members.len();
         for &slot in slots {
@@ -176,7 +177,7 @@ impl TaskSet {
         Ok(self.interrupted.is_none())
     }
 
-    /// That of the last task that failed, or how this process was told to end.
+    /// The exit status of the last failed task, or the one for the signal that ended this process.
     pub fn status(&self) -> u8 {
         let failed = self
             .members
@@ -286,7 +287,7 @@ impl TaskSet {
         self.send(&Plea::Wish(wish));
     }
 
-    /// A line that is cut is noticed when it is listened to: whoever has hung up may have said why.
+    /// A broken connection is noticed on reading, because the other side may have sent the reason.
     fn send(&mut self, plea: &Plea) {
         if let Some(link) = &mut self.line.link {
             let _ = link.send(plea);
@@ -299,7 +300,7 @@ impl TaskSet {
         self.line.dial_at = self.line.silent_since + REDIAL;
     }
 
-    /// Nobody asks for these any more. If it is lost, they are forgotten with the job.
+    /// Releases these tasks. If the message is lost, noded forgets them with the job.
     fn release(&mut self, from: usize) {
         // An impatient person may have made this forget earlier ones too.
         let tokens = self

@@ -26,10 +26,10 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// How long a job may wait before it is told why, in milliseconds: most start at once.
+/// The time before the reason of the wait is shown, in milliseconds: most jobs start at once.
 const UNTOLD: u16 = 250;
 
-/// The exit status of one who deletes the job before it starts, and of one whose job is gone.
+/// The exit status after the user deleted the job before its start, and for a job that is gone.
 const GONE: u8 = 1;
 
 /// The exit status after a signal, as with `-W block=true`.
@@ -52,7 +52,7 @@ pub struct WaitingQsub<'a> {
     client: Client,
     signals: &'a SignalFd,
     line: StatusLine,
-    /// What schedd has told last of changes.
+    /// The number of the last change received from schedd.
     seen: u64,
 }
 

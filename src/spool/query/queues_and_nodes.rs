@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// All queues, with their jobs by state and what these hold. `shown`: SQL for the jobs that count.
 pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCounts>, SpoolError> {
-    
     let mut counts: BTreeMap<String, BTreeMap<JobState, u64>> = BTreeMap::new();
     let counted =
         format!("SELECT queue, state, count(*) FROM job WHERE {shown} GROUP BY queue, state");

@@ -21,7 +21,7 @@ use std::io::Write;
 /// What JSON calls them.
 const SECTION: &str = "Attempts";
 
-/// Entries being told.
+/// Writes entries of the accounts.
 pub struct EntryWriter<'a> {
     server: &'a str,
     form: EntryForm,
@@ -39,7 +39,7 @@ enum EntryForm {
 }
 
 impl<'a> EntryWriter<'a> {
-    /// Nothing told yet; all entries, or those of jobs that were named.
+    /// Begins the output of all entries, or of those of named jobs.
     pub fn begin(
         format: AccountFormat,
         all: bool,
@@ -185,7 +185,7 @@ fn add_to(document: &mut Document, entry: &AccountingEntry, server: &str) {
     );
 }
 
-/// All figures of an entry, in the order in which they are told.
+/// All figures of an entry, in the order of the output.
 pub fn fields(entry: &AccountingEntry, server: &str) -> Vec<Field> {
     let AccountingEntry {
         of,

@@ -1,10 +1,10 @@
-//! The jobs that `-j` names: which jobs they mean, and which of them the accounts have told of.
+//! The jobs that `-j` names, and which of them have entries in the accounts.
 
 use crate::cli::client::operand::Operand;
 use crate::model::job_id::JobId;
 use std::collections::BTreeMap;
 
-/// What was named, and what was told of it.
+/// The operands, and whether an entry was found for each.
 #[derive(Debug, Default)]
 pub struct JobFilter {
     named: Vec<(Operand, bool)>,
@@ -13,7 +13,7 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    /// Nothing told yet.
+    /// No entry was found yet.
     pub fn new(operands: Vec<Operand>) -> JobFilter {
         let mut of_number: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, operand) in operands.iter().enumerate() {
@@ -33,7 +33,7 @@ impl JobFilter {
         self.named.iter().map(|(operand, _)| operand.id()).collect()
     }
 
-    /// Whether a job is meant, which is then told of.
+    /// Whether an operand means this job; marks the operand as found.
     pub fn take(&mut self, id: JobId) -> bool {
         let mut is_meant = false;
         for &at in self.of_number.get(&id.number).into_iter().flatten() {
@@ -45,7 +45,7 @@ impl JobFilter {
         is_meant
     }
 
-    /// What nothing was told of.
+    /// The operands without an entry.
     pub fn missing(&self) -> impl Iterator<Item = &Operand> {
         self.named
             .iter()

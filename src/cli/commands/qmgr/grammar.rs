@@ -382,8 +382,8 @@ impl<'t> CommandParser<'t> {
     }
 }
 
-/// What PBS's `qmgr` finds wrong by itself, and at which character of the value: attributes that no
-/// server has, limits that name nobody. `text` is the value as it was written.
+/// Errors that PBS's `qmgr` reports by itself, with the character of the value: unknown attributes,
+/// and limits without a name. `text` is the value as it was written.
 fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Result<(), usize> {
     let known = known(&object.target(""), &key.attribute);
     let is_strange = object == ObjectKind::Server && known.is_none();

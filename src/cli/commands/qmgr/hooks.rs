@@ -101,7 +101,7 @@ impl Session<'_> {
         Ok(0)
     }
 
-    /// What strangers are told who ask for hooks, in PBS's words.
+    /// The message for users without rights who request hooks, in PBS's words.
     pub(super) fn not_for_hooks(&self, server: &ServerFacts) -> u8 {
         let who = format!("{}@{}", user::own().name, server.host);
         self.complain(&format!("{}\n", Refusal::not_for_hooks(&who, &server.name)));

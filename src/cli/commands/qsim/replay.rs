@@ -191,7 +191,7 @@ fn bar(jobs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len} jobs, {rate}, {eta} left");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
-        // What cannot be written to a terminal is not worth telling there.
+        // Errors of writing to a terminal are ignored.
         let _ = write!(out, "{:.0} a second", state.per_sec());
     });
     ProgressBar::new(jobs as u64).with_style(style)

@@ -28,7 +28,7 @@ pub struct Display<'a> {
     form: JobFormat,
     now: Wall,
     out: &'a mut dyn Write,
-    /// Who answers, once somebody does.
+    /// The server, once it has answered.
     server: Option<ServerFacts>,
     /// The most characters that an id without its server's name has, if that is known beforehand.
     longest: Option<usize>,
@@ -100,8 +100,8 @@ impl<'a> Display<'a> {
         Ok(self.out.write_all(&rest)?)
     }
 
-    /// A list sorted by promised starts, or one whose widest id is not known, begins only when all
-    /// is known.
+    /// A list sorted by planned starts, or with an unknown width of its ids, begins only after all
+    /// jobs are known.
     fn waits_for_all(&self) -> bool {
         match &self.form {
             JobFormat::Full(_) => false,

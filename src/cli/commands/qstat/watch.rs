@@ -27,7 +27,7 @@ use std::os::fd::AsFd;
 pub struct WatchedView {
     /// Changes of these are waited for.
     pub of: WatchedJobs,
-    /// The jobs whose end ends the watch; empty: only the person does.
+    /// The watch ends when these jobs have finished; it has no end if there are none.
     pub until: BTreeSet<JobId>,
     /// The output is JSON.
     pub json: bool,
@@ -44,12 +44,12 @@ impl WatchedView {
         let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
         let (mut seen, mut shown) = (0, None);
         loop {
-            // Asked before it looks: what changes after that look is told.
+            // Ask before looking: a change after the look is then reported.
             let Some(now) = change(&mut client, &home, &self.of, seen)? else {
                 return Ok(0);
             };
             seen = now;
-            // It may go away while it is asked, too: then the next one is asked anew.
+            // schedd may end while it answers: then ask the next one.
             let Ok((over, said)) = self.look(&home, &say) else {
                 clock::sleep(reconnect::PAUSE);
                 (client, seen) = (reconnect::connect("qstat", &home)?, 0);
@@ -67,7 +67,8 @@ impl WatchedView {
         }
     }
 
-    /// Whether the named jobs are over, then what there is to show; an error if nobody answers.
+    /// Whether the named jobs have finished, and the output; an error if the server does not
+    /// answer.
     fn look(
         &self,
         home: &Home,
@@ -107,8 +108,7 @@ impl WatchedView {
     }
 }
 
-/// Waits for a change; None when nobody reads our output any more. A schedd that goes away is
-/// waited for.
+/// Waits for a change, also across restarts of schedd; None if the reader of the output is gone.
 fn change(
     client: &mut Client,
     home: &Home,

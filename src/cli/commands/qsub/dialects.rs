@@ -26,7 +26,7 @@ pub struct TranslatedLine {
     pub arguments: Vec<OsString>,
     /// Whether it was in Grid Engine's words.
     pub is_grid_engine: bool,
-    /// What of it is not as it was asked for.
+    /// Options that have no effect or another effect here.
     pub remarks: Vec<String>,
 }
 

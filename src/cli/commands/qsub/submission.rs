@@ -35,7 +35,7 @@ pub struct QsubOptions {
     pub arguments: Option<Vec<OsString>>,
     /// Some of it was said in Grid Engine's words.
     pub is_grid_engine: bool,
-    /// What of it is not as it was asked for.
+    /// Options that have no effect or another effect here.
     pub remarks: Vec<String>,
 }
 
@@ -74,8 +74,8 @@ impl SubmissionOptions {
             .is_some_and(|value| value_syntax::boolean(&value) == Some(true))
     }
 
-    /// Takes in a further directive: the last counts, except that of a resource asked for twice
-    /// the first does, as in PBS, and that dependencies add up.
+    /// Adds a directive. As in PBS the last one counts, except that of resources requested twice
+    /// the first counts; dependencies add up.
     pub fn follow(&mut self, next: SubmissionOptions) {
         for setting in next.settings {
             let again =

@@ -8,8 +8,8 @@ use crate::model::time::Span;
 
 const MB: u64 = 1 << 10;
 const GB: u64 = 1 << 20;
-/// What is to be asked for must be below this part of what was, or it is not worth a word.
-const WORTH: f64 = 0.75;
+/// A smaller request is recommended only below this part of the present one.
+const MUCH_LESS: f64 = 0.75;
 /// Who asked for no more memory than this need not ask for less, in kilobytes.
 const LITTLE: u64 = 256 * MB;
 /// From this part on something was used up.
@@ -38,7 +38,7 @@ impl Peak {
     /// The request and the use of one job.
     pub fn of(used: &Use) -> Peak {
         let busy = used.used.cput.0 as f64 / used.used.walltime.0.max(1) as f64;
-        // In less than a second nothing can be told.
+        // A run of less than a second says nothing about the use of processors.
         let cores = if used.used.walltime >= Span::seconds(1) {
             used.cores
         } else {
@@ -83,7 +83,7 @@ fn less_memory(peak: &Peak) -> Option<String> {
     let wanted = used.saturating_add(used / 5);
     let step = if wanted <= GB { 64 * MB } else { GB };
     let wanted = wanted.div_ceil(step).saturating_mul(step);
-    (wanted as f64 <= WORTH * asked as f64)
+    (wanted as f64 <= MUCH_LESS * asked as f64)
         .then(|| format!("mem={} instead of {}", size(wanted), size(asked)))
 }
 
@@ -99,14 +99,14 @@ fn less_time(peak: &Peak) -> Option<String> {
         _ => 3600,
     };
     let wanted = Span::seconds(wanted.saturating_add(step - 1) / step * step);
-    (wanted.0 as f64 <= WORTH * asked.0 as f64)
+    (wanted.0 as f64 <= MUCH_LESS * asked.0 as f64)
         .then(|| format!("walltime={} instead of {}", clock(wanted), clock(asked)))
 }
 
 fn fewer_processors(peak: &Peak) -> Option<String> {
     let (asked, busy) = peak.cores;
     let wanted = (busy - 0.1).ceil().max(1.0);
-    (wanted <= WORTH * f64::from(asked))
+    (wanted <= MUCH_LESS * f64::from(asked))
         .then(|| format!("ncpus={wanted} instead of {asked} (used {busy:.1})"))
 }
 

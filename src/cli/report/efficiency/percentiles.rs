@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Parts are told to a thousandth, and no higher than this many.
+/// Parts are counted to a thousandth, up to this many.
 const MOST: f64 = 10_000.0;
 /// Below this part half of the jobs have asked for too much.
 const LITTLE: f64 = 0.5;
@@ -17,7 +17,7 @@ const LITTLE: f64 = 0.5;
 /// Parts that jobs have used of what they asked for.
 #[derive(Clone, Debug, Default)]
 struct Percentiles {
-    /// How many have used so many thousandths.
+    /// The number of jobs by thousandths used.
     counts: BTreeMap<u32, u64>,
     all: u64,
 }
@@ -32,7 +32,7 @@ impl Percentiles {
         self.all += 1;
     }
 
-    /// The part that so many of a hundred have not exceeded; None if there are none.
+    /// The part that `percent` of the jobs did not exceed; None without jobs.
     fn percentile(&self, percent: u64) -> Option<f64> {
         let rank = (self.all * percent).div_ceil(100).max(1);
         let mut below = 0;
@@ -137,7 +137,7 @@ impl Spreads {
         })
     }
 
-    /// A line of advice. Jobs that asked for the same can be told what to ask for instead.
+    /// A line of advice. For jobs with equal requests it recommends another request.
     pub fn advice(&self) -> Option<String> {
         if !self.differ {
             return advice(&self.peak);

@@ -245,7 +245,7 @@ impl JobView<'_> {
         )
     }
 
-    /// Whose ends let it start, if the forecast knows.
+    /// The jobs whose ends let it start, if the forecast names them.
     fn ends(&self, explanation: &Explanation) -> Option<String> {
         let Prospect::Starts { at, .. } = explanation.prospect else {
             return None;
@@ -295,7 +295,8 @@ impl JobView<'_> {
     }
 }
 
-/// A walltime that is short enough also when somebody has read and typed it.
+/// A walltime rounded down, so that it is short enough even after the minutes that a user needs to
+/// type it.
 fn leisurely(walltime: Span) -> Span {
     let minutes = walltime.0 / 60_000;
     if minutes > 10 {

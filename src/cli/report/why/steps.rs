@@ -128,7 +128,7 @@ impl JobView<'_> {
         self.found.explanation.as_ref()?.way.as_ref()
     }
 
-    /// Who makes way for it, or could.
+    /// The jobs that are or could be preempted for it.
     fn preemption(&self) -> (Option<String>, String) {
         let Some(way) = self.way() else {
             return (None, "no running job is ended for it".to_string());
@@ -160,7 +160,7 @@ impl JobView<'_> {
         (Some(way.code().to_string()), said)
     }
 
-    /// What it is owed, and has, where who has less for too long has others make way.
+    /// The fair share and the use of its pool, where starvation leads to preemption.
     fn fair_share(&self) -> Option<String> {
         Some(fair_share::sentence(
             self.found.explanation.as_ref()?.owed.as_ref()?,

@@ -40,7 +40,7 @@ enum OptionAction {
     Attribute(&'static str),
     /// Yes is this; no is nothing.
     Yes(&'static [&'static str]),
-    /// It has a value, and concerns nobody here.
+    /// It has a value, and no effect here.
     Pass,
     /// A function translates it.
     Own(OwnAction),
@@ -204,7 +204,7 @@ impl TranslationState {
         self.is_spoken || self.is_binary
     }
 
-    /// A line whose operand is this script, or command, with these arguments.
+    /// A line with this script or command as its operand, and with these arguments.
     pub fn run(
         &self,
         mut line: TranslatedLine,
