@@ -103,10 +103,6 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
 ---------------- ----- ----- --- --- ----- ----- ----- ----- ----- ----- ----
 ",
     );
-    let mut columns = [Right(5); 12];
-    columns[0] = Left(16);
-    (columns[3], columns[4]) = (Right(3), Right(3));
-    columns[11] = Rest;
     for counted in queues {
         let (queue, counts) = (&counted.queue, StateCounts::of(counted));
         let most = objects
@@ -127,11 +123,27 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
         } else {
             "Exe*"
         });
-        push_line(&mut out, columns, cells);
+        push_line(&mut out, LIST, cells);
         out.push('\n');
     }
     out
 }
+
+/// The columns of `qstat -Q`.
+const LIST: [FixedColumn; 12] = [
+    Left(16),
+    Right(5),
+    Right(5),
+    Right(3),
+    Right(3),
+    Right(5),
+    Right(5),
+    Right(5),
+    Right(5),
+    Right(5),
+    Right(5),
+    Rest,
+];
 
 fn yes_or_no(yes: bool) -> &'static str {
     if yes { "yes" } else { "no" }
