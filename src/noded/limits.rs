@@ -52,11 +52,10 @@ pub struct Fence {
 /// Has the kernel limit a job's memory and processes, where it can. A limit on memory that may be
 /// exceeded for a while is left to the shepherd.
 pub fn fence(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> Fence {
-    let memory = room(launch)
-        .mem
-        .filter(|_| launch.responses.mem.ends_at_once());
+    let memory = room(launch).mem;
     Fence {
-        memory: memory.is_some_and(|most| cgroup.bound_memory(most)),
+        memory: launch.responses.mem.ends_at_once()
+            && memory.is_some_and(|most| cgroup.bound_memory(most)),
         processes: processes.is_some_and(|most| cgroup.bound_processes(most)),
     }
 }
@@ -101,7 +100,7 @@ impl Guard {
         let RunLimits { cput, pmem_kb, .. } = launch.limits;
         let last = (began, UsageSample::default(), FIRST);
         let (responses, over) = (launch.responses, BTreeMap::new());
-        let threads = processes.filter(|_| !fence.processes);
+        let threads = if fence.processes { None } else { processes };
         let mut guard = Guard {
             room,
             pmem: pmem_kb,
@@ -178,11 +177,13 @@ impl Guard {
         let excesses = self.excesses(reading);
         self.over
             .retain(|bound, _| excesses.iter().any(|(over, _)| over == bound));
-        let due = |(bound, how): (RunLimit, How)| {
+        for (bound, how) in excesses {
             let since = *self.over.entry(bound).or_insert(now);
-            (now >= later(since, self.responses.of(bound).after)).then_some(how)
-        };
-        excesses.into_iter().find_map(due)
+            if now >= later(since, self.responses.of(bound).after) {
+                return Some(how);
+            }
+        }
+        None
     }
 
     /// Not after the moment at which its patience is over.
@@ -199,89 +200,83 @@ impl Guard {
 
     /// All limits that it is over.
     fn excesses(&self, reading: &UsageSample) -> Vec<(RunLimit, How)> {
-        let memory = |bound, used: u64, limit: Option<u64>| {
-            limit
-                .filter(|&limit| used > limit)
-                .map(|limit| (bound, exceeded(bound, kb(used), kb(limit))))
-        };
-        let over_cput = self.cput.filter(|&limit| reading.cput > limit);
-        let cput = over_cput.map(|limit| {
-            (
-                RunLimit::Cput,
-                exceeded(RunLimit::Cput, reading.cput.0, limit.0),
-            )
-        });
-        [
-            memory(RunLimit::Mem, reading.mem_kb, self.room.mem),
-            memory(RunLimit::Pmem, reading.largest_kb, self.pmem),
-            self.threads
-                .filter(|&most| reading.threads > most)
-                .map(|most| {
-                    let how = exceeded(RunLimit::Processes, kb(reading.threads), kb(most));
-                    (RunLimit::Processes, how)
-                }),
-            memory(RunLimit::Vmem, reading.vmem_kb, self.room.vmem),
-            cput,
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        let counts = [
+            (RunLimit::Mem, reading.mem_kb, self.room.mem),
+            (RunLimit::Pmem, reading.largest_kb, self.pmem),
+            (RunLimit::Processes, reading.threads, self.threads),
+            (RunLimit::Vmem, reading.vmem_kb, self.room.vmem),
+        ];
+        let mut excesses = Vec::new();
+        for (bound, used, limit) in counts {
+            if let Some(limit) = limit
+                && used > limit
+            {
+                excesses.push((bound, exceeded(bound, kb(used), kb(limit))));
+            }
+        }
+        if let Some(limit) = self.cput
+            && reading.cput > limit
+        {
+            let how = exceeded(RunLimit::Cput, reading.cput.0, limit.0);
+            excesses.push((RunLimit::Cput, how));
+        }
+        excesses
     }
 
     fn pause(&self) -> Option<Span> {
         self.pause_after(&UsageSample::default(), Span(1))
     }
 
-    /// How long nothing can go wrong that matters, to go by what was seen now and before.
+    /// How long until the next look: as long as no limit can be exceeded, judged by this look and the
+    /// last one.
     fn pause_after(&self, reading: &UsageSample, since: Span) -> Option<Span> {
-        let (_, last, paused) = &self.last;
-        let memory = |bound, limit: Option<u64>, now: u64, before: u64| {
-            if limit.is_some_and(|limit| now > limit) && self.over.contains_key(&bound) {
-                // It may be for a while: what matters is whether it goes back.
-                return Some(LONGEST.0);
-            }
-            let grown = kb(now.saturating_sub(before)).max(1);
-            // Half the time that it takes to the limit at the pace of late.
-            let left = kb(limit?.saturating_sub(now)).saturating_mul(since.0.max(1)) / grown / 2;
-            Some(
-                left.min(paused.0.saturating_mul(2))
-                    .clamp(SHORTEST.0, LONGEST.0),
-            )
-        };
-        let time = self.cput.map(|limit| {
-            if reading.cput > limit && self.over.contains_key(&RunLimit::Cput) {
-                return LONGEST.0;
-            }
-            let left = limit.0.saturating_sub(reading.cput.0).max(0)
-                / i64::from(sensors::host_processors().max(1));
-            left.clamp(SHORTEST.0, LONGEST_CPUT.0)
-        });
-        [
-            memory(RunLimit::Mem, self.room.mem, reading.mem_kb, last.mem_kb),
-            memory(
+        let last = &self.last.1;
+        let counts = [
+            (RunLimit::Mem, self.room.mem, reading.mem_kb, last.mem_kb),
+            (
                 RunLimit::Pmem,
                 self.pmem,
                 reading.largest_kb,
                 last.largest_kb,
             ),
-            memory(
+            (
                 RunLimit::Vmem,
                 self.room.vmem,
                 reading.vmem_kb,
                 last.vmem_kb,
             ),
-            memory(
+            (
                 RunLimit::Processes,
                 self.threads,
                 reading.threads,
                 last.threads,
             ),
-            time,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-        .map(Span)
+        ];
+        let mut pauses = Vec::new();
+        for (bound, limit, now, before) in counts {
+            let Some(limit) = limit else { continue };
+            pauses.push(if now > limit && self.over.contains_key(&bound) {
+                // It may be for a while: what matters is whether it goes back.
+                LONGEST.0
+            } else {
+                let grown = kb(now.saturating_sub(before)).max(1);
+                // Half the time that it takes to the limit at the pace of late.
+                let left = kb(limit.saturating_sub(now)).saturating_mul(since.0.max(1)) / grown / 2;
+                left.min(self.last.2.0.saturating_mul(2))
+                    .clamp(SHORTEST.0, LONGEST.0)
+            });
+        }
+        if let Some(limit) = self.cput {
+            let is_over = reading.cput > limit && self.over.contains_key(&RunLimit::Cput);
+            let processors = i64::from(sensors::host_processors().max(1));
+            let left = limit.0.saturating_sub(reading.cput.0).max(0) / processors;
+            pauses.push(if is_over {
+                LONGEST.0
+            } else {
+                left.clamp(SHORTEST.0, LONGEST_CPUT.0)
+            });
+        }
+        pauses.into_iter().min().map(Span)
     }
 }
 
@@ -290,11 +285,10 @@ pub fn impose(limits: &RunLimits) -> io::Result<()> {
     let seconds = limits
         .pcput
         .map(|span| span.as_seconds().max(1).unsigned_abs());
-    let bytes = |kb: Option<u64>| kb.map(|kb| kb.saturating_mul(1024));
     for (resource, most) in [
         (Resource::RLIMIT_CPU, seconds),
-        (Resource::RLIMIT_AS, bytes(limits.pvmem_kb)),
-        (Resource::RLIMIT_FSIZE, bytes(limits.file_kb)),
+        (Resource::RLIMIT_AS, limits.pvmem_kb.map(in_bytes)),
+        (Resource::RLIMIT_FSIZE, limits.file_kb.map(in_bytes)),
     ] {
         let Some(most) = most.filter(|&most| most < RLIM_INFINITY) else {
             continue;
@@ -303,6 +297,10 @@ pub fn impose(limits: &RunLimits) -> io::Result<()> {
         setrlimit(resource, most.min(hard), most.min(hard))?;
     }
     Ok(())
+}
+
+fn in_bytes(kb: u64) -> u64 {
+    kb.saturating_mul(1024)
 }
 
 fn exceeded(bound: RunLimit, used: i64, limit: i64) -> How {

@@ -4,27 +4,25 @@
 //! Record the attempt, see that it was not cancelled meanwhile, fork the job, watch it, end what
 //! is left of it, record the outcome: in this order, and each step only once.
 
+mod files;
+
 use super::attendance::{self, JobHookRunner};
 use super::child::{self, ChildPlan, LaunchFault};
-use super::delivery::{self, Stream};
 use super::environment::{self, EnvironmentSource};
-use super::errand::{Cancels, HelperResult, StagingHelper, all_of, not_delivered, together};
 use super::folder::{self, AttemptName, Built, Contents, Folder, Identity, ProcessTrace};
 use super::limits::{self, Fence, Guard};
 use super::meter::UsageMeter;
 use super::shared_memory::SharedMemory;
 use super::site::Site;
 use super::spawner::{self, ShepherdContext, SpawnerCommand, say};
-use super::staging::Staging;
 use super::terminal::Terminal;
 use super::watch::{JobWatch, WatchedEnd};
 use super::{dialects, program, task, tmpdir};
 use crate::model::hook::HookEvent;
 use crate::model::job::task::node_file;
 use crate::model::job::value_syntax::for_host;
-use crate::model::job::{AttemptOutcome, How, Join, attempt, checkpoint};
-use crate::model::text::{Text, shortened};
-use crate::model::time::Span;
+use crate::model::job::{AttemptOutcome, How, attempt, checkpoint};
+use crate::model::text::Text;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
 use crate::sys::user::UserAccount;
@@ -40,14 +38,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// `Exit_status` of a job whose files could not be copied to it: it never began.
-const STAGE_IN_FAILED: i32 = -1;
-/// The most that is said of files, in characters: a record has not room for much more.
-const LONGEST_NOTE: usize = 600;
-/// The longest that work on a job's files may take that copies nothing: output is renamed to its
-/// place. A user who stops the process that does it, or an unresponsive disk, must not keep the job
-/// on its node.
-const DELIVERY_LIMIT: Span = Span::seconds(60);
 /// How often it is tried to write an outcome, a second apart, before noded is told instead; and how
 /// often after that, while no noded listens.
 const PATIENT_TRIES: usize = 10;
@@ -70,13 +60,11 @@ pub fn run(
     settle();
     let begun = launch.and_then(|bytes| {
         let launch: Launch = postcard::from_bytes(&bytes).map_err(io::Error::other)?;
-        let account = site.admit(&launch.owner);
-        let account = account.and_then(|account| site.in_group(account, launch.groups.as_deref()));
-        Ok((
-            record(site, &launch, account.as_ref().ok())?,
-            launch,
-            account,
-        ))
+        let account = site
+            .admit(&launch.owner)
+            .and_then(|account| site.in_group(account, launch.groups.as_deref()));
+        let recorded = record(site, &launch, account.as_ref().ok())?;
+        Ok((recorded, launch, account))
     });
     match begun {
         Err(e) => {
@@ -112,11 +100,15 @@ pub fn run(
             }
             // Only now: whatever becomes of the removal, and however long it takes, the status is
             // safe.
-            if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir::remove_empty(tmpdir)) {
+            if let Some(tmpdir) = tmpdir
+                && !tmpdir::remove_empty(&tmpdir)
+            {
                 say(&noded, &SpawnerCommand::Over(name), None, false);
                 remove(&noded, name, &tmpdir);
             }
-            if let Some(folder) = checkpoint.filter(|_| is_done) {
+            if let Some(folder) = checkpoint
+                && is_done
+            {
                 // Before its disk is looked at, which may hang.
                 say(&noded, &SpawnerCommand::Over(name), None, false);
                 remove(&noded, name, &folder);
@@ -271,15 +263,12 @@ impl JobContext<'_> {
         } = *self;
         let lent = task::script_tmpdir(site, launch);
         let own = lent.is_none();
-        let make = || {
-            tmpdir::make(
-                &site.tmp,
-                &launch.full_id,
-                cookie,
-                other_owner(site, account),
-            )
+        let owner = other_owner(site, account);
+        let made = match lent {
+            Some(tmpdir) => Ok(tmpdir),
+            None => tmpdir::make(&site.tmp, &launch.full_id, cookie, owner),
         };
-        let tmpdir = match lent.map_or_else(make, Ok) {
+        let tmpdir = match made {
             Ok(tmpdir) => tmpdir,
             Err(e) => {
                 return (
@@ -292,10 +281,7 @@ impl JobContext<'_> {
             }
         };
         if launch.interactive {
-            match Terminal::open(
-                &built.folder,
-                other_owner(site, account).map(|(uid, _)| uid),
-            ) {
+            match Terminal::open(&built.folder, owner.map(|(uid, _)| uid)) {
                 Ok(made) => *terminal = Some(made),
                 Err(e) => {
                     return (
@@ -318,7 +304,7 @@ impl JobContext<'_> {
         };
         let ran = around.run_with_files(noded, terminal.as_mut(), attendance);
         let outcome = ran.unwrap_or_else(|e| never(unable(around.launch, not_started(&e))));
-        (outcome, Some(tmpdir).filter(|_| own))
+        (outcome, own.then_some(tmpdir))
     }
 }
 
@@ -347,11 +333,8 @@ fn not_started(error: &io::Error) -> LaunchFault {
 
 /// Where it is written down how far a job has come, if the site does that.
 fn checkpoint_folder(site: &Site, launch: &Launch) -> Option<PathBuf> {
-    let folders = launch
-        .checkpoints
-        .as_deref()
-        .filter(|_| launch.place.task == 0)?;
-    Some(checkpoint::folder(&site.state, folders, &launch.full_id))
+    let folders = launch.checkpoints.as_deref()?;
+    (launch.place.task == 0).then(|| checkpoint::folder(&site.state, folders, &launch.full_id))
 }
 
 /// How a job ended that could not start.
@@ -420,245 +403,12 @@ impl Around<'_> {
         }
     }
 
-    /// Copies files to it; the outcome, if that went wrong.
-    fn before(&self) -> io::Result<Option<AttemptOutcome>> {
-        if !self.launch.files.come_first() {
-            return Ok(None);
-        }
-        self.write_trace(None);
-        if let Some(outcome) =
-            self.look(|staging| staging.find_home(self.account), How::NodeFault)?
-        {
-            return Ok(Some(outcome));
-        }
-        if let Some(outcome) = self.awaited()? {
-            return Ok(Some(outcome));
-        }
-        let limit = self.launch.staging_timeout;
-        match self.staging_helper(Cancels::All, limit, |staging| staging.before())? {
-            HelperResult::Well => Ok(None),
-            HelperResult::Failed(why) => Ok(Some(never(How::CannotStart {
-                status: STAGE_IN_FAILED,
-                why,
-            }))),
-            HelperResult::Cancelled => self.discard().map(|()| Some(never(How::Cancelled))),
-            HelperResult::Late => {
-                self.discard_private()?;
-                let why = format!(
-                    "stage-in failed: it took longer than {} s",
-                    limit.as_seconds()
-                );
-                Ok(Some(never(How::CannotStart {
-                    status: STAGE_IN_FAILED,
-                    why,
-                })))
-            }
-        }
-    }
-
-    /// Looks for the files to copy, where the job waits for them; the outcome, if some are missing.
-    fn awaited(&self) -> io::Result<Option<AttemptOutcome>> {
-        if !self.launch.files.awaited || self.launch.files.before.is_empty() {
-            return Ok(None);
-        }
-        self.look(|staging| staging.missing(), How::AwaitsFiles)
-    }
-
-    /// Looks at the owner's files; the outcome, if that finds a reason not to run the job.
-    fn look(
-        &self,
-        work: impl FnOnce(&Staging) -> Result<(), String>,
-        unable: fn(String) -> How,
-    ) -> io::Result<Option<AttemptOutcome>> {
-        let limit = self.quick_limit();
-        Ok(match self.staging_helper(Cancels::All, limit, work)? {
-            HelperResult::Well => None,
-            HelperResult::Failed(why) => Some(never(unable(why))),
-            HelperResult::Cancelled => Some(never(How::Cancelled)),
-            HelperResult::Late => {
-                let seconds = limit.as_seconds();
-                let why = format!("its owner's files could not be looked at within {seconds} s");
-                Some(never(How::NodeFault(why)))
-            }
-        })
-    }
-
     /// Asks the site once more; the outcome, if the job is not to run.
     fn prologue(&mut self, attendance: &JobHookRunner) -> Option<AttemptOutcome> {
         self.write_trace(None);
         attendance
             .before(HookEvent::ExecjobPrologue, self.launch)
             .or_else(|| attendance.prologue(self.launch))
-    }
-
-    /// Brings its output to its place, then copies and removes files; what cannot be is said in the
-    /// outcome.
-    fn after(
-        &self,
-        noded: &OwnedFd,
-        WatchedEnd {
-            mut outcome,
-            mut streams,
-            runs_again,
-        }: WatchedEnd,
-    ) -> AttemptOutcome {
-        let is_removed = outcome.how == How::Exited(0) && !runs_again;
-        streams.retain(|_| !runs_again);
-        let files = &self.launch.files;
-        let note = if files.come_last() && outcome.how.ran() {
-            if self
-                .launch
-                .shares
-                .iter()
-                .any(|share| share.host != self.launch.shares[0].host)
-            {
-                say(
-                    noded,
-                    &SpawnerCommand::StagingOut(AttemptName::of(self.launch)),
-                    None,
-                    false,
-                );
-            }
-            let unwanted = if is_removed {
-                self.unwanted()
-            } else {
-                Vec::new()
-            };
-            let work = |staging: &Staging| {
-                let delivered = self.deliver(&streams);
-                // What lies at the place of what was not brought there is none of this job's.
-                let is_own = |path: &&PathBuf| {
-                    streams
-                        .iter()
-                        .filter(|stream| stream.place() == *path)
-                        .all(Stream::is_at_place)
-                };
-                let unwanted: Vec<PathBuf> = unwanted.iter().filter(is_own).cloned().collect();
-                together([delivered, staging.after(&unwanted)])
-            };
-            let limit = self.launch.staging_timeout;
-            match self.staging_helper(Cancels::New, limit, work) {
-                // Whoever would not wait for copies wants to know all the same what the job said.
-                Ok(HelperResult::Cancelled) => together([
-                    self.deliver_as_owner(&streams),
-                    Err("stage-out was cancelled".into()),
-                ]),
-                Ok(HelperResult::Late) => {
-                    let late = format!(
-                        "stage-out took longer than {} s: not all files were copied",
-                        limit.as_seconds()
-                    );
-                    together([self.deliver_as_owner(&streams), Err(late)])
-                }
-                done => all_of(done),
-            }
-        } else {
-            together([
-                self.deliver_as_owner(&streams),
-                self.discard_private().map_err(not_delivered),
-            ])
-        };
-        outcome
-            .notes
-            .extend(note.err().map(|note| shortened(note, LONGEST_NOTE)));
-        outcome
-    }
-
-    fn deliver_as_owner(&self, streams: &[Stream]) -> Result<(), String> {
-        match streams {
-            [] => Ok(()),
-            // No fork for what this process may do itself.
-            _ if other_owner(self.site, self.account).is_none() => self.deliver(streams),
-            _ => self.deliver_in_time(streams),
-        }
-    }
-
-    fn deliver_in_time(&self, streams: &[Stream]) -> Result<(), String> {
-        let limit = self.quick_limit();
-        match self.staging_helper(Cancels::None, limit, |_| self.deliver(streams)) {
-            Ok(HelperResult::Late) => {
-                let why = format!("it took longer than {} s", limit.as_seconds());
-                together(
-                    streams
-                        .iter()
-                        .map(|stream| Err(delivery::not_delivered(stream, self.launch, &why))),
-                )
-            }
-            done => all_of(done),
-        }
-    }
-
-    fn deliver(&self, streams: &[Stream]) -> Result<(), String> {
-        together(
-            streams
-                .iter()
-                .map(|stream| delivery::deliver(stream, self.launch)),
-        )
-    }
-
-    fn discard_private(&self) -> io::Result<()> {
-        if self.launch.files.private {
-            self.discard()
-        } else {
-            Ok(())
-        }
-    }
-
-    fn discard(&self) -> io::Result<()> {
-        let done = self.staging_helper(Cancels::New, self.launch.staging_timeout, |staging| {
-            staging.discard();
-            Ok(())
-        });
-        done.map(drop)
-    }
-
-    /// The output that nobody wants of a job that went well.
-    fn unwanted(&self) -> Vec<PathBuf> {
-        let Launch {
-            files,
-            output,
-            error,
-            join,
-            full_id,
-            ..
-        } = &*self.launch;
-        let place =
-            |path: &Text, ending| delivery::place(&path.0, &self.account.home, full_id, ending);
-        // What lies at the place of a stream that was joined to the other is none of this job's.
-        let output = (files.remove_output && *join != Join::Error).then(|| place(output, "OU"));
-        let error = (files.remove_error && *join != Join::Output).then(|| place(error, "ER"));
-        output.into_iter().chain(error).collect()
-    }
-
-    fn staging_helper(
-        &self,
-        cancels: Cancels,
-        limit: Span,
-        work: impl FnOnce(&Staging) -> Result<(), String>,
-    ) -> io::Result<HelperResult> {
-        let groups = attendance::groups(self.site, self.account, self.launch)?;
-        let errand = StagingHelper {
-            account: self.account,
-            groups: groups.as_deref(),
-            group: self.group(),
-            umask: self.launch.umask.unwrap_or(UMASK),
-            folder: &self.built.folder,
-            cancels,
-            limit,
-        };
-        let home = &self.account.home;
-        let staging = Staging {
-            files: &self.launch.files,
-            home,
-            folder: self.jobdir,
-            host: &self.site.host,
-        };
-        errand.run(|| work(&staging))
-    }
-
-    /// How long work may take that copies nothing.
-    fn quick_limit(&self) -> Span {
-        self.launch.staging_timeout.min(DELIVERY_LIMIT)
     }
 
     /// The group to take without becoming anybody.
@@ -677,9 +427,12 @@ impl Around<'_> {
         let signals = process::signals(&[Signal::SIGCHLD, Signal::SIGUSR1, Signal::SIGUSR2])?;
         let (near, far) = packet::pair()?;
         let began = clock::monotonic();
-        let counts_files = limits::bounds_memory(self.launch);
-        let files = counts_files
-            .then(|| SharedMemory::begin(self.account.uid, folder::attempts(&self.site.state)));
+        let files = if limits::bounds_memory(self.launch) {
+            let attempts = folder::attempts(&self.site.state);
+            Some(SharedMemory::begin(self.account.uid, attempts))
+        } else {
+            None
+        };
         let (forked, cgroup, fence) = self.fork()?;
         let session = match forked {
             Fork::Child => child::run(&plan, far.as_fd()),
@@ -690,7 +443,8 @@ impl Around<'_> {
             terminal.forked();
         }
         self.write_trace(Some((session, cgroup.as_ref())));
-        let meter = UsageMeter::new(&self.launch.shares, files.filter(|_| !fence.memory));
+        let files = if fence.memory { None } else { files };
+        let meter = UsageMeter::new(&self.launch.shares, files);
         let guard = Guard::new(self.launch, self.site.max_processes, fence, began);
         let watch =
             JobWatch::new(self.launch, self.built, noded, session, began, guard).at(terminal);
@@ -700,6 +454,7 @@ impl Around<'_> {
     fn plan(&self) -> io::Result<ChildPlan<'_>> {
         let folder = &self.built.folder;
         let commands = self.site.commands.as_deref();
+        let reads_profile = program::reads_profile(self.launch);
         let checkpoint = checkpoint_folder(self.site, self.launch);
         let surroundings = EnvironmentSource {
             account: self.account,
@@ -712,7 +467,7 @@ impl Around<'_> {
             home: self.site.home.as_deref(),
             tasks: &self.site.tasks(),
             checkpoint: checkpoint.as_deref(),
-            commands: commands.filter(|_| !program::reads_profile(self.launch)),
+            commands: if reads_profile { None } else { commands },
         };
         let processors =
             environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
@@ -768,11 +523,13 @@ impl Around<'_> {
     fn write_trace(&self, job: Option<(Pid, Option<&Cgroup>)>) {
         let session = job.map_or(0, |(session, _)| session.as_raw());
         let cgroup = job.and_then(|(_, cgroup)| cgroup);
+        let started = match job {
+            Some(_) => procfs::process(session).map(|process| process.started),
+            None => None,
+        };
         let trace = ProcessTrace {
             session,
-            started: procfs::process(session)
-                .filter(|_| session > 0)
-                .map_or(0, |process| process.started),
+            started: started.unwrap_or(0),
             cgroup: cgroup.map(|group| Text(group.folder().as_os_str().as_bytes().to_vec())),
             stopped: false,
             tmpdir: if self.own {

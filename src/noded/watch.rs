@@ -211,26 +211,24 @@ impl<'a> JobWatch<'a> {
         fds.extend(start.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
         fds.extend(self.terminal.iter().flat_map(|terminal| terminal.watched()));
         let _ = poll(&mut fds, self.timeout());
-        let any = |at: usize| fds.get(at).is_some_and(|fd| fd.any() == Some(true));
         Ready {
-            signals: any(0),
-            start: start.is_some() && any(1),
+            signals: fds[0].any() == Some(true),
+            start: start.is_some() && fds[1].any() == Some(true),
         }
     }
 
     fn timeout(&self) -> PollTimeout {
         let now = clock::monotonic().0;
         let untold = self.ending.is_none() && self.pause.is_none();
-        let walltime = self
-            .last_moment()
-            .filter(|_| untold)
-            .map(|last| self.moment(last).0);
+        let walltime = match self.last_moment() {
+            Some(last) if untold => Some(self.moment(last).0),
+            _ => None,
+        };
         let warning = self.warning().map(|(_, moment)| moment.0);
-        let look = self
-            .guard
-            .next()
-            .filter(|_| untold && self.status.is_none())
-            .map(|moment| moment.0);
+        let look = match self.guard.next() {
+            Some(moment) if untold && self.status.is_none() => Some(moment.0),
+            _ => None,
+        };
         let kill = self.ending.as_ref().map(|ending| ending.kill_at.0);
         let word = (self.unsaid || self.unsaid_pause).then_some(now + SAY_AGAIN.0);
         let pause = self.pause.as_ref().map(|pause| pause.next.0);

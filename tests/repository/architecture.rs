@@ -200,8 +200,6 @@ const LONGEST: usize = 600;
 
 /// Longer files, each with its reason.
 const LONG: &[(&str, &str)] = &[
-    ("noded/daemon.rs", "not yet divided by subject"),
-    ("noded/shepherd.rs", "not yet divided by subject"),
     (
         "sched/backfill/bookings/tests.rs",
         "unit tests of one subject",

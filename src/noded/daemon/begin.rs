@@ -1,6 +1,7 @@
 //! How noded begins: what it finds here, what it takes, and whom it takes over.
 
-use super::{Daemon, REPEAT, ROUND, listen};
+use super::connections::listen;
+use super::{Daemon, REPEAT, ROUND};
 use crate::config::{GPU_TOOL, NO_TOOL};
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;

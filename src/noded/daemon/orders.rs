@@ -1,0 +1,239 @@
+//! Orders of schedd.
+
+use super::super::control::{Cancel, Control};
+use super::super::folder::AttemptName;
+use super::super::poller::PollSource;
+use super::Daemon;
+use crate::sys::clock;
+use crate::wire::frame::FrameError;
+use crate::wire::order::{Checkpoint, NodeReport, ScheddOrder};
+use std::os::fd::AsFd;
+use tracing::{error, info, warn};
+
+impl Daemon {
+    pub(super) fn carry_out(&mut self, number: u64, order: ScheddOrder) {
+        if let ScheddOrder::Hello { epoch } = order {
+            return self.greet(number, epoch);
+        }
+        if let ScheddOrder::Attach {
+            epoch,
+            job,
+            attempt,
+        } = order
+        {
+            return self.attach(
+                number,
+                epoch,
+                AttemptName {
+                    job,
+                    attempt,
+                    task: 0,
+                },
+            );
+        }
+        if self.schedd != Some(number) {
+            let unsaid = std::io::Error::other("an order before a greeting");
+            return self.close(number, &FrameError::Io(unsaid));
+        }
+        let attempts = &mut self.attempts;
+        match order {
+            ScheddOrder::Hello { .. } | ScheddOrder::Attach { .. } => {}
+            ScheddOrder::Start(launch) => attempts.start(&launch, &mut self.poller),
+            ScheddOrder::Cancel {
+                job,
+                attempt,
+                task,
+                grace,
+                signal,
+                again,
+            } => {
+                let name = AttemptName { job, attempt, task };
+                self.checkpoints
+                    .iter_mut()
+                    .for_each(|checkpoints| checkpoints.give_up(name));
+                attempts.cancel(
+                    name,
+                    Cancel {
+                        grace,
+                        signal,
+                        again,
+                    },
+                );
+            }
+            ScheddOrder::Checkpoint(order) => self.checkpoint(&order),
+            ScheddOrder::Signal {
+                job,
+                attempt,
+                task,
+                signal,
+            } => {
+                attempts.tell(AttemptName { job, attempt, task }, Control::Signal(signal));
+            }
+            ScheddOrder::Walltime {
+                job,
+                attempt,
+                times,
+            } => {
+                attempts.tell(
+                    AttemptName {
+                        job,
+                        attempt,
+                        task: 0,
+                    },
+                    Control::Times(times),
+                );
+            }
+            ScheddOrder::Message {
+                job,
+                attempt,
+                output,
+                errors,
+                text,
+            } => {
+                attempts.tell(
+                    AttemptName {
+                        job,
+                        attempt,
+                        task: 0,
+                    },
+                    Control::Message {
+                        output,
+                        errors,
+                        text,
+                    },
+                );
+            }
+            ScheddOrder::Places {
+                job,
+                attempt,
+                task,
+                nodes,
+            } => attempts.replace_nodes(AttemptName { job, attempt, task }, &nodes),
+            ScheddOrder::Suspend { job, attempt, task } => {
+                attempts.suspend(AttemptName { job, attempt, task })
+            }
+            ScheddOrder::Resume {
+                job,
+                attempt,
+                task,
+                cpus,
+            } => attempts.resume(AttemptName { job, attempt, task }, cpus),
+            ScheddOrder::Confirm { job, attempt, task } => {
+                attempts.confirm(AttemptName { job, attempt, task })
+            }
+            ScheddOrder::Tell {
+                job,
+                attempt,
+                asker,
+                news,
+            } => {
+                self.askers
+                    .tell((job, attempt), asker, &news, &mut self.poller);
+            }
+            ScheddOrder::Attend { server, hooks } => {
+                // What every noded is told that is admitted.
+                if self.refused.take().is_some() {
+                    info!("following a schedd of epoch {}", self.epoch);
+                }
+                let now = clock::monotonic();
+                self.periodic
+                    .iter_mut()
+                    .for_each(|periodic| periodic.attend(server.clone(), hooks.clone(), now));
+            }
+            ScheddOrder::Ping => self.send(number, &NodeReport::Pong),
+            ScheddOrder::Leave => self.leaving = true,
+            ScheddOrder::Notify(notification) => {
+                self.notifications.begin(&notification, &mut self.poller)
+            }
+            ScheddOrder::Refuse { why } => self.be_refused(number, why),
+        }
+    }
+
+    /// schedd dials again and again: the log says the first time only why it refuses.
+    fn be_refused(&mut self, number: u64, why: String) {
+        if self.refused.is_none() {
+            warn!("schedd refuses this noded: {why}");
+        }
+        self.refused = Some(why);
+        self.let_go(number);
+    }
+
+    /// Has it written down how far a running job has come, and then ends the job.
+    fn checkpoint(&mut self, order: &Checkpoint) {
+        let name = AttemptName {
+            job: order.job,
+            attempt: order.attempt,
+            task: 0,
+        };
+        if self.attempts.session(name).is_none() {
+            return;
+        }
+        match &mut self.checkpoints {
+            Some(checkpoints) => checkpoints.begin(order, &mut self.poller),
+            None => self.attempts.cancel(
+                name,
+                Cancel {
+                    again: true,
+                    ..Cancel::default()
+                },
+            ),
+        }
+    }
+
+    /// A schedd of the highest epoch heard is followed, and any other connection of one is closed
+    /// with its orders unread.
+    fn greet(&mut self, number: u64, epoch: u64) {
+        if epoch < self.epoch {
+            self.send(number, &NodeReport::Fenced { epoch: self.epoch });
+            let why = format!("its epoch {epoch} is below {}", self.epoch);
+            return self.close(number, &FrameError::Io(std::io::Error::other(why)));
+        }
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            if let Err(e) = self.state.set_epoch(epoch) {
+                error!("epoch {epoch} cannot be recorded: {e:#}");
+            }
+        }
+        if let Some(old) = self.schedd.replace(number).filter(|&old| old != number) {
+            self.close(old, &FrameError::Closed);
+        }
+        if self.refused.is_none() {
+            info!("following a schedd of epoch {epoch}");
+        }
+        self.attempts.said();
+        let (boot, directory) = (self.boot.clone(), self.directory.clone());
+        let (nodes, attempts) = (self.nodes.clone(), self.attempts.statuses());
+        self.send(
+            number,
+            &NodeReport::Hello {
+                boot,
+                directory,
+                nodes,
+                attempts,
+            },
+        );
+        self.askers.said();
+        self.askers.again(&mut self.poller);
+    }
+
+    /// Hands a connection on to the shepherd of an interactive job. It may have been dialled by no
+    /// schedd but the one that is followed.
+    fn attach(&mut self, number: u64, epoch: u64, name: AttemptName) {
+        if epoch < self.epoch {
+            self.send(number, &NodeReport::Fenced { epoch: self.epoch });
+        }
+        let door = match self.attempts.door(name) {
+            Ok(door) if epoch >= self.epoch && self.schedd != Some(number) => door,
+            Ok(_) => return self.close(number, &FrameError::Closed),
+            Err(e) => return self.close(number, &FrameError::Io(e)),
+        };
+        self.send(number, &NodeReport::Attached);
+        let Some(guest) = self.guests.remove(&number) else {
+            return;
+        };
+        self.poller.remove(&guest.link, PollSource::Guest(number));
+        if let Err(e) = door.hand_in(guest.link.as_fd()) {
+            warn!("the terminal of attempt {name} cannot be handed its connection: {e}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Files of a job: stage-in before it runs, delivery of output and stage-out after it.
+
+use super::super::attendance;
+use super::super::delivery::{self, Stream};
+use super::super::errand::{Cancels, HelperResult, StagingHelper, all_of, not_delivered, together};
+use super::super::folder::AttemptName;
+use super::super::spawner::{SpawnerCommand, say};
+use super::super::staging::Staging;
+use super::super::watch::WatchedEnd;
+use super::{Around, UMASK, never, other_owner};
+use crate::model::job::{AttemptOutcome, How, Join};
+use crate::model::text::shortened;
+use crate::model::time::Span;
+use crate::wire::order::Launch;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+/// `Exit_status` of a job whose files could not be copied to it: it never began.
+const STAGE_IN_FAILED: i32 = -1;
+/// The most that is said of files, in characters: a record has not room for much more.
+const LONGEST_NOTE: usize = 600;
+/// The longest that work on a job's files may take that copies nothing: output is renamed to its
+/// place. A user who stops the process that does it, or an unresponsive disk, must not keep the job
+/// on its node.
+const DELIVERY_LIMIT: Span = Span::seconds(60);
+
+impl Around<'_> {
+    /// Copies files to it; the outcome, if that went wrong.
+    pub(super) fn before(&self) -> io::Result<Option<AttemptOutcome>> {
+        if !self.launch.files.come_first() {
+            return Ok(None);
+        }
+        self.write_trace(None);
+        if let Some(outcome) =
+            self.look(|staging| staging.find_home(self.account), How::NodeFault)?
+        {
+            return Ok(Some(outcome));
+        }
+        if let Some(outcome) = self.awaited()? {
+            return Ok(Some(outcome));
+        }
+        let limit = self.launch.staging_timeout;
+        match self.staging_helper(Cancels::All, limit, |staging| staging.before())? {
+            HelperResult::Well => Ok(None),
+            HelperResult::Failed(why) => Ok(Some(never(How::CannotStart {
+                status: STAGE_IN_FAILED,
+                why,
+            }))),
+            HelperResult::Cancelled => self.discard().map(|()| Some(never(How::Cancelled))),
+            HelperResult::Late => {
+                self.discard_private()?;
+                let why = format!(
+                    "stage-in failed: it took longer than {} s",
+                    limit.as_seconds()
+                );
+                Ok(Some(never(How::CannotStart {
+                    status: STAGE_IN_FAILED,
+                    why,
+                })))
+            }
+        }
+    }
+
+    /// Looks for the files to copy, where the job waits for them; the outcome, if some are missing.
+    fn awaited(&self) -> io::Result<Option<AttemptOutcome>> {
+        if !self.launch.files.awaited || self.launch.files.before.is_empty() {
+            return Ok(None);
+        }
+        self.look(|staging| staging.missing(), How::AwaitsFiles)
+    }
+
+    /// Looks at the owner's files; the outcome, if that finds a reason not to run the job.
+    fn look(
+        &self,
+        work: impl FnOnce(&Staging) -> Result<(), String>,
+        unable: fn(String) -> How,
+    ) -> io::Result<Option<AttemptOutcome>> {
+        let limit = self.quick_limit();
+        Ok(match self.staging_helper(Cancels::All, limit, work)? {
+            HelperResult::Well => None,
+            HelperResult::Failed(why) => Some(never(unable(why))),
+            HelperResult::Cancelled => Some(never(How::Cancelled)),
+            HelperResult::Late => {
+                let seconds = limit.as_seconds();
+                let why = format!("its owner's files could not be looked at within {seconds} s");
+                Some(never(How::NodeFault(why)))
+            }
+        })
+    }
+
+    /// Brings its output to its place, then copies and removes files; what cannot be is said in the
+    /// outcome.
+    pub(super) fn after(
+        &self,
+        noded: &OwnedFd,
+        WatchedEnd {
+            mut outcome,
+            mut streams,
+            runs_again,
+        }: WatchedEnd,
+    ) -> AttemptOutcome {
+        let is_removed = outcome.how == How::Exited(0) && !runs_again;
+        streams.retain(|_| !runs_again);
+        let files = &self.launch.files;
+        let note = if files.come_last() && outcome.how.ran() {
+            let shares = &self.launch.shares;
+            if shares.iter().any(|share| share.host != shares[0].host) {
+                say(
+                    noded,
+                    &SpawnerCommand::StagingOut(AttemptName::of(self.launch)),
+                    None,
+                    false,
+                );
+            }
+            let mut unwanted = if is_removed {
+                self.unwanted()
+            } else {
+                Vec::new()
+            };
+            let limit = self.launch.staging_timeout;
+            let done = self.staging_helper(Cancels::New, limit, |staging| {
+                let delivered = self.deliver(&streams);
+                // What lies at the place of what was not brought there is none of this job's.
+                unwanted.retain(|path| {
+                    let mut others = streams.iter().filter(|stream| stream.place() == path);
+                    others.all(Stream::is_at_place)
+                });
+                together([delivered, staging.after(&unwanted)])
+            });
+            match done {
+                // Whoever would not wait for copies wants to know all the same what the job said.
+                Ok(HelperResult::Cancelled) => together([
+                    self.deliver_as_owner(&streams),
+                    Err("stage-out was cancelled".into()),
+                ]),
+                Ok(HelperResult::Late) => {
+                    let late = format!(
+                        "stage-out took longer than {} s: not all files were copied",
+                        limit.as_seconds()
+                    );
+                    together([self.deliver_as_owner(&streams), Err(late)])
+                }
+                done => all_of(done),
+            }
+        } else {
+            together([
+                self.deliver_as_owner(&streams),
+                self.discard_private().map_err(not_delivered),
+            ])
+        };
+        outcome
+            .notes
+            .extend(note.err().map(|note| shortened(note, LONGEST_NOTE)));
+        outcome
+    }
+
+    fn deliver_as_owner(&self, streams: &[Stream]) -> Result<(), String> {
+        match streams {
+            [] => Ok(()),
+            // No fork for what this process may do itself.
+            _ if other_owner(self.site, self.account).is_none() => self.deliver(streams),
+            _ => self.deliver_in_time(streams),
+        }
+    }
+
+    fn deliver_in_time(&self, streams: &[Stream]) -> Result<(), String> {
+        let limit = self.quick_limit();
+        match self.staging_helper(Cancels::None, limit, |_| self.deliver(streams)) {
+            Ok(HelperResult::Late) => {
+                let why = format!("it took longer than {} s", limit.as_seconds());
+                together(
+                    streams
+                        .iter()
+                        .map(|stream| Err(delivery::not_delivered(stream, self.launch, &why))),
+                )
+            }
+            done => all_of(done),
+        }
+    }
+
+    fn deliver(&self, streams: &[Stream]) -> Result<(), String> {
+        together(
+            streams
+                .iter()
+                .map(|stream| delivery::deliver(stream, self.launch)),
+        )
+    }
+
+    pub(super) fn discard_private(&self) -> io::Result<()> {
+        if self.launch.files.private {
+            self.discard()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn discard(&self) -> io::Result<()> {
+        let done = self.staging_helper(Cancels::New, self.launch.staging_timeout, |staging| {
+            staging.discard();
+            Ok(())
+        });
+        done.map(drop)
+    }
+
+    /// The output that nobody wants of a job that went well.
+    fn unwanted(&self) -> Vec<PathBuf> {
+        let Launch {
+            files,
+            output,
+            error,
+            join,
+            full_id,
+            ..
+        } = &*self.launch;
+        let home = &self.account.home;
+        let mut unwanted = Vec::new();
+        // What lies at the place of a stream that was joined to the other is none of this job's.
+        if files.remove_output && *join != Join::Error {
+            unwanted.push(delivery::place(&output.0, home, full_id, "OU"));
+        }
+        if files.remove_error && *join != Join::Output {
+            unwanted.push(delivery::place(&error.0, home, full_id, "ER"));
+        }
+        unwanted
+    }
+
+    fn staging_helper(
+        &self,
+        cancels: Cancels,
+        limit: Span,
+        work: impl FnOnce(&Staging) -> Result<(), String>,
+    ) -> io::Result<HelperResult> {
+        let groups = attendance::groups(self.site, self.account, self.launch)?;
+        let errand = StagingHelper {
+            account: self.account,
+            groups: groups.as_deref(),
+            group: self.group(),
+            umask: self.launch.umask.unwrap_or(UMASK),
+            folder: &self.built.folder,
+            cancels,
+            limit,
+        };
+        let home = &self.account.home;
+        let staging = Staging {
+            files: &self.launch.files,
+            home,
+            folder: self.jobdir,
+            host: &self.site.host,
+        };
+        errand.run(|| work(&staging))
+    }
+
+    /// How long work may take that copies nothing.
+    fn quick_limit(&self) -> Span {
+        self.launch.staging_timeout.min(DELIVERY_LIMIT)
+    }
+}
