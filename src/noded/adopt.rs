@@ -8,7 +8,7 @@ use crate::model::job::AttemptOutcome;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
-use crate::sys::procfs::{self, Process};
+use crate::sys::procfs;
 use nix::libc::{EINVAL, ENOENT, ESRCH};
 use nix::sys::signal::Signal;
 use nix::sys::wait::waitpid;
@@ -189,14 +189,17 @@ fn vouched(session: i32, started: u64) -> bool {
 
 fn freeze_and_kill(identity: &Identity, session: Option<i32>) -> usize {
     let mark = format!("PBS_JOBCOOKIE={}", identity.cookie);
-    let belongs = |p: &Process| {
-        let in_session = session == Some(p.session) && procfs::owner(p.pid) == Some(identity.uid);
-        p.lives() && (in_session || procfs::carries(p.pid, mark.as_bytes()))
-    };
     let mut frozen = Frozen::new();
     for _ in 0..MOST_PASSES {
         let all = procfs::all();
-        let mut family: BTreeSet<i32> = all.iter().filter(|p| belongs(p)).map(|p| p.pid).collect();
+        let mut family = BTreeSet::new();
+        for process in all.iter().filter(|process| process.lives()) {
+            let in_session = session == Some(process.session)
+                && procfs::owner(process.pid) == Some(identity.uid);
+            if in_session || procfs::carries(process.pid, mark.as_bytes()) {
+                family.insert(process.pid);
+            }
+        }
         while all
             .iter()
             .any(|p| p.lives() && family.contains(&p.parent) && family.insert(p.pid))

@@ -78,8 +78,10 @@ fn size(text: &str) -> Result<Size, String> {
 }
 
 fn node_name(text: &str) -> Result<String, String> {
-    let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    if text.is_empty() || text.len() > 64 || !text.bytes().all(good) {
+    let is_good = text
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    if text.is_empty() || text.len() > 64 || !is_good {
         return Err("a node's name has letters, digits, '-', '_' and '.', at most 64".into());
     }
     Ok(text.to_string())

@@ -219,13 +219,8 @@ impl Askers {
         news: &TaskNews,
         poller: &mut Poller,
     ) {
-        let of_it = |known: &TaskClient| {
-            known
-                .name
-                .is_some_and(|name| (name.job, name.attempt) == whose)
-        };
         if let Some(number) = asker {
-            if self.connected.get(&number).is_some_and(of_it) {
+            if self.connected.get(&number).is_some_and(|c| c.is_of(whose)) {
                 self.say(number, news, poller);
                 self.go_on(number, poller);
             }
@@ -234,7 +229,7 @@ impl Askers {
         let told: Vec<(u64, TaskNews)> = self
             .connected
             .iter()
-            .filter(|(_, asker)| of_it(asker))
+            .filter(|(_, asker)| asker.is_of(whose))
             .filter_map(|(&number, asker)| Some((number, asker.part_of(news)?)))
             .collect();
         told.into_iter()
@@ -366,6 +361,12 @@ impl Askers {
 }
 
 impl TaskClient {
+    /// Whether it belongs to this attempt of a job.
+    fn is_of(&self, (job, attempt): (JobId, Attempt)) -> bool {
+        self.name
+            .is_some_and(|name| name.job == job && name.attempt == attempt)
+    }
+
     /// The next thing it says, if that has fully arrived.
     fn hear(&mut self) -> Result<Vec<Plea>, FrameError> {
         let pleas = self.link.receive_some(1)?;

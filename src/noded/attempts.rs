@@ -453,15 +453,16 @@ impl Attempts {
 
     /// Looks at those whose end nobody would tell.
     fn examine_unwatched(&mut self, poller: &mut Poller) {
-        let unwatched = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| !entry.over() && entry.watched.is_none());
-        let begun = |name: &AttemptName| Folder::of(&self.site.state, *name).exists();
-        let names: Vec<AttemptName> = unwatched.map(|(&name, _)| name).filter(begun).collect();
-        names
-            .into_iter()
-            .for_each(|name| self.examine(name, poller));
+        let mut begun = Vec::new();
+        for (&name, entry) in &self.entries {
+            let is_unwatched = !entry.over() && entry.watched.is_none();
+            if is_unwatched && Folder::of(&self.site.state, name).exists() {
+                begun.push(name);
+            }
+        }
+        for name in begun {
+            self.examine(name, poller);
+        }
     }
 
     // ------------------------------------------------------------------------------- time
@@ -497,12 +498,10 @@ impl Attempts {
                 entry.used = used;
                 changed.push((name.job, name.attempt, name.task, used));
             }
-            let begun = || {
-                folder
-                    .trace()
-                    .is_ok_and(|trace| trace.and_then(|trace| trace.session()).is_some())
-            };
-            if entry.standing == AttemptStatus::Starting && begun() {
+            if entry.standing == AttemptStatus::Starting
+                && let Ok(Some(trace)) = folder.trace()
+                && trace.session().is_some()
+            {
                 silent.push(name);
             }
             if !entry.kept.is_empty() {
@@ -525,9 +524,10 @@ impl Attempts {
     /// like any other.
     fn kill_overdue(&mut self) {
         let now = clock::monotonic();
-        let is_overdue =
-            |entry: &AttemptEntry| !entry.over() && entry.kill_at.is_some_and(|at| at <= now);
-        for (&name, _) in self.entries.iter().filter(|(_, entry)| is_overdue(entry)) {
+        for (&name, entry) in &self.entries {
+            if entry.over() || entry.kill_at.is_none_or(|at| at > now) {
+                continue;
+            }
             match adopt::kill(&self.site, &Folder::of(&self.site.state, name)) {
                 Ok(()) => warn!(
                     "attempt {name}: deleted by force, but its shepherd did not end and was killed"

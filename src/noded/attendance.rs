@@ -318,19 +318,21 @@ fn ended(said: &HookExit) -> String {
 
 /// The variables a hook wants changed; it may change nothing else before a job.
 fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<String>)>, String> {
-    let variable = |(name, value): (String, Option<String>)| match name.strip_prefix(VARIABLE) {
-        Some(known)
-            if !known.is_empty()
-                && !known.contains(['=', '\0'])
-                && !value.iter().any(|v| v.contains('\0')) =>
-        {
-            Ok((known.to_string(), value))
+    let mut variables = Vec::new();
+    for (name, value) in set {
+        let has_zero = value.as_ref().is_some_and(|value| value.contains('\0'));
+        match name.strip_prefix(VARIABLE) {
+            Some(known) if !known.is_empty() && !known.contains(['=', '\0']) && !has_zero => {
+                variables.push((known.to_string(), value));
+            }
+            _ => {
+                return Err(format!(
+                    "before a job a hook sets {VARIABLE}NAME and nothing else, not `{name}`"
+                ));
+            }
         }
-        _ => Err(format!(
-            "before a job a hook sets {VARIABLE}NAME and nothing else, not `{name}`"
-        )),
-    };
-    set.into_iter().map(variable).collect()
+    }
+    Ok(variables)
 }
 
 /// All groups of an owner whom a process must become: the group it asked for, and all it had. None

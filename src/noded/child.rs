@@ -187,12 +187,8 @@ fn become_job(plan: &ChildPlan, start: BorrowedFd) -> Result<Infallible, LaunchF
     for (what, path) in &plan.program.needs {
         executable(path).map_err(|e| plan.fault(what, path, e))?;
     }
-    let say = |word: ChildMessage, file: BorrowedFd| {
-        let word = postcard::to_stdvec(&word).unwrap_or_default();
-        packet::send(start, &word, Some(file), true).map_err(LaunchFault::node("shepherd"))
-    };
-    say(ChildMessage::Output, io::stdout().as_fd())?;
-    say(ChildMessage::Ready, io::stderr().as_fd())?;
+    say(start, ChildMessage::Output, io::stdout().as_fd())?;
+    say(start, ChildMessage::Ready, io::stderr().as_fd())?;
     process::unblock_signals().map_err(LaunchFault::node("signals"))?;
     process::close_all_but(&[start]);
     // Whoever started us may have raised it for its own needs.
@@ -202,6 +198,11 @@ fn become_job(plan: &ChildPlan, start: BorrowedFd) -> Result<Infallible, LaunchF
     }
     limits::impose(&plan.launch.limits).map_err(LaunchFault::node("limits"))?;
     execute(plan)
+}
+
+fn say(start: BorrowedFd, word: ChildMessage, file: BorrowedFd) -> Result<(), LaunchFault> {
+    let word = postcard::to_stdvec(&word).unwrap_or_default();
+    packet::send(start, &word, Some(file), true).map_err(LaunchFault::node("shepherd"))
 }
 
 /// The program finds the window as large as it is, so it starts when somebody sits before it.
@@ -374,15 +375,9 @@ fn candidates(file: &Path, environment: &Environment) -> Vec<PathBuf> {
         return Vec::new();
     }
     let path = environment.get(&b"PATH"[..]).map_or(&[][..], Vec::as_slice);
-    let folder = |entry: &[u8]| {
-        if entry.is_empty() {
-            PathBuf::from(".")
-        } else {
-            OsStr::from_bytes(entry).into()
-        }
-    };
     path.split(|&b| b == b':')
-        .map(|entry| folder(entry).join(file))
+        .map(|entry| if entry.is_empty() { b"." } else { entry })
+        .map(|folder| Path::new(OsStr::from_bytes(folder)).join(file))
         .collect()
 }
 

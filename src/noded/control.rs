@@ -4,6 +4,7 @@ use crate::model::job::run_limits::{TimeLimits, Warning};
 use crate::model::text::Text;
 use crate::model::time::Span;
 use nix::libc::SIGKILL;
+use std::num::ParseIntError;
 
 /// An order to a shepherd.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,12 +110,14 @@ impl Control {
                 cput,
                 warning,
             }) => {
-                let span =
-                    |span: Option<Span>| span.map_or("none".to_string(), |span| span.0.to_string());
                 let warning = warning.map_or("none".to_string(), |w| {
                     format!("{}@{}", w.signal, w.before.0)
                 });
-                format!("times {} {} {warning}", span(*walltime), span(*cput))
+                format!(
+                    "times {} {} {warning}",
+                    span_word(*walltime),
+                    span_word(*cput)
+                )
             }
             // In digits: the text may hold anything, newlines too.
             Control::Message {
@@ -187,31 +190,40 @@ fn parse_times(text: &str) -> Option<TimeLimits> {
     let [walltime, cput, warning] = words[..] else {
         return None;
     };
-    let span = |word: Option<&str>| word.map(|word| word.parse().map(Span)).transpose().ok();
-    let warning = warning.map(|word| {
-        let (signal, before) = word.split_once('@')?;
-        Some(Warning {
-            signal: signal.parse().ok()?,
-            before: Span(before.parse().ok()?),
-        })
-    });
-    // One that is there and cannot be read makes nothing of the whole.
+    // A word that cannot be read makes the whole unreadable.
     let warning = match warning {
-        Some(None) => return None,
-        Some(warning) => warning,
+        Some(word) => Some(read_warning(word)?),
         None => None,
     };
     Some(TimeLimits {
-        walltime: span(walltime)?,
-        cput: span(cput)?,
+        walltime: read_span(walltime).ok()?,
+        cput: read_span(cput).ok()?,
         warning,
     })
 }
 
+fn read_warning(word: &str) -> Option<Warning> {
+    let (signal, before) = word.split_once('@')?;
+    Some(Warning {
+        signal: signal.parse().ok()?,
+        before: Span(before.parse().ok()?),
+    })
+}
+
+fn span_word(span: Option<Span>) -> String {
+    span.map_or("none".to_string(), |span| span.0.to_string())
+}
+
+fn read_span(word: Option<&str>) -> Result<Option<Span>, ParseIntError> {
+    word.map(|word| word.parse().map(Span)).transpose()
+}
+
 /// The byte that two digits stand for.
 fn byte(digits: &[u8]) -> Option<u8> {
-    let is_whole = digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit);
-    u8::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| is_whole)?, 16).ok()
+    if digits.len() != 2 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 #[cfg(test)]

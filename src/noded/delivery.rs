@@ -289,10 +289,11 @@ fn beside(place: &Path, launch: &Launch) -> Option<PathBuf> {
         .chain(&in_folder)
         .any(|own| name == OsStr::new(own));
     let mut part = OsString::from(name);
-    match (is_own, launch.job.index()) {
-        (true, _) => {}
-        (false, None) => part.push(format!(".{}", launch.job.number)),
-        (false, Some(index)) => part.push(format!(".{}.{index}", launch.job.number)),
+    if !is_own {
+        part.push(format!(".{}", launch.job.number));
+        if let Some(index) = launch.job.index() {
+            part.push(format!(".{index}"));
+        }
     }
     part.push(".part");
     Some(place.with_file_name(part))

@@ -111,11 +111,13 @@ fn processors(share: &NodeShare) -> u64 {
 
 /// A line for each GPU, in TORQUE's form.
 fn gpu_file(shares: &[NodeShare]) -> String {
-    let line = |share: &NodeShare, gpu: &u16| format!("{}-gpu{gpu}\n", share.host);
-    shares
-        .iter()
-        .flat_map(|share| share.gpus.iter().map(move |gpu| line(share, gpu)))
-        .collect()
+    let mut lines = String::new();
+    for share in shares {
+        for gpu in &share.gpus {
+            lines += &format!("{}-gpu{gpu}\n", share.host);
+        }
+    }
+    lines
 }
 
 /// A line for each host, in Grid Engine's form: host, slots, queue and host, and no processors in

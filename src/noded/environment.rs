@@ -152,13 +152,12 @@ pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> 
 /// TORQUE's words for the size of a job: hosts, lines in the node file, lines of the first host.
 fn count_nodes(environment: &mut Environment, shares: &[NodeShare]) {
     let hosts: BTreeSet<&str> = shares.iter().map(|share| share.host.as_str()).collect();
-    let lines = |shares: &mut dyn Iterator<Item = &NodeShare>| {
-        shares.map(|share| u64::from(share.mpiprocs)).sum::<u64>()
-    };
+    let processes = shares.iter().map(|share| u64::from(share.mpiprocs));
+    let on_first = here(shares).map(|share| u64::from(share.mpiprocs));
     for (name, value) in [
         ("PBS_NUM_NODES", hosts.len() as u64),
-        ("PBS_NP", lines(&mut shares.iter())),
-        ("PBS_NUM_PPN", lines(&mut here(shares))),
+        ("PBS_NP", processes.sum()),
+        ("PBS_NUM_PPN", on_first.sum()),
     ] {
         environment.insert(name.into(), value.to_string().into_bytes());
     }
@@ -219,9 +218,10 @@ pub fn here(shares: &[NodeShare]) -> impl Iterator<Item = &NodeShare> {
 
 /// As an exec wants it. An entry with a zero byte cannot be and is left out.
 pub fn entries(environment: &Environment) -> Vec<CString> {
-    let entry =
-        |(name, value): (&Vec<u8>, &Vec<u8>)| CString::new([name, &b"="[..], value].concat()).ok();
-    environment.iter().filter_map(entry).collect()
+    environment
+        .iter()
+        .filter_map(|(name, value)| CString::new([name, &b"="[..], value].concat()).ok())
+        .collect()
 }
 
 #[cfg(test)]

@@ -87,11 +87,10 @@ impl FromStr for AttemptName {
     fn from_str(text: &str) -> Result<AttemptName, NotAJob> {
         let (job, rest) = text.split_once('.').ok_or(NotAJob)?;
         let (attempt, task) = rest.split_once('.').unwrap_or((rest, "0"));
-        let number = |text: &str| text.parse().map_err(|_| NotAJob);
         Ok(AttemptName {
             job: job.parse()?,
-            attempt: number(attempt)?,
-            task: number(task)?,
+            attempt: attempt.parse().map_err(|_| NotAJob)?,
+            task: task.parse().map_err(|_| NotAJob)?,
         })
     }
 }

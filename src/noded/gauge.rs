@@ -60,10 +60,10 @@ impl Gauge {
     /// Notes what was measured. True if it is worth telling; it counts as told then.
     pub fn is_news(&mut self, measured: Measured) -> bool {
         let least = LEAST_LOAD.max(self.processors.saturating_mul(1000) / LOAD_STEPS);
-        let moved = |now: u64, told: u64| now.abs_diff(told) > self.memory_kb / MEMORY_STEPS;
+        let step = self.memory_kb / MEMORY_STEPS;
         let news = measured.load.abs_diff(self.told.load) >= least
-            || moved(measured.mem_kb, self.told.mem_kb)
-            || moved(measured.swap_kb, self.told.swap_kb);
+            || measured.mem_kb.abs_diff(self.told.mem_kb) > step
+            || measured.swap_kb.abs_diff(self.told.swap_kb) > step;
         if news {
             self.told = measured;
         }
@@ -76,11 +76,12 @@ impl Gauge {
 pub fn note(nodes: &mut [NodeFacts], measured: Measured) {
     let count = nodes.len().max(1) as u64;
     let load = (u64::from(measured.load)).div_ceil(count) as u32;
-    let size = |kb: u64| ResourceValue::Size(Size::kilobytes(kb.div_ceil(count)));
+    let memory = Size::kilobytes(measured.mem_kb.div_ceil(count));
+    let swap = Size::kilobytes(measured.swap_kb.div_ceil(count));
     let utilized = ResourceList::from([
-        ("mem".to_string(), size(measured.mem_kb)),
+        ("mem".to_string(), ResourceValue::Size(memory)),
         ("ncpus".to_string(), ResourceValue::Long(processors(load))),
-        ("swap".to_string(), size(measured.swap_kb)),
+        ("swap".to_string(), ResourceValue::Size(swap)),
     ]);
     for node in nodes {
         (node.load, node.utilized) = (load, utilized.clone());

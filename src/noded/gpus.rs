@@ -165,7 +165,9 @@ impl GpuWatcher {
         if self.unsure {
             self.settle(BTreeSet::new());
         }
-        if let Some(tool) = self.tool.as_ref().filter(|_| !self.failed) {
+        if let Some(tool) = &self.tool
+            && !self.failed
+        {
             warn!("{} does not tell who uses the GPUs: {why}", tool.display());
         }
         self.failed = true;

@@ -9,14 +9,14 @@ use std::io::ErrorKind;
 /// What this installation may offer, if it lives within a job.
 pub fn read(home: &Home) -> Result<Option<HostGrant>> {
     let path = home.grant();
-    let place = || path.display().to_string();
     match std::fs::read_to_string(&path) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         // To offer the whole host instead would take what is other jobs'.
-        text => HostGrant::parse(&text.with_context(place)?)
+        text => text
+            .map_err(|error| anyhow!(error))
+            .and_then(|text| HostGrant::parse(&text).map_err(|why| anyhow!(why)))
             .map(Some)
-            .map_err(|why| anyhow!(why))
-            .with_context(place),
+            .with_context(|| path.display().to_string()),
     }
 }
 

@@ -47,9 +47,11 @@ impl Hollow {
             self.ends.remove(&(end, name));
             self.stopped.entry(name).or_insert(now);
         } else if let Some(since) = self.stopped.remove(&name) {
-            let later = |moment: Span| Span(moment.0.saturating_add(now.0 - since.0));
-            self.began.insert(name, (later(began), later(end)));
-            self.ends.insert((later(end), name));
+            let pause = now.0 - since.0;
+            let began = Span(began.0.saturating_add(pause));
+            let end = Span(end.0.saturating_add(pause));
+            self.began.insert(name, (began, end));
+            self.ends.insert((end, name));
         }
     }
 
@@ -61,17 +63,21 @@ impl Hollow {
             .take_while(|(end, _)| *end <= now)
             .map(|&(_, name)| name)
             .collect();
-        let outcome = |used| AttemptOutcome {
-            how: How::Exited(0),
-            sent: None,
-            used,
-            notes: Vec::new(),
-            unfit: None,
-            on_its_own: true,
-        };
-        due.into_iter()
-            .filter_map(|name| Some((name, outcome(self.forget(name, now)?))))
-            .collect()
+        let mut ended = Vec::new();
+        for name in due {
+            if let Some(used) = self.forget(name, now) {
+                let outcome = AttemptOutcome {
+                    how: How::Exited(0),
+                    sent: None,
+                    used,
+                    notes: Vec::new(),
+                    unfit: None,
+                    on_its_own: true,
+                };
+                ended.push((name, outcome));
+            }
+        }
+        ended
     }
 
     /// When the next one ends.

@@ -72,10 +72,12 @@ impl UsageMeter {
                 .collect(),
             None => procfs::family(nix::unistd::getpid().as_raw()),
         };
-        let is_sample = suspect == u64::MAX;
-        let counted = self.files.as_mut().filter(|_| !is_sample);
         let everybody: Vec<&Process> = alive.iter().chain(kin).collect();
-        let files_kb = counted.map_or(0, |files| files.look(&everybody));
+        let is_sample = suspect == u64::MAX;
+        let files_kb = match &mut self.files {
+            Some(files) if !is_sample => files.look(&everybody),
+            _ => 0,
+        };
         let (own, all) = weigh(&alive, kin, suspect, files_kb);
         self.so_far.mem_kb = self.so_far.mem_kb.max(own.mem_kb);
         self.so_far.vmem_kb = self.so_far.vmem_kb.max(own.vmem_kb);
@@ -124,15 +126,8 @@ fn weigh(
     let (own, kin) = (procfs::with_own_memory(alive), procfs::with_own_memory(kin));
     let resident: u64 = own.iter().chain(&kin).map(|p| p.mem_kb).sum();
     let is_suspect = resident.saturating_add(files_kb) > suspect;
-    let weight = |p: &&Process| {
-        if is_suspect {
-            procfs::proportional_kb(p)
-        } else {
-            (0, p.mem_kb)
-        }
-    };
-    let own_weights: Vec<(u64, u64)> = own.iter().map(weight).collect();
-    let kin_weights: Vec<(u64, u64)> = kin.iter().map(weight).collect();
+    let own_weights = weights(&own, is_suspect);
+    let kin_weights = weights(&kin, is_suspect);
     let vmem_kb = own.iter().map(|p| p.vmem_kb).sum();
     let largest_kb = own_weights
         .iter()
@@ -151,6 +146,19 @@ fn weigh(
         ..own
     };
     (own, all)
+}
+
+/// The shared and the resident memory of each process, exact if `is_suspect`.
+fn weights(processes: &[&Process], is_suspect: bool) -> Vec<(u64, u64)> {
+    let mut weights = Vec::new();
+    for process in processes {
+        weights.push(if is_suspect {
+            procfs::proportional_kb(process)
+        } else {
+            (0, process.mem_kb)
+        });
+    }
+    weights
 }
 
 /// The memory of processes, each its own and shared part, and of files in shared memory. Part of

@@ -49,9 +49,9 @@ impl Pause {
     pub fn look(&mut self, cgroup: Option<&Cgroup>, now: Span) -> bool {
         let was_still = self.is_still;
         self.by_kernel = cgroup.is_some_and(|group| group.freeze(true).is_ok());
-        self.is_still = match cgroup.filter(|_| self.by_kernel) {
-            Some(group) => group.is_frozen(),
-            None => self.stop(cgroup),
+        self.is_still = match cgroup {
+            Some(group) if self.by_kernel => group.is_frozen(),
+            _ => self.stop(cgroup),
         };
         let pause = if self.is_still { NOW_AND_THEN } else { SOON };
         self.next = Span(now.0.saturating_add(pause.0));
@@ -85,10 +85,11 @@ impl Pause {
     /// Lets all go on that was stopped here. Children first: a shell that waits for one need not
     /// see that it had been stopped.
     pub fn end(self, cgroup: Option<&Cgroup>) {
-        let thawed = cgroup
-            .filter(|_| self.by_kernel)
-            .map(|group| group.freeze(false));
-        if thawed.is_some_and(|thawed| thawed.is_ok()) && self.frozen.is_empty() {
+        if let Some(group) = cgroup
+            && self.by_kernel
+            && group.freeze(false).is_ok()
+            && self.frozen.is_empty()
+        {
             return;
         }
         for &(pid, started) in self.frozen.iter().rev() {

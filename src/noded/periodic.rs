@@ -8,7 +8,7 @@ use crate::model::node::NodeFacts;
 use crate::model::resource::ResourceValue;
 use crate::model::time::Span;
 use crate::sys::program::{ProgramCall, ProgramResult, RunningProgram, Surroundings};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::io;
 use tracing::warn;
 
@@ -127,17 +127,6 @@ fn conclude(hook: &Hook, result: &ProgramResult) -> Option<String> {
 }
 
 fn question(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u8> {
-    let available = |node: &NodeFacts| -> serde_json::Map<String, serde_json::Value> {
-        let value = |value: &ResourceValue| match value {
-            ResourceValue::Long(number) => (*number).into(),
-            ResourceValue::Float(number) => (*number).into(),
-            other => other.to_string().into(),
-        };
-        node.available
-            .iter()
-            .map(|(name, known)| (name.clone(), value(known)))
-            .collect()
-    };
     let nodes: Vec<_> = nodes
         .iter()
         .map(|node| json!({ "name": node.name, "resources_available": available(node) }))
@@ -153,7 +142,20 @@ fn question(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u
     document.to_string().into_bytes()
 }
 
-/// Logs it; what schedd is to be told besides.
+fn available(node: &NodeFacts) -> Map<String, Value> {
+    let mut available = Map::new();
+    for (name, value) in &node.available {
+        let value = match value {
+            ResourceValue::Long(number) => json!(number),
+            ResourceValue::Float(number) => json!(number),
+            other => json!(other.to_string()),
+        };
+        available.insert(name.clone(), value);
+    }
+    available
+}
+
+/// Logs a failure. Returns what schedd must know of it.
 fn fail(hook: &Hook, why: &str) -> Option<String> {
     let why = format!("exechost_periodic hook '{}' failed: {why}", hook.name);
     warn!("{why}");

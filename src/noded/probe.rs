@@ -97,13 +97,12 @@ fn node(name: String, args: &NodedArgs, hardware: &Hardware) -> NodeFacts {
 }
 
 fn available(name: &str, ncpus: u32, memory: Size, gpus: usize) -> ResourceList {
-    let text = |text: &str| ResourceValue::String(text.to_string());
     let mut available = ResourceList::from([
-        ("arch".into(), text("linux")),
-        ("host".into(), text(name)),
+        ("arch".into(), ResourceValue::String("linux".to_string())),
+        ("host".into(), ResourceValue::String(name.to_string())),
         ("mem".into(), ResourceValue::Size(memory)),
         ("ncpus".into(), ResourceValue::Long(i64::from(ncpus))),
-        ("vnode".into(), text(name)),
+        ("vnode".into(), ResourceValue::String(name.to_string())),
     ]);
     if gpus > 0 {
         available.insert("ngpus".into(), ResourceValue::Long(gpus as i64));

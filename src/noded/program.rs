@@ -199,9 +199,11 @@ fn first_line(script: &[u8]) -> Option<Vec<OsString>> {
 
 /// A word as every shell reads it back unchanged.
 fn quoted(word: &OsStr) -> OsString {
-    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(b);
     let bytes = word.as_bytes();
-    if !bytes.is_empty() && bytes.iter().all(plain) {
+    let is_plain = bytes
+        .iter()
+        .all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(b));
+    if !bytes.is_empty() && is_plain {
         return word.to_os_string();
     }
     let mut quoted = vec![b'\''];

@@ -28,17 +28,16 @@ pub struct NodeRules {
 impl NodeRules {
     /// The rules of this installation. A node without a `lanai.toml` goes by the defaults.
     pub fn of(args: &NodedArgs, home: &Home) -> Result<NodeRules> {
-        let place = || home.config.display().to_string();
         let text = match std::fs::read_to_string(&home.config) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
-            other => other.with_context(place)?,
+            other => other.with_context(|| home.config.display().to_string())?,
         };
         let Config {
             server,
             launch,
             nodes,
             ..
-        } = Config::parse(&text).with_context(place)?;
+        } = Config::parse(&text).with_context(|| home.config.display().to_string())?;
         let named = nodes
             .into_iter()
             .filter(|node| node.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty()));
@@ -55,15 +54,17 @@ impl NodeRules {
     /// Refuses a place in which other users' jobs would not find their scripts.
     pub fn scripts_can_be_reached(&self, state: &Path) -> Result<()> {
         let attempts = folder::attempts(state);
-        match filesystem::closed_on_the_way_to(&attempts).filter(|_| self.shared) {
-            None => Ok(()),
-            Some(closed) => bail!(
+        if self.shared
+            && let Some(closed) = filesystem::closed_on_the_way_to(&attempts)
+        {
+            bail!(
                 "jobs of other users cannot reach their scripts under {}: {} is closed to them; \
                  open it (chmod a+x) or give another place with --state",
                 attempts.display(),
                 closed.display()
-            ),
+            );
         }
+        Ok(())
     }
 }
 

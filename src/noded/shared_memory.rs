@@ -8,7 +8,7 @@
 
 use crate::sys::procfs::{self, Process};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Metadata};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -78,9 +78,9 @@ impl SharedMemory {
         self.seen = found.keys().copied().collect();
         self.own.retain(|inode| found.contains_key(inode));
         self.undecided.retain(|inode| found.contains_key(inode));
-        let size = |inode: &u64| found.get(inode).copied().unwrap_or(0);
-        let open: u64 = self.open_in_job_only(&pids).iter().map(size).sum();
-        open + self.own.iter().map(size).sum::<u64>()
+        let open = self.open_in_job_only(&pids);
+        let counted = open.iter().chain(&self.own);
+        counted.filter_map(|inode| found.get(inode)).sum()
     }
 
     /// The undecided files that processes of the job have open, and no other process of the user.
@@ -88,14 +88,19 @@ impl SharedMemory {
         if self.undecided.is_empty() {
             return BTreeSet::new();
         }
-        let of = |pid: &i32| open_files(*pid, &self.folder);
-        let job: BTreeSet<u64> = pids.iter().flat_map(of).collect();
-        let outside = procfs::owned_by(self.uid)
-            .into_iter()
-            .filter(|pid| !pids.contains(pid));
-        let others: BTreeSet<u64> = outside.collect::<Vec<_>>().iter().flat_map(of).collect();
-        let is_job_only = |inode: &&u64| job.contains(inode) && !others.contains(inode);
-        self.undecided.iter().filter(is_job_only).copied().collect()
+        let mut inodes = BTreeSet::new();
+        for &pid in pids {
+            inodes.extend(open_files(pid, &self.folder));
+        }
+        inodes.retain(|inode| self.undecided.contains(inode));
+        for pid in procfs::owned_by(self.uid) {
+            if !pids.contains(&pid) {
+                for inode in open_files(pid, &self.folder) {
+                    inodes.remove(&inode);
+                }
+            }
+        }
+        inodes
     }
 }
 
@@ -115,7 +120,6 @@ fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
     let Ok(top) = fs::metadata(folder) else {
         return found;
     };
-    let is_here = |metadata: &Metadata| metadata.dev() == top.dev();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -125,7 +129,7 @@ fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
-            if metadata.is_dir() && is_here(&metadata) {
+            if metadata.is_dir() && metadata.dev() == top.dev() {
                 folders.push(entry.path());
             } else if metadata.is_file() && metadata.uid() == uid {
                 found.insert(metadata.ino(), metadata.blocks().div_ceil(2));
@@ -141,12 +145,12 @@ fn open_files(pid: i32, folder: &Path) -> Vec<u64> {
         .into_iter()
         .flatten()
         .flatten();
-    let is_inside =
-        |link: &PathBuf| fs::read_link(link).is_ok_and(|target| target.starts_with(folder));
-    let open = descriptors.map(|entry| entry.path()).filter(is_inside);
-    let mut inodes: Vec<u64> = open
-        .filter_map(|link| Some(fs::metadata(link).ok()?.ino()))
-        .collect();
+    let mut inodes = Vec::new();
+    for link in descriptors.map(|entry| entry.path()) {
+        if fs::read_link(&link).is_ok_and(|target| target.starts_with(folder)) {
+            inodes.extend(fs::metadata(link).ok().map(|metadata| metadata.ino()));
+        }
+    }
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let maps = String::from_utf8_lossy(&maps);
     inodes.extend(maps.lines().filter_map(|line| mapped(line, folder)));

@@ -63,14 +63,11 @@ impl Staging<'_> {
     }
 
     fn needs_home(&self) -> bool {
-        let is_there = |transfer: &Transfer| {
-            let (from, to) = (
-                self.home.join(&transfer.remote),
-                self.folder.join(&transfer.local),
-            );
-            from.starts_with(self.home) || to.starts_with(self.home)
-        };
-        self.files.private || self.files.before.iter().any(is_there)
+        self.files.private
+            || self.files.before.iter().any(|transfer| {
+                self.home.join(&transfer.remote).starts_with(self.home)
+                    || self.folder.join(&transfer.local).starts_with(self.home)
+            })
     }
 
     /// Whether the other host is this one.
@@ -188,18 +185,19 @@ impl Staging<'_> {
 
 /// Whether nothing is there, or nothing that a pattern means, or only a link that leads nowhere.
 fn is_missing(path: &Path) -> bool {
-    let is_gone = |error: &io::Error| {
-        matches!(
-            error.kind(),
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-        )
-    };
     match expand(path) {
         Ok(sources) => sources
             .iter()
-            .any(|source| fs::metadata(source).is_err_and(|error| is_gone(&error))),
-        Err(error) => is_gone(&error),
+            .any(|source| fs::metadata(source).is_err_and(|error| is_absent(&error))),
+        Err(error) => is_absent(&error),
     }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// The files that a path means whose parts may be patterns, in order.
@@ -210,8 +208,8 @@ fn expand(path: &Path) -> io::Result<Vec<PathBuf>> {
             found.iter_mut().for_each(|path| path.push(part));
             continue;
         };
-        let literal = |path: &PathBuf| fs::symlink_metadata(path.join(name)).is_ok();
-        if !is_pattern(name.as_bytes()) || found.iter().all(literal) {
+        let mut paths = found.iter().map(|path| path.join(name));
+        if !is_pattern(name.as_bytes()) || paths.all(|path| fs::symlink_metadata(path).is_ok()) {
             found.iter_mut().for_each(|path| path.push(name));
             continue;
         }
@@ -240,22 +238,20 @@ fn expand(path: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Copies a file, or a folder with all in it. Links within a folder stay links.
 fn copy_all(source: &Path, target: &Path) -> Result<(), String> {
-    let fault = |path: &Path| {
-        let path = path.display().to_string();
-        move |e: io::Error| format!("{path}: {e}")
-    };
-    let found = fs::metadata(source).map_err(fault(source))?;
+    let found = fs::metadata(source).map_err(|e| fault(source, &e))?;
     if fs::metadata(target).is_ok_and(|there| same(&there, &found)) {
         return Ok(());
     }
     if found.is_file() {
-        return fs::copy(source, target).map(|_| ()).map_err(fault(target));
+        return fs::copy(source, target)
+            .map(|_| ())
+            .map_err(|e| fault(target, &e));
     }
     if !found.is_dir() {
         return Err(format!("{}: neither a file nor a folder", source.display()));
     }
     let made = fs::create_dir(target).or_else(|e| if target.is_dir() { Ok(()) } else { Err(e) });
-    made.map_err(fault(target))?;
+    made.map_err(|e| fault(target, &e))?;
     let (whole, own) = (fs::canonicalize(source), fs::canonicalize(target));
     if let (Ok(whole), Ok(own)) = (whole, own)
         && own.starts_with(&whole)
@@ -265,16 +261,24 @@ fn copy_all(source: &Path, target: &Path) -> Result<(), String> {
             target.display()
         ));
     }
-    for entry in fs::read_dir(source).map_err(fault(source))? {
-        let entry = entry.map_err(fault(source))?;
+    for entry in fs::read_dir(source).map_err(|e| fault(source, &e))? {
+        let entry = entry.map_err(|e| fault(source, &e))?;
         let (from, to) = (entry.path(), target.join(entry.file_name()));
-        if entry.file_type().map_err(fault(&from))?.is_symlink() {
-            copy_link(&from, &to).map_err(fault(&to))?
+        if entry
+            .file_type()
+            .map_err(|e| fault(&from, &e))?
+            .is_symlink()
+        {
+            copy_link(&from, &to).map_err(|e| fault(&to, &e))?
         } else {
             copy_all(&from, &to)?
         }
     }
-    fs::set_permissions(target, found.permissions()).map_err(fault(target))
+    fs::set_permissions(target, found.permissions()).map_err(|e| fault(target, &e))
+}
+
+fn fault(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
 }
 
 fn copy_link(from: &Path, to: &Path) -> io::Result<()> {

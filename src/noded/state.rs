@@ -27,7 +27,6 @@ impl StateFolder {
     /// Takes the folder, made if need be; an error that says who has it if it is taken. With
     /// `others`, jobs run as other users, who must be able to reach their scripts in it.
     pub fn hold(folder: &Path, others: bool) -> Result<StateFolder> {
-        let place = || format!("the state folder {}", folder.display());
         let mode = if others { 0o711 } else { 0o700 };
         for (part, mode) in [
             (folder.to_path_buf(), mode),
@@ -37,18 +36,19 @@ impl StateFolder {
             DirBuilder::new()
                 .recursive(true)
                 .create(&part)
-                .with_context(place)?;
-            fs::set_permissions(&part, Permissions::from_mode(mode)).with_context(place)?;
+                .with_context(|| place(folder))?;
+            fs::set_permissions(&part, Permissions::from_mode(mode))
+                .with_context(|| place(folder))?;
         }
-        if let Some(kind) = filesystem::network(folder).with_context(place)? {
+        if let Some(kind) = filesystem::network(folder).with_context(|| place(folder))? {
             bail!(
                 "{} lies on a network file system ({kind}): give a folder on a local disk with --state",
-                place()
+                place(folder)
             );
         }
         let lock = lock(folder)?;
         let building = building(folder)?;
-        sweep(folder).with_context(place)?;
+        sweep(folder).with_context(|| place(folder))?;
         Ok(StateFolder {
             folder: folder.to_path_buf(),
             building,
@@ -72,21 +72,21 @@ impl StateFolder {
     }
 
     fn new_identity(&self, path: &Path) -> Result<String> {
-        let place = || path.display().to_string();
         fault::point("noded.identity")?;
         let identity = format!(
             "{:032x}",
-            u128::from_be_bytes(process::random().with_context(place)?)
+            u128::from_be_bytes(process::random().with_context(|| path.display().to_string())?)
         );
-        filesystem::replace(path, format!("{identity}\n").as_bytes(), 0o600).with_context(place)?;
+        filesystem::replace(path, format!("{identity}\n").as_bytes(), 0o600)
+            .with_context(|| path.display().to_string())?;
         File::open(path)
             .and_then(|file| file.sync_all())
-            .with_context(place)?;
+            .with_context(|| path.display().to_string())?;
         // The directory itself may be new.
         for folder in self.folder.ancestors().take(2) {
             File::open(folder)
                 .and_then(|folder| folder.sync_all())
-                .with_context(place)?;
+                .with_context(|| path.display().to_string())?;
         }
         Ok(identity)
     }
@@ -143,20 +143,18 @@ fn lock(folder: &Path) -> Result<Flock<File>> {
     }
 }
 
+fn place(folder: &Path) -> String {
+    format!("the state folder {}", folder.display())
+}
+
 /// Waits until no launch of an earlier noded is on its way, so that what is on disk is all there
 /// is.
 fn building(folder: &Path) -> Result<Building> {
     let path = folder.join("building.lock");
-    let open = || {
-        File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-    };
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).mode(0o600);
     for _ in 0..PATIENCE_MS / 10 {
-        if let Ok(lock) = Flock::lock(open()?, FlockArg::LockExclusiveNonblock) {
+        if let Ok(lock) = Flock::lock(options.open(&path)?, FlockArg::LockExclusiveNonblock) {
             let shared = lock.try_clone()?;
             // Unlocking is left to the last process that closes it: the guard would do it for all.
             std::mem::forget(lock);

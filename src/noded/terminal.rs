@@ -110,14 +110,13 @@ impl Terminal {
                 .map(|stream| PollFd::new(stream.as_fd(), PollFlags::POLLIN)),
         );
         let Some(link) = &self.link else { return fds };
-        let when = |so: bool, flag: PollFlags| if so { flag } else { PollFlags::empty() };
-        let reads = when(self.typed.len() < AHEAD, PollFlags::POLLIN);
-        fds.push(PollFd::new(
-            link.as_fd(),
-            reads | when(link.wants_write(), PollFlags::POLLOUT),
-        ));
-        let shows = when(self.seated && link.backlog() < AHEAD, PollFlags::POLLIN);
-        let wants = shows | when(!self.typed.is_empty(), PollFlags::POLLOUT);
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::POLLIN, self.typed.len() < AHEAD);
+        flags.set(PollFlags::POLLOUT, link.wants_write());
+        fds.push(PollFd::new(link.as_fd(), flags));
+        let mut wants = PollFlags::empty();
+        wants.set(PollFlags::POLLIN, self.seated && link.backlog() < AHEAD);
+        wants.set(PollFlags::POLLOUT, !self.typed.is_empty());
         // Without a wish the kernel would still tell of a program that has closed its end.
         if !wants.is_empty() {
             fds.push(PollFd::new(keyboard.as_fd(), wants));
@@ -143,10 +142,12 @@ impl Terminal {
                 return self.hang_up();
             }
         }
-        match (before, self.seated) {
-            (false, true) => TerminalStep::Begins,
-            (_, false) if clock::monotonic() >= self.until => self.hang_up(),
-            _ => TerminalStep::Quiet,
+        if self.seated && !before {
+            TerminalStep::Begins
+        } else if !self.seated && clock::monotonic() >= self.until {
+            self.hang_up()
+        } else {
+            TerminalStep::Quiet
         }
     }
 
@@ -166,7 +167,9 @@ impl Terminal {
             received => received.ok().flatten().and_then(|(_, passed)| passed),
         };
         self.knocking = None;
-        if let Some(connection) = passed.filter(|_| !self.seated) {
+        if let Some(connection) = passed
+            && !self.seated
+        {
             self.link = FrameSocket::new(UnixStream::from(connection)).ok();
             self.until = clock::monotonic() + PATIENCE;
         }

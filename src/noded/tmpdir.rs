@@ -50,15 +50,12 @@ pub fn remove_empty(path: &Path) -> bool {
 
 /// Where such folders are made: a place for temporary files that is on disk, if there is one.
 pub fn base(state: &Path) -> PathBuf {
-    let writable =
-        |path: &&Path| nix::unistd::eaccess(*path, nix::unistd::AccessFlags::W_OK).is_ok();
-    let usual = [Path::new("/var/tmp"), Path::new("/tmp")];
-    usual
-        .iter()
-        .copied()
-        .find(writable)
-        .unwrap_or(state)
-        .to_path_buf()
+    for usual in [Path::new("/var/tmp"), Path::new("/tmp")] {
+        if nix::unistd::eaccess(usual, nix::unistd::AccessFlags::W_OK).is_ok() {
+            return usual.to_path_buf();
+        }
+    }
+    state.to_path_buf()
 }
 
 #[cfg(test)]

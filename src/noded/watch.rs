@@ -417,7 +417,10 @@ impl<'a> JobWatch<'a> {
             && self.ending.is_none()
             && self.errors.is_some()
             && self.status.is_none();
-        let warning = self.times.warning.filter(|_| runs)?;
+        if !runs {
+            return None;
+        }
+        let warning = self.times.warning?;
         let left = self
             .times
             .walltime?
@@ -439,8 +442,11 @@ impl<'a> JobWatch<'a> {
         if !due || self.pause.is_some() || self.ending.is_some() || self.status.is_some() {
             return;
         }
-        let kin = || kin(self.built, AttemptName::of(self.launch));
-        if let Some(excess) = self.guard.look(meter, cgroup, kin, self.elapsed()) {
+        let elapsed = self.elapsed();
+        let built = self.built;
+        let name = AttemptName::of(self.launch);
+        let excess = self.guard.look(meter, cgroup, || kin(built, name), elapsed);
+        if let Some(excess) = excess {
             self.tell_owner(&excess);
             // Who takes too much memory may take all of it before the grace is over, unless that
             // was let happen.
@@ -472,25 +478,27 @@ impl<'a> JobWatch<'a> {
 
     /// Writes somebody's message into the files asked for.
     fn pass_on(&self, output: bool, errors: bool, text: &Text) {
-        for file in [
-            self.output.as_ref().filter(|_| output),
-            self.errors.as_ref().filter(|_| errors),
-        ] {
-            write_line(file, &text.0);
+        if output {
+            write_line(self.output.as_ref(), &text.0);
+        }
+        if errors {
+            write_line(self.errors.as_ref(), &text.0);
         }
     }
 }
 
 /// What the same attempt runs here under other shepherds.
 fn kin(built: &Built, own: AttemptName) -> Vec<Process> {
-    let shepherds = built.folder.kin(own).into_iter();
-    let alive = |shepherd: &Identity| {
-        procfs::process(shepherd.pid).is_some_and(|p| p.started == shepherd.started)
-    };
+    let mut shepherds = built.folder.kin(own);
+    shepherds.retain(is_alive);
     shepherds
-        .filter(alive)
+        .iter()
         .flat_map(|shepherd| procfs::family(shepherd.pid))
         .collect()
+}
+
+fn is_alive(shepherd: &Identity) -> bool {
+    procfs::process(shepherd.pid).is_some_and(|process| process.started == shepherd.started)
 }
 
 /// Writes a line into a file that the job has opened, unless that would block.

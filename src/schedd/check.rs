@@ -48,9 +48,10 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
         settings,
         warnings,
     };
-    let said = match as_json {
-        true => format!("{}\n", serde_json::to_string_pretty(&found)?),
-        false => told(&found, &config, home.config.exists()),
+    let said = if as_json {
+        format!("{}\n", serde_json::to_string_pretty(&found)?)
+    } else {
+        told(&found, &config, home.config.exists())
     };
     match std::io::stdout().write_all(said.as_bytes()) {
         // Who has read enough of it.
@@ -75,9 +76,10 @@ fn said(home: &Home) -> Result<QmgrOverrides> {
 
 /// A `lanai.toml`: what is none of its keys stands in remarks.
 fn told(found: &Found, config: &Config, is_there: bool) -> String {
-    let head = match is_there {
-        true => format!("{}: good", found.file),
-        false => format!("{}: there is no such file, and none is needed", found.file),
+    let head = if is_there {
+        format!("{}: good", found.file)
+    } else {
+        format!("{}: there is no such file, and none is needed", found.file)
     };
     let warnings = found
         .warnings

@@ -196,10 +196,9 @@ impl Clients {
 
     /// Clients that have asked more than was heard.
     pub fn unheard(&self) -> Vec<Token> {
-        let is_unheard = |client: &Connection| client.link.has_more() && !client.is_paused;
         self.connections
             .iter()
-            .filter(|(_, client)| is_unheard(client))
+            .filter(|(_, client)| client.link.has_more() && !client.is_paused)
             .map(|(&token, _)| token)
             .collect()
     }
@@ -248,10 +247,9 @@ impl Clients {
 
     /// The clients that await the end of this job; they no longer do.
     pub fn take_awaiting(&mut self, job: JobId) -> Vec<Token> {
-        let awaiting = |client: &&mut Connection| client.awaits == Some(job);
         let mut tokens = Vec::new();
         for (&token, client) in &mut self.connections {
-            if awaiting(&client) {
+            if client.awaits == Some(job) {
                 client.awaits = None;
                 tokens.push(token);
             }

@@ -96,8 +96,9 @@ impl Schedd {
             .cluster()
             .fair_share_priorities(&self.server.setup.policy.fair_share);
         self.verdicts.take_in_shares(fair_shares, monotonic());
-        let waits = |job| self.server.cluster().class_of(job).is_some();
-        self.verdicts.take_in(plan, waits, monotonic());
+        let cluster = self.server.cluster();
+        self.verdicts
+            .take_in(plan, |job| cluster.class_of(job).is_some(), monotonic());
     }
 
     /// Writes what a plan has changed, and sends the orders that follow from it. False if the disk

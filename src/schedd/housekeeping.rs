@@ -1,6 +1,5 @@
 //! What schedd does by the clock, whether anybody asks or not, and how it leaves.
 
-use crate::model::job::Job;
 use crate::model::trigger::{AwaitedMoment, Trigger};
 use crate::schedd::Schedd;
 use crate::schedd::storage::expiry;
@@ -11,7 +10,6 @@ use crate::server::node_reports;
 use crate::spool::Checkpointer;
 use crate::sys::{clock as machine, record};
 use crate::update::Update;
-use std::sync::Arc;
 
 impl Schedd {
     pub(super) fn keep_house(&mut self) {
@@ -101,8 +99,11 @@ impl Schedd {
 
     /// A personal schedd with nothing to do for long leaves; the next command starts another.
     fn is_idle(&mut self) -> bool {
-        let is_live = |job: &Arc<Job>| job.life.state.is_live() || job.life.open_run().is_some();
-        let jobs = self.server.jobs().any(is_live) && self.server.stuck().is_none();
+        let has_live_job = self
+            .server
+            .jobs()
+            .any(|job| job.life.state.is_live() || job.life.open_run().is_some());
+        let jobs = has_live_job && self.server.stuck().is_none();
         let setup = &self.server.setup;
         if setup.shared
             || jobs

@@ -239,16 +239,18 @@ impl Schedd {
         let now = machine::monotonic();
         let until = *self.timers.linger.get_or_insert(now + timers::LINGER);
         let lingers = now < until;
-        self.timers.linger = Some(until).filter(|_| lingers);
+        self.timers.linger = lingers.then_some(until);
         lingers
     }
 
     /// Whether a person waits for the news that an interactive job has begun.
     fn somebody_sits_waiting(&self) -> bool {
-        let is_interactive =
-            |id: &JobId| self.server.job(*id).is_some_and(|job| job.spec.interactive);
-        let begun = |input: &Input| matches!(input, Input::Report(_, NodeReport::Attempt(id, ..)) if is_interactive(id));
-        self.inbox.iter().any(begun)
+        self.inbox.iter().any(|input| match input {
+            Input::Report(_, NodeReport::Attempt(id, ..)) => {
+                self.server.job(*id).is_some_and(|job| job.spec.interactive)
+            }
+            _ => false,
+        })
     }
 
     fn begin_log_anew(&self) {
@@ -271,16 +273,9 @@ impl Schedd {
         fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.readers.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.scripts.as_fd(), PollFlags::POLLIN));
-        let flags = |writes: bool| {
-            if writes {
-                PollFlags::POLLIN | PollFlags::POLLOUT
-            } else {
-                PollFlags::POLLIN
-            }
-        };
         for (index, fd, writes) in self.nodes.watched() {
             watched.push(Watched::Node(index));
-            fds.push(PollFd::new(fd, flags(writes)));
+            fds.push(PollFd::new(fd, poll_flags(writes)));
         }
         for fd in self
             .allocation_script
@@ -298,7 +293,7 @@ impl Schedd {
         let clients = (!self.awaits_own_noded()).then(|| self.clients.watched());
         for (token, fd, writes) in clients.into_iter().flatten() {
             watched.push(Watched::Client(token));
-            fds.push(PollFd::new(fd, flags(writes)));
+            fds.push(PollFd::new(fd, poll_flags(writes)));
         }
         let unheard = self.clients.unheard();
         let patience = if unheard.is_empty() {
@@ -315,10 +310,8 @@ impl Schedd {
             .zip(is_ready)
             .filter(|&(_, ready)| ready)
             .map(|(what, _)| what);
-        let again =
-            |what: &Watched| matches!(what, Watched::Client(token) if unheard.contains(token));
         ready
-            .filter(|what| !again(what))
+            .filter(|what| !matches!(what, Watched::Client(token) if unheard.contains(token)))
             .chain(unheard.iter().map(|&token| Watched::Client(token)))
             .collect()
     }
@@ -512,5 +505,13 @@ impl Schedd {
             uptime: machine::monotonic() + Span(-self.started.0),
             stuck: self.server.stuck(),
         }
+    }
+}
+
+fn poll_flags(writes: bool) -> PollFlags {
+    if writes {
+        PollFlags::POLLIN | PollFlags::POLLOUT
+    } else {
+        PollFlags::POLLIN
     }
 }

@@ -214,19 +214,15 @@ fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
                 return Ok(());
             };
             for record in records {
-                let why = || {
-                    record
-                        .reason
-                        .as_ref()
-                        .map_or_else(|| "it can never run".to_string(), ToString::to_string)
-                };
-                stuck
-                    .get_or_insert_with(|| StuckJobs {
-                        jobs: 0,
-                        first: record.job.id,
-                        why: why(),
-                    })
-                    .jobs += 1;
+                let stuck = stuck.get_or_insert_with(|| StuckJobs {
+                    jobs: 0,
+                    first: record.job.id,
+                    why: match &record.reason {
+                        Some(reason) => reason.to_string(),
+                        None => "it can never run".to_string(),
+                    },
+                });
+                stuck.jobs += 1;
             }
             Ok(())
         },

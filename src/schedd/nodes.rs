@@ -195,14 +195,11 @@ impl Nodes {
 
     /// When [`Nodes::dial`] or [`Nodes::ping`] next has something to do.
     pub fn next(&self) -> Span {
-        let when = |target: &Target| {
-            if target.link.is_some() {
-                target.pinged + PING
-            } else {
-                target.dial_at
-            }
-        };
-        self.targets.values().map(when).min().unwrap_or(PING)
+        self.targets
+            .values()
+            .map(Target::next)
+            .min()
+            .unwrap_or(PING)
     }
 
     /// What to watch for reading, and whether also for writing.
@@ -279,12 +276,9 @@ impl Nodes {
 
     /// Where the connected noded that presents `node` listens.
     pub fn socket_of(&self, node: &str) -> Option<&Path> {
-        let presents = |target: &&Target| {
-            target.link.is_some() && target.presents.iter().any(|name| name == node)
-        };
         self.targets
             .values()
-            .find(presents)
+            .find(|target| target.link.is_some() && target.presents(node))
             .map(|target| target.place.socket.as_path())
     }
 
@@ -323,20 +317,12 @@ impl Nodes {
     /// The noded that notifies a user of a job: that of this `host`, else that of the node on which
     /// the job ran, else any. None while none is connected.
     pub fn notifier(&self, host: &str, ran_on: Option<&str>) -> Option<usize> {
-        let distance = |target: &Target| {
-            let presents = |node: &str| target.presents.iter().any(|name| name == node);
-            match ran_on {
-                _ if target.place.bound.is_empty() || presents(host) => 0,
-                Some(node) if presents(node) => 1,
-                _ => 2,
-            }
-        };
         let admitted = self
             .targets
             .iter()
             .filter(|(_, target)| target.is_admitted());
         admitted
-            .min_by_key(|(_, target)| distance(target))
+            .min_by_key(|(_, target)| target.distance(host, ran_on))
             .map(|(&index, _)| index)
     }
 
@@ -397,6 +383,30 @@ impl Nodes {
 }
 
 impl Target {
+    fn presents(&self, node: &str) -> bool {
+        self.presents.iter().any(|name| name == node)
+    }
+
+    /// When to dial or ping it.
+    fn next(&self) -> Span {
+        if self.link.is_some() {
+            self.pinged + PING
+        } else {
+            self.dial_at
+        }
+    }
+
+    /// How far it is from `host` and from the node on which a job ran.
+    fn distance(&self, host: &str, ran_on: Option<&str>) -> u8 {
+        if self.place.bound.is_empty() || self.presents(host) {
+            0
+        } else if ran_on.is_some_and(|node| self.presents(node)) {
+            1
+        } else {
+            2
+        }
+    }
+
     fn new(place: NodedAddress) -> Target {
         let zero = Span(0);
         Target {

@@ -2,7 +2,6 @@
 //! from it beyond the server.
 
 use crate::config::settings::{KeySetting, effective};
-use crate::model::resource::ResourceType;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
 use crate::sched::placement::cycle_cache::CycleCache;
@@ -17,6 +16,7 @@ use crate::server::orders;
 use crate::server::setup::Setup;
 use crate::server::state::ServerState;
 use crate::sys::clock::monotonic;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -118,39 +118,34 @@ impl Schedd {
 
 /// A resource that jobs ask for, and that is gone or is something else: which, and what to do.
 fn needed(server: &ServerState, next: &Setup) -> Option<String> {
-    let is_other = |name: &str, kind: ResourceType| {
-        next.resources
-            .get(name)
-            .is_none_or(|other| other.kind != kind)
-    };
-    server.setup.resources.iter().filter(|(name, known)| is_other(name, known.kind)).find_map(|(name, _)| {
-        let who = server.asks_for(name)?;
-        Some(format!(
-            "{who} asks for `{name}`, which is no [[resource]] of that type any more: delete what asks for it first"
-        ))
-    })
+    for (name, known) in server.setup.resources.iter() {
+        let other = next.resources.get(name);
+        if other.is_none_or(|other| other.kind != known.kind)
+            && let Some(who) = server.asks_for(name)
+        {
+            return Some(format!(
+                "{who} asks for `{name}`, which is no [[resource]] of that type any more: \
+                 delete what asks for it first"
+            ));
+        }
+    }
+    None
 }
 
 /// Sets back what cannot be changed while schedd runs; what that is.
 fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
     let (old, file) = (&now.file, Arc::make_mut(&mut next.file));
     let mut kept = Vec::new();
-    let mut keep = |is_changed: bool, what: &'static str| {
-        if is_changed {
-            kept.push(what);
-        }
-        is_changed
-    };
-    if keep(old.server.name != file.server.name, "[server] name") {
+    if old.server.name != file.server.name {
+        kept.push("[server] name");
         file.server.name.clone_from(&old.server.name);
     }
-    if keep(old.server.shared != file.server.shared, "[server] shared") {
+    if old.server.shared != file.server.shared {
+        kept.push("[server] shared");
         file.server.shared = old.server.shared;
     }
-    if keep(
-        (&old.cycle.record, old.cycle.record_size) != (&file.cycle.record, file.cycle.record_size),
-        "[cycle] record",
-    ) {
+    if (&old.cycle.record, old.cycle.record_size) != (&file.cycle.record, file.cycle.record_size) {
+        kept.push("[cycle] record");
         file.cycle.record.clone_from(&old.cycle.record);
         file.cycle.record_size = old.cycle.record_size;
     }
@@ -160,44 +155,46 @@ fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
     kept
 }
 
+/// What identifies a key: section, name of the section and key.
+fn place(setting: &KeySetting) -> (&'static str, Option<String>, Cow<'static, str>) {
+    (setting.section, setting.name.clone(), setting.key.clone())
+}
+
 /// What is configured otherwise than before: keys with their values, and sections that are gone.
 fn changes(now: &Setup, next: &Setup) -> Vec<String> {
-    let settings = |setup: &Setup| effective(&setup.config, &setup.text, &setup.amendments);
-    let place = |setting: &KeySetting| (setting.section, setting.name.clone(), setting.key.clone());
-    let (before, after) = (settings(now), settings(next));
+    let before = effective(&now.config, &now.text, &now.amendments);
+    let after = effective(&next.config, &next.text, &next.amendments);
     let values: BTreeMap<_, _> = before
         .iter()
         .map(|setting| (place(setting), &setting.value))
         .collect();
-    let told = |setting: &KeySetting| match &setting.value {
-        Some(value) => format!("{} = {value}", setting.title()),
-        None => format!("{} is not set", setting.title()),
-    };
-    let is_new = |setting: &&KeySetting| {
-        values
-            .get(&place(setting))
-            .is_none_or(|value| **value != setting.value)
-    };
-    let mut changed: Vec<String> = after.iter().filter(is_new).map(told).collect();
-    let (places, sections): (BTreeSet<_>, BTreeSet<_>) = after
-        .iter()
-        .map(|setting| (place(setting), (setting.section, setting.name.as_deref())))
-        .unzip();
-    let gone = before
-        .iter()
-        .filter(|setting| !places.contains(&place(setting)));
-    let mut gone: Vec<String> = gone
-        .map(|setting| {
-            match (
-                &setting.name,
-                sections.contains(&(setting.section, setting.name.as_deref())),
-            ) {
-                (_, true) => format!("{} is not set", setting.title()),
-                (Some(name), false) => format!("no [[{}]] {name}", setting.section),
-                (None, false) => format!("no [{}]", setting.section),
-            }
-        })
-        .collect();
+    let mut places = BTreeSet::new();
+    let mut sections = BTreeSet::new();
+    let mut changed = Vec::new();
+    for setting in &after {
+        places.insert(place(setting));
+        sections.insert((setting.section, setting.name.as_deref()));
+        if values.get(&place(setting)) != Some(&&setting.value) {
+            changed.push(match &setting.value {
+                Some(value) => format!("{} = {value}", setting.title()),
+                None => format!("{} is not set", setting.title()),
+            });
+        }
+    }
+    let mut gone = Vec::new();
+    for setting in &before {
+        if places.contains(&place(setting)) {
+            continue;
+        }
+        let name = setting.name.as_deref();
+        gone.push(if sections.contains(&(setting.section, name)) {
+            format!("{} is not set", setting.title())
+        } else if let Some(name) = name {
+            format!("no [[{}]] {name}", setting.section)
+        } else {
+            format!("no [{}]", setting.section)
+        });
+    }
     gone.dedup();
     changed.extend(gone);
     changed

@@ -226,24 +226,27 @@ fn status_table(status: &ScheddStatus) -> Table {
         .iter()
         .map(|(state, count)| format!("{count} {}", state.letter()))
         .collect::<Vec<_>>();
-    let node = |(name, up): &(String, bool)| format!("{name} {}", if *up { "up" } else { "down" });
-    let nodes = status.nodes.iter().map(node).collect::<Vec<_>>();
-    let none = |list: Vec<String>| {
-        if list.is_empty() {
-            "none".to_string()
-        } else {
-            list.join(", ")
-        }
-    };
+    let mut nodes = Vec::new();
+    for (name, is_up) in &status.nodes {
+        nodes.push(format!("{name} {}", if *is_up { "up" } else { "down" }));
+    }
     table.add_row([
         "schedd",
         &format!("{} (process {})", status.version, status.pid),
     ]);
     table.add_row(["up", &status.uptime.to_string()]);
     table.add_row(["spool", &status.spool.to_string()]);
-    table.add_row(["jobs", &none(jobs)]);
-    table.add_row(["nodes", &none(nodes)]);
+    table.add_row(["jobs", &or_none(&jobs)]);
+    table.add_row(["nodes", &or_none(&nodes)]);
     table
+}
+
+fn or_none(list: &[String]) -> String {
+    if list.is_empty() {
+        "none".to_string()
+    } else {
+        list.join(", ")
+    }
 }
 
 /// Asks the schedd to leave and waits until the spool is free.

@@ -160,12 +160,12 @@ impl Cgroup {
     /// Bounds the memory of all in it, in kilobytes, without recourse to swap: who needs more is
     /// ended with all the others. False where the kernel offers no such bound.
     pub fn bound_memory(&self, kb: u64) -> bool {
-        let write = |file: &str, text: String| fs::write(self.folder.join(file), text).is_ok();
-        let bounded = write("memory.max", kb.saturating_mul(1024).to_string());
+        let bytes = kb.saturating_mul(1024).to_string();
+        let bounded = fs::write(self.folder.join("memory.max"), bytes);
         // There is none of these on older kernels, or without swap.
-        let _ = write("memory.swap.max", "0".into());
-        let _ = write("memory.oom.group", "1".into());
-        bounded
+        let _ = fs::write(self.folder.join("memory.swap.max"), "0");
+        let _ = fs::write(self.folder.join("memory.oom.group"), "1");
+        bounded.is_ok()
     }
 
     /// Limits the processes and threads in it: more cannot be started. False without that
@@ -224,10 +224,10 @@ pub fn tidy(parent: &Path) {
             .strip_prefix("lanai-")
             .and_then(|rest| rest.rsplit_once('-'))
             .map(|(_, number)| number);
-        let gone = |number: &str| {
-            number.parse::<u32>().is_ok() && !Path::new("/proc").join(number).exists()
-        };
-        if shepherd.is_some_and(gone) {
+        if let Some(number) = shepherd
+            && number.parse::<u32>().is_ok()
+            && !Path::new("/proc").join(number).exists()
+        {
             // One in which something still runs cannot be removed, and stays.
             let _ = fs::remove_dir(entry.path());
         }

@@ -42,17 +42,14 @@ pub fn program() -> std::io::Result<std::path::PathBuf> {
 pub fn workdir() -> std::io::Result<std::path::PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let kernel = std::env::current_dir()?;
-    let named = var("PWD")
-        .map(std::path::PathBuf::from)
-        .filter(|path| path.is_absolute());
-    let same = |path: &std::path::PathBuf| {
-        let (a, b) = (
-            std::fs::metadata(path).ok()?,
-            std::fs::metadata(&kernel).ok()?,
-        );
-        Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
+    let Some(named) = var("PWD").map(std::path::PathBuf::from) else {
+        return Ok(kernel);
     };
-    Ok(named
-        .filter(|path| same(path) == Some(true))
-        .unwrap_or(kernel))
+    if named.is_absolute()
+        && let (Ok(one), Ok(other)) = (std::fs::metadata(&named), std::fs::metadata(&kernel))
+        && (one.dev(), one.ino()) == (other.dev(), other.ino())
+    {
+        return Ok(named);
+    }
+    Ok(kernel)
 }

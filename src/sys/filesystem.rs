@@ -115,10 +115,11 @@ pub fn make_passable(folder: &Path) -> io::Result<()> {
 
 /// The first folder on the way to `path` that is closed to everybody but its owner and group.
 pub fn closed_on_the_way_to(path: &Path) -> Option<&Path> {
-    let closed = |folder: &&Path| {
+    let mut closed = path.ancestors().collect::<Vec<_>>();
+    closed.reverse();
+    closed.into_iter().find(|folder| {
         fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
-    };
-    path.ancestors().filter(closed).last()
+    })
 }
 
 /// Removes a folder and all in it; links are removed, not followed. It may be nested to any depth:

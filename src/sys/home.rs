@@ -142,10 +142,12 @@ impl Home {
 /// (/home/ann/.local/state/lanai)`.
 impl fmt::Display for Home {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match (self.system, self.is_personal()) {
-            (true, _) => write!(f, "shared installation ({})", self.config.display()),
-            (false, true) => write!(f, "personal installation ({})", self.state.display()),
-            (false, false) => write!(f, "installation of {VARIABLE} ({})", self.state.display()),
+        if self.system {
+            write!(f, "shared installation ({})", self.config.display())
+        } else if self.is_personal() {
+            write!(f, "personal installation ({})", self.state.display())
+        } else {
+            write!(f, "installation of {VARIABLE} ({})", self.state.display())
         }
     }
 }

@@ -90,9 +90,10 @@ pub fn all() -> Vec<Process> {
 /// The numbers of all processes of a user.
 pub fn owned_by(uid: u32) -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let is_owned = |entry: &fs::DirEntry| entry.metadata().is_ok_and(|found| found.uid() == uid);
-    let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    entries.filter(is_owned).filter_map(pid).collect()
+    entries
+        .filter(|entry| entry.metadata().is_ok_and(|found| found.uid() == uid))
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// The living descendants of a process.
@@ -145,9 +146,11 @@ fn children(pid: i32) -> Option<Vec<i32>> {
 /// Those of a family that live in memory of their own: between vfork and exec a child runs in that
 /// of its parent, of which the kernel then tells the same for both.
 pub fn with_own_memory(family: &[Process]) -> Vec<&Process> {
-    let is_counted = |pid: i32| family.iter().any(|p| p.pid == pid);
-    let borrows = |p: &Process| is_counted(p.parent) && shares_memory(p.pid, p.parent);
-    family.iter().filter(|p| !borrows(p)).collect()
+    let pids: BTreeSet<i32> = family.iter().map(|process| process.pid).collect();
+    family
+        .iter()
+        .filter(|p| !pids.contains(&p.parent) || !shares_memory(p.pid, p.parent))
+        .collect()
 }
 
 /// Resident memory of a process in kilobytes, of its own and shared. Memory that processes share
@@ -160,17 +163,20 @@ pub fn proportional_kb(of: &Process) -> (u64, u64) {
 }
 
 fn proportional(rollup: &str) -> Option<(u64, u64)> {
-    let line = |name: &str| {
-        let value = rollup
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-    };
-    match (line("Pss_Anon"), line("Pss_Shmem")) {
-        (Some(own), Some(shared)) => Some((own, shared)),
-        // Kernels before 5.9 do not tell files apart.
-        _ => line("Pss").map(|all| (0, all)),
+    let own = rollup_kb(rollup, "Pss_Anon");
+    let shared = rollup_kb(rollup, "Pss_Shmem");
+    if let (Some(own), Some(shared)) = (own, shared) {
+        return Some((own, shared));
     }
+    // Kernels before 5.9 do not tell files apart.
+    Some((0, rollup_kb(rollup, "Pss")?))
+}
+
+fn rollup_kb(rollup: &str, name: &str) -> Option<u64> {
+    let value = rollup
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 /// Whether the process was started with this entry, `NAME=value`, in its environment.
@@ -197,19 +203,24 @@ fn parse(stat: &[u8]) -> Option<Process> {
         .ok()?
         .split_ascii_whitespace()
         .collect();
-    let number = |field: usize| fields.get(field - 3)?.parse::<i64>().ok();
-    let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
+    let ticks =
+        number(&fields, 14)? + number(&fields, 15)? + number(&fields, 16)? + number(&fields, 17)?;
     Some(Process {
         pid,
         state: *fields.first()?.as_bytes().first()?,
-        parent: number(4)? as i32,
-        session: number(6)? as i32,
-        started: number(22)? as u64,
+        parent: number(&fields, 4)? as i32,
+        session: number(&fields, 6)? as i32,
+        started: number(&fields, 22)? as u64,
         cput: ticks * 1000 / constant(SysconfVar::CLK_TCK, 100),
         vmem_kb: fields.get(20)?.parse::<u64>().ok()? / 1024,
-        threads: number(20)?.max(0).unsigned_abs(),
-        mem_kb: number(24)? as u64 * constant(SysconfVar::PAGE_SIZE, 4096) as u64 / 1024,
+        threads: number(&fields, 20)?.max(0).unsigned_abs(),
+        mem_kb: number(&fields, 24)? as u64 * constant(SysconfVar::PAGE_SIZE, 4096) as u64 / 1024,
     })
+}
+
+/// A field of `/proc/PID/stat` by its number in proc(5).
+fn number(fields: &[&str], field: usize) -> Option<i64> {
+    fields.get(field - 3)?.parse().ok()
 }
 
 fn constant(name: SysconfVar, usual: i64) -> i64 {

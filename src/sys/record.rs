@@ -52,7 +52,11 @@ pub fn host() -> String {
 
 /// What tells this host from others, also when they are named alike.
 pub fn machine() -> String {
-    let test = crate::sys::env::text("LANAI_TEST_MACHINE").filter(|_| cfg!(debug_assertions));
+    let test = if cfg!(debug_assertions) {
+        crate::sys::env::text("LANAI_TEST_MACHINE")
+    } else {
+        None
+    };
     let id = test.or_else(|| std::fs::read_to_string("/etc/machine-id").ok());
     id.map(|id| id.trim().to_string())
         .filter(|id| !id.is_empty())

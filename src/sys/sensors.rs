@@ -114,31 +114,25 @@ fn group_memory_kb() -> Option<u64> {
 }
 
 fn tightest_memory_kb(kind: &str, limit: &str, usage: &str) -> Option<u64> {
-    let number = |folder: &Path, name: &str| {
-        fs::read_to_string(folder.join(name))
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
     let bounds = folders(kind)
         .into_iter()
-        .filter_map(|folder| Some((number(&folder, limit)?, folder)));
+        .filter_map(|folder| Some((number_in(&folder.join(limit))?, folder)));
     let (_, group) = bounds.min()?;
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let of = |name: &str| {
-        stat.lines().find_map(|line| {
-            line.strip_prefix(name)?
-                .strip_prefix(' ')?
-                .parse::<u64>()
-                .ok()
-        })
-    };
-    // Pages of files that nobody has used of late can be dropped.
-    let droppable = of("total_inactive_file")
-        .or_else(|| of("inactive_file"))
+    // Pages of files that no process has used of late can be dropped.
+    let droppable = counter(&stat, "total_inactive_file")
+        .or_else(|| counter(&stat, "inactive_file"))
         .unwrap_or(0);
-    Some(number(&group, usage)?.saturating_sub(droppable) / 1024)
+    Some(number_in(&group.join(usage))?.saturating_sub(droppable) / 1024)
+}
+
+fn number_in(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+fn counter(stat: &str, name: &str) -> Option<u64> {
+    stat.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
 /// Whether the host's GPUs are AMD's: only where there are none of NVIDIA's.
@@ -162,8 +156,9 @@ fn nvidia_gpus() -> Vec<u16> {
         .flatten()
         .flatten()
         .map(|entry| entry.file_name());
-    let number = |name: std::ffi::OsString| name.to_str()?.strip_prefix("nvidia")?.parse().ok();
-    let mut numbers: Vec<u16> = names.filter_map(number).collect();
+    let mut numbers: Vec<u16> = names
+        .filter_map(|name| name.to_str()?.strip_prefix("nvidia")?.parse().ok())
+        .collect();
     numbers.sort_unstable();
     numbers
 }
@@ -174,16 +169,17 @@ fn amd_gpus() -> u16 {
         .into_iter()
         .flatten()
         .flatten();
-    let computes = |properties: &String| {
-        properties.lines().any(|line| {
-            line.strip_prefix("simd_count ")
-                .is_some_and(|count| count.trim() != "0")
-        })
-    };
     let found = nodes
         .filter_map(|node| fs::read_to_string(node.path().join("properties")).ok())
-        .filter(computes);
+        .filter(|properties| computes(properties));
     found.count() as u16
+}
+
+fn computes(properties: &str) -> bool {
+    let mut counts = properties
+        .lines()
+        .filter_map(|line| line.strip_prefix("simd_count "));
+    counts.any(|count| count.trim() != "0")
 }
 
 /// The host's name up to the first dot.

@@ -57,16 +57,16 @@ pub fn own() -> UserAccount {
     if let Ok(Some(user)) = User::from_uid(uid) {
         return UserAccount::of(user);
     }
-    let path =
-        |name: &str, other: &str| super::env::var(name).map_or_else(|| other.into(), PathBuf::from);
     let name = super::env::text("USER").unwrap_or_else(|| uid.to_string());
     let gid = Gid::effective().as_raw();
     UserAccount {
         name,
         uid: uid.as_raw(),
         gid,
-        home: path("HOME", "/"),
-        shell: path("SHELL", "/bin/sh"),
+        home: super::env::var("HOME").unwrap_or_else(|| "/".into()).into(),
+        shell: super::env::var("SHELL")
+            .unwrap_or_else(|| "/bin/sh".into())
+            .into(),
     }
 }
 
@@ -111,15 +111,20 @@ fn fault_of(shell: &Path, listed: Option<&str>) -> Option<&'static str> {
         return Some("does not permit logins");
     }
     // The same file may be listed under another path: /bin is often a link to /usr/bin.
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let is_listed = |text: &str| {
-        let mut shells = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| line.starts_with('/'));
-        shells.any(|line| real(Path::new(line)) == real(shell))
-    };
-    (!listed.is_none_or(is_listed)).then_some("is not in /etc/shells")
+    let shell = real(shell);
+    let mut shells = listed?
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with('/'));
+    if shells.any(|line| real(Path::new(line)) == shell) {
+        None
+    } else {
+        Some("is not in /etc/shells")
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// The number of the user this process runs under.

@@ -28,14 +28,16 @@ pub fn named(name: &str) -> Option<KnownZone> {
 
 /// The name of the machine's own zone: what `TZ` says, else where `/etc/localtime` leads.
 pub fn own_name() -> String {
-    let set = super::env::text("TZ").filter(|name| !name.is_empty());
-    let set = set.map(|name| name.trim_start_matches(':').to_string());
-    let linked = || {
-        let target = std::fs::canonicalize("/etc/localtime").ok()?;
-        let name = target.strip_prefix(Path::new("/usr/share/zoneinfo")).ok()?;
-        Some(name.to_string_lossy().into_owned())
-    };
-    set.or_else(linked).unwrap_or_else(|| "UTC".to_string())
+    match super::env::text("TZ") {
+        Some(name) if !name.is_empty() => name.trim_start_matches(':').to_string(),
+        _ => linked_name().unwrap_or_else(|| "UTC".to_string()),
+    }
+}
+
+fn linked_name() -> Option<String> {
+    let target = std::fs::canonicalize("/etc/localtime").ok()?;
+    let name = target.strip_prefix(Path::new("/usr/share/zoneinfo")).ok()?;
+    Some(name.to_string_lossy().into_owned())
 }
 
 impl Zone for KnownZone {
@@ -56,17 +58,13 @@ impl Zone for KnownZone {
 }
 
 fn moment<Z: TimeZone>(civil: NaiveDateTime, zone: &Z) -> Wall {
-    let exact = zone.from_local_datetime(&civil).earliest();
-    // What the clock skips in spring is an hour later.
-    let later = || {
-        zone.from_local_datetime(&civil.checked_add_signed(TimeDelta::hours(1))?)
-            .earliest()
-    };
-    Wall(
-        exact
-            .or_else(later)
-            .map_or_else(|| civil.and_utc().timestamp(), |at| at.timestamp()),
-    )
+    let mut found = zone.from_local_datetime(&civil).earliest();
+    if found.is_none() {
+        // What the clock skips in spring is an hour later.
+        let later = civil.checked_add_signed(TimeDelta::hours(1));
+        found = later.and_then(|later| zone.from_local_datetime(&later).earliest());
+    }
+    Wall(found.map_or_else(|| civil.and_utc().timestamp(), |at| at.timestamp()))
 }
 
 #[cfg(test)]

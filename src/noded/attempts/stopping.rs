@@ -36,7 +36,7 @@ impl Attempts {
             hollow.turn(name, stop, clock::monotonic());
             return self.note_stopped(name, 1, stop);
         }
-        entry.expects = Some(stop).filter(|_| !is_so);
+        entry.expects = (!is_so).then_some(stop);
         if is_so {
             // Whoever tells it again has not heard of it.
             self.report(name);

@@ -18,12 +18,12 @@ impl JobHookRunner<'_> {
         ended: Option<&AttemptOutcome>,
     ) -> Vec<u8> {
         let mut job = self.job();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let variables = handed_on(&launch.environ);
-        let variables = variables
-            .iter()
-            .map(|(name, value)| (text(name), Value::from(text(value))));
-        job.insert("Variable_List".into(), Value::Object(variables.collect()));
+        let mut variables = Map::new();
+        for (name, value) in handed_on(&launch.environ) {
+            let value = String::from_utf8_lossy(&value);
+            variables.insert(String::from_utf8_lossy(&name).into(), value.into());
+        }
+        job.insert("Variable_List".into(), Value::Object(variables));
         if let Some(outcome) = ended {
             job.extend(status(outcome).map(|status| ("Exit_status".into(), status.into())));
             job.extend(
@@ -139,9 +139,13 @@ fn used(used: &Usage) -> [(&'static str, Value); 6] {
 
 /// `cput=00:00:01,ncpus=2`.
 fn joined<N: AsRef<str>>(list: impl IntoIterator<Item = (N, Value)>) -> String {
-    let pair = |(name, value): (N, Value)| match value {
-        Value::String(text) => format!("{}={text}", name.as_ref()),
-        other => format!("{}={other}", name.as_ref()),
-    };
-    list.into_iter().map(pair).collect::<Vec<_>>().join(",")
+    let mut pairs = Vec::new();
+    for (name, value) in list {
+        let text = match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        pairs.push(format!("{}={text}", name.as_ref()));
+    }
+    pairs.join(",")
 }

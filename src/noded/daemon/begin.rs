@@ -52,8 +52,8 @@ impl Daemon {
         let attempts = attempts(args, site, &state)?;
         process::raise_descriptor_limit();
         let mut poller = Poller::new()?;
-        let place = || format!("listening at {}", tasks.display());
-        let askers = Askers::open(state_folder, &tasks, others, &mut poller).with_context(place)?;
+        let askers = Askers::open(state_folder, &tasks, others, &mut poller)
+            .with_context(|| format!("listening at {}", tasks.display()))?;
         let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
         poller.add(&signals, PollSource::Signals)?;
         let socket_mode = if args.schedd_uid.is_some() {
@@ -99,11 +99,10 @@ impl Daemon {
         };
         daemon.measure();
         daemon.attempts.tidy();
-        let place = || format!("the state folder {}", state_folder.display());
         daemon
             .attempts
             .adopt(&mut daemon.poller)
-            .with_context(place)?;
+            .with_context(|| format!("the state folder {}", state_folder.display()))?;
         info!(
             "{} node(s), listening at {}",
             daemon.nodes.len(),
@@ -208,5 +207,5 @@ fn commands() -> Option<PathBuf> {
 fn watcher(rules: &NodeRules, has_gpus: bool) -> gpus::GpuWatcher {
     let (named, pace) = rules.gpu_tool.clone();
     let is_asked = named != Path::new(NO_TOOL) && (has_gpus || named != Path::new(GPU_TOOL));
-    gpus::GpuWatcher::new(Some(named).filter(|_| is_asked), pace, clock::monotonic())
+    gpus::GpuWatcher::new(is_asked.then_some(named), pace, clock::monotonic())
 }

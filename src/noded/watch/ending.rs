@@ -33,10 +33,12 @@ pub(super) enum EndKind {
 
 impl EndKind {
     fn of(cancel: Cancel) -> EndKind {
-        match (cancel.again, cancel.signal) {
-            (false, _) => EndKind::Done,
-            (true, None) => EndKind::Again,
-            (true, Some(_)) => EndKind::AgainUnlessWell,
+        if !cancel.again {
+            EndKind::Done
+        } else if cancel.signal.is_none() {
+            EndKind::Again
+        } else {
+            EndKind::AgainUnlessWell
         }
     }
 
@@ -84,7 +86,9 @@ impl JobWatch<'_> {
             return;
         }
         self.fate = EndKind::of(cancel);
-        if let Some(ending) = self.ending.as_mut().filter(|_| cancel.is_forced()) {
+        if let Some(ending) = &mut self.ending
+            && cancel.is_forced()
+        {
             ending.kill_at = clock::monotonic();
         }
         self.end_by(cgroup, cancel.signal.unwrap_or(SIGTERM), cancel.grace, None);
@@ -190,7 +194,9 @@ impl JobWatch<'_> {
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.
     fn note_denial(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
         let denied = cgroup.and_then(|group| limits::denied(self.launch, group));
-        if let Some(denied) = denied.filter(|_| self.ending.is_none()) {
+        if let Some(denied) = denied
+            && self.ending.is_none()
+        {
             if let How::Exceeded { used, .. } = denied {
                 meter.note_peak(used.unsigned_abs());
             }

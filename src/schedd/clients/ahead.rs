@@ -5,7 +5,7 @@ use crate::model::job::{Digest, Job, Life};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::report::outlook::{Explanation, Overtaker};
-use crate::model::system_resource::{Pool, PoolUse};
+use crate::model::system_resource::PoolUse;
 use crate::model::time::Span;
 use crate::schedd::Schedd;
 use crate::schedd::clients::readers;
@@ -181,24 +181,21 @@ fn leave_out_script(submission: &mut NewJob) {
 
 /// What the whole system has, with what is told of it; the scheduler knows how much jobs have.
 fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse> {
-    let pool = |(name, pool): &(String, Pool)| {
-        let is_metered = server
-            .setup
-            .config
-            .meters
-            .iter()
-            .any(|(meter, _)| meter == name);
+    let config = &server.setup.config;
+    let mut pools = Vec::new();
+    for (name, pool) in &config.pools {
         let telling = server.reported(name).cloned();
-        PoolUse {
+        let is_metered = config.meters.iter().any(|(meter, _)| meter == name);
+        pools.push(PoolUse {
             name: name.clone(),
             pool: pool.as_told(telling.as_ref()),
             is_license: is_metered || telling.is_some(),
             jobs: 0,
             telling,
             fault: resource_poller.fault(name).map(String::from),
-        }
-    };
-    server.setup.config.pools.iter().map(pool).collect()
+        });
+    }
+    pools
 }
 
 /// The job that a submission would make, free to start at its time; and whether it would be held.

@@ -80,11 +80,11 @@ impl Calls {
                 .map(|report| matches!(report, NodeReport::Attached))?,
             Err(_) => false,
         };
-        let stream = self
-            .calls
-            .remove(&client)
-            .filter(|_| accepted)
-            .and_then(|call| call.link.into_stream());
+        let call = self.calls.remove(&client);
+        let stream = match call {
+            Some(call) if accepted => call.link.into_stream(),
+            _ => None,
+        };
         Some(stream.ok_or_else(|| "its node does not accept it".to_string()))
     }
 

@@ -70,7 +70,8 @@ fn with_group(one: &LimitUse, group: impl Fn(u32) -> String) -> LimitKey {
         .into_iter()
         .filter(|selector| **selector != Selector::All)
         .count();
-    if let Some(name) = whom.get_mut(place).filter(|_| *of_group == Selector::Each)
+    if *of_group == Selector::Each
+        && let Some(name) = whom.get_mut(place)
         && let Ok(number) = name.parse()
     {
         *name = group(number);

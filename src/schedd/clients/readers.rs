@@ -127,15 +127,14 @@ impl Readers {
     fn take_in(&self, asking: Asking) {
         let mut queue = self.context.queue();
         let uid = asking.caller.owner.uid;
-        let own = || {
-            queue
-                .waiting
-                .iter()
-                .filter(|asking| asking.caller.owner.uid == uid)
-        };
-        let studies = own().filter(|asking| asking.is_study()).count();
-        let is_too_much =
-            own().count() >= QUEUED_OF_ONE || (asking.is_study() && studies >= STUDIES_OF_ONE);
+        let (mut own, mut studies) = (0, 0);
+        for other in &queue.waiting {
+            if other.caller.owner.uid == uid {
+                own += 1;
+                studies += usize::from(other.is_study());
+            }
+        }
+        let is_too_much = own >= QUEUED_OF_ONE || (asking.is_study() && studies >= STUDIES_OF_ONE);
         if queue.waiting.len() >= QUEUED || (is_too_much && !asking.caller.privileged) {
             let busy = Reply::Refused(Refusal::spool(BUSY));
             let _ = frame::write(&mut &asking.stream, &busy);
@@ -202,14 +201,11 @@ impl ReaderContext {
 
 impl ReaderQueue {
     fn take(&mut self) -> Option<Asking> {
-        let occupied = &self.occupied;
-        let free = |asking: &Asking| {
-            occupied
-                .get(&asking.caller.owner.uid)
-                .is_none_or(|&count| count < THREADS_OF_ONE)
-        };
-        let may = |asking: &Asking| free(asking) && !(self.studies && asking.is_study());
-        let at = self.waiting.iter().position(may)?;
+        let at = self.waiting.iter().position(|asking| {
+            let occupied = self.occupied.get(&asking.caller.owner.uid);
+            occupied.is_none_or(|&count| count < THREADS_OF_ONE)
+                && !(self.studies && asking.is_study())
+        })?;
         let asking = self.waiting.remove(at)?;
         self.studies |= asking.is_study();
         *self.occupied.entry(asking.caller.owner.uid).or_default() += 1;

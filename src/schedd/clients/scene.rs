@@ -13,7 +13,6 @@ use crate::model::limit::usage::LimitUse;
 use crate::model::policy::{Policy, PriorityOrder};
 use crate::model::queue::counters::uses::Counted;
 use crate::model::report::outlook::{Explanation, Overtaker};
-use crate::model::report::queue_place::Neighbours;
 use crate::model::report::share_status::ShareStatus;
 use crate::model::resource::Resources;
 use crate::model::system_resource::PoolUse;
@@ -232,34 +231,27 @@ impl Study {
     ) -> Result<(), E> {
         let outlook = self.scene.outlook();
         each(ForecastAnswer::Horizon(outlook.horizon))?;
-        let is_asked = |job: JobId| {
-            jobs.is_empty()
-                || jobs.contains(&job)
-                || job.parent().is_some_and(|of| jobs.contains(&of))
-        };
-        let all = outlook
-            .starts
-            .iter()
-            .chain(&outlook.rest)
-            .filter(|foreseen| is_asked(foreseen.job));
         let mut part = Vec::new();
-        for foreseen in all {
-            part.push(foreseen.clone());
+        for foreseen in outlook.starts.iter().chain(&outlook.rest) {
+            let job = foreseen.job;
+            let is_asked = jobs.is_empty()
+                || jobs.contains(&job)
+                || job.parent().is_some_and(|of| jobs.contains(&of));
+            if is_asked {
+                part.push(foreseen.clone());
+            }
             if part.len() == PART {
                 each(ForecastAnswer::Foreseen(std::mem::take(&mut part)))?;
             }
         }
         // An element not seen to start is told of as its array is.
-        let seen = |job: &JobId| {
-            outlook
-                .of(*job)
-                .filter(|foreseen| foreseen.job == *job)
-                .is_some()
-        };
-        let elements = jobs
-            .iter()
-            .filter(|job| job.index().is_some() && !seen(job));
-        part.extend(elements.filter_map(|job| outlook.of(*job)).cloned());
+        for job in jobs.iter().filter(|job| job.index().is_some()) {
+            if let Some(foreseen) = outlook.of(*job)
+                && foreseen.job != *job
+            {
+                part.push(foreseen.clone());
+            }
+        }
         each(ForecastAnswer::Foreseen(part))
     }
 
@@ -281,25 +273,23 @@ impl Study {
         let order = self.scene.order();
         let (all, at, places) = (order.len() as u64, self.scene.now, order.places_of(jobs));
         let formula = self.formula();
-        let told = |places: &[Neighbours]| ForecastAnswer::Placed {
-            all,
-            at,
-            formula: formula.clone(),
-            places: places.to_vec(),
-        };
-        places
-            .chunks(PART)
-            .try_for_each(|places| each(told(places)))
+        places.chunks(PART).try_for_each(|places| {
+            each(ForecastAnswer::Placed {
+                all,
+                at,
+                formula: formula.clone(),
+                places: places.to_vec(),
+            })
+        })
     }
 
     /// The formula that gives jobs their scores.
     fn formula(&self) -> Option<String> {
         let rule = &self.scene.policy.precedence;
-        let formula = rule
-            .formula
-            .as_ref()
-            .filter(|_| rule.order == PriorityOrder::Formula);
-        formula.map(ToString::to_string)
+        if rule.order != PriorityOrder::Formula {
+            return None;
+        }
+        rule.formula.as_ref().map(ToString::to_string)
     }
 
     fn queue<E>(
@@ -385,14 +375,10 @@ impl Study {
         each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
         let (at, state) = (self.scene.now, &self.scene.state);
-        let jobs = |pool: &PoolUse| state.pool_use(&pool.name).map_or(0, |(_, jobs)| jobs);
-        let all: Vec<PoolUse> = pools
-            .iter()
-            .map(|pool| PoolUse {
-                jobs: jobs(pool),
-                ..pool.clone()
-            })
-            .collect();
+        let mut all = pools.to_vec();
+        for pool in &mut all {
+            pool.jobs = state.pool_use(&pool.name).map_or(0, |(_, jobs)| jobs);
+        }
         all.chunks(PART).try_for_each(|resources| {
             each(ForecastAnswer::Resources {
                 at,

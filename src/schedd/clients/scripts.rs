@@ -237,8 +237,10 @@ impl Worker {
     }
 
     fn sweep(&self) {
-        let is_leased = |digest| self.leases.iter().any(|lease| lease.digest == digest);
-        log(self.scripts.remove_unused(&self.database, is_leased));
+        let removed = self.scripts.remove_unused(&self.database, |digest| {
+            self.leases.iter().any(|lease| lease.digest == digest)
+        });
+        log(removed);
     }
 }
 

@@ -192,16 +192,14 @@ impl Watchers {
 
     /// The answers that are due.
     pub fn answers(&mut self, now: Span) -> Vec<(Token, Reply)> {
-        let due = |watcher: &Watcher| watcher.due.is_some_and(|due| due <= now);
-        let tokens: Vec<Token> = self
-            .open
-            .iter()
-            .filter(|(_, watcher)| due(watcher))
-            .map(|(&token, _)| token)
-            .collect();
-        let answer = |token| (token, Reply::Changed { seen: self.count });
-        let answers = tokens.into_iter().map(answer).collect::<Vec<_>>();
-        self.open.retain(|_, watcher| !due(watcher));
+        let mut answers = Vec::new();
+        self.open.retain(|&token, watcher| {
+            let is_due = watcher.due.is_some_and(|due| due <= now);
+            if is_due {
+                answers.push((token, Reply::Changed { seen: self.count }));
+            }
+            !is_due
+        });
         answers
     }
 

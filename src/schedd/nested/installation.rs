@@ -84,19 +84,18 @@ fn configuration(wishes: &NestedOptions, job: &str) -> Result<String> {
         (None, None) => FIRST_COME_FIRST_SERVED.to_string(),
     };
     // So that what is wrong with it is told with its own name and line.
-    let place = || {
-        wishes
-            .config
-            .map_or_else(String::new, |file| file.display().to_string())
+    let place = match wishes.config {
+        Some(file) => file.display().to_string(),
+        None => String::new(),
     };
-    let config = Config::parse(&text).with_context(place)?;
+    let config = Config::parse(&text).with_context(|| place.clone())?;
     if config.nodes.iter().any(|node| node.socket.is_some()) {
         bail!(
             "{}: a [[node]] with a socket is not the job's to offer: remove it",
-            place()
+            place
         );
     }
-    let mut table: toml::Table = text.parse().with_context(place)?;
+    let mut table: toml::Table = text.parse().with_context(|| place.clone())?;
     let server = table
         .entry("server")
         .or_insert_with(|| toml::Table::new().into());

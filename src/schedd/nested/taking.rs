@@ -216,12 +216,13 @@ impl Taking {
         });
         let is_granted =
             !self.is_stopping() && matches!(self.insist(Side::Parent, &claim)?, Reply::Done);
-        let request = match is_granted {
-            true => ClientRequest::Release(copy, Holds::SYSTEM),
-            false => ClientRequest::GiveBack {
+        let request = if is_granted {
+            ClientRequest::Release(copy, Holds::SYSTEM)
+        } else {
+            ClientRequest::GiveBack {
                 copy,
                 to: job.full(server),
-            },
+            }
         };
         match self.insist(Side::Child, &request)? {
             Reply::Refused(refusal) if !refusal.is_of_past_job() => {

@@ -214,15 +214,17 @@ fn question(server: &ServerState, job: &Job, candidates: &[String]) -> serde_jso
 }
 
 fn plain(list: &ResourceList) -> Map<String, serde_json::Value> {
-    let value = |value: &ResourceValue| match value {
-        ResourceValue::Long(number) => json!(number),
-        ResourceValue::Float(number) => json!(number),
-        ResourceValue::Boolean(is_set) => json!(is_set),
-        other => json!(other.to_string()),
-    };
-    list.iter()
-        .map(|(name, of)| (name.clone(), value(of)))
-        .collect()
+    let mut map = Map::new();
+    for (name, value) in list {
+        let value = match value {
+            ResourceValue::Long(number) => json!(number),
+            ResourceValue::Float(number) => json!(number),
+            ResourceValue::Boolean(is_set) => json!(is_set),
+            other => json!(other.to_string()),
+        };
+        map.insert(name.clone(), value);
+    }
+    map
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ mod words;
 use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::{Hook, HookAnswer, HookEvent, asked};
-use crate::model::job::Spec;
 use crate::model::job::deferral::Deferral;
 use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
@@ -294,17 +293,18 @@ impl Schedd {
 
     /// Tells the scheduler which jobs hooks have let start: others are preempted only for these.
     pub(in crate::schedd) fn renew_permits(&mut self) {
-        let permits = self.has_hooks(HookEvent::RunJob).then(|| {
+        let mut permits = None;
+        if self.has_hooks(HookEvent::RunJob) {
             let server = &self.server;
-            let is_same = |job, spec: &Arc<Spec>| {
-                server
-                    .known(job)
-                    .is_some_and(|job| Arc::ptr_eq(&job.spec, spec) || job.spec == *spec)
-            };
-            self.hooks
-                .words
-                .valid(monotonic(), is_same, |job| server.keeps_room_for(job))
-        });
+            permits = Some(self.hooks.words.valid(
+                monotonic(),
+                |job, spec| {
+                    let known = server.known(job);
+                    known.is_some_and(|job| Arc::ptr_eq(&job.spec, spec) || job.spec == *spec)
+                },
+                |job| server.keeps_room_for(job),
+            ));
+        }
         self.server.set_permits(permits);
     }
 
@@ -316,17 +316,15 @@ impl Schedd {
             return;
         }
         let permits = self.server.cluster().permits();
-        let may = |start: &Start| permits.is_some_and(|permits| permits.contains(&start.job));
-        let (allowed, unasked): (Vec<Start>, Vec<Start>) =
-            std::mem::take(&mut plan.starts).into_iter().partition(may);
-        allowed
-            .iter()
-            .for_each(|start| self.hooks.words.use_up(start.job));
-        plan.starts = allowed;
-        let starts = unasked
-            .into_iter()
-            .map(|start| (start.job, nodes_of(&start)));
-        self.hooks.wanted = starts.chain(std::mem::take(&mut plan.asks)).collect();
+        for start in std::mem::take(&mut plan.starts) {
+            if permits.is_some_and(|permits| permits.contains(&start.job)) {
+                self.hooks.words.use_up(start.job);
+                plan.starts.push(start);
+            } else {
+                self.hooks.wanted.push((start.job, nodes_of(&start)));
+            }
+        }
+        self.hooks.wanted.append(&mut plan.asks);
         self.ask_hooks();
     }
 

@@ -92,11 +92,12 @@ impl Mailer {
         if self.working.is_none() {
             let office = self.office.clone()?;
             let ((letters, inbox), (finished, done)) = (sync_channel(QUEUED), channel());
-            let deliver = move || {
+            let thread = thread::Builder::new().name("mailer".into());
+            let started = thread.spawn(move || {
                 office.deliver(&inbox);
                 drop(finished);
-            };
-            match thread::Builder::new().name("postman".into()).spawn(deliver) {
+            });
+            match started {
                 Ok(_) => self.working = Some(MailerState { letters, done }),
                 Err(e) => tracing::warn!("no mail can be sent: {e}"),
             }

@@ -68,11 +68,11 @@ impl Notifier {
         if self.working.is_none() {
             let ((notices, inbox), (finished, done)) = (sync_channel(QUEUED), channel());
             let begun = pipe::bell().and_then(|(bell, ear)| {
-                let work = move || {
+                let thread = thread::Builder::new().name("notifier".into());
+                thread.spawn(move || {
                     NotifierContext::new(inbox, ear).work();
                     drop(finished);
-                };
-                thread::Builder::new().name("notifier".into()).spawn(work)?;
+                })?;
                 Ok(bell)
             });
             match begun {

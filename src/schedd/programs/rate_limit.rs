@@ -41,12 +41,11 @@ impl<F> Default for RateLimit<F> {
 impl<F: Fold> RateLimit<F> {
     /// The message, if it is to be sent now; else it is kept for the end of the round.
     pub fn take(&mut self, user: &str, message: F::Message, now: Span) -> Option<F::Message> {
-        let begin = || Round {
+        let round = self.0.entry(user.to_string()).or_insert_with(|| Round {
             end: Span(now.0.saturating_add(ROUND.0)),
             sent: 0,
             folded: F::default(),
-        };
-        let round = self.0.entry(user.to_string()).or_insert_with(begin);
+        });
         if round.sent < MOST {
             round.sent += 1;
             return Some(message);

@@ -96,7 +96,9 @@ impl UserNotices {
         let before = self.running.len();
         self.running
             .retain(|_, running| (running.noded, running.token) != (noded, token));
-        if let Some(why) = why.filter(|_| self.running.len() < before) {
+        if let Some(why) = why
+            && self.running.len() < before
+        {
             tracing::warn!("{why}");
         }
     }

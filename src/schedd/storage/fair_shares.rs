@@ -30,9 +30,10 @@ impl StoredFairShares {
     /// The row, if it is due.
     pub fn change(&mut self, now: Span) -> Option<Update> {
         self.is_on_its_way = self.due.is_some_and(|due| due <= now);
-        let text = serde_json::to_string(&self.latest)
-            .ok()
-            .filter(|_| self.is_on_its_way)?;
+        if !self.is_on_its_way {
+            return None;
+        }
+        let text = serde_json::to_string(&self.latest).ok()?;
         Some(Update::Meta(ServerFacts::FAIR_SHARES, text))
     }
 

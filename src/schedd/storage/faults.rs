@@ -13,7 +13,9 @@ pub struct Faults {
 impl Faults {
     /// Tells the log when the formula of a rule makes no sense for the first time.
     pub fn take_in(&mut self, fault: Option<&EvaluationFault>, rule: &Precedence) {
-        if let Some(fault) = fault.filter(|_| self.is_news(rule)) {
+        if let Some(fault) = fault
+            && self.is_news(rule)
+        {
             tracing::warn!("[order] formula: {fault}; a job's value is 0 where this is so");
         }
     }

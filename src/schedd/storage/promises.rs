@@ -104,20 +104,18 @@ impl Promises {
 
     /// Takes in one promise.
     fn keep(&mut self, booking: &Booking, now: Time) -> Option<Span> {
-        let nodes = booking.nodes.to_vec();
-        let promise = |first| PromisedStart {
+        let mut promise = PromisedStart {
             at: booking.at,
-            first,
-            nodes,
+            first: booking.at,
+            nodes: booking.nodes.to_vec(),
             earmark: booking.earmark,
         };
         let Some(kept) = self.given.get_mut(&booking.job) else {
-            self.given
-                .insert(booking.job, Kept::new(promise(booking.at)));
+            self.given.insert(booking.job, Kept::new(promise));
             self.unwritten.insert(booking.job);
             return Some(SOON);
         };
-        let promise = promise(kept.promise.first);
+        promise.first = kept.promise.first;
         let had_lapsed = std::mem::take(&mut kept.lapsed);
         if kept.promise == promise && !had_lapsed {
             return None;
@@ -145,21 +143,15 @@ impl Promises {
 
     /// The rows to write.
     pub fn changes(&self) -> impl Iterator<Item = Update> {
-        let in_force = |job: &JobId| {
-            self.given
-                .get(job)
-                .filter(|kept| !kept.lapsed)
-                .map(|kept| kept.promise.clone())
-        };
-        let row = move |job: &JobId| Update::Promise(*job, in_force(job));
-        let event = |(at, job, slip): &(Time, JobId, Slip)| {
+        let rows = self.unwritten.iter().map(|job| {
+            let kept = self.given.get(job).filter(|kept| !kept.lapsed);
+            Update::Promise(*job, kept.map(|kept| kept.promise.clone()))
+        });
+        let events = self.slips.iter().map(|(at, job, slip)| {
             let Slip { from, to, cause } = slip.clone();
             Update::Event(*at, *job, Event::Slipped { from, to, cause })
-        };
-        self.unwritten
-            .iter()
-            .map(row)
-            .chain(self.slips.iter().map(event))
+        });
+        rows.chain(events)
     }
 
     /// The rows are on disk.

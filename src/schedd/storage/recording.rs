@@ -67,10 +67,12 @@ impl Recorder for Recording {
         let full = serde_json::to_vec(&RecordedEntry::Full).unwrap_or_default();
         let last = full.len() as u64 + 1;
         let is_full = needed + last > self.room;
-        let written = match is_full {
-            false => put(file, line),
-            true if last <= self.room => put(file, &full),
-            true => Ok(()),
+        let written = if !is_full {
+            put(file, line)
+        } else if last <= self.room {
+            put(file, &full)
+        } else {
+            Ok(())
         };
         self.room = self.room.saturating_sub(needed);
         match written {

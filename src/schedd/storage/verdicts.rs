@@ -48,19 +48,15 @@ impl Verdicts {
     /// Takes in what a cycle has found; `waits` tells whether a job is still a candidate, `now` is
     /// on the clock that no step moves.
     pub fn take_in(&mut self, plan: &Plan, waits: impl Fn(JobId) -> bool, now: Span) {
-        let verdict = |reason: Reason, class: u64| {
-            let before = self
-                .reasons
-                .get(&class)
-                .filter(|(before, _)| before.code() == reason.code());
-            let since = before.map_or(plan.now, |(_, since)| *since);
-            (reason, since)
-        };
-        let told = plan
-            .verdicts
-            .iter()
-            .map(|(class, reason)| (class.0, verdict(reason.kept(), class.0)));
-        let reasons: BTreeMap<u64, (Reason, Time)> = told.collect();
+        let mut reasons = BTreeMap::new();
+        for (class, reason) in &plan.verdicts {
+            let reason = reason.kept();
+            let since = match self.reasons.get(&class.0) {
+                Some((before, since)) if before.code() == reason.code() => *since,
+                _ => plan.now,
+            };
+            reasons.insert(class.0, (reason, since));
+        }
         for class in self
             .reasons
             .keys()
@@ -70,17 +66,22 @@ impl Verdicts {
         {
             let (old, new) = (self.reasons.get(&class), reasons.get(&class));
             if old != new {
-                let code = |verdict: &(Reason, Time)| verdict.0.code().into_owned();
-                let same_kind = old.map(code) == new.map(code);
+                let same_kind =
+                    old.map(|(reason, _)| reason.code()) == new.map(|(reason, _)| reason.code());
                 self.unwritten.insert(class);
                 self.by(now + if same_kind { FIGURES } else { SOON });
             }
         }
         self.reasons = reasons;
         let starting: BTreeSet<JobId> = plan.starts.iter().map(|start| start.job).collect();
-        let still_waits = |job: JobId| !starting.contains(&job) && waits(job);
-        let haste = self.promises.take_in(&plan.bookings, still_waits, plan.now);
-        haste.into_iter().for_each(|haste| self.by(now + haste));
+        let haste = self.promises.take_in(
+            &plan.bookings,
+            |job| !starting.contains(&job) && waits(job),
+            plan.now,
+        );
+        if let Some(haste) = haste {
+            self.by(now + haste);
+        }
     }
 
     /// The promises of the latest cycle.
@@ -91,7 +92,9 @@ impl Verdicts {
     /// Takes in by which fair-share priorities those who wait were rated.
     pub fn take_in_shares(&mut self, priorities: Vec<(Member, f64)>, now: Span) {
         let due = self.fair_shares.take_in(priorities, now);
-        due.into_iter().for_each(|due| self.by(due));
+        if let Some(due) = due {
+            self.by(due);
+        }
     }
 
     fn by(&mut self, when: Span) {
@@ -100,11 +103,10 @@ impl Verdicts {
 
     /// The rows to write.
     pub fn changes(&mut self, now: Span) -> Vec<Update> {
-        let row = |class: &u64| Update::Verdict(*class, self.reasons.get(class).cloned());
         let fair_shares = self.fair_shares.change(now);
         self.unwritten
             .iter()
-            .map(row)
+            .map(|class| Update::Verdict(*class, self.reasons.get(class).cloned()))
             .chain(self.promises.changes())
             .chain(fair_shares)
             .collect()

@@ -108,12 +108,11 @@ fn replace(settings: &mut Vec<AttributeSetting>, name: &str, value: Option<Strin
         Some((list, resource)) if list.eq_ignore_ascii_case(LIST) => (LIST, Some(resource)),
         _ => (name, None),
     };
-    let is_same = |setting: &AttributeSetting| match (&setting.resource, resource) {
-        (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
-        (None, None) => setting.attribute.eq_ignore_ascii_case(attribute),
-        _ => false,
-    };
-    settings.retain(|setting| !is_same(setting));
+    settings.retain(|setting| match (&setting.resource, resource) {
+        (Some(one), Some(other)) => !one.eq_ignore_ascii_case(other),
+        (None, None) => !setting.attribute.eq_ignore_ascii_case(attribute),
+        _ => true,
+    });
     settings.extend(value.map(|value| AttributeSetting {
         attribute: attribute.to_string(),
         resource: resource.map(str::to_string),

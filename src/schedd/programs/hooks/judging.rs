@@ -130,11 +130,10 @@ pub fn said_of_dependencies(request: &ClientRequest) -> Option<&Text> {
     let ClientRequest::Submit(submission) = request else {
         return None;
     };
-    let is_meant = |name: &str| name.eq_ignore_ascii_case("depend");
     submission
         .settings
         .iter()
         .rev()
-        .find(|setting| is_meant(&setting.attribute))
+        .find(|setting| setting.attribute.eq_ignore_ascii_case("depend"))
         .map(|setting| &setting.value)
 }

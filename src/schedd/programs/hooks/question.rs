@@ -100,27 +100,28 @@ fn besides(request: &ClientRequest) -> Map<String, Value> {
 
 /// As a hook sets them: `Resource_List.walltime`.
 fn changes(settings: &[AttributeSetting]) -> Map<String, Value> {
-    let name = |setting: &AttributeSetting| match &setting.resource {
-        Some(resource) => format!("{}.{resource}", setting.attribute),
-        None => setting.attribute.clone(),
-    };
-    settings
-        .iter()
-        .map(|setting| (name(setting), setting.value.lossy().into()))
-        .collect()
+    let mut changes = Map::new();
+    for setting in settings {
+        let name = match &setting.resource {
+            Some(resource) => format!("{}.{resource}", setting.attribute),
+            None => setting.attribute.clone(),
+        };
+        changes.insert(name, setting.value.lossy().into());
+    }
+    changes
 }
 
 fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<JobRecord, Refusal> {
     let job = judged.job.clone();
-    let environ = match &case.matter {
-        Matter::Request(_, _, request) => match &**request {
-            ClientRequest::Submit(submission) => Some(submission.environ.clone()),
-            _ => None,
-        },
-        Matter::Start(..) => None,
-    };
-    let kept = || spool.blob(job.spec.environ).map_err(Refusal::spool);
-    let environ = environ.map_or_else(kept, |environ| Ok(Some(environ)))?;
+    let mut environ = None;
+    if let Matter::Request(_, _, request) = &case.matter
+        && let ClientRequest::Submit(submission) = &**request
+    {
+        environ = Some(submission.environ.clone());
+    }
+    if environ.is_none() {
+        environ = spool.blob(job.spec.environ).map_err(Refusal::spool)?;
+    }
     let bonded = job.id.parent().unwrap_or(job.id);
     let links = if judged.is_new {
         Vec::new()
