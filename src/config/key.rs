@@ -2,10 +2,12 @@
 //! description. The reader of `lanai.toml`, `schedd --check`, qmgr, the manual page and the example
 //! file are all derived from these rows.
 
+use super::Config;
 use super::document::{ConfigError, Section};
 use super::kinds::Kind;
 use crate::model::resource::ResourceList;
 use crate::model::resource::Resources;
+use std::collections::BTreeSet;
 use toml::Value;
 
 /// A section: its keys, and the rules that concern several of them.
@@ -64,6 +66,32 @@ impl<T> Table<T> {
             row.read(of, section, resources)?;
         }
         (self.finish)(of, section, resources)
+    }
+
+    /// Reads every `[[name]]` of the file; no two may have the same name.
+    pub fn read_each(
+        &self,
+        root: &Section,
+        resources: &Resources,
+        blank: impl Fn(&str) -> T,
+    ) -> Result<Vec<T>, ConfigError> {
+        let mut names = BTreeSet::new();
+        let mut all = Vec::new();
+        for section in root.sections(self.name)? {
+            let mut one = blank("");
+            self.read(&mut one, &section, resources)?;
+            all.push(one);
+            let name = section.read("name", "a name", |value| value.as_str().map(String::from))?;
+            if let Some(name) = name
+                && !names.insert(name.clone())
+            {
+                let kind = self.name;
+                let text =
+                    format!("there are two [[{kind}]] named `{name}`: remove one or rename it");
+                return Err(section.wrong_at("name", text));
+            }
+        }
+        Ok(all)
     }
 
     /// The row that holds an attribute of qmgr.
@@ -309,6 +337,25 @@ impl<T, K: Kind> KeyRow<T> for Key<T, K> {
             KeyPlace::Computed(..) => None,
         }
     }
+}
+
+/// A key of a section that stands once.
+pub const fn key<K: Kind>(
+    name: &'static str,
+    kind: K,
+    field: fn(&mut Config) -> &mut K::Value,
+) -> Key<Config, K> {
+    Key::new(name, kind, field)
+}
+
+/// A key of a section that stands once, for a value that is no field by itself.
+pub const fn computed<K: Kind>(
+    name: &'static str,
+    kind: K,
+    get: fn(&Config) -> Option<K::Value>,
+    set: fn(&mut Config, K::Value),
+) -> Key<Config, K> {
+    Key::computed(name, kind, get, set)
 }
 
 /// A key that stands for a table of its own.

@@ -1,26 +1,24 @@
 //! The configuration: `lanai.toml`, its defaults, and what qmgr overrides.
 //!
 //! Reading is pure: text in, [`Config`] out, or a [`ConfigError`] that names the line, the key and
-//! the remedy. A file is accepted whole or not at all. [`listed`] is the list of all keys;
+//! the remedy. A file is accepted whole or not at all. [`sections::listed`] is the list of all keys;
 //! the manual `lanai.toml(5)` is held to it by a test.
 
 pub mod document;
 mod key;
 mod kinds;
 pub mod overrides;
-mod sections;
+pub mod sections;
 pub mod settings;
 pub mod warnings;
 
 pub use document::ConfigError;
-pub use sections::{Listed, listed};
 
 use crate::config::overrides::{AttributeKey, QmgrObject};
-use crate::model::expression::Expression;
 use crate::model::hook::Hook;
 use crate::model::hook::job_hooks::JobScripts;
 use crate::model::job::checkpoint::CheckpointCommand;
-use crate::model::job::response::FailureRules;
+use crate::model::job::response::{FailureRules, Missing, Retries};
 use crate::model::limit::Limit;
 use crate::model::node::NodeTerms;
 use crate::model::policy::site_time::PrimeHours;
@@ -221,6 +219,18 @@ impl Default for LaunchConfig {
     }
 }
 
+impl LaunchConfig {
+    /// The settings of a preset.
+    fn of(preset: Preset) -> LaunchConfig {
+        let mut launch = LaunchConfig::default();
+        if preset == Preset::Maui {
+            launch.rules.retries = Retries::MAUI;
+            launch.rules.stage_in.missing = Missing::Wait;
+        }
+        launch
+    }
+}
+
 /// `[cycle]`: how the scheduler decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CycleConfig {
@@ -412,7 +422,7 @@ impl Config {
     /// The settings of a preset where the file sets nothing.
     pub fn with_preset(preset: Preset) -> Config {
         Config {
-            launch: sections::launch_of(preset),
+            launch: LaunchConfig::of(preset),
             preset,
             cycle: CycleConfig {
                 poll_interval: preset.poll_interval(),
@@ -426,16 +436,6 @@ impl Config {
     /// The settings of its preset.
     fn of_preset(&self) -> Config {
         Config::with_preset(self.preset)
-    }
-
-    /// Reads the text of a `lanai.toml`; an empty one gives the defaults.
-    pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        sections::read(text)
-    }
-
-    /// Whether a formula speaks only of what is known of a job.
-    pub fn knows_names_of(&self, formula: &Expression, resources: &Resources) -> bool {
-        sections::unknown_name(formula, resources).is_none()
     }
 
     /// PBS's own resources and the site's.
@@ -480,7 +480,7 @@ impl Config {
         } = &self.policy;
         Policy {
             backfill: qualities.promised(backfill),
-            limits: sections::qos::with_exemptions(limits.clone(), qualities),
+            limits: qualities.with_exemptions(limits),
             preemption: PreemptionPolicy {
                 checkpoints: self.launch.checkpoint.program.is_some(),
                 ..preemption.clone()

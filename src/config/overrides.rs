@@ -2,7 +2,7 @@
 //! set and unset, in PBS's language. A file read anew is amended anew; what does not fit it then is
 //! kept, passed over and told of.
 
-mod attributes;
+pub mod attributes;
 
 mod forms;
 
@@ -10,15 +10,11 @@ mod limits;
 
 mod resources;
 
-mod apply;
+pub mod apply;
 
-mod command;
+pub mod command;
 
 pub mod description;
-
-pub use apply::Conflict;
-pub use attributes::{AttributeInfo, known, place};
-pub use command::{Edit, Op, QmgrCommand, Verb};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -52,16 +48,6 @@ impl QmgrObject {
             QmgrObject::Queue(_) => "queue",
             QmgrObject::Node(_) => "node",
             QmgrObject::Hook(_) => "hook",
-        }
-    }
-
-    /// Of what an attribute is kept: what the scheduler shares with the server is the server's.
-    fn keeper(&self, attribute: &str) -> QmgrObject {
-        match self {
-            QmgrObject::Sched if known(&QmgrObject::Server, attribute).is_some() => {
-                QmgrObject::Server
-            }
-            target => target.clone(),
         }
     }
 
@@ -181,7 +167,7 @@ impl QmgrOverrides {
 
 /// JSON's keys are texts: as pairs.
 mod pairs {
-    use super::AttributeKey;
+    use crate::config::overrides::AttributeKey;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ mod node;
 mod order;
 mod placement;
 mod preemption;
-pub(super) mod qos;
+mod qos;
 mod queue;
 mod reservation;
 mod resource;
@@ -24,22 +24,20 @@ pub use account::ACCOUNT;
 pub use hook::HOOK;
 pub use limit::{LIMIT, LimitConfig};
 pub use node::NODE;
-pub use order::unknown_name;
 pub use qos::QOS;
 pub use queue::{QUEUE, QueueConfig};
 pub use reservation::{DEDICATED, PRIME_TIME, RESERVATION, ReservationRow};
 pub use resource::{RESOURCE, ResourceConfig};
 
 use super::document::{ConfigError, Section};
-use super::key::{Entry, Key, Table};
-use super::kinds::{Kind, OneOf, Word};
-use super::{Config, DedicatedConfig, LaunchConfig, NodeConfig};
+use super::key::{Entry, Table};
+use super::kinds::{Kind, OneOf};
+use super::{Config, DedicatedConfig, NodeConfig};
 use crate::model::hook::Hook;
 use crate::model::policy::Preset;
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
 use chrono::NaiveDateTime;
-use std::collections::BTreeSet;
 use toml::de::DeTable;
 
 /// The sections that stand once, in the order in which `schedd --check` shows them.
@@ -122,32 +120,15 @@ fn list<T>(table: &'static Table<T>, is_many: bool, all: &mut Vec<Listed>) {
     }
 }
 
-/// A key of a section that stands once.
-const fn key<K: Kind>(
-    name: &'static str,
-    kind: K,
-    field: fn(&mut Config) -> &mut K::Value,
-) -> Key<Config, K> {
-    Key::new(name, kind, field)
-}
-
-/// A key of a section that stands once, for a value that is no field by itself.
-const fn computed<K: Kind>(
-    name: &'static str,
-    kind: K,
-    get: fn(&Config) -> Option<K::Value>,
-    set: fn(&mut Config, K::Value),
-) -> Key<Config, K> {
-    Key::computed(name, kind, get, set)
-}
-
-/// The settings of a preset for `[launch]`.
-pub fn launch_of(preset: Preset) -> LaunchConfig {
-    launch::preset(preset)
+impl Config {
+    /// Reads the text of a `lanai.toml`; an empty one gives the defaults.
+    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        read(text)
+    }
 }
 
 /// Reads the whole file.
-pub fn read(text: &str) -> Result<Config, ConfigError> {
+fn read(text: &str) -> Result<Config, ConfigError> {
     let table = DeTable::parse(text).map_err(|error| ConfigError::syntax(text, &error))?;
     let root = Section::root(text, table.get_ref());
     let sections = listed().into_iter().map(|section| section.name);
@@ -187,7 +168,7 @@ pub fn read(text: &str) -> Result<Config, ConfigError> {
 
 /// Reads `[[resource]]`, which other sections depend on.
 fn read_resources(config: &mut Config, root: &Section) -> Result<(), ConfigError> {
-    for row in each(root, &RESOURCE, &Resources::builtin(), resource::blank)? {
+    for row in RESOURCE.read_each(root, &Resources::builtin(), resource::blank)? {
         config.pools.extend(row.pool());
         config.meters.extend(row.meter());
         config.resources.push((row.name, row.definition));
@@ -202,8 +183,8 @@ fn read_objects(
     resources: &Resources,
 ) -> Result<(), ConfigError> {
     config.policy.fair_share.accounts = account::read_accounts(root, resources)?;
-    config.hooks = each(root, &HOOK, resources, Hook::blank)?;
-    let windows = each(root, &RESERVATION, resources, |_| ReservationRow::default())?;
+    config.hooks = HOOK.read_each(root, resources, Hook::blank)?;
+    let windows = RESERVATION.read_each(root, resources, |_| ReservationRow::default())?;
     config.reservations = windows.into_iter().map(ReservationRow::window).collect();
     for section in root.sections("dedicated")? {
         let mut time = DedicatedConfig {
@@ -225,36 +206,13 @@ fn read_objects(
         queue: Queue::named(name),
         factor: None,
     };
-    for row in each(root, &QUEUE, resources, blank)? {
+    for row in QUEUE.read_each(root, resources, blank)? {
         let factor = row.factor.map(|factor| (row.queue.name.clone(), factor));
         config.policy.precedence.queues.extend(factor);
         config.queues.push(row.queue);
     }
     config.policy.limits = limit::read_limits(root, resources)?;
     config.limits_of_file = config.policy.limits.all.clone().into();
-    config.nodes = each(root, &NODE, resources, NodeConfig::unlisted)?;
+    config.nodes = NODE.read_each(root, resources, NodeConfig::unlisted)?;
     Ok(())
-}
-
-/// Reads every `[[name]]`; no two may have the same name.
-fn each<T>(
-    root: &Section,
-    table: &Table<T>,
-    resources: &Resources,
-    blank: impl Fn(&str) -> T,
-) -> Result<Vec<T>, ConfigError> {
-    let mut names = BTreeSet::new();
-    let mut all = Vec::new();
-    for section in root.sections(table.name)? {
-        let mut one = blank("");
-        table.read(&mut one, &section, resources)?;
-        all.push(one);
-        let name = section.read("name", "a name", String::read)?;
-        if let Some(name) = name.filter(|name| !names.insert(name.clone())) {
-            let kind = table.name;
-            let text = format!("there are two [[{kind}]] named `{name}`: remove one or rename it");
-            return Err(section.wrong_at("name", text));
-        }
-    }
-    Ok(all)
 }

@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::config::ServerConfig;
-use crate::config::overrides::Conflict;
 use crate::config::overrides::QmgrOverrides;
+use crate::config::overrides::apply::Conflict;
 use crate::config::overrides::description::described;
 use crate::model::job::Owner;
 use crate::model::policy::Policy;

@@ -4,7 +4,7 @@
 
 use super::ahead::{ForecastAnswer, ForecastQuery};
 use super::batch::Batch;
-use crate::config::overrides::QmgrCommand;
+use crate::config::overrides::command::QmgrCommand;
 use crate::config::overrides::description::Described;
 use crate::model::account::accounting::{
     AccountingEntry, AccountingFilter, GroupKey, RequestTotals,

@@ -3,7 +3,8 @@
 //! on.
 
 use crate::support::sandbox::Sandbox;
-use lanai::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
+use lanai::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
+use lanai::config::overrides::{AttributeKey, QmgrObject};
 use lanai::model::account::accounting::{AccountingFilter, GroupKey as Grouping};
 use lanai::model::attribute::AttributeSetting;
 use lanai::model::job::state::Holds;

@@ -7,8 +7,10 @@
 
 use crate::support::root;
 use lanai::cli::programs::PROGRAMS;
-use lanai::config::overrides::{QmgrObject, known};
-use lanai::config::{Config, Listed, listed};
+use lanai::config::Config;
+use lanai::config::overrides::QmgrObject;
+use lanai::config::overrides::attributes::known;
+use lanai::config::sections::{Listed, listed};
 use lanai::model::attribute::may_set;
 use lanai::model::job::state::JobState;
 use lanai::model::job_id::JobId;

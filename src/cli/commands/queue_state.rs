@@ -5,7 +5,8 @@ use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::unreachable_server::unknown_host;
-use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
+use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
+use crate::config::overrides::{AttributeKey, QmgrObject};
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 

@@ -1,8 +1,9 @@
 //! What is configured of queues and of the server, beside what is known of the work in them: for
 //! `qstat -Q`, `-q` and `-B`.
 
+use crate::config::overrides::QmgrObject;
+use crate::config::overrides::attributes::place;
 use crate::config::overrides::description::{AttributeValue, Described};
-use crate::config::overrides::{QmgrObject, place};
 use crate::model::resource::Resources;
 use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};
 use std::borrow::Cow;

@@ -15,23 +15,13 @@ mod texts;
 pub(super) use texts::names;
 
 use super::QmgrObject;
-use super::forms::AttributeForm;
+use super::forms::{AttributeForm, QmgrAttribute, at};
 use super::limits::{self, Old};
 use crate::model::limit::LimitStage;
 use hook::HOOK;
 use node::NODE;
 use queue::{QUEUE, QUEUE_HEAD};
 use server::{SCHED, SCHED_TAIL, SERVER, SERVER_HEAD};
-
-/// An attribute.
-pub(super) struct QmgrAttribute {
-    pub name: &'static str,
-    pub form: AttributeForm,
-}
-
-const fn at(name: &'static str, form: AttributeForm) -> QmgrAttribute {
-    QmgrAttribute { name, form }
-}
 
 const fn limit(
     stage: LimitStage,

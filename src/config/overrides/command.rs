@@ -1,9 +1,9 @@
 //! A command of `qmgr` about one object, and what was said before with that added.
 
-use super::attributes::{find, names};
+use super::apply::Conflict;
+use super::attributes::{find, known, names};
 use super::{
-    AttributeKey, Conflict, Existence, QmgrObject, QmgrOverrides, apply, attributes, forms, known,
-    resources,
+    AttributeKey, Existence, QmgrObject, QmgrOverrides, apply, attributes, forms, resources,
 };
 use crate::config::Config;
 use crate::model::hook::Hook;
@@ -116,7 +116,7 @@ impl QmgrOverrides {
         for edit in &command.edits {
             check_edit(target, edit)?;
             next.say(
-                &target.keeper(&edit.key.attribute),
+                &keeper(target, &edit.key.attribute),
                 command.verb,
                 edit,
                 &mut config,
@@ -291,7 +291,7 @@ impl QmgrOverrides {
         let is_mixed = |misfit: &Conflict| misfit.why == Refusal::mixed_limits();
         let is_own = |misfit: &Conflict| {
             let attribute = misfit.key.as_ref().map_or("", |key| &key.attribute);
-            misfit.target == target.keeper(attribute)
+            misfit.target == keeper(target, attribute)
         };
         let is_about = |misfit: &&Conflict| {
             is_own(misfit) && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit))
@@ -398,5 +398,15 @@ fn check_edit(target: &QmgrObject, edit: &Edit) -> Result<(), Refusal> {
     match (known.of_resources, &edit.key.resource) {
         (false, Some(_)) => Err(Refusal::undefined_attribute()),
         _ => Ok(()),
+    }
+}
+
+/// The object that keeps an attribute: the server keeps those that the scheduler shares with it.
+fn keeper(target: &QmgrObject, attribute: &str) -> QmgrObject {
+    let is_shared = *target == QmgrObject::Sched && known(&QmgrObject::Server, attribute).is_some();
+    if is_shared {
+        QmgrObject::Server
+    } else {
+        target.clone()
     }
 }

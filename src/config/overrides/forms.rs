@@ -46,6 +46,16 @@ pub(super) enum AttributeForm {
     Missing,
 }
 
+/// An attribute.
+pub(super) struct QmgrAttribute {
+    pub name: &'static str,
+    pub form: AttributeForm,
+}
+
+pub(super) const fn at(name: &'static str, form: AttributeForm) -> QmgrAttribute {
+    QmgrAttribute { name, form }
+}
+
 impl AttributeForm {
     /// Whether it is a list of resources.
     pub fn is_of_resources(self) -> bool {

@@ -2,6 +2,7 @@
 
 mod values;
 
+use super::command::{Edit, Op, QmgrCommand, Verb};
 use super::*;
 use crate::config::Config;
 use crate::model::limit::LimitStage;

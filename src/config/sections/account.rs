@@ -1,6 +1,5 @@
 //! `[[account]]`: the nodes of the fair-share tree, and their settings as pools.
 
-use super::each;
 use super::starvation::{THRESHOLD, TIME};
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
@@ -147,7 +146,7 @@ const INHERITED: &str =
 
 /// All accounts of the file; they must form a tree.
 pub fn read_accounts(root: &Section, resources: &Resources) -> Result<Vec<Account>, ConfigError> {
-    let accounts = each(root, &ACCOUNT, resources, |_| Account::default())?;
+    let accounts = ACCOUNT.read_each(root, resources, |_| Account::default())?;
     let Err((place, fault)) = check(&accounts) else {
         return Ok(accounts);
     };

@@ -1,9 +1,8 @@
 //! `[backfill]`: how lower jobs may start around blocked ones.
 
-use super::{computed, key};
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::config::key::Table;
+use crate::config::key::{Table, computed, key};
 use crate::config::kinds::Kind;
 use crate::config::kinds::{
     A_SECOND_OR_MORE, Custom, List, OneOf, TEXT, WholeNumber, custom, integer, list, table, whole,

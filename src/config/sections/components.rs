@@ -1,15 +1,13 @@
 //! `[order.components]`: the components of a job's priority (M11).
 
 use super::account::TARGET;
-use super::key;
 use super::launch::above_zero;
-use super::order::ABOVE_ONE;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::config::key::{Key, Nested, Table};
+use crate::config::key::{Key, Nested, Table, key};
 use crate::config::kinds::{
-    BOOLEAN, Custom, NUMBER, Optional, TableOf, Word, custom, read_by_name, table, table_by_name,
-    time,
+    BOOLEAN, Custom, NUMBER, Optional, Scalar, TableOf, Word, custom, read_by_name, scalar, table,
+    table_by_name, time,
 };
 use crate::model::account::UsageTarget;
 use crate::model::policy::components::{Component, ComponentKind, Goal, WeightAndCap};
@@ -35,6 +33,9 @@ const GOALS: TableOf<BTreeMap<String, Goal>> = TableOf {
     read: read_goals,
     write: |all| Some(table_by_name(all, write_goal)),
 };
+
+/// A number above 1.
+pub const ABOVE_ONE: Scalar<f64> = scalar("a number above 1", |number| *number > 1.0);
 
 /// `[order.components]`.
 pub static COMPONENTS: Table<Config> = Table::new(
@@ -376,7 +377,7 @@ fn write_goal(goal: &Goal) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::listed;
+    use crate::config::sections::listed;
     use crate::model::policy::Components;
     use crate::model::policy::PriorityOrder;
     use crate::model::policy::components::Component;

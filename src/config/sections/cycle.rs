@@ -1,8 +1,7 @@
 //! `[cycle]`: when the scheduler runs, and what it records.
 
-use super::{computed, key};
 use crate::config::Config;
-use crate::config::key::Table;
+use crate::config::key::{Table, computed, key};
 use crate::config::kinds::{A_SECOND_OR_MORE, BOOLEAN, Scalar, scalar};
 use crate::model::resource::Size;
 use std::path::PathBuf;

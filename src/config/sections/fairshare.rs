@@ -1,9 +1,8 @@
 //! `[fairshare]`: how usage lowers the priority of jobs.
 
-use super::key;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::config::key::Table;
+use crate::config::key::{Table, key};
 use crate::config::kinds::{OneOf, Optional, Scalar, scalar};
 use crate::model::policy::fair_share::{Distance, Method, TieRule, UsageSubject};
 

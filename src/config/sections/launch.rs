@@ -1,16 +1,12 @@
 //! `[launch]`: how jobs are started and ended, and what happens when that goes wrong.
 
-use super::{computed, key};
-use crate::config::key::Table;
+use crate::config::Config;
+use crate::config::key::{Table, computed, key};
 use crate::config::kinds::{
     A_SECOND_OR_MORE, BOOLEAN, Custom, OneOf, Optional, OrWord, PROGRAM, Scalar, Word, custom,
     scalar, table, time, whole,
 };
-use crate::config::{Config, LaunchConfig};
-use crate::model::job::response::{
-    FailureRules, LimitAction, Missing, Response, Responses, Retries, StageIn,
-};
-use crate::model::policy::Preset;
+use crate::model::job::response::{LimitAction, Missing, Response, Responses};
 use crate::model::time::Span;
 use std::path::{Path, PathBuf};
 use toml::Value;
@@ -98,27 +94,6 @@ pub static LAUNCH: Table<Config> = Table::new(
         .example("\"/scratch/checkpoints\""),
     ],
 );
-
-/// The settings of a preset.
-pub fn preset(preset: Preset) -> LaunchConfig {
-    let (retries, missing) = match preset {
-        Preset::Maui => (Retries::MAUI, Missing::Wait),
-        _ => (Retries::default(), Missing::Fail),
-    };
-    let stage_in = StageIn {
-        missing,
-        ..StageIn::default()
-    };
-    let rules = FailureRules {
-        retries,
-        stage_in,
-        ..FailureRules::default()
-    };
-    LaunchConfig {
-        rules,
-        ..LaunchConfig::default()
-    }
-}
 
 /// A time above zero.
 pub const fn above_zero(wanted: &'static str) -> Scalar<Span> {

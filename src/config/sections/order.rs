@@ -1,14 +1,13 @@
 //! `[order]` and `[order.weights]`: the order of waiting jobs.
 
-use super::components::COMPONENTS;
-use super::key;
+use super::components::{ABOVE_ONE, COMPONENTS};
 use super::launch::above_zero;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::config::key::{Entry, Key, KeyRow, Nested, Table};
+use crate::config::key::{Entry, Key, KeyRow, Nested, Table, key};
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, BOOLEAN, Formula, Kind, NUMBER, OneOf, Optional, Scalar, WholeNumber, scalar,
-    time, whole,
+    A_SECOND_OR_MORE, BOOLEAN, Formula, Kind, NUMBER, OneOf, Optional, Scalar, WholeNumber, time,
+    whole,
 };
 use crate::model::expression::Expression;
 use crate::model::job::eligible_time::Accrual;
@@ -22,8 +21,6 @@ use crate::model::time::Span;
 use toml::Value;
 
 const PRIORITY: WholeNumber<i32> = whole("a priority, from -1024 to 1023", |_| true);
-/// A number above 1.
-pub const ABOVE_ONE: Scalar<f64> = scalar("a number above 1", |number| *number > 1.0);
 
 /// `[order]`.
 pub static ORDER: Table<Config> = Table::new(
@@ -186,8 +183,15 @@ fn check_user_priority(config: &mut Config, section: &Section) -> Result<(), Con
     Ok(())
 }
 
+impl Config {
+    /// Whether a formula uses only names that are known of a job.
+    pub fn knows_names_of(&self, formula: &Expression, resources: &Resources) -> bool {
+        unknown_name(formula, resources).is_none()
+    }
+}
+
 /// An error for the first name in a formula that no job has, with the nearest known one.
-pub fn unknown_name(formula: &Expression, resources: &Resources) -> Option<String> {
+fn unknown_name(formula: &Expression, resources: &Resources) -> Option<String> {
     let resources = resources.iter().map(|(name, _)| name);
     let known: Vec<&str> = NAMES.iter().copied().chain(resources).collect();
     let mut names = formula.names().into_iter().chain(formula.words());

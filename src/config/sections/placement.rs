@@ -1,9 +1,8 @@
 //! `[placement]`: which nodes a job gets.
 
 use super::launch::is_program;
-use super::{computed, key};
 use crate::config::Config;
-use crate::config::key::Table;
+use crate::config::key::{Table, computed, key};
 use crate::config::kinds::{
     A_SECOND_OR_MORE, Custom, Formula, Kind, OneOf, Optional, Scalar, TEXT, Word, custom, list,
     scalar, table, table_by_name,

@@ -1,10 +1,9 @@
 //! `[preemption]`: which running jobs are preempted for which others, and how.
 
-use super::key;
 use super::starvation::STARVATION;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::config::key::{Nested, Table};
+use crate::config::key::{Nested, Table, key};
 use crate::config::kinds::{
     BOOLEAN, Custom, List, OneOf, Optional, Scalar, TEXT, WholeNumber, list, one_of, time, whole,
 };

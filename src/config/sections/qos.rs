@@ -1,6 +1,5 @@
 //! `[[qos]]`: the qualities of service.
 
-use super::each;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
@@ -8,10 +7,8 @@ use crate::config::kinds::{
     list, list_if_any, scalar, table, whole,
 };
 use crate::model::job::value_syntax;
-use crate::model::limit::{Limit, LimitScope, Limits, Selector};
 use crate::model::policy::quality::{Flag, JobOwners, QosGrant, Qualities, Quality};
 use crate::model::resource::Resources;
-use std::collections::BTreeSet;
 use toml::Value;
 use toml::de::DeValue;
 
@@ -139,7 +136,7 @@ pub fn read_qualities(
         default_for: JobOwners::default(),
         charge: 1.0,
     };
-    let all = each(root, &QOS, resources, blank)?;
+    let all = QOS.read_each(root, resources, blank)?;
     Ok(if all.is_empty() {
         preset
     } else {
@@ -202,36 +199,6 @@ fn read_charge(value: &DeValue) -> Option<f64> {
         Some(is_charged) => Some(f64::from(is_charged)),
         None => f64::read(value).filter(|part| *part >= 0.0),
     }
-}
-
-/// The limits, followed by the exemptions that flags of qualities of service grant (M27).
-pub fn with_exemptions(limits: Limits, qualities: &Qualities) -> Limits {
-    let mut all = limits.all.clone();
-    let counted: BTreeSet<_> = limits
-        .all
-        .iter()
-        .map(|limit| (limit.stage, &limit.quantity))
-        .collect();
-    for quality in &qualities.all {
-        for (stage, quantity) in &counted {
-            if !quality.flags.iter().any(|flag| flag.ignores(quantity)) {
-                continue;
-            }
-            let scope = LimitScope {
-                qos: Selector::Named(quality.name.clone()),
-                ..LimitScope::default()
-            };
-            all.push(Limit {
-                scope,
-                stage: *stage,
-                quantity: (*quantity).clone(),
-                soft: None,
-                hard: None,
-                overrides: true,
-            });
-        }
-    }
-    Limits { all, ..limits }
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! `[server]`: the installation as a whole.
 
-use super::key;
 use super::node::is_host_name;
 use crate::config::document::{ConfigError, Section};
-use crate::config::key::Table;
+use crate::config::key::{Table, key};
 use crate::config::kinds::{
     A_SECOND_OR_MORE, AmountTable, BOOLEAN, Custom, ELEMENTS, FROM_0_TO_1, List, OneOf, Optional,
     PROGRAM, Scalar, Word, list, scalar, time, whole,

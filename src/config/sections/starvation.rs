@@ -1,9 +1,8 @@
 //! `[preemption.starvation]`: when an operation below its fair share preempts others.
 
-use super::key;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::config::key::Table;
+use crate::config::key::{Table, key};
 use crate::config::kinds::{AmountTable, BOOLEAN, FROM_0_TO_1, OneOf, Scalar, scalar, time};
 use crate::model::account::Account;
 use crate::model::account::starvation::{Boundary, Cutoffs, Patience};

@@ -1,9 +1,8 @@
 //! `[usage]`: what usage counts, and how it decays.
 
-use super::{computed, key};
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::config::key::Table;
+use crate::config::key::{Table, computed, key};
 use crate::config::kinds::{
     A_SECOND_OR_MORE, Kind, OneOf, OrWord, Scalar, TableOf, WholeNumber, scalar, table, whole,
 };

@@ -2,7 +2,7 @@
 //! again.
 
 use super::*;
-use crate::config::listed;
+use crate::config::sections::listed;
 use crate::model::policy::Preset;
 use std::collections::BTreeSet;
 
@@ -59,7 +59,8 @@ fn what_is_written_means_the_same_again() {
 
 #[test]
 fn queues_limits_and_resources_are_written_with_their_origins_and_mean_the_same_again() {
-    use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
+    use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
+    use crate::config::overrides::{AttributeKey, QmgrObject};
     let text = "[[resource]]\nname = \"lic\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 3\n\
                 [[queue]]\nname = \"fast\"\npriority = 4\nacl_users = [\"ann\"]\nroute_destinations = [\"workq\"]\n\
                 factor = 0.5\nresources_max = { walltime = \"1:00:00\", mem = \"2gb\" }\n\
@@ -290,7 +291,8 @@ fn qualities_of_service_that_are_there_anyway_are_told_in_remarks() {
 
 #[test]
 fn what_qmgr_says_of_nodes_is_told_apart_from_what_the_file_does() {
-    use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, Verb};
+    use crate::config::overrides::AttributeKey;
+    use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
     let text = "[[node]]\nname = \"n1\"\npriority = 3\nmem = \"4gb\"\n";
     let file = Config::parse(text).unwrap();
     let edit = |attribute: &str, resource: Option<&str>, value: &str| Edit {

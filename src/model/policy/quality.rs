@@ -4,11 +4,17 @@ mod flag;
 
 use super::{Backfill, BookingGroup};
 use crate::model::credentials::NORMAL_QOS;
+use crate::model::limit::Limit;
+use crate::model::limit::LimitScope;
+use crate::model::limit::LimitStage;
+use crate::model::limit::Limits;
+use crate::model::limit::Quantity;
+use crate::model::limit::Selector;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 pub use flag::Flag;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// `[[qos]]`: a quality of service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -139,6 +145,38 @@ impl Quality {
 }
 
 impl Qualities {
+    /// The limits, followed by the exemptions that flags of qualities of service grant (M27).
+    pub fn with_exemptions(&self, limits: &Limits) -> Limits {
+        let counted = limits
+            .all
+            .iter()
+            .map(|limit| (limit.stage, &limit.quantity));
+        let counted: BTreeSet<(LimitStage, &Quantity)> = counted.collect();
+        let mut all = limits.all.clone();
+        for quality in &self.all {
+            for &(stage, quantity) in &counted {
+                if quality.flags.iter().any(|flag| flag.ignores(quantity)) {
+                    let scope = LimitScope {
+                        qos: Selector::Named(quality.name.clone()),
+                        ..LimitScope::default()
+                    };
+                    all.push(Limit {
+                        scope,
+                        stage,
+                        quantity: quantity.clone(),
+                        soft: None,
+                        hard: None,
+                        overrides: true,
+                    });
+                }
+            }
+        }
+        Limits {
+            all,
+            ..limits.clone()
+        }
+    }
+
     /// That of a job that asks for none.
     pub const NORMAL: &str = NORMAL_QOS;
 

@@ -19,7 +19,8 @@ mod question;
 
 mod words;
 
-use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
+use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
+use crate::config::overrides::{AttributeKey, QmgrObject};
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::{Hook, HookAnswer, HookEvent, asked};
 use crate::model::job::deferral::Deferral;

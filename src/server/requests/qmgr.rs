@@ -2,13 +2,13 @@
 //! way.
 
 use crate::config::Person;
-use crate::config::overrides::Edit;
-use crate::config::overrides::Op;
-use crate::config::overrides::QmgrCommand;
 use crate::config::overrides::QmgrObject;
 use crate::config::overrides::QmgrOverrides;
-use crate::config::overrides::Verb;
-use crate::config::overrides::known;
+use crate::config::overrides::attributes::known;
+use crate::config::overrides::command::Edit;
+use crate::config::overrides::command::Op;
+use crate::config::overrides::command::QmgrCommand;
+use crate::config::overrides::command::Verb;
 use crate::config::settings::KeySetting;
 use crate::config::settings::SettingOrigin;
 use crate::config::settings::effective;

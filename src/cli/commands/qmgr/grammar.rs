@@ -1,6 +1,8 @@
 //! A command of `qmgr`: `set queue gpu,cpu enabled = True, max_run = "[u:PBS_GENERIC=4]"`.
 
-use crate::config::overrides::{AttributeKey, Edit, Op, QmgrObject, known};
+use crate::config::overrides::attributes::known;
+use crate::config::overrides::command::{Edit, Op};
+use crate::config::overrides::{AttributeKey, QmgrObject};
 use crate::model::limit::pbs;
 
 /// What is to be done.

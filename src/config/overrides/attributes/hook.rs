@@ -1,6 +1,6 @@
 //! A hook's attributes.
 
-use super::{AttributeForm, QmgrAttribute, at};
+use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
 use crate::config::sections::HOOK as HOOK_KEYS;
 use crate::model::hook::{Hook, HookEvent};
 use std::path::Path;

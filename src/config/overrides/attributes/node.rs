@@ -1,6 +1,6 @@
 //! A node's attributes.
 
-use super::{AttributeForm, QmgrAttribute, at};
+use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
 
 pub(super) const NODE: &[QmgrAttribute] = &[
     at("Mom", AttributeForm::ReadOnly),

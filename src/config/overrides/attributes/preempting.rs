@@ -2,8 +2,8 @@
 //! words.
 
 use super::texts::{joined, names};
-use super::{AttributeForm, QmgrAttribute, at};
 use crate::config::Config;
+use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
 use crate::model::policy::PreemptionPolicy;
 
 /// In PBS's order.

@@ -1,7 +1,7 @@
 //! A queue's attributes.
 
 use super::texts::{joined, put, told, truth};
-use super::{AttributeForm, QmgrAttribute, at};
+use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
 use crate::model::queue::{Queue, Route};
 use crate::model::resource::ResourceType;
 

@@ -2,7 +2,7 @@
 
 use super::preempting::RELEASES;
 use super::texts::{seconds, span, told, truth};
-use super::{AttributeForm, QmgrAttribute, at};
+use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
 use crate::config::{Config, Reserving};
 use crate::model::expression::Expression;
 use crate::model::policy::PriorityOrder;
