@@ -4,7 +4,6 @@ use super::Config;
 use super::settings::{KeySetting, SettingOrigin, effective};
 use crate::config::overrides::QmgrOverrides;
 use crate::model::account::decay::Decay;
-use crate::model::expression::Expression;
 use crate::model::policy::formula::asks_for;
 use crate::model::policy::{Preset, PriorityOrder, UserPriority};
 use crate::model::queue::Queue;
@@ -17,20 +16,18 @@ const NEAREST: i32 = 2;
 /// One sentence for each; `settings` are those of the configuration with where they come from.
 pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     let rule = &config.policy.precedence;
-    let formula = rule
-        .formula
-        .as_ref()
-        .filter(|_| rule.order == PriorityOrder::Formula && !rule.lexicographic);
-    let sums_up = |formula: &Expression| asks_for(formula, |name| name == "queue_priority");
-    let is_it4i = rule.formula == Preset::It4i.policy().precedence.formula;
-    let near = formula
-        .is_some_and(sums_up)
-        .then(|| near_queues(config.queues(), is_it4i));
-    near.into_iter()
-        .flatten()
-        .chain(idle(config, settings))
-        .chain(unused_priorities(config))
-        .collect()
+    let mut all = Vec::new();
+    if rule.order == PriorityOrder::Formula
+        && !rule.lexicographic
+        && let Some(formula) = &rule.formula
+        && asks_for(formula, |name| name == "queue_priority")
+    {
+        let is_it4i = rule.formula == Preset::It4i.policy().precedence.formula;
+        all.extend(near_queues(config.queues(), is_it4i));
+    }
+    all.extend(idle(config, settings));
+    all.extend(unused_priorities(config));
+    all
 }
 
 /// The priorities of queues that have no effect.

@@ -103,7 +103,10 @@ impl AccountingContext<'_> {
                 .saturating_mul(kept.cores.into())
                 .saturating_add(released),
             factor: charging::factor(self.setup, job),
-            made_way: run.and_then(|run| job.life.yielding.clone().filter(|_| job.makes_way(run))),
+            made_way: match run {
+                Some(run) if job.makes_way(run) => job.life.yielding.clone(),
+                _ => None,
+            },
         };
         Update::Entry(self.now, Box::new(entry))
     }

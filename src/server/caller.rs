@@ -98,9 +98,10 @@ impl Caller {
 
     /// Refuses everybody but the job's owner and the privileged.
     pub fn must_own(&self, job: &Job) -> Result<(), Refusal> {
-        match self.privileged || self.owner.is_same_account(&job.owner) {
-            true => Ok(()),
-            false => Err(Refusal::unauthorized()),
+        if self.privileged || self.owner.is_same_account(&job.owner) {
+            Ok(())
+        } else {
+            Err(Refusal::unauthorized())
         }
     }
 

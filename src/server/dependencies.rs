@@ -63,10 +63,8 @@ pub fn lift(server: &mut ServerState, was: &Job) {
         server.ties.remove(tie);
         server.also(Update::Tie(tie, TieState::Lifted));
     }
-    if let Some(tie) = server
-        .ties
-        .membership(id)
-        .filter(|_| was.life.bars.rival.is_some())
+    if was.life.bars.rival.is_some()
+        && let Some(tie) = server.ties.membership(id)
     {
         server.ties.remove(tie);
         server.also(Update::Tie(tie, TieState::Met));

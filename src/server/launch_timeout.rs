@@ -5,7 +5,6 @@
 use crate::model::hook::job_hooks::delay;
 use crate::model::job::Attempt;
 use crate::model::job::Job;
-use crate::model::job::Run;
 use crate::model::job::Want;
 use crate::model::job::event::Event;
 use crate::model::job::staging::Files;
@@ -43,12 +42,10 @@ pub fn give_up(server: &mut ServerState) {
 /// begun it, and is asked for it when it answers again; files that are copied first take as long as
 /// they take, and what the site has done first as long as it may.
 fn stuck(server: &ServerState, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> {
-    let begins = |run: &&Run| run.has_script() && run.session.is_none();
-    let run = job
-        .life
-        .open_run()
-        .filter(begins)
-        .filter(|_| job.life.want == Want::Run)?;
+    let run = job.life.open_run()?;
+    if job.life.want != Want::Run || !run.has_script() || run.session.is_some() {
+        return None;
+    }
     let node = server.node(job.script_node()?).filter(|node| node.up)?;
     let config = &server.setup.config;
     let patience = timeout + delay(&config.hooks, &config.launch.scripts);

@@ -36,6 +36,13 @@ pub struct Inventory {
     pub attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
 }
 
+impl Inventory {
+    /// Whether the noded presents a node.
+    pub fn presents(&self, node: &str) -> bool {
+        self.nodes.iter().any(|facts| facts.name == node)
+    }
+}
+
 /// Takes in an inventory: nodes are up, attempts are adopted, and a job that its node should have
 /// but has not is gone.
 pub fn take_inventory(
@@ -63,8 +70,7 @@ pub fn lose_missing(server: &mut ServerState, inventory: &Inventory) {
         .iter()
         .filter(|(_, _, task, _)| *task == 0);
     let known: BTreeSet<(JobId, Attempt)> = scripts.map(|known| (known.0, known.1)).collect();
-    let is_here = |node: &str| inventory.nodes.iter().any(|facts| facts.name == node);
-    for job in running_on(server, is_here) {
+    for job in running_on(server, |node| inventory.presents(node)) {
         if let Some(run) = job.life.open_run()
             && !known.contains(&(job.id, run.attempt))
         {
@@ -133,8 +139,10 @@ pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool
     let Some(node) = tasks::node_of(job, name.attempt, name.task) else {
         return true;
     };
-    let own = run.directory.as_deref().filter(|_| name.task == 0);
-    let own = own.or_else(|| server.node(node).and_then(|node| node.directory.as_deref()));
+    let own = match run.directory.as_deref() {
+        Some(own) if name.task == 0 => Some(own),
+        _ => server.node(node).and_then(|node| node.directory.as_deref()),
+    };
     own.is_none_or(|own| own == directory)
 }
 
@@ -203,9 +211,10 @@ fn not_in_inventory(server: &mut ServerState, job: &Job, run: &Run, boot: &str) 
     if run.session.is_none() {
         return;
     }
-    let why = match run.boot.as_deref() == Some(boot) {
-        true => "its node no longer knows of it",
-        false => "its node was rebooted",
+    let why = if run.boot.as_deref() == Some(boot) {
+        "its node no longer knows of it"
+    } else {
+        "its node was rebooted"
     };
     server.happen(
         job.id,
@@ -327,9 +336,10 @@ pub fn node_changed(server: &mut ServerState, facts: &NodeFacts) {
     if let Some(node) = server.node(&facts.name).filter(|node| node.up).cloned() {
         server.note_told(facts);
         let facts = with_overrides(server, facts);
-        match facts.as_measured_in(&node.facts) == node.facts {
-            true => server.measure(&node.facts.name, facts),
-            false => server.set_node(Node { facts, ..node }),
+        if facts.as_measured_in(&node.facts) == node.facts {
+            server.measure(&node.facts.name, facts)
+        } else {
+            server.set_node(Node { facts, ..node })
         }
     }
 }

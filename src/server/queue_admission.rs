@@ -85,12 +85,7 @@ impl RequestContext<'_> {
         }
         let (comer, owner) = (Comer::Known(before.id), &before.owner);
         let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
-        if let Some(queue) = self
-            .server
-            .setup
-            .queue(&after.queue)
-            .filter(|_| !is_as_before)
-        {
+        if !is_as_before && let Some(queue) = self.server.setup.queue(&after.queue) {
             through(self.server, comer, owner, |entrance| {
                 entrance.fit(after, queue)
             })?;

@@ -267,9 +267,10 @@ impl RequestContext<'_> {
 
     /// A job out of the history.
     pub(crate) fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
-        match self.server.is_forgotten(id.parent().unwrap_or(id)) {
-            true => Ok(None),
-            false => self.history.job(id),
+        if self.server.is_forgotten(id.parent().unwrap_or(id)) {
+            Ok(None)
+        } else {
+            self.history.job(id)
         }
     }
 

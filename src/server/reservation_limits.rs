@@ -37,9 +37,10 @@ pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Resul
     let has = of_user(server, owner)
         .map(|made| made.occurrences.len() - made.current)
         .sum::<usize>();
-    match has + more > most {
-        true => Err(Refusal::too_many_reservations(most, has, more)),
-        false => Ok(()),
+    if has + more > most {
+        Err(Refusal::too_many_reservations(most, has, more))
+    } else {
+        Ok(())
     }
 }
 

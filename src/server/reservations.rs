@@ -202,9 +202,10 @@ impl RequestContext<'_> {
                 "lanai.toml makes this reservation: change it there",
             ));
         }
-        match self.caller.privileged || self.caller.owner.is_same_account(&reservation.owner) {
-            true => Ok(reservation),
-            false => Err(Refusal::unauthorized()),
+        if self.caller.privileged || self.caller.owner.is_same_account(&reservation.owner) {
+            Ok(reservation)
+        } else {
+            Err(Refusal::unauthorized())
         }
     }
 
@@ -233,9 +234,10 @@ impl RequestContext<'_> {
         // Groups are looked up only if a group is named.
         let is_member = |group: &str| is_member(&self.server.setup, owner, group);
         let host = &self.server.setup.host;
-        match self.caller.privileged || reservation.lets_in(owner, host, is_member) {
-            true => Ok(()),
-            false => Err(Refusal::queue_denied()),
+        if self.caller.privileged || reservation.lets_in(owner, host, is_member) {
+            Ok(())
+        } else {
+            Err(Refusal::queue_denied())
         }
     }
 }
@@ -269,17 +271,18 @@ fn zone_of(
 /// known that could be had.
 fn confirm(server: &mut ServerState, id: &str) -> Option<bool> {
     let reservation = server.reservation(id)?.clone();
-    let found = match reservation.terms.whole {
-        true => Ok(reservation
+    let found = if reservation.terms.whole {
+        Ok(reservation
             .occurrences
             .iter()
             .map(|occurrence| occurrence.shares.clone())
-            .collect()),
-        false => reservation
+            .collect())
+    } else {
+        reservation
             .occurrences
             .iter()
             .map(|occurrence| find(server, &reservation, occurrence))
-            .collect(),
+            .collect()
     };
     match found {
         Ok(shares) => {
@@ -343,13 +346,11 @@ fn fitted(server: &ServerState, after: &Reservation) -> Option<Vec<NodeShare>> {
 /// Makes a reservation of the nodes of a job that runs, until its walltime is over, and puts the
 /// job into it. None for a job that does not run, or is in one already.
 fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -> Option<String> {
-    let run = job
-        .life
-        .open_run()
-        .filter(|_| job.life.state == JobState::Running)?;
-    if job.spec.reservation.is_some() || job.id.index().is_some() {
+    let is_in_reservation = job.spec.reservation.is_some();
+    if job.life.state != JobState::Running || is_in_reservation || job.id.index().is_some() {
         return None;
     }
+    let run = job.life.open_run()?;
     let walltime = job
         .spec
         .walltime()
@@ -504,12 +505,13 @@ fn end_jobs(server: &mut ServerState, id: &str) {
         else {
             continue;
         };
-        let event = match job.spec.rerunnable {
-            true => Event::RerunWanted { by: by.clone() },
-            false => Event::DeleteWanted {
+        let event = if job.spec.rerunnable {
+            Event::RerunWanted { by: by.clone() }
+        } else {
+            Event::DeleteWanted {
                 by: by.clone(),
                 force: false,
-            },
+            }
         };
         server.happen_to_all(job.id, &event);
     }
@@ -565,9 +567,10 @@ fn notice_lost_nodes(server: &mut ServerState, id: &str, searches: bool) {
     if is_known && (lost.is_empty() || !searches) {
         return;
     }
-    let elsewhere = match reservation.state == ReservationState::Confirmed && !lost.is_empty() {
-        true => find(server, &reservation, reservation.occurrence()).ok(),
-        false => None,
+    let elsewhere = if reservation.state == ReservationState::Confirmed && !lost.is_empty() {
+        find(server, &reservation, reservation.occurrence()).ok()
+    } else {
+        None
     };
     match elsewhere {
         Some(shares) => {

@@ -45,14 +45,12 @@ pub(crate) fn attend(server: &mut ServerState) {
     {
         let instances = match &site.times {
             Times::Standing(standing) => standing.instances(now),
-            Times::Once { from, to } => {
-                let once = Instance {
-                    number: 0,
-                    from: *from,
-                    to: Some(*to),
-                };
-                Some(once).filter(|_| *to > now).into_iter().collect()
-            }
+            Times::Once { to, .. } if *to <= now => Vec::new(),
+            Times::Once { from, to } => vec![Instance {
+                number: 0,
+                from: *from,
+                to: Some(*to),
+            }],
         };
         wanted.extend(instances.into_iter().map(|instance| (site, instance)));
     }
@@ -181,9 +179,10 @@ fn shares(
     site: &ReservationConfig,
     reservation: &Reservation,
 ) -> Option<Vec<NodeShare>> {
-    match site.nodes.is_empty() {
-        true => find(server, reservation, reservation.occurrence()).ok(),
-        false => reservation_window::whole(server.cluster(), &site.nodes).ok(),
+    if site.nodes.is_empty() {
+        find(server, reservation, reservation.occurrence()).ok()
+    } else {
+        reservation_window::whole(server.cluster(), &site.nodes).ok()
     }
 }
 

@@ -590,11 +590,11 @@ impl ServerState {
         self.note_waiting(id);
         self.note_routed(id);
         self.count(id);
-        match id.is_array() {
-            // An array may change with each of its elements: it is looked at once, before the
-            // cycle.
-            true => drop(self.stale.insert(id)),
-            false => self.view(id),
+        if id.is_array() {
+            // An array may change with each of its subjobs: it is viewed once, before the cycle.
+            self.stale.insert(id);
+        } else {
+            self.view(id);
         }
     }
 

@@ -80,9 +80,12 @@ impl ServerState {
 /// What the nodes of a job are to be told of its standing still and going on: until they have said
 /// that it is so.
 pub fn orders(job: &Job) -> Orders {
-    let Some(run) = job.life.open_run().filter(|_| job.life.want == Want::Run) else {
+    let Some(run) = job.life.open_run() else {
         return Vec::new();
     };
+    if job.life.want != Want::Run {
+        return Vec::new();
+    }
     let tasks = run.tasks().open().map(|(number, _)| number);
     let parts = tasks.chain(run.has_script().then_some(0));
     parts

@@ -134,23 +134,18 @@ fn start(
             return;
         };
         let places = run.places();
-        let number = |line: u32| {
-            places
-                .as_ref()
-                .map_or(Some(line), |places| places.get(line as usize).copied())
-        };
-        let lines: Vec<(TaskToken, u32)> = program
-            .tasks
-            .iter()
-            .filter_map(|&(token, line)| Some((token, number(line)?)))
-            .collect();
         let tasks = run.tasks_mut();
         let mut known: BTreeMap<TaskToken, TaskNumber> = tasks
             .known
             .iter()
             .map(|(&number, task)| (task.token, number))
             .collect();
-        for (token, slot) in lines {
+        for &(token, line) in &program.tasks {
+            let slot = match &places {
+                Some(places) => places.get(line as usize).copied(),
+                None => Some(line),
+            };
+            let Some(slot) = slot else { continue };
             let number = *known
                 .entry(token)
                 .or_insert_with(|| tasks.make(token, slot, asked.task));
@@ -225,17 +220,12 @@ fn stages(run: &Run, tokens: &[TaskToken]) -> Vec<(TaskToken, TaskStage)> {
         .values()
         .map(|task| (task.token, task.stage))
         .collect();
-    let stage = |token: &TaskToken| {
-        known
-            .get(token)
-            .copied()
-            .unwrap_or(TaskStage::Over(NOT_EXECUTED))
-    };
-    tokens
-        .iter()
-        .take(MOST)
-        .map(|token| (*token, stage(token)))
-        .collect()
+    let mut stages = Vec::new();
+    for token in tokens.iter().take(MOST) {
+        let stage = known.get(token).copied();
+        stages.push((*token, stage.unwrap_or(TaskStage::Over(NOT_EXECUTED))));
+    }
+    stages
 }
 
 fn release(server: &mut ServerState, id: JobId, tokens: &[TaskToken]) {
@@ -284,22 +274,23 @@ fn end(
             .filter(|(number, _)| numbers.binary_search(number).is_ok());
         chosen.for_each(|(_, task)| task.ending = true);
     });
-    let order = |&number: &TaskNumber| {
-        let node = run.share_of_task(number)?.node.clone();
-        Some((node, cancel(server, job.id, run.attempt, number)))
-    };
-    numbers.iter().filter_map(order).collect()
+    let mut orders = Vec::new();
+    for number in numbers {
+        if let Some(share) = run.share_of_task(number) {
+            let order = cancel(server, job.id, run.attempt, number);
+            orders.push((share.node.clone(), order));
+        }
+    }
+    orders
 }
 
 /// Ends the tasks of a job on what it has given back, and returns the orders for it.
 pub fn withdraw(server: &mut ServerState, job: &Job) -> Orders {
-    let lines = |run: &Run| {
-        run.released
-            .iter()
-            .flat_map(|released| released.share.ranks.clone())
-            .collect()
-    };
-    let lines: BTreeSet<u32> = job.life.open_run().map(lines).unwrap_or_default();
+    let runs = job.life.open_run().into_iter();
+    let released = runs.flat_map(|run| &run.released);
+    let lines: BTreeSet<u32> = released
+        .flat_map(|released| released.share.ranks.clone())
+        .collect();
     end(server, job, |_, task| lines.contains(&task.slot))
 }
 
@@ -346,19 +337,19 @@ pub fn signal(job: &Job, signal: i32) -> Orders {
     let Some(run) = job.life.open_run() else {
         return Vec::new();
     };
-    let order = |(task, _)| {
-        let node = run.share_of_task(task)?.node.clone();
-        Some((
-            node,
-            ScheddOrder::Signal {
+    let mut orders = Vec::new();
+    for (task, _) in run.tasks().open() {
+        if let Some(share) = run.share_of_task(task) {
+            let order = ScheddOrder::Signal {
                 job: job.id,
                 attempt: run.attempt,
                 task,
                 signal,
-            },
-        ))
-    };
-    run.tasks().open().filter_map(order).collect()
+            };
+            orders.push((share.node.clone(), order));
+        }
+    }
+    orders
 }
 
 // ------------------------------------------------------------------------- reports
@@ -494,24 +485,21 @@ fn news(
 /// Which tasks should be on the nodes of an inventory but are not. One that had begun is lost with
 /// what happened there; one that had not is asked for again, if anybody still wants it.
 pub fn take_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Orders) {
-    let listed = |job: JobId, attempt, task| {
-        inventory
-            .attempts
-            .iter()
-            .any(|a| (a.0, a.1, a.2) == (job, attempt, task))
-    };
-    let here = |node: &str| inventory.nodes.iter().any(|facts| facts.name == node);
-    for job in running_on(server, here) {
+    let attempts = inventory.attempts.iter();
+    let listed: BTreeSet<(JobId, Attempt, TaskNumber)> = attempts
+        .map(|&(job, attempt, task, _)| (job, attempt, task))
+        .collect();
+    for job in running_on(server, |node| inventory.presents(node)) {
         let Some(run) = job.life.open_run() else {
             continue;
         };
         let missing = run.tasks().open().filter(|&(number, task)| {
             let is_here = run
                 .share_of_task(number)
-                .is_some_and(|share| here(&share.node));
+                .is_some_and(|share| inventory.presents(&share.node));
             let is_wanted = run.has_script() && is_to_run_on(&job);
             let expected = task.stage == TaskStage::Running || task.ending || !is_wanted;
-            is_here && expected && !listed(job.id, run.attempt, number)
+            is_here && expected && !listed.contains(&(job.id, run.attempt, number))
         });
         let gone: Vec<TaskNumber> = missing.map(|(number, _)| number).collect();
         for task in gone {
@@ -526,7 +514,11 @@ pub fn take_inventory(server: &mut ServerState, inventory: &Inventory, orders: &
                 orders,
             );
         }
-        if run.silent && job.life.state.is_under_way() && job.script_node().is_none_or(|n| !here(n))
+        if run.silent
+            && job.life.state.is_under_way()
+            && job
+                .script_node()
+                .is_none_or(|node| !inventory.presents(node))
         {
             server.happen(job.id, Event::ContactRegained);
         }
@@ -540,15 +532,12 @@ pub fn lose(server: &mut ServerState, node: &str, orders: &mut Orders) {
         let Some(run) = job.life.open_run() else {
             continue;
         };
-        let is_here = |number| {
-            run.share_of_task(number)
-                .is_some_and(|share| share.node == node)
-        };
-        let here: Vec<TaskNumber> = run
-            .tasks()
-            .open()
-            .map(|(number, _)| number)
-            .filter(|&n| is_here(n))
+        let numbers = run.tasks().open().map(|(number, _)| number);
+        let here: Vec<TaskNumber> = numbers
+            .filter(|&number| {
+                let share = run.share_of_task(number);
+                share.is_some_and(|share| share.node == node)
+            })
             .collect();
         for task in here {
             over(
@@ -578,21 +567,17 @@ fn lost() -> AttemptOutcome {
 
 /// Jobs with tasks that are not over on a node that `here` tells.
 pub fn running_on(server: &ServerState, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>> {
-    let runs_here = |job: &&Arc<Job>| {
-        job.life.open_run().is_some_and(|run| {
-            let mut nodes = run
-                .tasks()
-                .open()
-                .filter_map(|(number, _)| run.share_of_task(number));
-            nodes.any(|share| here(&share.node))
-        })
-    };
-    server
-        .holders()
-        .filter(|job| has_tasks(job))
-        .filter(runs_here)
-        .cloned()
-        .collect()
+    let mut jobs = Vec::new();
+    for job in server.holders().filter(|job| has_tasks(job)) {
+        if let Some(run) = job.life.open_run() {
+            let open = run.tasks().open();
+            let mut shares = open.filter_map(|(number, _)| run.share_of_task(number));
+            if shares.any(|share| here(&share.node)) {
+                jobs.push(job.clone());
+            }
+        }
+    }
+    jobs
 }
 
 /// The node on which a task of the open attempt runs; 0 is the script.

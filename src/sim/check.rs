@@ -94,7 +94,11 @@ impl<'a> Play<'a> {
         let event = self.events.last().map(|(at, _)| zero + *at);
         let ahead = job.is_some() || event.is_some() || !self.timed.is_empty();
         // What looks ahead for ever, as windows that return do, does so for somebody.
-        let own = self.world.next().filter(|_| ahead || !self.world.is_over());
+        let own = if ahead || !self.world.is_over() {
+            self.world.next()
+        } else {
+            None
+        };
         let next = [job, event, own].into_iter().flatten().min();
         next.filter(|next| *next <= zero + self.scenario.until)
     }
@@ -167,25 +171,17 @@ impl<'a> Play<'a> {
             self.differences.extend(found);
         }
         for (_, planned) in &self.scenario.jobs {
-            let expects = |expectation: &Expectation| {
-                expectation
-                    .job
-                    .is_some_and(|job| job.number == planned.number)
-            };
-            if let Some(why) = self
-                .refused
-                .get(&planned.number)
-                .filter(|_| !self.scenario.expectations.iter().any(expects))
-            {
-                let (what, found) = (
-                    format!("job {}: submission", planned.number),
-                    format!("refused: {why}"),
-                );
+            let number = planned.number;
+            let mut expected = self.scenario.expectations.iter();
+            if expected.any(|expectation| expectation.job.is_some_and(|job| job.number == number)) {
+                continue;
+            }
+            if let Some(why) = self.refused.get(&number) {
                 self.differences.push(Difference {
                     line: planned.line,
-                    what,
+                    what: format!("job {number}: submission"),
                     expected: "accepted".into(),
-                    found,
+                    found: format!("refused: {why}"),
                 });
             }
         }

@@ -62,7 +62,7 @@ impl SimulatedCluster {
     /// When something happens next, if nobody submits anything.
     pub fn next(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((end, _))| *end);
-        let look = self.look.filter(|_| self.waiting > 0);
+        let look = if self.waiting > 0 { self.look } else { None };
         end.into_iter().chain(look).min()
     }
 

@@ -165,12 +165,11 @@ pub fn read_all(root: &Section) -> Result<Vec<Expectation>, ConfigError> {
         .iter()
         .map(read)
         .collect::<Result<_, _>>()?;
-    match all.is_empty() {
-        true => {
-            let said = "this scenario expects nothing, so it shows nothing: add an [[expect]], as job = 1, start = 0";
-            Err(root.wrong(said.to_string()))
-        }
-        false => Ok(all),
+    if all.is_empty() {
+        let said = "this scenario expects nothing, so it shows nothing: add an [[expect]], as job = 1, start = 0";
+        Err(root.wrong(said.to_string()))
+    } else {
+        Ok(all)
     }
 }
 
@@ -193,17 +192,18 @@ fn read(section: &Section) -> Result<Expectation, ConfigError> {
         }
         claims.push(claim(section, key, value)?);
     }
-    match claims.is_empty() {
-        true => Err(section.wrong(format!(
+    if claims.is_empty() {
+        Err(section.wrong(format!(
             "this [[expect]] claims nothing: add one of {}",
             KEYS[2..].join(", ")
-        ))),
-        false => Ok(Expectation {
+        )))
+    } else {
+        Ok(Expectation {
             line: section.line(),
             at,
             job,
             claims,
-        }),
+        })
     }
 }
 
@@ -393,7 +393,11 @@ fn in_use(value: &DeValue) -> Option<Assertion> {
 
 fn state(value: &DeValue) -> Option<JobState> {
     let mut letters = value.as_str()?.chars();
-    JobState::from_letter(letters.next()?).filter(|_| letters.next().is_none())
+    let state = JobState::from_letter(letters.next()?);
+    if letters.next().is_some() {
+        return None;
+    }
+    state
 }
 
 fn stage(value: &DeValue) -> Option<CycleStage> {

@@ -189,9 +189,10 @@ fn draw(text: &mut String, schedule: &Schedule) -> Drawn<()> {
     headline(&head, schedule)?;
     let rows = f64::from(schedule.processors);
     let mut gantt = chart(&above, schedule, rows, ("", "processors"))?;
-    match schedule.is_crowded() {
-        true => cells(&mut gantt, schedule)?,
-        false => jobs(&mut gantt, schedule)?,
+    if schedule.is_crowded() {
+        cells(&mut gantt, schedule)?
+    } else {
+        jobs(&mut gantt, schedule)?
     }
     let time = format!("time since the first submission ({})", schedule.unit.name);
     let mut used = chart(&below, schedule, 100.0, (&time, "utilization (%)"))?;
@@ -325,9 +326,10 @@ fn headline(area: &Area, schedule: &Schedule) -> Drawn<()> {
         (80, 14),
         ("sans-serif", 20),
     ))?;
-    let paler = match schedule.is_crowded() {
-        true => Some("paler: partly idle"),
-        false => schedule.has_backfilled().then_some("paler: backfilled"),
+    let paler = if schedule.is_crowded() {
+        Some("paler: partly idle")
+    } else {
+        schedule.has_backfilled().then_some("paler: backfilled")
     };
     let mean = format!(
         "{:.1} % used, first to last submission",

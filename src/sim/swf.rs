@@ -100,12 +100,13 @@ pub fn read(mut source: impl BufRead) -> Result<Log, SwfError> {
     let start = source
         .fill_buf()
         .map_err(|error| SwfError::Io { line: 1, error })?;
-    match start.starts_with(&[0x1f, 0x8b]) {
-        true => read_plain(BufReader::with_capacity(
+    if start.starts_with(&[0x1f, 0x8b]) {
+        read_plain(BufReader::with_capacity(
             1 << 16,
             MultiGzDecoder::new(source),
-        )),
-        false => read_plain(source),
+        ))
+    } else {
+        read_plain(source)
     }
 }
 

@@ -173,15 +173,22 @@ pub(super) fn exists(config: &Config, target: &QmgrObject) -> Result<(), Refusal
                 Err(Refusal::unknown_queue())
             }
         }
-        QmgrObject::Hook(name) => match config.hooks.iter().any(|hook| hook.name == *name) {
-            true => Ok(()),
-            false => Err(Refusal::no_hook(name)),
-        },
-        QmgrObject::Resource(name) => match config.has_own_resource(name) {
-            true => Ok(()),
-            false if resources::is_builtin(name) => Err(Refusal::invalid_request()),
-            false => Err(Refusal::no_resource()),
-        },
+        QmgrObject::Hook(name) => {
+            if config.hooks.iter().any(|hook| hook.name == *name) {
+                Ok(())
+            } else {
+                Err(Refusal::no_hook(name))
+            }
+        }
+        QmgrObject::Resource(name) => {
+            if config.has_own_resource(name) {
+                Ok(())
+            } else if resources::is_builtin(name) {
+                Err(Refusal::invalid_request())
+            } else {
+                Err(Refusal::no_resource())
+            }
+        }
     }
 }
 

@@ -50,6 +50,16 @@ pub struct Edit {
     pub value: String,
 }
 
+impl Edit {
+    /// Whether it changes one of these attributes.
+    pub fn changes_one_of(&self, names: &[&str]) -> bool {
+        let attribute = &self.key.attribute;
+        names
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(attribute))
+    }
+}
+
 /// A command about one object: all of it is done, or nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QmgrCommand {
@@ -73,9 +83,10 @@ const MOST: usize = 10_000;
 impl QmgrCommand {
     /// Whether it is of a bearable size.
     pub fn check_size(&self) -> Result<(), Refusal> {
-        match self.edits.len() > MOST_EDITS {
-            true => Err(Refusal::more_than(MOST_EDITS, "attributes in one command")),
-            false => self.edits.iter().try_for_each(|edit| {
+        if self.edits.len() > MOST_EDITS {
+            Err(Refusal::more_than(MOST_EDITS, "attributes in one command"))
+        } else {
+            self.edits.iter().try_for_each(|edit| {
                 let key = [
                     Some(&edit.key.attribute),
                     edit.key.resource.as_ref(),
@@ -84,17 +95,19 @@ impl QmgrCommand {
                 key.into_iter()
                     .flatten()
                     .try_for_each(|text| check_text(text))
-            }),
+            })
         }
     }
 }
 
 /// A value is a line, and no long one.
 fn check_text(text: &str) -> Result<(), Refusal> {
-    match text.contains(|c: char| c.is_control() && c != '\t') {
-        _ if text.len() > LONGEST => Err(Refusal::too_large("a value", LONGEST)),
-        true => Err(Refusal::illegal_value("")),
-        false => Ok(()),
+    if text.len() > LONGEST {
+        Err(Refusal::too_large("a value", LONGEST))
+    } else if text.contains(|c: char| c.is_control() && c != '\t') {
+        Err(Refusal::illegal_value(""))
+    } else {
+        Ok(())
     }
 }
 
@@ -124,13 +137,14 @@ impl QmgrOverrides {
         }
         next.check(target, &command.edits, file)?;
         let default = file.with_overrides(&next).0.server.default_queue;
-        match config
+        if config
             .stated_queues()
             .iter()
             .any(|queue| queue.name == default)
         {
-            true => Ok(next),
-            false => Err(Refusal::unknown_queue()),
+            Ok(next)
+        } else {
+            Err(Refusal::unknown_queue())
         }
     }
 
@@ -272,7 +286,9 @@ impl QmgrOverrides {
             op if known.is_list => {
                 let (mut all, more) = (names(&before), names(&edit.value));
                 all.retain(|name| !more.contains(name));
-                all.extend(more.into_iter().filter(|_| op == Op::Add));
+                if op == Op::Add {
+                    all.extend(more);
+                }
                 Ok(all.join(","))
             }
             op => sum(&before, &edit.value, op).ok_or_else(illegal),

@@ -81,9 +81,10 @@ fn object(config: &mut Config, amendments: &QmgrOverrides, target: QmgrObject) -
             continue;
         }
         for (resource, value) in forms::read(config, &target, attribute.name, attribute.form) {
-            let values = match known_limit(&target, attribute.name) {
-                true => entries(&value),
-                false => vec![value],
+            let values = if known_limit(&target, attribute.name) {
+                entries(&value)
+            } else {
+                vec![value]
             };
             let line = |value| AttributeValue {
                 name: attribute.name.to_string(),

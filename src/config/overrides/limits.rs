@@ -61,7 +61,11 @@ fn queue(target: &QmgrObject) -> Selector {
 /// Whom a limit is for, if it is one of the target's that PBS's language can say: none of a quality
 /// of service, and so none that overrides others.
 fn whom(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
-    LimitOwners::of(&limit.scope).filter(|_| limit.scope.queue == queue(target))
+    if limit.scope.queue == queue(target) {
+        LimitOwners::of(&limit.scope)
+    } else {
+        None
+    }
 }
 
 /// Whether the target has limits that the new style says, whoever said them.
@@ -94,27 +98,41 @@ pub(super) fn read(
         return Vec::new();
     }
     let resources = config.resources();
-    let told = |limit: &Limit| {
-        let whom = whom(limit, target).filter(|_| limit.stage == form.stage)?;
-        let resource = resource_of(&limit.quantity)?;
-        let amount = if form.is_soft { limit.soft } else { limit.hard }?;
-        let is_meant = resource.is_some() == form.of_resources
-            && form.old.is_none_or(|old| old.owners() == whom);
-        let kind = resource
-            .as_deref()
-            .map_or(ResourceType::Long, |name| kind(&resources, name));
-        let amount = shown(kind, amount);
-        let text = if form.old.is_some() {
-            amount
-        } else {
-            LimitEntry { whom, amount }.to_string()
-        };
-        is_meant.then_some((resource, text))
-    };
-    let mut all: Vec<(Option<String>, String)> =
-        config.policy.limits.all.iter().filter_map(told).collect();
+    let limits = config.policy.limits.all.iter();
+    let mut all: Vec<(Option<String>, String)> = limits
+        .filter_map(|limit| entry(limit, target, form, &resources))
+        .collect();
     all.sort_by(|one, other| one.0.cmp(&other.0));
     all
+}
+
+/// The entry of a limit with its resource; None if the attribute does not show this limit.
+fn entry(
+    limit: &Limit,
+    target: &QmgrObject,
+    form: LimitForm,
+    resources: &Resources,
+) -> Option<(Option<String>, String)> {
+    let whom = whom(limit, target)?;
+    let resource = resource_of(&limit.quantity)?;
+    let amount = if form.is_soft { limit.soft } else { limit.hard }?;
+    let is_shown = limit.stage == form.stage
+        && resource.is_some() == form.of_resources
+        && form.old.is_none_or(|old| old.owners() == whom);
+    if !is_shown {
+        return None;
+    }
+    let kind = match &resource {
+        Some(name) => kind(resources, name),
+        None => ResourceType::Long,
+    };
+    let amount = shown(kind, amount);
+    let text = if form.old.is_some() {
+        amount
+    } else {
+        LimitEntry { whom, amount }.to_string()
+    };
+    Some((resource, text))
 }
 
 /// Sets the limits of an attribute for all it names, or unsets them.
@@ -230,10 +248,13 @@ fn quantity(config: &Config, key: &AttributeKey) -> Result<Quantity, Refusal> {
     match key.resource.as_deref() {
         None => Ok(Quantity::Jobs),
         Some(NODES) => Ok(Quantity::Nodes),
-        Some(name) => match definition(config, key)?.consumable {
-            true => Ok(Quantity::Resource(name.to_string())),
-            false => Err(Refusal::illegal_value(&key.to_string())),
-        },
+        Some(name) => {
+            if definition(config, key)?.consumable {
+                Ok(Quantity::Resource(name.to_string()))
+            } else {
+                Err(Refusal::illegal_value(&key.to_string()))
+            }
+        }
     }
 }
 

@@ -130,11 +130,12 @@ fn in_words(definition: &Definition, what: &str) -> String {
         .iter()
         .find(|(_, kind)| *kind == definition.kind)
         .map_or("string", |(name, _)| name);
-    let flags = match (definition.host_level, definition.consumable) {
-        (true, true) => "hn",
-        (true, false) => "h",
-        (false, true) => "q",
-        (false, false) => "",
+    let flags = if !definition.consumable {
+        if definition.host_level { "h" } else { "" }
+    } else if definition.host_level {
+        "hn"
+    } else {
+        "q"
     };
     if what == TYPE {
         kind.to_string()

@@ -2,7 +2,7 @@
 
 use super::{KeySetting, SettingOrigin, Source};
 use crate::config::Config;
-use crate::config::key::{Entry, KeyRow, Table};
+use crate::config::key::{Entry, Table};
 use crate::config::kinds::resource_word;
 use crate::config::overrides::{AttributeKey, Existence, QmgrObject};
 use crate::config::sections::{
@@ -13,7 +13,7 @@ use crate::model::limit::{Limit, LimitStage};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use toml::Value;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 /// The settings of all objects.
 pub(super) fn settings(config: &Config, source: &Source) -> Vec<KeySetting> {
@@ -40,8 +40,12 @@ pub(super) fn settings(config: &Config, source: &Source) -> Vec<KeySetting> {
         }
         let object = source.named("hook", &hook.name);
         let target = QmgrObject::Hook(hook.name.clone());
-        let by_qmgr = |key: &Entry| is_overridden(source, &target, key);
-        object.rows(&HOOK, &mut hook.clone(), by_qmgr, &mut all);
+        object.rows(
+            &HOOK,
+            &mut hook.clone(),
+            |key| is_overridden(source, &target, key),
+            &mut all,
+        );
     }
     all
 }
@@ -57,14 +61,14 @@ struct Object<'s> {
 impl<'s> Source<'s> {
     /// The object of a name.
     fn named(&'s self, section: &'static str, name: &str) -> Object<'s> {
-        let is_it = |table: &&DeTable| {
-            let known = table.get("name").and_then(|known| known.get_ref().as_str());
-            known == Some(name)
-        };
+        let mut tables = self.tables(section).into_iter();
         Object {
             section,
             name: name.to_string(),
-            table: self.tables(section).into_iter().find(is_it),
+            table: tables.find(|table| {
+                let known = table.get("name").and_then(|known| known.get_ref().as_str());
+                known == Some(name)
+            }),
             source: self,
         }
     }
@@ -94,13 +98,13 @@ impl Object<'_> {
         by_qmgr: impl Fn(&Entry) -> bool,
         all: &mut Vec<KeySetting>,
     ) {
-        let setting = |row: &&'static dyn KeyRow<T>| {
+        for row in table.keys {
             let entry = row.entry();
-            let value = row.value(of)?;
-            let names = [Some(entry.name), entry.alias];
-            Some(self.setting(entry.name.into(), value, &names, by_qmgr(entry)))
-        };
-        all.extend(table.keys.iter().filter_map(setting));
+            if let Some(value) = row.value(of) {
+                let names = [Some(entry.name), entry.alias];
+                all.push(self.setting(entry.name.into(), value, &names, by_qmgr(entry)));
+            }
+        }
     }
 
     /// A key that is set, in the file by one of these names.
@@ -111,8 +115,8 @@ impl Object<'_> {
         names: &[Option<&str>],
         by_qmgr: bool,
     ) -> KeySetting {
-        let line = |name: &&str| self.source.line(self.table?, "", name);
-        let mut lines = names.iter().flatten().filter_map(line);
+        let names = names.iter().flatten();
+        let mut lines = names.filter_map(|name| self.source.line(self.table?, "", name));
         let origin = if by_qmgr {
             SettingOrigin::Qmgr
         } else {
@@ -144,15 +148,14 @@ fn resources(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
         let (pool, meter) = (pool.map(|(_, pool)| pool), meter.map(|(_, meter)| meter));
         let mut row = ResourceConfig::of(name, definition, pool, meter);
         let target = QmgrObject::Resource(name.clone());
-        let by_qmgr = |key: &Entry| {
-            let server = &QmgrObject::Server;
-            let is_total =
-                key.name == "total" && source.overrides.says_of(server, "resources_available");
-            is_total || is_overridden(source, &target, key)
-        };
-        source
-            .named("resource", name)
-            .rows(&RESOURCE, &mut row, by_qmgr, all);
+        let server = &QmgrObject::Server;
+        let has_totals = source.overrides.says_of(server, "resources_available");
+        source.named("resource", name).rows(
+            &RESOURCE,
+            &mut row,
+            |key| (has_totals && key.name == "total") || is_overridden(source, &target, key),
+            all,
+        );
     }
 }
 
@@ -160,11 +163,15 @@ fn nodes(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     for node in &config.nodes {
         let target = QmgrObject::Node(node.name.clone());
         let object = source.named("node", &node.name);
-        let by_qmgr = |key: &Entry| match key.name {
-            "name" => !node.is_listed,
-            _ => is_overridden(source, &target, key),
-        };
-        object.rows(&NODE, &mut node.clone(), by_qmgr, all);
+        object.rows(
+            &NODE,
+            &mut node.clone(),
+            |key| match key.name {
+                "name" => !node.is_listed,
+                _ => is_overridden(source, &target, key),
+            },
+            all,
+        );
         for (name, value) in &node.available {
             let key = AttributeKey {
                 attribute: "resources_available".to_string(),
@@ -179,22 +186,26 @@ fn nodes(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
 
 /// Objects that qmgr does not know.
 fn of_file(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
-    let nothing = |_: &Entry| false;
     for quality in &config.policy.qualities.all {
         let object = source.named("qos", &quality.name);
-        object.rows(&QOS, &mut quality.clone(), nothing, all);
+        object.rows(&QOS, &mut quality.clone(), |_| false, all);
     }
     for account in &config.policy.fair_share.accounts {
         let object = source.named("account", &account.name);
-        object.rows(&ACCOUNT, &mut account.clone(), nothing, all);
+        object.rows(&ACCOUNT, &mut account.clone(), |_| false, all);
     }
     for window in &config.reservations {
         let object = source.named("reservation", &window.name);
-        object.rows(&RESERVATION, &mut ReservationRow::of(window), nothing, all);
+        object.rows(
+            &RESERVATION,
+            &mut ReservationRow::of(window),
+            |_| false,
+            all,
+        );
     }
     for (place, time) in config.dedicated.iter().enumerate() {
         let object = source.numbered("dedicated", place + 1, Some(place));
-        object.rows(&DEDICATED, &mut time.clone(), nothing, all);
+        object.rows(&DEDICATED, &mut time.clone(), |_| false, all);
     }
 }
 
@@ -217,16 +228,20 @@ fn limits(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
 
 /// How many limits a section makes.
 fn quantities(section: &DeTable) -> usize {
-    let names = |key: String| -> BTreeSet<String> {
-        let table = section.get(key.as_str()).map(|value| value.get_ref());
-        let table = table.and_then(DeValue::as_table);
-        let names = table.into_iter().flat_map(|table| table.keys());
-        names.map(|name| name.get_ref().to_string()).collect()
-    };
-    let of = |stage: &str| {
-        names(stage.to_string())
-            .union(&names(format!("{stage}_soft")))
-            .count()
-    };
-    LimitStage::ALL.iter().map(|(name, _)| of(name)).sum()
+    let mut count = 0;
+    for (stage, _) in LimitStage::ALL {
+        let hard = names(section, stage);
+        let soft = names(section, &format!("{stage}_soft"));
+        count += hard.union(&soft).count();
+    }
+    count
+}
+
+/// The names in a table of a section; none if there is no such table.
+fn names<'s>(section: &'s DeTable, key: &str) -> BTreeSet<&'s str> {
+    let table = section
+        .get(key)
+        .and_then(|value| value.get_ref().as_table());
+    let names = table.into_iter().flat_map(|table| table.keys());
+    names.map(|name| name.get_ref().as_ref()).collect()
 }

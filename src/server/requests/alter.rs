@@ -49,12 +49,10 @@ impl RequestContext<'_> {
         if let Some(reservation) = self.server.reservation_queue(&after.spec.queue) {
             after.spec.reservation = Some(reservation.id.clone());
         }
-        let reservation = after
-            .spec
-            .reservation
-            .as_ref()
-            .filter(|_| after.spec.reservation != job.spec.reservation);
-        if reservation.is_some_and(|name| !self.is_reservation(name)) {
+        if let Some(name) = &after.spec.reservation
+            && after.spec.reservation != job.spec.reservation
+            && !self.is_reservation(name)
+        {
             return Err(Refusal::unknown_reservation());
         }
         let changed = after

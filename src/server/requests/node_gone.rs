@@ -77,21 +77,24 @@ fn end(server: &mut ServerState, id: JobId, node: &str, by: &str) {
     let Some(attempt) = job.life.open_run().map(|run| run.attempt) else {
         return;
     };
-    let event = match job.script_node() == Some(node) {
-        true => Event::Vanished {
+    let event = if job.script_node() == Some(node) {
+        Event::Vanished {
             attempt,
             why: format!("node {node} was declared gone by {by}"),
-        },
-        false if !job.life.state.is_under_way() => return,
-        false => ended_elsewhere(&job, by),
+        }
+    } else if !job.life.state.is_under_way() {
+        return;
+    } else {
+        ended_elsewhere(&job, by)
     };
     server.happen(id, event);
 }
 
 fn ended_elsewhere(job: &Job, by: &str) -> Event {
     let by = by.to_string();
-    match job.spec.rerunnable {
-        true => Event::RerunWanted { by },
-        false => Event::DeleteWanted { by, force: false },
+    if job.spec.rerunnable {
+        Event::RerunWanted { by }
+    } else {
+        Event::DeleteWanted { by, force: false }
     }
 }

@@ -9,13 +9,9 @@ use crate::config::overrides::command::Edit;
 use crate::config::overrides::command::Op;
 use crate::config::overrides::command::QmgrCommand;
 use crate::config::overrides::command::Verb;
-use crate::config::settings::KeySetting;
 use crate::config::settings::SettingOrigin;
 use crate::config::settings::effective;
-use crate::model::job::Job;
-use crate::model::job::NodeShare;
 use crate::model::job::state::JobState;
-use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::model::resource::ResourceType;
 use crate::model::resource::ResourceValue;
@@ -28,22 +24,15 @@ use std::sync::Arc;
 
 /// The names that a command grants rights to: what has them is the account that has the name now.
 fn granted_anew(command: &QmgrCommand) -> Vec<String> {
-    let grants = |edit: &&Edit| {
-        let attribute = &edit.key.attribute;
-        ["managers", "operators"]
-            .iter()
-            .any(|name| name.eq_ignore_ascii_case(attribute))
-            && edit.op != Op::Remove
-    };
-    let granted = command
-        .edits
-        .iter()
-        .filter(grants)
-        .flat_map(|edit| edit.value.split(','));
-    let people = granted.filter_map(|text| Person::parse(text.trim()));
-    people
-        .filter_map(|person| person.account().map(str::to_string))
-        .collect()
+    let mut granted = Vec::new();
+    for edit in &command.edits {
+        if edit.op != Op::Remove && edit.changes_one_of(&["managers", "operators"]) {
+            let people = edit.value.split(',');
+            let people = people.filter_map(|text| Person::parse(text.trim()));
+            granted.extend(people.filter_map(|person| person.account().map(str::to_string)));
+        }
+    }
+    granted
 }
 
 impl RequestContext<'_> {
@@ -107,18 +96,10 @@ impl RequestContext<'_> {
         // Whoever names the program that schedd starts, or the noded that gets all jobs' scripts,
         // is schedd's user.
         let of_schedd = ["mailer", SOCKET];
-        let is_program = |edit: &&Edit| {
-            of_schedd
-                .iter()
-                .any(|name| name.eq_ignore_ascii_case(&edit.key.attribute))
-        };
-        if let Some(edit) = command
-            .edits
-            .iter()
-            .find(is_program)
-            .filter(|_| !self.caller.is_ourselves())
-        {
-            return Err(Refusal::read_only(&edit.key.to_string()));
+        for edit in &command.edits {
+            if edit.changes_one_of(&of_schedd) && !self.caller.is_ourselves() {
+                return Err(Refusal::read_only(&edit.key.to_string()));
+            }
         }
         if self.caller.manager {
             return Ok(());
@@ -129,26 +110,25 @@ impl RequestContext<'_> {
             QmgrObject::Resource(_) => &OF_RESOURCE,
             _ => &[],
         };
-        let is_barred = |edit: &&Edit| {
-            !open
-                .iter()
-                .any(|name| name.eq_ignore_ascii_case(&edit.key.attribute))
-        };
-        match (command.verb, command.edits.iter().find(is_barred)) {
-            (Verb::Create | Verb::Delete, _) => Err(Refusal::unauthorized()),
-            (_, Some(edit)) => Err(Refusal::read_only(&edit.key.to_string())),
-            (_, None) => Ok(()),
+        if matches!(command.verb, Verb::Create | Verb::Delete) {
+            return Err(Refusal::unauthorized());
+        }
+        let mut edits = command.edits.iter();
+        match edits.find(|edit| !edit.changes_one_of(open)) {
+            Some(edit) => Err(Refusal::read_only(&edit.key.to_string())),
+            None => Ok(()),
         }
     }
 
     /// Whoever says what hooks run is schedd's user.
     fn may_see_to_hooks(&self) -> Result<(), Refusal> {
-        match self.caller.is_ourselves() {
-            true => Ok(()),
-            false => Err(Refusal::not_for_hooks(
+        if self.caller.is_ourselves() {
+            Ok(())
+        } else {
+            Err(Refusal::not_for_hooks(
                 &self.caller.shown(),
                 &self.server.setup.name,
-            )),
+            ))
         }
     }
 
@@ -156,9 +136,10 @@ impl RequestContext<'_> {
     pub(crate) fn may_import_hook(&self, name: &str) -> Result<(), Refusal> {
         self.may_see_to_hooks()?;
         let hooks = &self.server.setup.config.hooks;
-        match hooks.iter().any(|hook| hook.name == name) {
-            true => Ok(()),
-            false => Err(Refusal::no_hook(name)),
+        if hooks.iter().any(|hook| hook.name == name) {
+            Ok(())
+        } else {
+            Err(Refusal::no_hook(name))
         }
     }
 
@@ -188,9 +169,10 @@ impl RequestContext<'_> {
         let mut used = known.map(|telling| telling.elsewhere);
         for edit in told {
             let amount = amount_of(command.verb, edit, kind)?;
-            match edit.key.attribute.eq_ignore_ascii_case("total") {
-                true => total = amount,
-                false => used = amount,
+            if edit.key.attribute.eq_ignore_ascii_case("total") {
+                total = amount
+            } else {
+                used = amount
             }
         }
         let (at, by) = (self.server.now, self.caller.shown());
@@ -225,20 +207,15 @@ impl RequestContext<'_> {
         let QmgrObject::Queue(gone) = &command.target else {
             return None;
         };
-        let leads = |queue: &&Queue| {
-            queue
-                .route
-                .iter()
-                .any(|route| route.destinations.contains(gone))
-        };
-        let from = &self
-            .server
-            .setup
-            .queues
-            .iter()
-            .find(leads)
-            .filter(|_| command.verb == Verb::Delete)?
-            .name;
+        if command.verb != Verb::Delete {
+            return None;
+        }
+        let mut queues = self.server.setup.queues.iter();
+        let from = queues.find(|queue| {
+            let mut routes = queue.route.iter();
+            routes.any(|route| route.destinations.contains(gone))
+        })?;
+        let from = &from.name;
         let remedy = format!("qmgr -c 'set queue {from} route_destinations -= {gone}'");
         Some(format!(
             "warning: queue {from} still leads to {gone}, and no job goes there: {remedy}"
@@ -273,16 +250,11 @@ impl RequestContext<'_> {
     /// A node stays while anybody has of it, the file names it, or its noded is there: it would
     /// come back.
     fn nobody_is_on(&self, name: &str) -> Result<(), Refusal> {
-        let is_it = |share: &NodeShare| share.node == name;
-        let holds = |job: &Arc<Job>| {
-            job.life
-                .open_run()
-                .is_some_and(|run| run.shares.iter().chain(run.lingering()).any(is_it))
-        };
-        let mut windows = self.server.reservations().filter(|made| !made.is_over());
-        if self.server.holders().any(holds)
-            || windows.any(|made| made.occurrence().shares.iter().any(is_it))
-        {
+        let runs = self.server.holders().filter_map(|job| job.life.open_run());
+        let mut held = runs.flat_map(|run| run.shares.iter().chain(run.lingering()));
+        let windows = self.server.reservations().filter(|made| !made.is_over());
+        let mut reserved = windows.flat_map(|made| &made.occurrence().shares);
+        if held.any(|share| share.node == name) || reserved.any(|share| share.node == name) {
             return Err(Refusal::busy());
         }
         let setup = &self.server.setup;
@@ -292,38 +264,35 @@ impl RequestContext<'_> {
                 "its [[node]] stands at {place}; take it out there and have schedd read the file anew (SIGHUP)"
             )));
         }
-        match self.server.node(name).is_some_and(|node| node.up) {
-            true => Err(Refusal::busy().because(
+        if self.server.node(name).is_some_and(|node| node.up) {
+            Err(Refusal::busy().because(
                 "its noded presents it; stop that first, as by systemctl stop noded on its host",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 
     /// A queue with jobs stays, and so does a resource of which anything is said, as it is.
     fn nobody_needs(&self, target: &QmgrObject, command: &QmgrCommand) -> Result<(), Refusal> {
-        let is_taken = |is_needed: bool| {
-            if is_needed {
-                Err(Refusal::busy())
-            } else {
-                Ok(())
-            }
-        };
-        match (target, command.verb) {
+        let is_needed = match (target, command.verb) {
             (QmgrObject::Queue(name), Verb::Create)
                 if self.server.reservation_queue(name).is_some() =>
             {
-                Err(Refusal::queue_exists())
+                return Err(Refusal::queue_exists());
             }
-            (QmgrObject::Queue(name), Verb::Delete) => is_taken(has_jobs(self.server, name)),
+            (QmgrObject::Queue(name), Verb::Delete) => has_jobs(self.server, name),
             (QmgrObject::Resource(name), Verb::Delete | Verb::Set | Verb::Unset)
                 if self.server.setup.config.has_own_resource(name) =>
             {
-                is_taken(
-                    self.server.setup.config.mentions(name) || self.server.asks_for(name).is_some(),
-                )
+                self.server.setup.config.mentions(name) || self.server.asks_for(name).is_some()
             }
-            _ => Ok(()),
+            _ => false,
+        };
+        if is_needed {
+            Err(Refusal::busy())
+        } else {
+            Ok(())
         }
     }
 }
@@ -355,11 +324,8 @@ fn apart(command: &QmgrCommand) -> (Vec<Edit>, Vec<Edit>) {
         QmgrObject::Resource(_) => &OF_RESOURCE,
         _ => &[],
     };
-    let is_own = |edit: &Edit| {
-        own.iter()
-            .any(|name| name.eq_ignore_ascii_case(&edit.key.attribute))
-    };
-    command.edits.iter().cloned().partition(is_own)
+    let edits = command.edits.iter().cloned();
+    edits.partition(|edit| edit.changes_one_of(own))
 }
 
 /// An amount that is set; none where it is unset.
@@ -379,9 +345,10 @@ fn amount_of(verb: Verb, edit: &Edit, kind: ResourceType) -> Result<Option<i64>,
 /// What an edit says of a node: whether it is offline, its comment.
 fn mark(verb: Verb, edit: &Edit) -> Result<(Option<bool>, Option<&str>), Refusal> {
     let is_set = verb == Verb::Set;
-    match edit.key.attribute.eq_ignore_ascii_case("comment") {
-        true => Ok((None, Some(if is_set { edit.value.as_str() } else { "" }))),
-        false => Ok((Some(is_set && is_offline(edit)?), None)),
+    if edit.key.attribute.eq_ignore_ascii_case("comment") {
+        Ok((None, Some(if is_set { edit.value.as_str() } else { "" })))
+    } else {
+        Ok((Some(is_set && is_offline(edit)?), None))
     }
 }
 
@@ -403,10 +370,10 @@ fn has_jobs(server: &ServerState, queue: &str) -> bool {
 /// The line of the file at which a node is named.
 fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
     let all = effective(&setup.file, &setup.text, &QmgrOverrides::default());
-    let is_it = |known: &&KeySetting| {
+    let stated = all.iter().find(|known| {
         (known.section, known.name.as_deref(), &*known.key) == ("node", Some(name), "name")
-    };
-    match all.iter().find(is_it)?.origin {
+    });
+    match stated?.origin {
         SettingOrigin::Line(line) => Some(line),
         SettingOrigin::Preset | SettingOrigin::Qmgr => None,
     }
@@ -418,11 +385,13 @@ impl RequestContext<'_> {
         let QmgrObject::Queue(queue) = &command.target else {
             return None;
         };
-        let is_priority =
-            |edit: &Edit| edit.key.attribute.eq_ignore_ascii_case("priority") && edit.value != "0";
-        let is_set = command.verb != Verb::Unset && command.edits.iter().any(is_priority);
         let policy = &self.server.setup.policy;
-        (is_set && !policy.uses_queue_priority(queue)).then(|| policy.unused_queue_priority(queue))
+        if command.verb == Verb::Unset || policy.uses_queue_priority(queue) {
+            return None;
+        }
+        let mut edits = command.edits.iter();
+        let is_set = edits.any(|edit| edit.changes_one_of(&["priority"]) && edit.value != "0");
+        is_set.then(|| policy.unused_queue_priority(queue))
     }
 }
 
@@ -431,38 +400,36 @@ fn idle(command: &QmgrCommand) -> Option<String> {
     if command.verb == Verb::Unset {
         return None;
     }
-    let is_idle = |edit: &&Edit| {
-        known(&command.target, &edit.key.attribute).is_some_and(|known| known.is_idle)
-    };
-    let names: Vec<&str> = command
-        .edits
-        .iter()
-        .filter(is_idle)
-        .map(|edit| edit.key.attribute.as_str())
+    let names = command.edits.iter().map(|edit| edit.key.attribute.as_str());
+    let names: Vec<&str> = names
+        .filter(|name| known(&command.target, name).is_some_and(|known| known.is_idle))
         .collect();
-    match names.is_empty() {
-        false => Some(format!(
-            "{}: kept and shown, without effect here",
-            names.join(", ")
-        )),
-        true => uncounted(command),
+    if names.is_empty() {
+        uncounted(command)
+    } else {
+        let names = names.join(", ");
+        Some(format!("{names}: kept and shown, without effect here"))
     }
 }
 
 /// A resource that PBS would count, of a type that has no amounts.
 fn uncounted(command: &QmgrCommand) -> Option<String> {
-    let said = |name: &str| {
-        let edit = command
-            .edits
-            .iter()
-            .find(|edit| edit.key.attribute.eq_ignore_ascii_case(name));
-        edit.map(|edit| edit.value.as_str()).unwrap_or_default()
+    let QmgrObject::Resource(name) = &command.target else {
+        return None;
     };
-    let is_of_resource = matches!(command.target, QmgrObject::Resource(_));
-    let is_to_count = is_of_resource && said("flag").contains(['n', 'f', 'q']);
+    let is_to_count = value(command, "flag").contains(['n', 'f', 'q']);
+    if !is_to_count || value(command, "type") != "float" {
+        return None;
+    }
     let text = "is compared, and not counted: only long and size are";
-    (is_to_count && said("type") == "float")
-        .then(|| format!("{}: a float {text}", command.target.name()))
+    Some(format!("{name}: a float {text}"))
+}
+
+/// The value that a command gives an attribute; empty if it gives none.
+fn value<'c>(command: &'c QmgrCommand, attribute: &str) -> &'c str {
+    let mut edits = command.edits.iter();
+    let edit = edits.find(|edit| edit.changes_one_of(&[attribute]));
+    edit.map_or("", |edit| edit.value.as_str())
 }
 
 /// A command as the log has it.
@@ -473,16 +440,19 @@ fn told(command: &QmgrCommand) -> String {
         Verb::Set => "set",
         Verb::Unset => "unset",
     };
-    let op = |op: Op| match op {
-        Op::Set => "=",
-        Op::Add => "+=",
-        Op::Remove => "-=",
-    };
-    let edit = |edit: &Edit| match command.verb {
-        Verb::Unset => edit.key.to_string(),
-        _ => format!("{} {} {:?}", edit.key, op(edit.op), edit.value),
-    };
-    let edits: Vec<String> = command.edits.iter().map(edit).collect();
+    let mut edits = Vec::new();
+    for Edit { key, op, value } in &command.edits {
+        let op = match op {
+            Op::Set => "=",
+            Op::Add => "+=",
+            Op::Remove => "-=",
+        };
+        edits.push(if command.verb == Verb::Unset {
+            key.to_string()
+        } else {
+            format!("{key} {op} {value:?}")
+        });
+    }
     format!("{verb} {} {}", command.target, edits.join(", "))
         .trim_end()
         .to_string()

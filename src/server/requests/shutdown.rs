@@ -31,20 +31,12 @@ impl RequestContext<'_> {
             .map(|job| (job.id, job.spec.rerunnable))
             .collect();
         for (id, rerunnable) in running {
-            match (manner, rerunnable) {
-                (QtermMode::Quick, _) | (QtermMode::Delay, false) => {}
-                (_, true) => self
-                    .server
-                    .happen(id, Event::RerunWanted { by: by.clone() }),
-                (QtermMode::Immediate, false) => {
-                    self.server.happen(
-                        id,
-                        Event::DeleteWanted {
-                            by: by.clone(),
-                            force: false,
-                        },
-                    );
-                }
+            let by = by.clone();
+            if rerunnable && manner != QtermMode::Quick {
+                self.server.happen(id, Event::RerunWanted { by });
+            } else if manner == QtermMode::Immediate {
+                self.server
+                    .happen(id, Event::DeleteWanted { by, force: false });
             }
         }
         Ok(Granted::Shutdown(ShutdownMode { manner, nodes }))

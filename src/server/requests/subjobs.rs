@@ -21,12 +21,13 @@ impl RequestContext<'_> {
     /// The elements of a new array; None for what is none.
     pub(crate) fn elements(&self, spec: &Spec) -> Result<Option<Arc<Elements>>, Refusal> {
         let most = self.server.setup.config.server.max_array_size;
-        match spec
+        if spec
             .element_count()
             .is_some_and(|count| most.is_some_and(|most| count > most))
         {
-            true => Err(Refusal::array_too_large()),
-            false => Ok(spec.elements().map(Arc::new)),
+            Err(Refusal::array_too_large())
+        } else {
+            Ok(spec.elements().map(Arc::new))
         }
     }
 
@@ -182,23 +183,25 @@ const MOST_APART: u32 = 100_000;
 /// Refuses to take so many apart.
 pub(crate) fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal> {
     let apart = if named.is_dense() { 1 } else { named.count() };
-    match apart > MOST_APART
+    if apart > MOST_APART
         || elements.waiting().runs().saturating_add(apart as usize) > 2 * MOST_APART as usize
     {
-        true => Err(Refusal::too_scattered(MOST_APART)),
-        false => Ok(()),
+        Err(Refusal::too_scattered(MOST_APART))
+    } else {
+        Ok(())
     }
 }
 
 /// The numbers of a set that are among `named`, as runs.
 fn runs_among(named: Indices, set: &Spans) -> Vec<(u32, u32)> {
-    match named.is_dense() {
-        true => set.within(named.at(0), named.largest()).collect(),
-        false => named
+    if named.is_dense() {
+        set.within(named.at(0), named.largest()).collect()
+    } else {
+        named
             .iter()
             .filter(|&position| set.contains(position))
             .map(|position| (position, position))
-            .collect(),
+            .collect()
     }
 }
 

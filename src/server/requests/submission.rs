@@ -151,15 +151,16 @@ impl RequestContext<'_> {
         job: Option<JobId>,
         wish: &ParsedDependency,
     ) -> Result<JobDependencies, Refusal> {
-        match wish.is_empty() {
-            true => Ok(JobDependencies::default()),
-            false => DependencyRequest {
+        if wish.is_empty() {
+            Ok(JobDependencies::default())
+        } else {
+            DependencyRequest {
                 server: self.server,
                 history: self.history,
                 caller: self.caller,
                 job,
             }
-            .grant(wish),
+            .grant(wish)
         }
     }
 
@@ -177,9 +178,10 @@ impl RequestContext<'_> {
     pub(crate) fn admit(&self) -> Result<Owner, Refusal> {
         let owner = self.caller.owner.clone();
         let setup = &self.server.setup;
-        match setup.shared && owner.uid < setup.config.server.min_uid.max(1) {
-            true => Err(Refusal::bad_uid()),
-            false => Ok(owner),
+        if setup.shared && owner.uid < setup.config.server.min_uid.max(1) {
+            Err(Refusal::bad_uid())
+        } else {
+            Ok(owner)
         }
     }
 

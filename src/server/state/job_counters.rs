@@ -92,11 +92,11 @@ impl ServerState {
     /// Whether something may become of a job by routing: that it is passed on, or has waited for
     /// that too long.
     fn is_routed(&self, job: &Job) -> bool {
-        // Elements go where their array goes.
-        let queue = self
-            .setup
-            .queue(&job.spec.queue)
-            .filter(|_| job.id.index().is_none());
+        // Subjobs go where their array goes.
+        if job.id.index().is_some() {
+            return false;
+        }
+        let queue = self.setup.queue(&job.spec.queue);
         queue.is_some_and(|queue| queue.routes(job.life.state))
     }
 

@@ -45,12 +45,11 @@ impl Configured {
         share_hosts(&mut nodes);
         // What the configuration says of a node that is no machine of the scenario would stand
         // there alone.
-        let config = match nodes.is_empty() {
-            true => plain,
-            false => {
-                base.insert("node".to_string(), Toml::Array(tables));
-                parse(&base).map_err(refuse)?
-            }
+        let config = if nodes.is_empty() {
+            plain
+        } else {
+            base.insert("node".to_string(), Toml::Array(tables));
+            parse(&base).map_err(refuse)?
         };
         Ok(Configured {
             base,

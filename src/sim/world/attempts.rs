@@ -73,10 +73,12 @@ impl World {
     fn end_of_unwanted(&self, job: &Job, run: &Run, stops: Span) -> (Time, How) {
         let setup = &self.server.setup;
         let rule = &setup.policy.preemption;
-        let told = job.life.yielding.as_ref().filter(|_| job.makes_way(run));
-        let Some(told) = told else {
+        let Some(told) = &job.life.yielding else {
             return (self.server.now, How::Signaled(signal::TERM));
         };
+        if !job.makes_way(run) {
+            return (self.server.now, How::Signaled(signal::TERM));
+        }
         let (patience, how) = match job.interruption() {
             Some(_) => (rule.interruption, How::Exited(0)),
             None => (

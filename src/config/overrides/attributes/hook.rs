@@ -20,7 +20,7 @@ pub(super) const HOOK: &[QmgrAttribute] = &[
     at(
         "freq",
         AttributeForm::Hook(
-            |hook| Some(hook.every.as_seconds().to_string()).filter(|_| is_periodic(hook)),
+            |hook| is_periodic(hook).then(|| hook.every.as_seconds().to_string()),
             |hook, text| set("freq", hook, text),
         ),
     ),

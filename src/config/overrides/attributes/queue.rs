@@ -118,13 +118,18 @@ fn kind(queue: &Queue) -> &'static str {
 /// As PBS, by any beginning of its name.
 fn set_kind(queue: &mut Queue, text: Option<&str>) -> bool {
     let text = text.unwrap_or("Execution").to_ascii_lowercase();
-    let is = |kind: &str| !text.is_empty() && kind.starts_with(&text);
-    match (is("execution"), is("route")) {
-        (true, _) => queue.route = None,
-        (_, true) => drop(route(queue)),
-        _ => return false,
+    if text.is_empty() {
+        return false;
     }
-    true
+    if "execution".starts_with(&text) {
+        queue.route = None;
+        return true;
+    }
+    if "route".starts_with(&text) {
+        route(queue);
+        return true;
+    }
+    false
 }
 
 fn route(queue: &mut Queue) -> &mut Route {
@@ -133,5 +138,9 @@ fn route(queue: &mut Queue) -> &mut Route {
 
 /// Whether a list of access counts; nothing for one that is not there.
 fn enabled(counts: bool, list: &[String]) -> Option<String> {
-    told(counts).filter(|_| counts || !list.is_empty())
+    if counts || !list.is_empty() {
+        told(counts)
+    } else {
+        None
+    }
 }

@@ -149,20 +149,21 @@ pub(super) const SCHED_TAIL: &[QmgrAttribute] = &[
 const HISTORY: Span = Span::seconds(90 * 24 * 3600);
 
 fn history(before: Span, is_on: bool) -> Span {
-    match (is_on, before > Span(0)) {
-        (true, true) => before,
-        (true, false) => HISTORY,
-        (false, _) => Span(0),
+    if !is_on {
+        Span(0)
+    } else if before > Span(0) {
+        before
+    } else {
+        HISTORY
     }
 }
 
 fn formula(config: &Config) -> Option<String> {
     let rule = &config.policy.precedence;
-    let formula = rule
-        .formula
-        .as_ref()
-        .filter(|_| rule.order == PriorityOrder::Formula);
-    formula.map(|formula| formula.text().to_string())
+    if rule.order != PriorityOrder::Formula {
+        return None;
+    }
+    Some(rule.formula.as_ref()?.text().to_string())
 }
 
 /// Who sets a formula wants it to count; without one the preset's order does.
