@@ -97,16 +97,16 @@ fn alter(words: Vec<OsString>, now: Wall) -> ScenarioActions {
     each(args.jobs(), qalter::acts(&args, &place(now))?)
 }
 
-/// Of the signals a scenario knows only those that the scheduler sees.
+/// A scenario accepts only the signals that the scheduler handles.
 fn suspend(words: Vec<OsString>) -> ScenarioActions {
     let args: qsig::QsigArgs = read_jobs(words)?;
     let acts = args.requests()?;
-    let is_known =
-        |act: &Act| matches!(act, Act::Signal(name) if SuspendRequest::named(name).is_some());
-    if !acts.iter().all(is_known) {
-        return Err(Failure::usage(
-            "of signals a scenario knows suspend, resume and their admin- kin",
-        ));
+    for act in &acts {
+        if !matches!(act, Act::Signal(name) if SuspendRequest::named(name).is_some()) {
+            return Err(Failure::usage(
+                "of signals a scenario knows suspend, resume and their admin- kin",
+            ));
+        }
     }
     each(args.jobs(), acts)
 }
@@ -114,17 +114,11 @@ fn suspend(words: Vec<OsString>) -> ScenarioActions {
 fn run(words: Vec<OsString>) -> ScenarioActions {
     let args: qrun::QrunArgs = read_jobs(words)?;
     let acts = args.requests()?;
-    let is_again = |act: &Act| {
-        matches!(
-            act,
-            Act::Run {
-                on: Placing::Again,
-                ..
-            }
-        )
-    };
-    if acts.iter().any(is_again) {
-        return Err(Failure::usage("name the nodes, as -H n1+n2"));
+    for act in &acts {
+        let Act::Run { on, .. } = act else { continue };
+        if *on == Placing::Again {
+            return Err(Failure::usage("name the nodes, as -H n1+n2"));
+        }
     }
     each(args.jobs(), acts)
 }
