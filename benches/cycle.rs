@@ -12,6 +12,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+// The fixture is not part of the library; its paths start at the root of this crate.
+#[allow(dead_code, reason = "the benchmarks use a part of it")]
+#[path = "../src/sched/fixture.rs"]
+mod fixture;
+
+use fixture::{TestCluster, cluster};
 use lanai::model::account::charge::{Charge, UsageRules};
 use lanai::model::account::member::Member;
 use lanai::model::account::{Account, Shares};
@@ -23,13 +29,13 @@ use lanai::model::request::placement_policy::NodeAccess;
 use lanai::model::resource::ResourceValue;
 use lanai::model::time::{Span, Time};
 use lanai::sched::cycle;
-use lanai::sched::fixture::{TestCluster, cluster};
 use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::share_tree::usage::UsageTable;
 use lanai::sched::view::change::Change;
 use lanai::sched::view::holdings::RunningOwner;
 use lanai::sched::view::preemption_candidate::PreemptionCandidate;
 use lanai::sched::view::snapshot::JobOwner;
+use lanai::{model, sched};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

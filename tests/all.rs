@@ -17,6 +17,12 @@ mod repository;
 mod security;
 mod support;
 
+// The fixture is not part of the library; its paths start at the root of this crate.
+#[allow(dead_code, reason = "the integration tests use a part of it")]
+#[path = "../src/sched/fixture.rs"]
+mod fixture;
+
+use lanai::{model, sched};
 use std::path::Path;
 
 /// Each source file is a module that the file above it declares; a file that no `mod` line names

@@ -34,22 +34,8 @@ use crate::sched::view::plan::Plan;
 use crate::sched::view::snapshot::ClusterState;
 use launch::PossibleStart;
 use resuming::ResumeOrder;
-use state::{CycleState, Refused};
+use state::{CycleState, Pass, Refused};
 use std::sync::Arc;
-
-/// Why a walk through the queue considers jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sched) enum Pass {
-    /// To start them in order of priority.
-    Order,
-    /// To plan the starts of jobs within their soft limits before others start: they have been
-    /// considered already, so they do not count towards the backfill depth (M23).
-    SoftLimitPlans,
-    /// To start jobs that exceed a soft limit, and no hard one (M23).
-    OverSoftLimits,
-    /// To start more subjobs of an array than its own limit (Q15).
-    Expansion,
-}
 
 /// Decides what is to start now, and says of every class that waits why. Pure: equal state, policy
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
@@ -72,9 +58,16 @@ pub fn run_again(
     memory: &mut CycleCache,
 ) -> Plan {
     let resolved = Resolved::new(state, policy, now);
-    let decided = decide(state, policy, &resolved, now, memory).close();
+    let decided = close(decide(state, policy, &resolved, now, memory));
     debug_assert!(
-        decided == decide(state, policy, &resolved, now, &mut CycleCache::default()).close(),
+        decided
+            == close(decide(
+                state,
+                policy,
+                &resolved,
+                now,
+                &mut CycleCache::default()
+            )),
         "the memory of earlier cycles changes the plan"
     );
     memory.conclude(state, policy, &decided);
@@ -113,6 +106,22 @@ pub(super) fn decide<'s>(
     expansion::start_over_limit(resolved, &mut cycle);
     preemption::run(resolved, &mut cycle);
     cycle
+}
+
+/// The plan of a cycle that has decided everything, with the reasons that come second (G5).
+pub(super) fn close(mut cycle: CycleState) -> Plan {
+    let state = cycle.state;
+    debug_assert_eq!(cycle.plan.audit(state), Ok(()));
+    cycle.look_again_when_room_is_free();
+    throttling::tell_stopped(state, &mut cycle.plan);
+    priority_threshold::tell_low(state, cycle.policy, &mut cycle.plan);
+    if let Some(limits) = &mut cycle.limits {
+        throttling::tell_limited(state, limits, &mut cycle.plan);
+    }
+    eligibility::tell(&mut cycle.plan, |class| {
+        Some(state.classes.get(&class)?.key.verdict_names())
+    });
+    cycle.plan
 }
 
 /// Starts the jobs that can start, in order of priority, and records why the others wait.

@@ -1,8 +1,6 @@
 //! Clusters and jobs in a few words, for tests and benchmarks:
 //!
-//! ```
-//! use lanai::sched::fixture::cluster;
-//!
+//! ```ignore
 //! let scene = cluster("2 x ncpus=8").queued(1, "select=3:ncpus=4 walltime=1:00:00");
 //! assert_eq!(scene.starts(), "1 on n1,n1,n2");
 //! ```
@@ -455,9 +453,7 @@ impl TestCluster {
     /// Why a cycle leaves this job waiting; None when it says nothing about its class.
     pub fn reason(&self, id: u64) -> Option<Reason> {
         let class = self.classes.get(&id)?;
-        self.plan()
-            .verdict(&self.state.classes.get(class)?.key)
-            .cloned()
+        self.plan().verdict(self.state.class(*class)?).cloned()
     }
 
     /// The same as text; empty for none.

@@ -32,4 +32,6 @@ pub mod cycle;
 // Why a job waits, and when it starts.
 pub mod explain;
 
+// Clusters and jobs for tests: `tests/all.rs` and `benches/cycle.rs` compile the file too.
+#[cfg(test)]
 pub mod fixture;

@@ -34,6 +34,6 @@ pub(in crate::sched) mod shape;
 pub(in crate::sched) mod shared_hosts;
 pub mod snapshot;
 pub(in crate::sched) mod sort_key;
+pub(in crate::sched) mod stable_hash;
 pub mod starvation;
 pub(in crate::sched) mod suspended;
-pub(in crate::sched) mod wait;

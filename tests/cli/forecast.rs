@@ -1,12 +1,12 @@
 //! When will it start? The forecast against what then happens, and the commands that tell it.
 
+use crate::fixture::{TestCluster, cluster};
 use crate::support::cases;
 use crate::support::sandbox::Sandbox;
 use lanai::model::job_id::JobId;
 use lanai::model::report::outlook::Prospect;
 use lanai::model::time::Time;
 use lanai::sched::explain::forecast::{self, Budget};
-use lanai::sched::fixture::{TestCluster, cluster};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! Promises pinned to nodes hold together: if all jobs run as long as they may, everybody has room
 //! when and where it was promised, whatever has been started to fill the gaps.
 
+use crate::fixture::TestCluster;
 use crate::properties::cycle::{Made, enqueue, made, nodes, promising, simulate, snapshot};
 use crate::support::cases;
 use lanai::model::job_id::JobId;
 use lanai::model::resource::ResourceValue;
-use lanai::sched::fixture::TestCluster;
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! Properties of the cycle, over clusters and queues made up at random.
 
+use crate::fixture::{TestCluster, cluster};
 use crate::support::cases;
 use lanai::model::job_id::JobId;
 use lanai::model::policy::{Backfill, BookingRetention, FillOrder, Filling};
 use lanai::model::time::Time;
-use lanai::sched::fixture::{TestCluster, cluster};
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

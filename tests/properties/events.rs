@@ -3,6 +3,7 @@
 //! X2). Of orders in which a job's place does not hang on the host: there a look from one host is
 //! another look.
 
+use crate::fixture::{TestCluster, cluster};
 use crate::properties::cycle::{Made, made, promising};
 use crate::support::cases;
 use lanai::config::Config;
@@ -11,7 +12,6 @@ use lanai::model::policy::{Backfill, Filling};
 use lanai::model::system_resource::Pool;
 use lanai::model::time::Span;
 use lanai::sched::cycle;
-use lanai::sched::fixture::{TestCluster, cluster};
 use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;

@@ -1,6 +1,7 @@
 //! Properties of limits, over clusters, queues of jobs and limits made up at random: what everybody
 //! has is counted here anew, start by start, and by other means than the scheduler's.
 
+use crate::fixture::{TestCluster, cluster, queue};
 use crate::properties::cycle::promising;
 use crate::support::cases;
 use lanai::config::Config;
@@ -8,7 +9,6 @@ use lanai::model::job_id::JobId;
 use lanai::model::policy::{Backfill, BookingRetention, Filling};
 use lanai::model::time::Time;
 use lanai::sched::cycle;
-use lanai::sched::fixture::{TestCluster, cluster, queue};
 use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::view::plan::Plan;
 use lanai::sched::view::snapshot::ClusterState;

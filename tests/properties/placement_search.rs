@@ -1,8 +1,8 @@
 //! Matching against an exhaustive search: on small clusters it finds a placement exactly where
 //! there is one, and the one it finds is one.
 
+use crate::fixture::{TestCluster, cluster};
 use crate::support::cases;
-use lanai::sched::fixture::{TestCluster, cluster};
 use proptest::prelude::*;
 
 /// A node: processors, gigabytes, colour, and its host.

@@ -2,6 +2,7 @@
 //! vain, never in a circle, nothing given twice, and everybody who may be run again comes to his
 //! end.
 
+use crate::fixture::{TestCluster, cluster, queue};
 use crate::support::cases;
 use lanai::model::job::preemption::PreemptAction;
 use lanai::model::job_id::JobId;
@@ -9,7 +10,6 @@ use lanai::model::policy::preemption::{PreemptMode, PreemptTrigger, PreemptionPo
 use lanai::model::policy::{Backfill, Filling, Precedence, PriorityOrder};
 use lanai::model::time::{Span, Time};
 use lanai::sched::cycle;
-use lanai::sched::fixture::{TestCluster, cluster, queue};
 use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;

@@ -1,6 +1,7 @@
 //! Properties of fair shares and of who makes way for who starves, over claims and clusters made up
 //! at random.
 
+use crate::fixture::{TestCluster, cluster};
 use crate::support::cases;
 use lanai::model::account::starvation::Boundary;
 use lanai::model::account::{Account, Shares};
@@ -9,7 +10,6 @@ use lanai::model::job_id::JobId;
 use lanai::model::policy::{Policy, Preset};
 use lanai::model::time::Time;
 use lanai::sched::fairshare::starvation::groups::{AllocationGroup, Thresholds, divide};
-use lanai::sched::fixture::{TestCluster, cluster};
 use lanai::sched::share_tree::ClusterTotal;
 use lanai::sched::share_tree::water_filling::{Demand, split};
 use proptest::prelude::*;

@@ -3,8 +3,7 @@
 //! near and better, fits there. That is each host taking its best (X20), with the walk of all other
 //! orders.
 
-use super::Pass;
-use super::state::CycleState;
+use super::state::{CycleState, Pass};
 use crate::model::policy::Filling;
 use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;

@@ -10,8 +10,7 @@
 //! all it may. What has started so is marked ([`crate::sched::view::plan::Start::beyond`]): who wants the room
 //! later may have it back.
 
-use super::Pass;
-use super::state::CycleState;
+use super::state::{CycleState, Pass};
 use crate::model::job::array;
 use crate::model::job_id::JobId;
 use crate::sched::cycle;

@@ -1,7 +1,7 @@
 //! The combination of fillers that is worth most (M30, `greedy`), within a bounded search.
 
-use super::state::CycleState;
-use super::{Pass, backfill_order, feasibility, throttling};
+use super::state::{CycleState, Pass};
+use super::{backfill_order, feasibility, throttling};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::backfill::calendar::Calendar;

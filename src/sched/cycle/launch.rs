@@ -1,9 +1,8 @@
 //! Launch: turns an allocation into a start, with the numbers of the processors and GPUs that the job
 //! may use on each node. schedd sends it to the nodes once the plan is on disk.
 
-use super::Pass;
 use super::matching::Match;
-use super::state::CycleState;
+use super::state::{CycleState, Pass};
 use crate::model::job::NodeShare;
 use crate::model::resource::ResourceValue;
 use crate::sched::placement::availability_map::JobAmounts;

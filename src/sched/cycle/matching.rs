@@ -3,8 +3,7 @@
 //! A job may use resources that are kept from others in two cases ([`Privileges`]): running jobs
 //! were preempted for it, or it can be preempted itself when a planned start is due.
 
-use super::Pass;
-use super::state::CycleState;
+use super::state::{CycleState, Pass};
 use crate::model::policy::Filling;
 use crate::model::policy::quality::Flag;
 use crate::model::reason::Reason;

@@ -10,8 +10,7 @@
 //! foretell, as a node that is down, holds nobody up. Where only some are looked at behind a
 //! blocked job (M36), those over a soft limit are the last of them.
 
-use super::Pass;
-use super::state::CycleState;
+use super::state::{CycleState, Pass};
 use crate::model::job_id::JobId;
 use crate::model::reason::{CycleStage, Reason};
 use crate::sched::cycle;

@@ -13,7 +13,6 @@ pub use refusals::Refused;
 use super::launch::{self, Numbers, PossibleStart};
 use super::limits::LimitCounters;
 use super::preemptible_backfill::Borrowed;
-use super::{eligibility, priority_threshold, throttling};
 use crate::model::job::SubjobLimit;
 use crate::model::job_id::JobId;
 use crate::model::policy::{self, Backfill, Filling, Policy};
@@ -36,6 +35,20 @@ use crate::sched::view::snapshot::ClusterState;
 use refusals::Refusals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Why a walk through the queue considers jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// To start them in order of priority.
+    Order,
+    /// To plan the starts of jobs within their soft limits before others start: they have been
+    /// considered already, so they do not count towards the backfill depth (M23).
+    SoftLimitPlans,
+    /// To start jobs that exceed a soft limit, and no hard one (M23).
+    OverSoftLimits,
+    /// To start more subjobs of an array than its own limit (Q15).
+    Expansion,
+}
 
 /// The books of one cycle.
 pub struct CycleState<'s> {
@@ -65,7 +78,7 @@ pub struct CycleState<'s> {
     possible: BTreeMap<ShapeId, bool>,
     pub(super) refusals: Refusals,
     /// What limits on what runs leave, if there are any.
-    limits: Option<LimitCounters<'s>>,
+    pub(super) limits: Option<LimitCounters<'s>>,
     /// What was started in passes before the last.
     started: BTreeSet<JobId>,
     pub(super) plan: Plan,
@@ -429,22 +442,6 @@ impl<'s> CycleState<'s> {
             self.plan.look_again(next);
         }
         Some(at)
-    }
-
-    /// The plan.
-    pub fn close(mut self) -> Plan {
-        debug_assert_eq!(self.plan.audit(self.state), Ok(()));
-        self.look_again_when_room_is_free();
-        throttling::tell_stopped(self.state, &mut self.plan);
-        priority_threshold::tell_low(self.state, self.policy, &mut self.plan);
-        if let Some(limits) = &mut self.limits {
-            throttling::tell_limited(self.state, limits, &mut self.plan);
-        }
-        eligibility::tell(&mut self.plan, |class| {
-            let class = self.state.classes.get(&class)?;
-            Some(class.key.verdict_names())
-        });
-        self.plan
     }
 }
 

@@ -2,9 +2,8 @@
 //! limit how many of its elements run at once, and the site what runs or is considered on anybody's
 //! behalf (M5).
 
-use super::Pass;
 use super::limits::LimitCounters;
-use super::state::CycleState;
+use super::state::{CycleState, Pass};
 use crate::model::job::SubjobLimit;
 use crate::model::reason::Reason;
 use crate::sched::priority::ranking::Candidate;

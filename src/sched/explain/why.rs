@@ -100,7 +100,7 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
         .and_then(|first| obstacles::shorter(candidate, &mut cycle, first));
     let way = preemption::way_for(candidate, &mut cycle);
     let owed = fair_share_status::of_job(job, &cycle);
-    let plan = cycle.close();
+    let plan = cycle::close(cycle);
     let mut objections = obstacles::led_by(plan.verdict_on(&class.key, job), job, found);
     if plan.starts.iter().any(|start| is_of(start.job, job)) {
         objections.clear();

@@ -3,7 +3,6 @@
 use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::Placement;
 use crate::sched::view::cluster::Cluster;
-use crate::sched::view::pools;
 use crate::sched::view::shape::Shape;
 use std::collections::BTreeMap;
 
@@ -21,7 +20,7 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmou
         }
     }
     for (ix, index, amount) in
-        pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix))
+        shape.pooled_amounts(cluster, placement.picks.iter().map(|&(ix, _)| ix))
     {
         let taken = holds.entry(ix).or_insert_with(|| cluster.catalog.nothing());
         taken[index] += amount;

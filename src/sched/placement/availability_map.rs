@@ -4,15 +4,14 @@
 //! one costs the number of buckets, and a claim costs the nodes it touches.
 
 use super::columns::Columns;
-use super::cycle_cache::Rooms;
 use super::node_class::{MergedNodes, NodeClass, NodeClassSummary};
 use super::rank::{Guide, Rank, RankedNodes};
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, subtract};
+use crate::sched::view::cluster::Need;
 use crate::sched::view::cluster::{Cluster, FreeResources, Joinable, KindIx, NodeClassKey, NodeIx};
 use crate::sched::view::free_resources::InUse;
 use crate::sched::view::node_access::{AccessPolicy, JobOwner};
-use crate::sched::view::shape::Need;
 use crate::sched::view::shared_hosts::{SharedHosts, SharedPlace};
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -556,6 +555,24 @@ impl<'s> AvailabilityMap<'s> {
             buckets: &self.buckets,
             heads: heads.into(),
         }
+    }
+}
+
+/// What each node has left.
+#[derive(Clone, Debug, Default)]
+pub struct Rooms {
+    /// By bucket.
+    pub keys: Vec<Arc<NodeClassKey>>,
+    /// By node: its bucket, if it is in one.
+    pub buckets: Vec<u32>,
+}
+
+impl Rooms {
+    /// For a node that is in no bucket.
+    pub const NOWHERE: u32 = u32::MAX;
+
+    pub fn of(&self, node: usize) -> Option<&Arc<NodeClassKey>> {
+        self.keys.get(self.buckets[node] as usize)
     }
 }
 

@@ -4,7 +4,7 @@
 //! remembered is what a count would find again, but for the nodes that have changed, which are
 //! counted anew: a plan is the same with a memory and without.
 
-use super::availability_map::AvailabilityMap;
+use super::availability_map::{AvailabilityMap, Rooms};
 use super::filter::times_on;
 use super::place;
 use crate::model::policy::{PlacementPolicy, Policy};
@@ -44,24 +44,6 @@ struct Conclusion {
     policy: Arc<Policy>,
     /// When to look again though nothing has happened.
     next: Option<Time>,
-}
-
-/// What each node has left.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rooms {
-    /// By bucket.
-    pub keys: Vec<Arc<NodeClassKey>>,
-    /// By node: its bucket, if it is in one.
-    pub buckets: Vec<u32>,
-}
-
-impl Rooms {
-    /// For a node that is in no bucket.
-    pub const NOWHERE: u32 = u32::MAX;
-
-    fn of(&self, node: usize) -> Option<&Arc<NodeClassKey>> {
-        self.keys.get(self.buckets[node] as usize)
-    }
 }
 
 impl CycleCache {

@@ -5,7 +5,6 @@ use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::{self, Placement};
 use crate::model::request::select::Arrangement;
 use crate::sched::view::cluster::NodeIx;
-use crate::sched::view::pools;
 use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +25,7 @@ impl AvailabilityMap<'_> {
         nodes: impl Iterator<Item = NodeIx>,
     ) -> BTreeMap<usize, i64> {
         let mut taken = BTreeMap::new();
-        for (ix, index, amount) in pools::amounts(self.cluster, shape, nodes) {
+        for (ix, index, amount) in shape.pooled_amounts(self.cluster, nodes) {
             let host = &self.cluster.node(ix).host;
             if !shape
                 .array

@@ -11,8 +11,8 @@ use crate::model::reason::{OutsideUse, Reason};
 use crate::model::request::placement_policy::NodeAllocation;
 use crate::model::request::select::Arrangement;
 use crate::model::resource::ResourceValue;
-use crate::sched::view::cluster::{NodeClassKey, NodeIx};
-use crate::sched::view::shape::{ChunkShape, Need, Shape};
+use crate::sched::view::cluster::{Need, NodeClassKey, NodeIx};
+use crate::sched::view::shape::{ChunkShape, Shape};
 
 /// Why a request does not fit though every node were up and nobody there.
 pub fn never(vacant: &AvailabilityMap, shape: &Shape) -> Reason {

@@ -7,7 +7,6 @@ use crate::model::request::placement_policy::Distribution;
 use crate::model::resource::ResourceValue;
 use crate::sched::amounts::counted;
 use crate::sched::view::cluster::{Cluster, NodeIx};
-use crate::sched::view::pools;
 use crate::sched::view::shape::{ChunkShape, Shape};
 use std::collections::BTreeMap;
 
@@ -34,7 +33,7 @@ pub fn distribute(
     let catalog = &cluster.catalog;
     let mut pooled: BTreeMap<NodeIx, Vec<(String, ResourceValue)>> = BTreeMap::new();
     for (ix, index, amount) in
-        pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix))
+        shape.pooled_amounts(cluster, placement.picks.iter().map(|&(ix, _)| ix))
     {
         let named = (catalog.names()[index].clone(), catalog.value(index, amount));
         pooled.entry(ix).or_default().push(named);

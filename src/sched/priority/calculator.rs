@@ -11,11 +11,11 @@ use crate::model::job_id::JobId;
 use crate::model::policy::{Components, Factors, Policy, PriorityOrder};
 use crate::model::report::priority_score::{PriorityScore, ScorePart};
 use crate::model::time::{Span, Time};
+use crate::sched::view::class::Wait;
 use crate::sched::view::fair_share_factors::FairShareFactors;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 use crate::sched::view::sort_key::SortKey;
-use crate::sched::view::wait::Wait;
 use std::cell::OnceCell;
 use std::sync::Arc;
 

@@ -16,8 +16,8 @@ use crate::model::policy::Components;
 use crate::model::policy::components::{ComponentKind, Goal};
 use crate::model::report::priority_score::ScorePart;
 use crate::model::time::Span;
+use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
-use crate::sched::view::wait::Wait;
 
 /// What the jobs of a class have in common: of each part of a component, in the order of
 /// [`Kind::parts`].

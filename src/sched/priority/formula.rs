@@ -6,8 +6,8 @@ use crate::model::expression::{EvaluationFault, Expression, ExpressionValue, Nam
 use crate::model::report::priority_score::ScorePart;
 use crate::sched::share_tree::FairShareEntry;
 use crate::sched::share_tree::linear::MAX_FAIRSHARE;
+use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
-use crate::sched::view::wait::Wait;
 
 /// A job whose priority is a formula's value.
 pub struct FormulaJob<'a> {

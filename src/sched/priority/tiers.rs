@@ -2,9 +2,9 @@
 
 use super::calculator::PriorityCalculator;
 use crate::model::policy::TurnPolicy;
+use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::sort_key::SortKey;
-use crate::sched::view::wait::Wait;
 
 /// Steps far enough apart that nothing below reaches across: queues, then who starves.
 const QUEUE: i64 = 1 << 36;

@@ -2,9 +2,10 @@
 
 use super::shape::ClassKey;
 use super::sort_key::SortKey;
-use super::wait::Wait;
 use crate::model::job::array::{Elements, Indices};
+use crate::model::job::eligible_time::Eligibility;
 use crate::model::job_id::JobId;
+use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
 use std::sync::Arc;
 
@@ -34,6 +35,17 @@ pub(in crate::sched) struct WaitingJob {
     pub wait: Wait,
     /// Its elements, if it is an array.
     pub array: Option<Array>,
+}
+
+/// How long a candidate waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::sched) struct Wait {
+    /// Since when, as people count.
+    pub since: Time,
+    /// What of that counts.
+    pub eligibility: Eligibility,
+    /// How many jobs of a lower place have started past it (M18).
+    pub bypassed: u32,
 }
 
 impl WaitingJob {
@@ -203,8 +215,6 @@ impl<'s> Iterator for InOrder<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::eligible_time::Eligibility;
-    use crate::model::time::Time;
     use crate::sched::fixture::cluster;
 
     fn nobody() -> Class {

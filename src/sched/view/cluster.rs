@@ -8,7 +8,6 @@ pub use super::free_resources::{FreeResources, Joinable};
 use super::node_access::{AccessPolicy, JobCountLimits, JobOwner, User};
 use super::node_order::NodeOrder;
 use super::pools::Pools;
-use super::shape::Need;
 use super::shared_hosts::{SharedPlace, Sharers};
 use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
@@ -126,6 +125,37 @@ pub struct Cluster {
     pub(super) with_outside: BTreeSet<NodeIx>,
     /// The nodes of which it is measured what is in use.
     pub(in crate::sched) measured: BTreeSet<NodeIx>,
+}
+
+/// A value that a node must have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Need {
+    /// Of which resource.
+    pub resource: String,
+    /// The value asked for.
+    pub value: ResourceValue,
+}
+
+impl Need {
+    /// Whether a node with this value will do. Numbers are a minimum, a boolean that is not set is
+    /// false, text must be equal.
+    pub fn is_met_by(&self, found: Option<&ResourceValue>) -> bool {
+        match (&self.value, found) {
+            (ResourceValue::Boolean(asked), None) => !asked,
+            (ResourceValue::String(_) | ResourceValue::Boolean(_), Some(found)) => {
+                self.value == *found
+            }
+            (asked, Some(found)) => {
+                matches!((counted(asked), counted(found)), (Some(a), Some(f)) if a <= f)
+            }
+            (_, None) => false,
+        }
+    }
+
+    /// Whether it names one host or one node, which no other node is alike in.
+    pub fn is_pinned(&self) -> bool {
+        matches!(self.resource.as_str(), "host" | "vnode")
+    }
 }
 
 impl Cluster {

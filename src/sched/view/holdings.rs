@@ -2,7 +2,6 @@
 //! with as many steps as there are people, not jobs.
 
 use super::shape::ClassKey;
-use super::snapshot::ClusterState;
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -78,7 +77,7 @@ impl RunningOwner {
         }
     }
 
-    fn holder(&self, catalog: &Catalog) -> Holder {
+    pub(super) fn holder(&self, catalog: &Catalog) -> Holder {
         let mut asked = catalog.nothing();
         let of_nodes = self
             .asked
@@ -130,7 +129,7 @@ impl Holder {
         }
     }
 
-    fn processors(&self, catalog: &Catalog) -> i64 {
+    pub(super) fn processors(&self, catalog: &Catalog) -> i64 {
         catalog.index("ncpus").map_or(0, |index| self.asked[index])
     }
 }
@@ -239,45 +238,6 @@ impl Holdings {
         subtract(&mut holding.asked, &holder.asked);
         holding.processors.leave(holder.processors(catalog), until);
         holding.times.leave(1, until);
-    }
-}
-
-impl ClusterState {
-    /// Says whose a running job is, where that was not seen when it waited.
-    pub fn belongs_to(&mut self, id: JobId, claimant: &RunningOwner) {
-        let holder = claimant.holder(&self.cluster.catalog);
-        if self
-            .running
-            .get(&id)
-            .is_none_or(|running| running.holder.as_ref() == Some(&holder))
-        {
-            return;
-        }
-        self.strike(id);
-        let Some(running) = self.running.get_mut(&id).map(Arc::make_mut) else {
-            return;
-        };
-        let (until, before) = (running.until, running.holder.replace(holder.clone()));
-        before.into_iter().for_each(|before| {
-            self.holdings
-                .leave(id, &before, until, &self.cluster.catalog)
-        });
-        self.holdings
-            .enter(id, &holder, until, &self.cluster.catalog);
-        self.enroll(id);
-        self.edition += 1;
-    }
-
-    /// What the running jobs that are past their ends would have left, which is nothing: to be
-    /// taken from what [`Pledge::left`] says. Each with whose it is, its processors and its end.
-    pub(in crate::sched) fn overdue(
-        &self,
-        now: Time,
-    ) -> impl Iterator<Item = (&Arc<Credentials>, i64, Time)> {
-        let over = self.ends.iter().take_while(move |(end, _)| *end <= now);
-        let holders =
-            over.filter_map(|(end, job)| Some((*end, self.running.get(job)?.holder.as_ref()?)));
-        holders.map(|(end, holder)| (&holder.who, holder.processors(&self.cluster.catalog), end))
     }
 }
 

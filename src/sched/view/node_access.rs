@@ -1,6 +1,6 @@
 //! Whose a job is, and whom it bears beside it.
 
-use super::shape::stable_hash;
+use super::stable_hash::stable_hash;
 use crate::model::job::Job;
 use crate::model::node::{NodeSharing, NodeTerms};
 use crate::model::request::placement_policy::NodeAccess;

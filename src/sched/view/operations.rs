@@ -1,6 +1,5 @@
 //! Running jobs by operation, kept up to date as jobs start and end.
 
-use super::snapshot::ClusterState;
 use crate::model::credentials::Credentials;
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
@@ -70,38 +69,5 @@ impl Operations {
     /// All of them, by number.
     pub fn all(&self) -> impl Iterator<Item = (JobId, &Operation)> {
         self.0.iter().map(|(id, operation)| (*id, operation))
-    }
-}
-
-impl ClusterState {
-    /// Enters a running job among those of its operation, once it is known whose it is and since
-    /// when it runs.
-    pub(in crate::sched) fn enroll(&mut self, id: JobId) {
-        let Some((age, who)) = self.enrolled(id) else {
-            return;
-        };
-        let Some(running) = self.running.get(&id) else {
-            return;
-        };
-        Arc::make_mut(&mut self.operations).enter(age, &who, &running.taken);
-    }
-
-    /// Takes a running job out of its operation, before anything of it changes.
-    pub(in crate::sched) fn strike(&mut self, id: JobId) {
-        let Some((age, _)) = self.enrolled(id) else {
-            return;
-        };
-        let Some(running) = self.running.get(&id) else {
-            return;
-        };
-        Arc::make_mut(&mut self.operations).leave(age, &running.taken);
-    }
-
-    fn enrolled(&self, id: JobId) -> Option<(Age, Arc<Credentials>)> {
-        let running = self.running.get(&id)?;
-        Some((
-            (running.tenure.as_ref()?.started, id),
-            running.holder.as_ref()?.who.clone(),
-        ))
     }
 }

@@ -1,20 +1,16 @@
 //! What comes out of a cycle: starts, promises, and one verdict for every class that waits.
 
-use super::cluster::{FreeResources, Hold, NodeIx};
+mod audit;
+
 use super::eligible::Eligible;
-use super::pools::Pools;
-use super::shape::{ClassId, ClassKey, JobOwner, Shape};
-use super::shared_hosts::SharedHosts;
-use super::snapshot::ClusterState;
+use super::shape::{ClassId, ClassKey, JobOwner};
 use super::starvation::Starving;
 use crate::model::job::NodeShare;
 use crate::model::job::preemption::{self, PreemptAction};
 pub use crate::model::job::promise::SlipCause;
 use crate::model::job_id::JobId;
 use crate::model::reason::{self, Reason};
-use crate::model::request::select::Arrangement;
 use crate::model::time::Time;
-use crate::sched::amounts::subtract;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -188,202 +184,6 @@ impl Plan {
     /// A further look at this moment could help.
     pub fn look_again(&mut self, at: Time) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
-    }
-
-    /// Whether the starts can all happen in this state: each job waits there, gets all its chunks
-    /// as arranged, and no node is given away twice. Likewise whether jobs that stand still can go
-    /// on. The error names the job and the fault.
-    pub fn audit(&self, state: &ClusterState) -> Result<(), String> {
-        let pools = state.cluster.pools.clone();
-        let (rooms, numbers, shared) = Default::default();
-        let mut audit = Audit {
-            state,
-            by_use: &self.by_use,
-            pools,
-            rooms,
-            numbers,
-            shared,
-        };
-        let mut seen = BTreeSet::new();
-        for start in &self.starts {
-            let once = if seen.insert(start.job) {
-                Ok(())
-            } else {
-                Err("started twice".to_string())
-            };
-            once.and_then(|()| audit.start(start))
-                .map_err(|fault| format!("job {}: {fault}", start.job))?;
-        }
-        for resume in &self.resumes {
-            audit
-                .resume(resume)
-                .map_err(|fault| format!("job {}: {fault}", resume.job))?;
-        }
-        Ok(())
-    }
-}
-
-/// The rooms while the starts are carried out one by one.
-struct Audit<'a> {
-    state: &'a ClusterState,
-    by_use: &'a [usize],
-    pools: Pools,
-    rooms: BTreeMap<NodeIx, FreeResources>,
-    numbers: BTreeSet<(NodeIx, bool, u16)>,
-    shared: SharedHosts,
-}
-
-impl Audit<'_> {
-    fn start(&mut self, start: &Start) -> Result<(), String> {
-        let class = self
-            .state
-            .class_of(start.job)
-            .and_then(|id| self.state.classes.get(&id));
-        let shape = &class.ok_or("is no candidate")?.key.shape;
-        self.arrangement(start, shape)?;
-        let mut holds = self.state.holds_of(&start.shares, start.exclusive)?;
-        self.share(shape, &mut holds);
-        for (ix, hold) in holds {
-            self.node(ix, &hold, start.exclusive)?;
-        }
-        Ok(())
-    }
-
-    /// Leaves out what others of its array have on its hosts (G2).
-    fn share(&mut self, shape: &Shape, holds: &mut BTreeMap<NodeIx, Hold>) {
-        let (Some(number), cluster) = (shape.array, &self.state.cluster) else {
-            return;
-        };
-        for (&ix, hold) in holds {
-            for index in cluster.pools.by_host() {
-                let key = (number, cluster.node(ix).host.clone(), index);
-                if hold.taken[index] > 0
-                    && (cluster.shared.contains_key(&key) || !self.shared.insert(key))
-                {
-                    hold.taken[index] = 0;
-                }
-            }
-        }
-    }
-
-    /// What it needs beyond what it has.
-    fn resume(&mut self, resume: &Resume) -> Result<(), String> {
-        let suspended = self
-            .state
-            .suspended
-            .get(&resume.job)
-            .ok_or("does not wait to go on")?;
-        let nodes = resume.shares.iter().map(|share| &share.node);
-        if !nodes.eq(suspended.shares.iter().map(|share| &share.node)) {
-            return Err("goes on elsewhere".to_string());
-        }
-        let again = suspended
-            .needed
-            .iter()
-            .zip(&resume.shares)
-            .map(|(needed, whole)| {
-                let takes = |name: &str| needed.taken.iter().any(|(taken, _)| taken == name);
-                NodeShare {
-                    cpus: if takes("ncpus") {
-                        whole.cpus.clone()
-                    } else {
-                        Vec::new()
-                    },
-                    gpus: if takes("ngpus") {
-                        whole.gpus.clone()
-                    } else {
-                        Vec::new()
-                    },
-                    ..needed.clone()
-                }
-            });
-        for (ix, hold) in self
-            .state
-            .cluster
-            .holds(&again.collect::<Vec<_>>(), resume.exclusive)?
-        {
-            self.amounts(ix, &hold)?;
-        }
-        Ok(())
-    }
-
-    fn arrangement(&self, start: &Start, shape: &Shape) -> Result<(), String> {
-        if start.shares.len() as u64 != shape.instances {
-            return Err(format!(
-                "{} shares for {} chunks",
-                start.shares.len(),
-                shape.instances
-            ));
-        }
-        let hosts: BTreeSet<&str> = start
-            .shares
-            .iter()
-            .map(|share| share.host.as_str())
-            .collect();
-        let nodes: BTreeSet<&str> = start
-            .shares
-            .iter()
-            .map(|share| share.node.as_str())
-            .collect();
-        let is_arranged = match shape.arrangement {
-            Arrangement::Free => true,
-            Arrangement::Pack => hosts.len() < 2,
-            Arrangement::Scatter => hosts.len() == start.shares.len(),
-            Arrangement::Vscatter => nodes.len() == start.shares.len(),
-        };
-        if is_arranged {
-            Ok(())
-        } else {
-            Err(format!("not arranged as {:?}", shape.arrangement))
-        }
-    }
-
-    fn node(&mut self, ix: NodeIx, hold: &Hold, tenant: JobOwner) -> Result<(), String> {
-        let node = self.state.cluster.node(ix);
-        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
-        let is_barred_only = hold.taken.iter().all(|taken| *taken == 0);
-        if node.kind.is_none() || (!node.usable && !is_barred_only) {
-            return Err(format!("{} takes no jobs", node.name));
-        }
-        if !room.admits(tenant) {
-            return Err(format!("{} is not free to join", node.name));
-        }
-        self.amounts(ix, hold)?;
-        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
-        room.join(tenant);
-        Ok(())
-    }
-
-    /// What is taken of a node, and of the whole system.
-    fn amounts(&mut self, ix: NodeIx, hold: &Hold) -> Result<(), String> {
-        let node = self.state.cluster.node(ix);
-        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
-        let mut amounts = hold.taken.iter().zip(&room.free).enumerate();
-        if amounts.any(|(index, (taken, free))| {
-            *taken > 0 && taken > free && !self.by_use.contains(&index)
-        }) {
-            return Err(format!("{} is over-committed", node.name));
-        }
-        self.pools.take(&hold.taken);
-        let pooled = self.state.cluster.catalog.pooled();
-        if pooled
-            .into_iter()
-            .any(|index| hold.taken[index] > 0 && self.pools.free(index) < 0)
-        {
-            return Err("takes more than the system has".to_string());
-        }
-        subtract(&mut room.free, &hold.taken);
-        let cpus = hold.cpus.iter().map(|&number| (false, number));
-        let gpus = hold.gpus.iter().map(|&number| (true, number));
-        for (is_gpu, number) in cpus.chain(gpus) {
-            let mut holds = node.tenants.values();
-            let is_taken =
-                holds.any(|other| if is_gpu { &other.gpus } else { &other.cpus }.contains(&number));
-            if is_taken || !self.numbers.insert((ix, is_gpu, number)) {
-                return Err(format!("number {number} of {} is given twice", node.name));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,11 +1,10 @@
 //! What the whole system has, and no node in particular: licenses and the like (Q21). Jobs take of
 //! it while they run, and what is used elsewhere is told by whoever knows.
 
-use super::cluster::{Cluster, NodeIx};
-use super::shape::Shape;
+use super::cluster::Cluster;
 pub use crate::model::system_resource::Pool;
 use crate::sched::amounts::{Amounts, Catalog, add, subtract};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// All of them.
 #[derive(Clone, Debug)]
@@ -75,31 +74,6 @@ impl Cluster {
         self.capacity[index] = pool.total;
         self.pools.set(index, pool);
     }
-}
-
-/// What a job of this shape takes of the whole system's resources when it is on these nodes, and
-/// with which of them: with the first, or with the first on each host.
-pub fn amounts(
-    cluster: &Cluster,
-    shape: &Shape,
-    nodes: impl Iterator<Item = NodeIx>,
-) -> Vec<(NodeIx, usize, i64)> {
-    if shape.pooled.is_empty() {
-        return Vec::new();
-    }
-    let mut hosts = BTreeSet::new();
-    let mut amounts = Vec::new();
-    for ix in nodes {
-        let is_first = hosts.is_empty();
-        if hosts.insert(cluster.node(ix).host.as_str()) {
-            for &(index, amount) in &shape.pooled {
-                if is_first || cluster.pools.get(index).is_some_and(|pool| pool.per_host) {
-                    amounts.push((ix, index, amount));
-                }
-            }
-        }
-    }
-    amounts
 }
 
 #[cfg(test)]

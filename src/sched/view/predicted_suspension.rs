@@ -1,12 +1,12 @@
 //! Running jobs that stand still for others and go on, where only a forecast sees it: from what the
 //! view knows of them follows what they keep, what they need again, and what they are worth.
 
+use super::class::Wait;
 use super::cluster::NodeIx;
 use super::preemption_candidate::PreemptionCandidate;
 use super::shape::{ClassId, ClassKey, JobOwner, Shape};
 use super::snapshot::{ClusterState, RunningJob};
 use super::suspended::Suspended;
-use super::wait::Wait;
 use crate::model::job::NodeShare;
 use crate::model::job::eligible_time::Eligibility;
 use crate::model::job_id::JobId;

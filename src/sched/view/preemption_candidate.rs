@@ -1,19 +1,15 @@
 //! What of a running job others ask who could have its place: since when it runs, what it was
 //! worth, how it could make way, and whether it has been told to.
 
-use super::plan::Start;
-use super::snapshot::ClusterState;
 use crate::model::job::attempt::CheckpointProgress;
 use crate::model::job::held::Held;
 use crate::model::job::preemption::{JobPreemption, PreemptAction};
 use crate::model::job::{Job, Run};
-use crate::model::job_id::JobId;
-use crate::model::policy::{Policy, PreemptionPolicy};
+use crate::model::policy::PreemptionPolicy;
 use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// Of a running job, what counts where another could have its place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -139,62 +135,15 @@ fn is_awaited(told: &JobPreemption, run: &Run) -> bool {
     !told.action.keeps_memory() || (run.suspension.is_some() && !run.is_still())
 }
 
-impl ClusterState {
-    /// What others will ask of a candidate that starts now, once it runs.
-    pub fn future_candidate(
-        &self,
-        policy: &Policy,
-        start: &Start,
-        now: Time,
-    ) -> Option<PreemptionCandidate> {
-        let (class, waiting) = (self.waiting_class(start.job)?, self.waiting(start.job)?);
-        Some(PreemptionCandidate {
-            started: now,
-            score: self.score(policy, start.job),
-            cluster: class.cluster(),
-            protected: class.protected,
-            rerunnable: class.rerunnable,
-            checkpoints: class.checkpoints,
-            may_be_checkpointed: class.may_be_checkpointed,
-            waited: waiting.wait.eligibility.at(now),
-            walltime: class.walltime,
-            // Known once it has started, too.
-            asked: Vec::new(),
-            processors: Held::of(&start.shares).cores,
-            // Known once it has started.
-            preempted: 0,
-            told: None,
-            suspended: false,
-            can_stop: false,
-        })
-    }
-
-    /// Says what of a running job others ask who could have its place.
-    pub fn set_candidate(&mut self, id: JobId, tenure: PreemptionCandidate) {
-        if self
-            .running
-            .get(&id)
-            .is_none_or(|running| running.tenure.as_deref() == Some(&tenure))
-        {
-            return;
-        }
-        self.strike(id);
-        self.standing.note_told(id, tenure.told.as_ref());
-        self.running
-            .entry(id)
-            .and_modify(|running| Arc::make_mut(running).tenure = Some(Box::new(tenure)));
-        self.enroll(id);
-        self.edition += 1;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::job::event::Event;
     use crate::model::job::preemption::PreemptCause;
     use crate::model::job::suspension::SuspendMode;
+    use crate::model::job_id::JobId;
     use crate::sched::fixture::{cluster, moment};
+    use std::sync::Arc;
 
     /// What a forecast takes for a job's tenure is what that is once the job runs.
     #[test]

@@ -4,8 +4,6 @@
 
 use super::class::{Class, QueuePosition};
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
-use super::snapshot::ClusterState;
-use crate::model::job::Job;
 use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,7 +56,7 @@ impl RequestGroups {
     }
 
     /// The shape of those that ask for the same.
-    fn shape(&self, shape: ShapeId) -> Option<&Arc<Shape>> {
+    pub(super) fn shape(&self, shape: ShapeId) -> Option<&Arc<Shape>> {
         [false, true].into_iter().find_map(|asks_for_window| {
             let group = RequestGroup {
                 asks_for_window,
@@ -174,22 +172,6 @@ fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
         if *count == 0 {
             counts.remove(key);
         }
-    }
-}
-
-impl ClusterState {
-    /// What a job has in common with others, to be made once for many: see [`ClusterState::enqueue_as`].
-    /// It shares its shape with those that wait and ask for the same.
-    pub fn class_key(&self, job: &Job) -> ClassKey {
-        let shape = self
-            .alike
-            .shape(ShapeId::of(job))
-            .filter(|shape| shape.is_common())
-            .cloned();
-        ClassKey::with(
-            job,
-            shape.unwrap_or_else(|| Arc::new(Shape::new(job, &self.cluster.catalog))),
-        )
     }
 }
 

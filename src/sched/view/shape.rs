@@ -5,9 +5,10 @@
 
 mod class_key;
 
-use super::cluster::{KindIx, NodeKind};
+use super::cluster::{Cluster, KindIx, Need, NodeIx, NodeKind};
 pub use super::node_access::{AccessPolicy, JobOwner, User};
 use super::node_filter::{AllowedSets, NodeFilter};
+use super::stable_hash::stable_hash;
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::request::geometry::Geometry;
@@ -20,7 +21,6 @@ use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, Catalog, add, counted};
 pub use class_key::{ClassId, ClassKey};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -39,37 +39,6 @@ impl ShapeId {
         avoided.map_or(ShapeId(id), |hosts| {
             ShapeId(stable_hash(&(id, "failed_hosts", hosts)))
         })
-    }
-}
-
-/// A value that a node must have.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Need {
-    /// Of which resource.
-    pub resource: String,
-    /// The value asked for.
-    pub value: ResourceValue,
-}
-
-impl Need {
-    /// Whether a node with this value will do. Numbers are a minimum, a boolean that is not set is
-    /// false, text must be equal.
-    pub fn is_met_by(&self, found: Option<&ResourceValue>) -> bool {
-        match (&self.value, found) {
-            (ResourceValue::Boolean(asked), None) => !asked,
-            (ResourceValue::String(_) | ResourceValue::Boolean(_), Some(found)) => {
-                self.value == *found
-            }
-            (asked, Some(found)) => {
-                matches!((counted(asked), counted(found)), (Some(a), Some(f)) if a <= f)
-            }
-            (_, None) => false,
-        }
-    }
-
-    /// Whether it names one host or one node, which no other node is alike in.
-    pub fn is_pinned(&self) -> bool {
-        matches!(self.resource.as_str(), "host" | "vnode")
     }
 }
 
@@ -369,6 +338,31 @@ impl Shape {
         }
     }
 
+    /// What a job of this shape takes of pooled resources on these nodes, by node and resource: on
+    /// the first node, or on the first of each host.
+    pub fn pooled_amounts(
+        &self,
+        cluster: &Cluster,
+        nodes: impl Iterator<Item = NodeIx>,
+    ) -> Vec<(NodeIx, usize, i64)> {
+        if self.pooled.is_empty() {
+            return Vec::new();
+        }
+        let mut hosts = BTreeSet::new();
+        let mut amounts = Vec::new();
+        for ix in nodes {
+            let is_first = hosts.is_empty();
+            if hosts.insert(cluster.node(ix).host.as_str()) {
+                for &(index, amount) in &self.pooled {
+                    if is_first || cluster.pools.get(index).is_some_and(|pool| pool.per_host) {
+                        amounts.push((ix, index, amount));
+                    }
+                }
+            }
+        }
+        amounts
+    }
+
     /// The same, on nodes of these kinds alone.
     pub fn on(self, kinds: BTreeSet<KindIx>) -> Shape {
         let kinds = match &self.kinds {
@@ -544,16 +538,6 @@ fn pooled(list: &ResourceList, catalog: &Catalog) -> Vec<(usize, i64)> {
     pooled
         .filter(|&(index, amount)| catalog.pooled().contains(&index) && amount > 0)
         .collect()
-}
-
-pub(super) fn stable_hash(key: &impl Serialize) -> u64 {
-    // Writing plain data into a vector cannot fail; were it to, all such jobs would be one class.
-    let bytes = postcard::to_stdvec(key).unwrap_or_default();
-    let digest = Sha256::digest(&bytes);
-    digest
-        .iter()
-        .take(8)
-        .fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 
 mod running;
 mod sharing;
+mod waiting;
 
 use super::allocation_answer::AllocationAnswer;
+use super::class::Wait;
 pub(in crate::sched) use super::class::{Array, Class, QueuePlace, QueuePosition, WaitingJob};
 use super::cluster::Cluster;
 use super::current_bookings::CurrentBookings;
@@ -25,7 +27,6 @@ pub use super::shape::{AccessPolicy, ClassId, ClassKey, JobOwner, User};
 use super::sort_key::SortKey;
 use super::starvation::Starving;
 use super::suspended::Suspended;
-use super::wait::Wait;
 use crate::model::job::array::SubjobState as ElementStanding;
 use crate::model::job::eligible_time::{Accrues, Eligibility};
 use crate::model::job::{Job, SubjobLimit};

@@ -3,13 +3,11 @@
 //! (M45).
 
 use super::class::QueuePlace;
+use super::class::Wait;
 use super::shape::ClassKey;
-use super::snapshot::ClusterState;
-use super::wait::Wait;
-use crate::model::job::{Job, NodeShare};
+use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
-use std::sync::Arc;
 
 /// A job that waits to go on.
 #[derive(Clone, Debug)]
@@ -36,44 +34,5 @@ impl Suspended {
     /// The nodes it is on.
     pub(in crate::sched) fn nodes(&self) -> Vec<String> {
         self.shares.iter().map(|share| share.node.clone()).collect()
-    }
-}
-
-impl ClusterState {
-    /// A job that holds what it keeps waits to go on.
-    pub(super) fn stand_by(&mut self, job: &Job) {
-        let Some(run) = job.life.open_run() else {
-            return;
-        };
-        let still = run
-            .suspension
-            .as_ref()
-            .and_then(|suspension| suspension.still)
-            .unwrap_or(run.started);
-        let since = job.life.etime.unwrap_or(job.life.qtime);
-        let suspended = Suspended {
-            key: self.class_key(job),
-            place: (job.rank(), job.id),
-            score: run.score,
-            needed: run.shares.iter().map(|share| run.given_up(share)).collect(),
-            shares: run.shares.clone(),
-            made_way_for: run
-                .suspension
-                .as_ref()
-                .and_then(|suspension| suspension.manner.for_job()),
-            ran: Span(still.since(run.started + run.pauses().total).0),
-            wait: Wait {
-                since,
-                eligibility: job.life.eligibility,
-                bypassed: 0,
-            },
-        };
-        self.edition += 1;
-        self.suspended.insert(job.id, Arc::new(suspended));
-    }
-
-    /// Whether a job waits to go on.
-    pub fn waits_to_go_on(&self, job: JobId) -> bool {
-        self.suspended.contains_key(&job)
     }
 }

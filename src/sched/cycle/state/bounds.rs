@@ -1,9 +1,8 @@
 //! What limits allow, as far as a cycle has come.
 
-use super::CycleState;
+use super::{CycleState, Pass};
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
-use crate::sched::cycle::Pass;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::eligible::Eligible;
 use crate::sched::view::shape::{ClassId, ClassKey};

@@ -165,7 +165,7 @@ impl<'s> CycleState<'s> {
 
     /// Room that is kept for somebody who does not come is free when that is over; at once, if it
     /// is not room any more that he waits for.
-    pub(super) fn look_again_when_room_is_free(&mut self) {
+    pub fn look_again_when_room_is_free(&mut self) {
         let forfeited = self.state.standing.promises().any(|booking| {
             booking.earmark.is_some()
                 && !self.is_planned(booking.job)

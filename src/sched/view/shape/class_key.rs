@@ -1,12 +1,13 @@
 //! Jobs that are alike: two of one class get the same verdict at the same moment.
 
-use super::{Shape, ShapeId, User, array, shape_key, stable_hash};
+use super::{Shape, ShapeId, User, array, shape_key};
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::Catalog;
+use crate::sched::view::stable_hash::stable_hash;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;

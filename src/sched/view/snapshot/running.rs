@@ -1,14 +1,23 @@
 //! Jobs that have their allocation: what they take of which nodes, and until when.
 
 use super::ClusterState;
+use crate::model::credentials::Credentials;
+use crate::model::job::Job;
 use crate::model::job::NodeShare;
+use crate::model::job::held::Held;
 use crate::model::job_id::JobId;
+use crate::model::policy::Policy;
+use crate::model::time::Span;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add, subtract};
+use crate::sched::view::class::Wait;
 use crate::sched::view::cluster::{Hold, NodeIx};
-use crate::sched::view::holdings::Holder;
+use crate::sched::view::holdings::{Holder, RunningOwner};
+use crate::sched::view::operations::Age;
+use crate::sched::view::plan::Start;
 use crate::sched::view::preemption_candidate::PreemptionCandidate;
 use crate::sched::view::shape::{AccessPolicy, JobOwner};
+use crate::sched::view::suspended::Suspended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -159,5 +168,159 @@ impl ClusterState {
     /// The jobs that have their allocation.
     pub fn holders(&self) -> impl Iterator<Item = JobId> {
         self.running.keys().copied()
+    }
+}
+
+impl ClusterState {
+    /// Says whose a running job is, where that was not seen when it waited.
+    pub fn belongs_to(&mut self, id: JobId, claimant: &RunningOwner) {
+        let holder = claimant.holder(&self.cluster.catalog);
+        if self
+            .running
+            .get(&id)
+            .is_none_or(|running| running.holder.as_ref() == Some(&holder))
+        {
+            return;
+        }
+        self.strike(id);
+        let Some(running) = self.running.get_mut(&id).map(Arc::make_mut) else {
+            return;
+        };
+        let (until, before) = (running.until, running.holder.replace(holder.clone()));
+        before.into_iter().for_each(|before| {
+            self.holdings
+                .leave(id, &before, until, &self.cluster.catalog)
+        });
+        self.holdings
+            .enter(id, &holder, until, &self.cluster.catalog);
+        self.enroll(id);
+        self.edition += 1;
+    }
+
+    /// What the running jobs that are past their ends would have left, which is nothing: to be
+    /// taken from what [`Pledge::left`] says. Each with whose it is, its processors and its end.
+    pub(in crate::sched) fn overdue(
+        &self,
+        now: Time,
+    ) -> impl Iterator<Item = (&Arc<Credentials>, i64, Time)> {
+        let over = self.ends.iter().take_while(move |(end, _)| *end <= now);
+        let holders =
+            over.filter_map(|(end, job)| Some((*end, self.running.get(job)?.holder.as_ref()?)));
+        holders.map(|(end, holder)| (&holder.who, holder.processors(&self.cluster.catalog), end))
+    }
+
+    /// Enters a running job among those of its operation, once it is known whose it is and since
+    /// when it runs.
+    pub(in crate::sched) fn enroll(&mut self, id: JobId) {
+        let Some((age, who)) = self.enrolled(id) else {
+            return;
+        };
+        let Some(running) = self.running.get(&id) else {
+            return;
+        };
+        Arc::make_mut(&mut self.operations).enter(age, &who, &running.taken);
+    }
+
+    /// Takes a running job out of its operation, before anything of it changes.
+    pub(in crate::sched) fn strike(&mut self, id: JobId) {
+        let Some((age, _)) = self.enrolled(id) else {
+            return;
+        };
+        let Some(running) = self.running.get(&id) else {
+            return;
+        };
+        Arc::make_mut(&mut self.operations).leave(age, &running.taken);
+    }
+
+    fn enrolled(&self, id: JobId) -> Option<(Age, Arc<Credentials>)> {
+        let running = self.running.get(&id)?;
+        Some((
+            (running.tenure.as_ref()?.started, id),
+            running.holder.as_ref()?.who.clone(),
+        ))
+    }
+
+    /// What others will ask of a candidate that starts now, once it runs.
+    pub fn future_candidate(
+        &self,
+        policy: &Policy,
+        start: &Start,
+        now: Time,
+    ) -> Option<PreemptionCandidate> {
+        let (class, waiting) = (self.waiting_class(start.job)?, self.waiting(start.job)?);
+        Some(PreemptionCandidate {
+            started: now,
+            score: self.score(policy, start.job),
+            cluster: class.cluster(),
+            protected: class.protected,
+            rerunnable: class.rerunnable,
+            checkpoints: class.checkpoints,
+            may_be_checkpointed: class.may_be_checkpointed,
+            waited: waiting.wait.eligibility.at(now),
+            walltime: class.walltime,
+            // Known once it has started, too.
+            asked: Vec::new(),
+            processors: Held::of(&start.shares).cores,
+            // Known once it has started.
+            preempted: 0,
+            told: None,
+            suspended: false,
+            can_stop: false,
+        })
+    }
+
+    /// Says what of a running job others ask who could have its place.
+    pub fn set_candidate(&mut self, id: JobId, tenure: PreemptionCandidate) {
+        if self
+            .running
+            .get(&id)
+            .is_none_or(|running| running.tenure.as_deref() == Some(&tenure))
+        {
+            return;
+        }
+        self.strike(id);
+        self.standing.note_told(id, tenure.told.as_ref());
+        self.running
+            .entry(id)
+            .and_modify(|running| Arc::make_mut(running).tenure = Some(Box::new(tenure)));
+        self.enroll(id);
+        self.edition += 1;
+    }
+
+    /// A job that holds what it keeps waits to go on.
+    pub(in crate::sched::view) fn stand_by(&mut self, job: &Job) {
+        let Some(run) = job.life.open_run() else {
+            return;
+        };
+        let still = run
+            .suspension
+            .as_ref()
+            .and_then(|suspension| suspension.still)
+            .unwrap_or(run.started);
+        let since = job.life.etime.unwrap_or(job.life.qtime);
+        let suspended = Suspended {
+            key: self.class_key(job),
+            place: (job.rank(), job.id),
+            score: run.score,
+            needed: run.shares.iter().map(|share| run.given_up(share)).collect(),
+            shares: run.shares.clone(),
+            made_way_for: run
+                .suspension
+                .as_ref()
+                .and_then(|suspension| suspension.manner.for_job()),
+            ran: Span(still.since(run.started + run.pauses().total).0),
+            wait: Wait {
+                since,
+                eligibility: job.life.eligibility,
+                bypassed: 0,
+            },
+        };
+        self.edition += 1;
+        self.suspended.insert(job.id, Arc::new(suspended));
+    }
+
+    /// Whether a job waits to go on.
+    pub fn waits_to_go_on(&self, job: JobId) -> bool {
+        self.suspended.contains_key(&job)
     }
 }

@@ -1,23 +1,13 @@
-//! How long candidates wait, and how often others have passed them meanwhile.
+//! Waiting jobs: how long they have waited, and how often others have passed them meanwhile.
 
-use super::plan::Plan;
-use super::snapshot::ClusterState;
-use crate::model::job::eligible_time::Eligibility;
+use super::ClusterState;
+use crate::model::job::Job;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
+use crate::sched::view::plan::Plan;
+use crate::sched::view::shape::{ClassKey, Shape, ShapeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// How long a candidate waits.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::sched) struct Wait {
-    /// Since when, as people count.
-    pub since: Time,
-    /// What of that counts.
-    pub eligibility: Eligibility,
-    /// How many jobs of a lower place have started past it (M18).
-    pub bypassed: u32,
-}
 
 impl ClusterState {
     /// Since when a candidate waits; an element as long as its array.
@@ -40,7 +30,7 @@ impl ClusterState {
     /// That is those who had been promised a start before, and the first that is blocked if it was
     /// promised none. All others that are blocked would be counted alike; to go through them would
     /// make every start as costly as the queue is long.
-    pub(super) fn count_bypasses(&mut self, plan: &Plan) {
+    pub(in crate::sched::view) fn count_bypasses(&mut self, plan: &Plan) {
         for (id, passed) in passed(plan) {
             let Some(&(class, rank)) = self.jobs.get(&id) else {
                 continue;
@@ -50,6 +40,20 @@ impl ClusterState {
                 waiting.wait.bypassed = waiting.wait.bypassed.saturating_add(passed);
             }
         }
+    }
+
+    /// What a job has in common with others, to be made once for many: see [`ClusterState::enqueue_as`].
+    /// It shares its shape with those that wait and ask for the same.
+    pub fn class_key(&self, job: &Job) -> ClassKey {
+        let shape = self
+            .alike
+            .shape(ShapeId::of(job))
+            .filter(|shape| shape.is_common())
+            .cloned();
+        ClassKey::with(
+            job,
+            shape.unwrap_or_else(|| Arc::new(Shape::new(job, &self.cluster.catalog))),
+        )
     }
 }
 

@@ -1,0 +1,16 @@
+//! A hash that stays the same from one run to the next.
+
+use serde::Serialize;
+use sha2::Digest;
+use sha2::Sha256;
+
+/// The first 64 bits of the SHA-256 of a key.
+pub fn stable_hash(key: &impl Serialize) -> u64 {
+    // Writing plain data into a vector cannot fail; were it to, all such jobs would be one class.
+    let bytes = postcard::to_stdvec(key).unwrap_or_default();
+    let digest = Sha256::digest(&bytes);
+    digest
+        .iter()
+        .take(8)
+        .fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+}
