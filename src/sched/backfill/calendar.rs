@@ -286,10 +286,9 @@ impl<'s> Calendar<'s> {
         match &mut self.books {
             CalendarKind::Shut(started) => drop(started.insert(job, (claim, until))),
             CalendarKind::Counted(measure, tally, begun) => {
-                claim
-                    .holds
-                    .values()
-                    .for_each(|taken| tally.take(&measure.count(taken), self.now, until));
+                for taken in claim.holds.values() {
+                    tally.take(&measure.count(taken), self.now, until);
+                }
                 begun.push((until, claim));
             }
             CalendarKind::Pinned(pins) => pins.start(job, claim, until, space),
@@ -334,8 +333,9 @@ impl<'s> Calendar<'s> {
         if let CalendarKind::Pinned(pins) = self.open(space) {
             pins.start(job, kept, at.unwrap_or(Time::NEVER), space);
             let (claim, length) = whole;
-            at.into_iter()
-                .for_each(|at| pins.book(job, at, at + length, claim.clone()));
+            if let Some(at) = at {
+                pins.book(job, at, at + length, claim.clone());
+            }
         }
     }
 
@@ -385,10 +385,9 @@ impl<'s> Calendar<'s> {
             tally.give(&measure.count(&running.taken), soonest, running.until);
         }
         for (claim, until) in started.values().filter(|(_, until)| *until != Time::NEVER) {
-            claim
-                .holds
-                .values()
-                .for_each(|taken| tally.give(&measure.count(taken), *until, Time::NEVER));
+            for taken in claim.holds.values() {
+                tally.give(&measure.count(taken), *until, Time::NEVER);
+            }
         }
         tally
     }

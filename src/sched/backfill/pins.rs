@@ -86,9 +86,9 @@ impl<'s> Pins<'s> {
             besides: BTreeMap::new(),
             at_last: None,
         };
-        started
-            .iter()
-            .for_each(|(_, (claim, until))| pins.note(claim, *until));
+        for (_, (claim, until)) in &started {
+            pins.note(claim, *until);
+        }
         pins.timeline = Timeline::new(state, started, now);
         pins
     }
@@ -116,14 +116,12 @@ impl<'s> Pins<'s> {
         self.note(&claim, until);
         let mut besides = std::mem::take(&mut self.besides);
         for (end, beside) in besides.values_mut() {
-            claim
-                .holds
-                .keys()
-                .for_each(|&ix| beside.refile(ix, self.worst_room(space, ix, self.now, *end)));
-            claim
-                .holds
-                .values()
-                .for_each(|taken| beside.take_pools(taken));
+            for &ix in claim.holds.keys() {
+                beside.refile(ix, self.worst_room(space, ix, self.now, *end));
+            }
+            for taken in claim.holds.values() {
+                beside.take_pools(taken);
+            }
             beside.join(space.joined().clone());
         }
         self.besides = besides;
@@ -174,9 +172,9 @@ impl<'s> Pins<'s> {
         until: Time,
     ) {
         self.hold_back(space, from, until);
-        self.futures(now)
-            .iter()
-            .for_each(|future| future.narrow(space, from, until));
+        for future in self.futures(now).iter() {
+            future.narrow(space, from, until);
+        }
     }
 
     /// Keeps what is promised of the whole system's resources between two moments.
@@ -190,10 +188,9 @@ impl<'s> Pins<'s> {
             .range(..(until, JobId::job(0)))
             .filter(|(_, pin)| pin.until > from)
         {
-            pin.claim
-                .holds
-                .values()
-                .for_each(|taken| add(&mut promised, taken));
+            for taken in pin.claim.holds.values() {
+                add(&mut promised, taken);
+            }
         }
         space.hold_back(promised);
     }
@@ -209,7 +206,9 @@ impl<'s> Pins<'s> {
         changes.sort_by_key(|change| (change.at, change.begins));
         let mut steps = vec![(self.now, room.clone())];
         for together in changes.chunk_by(|a, b| a.at == b.at) {
-            together.iter().for_each(|change| change.happen(&mut room));
+            for change in together {
+                change.happen(&mut room);
+            }
             steps.push((together[0].at, room.clone()));
         }
         Future { ix, steps }
@@ -331,9 +330,9 @@ impl<'s> Pins<'s> {
         let futures = self.futures(now);
         for at in self.moments(closing.at, terms.windows) {
             self.timeline.advance(&mut closing, at);
-            futures
-                .iter()
-                .for_each(|future| future.narrow(&mut closing.space, at, at + span));
+            for future in &futures {
+                future.narrow(&mut closing.space, at, at + span);
+            }
             self.hold_back(&mut closing.space, at, at + span);
             if !place::fits(&closing.space, shape) {
                 continue;
@@ -619,7 +618,9 @@ impl Future {
         let later = self.steps[first + 1..]
             .iter()
             .take_while(|(begin, _)| *begin < until);
-        later.for_each(|(_, room)| worst.narrow(room));
+        for (_, room) in later {
+            worst.narrow(room);
+        }
         worst
     }
 

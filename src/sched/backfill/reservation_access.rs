@@ -94,9 +94,9 @@ impl<'s> Windows<'s> {
                 .filter(|window| window.is_called(name) && window.is_open(self.now));
             let names: BTreeSet<String> = called.map(|window| window.name().to_string()).collect();
             for (&ix, taken) in &claim.holds {
-                names
-                    .iter()
-                    .for_each(|name| self.note(name, ix, until, taken));
+                for name in &names {
+                    self.note(name, ix, until, taken);
+                }
             }
         }
         let mut beside = std::mem::take(&mut self.beside);
@@ -105,10 +105,9 @@ impl<'s> Windows<'s> {
                 .iter()
                 .filter_map(|id| self.state.windows.get(*id))
                 .collect();
-            claim
-                .holds
-                .keys()
-                .for_each(|&ix| self.settle(left, space, ix, (&windows, self.now, &NOBODY)));
+            for &ix in claim.holds.keys() {
+                self.settle(left, space, ix, (&windows, self.now, &NOBODY));
+            }
         }
         self.beside = beside;
     }
@@ -319,9 +318,9 @@ impl<'s> Windows<'s> {
             .iter()
             .flat_map(|window| self.nodes_of(window))
             .collect();
-        nodes
-            .into_iter()
-            .for_each(|ix| self.settle(&mut left, space, ix, what));
+        for ix in nodes {
+            self.settle(&mut left, space, ix, what);
+        }
         left
     }
 
@@ -371,11 +370,9 @@ impl<'s> Windows<'s> {
             for window in windows.iter().filter(|window| window.is_open(moment)) {
                 subtract(&mut free, &self.unused(window, ix, moment));
             }
-            tightest
-                .free
-                .iter_mut()
-                .zip(free)
-                .for_each(|(least, free)| *least = free.min(*least));
+            for (least, free) in tightest.free.iter_mut().zip(free) {
+                *least = free.min(*least);
+            }
         }
         tightest
     }
@@ -408,9 +405,9 @@ impl<'s> Windows<'s> {
         for (_, taken) in inside.filter(|(until, _)| *until > at || at <= self.now) {
             subtract(&mut unused, taken);
         }
-        unused
-            .iter_mut()
-            .for_each(|amount| *amount = (*amount).max(0));
+        for amount in &mut unused {
+            *amount = (*amount).max(0);
+        }
         unused
     }
 

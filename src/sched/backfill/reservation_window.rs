@@ -152,9 +152,9 @@ fn most_at_once(
             let most = most
                 .entry(ix)
                 .or_insert_with(|| state.cluster.catalog.nothing());
-            most.iter_mut()
-                .zip(sum)
-                .for_each(|(most, sum)| *most = sum.max(*most));
+            for (most, sum) in most.iter_mut().zip(sum) {
+                *most = sum.max(*most);
+            }
         }
     }
     most

@@ -35,10 +35,9 @@ impl FreeTimeline {
             self.free.extend_from_within(last..);
         }
         let last = self.free.len() - self.width;
-        self.free[last..]
-            .iter_mut()
-            .zip(amounts)
-            .for_each(|(free, more)| *free = free.saturating_add(more));
+        for (free, more) in self.free[last..].iter_mut().zip(amounts) {
+            *free = free.saturating_add(more);
+        }
     }
 
     /// Takes amounts from `from` until `until`.
@@ -61,9 +60,9 @@ impl FreeTimeline {
         for step in
             self.free[first * self.width..end * self.width].chunks_exact_mut(self.width.max(1))
         {
-            step.iter_mut()
-                .zip(amounts)
-                .for_each(|(free, amount)| *free = free.saturating_add(sign * amount));
+            for (free, amount) in step.iter_mut().zip(amounts) {
+                *free = free.saturating_add(sign * amount);
+            }
         }
     }
 

@@ -130,9 +130,9 @@ impl<'s> Timeline<'s> {
         });
         let Some(mut own) = own else { return };
         passed.retain(|&(_, at), _| self.state.cluster.node(at).host == *host);
-        passed
-            .values_mut()
-            .for_each(|taken| own[*index] += std::mem::take(&mut taken[*index]));
+        for taken in passed.values_mut() {
+            own[*index] += std::mem::take(&mut taken[*index]);
+        }
         self.inherited.extend(passed);
         self.inherited.insert((job, ix), own);
     }

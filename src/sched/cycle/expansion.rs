@@ -36,7 +36,9 @@ pub fn start_over_limit<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) 
         .filter_map(|class| ExpandingClass::of(class, resolved))
         .collect();
     lines.sort_by_key(|line| (Reverse(line.key.asks_for.is_some()), line.head));
-    lines.iter().for_each(|line| line.start(cycle));
+    for line in &lines {
+        line.start(cycle);
+    }
 }
 
 /// An array that takes more than it limits itself to, or those of its elements that are to do so

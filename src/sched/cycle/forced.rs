@@ -34,9 +34,9 @@ pub fn start(
     feasibility::check(&class.shape, &mut cycle)?;
     if let Some(names) = on {
         let others = cluster.present().filter(|node| !names.contains(&node.name));
-        others
-            .filter_map(|node| cluster.find(&node.name))
-            .for_each(|ix| cycle.space.close(ix));
+        for ix in others.filter_map(|node| cluster.find(&node.name)) {
+            cycle.space.close(ix);
+        }
     }
     let job = Candidate::alone(job.id, &class);
     let placement = cycle

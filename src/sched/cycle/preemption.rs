@@ -61,10 +61,9 @@ pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     for &trigger in &rule.triggers {
         match trigger {
             PreemptTrigger::Starvation => {
-                watched
-                    .take()
-                    .into_iter()
-                    .for_each(|shares| starving::run(shares, resolved, &mut stage, cycle));
+                if let Some(shares) = watched.take() {
+                    starving::run(shares, resolved, &mut stage, cycle);
+                }
             }
             _ => make_room(trigger, resolved, &mut stage, cycle),
         }

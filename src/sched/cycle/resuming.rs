@@ -101,10 +101,10 @@ impl CycleState<'_> {
             .admits(&job.key.who.queue, self.now, until)
             .is_err()
         {
-            return site_time
-                .next_change(self.now)
-                .into_iter()
-                .for_each(|change| self.look_then(change));
+            if let Some(change) = site_time.next_change(self.now) {
+                self.look_then(change);
+            }
+            return;
         }
         if !is_open
             || self.windows().bar(
@@ -188,10 +188,9 @@ impl CycleState<'_> {
     }
 
     fn take(&mut self, claim: &JobAmounts) {
-        claim
-            .holds
-            .iter()
-            .for_each(|(&ix, taken)| self.space.reduce(ix, taken));
+        for (&ix, taken) in &claim.holds {
+            self.space.reduce(ix, taken);
+        }
     }
 
     /// Keeps what is free of that for it, and the rest from when it will be.

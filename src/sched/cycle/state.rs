@@ -317,10 +317,9 @@ impl<'s> CycleState<'s> {
         }
         if let Reason::Limited(excess) = reason {
             // M21: less is left of what runs, though nothing ends.
-            excess
-                .until
-                .into_iter()
-                .for_each(|until| self.plan.look_again(until));
+            if let Some(until) = excess.until {
+                self.plan.look_again(until);
+            }
         }
         if let Some(change) = self.change_awaited(reason) {
             self.plan.look_again(change);

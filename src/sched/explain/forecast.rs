@@ -185,9 +185,9 @@ impl ForecastRun {
             let tenure = self.state.future_candidate(policy, start, plan.now);
             self.state
                 .occupy(start.job, &start.shares, start.exclusive, start.until);
-            tenure
-                .into_iter()
-                .for_each(|tenure| self.state.set_candidate(start.job, tenure));
+            if let Some(tenure) = tenure {
+                self.state.set_candidate(start.job, tenure);
+            }
             self.state.element_stands(start.job, SubjobState::Begun);
             let prospect = Prospect::Starts {
                 at: plan.now,

@@ -83,11 +83,9 @@ impl Probe<'_> {
         let mut job = self.job.clone();
         let spec = Arc::make_mut(&mut job.spec);
         let mut request = Request::clone(&spec.request);
-        request
-            .select
-            .chunks
-            .iter_mut()
-            .for_each(|chunk| chunk.count = chunk.count.saturating_mul(copies));
+        for chunk in &mut request.select.chunks {
+            chunk.count = chunk.count.saturating_mul(copies);
+        }
         request
             .list
             .insert("walltime".to_string(), ResourceValue::Time(walltime));

@@ -69,10 +69,9 @@ impl<'s> InForce<'s> {
             books = books.with_running();
         }
         if stage != LimitStage::Running {
-            state
-                .classes
-                .values()
-                .for_each(|class| enter(class, &mut books));
+            for class in state.classes.values() {
+                enter(class, &mut books);
+            }
         }
         Some(InForce {
             state,
@@ -92,9 +91,9 @@ impl<'s> InForce<'s> {
             .enumerate()
             .filter(|(_, limit)| limit.stage == self.stage)
         {
-            named(limit)
-                .into_iter()
-                .for_each(|whom| self.books.note(place, whom));
+            if let Some(whom) = named(limit) {
+                self.books.note(place, whom);
+            }
         }
         let counts = self.waits();
         let used = (0..self.books.accounts().len())

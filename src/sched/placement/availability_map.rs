@@ -93,9 +93,9 @@ impl<'s> AvailabilityMap<'s> {
         rooms: BTreeMap<NodeIx, FreeResources>,
     ) -> AvailabilityMap<'s> {
         let mut space = AvailabilityMap::open(cluster, Vec::new(), false);
-        rooms
-            .into_iter()
-            .for_each(|(ix, room)| space.enter(ix, room));
+        for (ix, room) in rooms {
+            space.enter(ix, room);
+        }
         space
     }
 
@@ -293,10 +293,9 @@ impl<'s> AvailabilityMap<'s> {
 
     /// Takes what a claim takes.
     pub fn claim(&mut self, claim: &JobAmounts) {
-        claim
-            .holds
-            .iter()
-            .for_each(|(&ix, taken)| self.admit(ix, taken, claim.tenant));
+        for (&ix, taken) in &claim.holds {
+            self.admit(ix, taken, claim.tenant);
+        }
     }
 
     /// One job more on a node.
@@ -500,9 +499,9 @@ impl<'s> AvailabilityMap<'s> {
     pub(super) fn rooms(&self) -> Rooms {
         let mut buckets = vec![Rooms::NOWHERE; self.cluster.slots()];
         for (place, bucket) in self.buckets.iter().enumerate() {
-            bucket
-                .nodes()
-                .for_each(|ix| buckets[ix.0 as usize] = place as u32);
+            for ix in bucket.nodes() {
+                buckets[ix.0 as usize] = place as u32;
+            }
         }
         Rooms {
             keys: self

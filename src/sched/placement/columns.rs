@@ -61,10 +61,9 @@ impl Columns {
     /// What these rooms have free, of which nobody could join any so far.
     pub fn fill<'a>(&mut self, rooms: impl Iterator<Item = (usize, &'a [i64])>) {
         for (place, free) in rooms {
-            self.columns
-                .iter_mut()
-                .zip(free)
-                .for_each(|(column, amount)| column.free[place] = *amount);
+            for (column, amount) in self.columns.iter_mut().zip(free) {
+                column.free[place] = *amount;
+            }
         }
         self.columns.iter_mut().for_each(Column::sum_up);
     }

@@ -200,9 +200,9 @@ fn idle_processors(space: &AvailabilityMap, ix: NodeIx) -> Rank {
 fn most_of_each(cluster: &Cluster) -> Vec<i64> {
     let mut most = cluster.catalog.no_room().to_vec();
     for (_, kind) in cluster.kinds() {
-        most.iter_mut()
-            .zip(&kind.empty.free)
-            .for_each(|(most, has)| *most = (*most).max(*has));
+        for (most, has) in most.iter_mut().zip(&kind.empty.free) {
+            *most = (*most).max(*has);
+        }
     }
     most
 }
@@ -359,10 +359,9 @@ impl RankedNodes {
         let mut ranked: Vec<(Rank, NodeIx)> = ranks.collect();
         ranked.sort_unstable();
         let mut places = vec![0; ranked.len()];
-        ranked
-            .iter()
-            .enumerate()
-            .for_each(|(place, (_, ix))| places[ix.0 as usize] = place as u32);
+        for (place, (_, ix)) in ranked.iter().enumerate() {
+            places[ix.0 as usize] = place as u32;
+        }
         let columns = Columns::closed(width, ranked.len());
         RankedNodes {
             nodes: ranked.into_iter().map(|(_, ix)| ix).collect(),

@@ -53,11 +53,11 @@ pub fn distribute(
 fn number_tasks(shares: &mut [(NodeIx, NodeShare)], shape: &Shape, distribution: Distribution) {
     if let Some(geometry) = &shape.geometry {
         let groups = shares.iter_mut().zip(geometry.groups());
-        groups
-            .filter(|((_, share), group)| share.mpiprocs as usize == group.len())
-            .for_each(|((_, share), group)| {
-                share.ranks.clone_from(group);
-            });
+        for ((_, share), group) in
+            groups.filter(|((_, share), group)| share.mpiprocs as usize == group.len())
+        {
+            share.ranks.clone_from(group);
+        }
         return;
     }
     let tasks: u64 = shares

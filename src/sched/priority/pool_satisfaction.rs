@@ -91,10 +91,9 @@ impl PoolTurns {
             _ => MOST,
         };
         let taken = multiple(&class.shape.total, job.count());
-        self.served
-            .get_mut(pool)
-            .into_iter()
-            .for_each(|served| add(served, &taken));
+        if let Some(served) = self.served.get_mut(pool) {
+            add(served, &taken);
+        }
         satisfaction
     }
 }

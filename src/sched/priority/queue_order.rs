@@ -79,9 +79,9 @@ impl<'s> QueueOrder<'s> {
             } else {
                 job.parent()
             };
-            seated
-                .into_iter()
-                .for_each(|seated| wanted.entry(seated).or_default().push(job));
+            if let Some(seated) = seated {
+                wanted.entry(seated).or_default().push(job);
+            }
         }
         let yardstick = &self.calculator();
         let seats = self.seats.iter().enumerate();

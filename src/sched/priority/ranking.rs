@@ -136,9 +136,9 @@ impl<'s> Ranking<'s> {
     /// order of what is asked for.
     pub fn dismiss(&mut self, mut is_over: impl FnMut(&'s Members) -> bool) {
         let mut goes_on = vec![false; self.rows.len()];
-        self.heads
-            .iter()
-            .for_each(|&Reverse((_, row))| goes_on[row] = true);
+        for &Reverse((_, row)) in &self.heads {
+            goes_on[row] = true;
+        }
         for (row, goes_on) in goes_on
             .iter_mut()
             .enumerate()

@@ -67,9 +67,9 @@ fn in_lines<'a>(
         });
         lines.entry(line(&class.key)).or_default().extend(jobs);
     }
-    lines
-        .values_mut()
-        .for_each(|line| line.sort_unstable_by_key(|job| (job.merit, job.place)));
+    for line in lines.values_mut() {
+        line.sort_unstable_by_key(|job| (job.merit, job.place));
+    }
     lines
 }
 

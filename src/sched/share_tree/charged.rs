@@ -35,14 +35,18 @@ impl Charged {
             *own.entry(place(&mut tree, subject, member)).or_default() += sound(*usage);
         }
         let mut usage = vec![0.0; tree.nodes.len()];
-        own.into_iter().for_each(|(place, own)| usage[place] = own);
+        for (place, own) in own {
+            usage[place] = own;
+        }
         Charged::summed(tree, usage)
     }
 
     /// The same places with other usage, each with what was used right there.
     pub(super) fn recharge(&mut self, own: impl Iterator<Item = (usize, f64)>) {
         self.usage.fill(0.0);
-        own.for_each(|(place, usage)| self.usage[place] += sound(usage));
+        for (place, usage) in own {
+            self.usage[place] += sound(usage);
+        }
         self.tree.sum_up(&mut self.usage);
     }
 

@@ -25,10 +25,9 @@ pub(super) fn weigh(tree: &Charged, ties: TieRule) -> Vec<Weighed> {
         .map(|row| row.level.unwrap_or(f64::INFINITY))
         .collect();
     let factors = Walk::new(tree, ties, levels).factors();
-    weighed
-        .iter_mut()
-        .zip(factors)
-        .for_each(|(row, factor)| row.factor = factor);
+    for (row, factor) in weighed.iter_mut().zip(factors) {
+        row.factor = factor;
+    }
     weighed
 }
 

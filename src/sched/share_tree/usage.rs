@@ -105,7 +105,9 @@ impl UsageTable {
     /// What raw charges that are over come to.
     pub fn of<'c>(rules: UsageRules, charges: impl IntoIterator<Item = &'c Charge>) -> UsageTable {
         let mut usage = UsageTable::new(rules);
-        charges.into_iter().for_each(|charge| usage.add(charge));
+        for charge in charges {
+            usage.add(charge);
+        }
         usage
     }
 

@@ -219,19 +219,21 @@ impl ClusterState {
             } => {
                 self.user(user);
                 self.occupy(*job, shares, *tenant, *until);
-                beyond
-                    .iter()
-                    .for_each(|limit| self.standing.note_extra(*job, *limit));
-                claimant
-                    .iter()
-                    .for_each(|claimant| self.belongs_to(*job, claimant));
-                tenure.iter().for_each(|tenure| {
+                if let Some(limit) = beyond {
+                    self.standing.note_extra(*job, *limit);
+                }
+                if let Some(claimant) = claimant {
+                    self.belongs_to(*job, claimant);
+                }
+                if let Some(tenure) = tenure {
                     self.set_candidate(*job, PreemptionCandidate::clone(tenure))
-                });
-                inside
-                    .iter()
-                    .for_each(|reservation| self.enclose(*job, reservation));
-                waits.iter().for_each(|waiting| self.stand_by(waiting));
+                }
+                if let Some(reservation) = inside {
+                    self.enclose(*job, reservation);
+                }
+                if let Some(waiting) = waits {
+                    self.stand_by(waiting);
+                }
             }
             Change::Asked(class) => self.await_answer(*class),
             Change::Answered(class, nodes) => {

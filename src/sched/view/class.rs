@@ -122,9 +122,9 @@ impl Class {
         if self.sequence.is_none() && !self.fits_in(head) {
             self.sequence = Some(self.heads().collect());
         }
-        self.sequence.iter_mut().for_each(|sequence| {
+        if let Some(sequence) = &mut self.sequence {
             sequence.insert(head);
-        });
+        }
     }
 
     /// Whether a job of them starts in its turn, as it stands in the queue.
@@ -151,17 +151,17 @@ impl Class {
     /// A job leaves them.
     pub fn remove(&mut self, place: QueuePlace) -> Option<WaitingJob> {
         let waiting = self.jobs.remove(&place)?;
-        self.sequence.iter_mut().for_each(|sequence| {
+        if let Some(sequence) = &mut self.sequence {
             sequence.remove(&(waiting.merit, place));
-        });
+        }
         Some(waiting)
     }
 
     /// Each of them is worth what is said of it.
     pub fn rate_by(&mut self, merit: impl Fn(QueuePlace, &WaitingJob) -> SortKey) {
-        self.jobs
-            .iter_mut()
-            .for_each(|(&place, waiting)| waiting.merit = merit(place, waiting));
+        for (&place, waiting) in &mut self.jobs {
+            waiting.merit = merit(place, waiting);
+        }
         self.put_in_turn();
     }
 

@@ -140,10 +140,9 @@ impl FreeResources {
 
     /// The tighter of both, in each respect.
     pub fn narrow(&mut self, other: &FreeResources) {
-        self.free
-            .iter_mut()
-            .zip(&other.free)
-            .for_each(|(free, other)| *free = (*free).min(*other));
+        for (free, other) in self.free.iter_mut().zip(&other.free) {
+            *free = (*free).min(*other);
+        }
         self.tenants = self.tenants.max(other.tenants);
         self.alone = self.alone.max(other.alone);
         self.personal = self.personal.max(other.personal);

@@ -88,9 +88,9 @@ impl RunningOwner {
             .iter()
             .filter_map(|(name, amount)| Some((catalog.index(name)?, *amount)));
         let shared = besides.filter(|(index, _)| catalog.pooled().contains(index));
-        of_nodes
-            .chain(shared)
-            .for_each(|(index, amount)| asked[index] = amount);
+        for (index, amount) in of_nodes.chain(shared) {
+            asked[index] = amount;
+        }
         Holder {
             who: Arc::new(self.who.clone()),
             chunks: self.chunks,

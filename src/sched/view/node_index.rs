@@ -10,10 +10,14 @@ impl Cluster {
     pub(super) fn join_host(&mut self, ix: NodeIx) {
         let host = self.node(ix).host.clone();
         let first = self.only_node_of(&host);
-        first.iter().for_each(|&first| self.unfile_place(first));
+        if let Some(first) = first {
+            self.unfile_place(first);
+        }
         self.composite.extend(first.map(|_| host.clone()));
         self.hosts.entry(host).or_default().insert(ix);
-        first.iter().for_each(|&first| self.file_place(first));
+        if let Some(first) = first {
+            self.file_place(first);
+        }
     }
 
     /// The last node left on a host is filed anew, too.
@@ -27,7 +31,9 @@ impl Cluster {
         } else {
             None
         };
-        last.iter().for_each(|&last| self.unfile_place(last));
+        if let Some(last) = last {
+            self.unfile_place(last);
+        }
         if last.is_some() {
             self.composite.remove(&host);
         }
@@ -37,7 +43,9 @@ impl Cluster {
         if self.hosts.get(&host).is_some_and(BTreeSet::is_empty) {
             self.hosts.remove(&host);
         }
-        last.iter().for_each(|&last| self.file_place(last));
+        if let Some(last) = last {
+            self.file_place(last);
+        }
     }
 
     pub(super) fn only_node_of(&self, host: &str) -> Option<NodeIx> {

@@ -51,7 +51,7 @@ impl ClusterState {
             .running
             .get(&id)
             .and_then(|running| running.tenure.as_deref().cloned());
-        tenure.into_iter().for_each(|tenure| {
+        if let Some(tenure) = tenure {
             self.set_candidate(
                 id,
                 PreemptionCandidate {
@@ -60,7 +60,7 @@ impl ClusterState {
                     ..tenure
                 },
             )
-        });
+        }
     }
 
     /// A running job as it waits to go on, and whom it bears beside it.

@@ -115,10 +115,10 @@ impl RequestGroups {
             let members = of_group
                 .first()
                 .and_then(|(group, ..)| self.0.get_mut(group));
-            let classes = of_group.iter().map(|&(_, head, class)| (head, class));
-            members
-                .into_iter()
-                .for_each(|members| Arc::make_mut(members).classes = classes.clone().collect());
+            if let Some(members) = members {
+                let classes = of_group.iter().map(|&(_, head, class)| (head, class));
+                Arc::make_mut(members).classes = classes.collect();
+            }
         }
     }
 }

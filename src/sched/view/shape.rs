@@ -249,9 +249,9 @@ impl Shape {
             .filter(|c| c.count > 0)
             .collect();
         let gone = gone(request, catalog);
-        chunks
-            .iter_mut()
-            .for_each(|chunk| chunk.needs.extend(gone.iter().cloned()));
+        for chunk in &mut chunks {
+            chunk.needs.extend(gone.iter().cloned());
+        }
         let mut arrangement = request.place.arrangement;
         if let (Some(geometry), [chunk]) = (&wishes.geometry, &chunks[..]) {
             chunks = geometry
@@ -266,9 +266,9 @@ impl Shape {
         for chunk in &chunks {
             add(&mut total, &chunk.amounts(chunk.count, catalog));
         }
-        pooled
-            .iter()
-            .for_each(|&(index, amount)| total[index] = amount);
+        for &(index, amount) in &pooled {
+            total[index] = amount;
+        }
         let instances = chunks
             .iter()
             .map(|chunk| chunk.count)

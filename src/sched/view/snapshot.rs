@@ -202,7 +202,9 @@ impl ClusterState {
                 .running
                 .values_mut()
                 .flat_map(|running| &mut Arc::make_mut(running).nodes);
-            nodes.for_each(|ix| *ix = moves.of(*ix));
+            for ix in nodes {
+                *ix = moves.of(*ix);
+            }
         }
     }
 
@@ -570,9 +572,9 @@ impl ClusterState {
         };
         let node = self.cluster.node(ix);
         let mut sum = self.cluster.catalog.nothing();
-        node.tenants
-            .values()
-            .for_each(|hold| add(&mut sum, &hold.taken));
+        for hold in node.tenants.values() {
+            add(&mut sum, &hold.taken);
+        }
         let catalog = &self.cluster.catalog;
         let of_nodes = catalog.names()[..catalog.pooled().start].iter();
         let taken = of_nodes

@@ -75,9 +75,9 @@ impl AboveFairShare {
             let row = assessor.shares.row(ShareParty::Operation(id));
             if let Some(row) = row.filter(|row| !shield.is_before(row)) {
                 let lost = assessor.lost(operation, row, last);
-                lost.into_iter().for_each(|(group, allocation)| {
+                for (group, allocation) in lost {
                     surplus.enter(assessor, row, group, allocation)
-                });
+                }
             }
         }
         surplus.spares.retain(|spare| is_open(spare.node));
@@ -185,7 +185,9 @@ impl<'a> Assessor<'a> {
                 .iter()
                 .filter(|age| self.leaving.contains(&age.1));
             let gone = leaving.filter_map(|age| self.running(age.1));
-            gone.for_each(|running| subtract(together.to_mut(), &running.taken));
+            for running in gone {
+                subtract(together.to_mut(), &running.taken);
+            }
         }
         together
     }

@@ -74,16 +74,16 @@ impl<'s> Stage<'s> {
             awaiting,
             left: MOST,
         };
-        state
-            .standing
-            .preempted()
-            .chain(ledger.preempted())
-            .for_each(|(job, action)| stage.leaves(job, action));
+        for (job, action) in state.standing.preempted().chain(ledger.preempted()) {
+            stage.leaves(job, action);
+        }
         let due = ledger
             .bookings()
             .iter()
             .filter(|booking| booking.earmark.is_some());
-        due.for_each(|booking| stage.keep_place(booking));
+        for booking in due {
+            stage.keep_place(booking);
+        }
         stage
     }
 
@@ -188,13 +188,14 @@ impl<'s> Stage<'s> {
         cause: PreemptCause,
         ledger: &mut CycleState<'s>,
     ) -> Room {
-        gone.iter()
-            .for_each(|&(job, action)| self.leaves(job, action));
+        for &(job, action) in &gone {
+            self.leaves(job, action);
+        }
         self.trial.claim(&claim);
         self.awaiting.insert(job.job);
-        self.books
-            .iter_mut()
-            .for_each(|books| books.enter(job.class, job.job));
+        if let Some(books) = &mut self.books {
+            books.enter(job.class, job.job);
+        }
         if !ledger.may_displace(job.job) {
             ledger.ask(job.job, &placement);
             return Room::Asked;
@@ -291,7 +292,9 @@ impl<'s> Stage<'s> {
         ledger: &CycleState<'s>,
     ) -> Option<Eviction> {
         let mut trial = self.trial(job, ways, ledger);
-        closed.iter().for_each(|&ix| trial.space.close(ix));
+        for &ix in closed {
+            trial.space.close(ix);
+        }
         if self.left < ways.len() || trial.fits() {
             return None;
         }
@@ -524,13 +527,9 @@ fn each_hold(state: &ClusterState, job: JobId, mut each: impl FnMut(NodeIx, &Hol
         .into_iter()
         .flat_map(|running| &running.nodes)
     {
-        state
-            .cluster
-            .node(ix)
-            .tenants
-            .get(&job)
-            .into_iter()
-            .for_each(|hold| each(ix, hold));
+        if let Some(hold) = state.cluster.node(ix).tenants.get(&job) {
+            each(ix, hold);
+        }
     }
 }
 
@@ -540,6 +539,8 @@ fn suspended(state: &ClusterState, releases: &[String], taken: &Amounts) -> Amou
     let given_up = releases
         .iter()
         .filter_map(|name| state.cluster.catalog.index(name));
-    given_up.for_each(|index| kept[index] = 0);
+    for index in given_up {
+        kept[index] = 0;
+    }
     kept
 }

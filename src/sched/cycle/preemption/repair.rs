@@ -19,8 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
     let state = ledger.state;
     let next = victims::next_exposed(state, ledger.policy(), ledger.now);
-    next.into_iter()
-        .for_each(|moment| ledger.look_again_at(moment));
+    if let Some(moment) = next {
+        ledger.look_again_at(moment);
+    }
     shrink_pools(stage, ledger);
     shrink_arrays(stage, ledger);
     let short = state

@@ -75,9 +75,9 @@ pub fn watch(ledger: &mut CycleState) -> FairShares {
     let next = fasting.all().filter_map(|(subject, since)| {
         StarvationStatus::next(since, &shares.patience_of(subject), now)
     });
-    next.min()
-        .into_iter()
-        .for_each(|moment| ledger.look_again_at(moment));
+    if let Some(moment) = next.min() {
+        ledger.look_again_at(moment);
+    }
     ledger.starve(Starving {
         fasting,
         held: Some(shares.held.clone()),
@@ -344,9 +344,9 @@ impl<'s> Relief<'s> {
             .filter(|until| *until > ledger.now)
             .min();
         if self.is_anybody_starving(ledger) {
-            next.into_iter()
-                .chain(self.later)
-                .for_each(|moment| ledger.look_again_at(moment));
+            for moment in next.into_iter().chain(self.later) {
+                ledger.look_again_at(moment);
+            }
         }
     }
 }

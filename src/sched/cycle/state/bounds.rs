@@ -65,10 +65,9 @@ impl<'s> CycleState<'s> {
     /// before.
     pub fn tell_anew(&mut self, reasons: &BTreeMap<ClassId, Arc<Reason>>) {
         for (class, reason) in &mut self.plan.verdicts {
-            reasons
-                .get(class)
-                .into_iter()
-                .for_each(|anew| *reason = anew.clone());
+            if let Some(anew) = reasons.get(class) {
+                *reason = anew.clone();
+            }
         }
     }
 }

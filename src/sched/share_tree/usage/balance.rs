@@ -67,9 +67,9 @@ impl DecayingSum {
             }
             None => {
                 let pieces = rules.decay.windows(counted, self.at);
-                pieces.for_each(|(window, amount)| {
+                for (window, amount) in pieces {
                     *self.parts.entry(window).or_default() += sign * amount
-                });
+                }
             }
         }
     }

@@ -56,16 +56,16 @@ impl ClusterState {
     ) {
         self.edition += 1;
         let class = self.waiting_class(id).map(Holder::of);
-        class
-            .iter()
-            .for_each(|class| self.served.note(&class.who.queue));
+        if let Some(class) = &class {
+            self.served.note(&class.who.queue);
+        }
         self.withdraw(id);
         let before = self.take_off(id);
         let holder = class.or_else(|| before.as_ref()?.holder.clone());
-        holder.iter().for_each(|holder| {
+        if let Some(holder) = &holder {
             self.holdings
                 .enter(id, holder, until, &self.cluster.catalog)
-        });
+        }
         self.standing.redeem(id);
         self.cluster.reserve_slots(shares);
         self.put_in_order();
@@ -137,11 +137,10 @@ impl ClusterState {
         let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
         self.suspended.remove(&id);
-        let holder = running.holder.iter();
-        holder.for_each(|holder| {
+        if let Some(holder) = &running.holder {
             self.holdings
                 .leave(id, holder, running.until, &self.cluster.catalog)
-        });
+        }
         if self.ends.remove(&(running.until, id)) {
             self.take_back(running.until, &running.taken);
         }
@@ -187,10 +186,10 @@ impl ClusterState {
             return;
         };
         let (until, before) = (running.until, running.holder.replace(holder.clone()));
-        before.into_iter().for_each(|before| {
+        if let Some(before) = before {
             self.holdings
                 .leave(id, &before, until, &self.cluster.catalog)
-        });
+        }
         self.holdings
             .enter(id, &holder, until, &self.cluster.catalog);
         self.enroll(id);
