@@ -173,14 +173,17 @@ impl Daemon {
 
 /// Listens at a socket of this mode.
 pub(super) fn listen(path: &Path, mode: u32) -> Result<UnixListener> {
-    let place = || {
-        format!(
-            "listening at {}: give another place with --socket",
-            path.display()
-        )
-    };
-    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-        filesystem::make_private(folder).with_context(place)?;
+    if let Some(folder) = path.parent()
+        && !folder.exists()
+    {
+        filesystem::make_private(folder).with_context(|| listening_at(path))?;
     }
-    socket::bind(path, mode).with_context(place)
+    socket::bind(path, mode).with_context(|| listening_at(path))
+}
+
+fn listening_at(path: &Path) -> String {
+    format!(
+        "listening at {}: give another place with --socket",
+        path.display()
+    )
 }

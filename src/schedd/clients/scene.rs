@@ -9,11 +9,9 @@
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
-use crate::model::limit::usage::LimitUse;
 use crate::model::policy::{Policy, PriorityOrder};
 use crate::model::queue::counters::uses::Counted;
 use crate::model::report::outlook::{Explanation, Overtaker};
-use crate::model::report::share_status::ShareStatus;
 use crate::model::resource::Resources;
 use crate::model::system_resource::PoolUse;
 use crate::model::time::{Span, Time};
@@ -331,16 +329,15 @@ impl Study {
     fn shares<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
         let (scene, policy) = (&*self.scene, &self.scene.policy.fair_share);
         let stakes = scene.state.share_rows(policy, scene.now);
-        let told = |stakes: &[ShareStatus]| ForecastAnswer::Shares {
-            at: scene.now,
-            method: policy.method,
-            subject: policy.subject,
-            stakes: stakes.to_vec(),
-        };
-        each(told(&[]))?;
-        stakes
-            .chunks(PART)
-            .try_for_each(|stakes| each(told(stakes)))?;
+        // The first part, which is empty, is sent even if there are no shares.
+        for stakes in std::iter::once(&[][..]).chain(stakes.chunks(PART)) {
+            each(ForecastAnswer::Shares {
+                at: scene.now,
+                method: policy.method,
+                subject: policy.subject,
+                stakes: stakes.to_vec(),
+            })?;
+        }
         let owed = fair_share_status::reports(&scene.state, &scene.policy, scene.now);
         owed.chunks(PART)
             .try_for_each(|owed| each(ForecastAnswer::Owed(owed.to_vec())))
@@ -353,11 +350,6 @@ impl Study {
         each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
         let scene = &*self.scene;
-        let told = |uses: &[LimitUse]| ForecastAnswer::Limits {
-            at: scene.now,
-            uses: uses.to_vec(),
-        };
-        each(told(&[]))?;
         let considered = limits_in_force(&scene.state, &scene.policy, scene.now);
         let all = limits::with_counted(
             considered,
@@ -366,7 +358,14 @@ impl Study {
             resources,
             user::group_name,
         );
-        all.chunks(PART).try_for_each(|uses| each(told(uses)))
+        // The first part, which is empty, is sent even if there are no limits.
+        for uses in std::iter::once(&[][..]).chain(all.chunks(PART)) {
+            each(ForecastAnswer::Limits {
+                at: scene.now,
+                uses: uses.to_vec(),
+            })?;
+        }
+        Ok(())
     }
 
     fn resources<E>(
