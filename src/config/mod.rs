@@ -479,7 +479,7 @@ impl Config {
             ..
         } = &self.policy;
         Policy {
-            backfill: qualities.promised(backfill),
+            backfill: backfill.with_qualities(qualities),
             limits: qualities.with_exemptions(limits),
             preemption: PreemptionPolicy {
                 checkpoints: self.launch.checkpoint.program.is_some(),

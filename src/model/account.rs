@@ -74,7 +74,7 @@ impl fmt::Display for Shares {
 /// What somebody is to have of all that is used (M12).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UsageTarget {
-    /// Percent; seconds of weighted resources for [`Bound::Amount`].
+    /// Percent; seconds of weighted resources for [`TargetKind::Amount`].
     pub value: f64,
     /// Which way it counts.
     pub bound: TargetKind,

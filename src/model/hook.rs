@@ -125,7 +125,7 @@ pub struct Hook {
     pub order: u16,
     /// How long it may take.
     pub alarm: Span,
-    /// How often it is asked on nodes ([`Occasion::ExechostPeriodic`]).
+    /// How often it is asked on nodes ([`HookEvent::ExechostPeriodic`]).
     pub every: Span,
     /// As whom it runs on a node.
     pub runs_as: RunsAs,

@@ -1,9 +1,9 @@
-//! Limits: how much may run, or wait, on somebody's behalf (M22 to M26, I19, Y24).
+//! Limits on running and waiting jobs (M22 to M26, I19, Y24).
 //!
-//! A limit says whose jobs count together ([`Scope`]), which of them ([`Stage`]), what of them
-//! ([`Quantity`]), and how much of that there may be, softly and at most. What one says that names
-//! somebody stands in the place of what the one for each of the same kind says; all others that
-//! concern a job hold together.
+//! A limit states which jobs count together ([`LimitScope`]), in which stage ([`LimitStage`]), what
+//! it counts ([`Quantity`]), and a soft and a hard value. A limit for a named user replaces the
+//! generic per-user limit; likewise for groups, projects and accounts. All other limits that apply
+//! to a job hold together.
 
 pub mod excess;
 
@@ -143,7 +143,7 @@ pub struct Limit {
     pub quantity: Quantity,
     /// So much only when all others within theirs have started or are promised a start (M23).
     pub soft: Option<i64>,
-    /// Never more than this. Of resources as [`super::resource::Value::amount`] counts: sizes in
+    /// Never more than this. Of resources as [`super::resource::ResourceValue::amount`] counts: sizes in
     /// bytes.
     pub hard: Option<i64>,
     /// For its quality of service it stands in the place of all limits on the same quantity that do
@@ -238,7 +238,7 @@ impl LimitScope {
     }
 }
 
-/// The names by which limits know a job, in the order of [`Scope::selectors`]: one or none of each,
+/// The names by which limits know a job, in the order of [`LimitScope::selectors`]: one or none of each,
 /// but of an account all above it too, the own one first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LimitSubject {

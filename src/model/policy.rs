@@ -10,7 +10,7 @@ use crate::model::job::eligible_time::Accrual;
 use crate::model::limit::Limits;
 use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
 use crate::model::time::Span;
-use quality::Qualities;
+use quality::{Flag, Qualities};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -139,6 +139,27 @@ pub struct Backfill {
 impl Backfill {
     /// Every blocked job is promised a start.
     pub const ALL: u32 = u32::MAX;
+
+    /// Adds a group for each quality of service with a flag on planned starts (M27, M33).
+    pub fn with_qualities(&self, qualities: &Qualities) -> Backfill {
+        let mut groups = Vec::new();
+        for quality in &qualities.all {
+            let depth = quality.flags.iter().find_map(|flag| match flag {
+                Flag::NoReservation => Some(0),
+                Flag::ReserveAlways => Some(Backfill::ALL),
+                _ => None,
+            });
+            if let Some(depth) = depth {
+                let qos = vec![quality.name.clone()];
+                groups.push(BookingGroup { qos, depth });
+            }
+        }
+        groups.extend(self.groups.iter().cloned());
+        Backfill {
+            groups,
+            ..self.clone()
+        }
+    }
 }
 
 impl Default for Backfill {

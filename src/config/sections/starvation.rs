@@ -142,8 +142,8 @@ pub fn check_accounts(
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::model::account::pool_terms::Overrides;
     use crate::model::account::pool_terms::{FifoKey, PoolMode, PoolTerms};
-    use crate::model::account::starvation::Overrides;
     use crate::model::resource::ResourceValue;
     use crate::model::time::Span;
 

@@ -2,8 +2,8 @@
 //! poured out, with the operations of its jobs below it (Y20). An operation is a job, or an array
 //! with all its elements.
 
-use super::starvation::Overrides;
 use crate::model::resource::ResourceList;
+use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
 /// The terms of a pool; those of one that says nothing are the default.
@@ -36,6 +36,26 @@ impl PoolTerms {
             &self.fifo_sort
         }
     }
+}
+
+/// The settings of a pool that replace those of the pools above it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Overrides {
+    /// As [`super::starvation::Patience::tolerance`].
+    pub tolerance: Option<f64>,
+    /// As [`super::starvation::Patience::timeout`].
+    pub timeout: Option<Span>,
+    /// As [`super::starvation::Patience::aggressive_timeout`].
+    pub aggressive_timeout: Option<Span>,
+    /// As [`super::starvation::Patience::enable_aggressive`].
+    pub enable_aggressive: Option<bool>,
+    /// As [`super::starvation::Patience::allow_aggressive`].
+    pub allow_aggressive: Option<bool>,
+    /// As [`super::starvation::Cutoffs::aggressive`].
+    pub aggressive_threshold: Option<f64>,
+    /// As [`super::starvation::Cutoffs::preemption`].
+    pub preemption_threshold: Option<f64>,
 }
 
 named! {

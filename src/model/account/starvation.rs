@@ -1,6 +1,7 @@
 //! `[preemption.starvation]`: for how long who has less than its fair share waits before others
 //! make way, and who does not (Y1 to Y19, Y29).
 
+use crate::model::account::pool_terms::Overrides;
 use crate::model::account::{Account, DEEPEST, ROOT_NAME};
 use crate::model::resource::ResourceList;
 use crate::model::time::Span;
@@ -161,26 +162,6 @@ impl Cutoffs {
             preemption: said.preemption_threshold.unwrap_or(self.preemption),
         }
     }
-}
-
-/// What a pool says instead of what holds above it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Overrides {
-    /// As [`Patience::tolerance`].
-    pub tolerance: Option<f64>,
-    /// As [`Patience::timeout`].
-    pub timeout: Option<Span>,
-    /// As [`Patience::aggressive_timeout`].
-    pub aggressive_timeout: Option<Span>,
-    /// As [`Patience::enable_aggressive`].
-    pub enable_aggressive: Option<bool>,
-    /// As [`Patience::allow_aggressive`].
-    pub allow_aggressive: Option<bool>,
-    /// As [`Cutoffs::aggressive`].
-    pub aggressive_threshold: Option<f64>,
-    /// As [`Cutoffs::preemption`].
-    pub preemption_threshold: Option<f64>,
 }
 
 impl Patience {

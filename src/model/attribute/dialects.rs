@@ -6,13 +6,12 @@
 use super::{AttributeSetting, LIST};
 use crate::model::job::run_limits::Warning;
 use crate::model::refusal::Refusal;
-use crate::model::resource::amount::Amount;
 use crate::model::resource::{Resources, Size};
-use crate::model::text::{Text, is_word, whole_number};
+use crate::model::text::{is_word, whole_number};
 
 mod chunks;
 
-use chunks::Slots;
+use chunks::{Slots, positive};
 
 /// Settings in PBS's names, and what of them is not as it was asked for.
 pub(super) type Translated = (Vec<AttributeSetting>, Vec<String>);
@@ -194,27 +193,6 @@ fn features(text: &str) -> Option<Vec<String>> {
         .iter()
         .all(|name| is_word(name, "-_"))
         .then_some(names)
-}
-
-fn positive(text: &str) -> Option<u64> {
-    whole_number(text).filter(|&number| number > 0)
-}
-
-/// `4`, `4-8`, `4-` or `-8`.
-fn amount(text: &str) -> Option<Amount> {
-    match text.split_once('-') {
-        None => positive(text).map(Amount::Exactly),
-        Some((least, "")) => positive(least).map(Amount::AtLeast),
-        Some(("", most)) => positive(most).map(|most| Amount::Between(1, most)),
-        Some((least, most)) => {
-            let (least, most) = (positive(least)?, positive(most)?);
-            (least <= most).then_some(Amount::Between(least, most))
-        }
-    }
-}
-
-fn text_of(value: &Text) -> String {
-    value.lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// The next token, which is [`Token::End`] for ever after the last.
+    /// The next token, which is [`ExpressionToken::End`] for ever after the last.
     pub fn next(&mut self) -> Result<Placed<'t>, Syntax> {
         let blank = self.rest.len() - self.rest.trim_start().len();
         self.advance(blank);

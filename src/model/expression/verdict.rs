@@ -99,7 +99,7 @@ impl fmt::Display for UnmetRequirement {
     }
 }
 
-/// A [`Refusal`] as said of one host.
+/// A [`UnmetRequirement`] on one host.
 pub struct UnmetOnHost<'r> {
     refusal: &'r UnmetRequirement,
     host: &'r str,

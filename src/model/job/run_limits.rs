@@ -8,7 +8,7 @@ use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
 /// The bounds of one attempt that were asked for by name. Memory of the whole job (`mem`, `vmem`)
-/// is not among them: each node bounds its own share of it ([`Room`]).
+/// is not among them: each node bounds its own share of it ([`HostMemoryLimit`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// Processor time of all processes together.

@@ -4,7 +4,7 @@
 use super::{LimitScope, LimitStage, LimitSubject, Limits, Selector};
 use std::collections::BTreeMap;
 
-/// By place among [`Scope::selectors`], the credentials by which a limit is found, those that tell
+/// By place among [`LimitScope::selectors`], the credentials by which a limit is found, those that tell
 /// most people apart first.
 const TELLING: [usize; 6] = [1, 3, 4, 2, 5, 0];
 

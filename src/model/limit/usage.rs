@@ -21,7 +21,7 @@ pub struct LimitUse {
     /// The limit.
     pub limit: Limit,
     /// Whose jobs these are: a name for each selector that is not for all, in the order of
-    /// [`crate::model::limit::Scope::selectors`].
+    /// [`crate::model::limit::LimitScope::selectors`].
     pub whom: LimitKey,
     /// What of it is used.
     pub used: Figure,

@@ -85,7 +85,7 @@ impl ComponentKind {
 pub struct Component {
     /// The component as a whole.
     pub whole: WeightAndCap,
-    /// In the order of [`Kind::parts`].
+    /// In the order of [`ComponentKind::parts`].
     pub parts: Vec<WeightAndCap>,
 }
 

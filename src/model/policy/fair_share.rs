@@ -1,6 +1,5 @@
 //! `[fairshare]`: how what somebody has used makes their jobs go later.
 
-use super::Preset;
 use crate::model::account::Account;
 use serde::{Deserialize, Serialize};
 
@@ -42,31 +41,6 @@ impl FairShare {
             return None;
         }
         Some(format!("{parent}/{user}"))
-    }
-
-    /// What a preset sets.
-    pub fn of(preset: Preset) -> FairShare {
-        let default = FairShare::default();
-        match preset {
-            Preset::Qube | Preset::Ytsaurus => FairShare {
-                method: Method::Off,
-                ..default
-            },
-            Preset::Maui => FairShare {
-                method: Method::Target,
-                ..default
-            },
-            Preset::It4i => FairShare {
-                method: Method::Linear,
-                subject: UsageSubject::Account,
-                ..default
-            },
-            Preset::Flux => FairShare {
-                ties: TieRule::Flux,
-                ..default
-            },
-            Preset::Hybrid => default,
-        }
     }
 }
 
@@ -141,35 +115,5 @@ mod tests {
         };
         assert_eq!(policy.default_for("ann").as_deref(), Some("research/ann"));
         assert_eq!(policy.default_for("bob"), None);
-    }
-
-    #[test]
-    fn presets_have_the_fair_share_of_their_namesakes() {
-        let of = |preset| {
-            let FairShare {
-                method,
-                subject,
-                ties,
-                ..
-            } = FairShare::of(preset);
-            (method, subject, ties)
-        };
-        assert_eq!(
-            of(Preset::Flux),
-            (Method::Classic, UsageSubject::Member, TieRule::Flux)
-        );
-        assert_eq!(
-            of(Preset::Hybrid),
-            (Method::Classic, UsageSubject::Member, TieRule::Slurm)
-        );
-        assert_eq!(
-            of(Preset::It4i),
-            (Method::Linear, UsageSubject::Account, TieRule::Slurm)
-        );
-        assert_eq!(of(Preset::Maui).0, Method::Target);
-        assert_eq!(
-            [Preset::Qube, Preset::Ytsaurus].map(|preset| of(preset).0),
-            [Method::Off; 2]
-        );
     }
 }

@@ -1,6 +1,9 @@
 //! Who goes first.
 
-use super::{Components, Factor, Factors, OwnSay, components, formula};
+use super::components::{self, Components};
+use super::factors::{Factor, Factors};
+use super::formula;
+use super::own_say::OwnSay;
 use crate::model::expression::Expression;
 use crate::model::policy::quality::Qualities;
 use crate::model::time::Span;

@@ -59,7 +59,7 @@ named! {
 named! {
     /// What puts a job into a level (I20).
     LevelCondition {
-        /// Its queue has a priority of at least [`Preemption::express`].
+        /// Its queue has a priority of at least [`PreemptionPolicy::express`].
         Express = "express_queue",
         /// It had waited for longer than `max_starve` when it started, or has by now (I21).
         Starving = "starving_jobs",

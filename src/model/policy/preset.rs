@@ -1,17 +1,18 @@
 //! Presets: the settings that make Lanai behave like one of the schedulers it has learned from.
 //! Every key of `lanai.toml` overrides its preset.
 
-use super::super::account::charge::UsageRules;
-use super::super::account::decay::Decay;
-use super::super::time::Span;
+use super::fair_share::{FairShare, Method, TieRule, UsageSubject};
 use super::preemption::{Actions, NoAgenda, PreemptTrigger};
 use super::{
-    Availability, Backfill, Factors, FairShare, Filling, OwnSay, PlacementPolicy, Policy,
-    Precedence, PreemptionPolicy, PriorityOrder, Starvation, UserPriority,
+    Availability, Backfill, Factors, Filling, OwnSay, PlacementPolicy, Policy, Precedence,
+    PreemptionPolicy, PriorityOrder, Starvation, UserPriority,
 };
+use crate::model::account::charge::UsageRules;
+use crate::model::account::decay::Decay;
 use crate::model::account::starvation::Boundary;
 use crate::model::job::eligible_time::Accrual;
 use crate::model::request::placement_policy::NodeAllocation;
+use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
 /// The formula of IT4I (I2).
@@ -57,7 +58,7 @@ impl Preset {
             precedence: self.precedence(),
             backfill,
             placement,
-            fair_share: FairShare::of(self),
+            fair_share: self.fair_share(),
             usage: UsageRules {
                 decay: self.decay(),
                 ..UsageRules::default()
@@ -175,5 +176,65 @@ impl Preset {
             },
             Preset::Qube | Preset::Ytsaurus => Decay::None,
         }
+    }
+
+    /// The fair share of the scheduler (F11, F12, I3, M12).
+    fn fair_share(self) -> FairShare {
+        let default = FairShare::default();
+        match self {
+            Preset::Qube | Preset::Ytsaurus => FairShare {
+                method: Method::Off,
+                ..default
+            },
+            Preset::Maui => FairShare {
+                method: Method::Target,
+                ..default
+            },
+            Preset::It4i => FairShare {
+                method: Method::Linear,
+                subject: UsageSubject::Account,
+                ..default
+            },
+            Preset::Flux => FairShare {
+                ties: TieRule::Flux,
+                ..default
+            },
+            Preset::Hybrid => default,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_have_the_fair_share_of_their_namesakes() {
+        let of = |preset: Preset| {
+            let FairShare {
+                method,
+                subject,
+                ties,
+                ..
+            } = preset.fair_share();
+            (method, subject, ties)
+        };
+        assert_eq!(
+            of(Preset::Flux),
+            (Method::Classic, UsageSubject::Member, TieRule::Flux)
+        );
+        assert_eq!(
+            of(Preset::Hybrid),
+            (Method::Classic, UsageSubject::Member, TieRule::Slurm)
+        );
+        assert_eq!(
+            of(Preset::It4i),
+            (Method::Linear, UsageSubject::Account, TieRule::Slurm)
+        );
+        assert_eq!(of(Preset::Maui).0, Method::Target);
+        assert_eq!(
+            [Preset::Qube, Preset::Ytsaurus].map(|preset| of(preset).0),
+            [Method::Off; 2]
+        );
     }
 }

@@ -2,7 +2,6 @@
 
 mod flag;
 
-use super::{Backfill, BookingGroup};
 use crate::model::credentials::NORMAL_QOS;
 use crate::model::limit::Limit;
 use crate::model::limit::LimitScope;
@@ -229,26 +228,6 @@ impl Qualities {
     pub fn flags(&self, name: Option<&str>) -> &[Flag] {
         self.find(name.unwrap_or(Qualities::NORMAL))
             .map_or(&[], |quality| &quality.flags)
-    }
-
-    /// How many of whose jobs are promised a start, where some of a quality are promised one always
-    /// or never (M27): a pool of promises of its own (M33).
-    pub fn promised(&self, backfill: &Backfill) -> Backfill {
-        let own = self.all.iter().filter_map(|quality| {
-            let depth = quality.flags.iter().find_map(|flag| match flag {
-                Flag::NoReservation => Some(0),
-                Flag::ReserveAlways => Some(Backfill::ALL),
-                _ => None,
-            })?;
-            Some(BookingGroup {
-                qos: vec![quality.name.clone()],
-                depth,
-            })
-        });
-        Backfill {
-            groups: own.chain(backfill.groups.iter().cloned()).collect(),
-            ..backfill.clone()
-        }
     }
 
     /// How much of what a job of a quality in a queue uses is charged: what both say, multiplied

@@ -1,10 +1,10 @@
 //! Slots, processes and properties, put into the chunks that a job asks for.
 
-use super::super::{AttributeSetting, LIST};
-use super::{amount, text_of};
+use crate::model::attribute::{AttributeSetting, LIST};
 use crate::model::refusal::Refusal;
 use crate::model::resource::amount::{Amount, split_chunks};
 use crate::model::resource::{Resources, Size};
+use crate::model::text::{Text, whole_number};
 
 /// What is to be had on the nodes, beside what PBS's own names say.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -170,4 +170,26 @@ fn at_each_node(text: &str, more: &str) -> String {
         .map(|item| format!("{item}{more}"))
         .collect();
     format!("{}{suffix}", items.join("+"))
+}
+
+/// Reads a number above zero.
+pub(super) fn positive(text: &str) -> Option<u64> {
+    whole_number(text).filter(|&number| number > 0)
+}
+
+/// Reads `4`, `4-8`, `4-` or `-8`.
+fn amount(text: &str) -> Option<Amount> {
+    match text.split_once('-') {
+        None => positive(text).map(Amount::Exactly),
+        Some((least, "")) => positive(least).map(Amount::AtLeast),
+        Some(("", most)) => positive(most).map(|most| Amount::Between(1, most)),
+        Some((least, most)) => {
+            let (least, most) = (positive(least)?, positive(most)?);
+            (least <= most).then_some(Amount::Between(least, most))
+        }
+    }
+}
+
+fn text_of(value: &Text) -> String {
+    value.lossy().into_owned()
 }
