@@ -86,7 +86,7 @@ impl<'s> Pins<'s> {
             besides: BTreeMap::new(),
             at_last: None,
         };
-        for (_, (claim, until)) in &started {
+        for (claim, until) in started.values() {
             pins.note(claim, *until);
         }
         pins.timeline = Timeline::new(state, started, now);
