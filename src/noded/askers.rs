@@ -14,7 +14,7 @@ use crate::sys::{clock, socket};
 use crate::wire::frame::{FrameError, FrameSocket};
 use crate::wire::order::NodeReport;
 use crate::wire::peer;
-use crate::wire::task::{LARGEST, Plea, TaskNews, TaskProgramOptions, TaskRequest};
+use crate::wire::task::{LARGEST, Plea, TaskNews, TaskRequest, TaskRequestKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -388,16 +388,14 @@ impl TaskClient {
     }
 
     /// Remembers which tasks it waits for.
-    fn note(&mut self, wish: &TaskProgramOptions) {
+    fn note(&mut self, wish: &TaskRequestKind) {
         match wish {
-            TaskProgramOptions::Start(program) => self
+            TaskRequestKind::Start(program) => self
                 .tokens
                 .extend(program.tasks.iter().map(|&(token, _)| token)),
-            TaskProgramOptions::Ask(tokens) => self.tokens.extend(tokens),
-            TaskProgramOptions::Release(tokens) => {
-                self.tokens.retain(|token| !tokens.contains(token))
-            }
-            TaskProgramOptions::End(_) => {}
+            TaskRequestKind::Ask(tokens) => self.tokens.extend(tokens),
+            TaskRequestKind::Release(tokens) => self.tokens.retain(|token| !tokens.contains(token)),
+            TaskRequestKind::End(_) => {}
         }
         while self.tokens.len() > MOST_TOKENS {
             self.tokens.pop_first();
@@ -455,11 +453,11 @@ mod tests {
             )
         };
         assert_eq!(asker.part_of(&stages(&[1])), None);
-        asker.note(&TaskProgramOptions::Ask(vec![1, 2]));
+        asker.note(&TaskRequestKind::Ask(vec![1, 2]));
         assert_eq!(asker.part_of(&stages(&[3, 2])), Some(stages(&[2])));
-        asker.note(&TaskProgramOptions::Release(vec![2]));
+        asker.note(&TaskRequestKind::Release(vec![2]));
         assert_eq!(asker.part_of(&stages(&[3, 2])), None);
-        asker.note(&TaskProgramOptions::Ask((0..100_000).collect()));
+        asker.note(&TaskRequestKind::Ask((0..100_000).collect()));
         assert_eq!(asker.tokens.len(), MOST_TOKENS);
     }
 }

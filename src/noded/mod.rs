@@ -76,9 +76,9 @@ pub mod shared_memory;
 
 pub mod limits;
 
-pub mod errand;
+pub mod staging_helper;
 
-pub mod attendance;
+pub mod job_hooks;
 
 pub mod periodic;
 

@@ -1,7 +1,7 @@
 //! Hooks of `exechost_periodic`: run again and again on this host, by noded's loop, which never
 //! waits for them. A hook that still runs when it is due again is not started a second time.
 
-use super::attendance::answer;
+use super::job_hooks::answer;
 use super::poller::Poller;
 use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent};
 use crate::model::node::NodeFacts;

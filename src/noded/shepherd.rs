@@ -6,10 +6,10 @@
 
 mod files;
 
-use super::attendance::{self, JobHookRunner};
 use super::child::{self, ChildPlan, LaunchFault};
 use super::environment::{self, EnvironmentSource};
 use super::folder::{self, AttemptName, Built, Contents, Folder, Identity, ProcessTrace};
+use super::job_hooks::{self, JobHookRunner};
 use super::limits::{self, Fence, Guard};
 use super::meter::UsageMeter;
 use super::shared_memory::SharedMemory;
@@ -192,12 +192,11 @@ fn herd(
             account,
         ))
     });
-    let (attendance, account) = match &admitted {
-        Ok((attendance, account)) => (attendance.as_ref(), account),
+    let (hooks, account) = match &admitted {
+        Ok((hooks, account)) => (hooks.as_ref(), account),
         Err(fault) => return (never(unable(&launch, fault.clone())), None),
     };
-    let begun =
-        attendance.and_then(|attendance| attendance.before(HookEvent::ExecjobBegin, &mut launch));
+    let begun = hooks.and_then(|hooks| hooks.before(HookEvent::ExecjobBegin, &mut launch));
     let (mut outcome, tmpdir) = match begun {
         Some(outcome) => (outcome, None),
         None => JobContext {
@@ -205,13 +204,13 @@ fn herd(
             built,
             account,
             cookie,
-            attendance,
+            hooks,
         }
         .run(&mut launch, noded, terminal),
     };
     // Also of a job that did not run: what was made for it goes.
-    if let Some(attendance) = attendance {
-        attendance.after(HookEvent::ExecjobEnd, &launch, &mut outcome);
+    if let Some(hooks) = hooks {
+        hooks.after(HookEvent::ExecjobEnd, &launch, &mut outcome);
     }
     (outcome, tmpdir)
 }
@@ -226,7 +225,7 @@ fn hook_runner<'a>(
     let Some(rites) = launch.rites.take() else {
         return Ok(None);
     };
-    let groups = attendance::groups(site, account, launch)
+    let groups = job_hooks::groups(site, account, launch)
         .map_err(|e| LaunchFault::Node(format!("groups: {e}")))?;
     Ok(Some(JobHookRunner {
         site,
@@ -243,7 +242,7 @@ struct JobContext<'a> {
     built: &'a Built,
     account: &'a UserAccount,
     cookie: &'a str,
-    attendance: Option<&'a JobHookRunner<'a>>,
+    hooks: Option<&'a JobHookRunner<'a>>,
 }
 
 impl JobContext<'_> {
@@ -259,7 +258,7 @@ impl JobContext<'_> {
             built,
             account,
             cookie,
-            attendance,
+            hooks,
         } = *self;
         let lent = task::script_tmpdir(site, launch);
         let own = lent.is_none();
@@ -302,7 +301,7 @@ impl JobContext<'_> {
             jobdir: &jobdir,
             own,
         };
-        let ran = around.run_with_files(noded, terminal.as_mut(), attendance);
+        let ran = around.run_with_files(noded, terminal.as_mut(), hooks);
         let outcome = ran.unwrap_or_else(|e| never(unable(around.launch, not_started(&e))));
         (outcome, own.then_some(tmpdir))
     }
@@ -381,21 +380,21 @@ impl Around<'_> {
         &mut self,
         noded: &OwnedFd,
         terminal: Option<&mut Terminal>,
-        attendance: Option<&JobHookRunner>,
+        hooks: Option<&JobHookRunner>,
     ) -> io::Result<AttemptOutcome> {
         if let Some(outcome) = self.before()? {
             return Ok(outcome);
         }
-        if let Some(outcome) = attendance.and_then(|attendance| self.prologue(attendance)) {
+        if let Some(outcome) = hooks.and_then(|hooks| self.prologue(hooks)) {
             self.discard_private()?;
             return Ok(outcome);
         }
         let mut ran = self.run(noded, terminal);
-        if let (Some(attendance), Ok(WatchedEnd { outcome, .. })) = (attendance, &mut ran)
+        if let (Some(hooks), Ok(WatchedEnd { outcome, .. })) = (hooks, &mut ran)
             && outcome.how.ran()
         {
-            attendance.after(HookEvent::ExecjobEpilogue, self.launch, outcome);
-            attendance.epilogue(self.launch, outcome);
+            hooks.after(HookEvent::ExecjobEpilogue, self.launch, outcome);
+            hooks.epilogue(self.launch, outcome);
         }
         match ran {
             Ok(over) => Ok(self.after(noded, over)),
@@ -404,11 +403,11 @@ impl Around<'_> {
     }
 
     /// Asks the site once more; the outcome, if the job is not to run.
-    fn prologue(&mut self, attendance: &JobHookRunner) -> Option<AttemptOutcome> {
+    fn prologue(&mut self, hooks: &JobHookRunner) -> Option<AttemptOutcome> {
         self.write_trace(None);
-        attendance
+        hooks
             .before(HookEvent::ExecjobPrologue, self.launch)
-            .or_else(|| attendance.prologue(self.launch))
+            .or_else(|| hooks.prologue(self.launch))
     }
 
     /// The group to take without becoming anybody.
@@ -475,7 +474,7 @@ impl Around<'_> {
             launch: self.launch,
             account: self.account,
             host: &self.site.host,
-            groups: attendance::groups(self.site, self.account, self.launch)?,
+            groups: job_hooks::groups(self.site, self.account, self.launch)?,
             group: self.group(),
             jobdir: self.launch.files.private.then_some(self.jobdir),
             program: program::of(

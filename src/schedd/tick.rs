@@ -26,7 +26,7 @@ use crate::sys::clock::monotonic;
 use crate::update::Update;
 use crate::wire::message::{ClientRequest, Reply};
 use crate::wire::order::{AttemptStatus, NodeReport, ScheddOrder};
-use crate::wire::task::TaskProgramOptions;
+use crate::wire::task::TaskRequestKind;
 use std::sync::Arc;
 
 /// Something that has arrived.
@@ -46,7 +46,7 @@ impl Input {
     pub fn may_linger(&self) -> bool {
         match self {
             Input::Report(_, NodeReport::Wish(request)) => {
-                matches!(request.wish, TaskProgramOptions::Release(_))
+                matches!(request.wish, TaskRequestKind::Release(_))
             }
             Input::Report(_, report) => matches!(
                 report,

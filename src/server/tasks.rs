@@ -37,8 +37,8 @@ use crate::wire::task::LARGEST_CROWD;
 use crate::wire::task::TaskNews;
 use crate::wire::task::TaskPlace;
 use crate::wire::task::TaskProgram;
-use crate::wire::task::TaskProgramOptions;
 use crate::wire::task::TaskRequest;
+use crate::wire::task::TaskRequestKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -60,17 +60,17 @@ pub fn grant(server: &mut ServerState, asked: &TaskRequest, orders: &mut Orders)
         ));
     };
     match &asked.wish {
-        TaskProgramOptions::Start(program) => match sound(run, program) {
+        TaskRequestKind::Start(program) => match sound(run, program) {
             Ok(()) => start(server, asked, program, orders),
             Err(why) => TaskNews::Refused(why),
         },
-        TaskProgramOptions::Ask(tokens) => TaskNews::Stages(stages(run, tokens)),
-        TaskProgramOptions::End(tokens) => {
+        TaskRequestKind::Ask(tokens) => TaskNews::Stages(stages(run, tokens)),
+        TaskRequestKind::End(tokens) => {
             let told = end(server, job, |_, task| tokens.contains(&task.token));
             orders.extend(told);
             TaskNews::Stages(Vec::new())
         }
-        TaskProgramOptions::Release(tokens) => {
+        TaskRequestKind::Release(tokens) => {
             release(server, asked.job, tokens);
             TaskNews::Stages(Vec::new())
         }

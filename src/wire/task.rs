@@ -32,12 +32,12 @@ pub enum Plea {
         cookie: String,
     },
     /// Then one after another, each when the last has been answered.
-    Wish(TaskProgramOptions),
+    Wish(TaskRequestKind),
 }
 
 /// What a process of a job wants.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum TaskProgramOptions {
+pub enum TaskRequestKind {
     /// Start tasks, unless they are known.
     Start(Box<TaskProgram>),
     /// Reports the stages of these tasks now, and later their ends.
@@ -96,7 +96,7 @@ pub struct TaskRequest {
     /// The connection, by noded's number.
     pub asker: u64,
     /// The wish.
-    pub wish: TaskProgramOptions,
+    pub wish: TaskRequestKind,
 }
 
 /// Which process of an attempt a launch starts, and where it stands among the others.

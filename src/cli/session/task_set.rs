@@ -13,7 +13,7 @@ use crate::model::time::Span;
 use crate::sys::{clock, env, process, socket};
 use crate::wire::frame::{FrameError, FrameSocket};
 use crate::wire::peer;
-use crate::wire::task::{LARGEST_CROWD, Plea, TaskNews, TaskProgram, TaskProgramOptions};
+use crate::wire::task::{LARGEST_CROWD, Plea, TaskNews, TaskProgram, TaskRequestKind};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
@@ -262,7 +262,7 @@ impl TaskSet {
             .filter(|member| member.is_unsaid() && !member.runs() && !ends);
         let tasks: Vec<(TaskToken, u32)> = new.take(most).map(said).collect();
         if !tasks.is_empty() {
-            return self.request(TaskProgramOptions::Start(Box::new(TaskProgram {
+            return self.request(TaskRequestKind::Start(Box::new(TaskProgram {
                 tasks,
                 ..self.program.clone()
             })));
@@ -276,13 +276,13 @@ impl TaskSet {
             .collect();
         if !tokens.is_empty() {
             if ends {
-                self.request(TaskProgramOptions::End(tokens.clone()));
+                self.request(TaskRequestKind::End(tokens.clone()));
             }
-            self.request(TaskProgramOptions::Ask(tokens));
+            self.request(TaskRequestKind::Ask(tokens));
         }
     }
 
-    fn request(&mut self, wish: TaskProgramOptions) {
+    fn request(&mut self, wish: TaskRequestKind) {
         self.line.asked = true;
         self.send(&Plea::Wish(wish));
     }
@@ -309,7 +309,7 @@ impl TaskSet {
             .skip(from)
             .map(|member| member.token)
             .collect();
-        self.send(&Plea::Wish(TaskProgramOptions::Release(tokens)));
+        self.send(&Plea::Wish(TaskRequestKind::Release(tokens)));
         self.line.asked = false;
     }
 

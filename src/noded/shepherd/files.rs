@@ -1,11 +1,13 @@
 //! Files of a job: stage-in before it runs, delivery of output and stage-out after it.
 
-use super::super::attendance;
 use super::super::delivery::{self, Stream};
-use super::super::errand::{Cancels, HelperResult, StagingHelper, all_of, not_delivered, together};
 use super::super::folder::AttemptName;
+use super::super::job_hooks;
 use super::super::spawner::{SpawnerCommand, say};
 use super::super::staging::Staging;
+use super::super::staging_helper::{
+    Cancels, HelperResult, StagingHelper, all_of, not_delivered, together,
+};
 use super::super::watch::WatchedEnd;
 use super::{Around, UMASK, never, other_owner};
 use crate::model::job::{AttemptOutcome, How, Join};
@@ -231,8 +233,8 @@ impl Around<'_> {
         limit: Span,
         work: impl FnOnce(&Staging) -> Result<(), String>,
     ) -> io::Result<HelperResult> {
-        let groups = attendance::groups(self.site, self.account, self.launch)?;
-        let errand = StagingHelper {
+        let groups = job_hooks::groups(self.site, self.account, self.launch)?;
+        let helper = StagingHelper {
             account: self.account,
             groups: groups.as_deref(),
             group: self.group(),
@@ -248,7 +250,7 @@ impl Around<'_> {
             folder: self.jobdir,
             host: &self.site.host,
         };
-        errand.run(|| work(&staging))
+        helper.run(|| work(&staging))
     }
 
     /// How long work may take that copies nothing.

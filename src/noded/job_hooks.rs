@@ -4,12 +4,12 @@
 //! What comes before the job may keep it from running, and a cancel ends it; what comes after it
 //! may not, and runs to its end whoever has no more patience: it is the site that tidies up.
 
-mod told;
+mod instructions;
 
-use super::errand::bare_cancel;
 use super::folder::Folder;
 use super::shepherd::never;
 use super::site::Site;
+use super::staging_helper::bare_cancel;
 use super::{control::Control, environment};
 use crate::model::hook::job_hooks::JobHooks;
 use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent, HookExit, RunsAs, asked};

@@ -1,4 +1,4 @@
-//! What programs of the site are told of a job: hooks as JSON, scripts in PBS's arguments.
+//! The input of the site's programs around a job: JSON for hooks, PBS's arguments for scripts.
 
 use super::super::environment::handed_on;
 use super::{JobHookRunner, status};
