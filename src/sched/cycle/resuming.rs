@@ -40,11 +40,11 @@ impl ResumeOrder {
         if state.suspended.is_empty() {
             return ResumeOrder(Vec::new());
         }
-        let yardstick = state.rated_by(policy);
+        let calculator = state.rated_by(policy);
         let mut turns: Vec<_> = state
             .suspended
             .values()
-            .map(|job| (turn(state, job, job.sort_key(&yardstick)), job.clone()))
+            .map(|job| (turn(state, job, job.sort_key(&calculator)), job.clone()))
             .collect();
         turns.sort_by(|(one, _), (other, _)| other.cmp(one));
         ResumeOrder(turns)
@@ -55,13 +55,13 @@ impl ResumeOrder {
         if self.0.is_empty() || candidate.class.asks_for.is_some() {
             return;
         }
-        let merit = cycle
+        let sort_key = cycle
             .state
             .waiting(candidate.job)
-            .map(|waiting| waiting.merit);
-        while let Some((_, job)) = self.0.pop_if(|((own, comes_after, _), _)| match merit {
-            Some(merit) if *comes_after => *own < merit,
-            Some(merit) => *own <= merit,
+            .map(|waiting| waiting.sort_key);
+        while let Some((_, job)) = self.0.pop_if(|((own, comes_after, _), _)| match sort_key {
+            Some(sort_key) if *comes_after => *own < sort_key,
+            Some(sort_key) => *own <= sort_key,
             None => true,
         }) {
             cycle.resume(&job);
@@ -81,7 +81,7 @@ impl ResumeOrder {
 fn turn(state: &ClusterState, job: &Suspended, own: SortKey) -> ResumeTurn {
     let own = (own, false, job.place);
     match job.made_way_for.and_then(|other| state.waiting(other)) {
-        Some(other) => own.max((other.merit, true, job.place)),
+        Some(other) => own.max((other.sort_key, true, job.place)),
         None => own,
     }
 }

@@ -155,7 +155,7 @@ impl ClusterState {
         }
         let mut classes = std::mem::take(&mut self.classes);
         let mut alike = std::mem::take(&mut self.alike);
-        let yardstick = self.rated_by(policy);
+        let calculator = self.rated_by(policy);
         for id in new {
             let Some(&(class, rank)) = self.jobs.get(&id) else {
                 continue;
@@ -164,7 +164,7 @@ impl ClusterState {
                 continue;
             };
             let first = class.first();
-            class.rate_one((rank, id), &yardstick);
+            class.rate_one((rank, id), &calculator);
             alike.refile(class, first);
         }
         for (id, first) in self.hold_back(&mut classes, &policy.precedence) {
@@ -172,7 +172,7 @@ impl ClusterState {
                 alike.refile(class, first);
             }
         }
-        let fault = yardstick.fault().cloned();
+        let fault = calculator.fault().cloned();
         self.ranks.fault = self.ranks.fault.take().or(fault);
         (self.classes, self.alike) = (classes, alike);
     }
@@ -208,22 +208,22 @@ impl ClusterState {
             return;
         }
         let mut classes = std::mem::take(&mut self.classes);
-        let yardstick = PriorityCalculator::new(self, policy, now, self.ranks.shares.clone());
+        let calculator = PriorityCalculator::new(self, policy, now, self.ranks.shares.clone());
         // One walk for both: with as many classes as jobs, reaching them takes the time.
         let rated = classes.values_mut().filter_map(|class| {
             let class = Arc::make_mut(class);
-            class.rate(&yardstick);
+            class.rate(&calculator);
             head(class)
         });
         let mut heads: Vec<(RequestGroup, QueuePosition, ClassId)> = rated.collect();
         let are_held_back = !self.hold_back(&mut classes, &policy.precedence).is_empty();
         if policy.precedence.takes_turns() {
-            round_robin::deal(&mut classes, &yardstick);
+            round_robin::deal(&mut classes, &calculator);
         }
         if are_held_back || policy.precedence.takes_turns() {
             heads = classes.values().filter_map(|class| head(class)).collect();
         }
-        self.ranks.fault = yardstick.fault().cloned();
+        self.ranks.fault = calculator.fault().cloned();
         self.classes = classes;
         self.alike.file(heads);
     }

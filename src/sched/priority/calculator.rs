@@ -35,7 +35,7 @@ pub struct PriorityCalculator<'s> {
 
 /// What the jobs of a class are worth.
 pub struct Rating<'y> {
-    yardstick: &'y PriorityCalculator<'y>,
+    calculator: &'y PriorityCalculator<'y>,
     class: &'y ClassKey,
     tier: i64,
     basis: Basis<'y>,
@@ -94,7 +94,7 @@ impl<'s> PriorityCalculator<'s> {
         // M11: what an operator says stands above whatever the order says.
         let basis = class.system_priority.map_or(basis, Basis::Ordered);
         Rating {
-            yardstick: self,
+            calculator: self,
             class,
             tier: tiers::of_class(self, class),
             basis,
@@ -103,7 +103,7 @@ impl<'s> PriorityCalculator<'s> {
 
     fn factor_context<'a>(&'a self, class: &'a ClassKey, waited: Span) -> FactorContext<'a> {
         FactorContext {
-            yardstick: self,
+            calculator: self,
             class,
             waited,
         }
@@ -162,7 +162,7 @@ impl<'s> PriorityCalculator<'s> {
 impl Rating<'_> {
     /// What a job of the class is worth that has waited like this.
     pub(in crate::sched) fn sort_key(&self, wait: &Wait) -> SortKey {
-        tiers::of_job(self.yardstick, self.tier, wait, self.score(wait))
+        tiers::of_job(self.calculator, self.tier, wait, self.score(wait))
     }
 
     fn score(&self, wait: &Wait) -> f64 {
@@ -175,7 +175,7 @@ impl Rating<'_> {
             Basis::Factors(factors) => self
                 .factor_context(wait)
                 .after(*factors)
-                .weighed(&self.yardstick.policy.precedence.weights),
+                .weighed(&self.calculator.policy.precedence.weights),
             Basis::Components(common) => common.score(self.waited(wait), wait),
             Basis::Ordered(number) => Components::MOST + f64::from(*number),
         }
@@ -184,7 +184,7 @@ impl Rating<'_> {
     /// What the score is made of.
     pub(super) fn parts(&self, wait: &Wait) -> Vec<ScorePart> {
         let waited = self.waited(wait);
-        let rule = &self.yardstick.policy.precedence;
+        let rule = &self.calculator.policy.precedence;
         match &self.basis {
             Basis::Whole(_) if matches!(rule.order, PriorityOrder::Fcfs | PriorityOrder::Pool) => {
                 Vec::new()
@@ -209,13 +209,14 @@ impl Rating<'_> {
     }
 
     fn factor_context(&self, wait: &Wait) -> FactorContext<'_> {
-        self.yardstick.factor_context(self.class, self.waited(wait))
+        self.calculator
+            .factor_context(self.class, self.waited(wait))
     }
 
     /// As a formula asks about it.
     fn subject<'a>(&'a self, wait: &'a Wait) -> FormulaJob<'a> {
         FormulaJob {
-            yardstick: self.yardstick,
+            calculator: self.calculator,
             class: self.class,
             wait,
         }
@@ -223,12 +224,12 @@ impl Rating<'_> {
 
     /// What makes no sense counts as nothing.
     fn fail(&self, fault: EvaluationFault) -> f64 {
-        self.yardstick.fault.get_or_init(|| fault);
+        self.calculator.fault.get_or_init(|| fault);
         0.0
     }
 
     fn waited(&self, wait: &Wait) -> Span {
-        self.yardstick.waited(wait)
+        self.calculator.waited(wait)
     }
 }
 
@@ -243,11 +244,11 @@ impl ClusterState {
     /// The same by what all were rated by last.
     pub(super) fn report_by(
         &self,
-        yardstick: &PriorityCalculator,
+        calculator: &PriorityCalculator,
         job: JobId,
     ) -> Option<PriorityScore> {
         let (class, waiting) = (self.waiting_class(job)?, self.waiting(job)?);
-        let (score, parts) = match yardstick.policy.precedence.order {
+        let (score, parts) = match calculator.policy.precedence.order {
             PriorityOrder::Fcfs if class.system_priority.is_none() => {
                 let (rank, score) = self.first_come(job)?;
                 (
@@ -259,19 +260,19 @@ impl ClusterState {
                 )
             }
             PriorityOrder::Pool if class.system_priority.is_none() => {
-                let score = waiting.merit.score();
-                (score, yardstick.pool_parts(job, class, score))
+                let score = waiting.sort_key.score();
+                (score, calculator.pool_parts(job, class, score))
             }
             _ => (
-                waiting.merit.score(),
-                yardstick.rate(class).parts(&waiting.wait),
+                waiting.sort_key.score(),
+                calculator.rate(class).parts(&waiting.wait),
             ),
         };
-        let own = user_priority::part(&yardstick.policy.precedence, class, score, &parts);
+        let own = user_priority::part(&calculator.policy.precedence, class, score, &parts);
         let parts = parts.into_iter().chain(own).collect();
         Some(PriorityScore {
             job,
-            tier: waiting.merit.tier(),
+            tier: waiting.sort_key.tier(),
             score,
             parts,
         })

@@ -34,15 +34,15 @@ pub struct Common<'y> {
 
 impl<'y> Common<'y> {
     /// That of a class.
-    pub fn of(yardstick: &'y PriorityCalculator, class: &ClassKey) -> Common<'y> {
-        let rule = &yardstick.policy.precedence.components;
-        let credential = credential::values(rule, class, yardstick.queue_priority(class));
+    pub fn of(calculator: &'y PriorityCalculator, class: &ClassKey) -> Common<'y> {
+        let rule = &calculator.policy.precedence.components;
+        let credential = credential::values(rule, class, calculator.queue_priority(class));
         let fair_share =
-            yardstick
+            calculator
                 .shares
                 .percents
-                .distances(rule, &yardstick.policy.fair_share, class);
-        let resource = resource::values(yardstick, class);
+                .distances(rule, &calculator.policy.fair_share, class);
+        let resource = resource::values(calculator, class);
         let qos = class.who.qos.as_deref();
         let sum = rule.value(ComponentKind::Credential, &credential)
             + rule.value(ComponentKind::FairShare, &fair_share)
@@ -52,7 +52,7 @@ impl<'y> Common<'y> {
             credential,
             fair_share,
             resource,
-            walltime: yardstick.walltime(class),
+            walltime: calculator.walltime(class),
             goal: qos
                 .and_then(|qos| rule.goals.get(qos))
                 .copied()

@@ -12,7 +12,7 @@ use crate::sched::view::shape::ClassKey;
 /// A job whose priority is a formula's value.
 pub struct FormulaJob<'a> {
     /// By what it is measured.
-    pub yardstick: &'a PriorityCalculator<'a>,
+    pub calculator: &'a PriorityCalculator<'a>,
     /// What it asks for.
     pub class: &'a ClassKey,
     /// How it has waited.
@@ -34,21 +34,21 @@ impl FormulaJob<'_> {
     }
 
     fn due(&self) -> Option<FairShareEntry> {
-        self.yardstick.shares.due(self.class)
+        self.calculator.shares.due(self.class)
     }
 
     fn number(&self, name: &str) -> Option<f64> {
         let FormulaJob {
-            yardstick,
+            calculator,
             class,
             wait,
         } = self;
         Some(match name {
-            "eligible_time" => yardstick.waited(wait).as_seconds() as f64,
+            "eligible_time" => calculator.waited(wait).as_seconds() as f64,
             "accrue_type" => wait.eligibility.accrues.number() as f64,
             "job_priority" => f64::from(class.priority),
-            "queue_priority" => yardstick.queue_priority(class) as f64,
-            "walltime" => yardstick.walltime(class).as_seconds() as f64,
+            "queue_priority" => calculator.queue_priority(class) as f64,
+            "walltime" => calculator.walltime(class).as_seconds() as f64,
             "nodect" => class.shape.instances as f64,
             // I3, and the same scale for every other method.
             "fairshare" => MAX_FAIRSHARE * self.due()?.factor,
@@ -57,7 +57,7 @@ impl FormulaJob<'_> {
             "fairshare_factor" => self.due()?.factor,
             "fairshare_perc" | "fair_share_perc" => self.due()?.owed,
             "fairshare_tree_usage" => self.due()?.used,
-            resource => yardstick.amount(class, resource)?,
+            resource => calculator.amount(class, resource)?,
         })
     }
 }

@@ -22,7 +22,7 @@ pub struct QueueOrder<'s> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct QueueSeat {
     is_unreserved: bool,
-    merit: SortKey,
+    sort_key: SortKey,
     place: QueuePlace,
     class: ClassId,
 }
@@ -36,7 +36,7 @@ impl<'s> QueueOrder<'s> {
             let (is_unreserved, id) = (class.key.asks_for.is_none(), class.key.id);
             class.jobs().map(move |(place, waiting)| QueueSeat {
                 is_unreserved,
-                merit: waiting.merit,
+                sort_key: waiting.sort_key,
                 place,
                 class: id,
             })
@@ -62,8 +62,8 @@ impl<'s> QueueOrder<'s> {
 
     /// The places, first to last.
     pub fn turns(&self) -> impl Iterator<Item = QueueTurn> {
-        let yardstick = self.calculator();
-        (0..self.len()).filter_map(move |at| self.turn(at, &yardstick))
+        let calculator = self.calculator();
+        (0..self.len()).filter_map(move |at| self.turn(at, &calculator))
     }
 
     /// The places of these jobs, each with those next to it, in the order of the queue; an element
@@ -83,13 +83,13 @@ impl<'s> QueueOrder<'s> {
                 wanted.entry(seated).or_default().push(job);
             }
         }
-        let yardstick = &self.calculator();
+        let calculator = &self.calculator();
         let seats = self.seats.iter().enumerate();
         let found = seats.filter_map(|(at, seat)| Some((at, wanted.get(&seat.place.1)?)));
         found
             .flat_map(|(at, jobs)| {
                 jobs.iter()
-                    .filter_map(move |&job| self.neighbours(at, job, yardstick))
+                    .filter_map(move |&job| self.neighbours(at, job, calculator))
             })
             .collect()
     }
@@ -98,23 +98,23 @@ impl<'s> QueueOrder<'s> {
         &self,
         at: usize,
         job: JobId,
-        yardstick: &PriorityCalculator,
+        calculator: &PriorityCalculator,
     ) -> Option<Neighbours> {
-        let mut own = self.turn(at, yardstick)?;
+        let mut own = self.turn(at, calculator)?;
         own.worth.job = job;
         let above = at
             .checked_sub(1)
-            .and_then(|above| self.turn(above, yardstick));
+            .and_then(|above| self.turn(above, calculator));
         Some(Neighbours {
             own,
             above,
-            below: self.turn(at + 1, yardstick),
+            below: self.turn(at + 1, calculator),
         })
     }
 
-    fn turn(&self, at: usize, yardstick: &PriorityCalculator) -> Option<QueueTurn> {
+    fn turn(&self, at: usize, calculator: &PriorityCalculator) -> Option<QueueTurn> {
         let seat = self.seats.get(at)?;
-        let worth = self.state.report_by(yardstick, seat.place.1)?;
+        let worth = self.state.report_by(calculator, seat.place.1)?;
         let key = &self.state.classes.get(&seat.class)?.key;
         let (who, is_by_cluster) = (
             &key.who,
@@ -145,7 +145,7 @@ impl ClusterState {
             PriorityOrder::Fcfs if self.waiting_class(job)?.system_priority.is_none() => {
                 self.first_come(job).map(|(_, score)| score)
             }
-            _ => self.waiting(job).map(|waiting| waiting.merit.score()),
+            _ => self.waiting(job).map(|waiting| waiting.sort_key.score()),
         }
     }
 
@@ -167,7 +167,7 @@ impl ClusterState {
     /// Of two candidates the one that goes first for what it is worth, whatever their places are.
     /// None where places decide, or turns that hang on them.
     pub fn higher_priority(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {
-        let (own, theirs) = (self.waiting(one)?.merit, self.waiting(other)?.merit);
+        let (own, theirs) = (self.waiting(one)?.sort_key, self.waiting(other)?.sort_key);
         let decides = own != theirs && !policy.precedence.takes_turns();
         decides.then_some(if own < theirs { one } else { other })
     }

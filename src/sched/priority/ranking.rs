@@ -313,12 +313,12 @@ impl Iterator for ClassJobs<'_> {
 
     fn next(&mut self) -> Option<QueuePosition> {
         loop {
-            if let Some(((merit, (rank, id)), array, from)) = self.array.take()
+            if let Some(((sort_key, (rank, id)), array, from)) = self.array.take()
                 && let Some(position) = array.elements.waiting().next(from)
             {
-                self.array = Some(((merit, (rank, id)), array, position + 1));
+                self.array = Some(((sort_key, (rank, id)), array, position + 1));
                 return Some((
-                    merit,
+                    sort_key,
                     (rank, JobId::element(id.number, array.indices.at(position))),
                 ));
             }

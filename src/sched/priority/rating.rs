@@ -7,19 +7,25 @@ use crate::sched::view::suspended::Suspended;
 
 impl Class {
     /// Sets the sort key of one job.
-    pub fn rate_one(&mut self, place: QueuePlace, yardstick: &PriorityCalculator) {
+    pub fn rate_one(&mut self, place: QueuePlace, calculator: &PriorityCalculator) {
         let Some(waiting) = self.remove(place) else {
             return;
         };
-        let merit = yardstick.rate(&self.key).sort_key(&waiting.wait);
-        self.insert(place, WaitingJob { merit, ..waiting });
+        let sort_key = calculator.rate(&self.key).sort_key(&waiting.wait);
+        self.insert(
+            place,
+            WaitingJob {
+                sort_key,
+                ..waiting
+            },
+        );
     }
 
     /// Sets the sort keys of all jobs.
-    pub fn rate(&mut self, yardstick: &PriorityCalculator) {
-        let rating = yardstick.rate(&self.key);
+    pub fn rate(&mut self, calculator: &PriorityCalculator) {
+        let rating = calculator.rate(&self.key);
         for waiting in self.jobs.values_mut() {
-            waiting.merit = rating.sort_key(&waiting.wait);
+            waiting.sort_key = rating.sort_key(&waiting.wait);
         }
         self.put_in_turn();
     }
@@ -28,8 +34,8 @@ impl Class {
 impl Suspended {
     /// The sort key of the job: its priority at its start, in the tier that it would have now; or
     /// its priority now, if that is higher. So no job that came later overtakes it by waiting.
-    pub(in crate::sched) fn sort_key(&self, yardstick: &PriorityCalculator) -> SortKey {
-        let now = yardstick.rate(&self.key).sort_key(&self.wait);
+    pub(in crate::sched) fn sort_key(&self, calculator: &PriorityCalculator) -> SortKey {
+        let now = calculator.rate(&self.key).sort_key(&self.wait);
         self.score
             .map_or(now, |score| now.min(SortKey::of(now.tier(), score)))
     }

@@ -21,7 +21,7 @@ impl Precedence {
 
 /// A job in the line of its queue or pool.
 struct InLine<'a> {
-    merit: SortKey,
+    sort_key: SortKey,
     place: QueuePlace,
     waiting: &'a WaitingJob,
     class: &'a ClassKey,
@@ -29,24 +29,28 @@ struct InLine<'a> {
 
 impl InLine<'_> {
     /// Its turn, worth so much. For whom an operator puts first it is always its turn (M11).
-    fn dealt(&self, merit: SortKey) -> ((ClassId, QueuePlace), SortKey) {
+    fn dealt(&self, sort_key: SortKey) -> ((ClassId, QueuePlace), SortKey) {
         let is_ordered = self.class.system_priority.is_some();
         (
             (self.class.id, self.place),
-            if is_ordered { self.merit } else { merit },
+            if is_ordered { self.sort_key } else { sort_key },
         )
     }
 }
 
 /// Deals the turns.
-pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, yardstick: &PriorityCalculator) {
-    let turns = match yardstick.policy.precedence.order {
-        PriorityOrder::Pool => by_pool(classes, yardstick),
-        _ => by_queue(classes, &yardstick.state.served),
+pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, calculator: &PriorityCalculator) {
+    let turns = match calculator.policy.precedence.order {
+        PriorityOrder::Pool => by_pool(classes, calculator),
+        _ => by_queue(classes, &calculator.state.served),
     };
     for (id, class) in classes.iter_mut() {
-        Arc::make_mut(class)
-            .rate_by(|place, waiting| turns.get(&(*id, place)).copied().unwrap_or(waiting.merit));
+        Arc::make_mut(class).rate_by(|place, waiting| {
+            turns
+                .get(&(*id, place))
+                .copied()
+                .unwrap_or(waiting.sort_key)
+        });
     }
 }
 
@@ -60,7 +64,7 @@ fn in_lines<'a>(
     let mut lines: BTreeMap<String, Vec<InLine>> = BTreeMap::new();
     for class in classes.values() {
         let jobs = class.jobs().map(|(place, waiting)| InLine {
-            merit: waiting.merit,
+            sort_key: waiting.sort_key,
             place,
             waiting,
             class: &class.key,
@@ -68,7 +72,7 @@ fn in_lines<'a>(
         lines.entry(line(&class.key)).or_default().extend(jobs);
     }
     for line in lines.values_mut() {
-        line.sort_unstable_by_key(|job| (job.merit, job.place));
+        line.sort_unstable_by_key(|job| (job.sort_key, job.place));
     }
     lines
 }
@@ -82,7 +86,7 @@ fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Dea
         let before = served.before(queue, lines.keys().map(String::as_str));
         for (turn, job) in line.iter().enumerate() {
             let behind = (turn * lines.len()) as i64 + before;
-            let key = SortKey::of(job.merit.tier() - behind, job.merit.score());
+            let key = SortKey::of(job.sort_key.tier() - behind, job.sort_key.score());
             dealt.extend([job.dealt(key)]);
         }
     }
@@ -94,9 +98,9 @@ const STEP: f64 = 1e-9;
 
 /// Who is of the pool that has been served worst, were all before it served; in each pool the
 /// operation that has been (Y22), or who stands first in line (Y23).
-fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &PriorityCalculator) -> Dealt {
+fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, calculator: &PriorityCalculator) -> Dealt {
     let all = classes.values().map(|class| &**class);
-    let mut pools = PoolTurns::new(yardstick.state, yardstick.policy, all, yardstick.now);
+    let mut pools = PoolTurns::new(calculator.state, calculator.policy, all, calculator.now);
     let lines = in_lines(classes, |class| pools.pool_of(class));
     let mut dealt = Dealt::new();
     for (pool, line) in lines {
@@ -105,13 +109,13 @@ fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &PriorityCalculat
             .map(|job| (pools.place(job.place.1, job.class), job))
             .collect();
         // Of equals who came first stays first.
-        line.sort_by(|(a, one), (b, other)| one.merit.cmp(&other.merit).then(a.total_cmp(b)));
+        line.sort_by(|(a, one), (b, other)| one.sort_key.cmp(&other.sort_key).then(a.total_cmp(b)));
         // Who is behind in the line comes later, however satisfied the pool was before.
         let mut least = f64::NEG_INFINITY;
         dealt.extend(line.iter().map(|(_, job)| {
             let satisfaction = pools.serve(&pool, job.class, job.waiting);
             least = f64::max(least + STEP, satisfaction);
-            job.dealt(SortKey::of(job.merit.tier(), -least))
+            job.dealt(SortKey::of(job.sort_key.tier(), -least))
         }));
     }
     dealt

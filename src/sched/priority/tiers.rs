@@ -11,18 +11,18 @@ const QUEUE: i64 = 1 << 36;
 const STARVING: i64 = 1 << 52;
 
 /// The tier of all jobs of a class: jobs of a higher one come first, whatever they are worth.
-pub fn of_class(yardstick: &PriorityCalculator, class: &ClassKey) -> i64 {
-    let rule = &yardstick.policy.precedence;
+pub fn of_class(calculator: &PriorityCalculator, class: &ClassKey) -> i64 {
+    let rule = &calculator.policy.precedence;
     let by_queue = rule.lexicographic || rule.tiers.turns != TurnPolicy::Together;
     let tier = if by_queue {
-        yardstick.queue_priority(class) * QUEUE
+        calculator.queue_priority(class) * QUEUE
     } else {
         0
     };
     match rule.tiers.turns {
         // One queue after the other, those of the same priority by name.
         TurnPolicy::ByQueue => {
-            tier - yardstick
+            tier - calculator
                 .state
                 .queues
                 .range(..class.who.queue.clone())
@@ -33,11 +33,11 @@ pub fn of_class(yardstick: &PriorityCalculator, class: &ClassKey) -> i64 {
 }
 
 /// The tier of one of them, and what it is worth there.
-pub fn of_job(yardstick: &PriorityCalculator, tier: i64, wait: &Wait, score: f64) -> SortKey {
-    let rule = &yardstick.policy.precedence.tiers;
+pub fn of_job(calculator: &PriorityCalculator, tier: i64, wait: &Wait, score: f64) -> SortKey {
+    let rule = &calculator.policy.precedence.tiers;
     let starves = rule
         .max_starve
-        .is_some_and(|most| yardstick.waited(wait) > most);
+        .is_some_and(|most| calculator.waited(wait) > most);
     SortKey::of(tier + if starves { STARVING } else { 0 }, score)
 }
 

@@ -92,21 +92,23 @@ fn hold_back_levels(
             };
             if class
                 .jobs()
-                .all(|(_, waiting)| behind(waiting.merit, &last) == waiting.merit)
+                .all(|(_, waiting)| behind(waiting.sort_key, &last) == waiting.sort_key)
             {
                 continue;
             }
             let class = Arc::make_mut(class);
             changed.push((*id, class.first()));
-            class.rate_by(|_, waiting| behind(waiting.merit, &last));
+            class.rate_by(|_, waiting| behind(waiting.sort_key, &last));
         }
         for (_, waiting) in level
             .iter()
             .filter_map(|id| classes.get(id))
             .flat_map(|class| class.jobs())
         {
-            let worst = last.entry(waiting.merit.tier()).or_insert(waiting.merit);
-            *worst = waiting.merit.max(*worst);
+            let worst = last
+                .entry(waiting.sort_key.tier())
+                .or_insert(waiting.sort_key);
+            *worst = waiting.sort_key.max(*worst);
         }
     }
 }
@@ -117,9 +119,9 @@ fn line(class: &ClassKey) -> (String, String) {
 }
 
 /// The sort key of a job, below the last job of the higher levels in its tier.
-fn behind(merit: SortKey, last: &BTreeMap<i64, SortKey>) -> SortKey {
-    last.get(&merit.tier())
-        .map_or(merit, |last| merit.max(last.next_below()))
+fn behind(sort_key: SortKey, last: &BTreeMap<i64, SortKey>) -> SortKey {
+    last.get(&sort_key.tier())
+        .map_or(sort_key, |last| sort_key.max(last.next_below()))
 }
 
 /// What `-p` does to a score: the difference between the score and the sum of its other parts. None

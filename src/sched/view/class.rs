@@ -30,7 +30,7 @@ pub(in crate::sched) struct Class {
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct WaitingJob {
     /// What it is worth, as it counts now.
-    pub merit: SortKey,
+    pub sort_key: SortKey,
     /// How long it waits.
     pub wait: Wait,
     /// Its elements, if it is an array.
@@ -83,7 +83,7 @@ impl Class {
             None => self
                 .jobs
                 .first_key_value()
-                .map(|(place, waiting)| (waiting.merit, *place)),
+                .map(|(place, waiting)| (waiting.sort_key, *place)),
         }
     }
 
@@ -117,7 +117,7 @@ impl Class {
 
     /// A job joins them.
     pub fn insert(&mut self, place: QueuePlace, waiting: WaitingJob) {
-        let head = (waiting.merit, place);
+        let head = (waiting.sort_key, place);
         self.jobs.insert(place, waiting);
         if self.sequence.is_none() && !self.fits_in(head) {
             self.sequence = Some(self.heads().collect());
@@ -128,46 +128,50 @@ impl Class {
     }
 
     /// Whether a job of them starts in its turn, as it stands in the queue.
-    fn fits_in(&self, (merit, place): QueuePosition) -> bool {
+    fn fits_in(&self, (sort_key, place): QueuePosition) -> bool {
         let before = self
             .jobs
             .range(..place)
             .next_back()
-            .is_none_or(|(_, waiting)| waiting.merit <= merit);
+            .is_none_or(|(_, waiting)| waiting.sort_key <= sort_key);
         before
             && self
                 .jobs
                 .range(place..)
                 .nth(1)
-                .is_none_or(|(_, waiting)| merit <= waiting.merit)
+                .is_none_or(|(_, waiting)| sort_key <= waiting.sort_key)
     }
 
     fn heads(&self) -> impl Iterator<Item = QueuePosition> {
         self.jobs
             .iter()
-            .map(|(place, waiting)| (waiting.merit, *place))
+            .map(|(place, waiting)| (waiting.sort_key, *place))
     }
 
     /// A job leaves them.
     pub fn remove(&mut self, place: QueuePlace) -> Option<WaitingJob> {
         let waiting = self.jobs.remove(&place)?;
         if let Some(sequence) = &mut self.sequence {
-            sequence.remove(&(waiting.merit, place));
+            sequence.remove(&(waiting.sort_key, place));
         }
         Some(waiting)
     }
 
     /// Each of them is worth what is said of it.
-    pub fn rate_by(&mut self, merit: impl Fn(QueuePlace, &WaitingJob) -> SortKey) {
+    pub fn rate_by(&mut self, sort_key: impl Fn(QueuePlace, &WaitingJob) -> SortKey) {
         for (&place, waiting) in &mut self.jobs {
-            waiting.merit = merit(place, waiting);
+            waiting.sort_key = sort_key(place, waiting);
         }
         self.put_in_turn();
     }
 
     /// Sorts the jobs anew, after their sort keys have changed.
     pub fn put_in_turn(&mut self) {
-        let is_in_turn = self.jobs.values().map(|waiting| waiting.merit).is_sorted();
+        let is_in_turn = self
+            .jobs
+            .values()
+            .map(|waiting| waiting.sort_key)
+            .is_sorted();
         self.sequence = (!is_in_turn).then(|| self.heads().collect());
     }
 
@@ -206,7 +210,7 @@ impl<'s> Iterator for InOrder<'s> {
         match self {
             InOrder::Queue(jobs) => jobs
                 .next()
-                .map(|(place, waiting)| ((waiting.merit, *place), waiting)),
+                .map(|(place, waiting)| ((waiting.sort_key, *place), waiting)),
             InOrder::Own(heads, jobs) => heads.next().map(|head| (*head, &jobs[&head.1])),
         }
     }
@@ -229,7 +233,7 @@ mod tests {
             bypassed: 0,
         };
         WaitingJob {
-            merit: SortKey::of(0, score),
+            sort_key: SortKey::of(0, score),
             wait,
             array: None,
         }
@@ -279,7 +283,7 @@ mod tests {
         assert_eq!(
             class
                 .remove((2, JobId::job(2)))
-                .map(|waiting| waiting.merit.score()),
+                .map(|waiting| waiting.sort_key.score()),
             Some(7.0)
         );
         assert_eq!(

@@ -359,7 +359,7 @@ impl ClusterState {
             (rank, job.id),
             id,
             WaitingJob {
-                merit: SortKey::default(),
+                sort_key: SortKey::default(),
                 wait,
                 array,
             },
@@ -378,7 +378,7 @@ impl ClusterState {
             ..Eligibility::default()
         };
         let waiting = WaitingJob {
-            merit: SortKey::default(),
+            sort_key: SortKey::default(),
             wait: Wait {
                 since,
                 eligibility,

@@ -90,10 +90,10 @@ mod tests {
     #[test]
     fn the_next_below_comes_after_and_nothing_is_between() {
         for value in [900.0, 1.0, 0.0, -2.0] {
-            let merit = SortKey::of(3, value);
-            let next = merit.next_below();
+            let sort_key = SortKey::of(3, value);
+            let next = sort_key.next_below();
             assert!(
-                merit < next
+                sort_key < next
                     && next.tier() == 3
                     && next.score() < value
                     && next.score() >= value - 1e-9

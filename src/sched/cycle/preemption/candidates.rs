@@ -45,13 +45,13 @@ struct Preemptor {
 
 impl<'s> Rivalry<'s> {
     /// As it stands; None where nobody can preempt anybody.
-    pub fn open(trigger: PreemptTrigger, ledger: &mut CycleState<'s>) -> Option<Rivalry<'s>> {
-        let (state, policy, now) = (ledger.state, ledger.policy(), ledger.now);
+    pub fn open(trigger: PreemptTrigger, cycle: &mut CycleState<'s>) -> Option<Rivalry<'s>> {
+        let (state, policy, now) = (cycle.state, cycle.policy(), cycle.now);
         let levels = match trigger {
             PreemptTrigger::Qube if policy.preemption.mode == PreemptMode::Disabled => return None,
             PreemptTrigger::Qos if has_preemptors(&policy.qualities) => None,
             PreemptTrigger::Levels => {
-                Some(Levels::open(state, policy, ledger.limit_counters(), now)?)
+                Some(Levels::open(state, policy, cycle.limit_counters(), now)?)
             }
             // Decided node by node.
             PreemptTrigger::Starvation | PreemptTrigger::Qos => return None,
@@ -62,11 +62,11 @@ impl<'s> Rivalry<'s> {
             .partition(|one| one.tenure.protected);
         let (given, exposed): (Vec<_>, Vec<_>) = others
             .into_iter()
-            .partition(|one| ledger.is_preempted(one.job));
+            .partition(|one| cycle.is_preempted(one.job));
         if policy.preemption.exempt > Span(0)
             && let Some(moment) = victims::next_exposed(state, policy, now)
         {
-            ledger.look_again_at(moment);
+            cycle.look_again_at(moment);
         }
         let rivalry = Rivalry {
             trigger,
@@ -84,13 +84,10 @@ impl<'s> Rivalry<'s> {
     }
 
     /// Whether a waiting job may preempt anybody.
-    pub fn may_preempt(&mut self, job: Candidate, ledger: &CycleState) -> bool {
+    pub fn may_preempt(&mut self, job: Candidate, cycle: &CycleState) -> bool {
         match self.trigger {
             PreemptTrigger::Qos => {
-                let flags = ledger
-                    .policy()
-                    .qualities
-                    .flags(job.class.who.qos.as_deref());
+                let flags = cycle.policy().qualities.flags(job.class.who.qos.as_deref());
                 flags.contains(&Flag::Preemptor) || flags.contains(&Flag::RestartPreempt)
             }
             PreemptTrigger::Levels => {

@@ -60,10 +60,10 @@ struct Eviction {
 
 impl<'s> Stage<'s> {
     /// What earlier cycles have told them.
-    pub fn open(ledger: &CycleState<'s>) -> Stage<'s> {
-        let (state, trial) = (ledger.state, ledger.space.clone());
-        let releases = ledger.preemption().releases.as_slice();
-        let books = ledger.limit_counters().cloned();
+    pub fn open(cycle: &CycleState<'s>) -> Stage<'s> {
+        let (state, trial) = (cycle.state, cycle.space.clone());
+        let releases = cycle.preemption().releases.as_slice();
+        let books = cycle.limit_counters().cloned();
         let (gone, awaiting) = (BTreeSet::new(), BTreeSet::new());
         let mut stage = Stage {
             state,
@@ -74,10 +74,10 @@ impl<'s> Stage<'s> {
             awaiting,
             left: MOST,
         };
-        for (job, action) in state.standing.preempted().chain(ledger.preempted()) {
+        for (job, action) in state.standing.preempted().chain(cycle.preempted()) {
             stage.leaves(job, action);
         }
-        let due = ledger
+        let due = cycle
             .bookings()
             .iter()
             .filter(|booking| booking.earmark.is_some());
@@ -97,15 +97,15 @@ impl<'s> Stage<'s> {
     }
 
     /// Whether a job fits once all have left that were told to.
-    pub fn has_room(&self, job: Candidate<'s>, ledger: &CycleState<'s>) -> bool {
-        self.trial(job, &[], ledger).fits()
+    pub fn has_room(&self, job: Candidate<'s>, cycle: &CycleState<'s>) -> bool {
+        self.trial(job, &[], cycle).fits()
     }
 
     fn trial<'t>(
         &self,
         job: Candidate<'s>,
         ways: &'t [(JobId, PreemptAction)],
-        ledger: &'t CycleState<'s>,
+        cycle: &'t CycleState<'s>,
     ) -> Trial<'t, 's> {
         let (space, gone) = (self.trial.clone(), self.gone.clone());
         Trial {
@@ -116,7 +116,7 @@ impl<'s> Stage<'s> {
             out: 0,
             ways,
             job,
-            ledger,
+            cycle,
         }
     }
 
@@ -125,7 +125,7 @@ impl<'s> Stage<'s> {
         &mut self,
         job: Candidate<'s>,
         rivalry: &mut Rivalry<'s>,
-        ledger: &mut CycleState<'s>,
+        cycle: &mut CycleState<'s>,
     ) -> bool {
         if self
             .books
@@ -147,11 +147,11 @@ impl<'s> Stage<'s> {
                     Some((one.job, *actions.get(step).or(actions.last())?))
                 })
                 .collect();
-            self.search(job, &ways, ledger)
+            self.search(job, &ways, cycle)
         });
         let Some(found) = found else { return false };
         let victims: Vec<JobId> = found.gone.iter().map(|(victim, _)| *victim).collect();
-        self.carry_out(job, found, rivalry.cause(), ledger);
+        self.carry_out(job, found, rivalry.cause(), cycle);
         rivalry.forget(&victims);
         true
     }
@@ -162,7 +162,7 @@ impl<'s> Stage<'s> {
         job: Candidate<'s>,
         ways: &[(JobId, PreemptAction)],
         cause: PreemptCause,
-        ledger: &mut CycleState<'s>,
+        cycle: &mut CycleState<'s>,
     ) -> Option<Room> {
         let is_barred = self
             .books
@@ -171,9 +171,9 @@ impl<'s> Stage<'s> {
         let found = if is_barred {
             None
         } else {
-            self.search(job, ways, ledger)
+            self.search(job, ways, cycle)
         };
-        found.map(|found| self.carry_out(job, found, cause, ledger))
+        found.map(|found| self.carry_out(job, found, cause, cycle))
     }
 
     /// Tells those that leave, and keeps their room for the other.
@@ -186,7 +186,7 @@ impl<'s> Stage<'s> {
             claim,
         }: Eviction,
         cause: PreemptCause,
-        ledger: &mut CycleState<'s>,
+        cycle: &mut CycleState<'s>,
     ) -> Room {
         for &(job, action) in &gone {
             self.leaves(job, action);
@@ -196,13 +196,13 @@ impl<'s> Stage<'s> {
         if let Some(books) = &mut self.books {
             books.enter(job.class, job.job);
         }
-        if !ledger.may_displace(job.job) {
-            ledger.ask(job.job, &placement);
+        if !cycle.may_displace(job.job) {
+            cycle.ask(job.job, &placement);
             return Room::Asked;
         }
         let by = Some(job.job);
-        ledger.hold_for_preemptor(job, &placement, &gone);
-        ledger.preempt(gone.into_iter().map(|(job, action)| Preemption {
+        cycle.hold_for_preemptor(job, &placement, &gone);
+        cycle.preempt(gone.into_iter().map(|(job, action)| Preemption {
             job,
             by,
             cause,
@@ -269,17 +269,17 @@ impl<'s> Stage<'s> {
         &mut self,
         job: Candidate<'s>,
         ways: &[(JobId, PreemptAction)],
-        ledger: &CycleState<'s>,
+        cycle: &CycleState<'s>,
     ) -> Option<Eviction> {
-        let found = self.fewest(job, ways, &BTreeSet::new(), ledger)?;
-        let booked = self.booked_ahead(job, ledger);
-        if booked.is_empty() || self.is_covered(job, &found, ledger) {
+        let found = self.fewest(job, ways, &BTreeSet::new(), cycle)?;
+        let booked = self.booked_ahead(job, cycle);
+        if booked.is_empty() || self.is_covered(job, &found, cycle) {
             return Some(found);
         }
         if !found.claim.holds.keys().any(|ix| booked.contains(ix)) {
             Some(found)
         } else {
-            self.fewest(job, ways, &booked, ledger)
+            self.fewest(job, ways, &booked, cycle)
         }
     }
 
@@ -289,9 +289,9 @@ impl<'s> Stage<'s> {
         job: Candidate<'s>,
         ways: &[(JobId, PreemptAction)],
         closed: &BTreeSet<NodeIx>,
-        ledger: &CycleState<'s>,
+        cycle: &CycleState<'s>,
     ) -> Option<Eviction> {
-        let mut trial = self.trial(job, ways, ledger);
+        let mut trial = self.trial(job, ways, cycle);
         for &ix in closed {
             trial.space.close(ix);
         }
@@ -315,9 +315,9 @@ impl<'s> Stage<'s> {
     }
 
     /// The nodes that those ahead of a job are promised before it would be over.
-    fn booked_ahead(&self, job: Candidate, ledger: &CycleState) -> BTreeSet<NodeIx> {
-        let until = ledger.end_of(job.class);
-        let ahead = ledger
+    fn booked_ahead(&self, job: Candidate, cycle: &CycleState) -> BTreeSet<NodeIx> {
+        let until = cycle.end_of(job.class);
+        let ahead = cycle
             .bookings()
             .iter()
             .take_while(|booking| booking.job != job.job);
@@ -330,8 +330,8 @@ impl<'s> Stage<'s> {
 
     /// Whether a job takes nothing but what those had that leave, and for no longer than they would
     /// have had it: then it is in nobody's way.
-    fn is_covered(&self, job: Candidate, found: &Eviction, ledger: &CycleState) -> bool {
-        let until = ledger.end_of(job.class);
+    fn is_covered(&self, job: Candidate, found: &Eviction, cycle: &CycleState) -> bool {
+        let until = cycle.end_of(job.class);
         let mut given: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
         let mut gone = self.gone.clone();
         for &(victim, _) in &found.gone {
@@ -370,7 +370,7 @@ struct Trial<'t, 's> {
     out: usize,
     ways: &'t [(JobId, PreemptAction)],
     job: Candidate<'s>,
-    ledger: &'t CycleState<'s>,
+    cycle: &'t CycleState<'s>,
 }
 
 impl<'s> Trial<'_, 's> {
@@ -389,7 +389,7 @@ impl<'s> Trial<'_, 's> {
             return place::fit(&self.space, &class.shape).ok();
         }
         let mut left = self.space.clone();
-        self.ledger.narrow(&mut left, class, &self.gone);
+        self.cycle.narrow(&mut left, class, &self.gone);
         place::fit(&left, &class.shape).ok()
     }
 

@@ -16,14 +16,14 @@ use crate::sched::view::snapshot::{ClusterState, RunningJob};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Has those leave that came last, of each node with too little.
-pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
-    let state = ledger.state;
-    let next = victims::next_exposed(state, ledger.policy(), ledger.now);
+pub fn run<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
+    let state = cycle.state;
+    let next = victims::next_exposed(state, cycle.policy(), cycle.now);
     if let Some(moment) = next {
-        ledger.look_again_at(moment);
+        cycle.look_again_at(moment);
     }
-    shrink_pools(stage, ledger);
-    shrink_arrays(stage, ledger);
+    shrink_pools(stage, cycle);
+    shrink_arrays(stage, cycle);
     let short = state
         .cluster
         .buckets()
@@ -32,13 +32,13 @@ pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
     if nodes.is_empty() {
         return;
     }
-    let mut exposed = victims::exposed(state, ledger.policy(), ledger.now);
+    let mut exposed = victims::exposed(state, cycle.policy(), cycle.now);
     exposed.retain(|one| !one.tenure.protected);
-    if ledger.preemption().has(PreemptTrigger::Starvation) {
-        by_right(&mut exposed, ledger);
+    if cycle.preemption().has(PreemptTrigger::Starvation) {
+        by_right(&mut exposed, cycle);
     }
     for ix in nodes {
-        relieve(ix, &exposed, stage, ledger);
+        relieve(ix, &exposed, stage, cycle);
     }
 }
 
@@ -47,25 +47,25 @@ fn relieve<'s>(
     ix: NodeIx,
     exposed: &[Exposed<'s>],
     stage: &mut Stage<'s>,
-    ledger: &mut CycleState<'s>,
+    cycle: &mut CycleState<'s>,
 ) {
     for one in exposed.iter().filter(|one| one.running.nodes.contains(&ix)) {
         let Some(missing) = stage.missing(ix) else {
             return;
         };
-        let hold = ledger.state.cluster.node(ix).tenants.get(&one.job);
+        let hold = cycle.state.cluster.node(ix).tenants.get(&one.job);
         if !hold.is_some_and(|hold| missing.iter().any(|&index| hold.taken[index] > 0)) {
             continue;
         }
         // A suspended job keeps most of its resources.
         let action = one
-            .actions(ledger.policy(), ledger.now)
+            .actions(cycle.policy(), cycle.now)
             .find(|action| !action.keeps_memory());
         if let Some(action) = action
-            && !ledger.is_preempted(one.job)
+            && !cycle.is_preempted(one.job)
         {
             stage.leaves(one.job, action);
-            ledger.preempt([Preemption {
+            cycle.preempt([Preemption {
                 job: one.job,
                 by: None,
                 cause: PreemptCause::Overcommit,
@@ -76,9 +76,9 @@ fn relieve<'s>(
 }
 
 /// Puts those first who are furthest beyond the fair shares of their operations.
-fn by_right(exposed: &mut [Exposed], ledger: &CycleState) {
+fn by_right(exposed: &mut [Exposed], cycle: &CycleState) {
     let jobs: BTreeSet<JobId> = exposed.iter().map(|one| one.job).collect();
-    let order = starving::first_to_go(ledger, |job| jobs.contains(&job));
+    let order = starving::first_to_go(cycle, |job| jobs.contains(&job));
     let places: BTreeMap<JobId, usize> = order
         .into_iter()
         .enumerate()
@@ -89,9 +89,9 @@ fn by_right(exposed: &mut [Exposed], ledger: &CycleState) {
 
 /// Has those leave, of each pool that runs more than its limit allows, that are furthest beyond the
 /// fair shares of their operations; where those do not count, the newest.
-fn shrink_pools<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
-    let limits = &ledger.policy().limits.all;
-    let accounts = ledger
+fn shrink_pools<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
+    let limits = &cycle.policy().limits.all;
+    let accounts = cycle
         .limit_counters()
         .map(|books| books.accounts())
         .unwrap_or_default();
@@ -110,14 +110,14 @@ fn shrink_pools<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
         })
         .collect();
     for (quantity, excess, jobs) in over {
-        shrink(quantity, excess, &jobs, stage, ledger);
+        shrink(quantity, excess, &jobs, stage, cycle);
     }
 }
 
 /// Preempts the subjobs that an array runs beyond its own limit, in the same order. A suspended
 /// subjob does not run.
-fn shrink_arrays<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
-    let state = ledger.state;
+fn shrink_arrays<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
+    let state = cycle.state;
     for (&array, limit) in &state.subjob_limits {
         let subjobs = state
             .running
@@ -128,7 +128,7 @@ fn shrink_arrays<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
             .collect();
         let excess = running.len() as i64 - i64::from(limit.most);
         if excess > 0 {
-            shrink(&Quantity::Jobs, excess, &running, stage, ledger);
+            shrink(&Quantity::Jobs, excess, &running, stage, cycle);
         }
     }
 }
@@ -138,27 +138,27 @@ fn shrink<'s>(
     mut excess: i64,
     jobs: &BTreeSet<JobId>,
     stage: &mut Stage<'s>,
-    ledger: &mut CycleState<'s>,
+    cycle: &mut CycleState<'s>,
 ) {
-    let (state, policy) = (ledger.state, ledger.policy());
-    let mut exposed = victims::exposed(state, policy, ledger.now);
+    let (state, policy) = (cycle.state, cycle.policy());
+    let mut exposed = victims::exposed(state, policy, cycle.now);
     exposed.retain(|one| !one.tenure.protected && jobs.contains(&one.job));
-    if ledger.preemption().has(PreemptTrigger::Starvation) {
-        by_right(&mut exposed, ledger);
+    if cycle.preemption().has(PreemptTrigger::Starvation) {
+        by_right(&mut exposed, cycle);
     }
     // A suspended job counts against the limit.
     let told = state
         .standing
         .preempted()
         .filter(|(_, action)| !action.keeps_memory());
-    let leaving: BTreeSet<JobId> = told.chain(ledger.preempted()).map(|(job, _)| job).collect();
+    let leaving: BTreeSet<JobId> = told.chain(cycle.preempted()).map(|(job, _)| job).collect();
     let leaving = jobs.iter().filter(|job| leaving.contains(job));
     excess -= leaving
         .filter_map(|job| counts(quantity, state.running.get(job)?, state))
         .sum::<i64>();
     for one in exposed
         .iter()
-        .filter(|one| !ledger.is_preempted(one.job))
+        .filter(|one| !cycle.is_preempted(one.job))
         .cloned()
         .collect::<Vec<_>>()
     {
@@ -170,12 +170,12 @@ fn shrink<'s>(
             continue;
         };
         let action = one
-            .actions(policy, ledger.now)
+            .actions(policy, cycle.now)
             .find(|action| !action.keeps_memory());
         if let Some(action) = action {
             excess -= counted;
             stage.leaves(one.job, action);
-            ledger.preempt([Preemption {
+            cycle.preempt([Preemption {
                 job: one.job,
                 by: None,
                 cause: PreemptCause::Limit,

@@ -62,9 +62,9 @@ impl Level {
 }
 
 /// Who is below its fair share now, and since when.
-pub fn watch(ledger: &mut CycleState) -> FairShares {
-    let shares = shares(ledger);
-    let (before, now) = (&ledger.state.starvation, ledger.now);
+pub fn watch(cycle: &mut CycleState) -> FairShares {
+    let shares = shares(cycle);
+    let (before, now) = (&cycle.state.starvation, cycle.now);
     let fasting = before.fasting.renewed(shares.below(), now);
     let backoff: BTreeMap<String, Time> = before
         .backoff
@@ -76,9 +76,9 @@ pub fn watch(ledger: &mut CycleState) -> FairShares {
         StarvationStatus::next(since, &shares.patience_of(subject), now)
     });
     if let Some(moment) = next.min() {
-        ledger.look_again_at(moment);
+        cycle.look_again_at(moment);
     }
-    ledger.starve(Starving {
+    cycle.starve(Starving {
         fasting,
         held: Some(shares.held.clone()),
         backoff,
@@ -87,13 +87,13 @@ pub fn watch(ledger: &mut CycleState) -> FairShares {
 }
 
 /// What everybody is owed, and has with what this cycle has decided.
-pub fn shares(ledger: &CycleState) -> FairShares {
-    let awaited = ledger
+pub fn shares(cycle: &CycleState) -> FairShares {
+    let awaited = cycle
         .bookings()
         .iter()
         .filter(|booking| booking.earmark.is_some())
         .map(|booking| booking.job);
-    let coming = ledger
+    let coming = cycle
         .starts()
         .map(|start| start.job)
         .chain(awaited)
@@ -101,14 +101,14 @@ pub fn shares(ledger: &CycleState) -> FairShares {
     // Who starts has been awaited, perhaps.
     let ahead = PendingChanges {
         coming,
-        leaving: preempted_jobs(ledger),
+        leaving: preempted_jobs(cycle),
     };
     FairShares::after(
-        ledger.starving().held.as_ref(),
-        ledger.state,
-        ledger.policy(),
+        cycle.starving().held.as_ref(),
+        cycle.state,
+        cycle.policy(),
         &ahead,
-        ledger.now,
+        cycle.now,
     )
 }
 
@@ -117,13 +117,13 @@ pub fn run<'s>(
     watched: FairShares,
     resolved: &'s Resolved,
     stage: &mut Stage<'s>,
-    ledger: &mut CycleState<'s>,
+    cycle: &mut CycleState<'s>,
 ) {
     // Others may have been told to make way since.
-    let shares = if ledger.preempted_jobs().next().is_none() {
+    let shares = if cycle.preempted_jobs().next().is_none() {
         watched
     } else {
-        shares(ledger)
+        shares(cycle)
     };
     let mut relief = Relief {
         shares,
@@ -131,13 +131,13 @@ pub fn run<'s>(
         visited: BTreeSet::new(),
         later: None,
     };
-    if !relief.is_anybody_starving(ledger) {
+    if !relief.is_anybody_starving(cycle) {
         return;
     }
     for level in [Level::Preemptive, Level::Aggressive] {
-        relief.run(level, stage, ledger);
+        relief.run(level, stage, cycle);
     }
-    relief.wait(ledger);
+    relief.wait(cycle);
 }
 
 /// A cycle's relief of those that starve.
@@ -152,32 +152,32 @@ struct Relief<'s> {
 }
 
 impl<'s> Relief<'s> {
-    fn is_anybody_starving(&self, ledger: &CycleState) -> bool {
-        let fasting = &ledger.starving().fasting;
+    fn is_anybody_starving(&self, cycle: &CycleState) -> bool {
+        let fasting = &cycle.starving().fasting;
         fasting.all().any(|(subject, _)| {
             matches!(subject, StarvationSubject::Party(_))
-                && self.shares.starvation(subject, fasting, ledger.now) != StarvationStatus::None
+                && self.shares.starvation(subject, fasting, cycle.now) != StarvationStatus::None
         })
     }
 
     /// The neediest first, until nobody can be helped any more.
-    fn run(&mut self, level: Level, stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
+    fn run(&mut self, level: Level, stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
         let (mut hopeless, mut left) = (BTreeSet::new(), MOST);
         while left > 0 {
-            let line = self.line(level, &hopeless, stage, ledger);
+            let line = self.line(level, &hopeless, stage, cycle);
             if line.is_empty() {
                 return;
             }
-            let surplus = self.above_fair_share(level, ledger);
+            let surplus = self.above_fair_share(level, cycle);
             if surplus.is_empty() {
                 return;
             }
             let mut is_helped = false;
             for (job, party) in line.into_iter().take(left) {
                 left -= 1;
-                is_helped = self.make_room((job, party), level, &surplus, stage, ledger);
+                is_helped = self.make_room((job, party), level, &surplus, stage, cycle);
                 if is_helped {
-                    self.shares = shares(ledger);
+                    self.shares = shares(cycle);
                     break;
                 }
                 hopeless.insert(party);
@@ -194,14 +194,14 @@ impl<'s> Relief<'s> {
         level: Level,
         hopeless: &BTreeSet<ShareParty>,
         stage: &Stage<'s>,
-        ledger: &CycleState<'s>,
+        cycle: &CycleState<'s>,
     ) -> Vec<(Candidate<'s>, ShareParty)> {
-        let mut ranking = ranking::rank(ledger.state, self.resolved);
+        let mut ranking = ranking::rank(cycle.state, self.resolved);
         let mut line: Vec<(f64, Candidate<'s>, ShareParty)> = Vec::new();
         while line.len() < MOST
             && let Some(job) = ranking.next()
         {
-            if ledger.has_started(job.job) || stage.awaits_room(job.job) {
+            if cycle.has_started(job.job) || stage.awaits_room(job.job) {
                 ranking.follow(job);
                 continue;
             }
@@ -210,8 +210,8 @@ impl<'s> Relief<'s> {
                 .party(job.job, Some(job.class.id))
                 .filter(|party| !hopeless.contains(party));
             if let Some(party) = party
-                && self.starves(party, job, level, ledger)
-                && waits_for_room(job, ledger)
+                && self.starves(party, job, level, cycle)
+                && waits_for_room(job, cycle)
             {
                 let satisfaction = self
                     .shares
@@ -234,17 +234,17 @@ impl<'s> Relief<'s> {
         party: ShareParty,
         job: Candidate,
         level: Level,
-        ledger: &CycleState,
+        cycle: &CycleState,
     ) -> bool {
-        let since = self.hungry_since(party, job, ledger);
+        let since = self.hungry_since(party, job, cycle);
         let patience = self.shares.patience(party);
-        let starves = StarvationStatus::of(since, &patience, ledger.now) >= level.needs();
+        let starves = StarvationStatus::of(since, &patience, cycle.now) >= level.needs();
         // Each of several similar jobs starves at a moment of its own.
         if let Some(since) = since
             && !starves
             && is_alike(party)
         {
-            let next = StarvationStatus::next(since, &patience, ledger.now);
+            let next = StarvationStatus::next(since, &patience, cycle.now);
             self.later = self.later.into_iter().chain(next).min();
         }
         starves
@@ -252,18 +252,18 @@ impl<'s> Relief<'s> {
 
     /// Since when a waiting job has less than it should; of jobs alike each has waited since it
     /// came.
-    fn hungry_since(&self, party: ShareParty, job: Candidate, ledger: &CycleState) -> Option<Time> {
+    fn hungry_since(&self, party: ShareParty, job: Candidate, cycle: &CycleState) -> Option<Time> {
         // A party that has enough by what this cycle has decided starves no more.
         let tolerance = self.shares.patience(party).tolerance;
         if !self.shares.entitled(party)?.is_below(tolerance) {
             return None;
         }
-        let since = ledger
+        let since = cycle
             .starving()
             .fasting
             .since(&StarvationSubject::Party(party))?;
         if is_alike(party)
-            && let Some(waiting) = ledger.state.waiting(job.job)
+            && let Some(waiting) = cycle.state.waiting(job.job)
         {
             Some(since.max(waiting.wait.since))
         } else {
@@ -272,24 +272,23 @@ impl<'s> Relief<'s> {
     }
 
     /// The running jobs that may be told to make way.
-    fn above_fair_share(&mut self, level: Level, ledger: &CycleState) -> AboveFairShare {
-        let (policy, starving, leaving) =
-            (ledger.policy(), ledger.starving(), preempted_jobs(ledger));
+    fn above_fair_share(&mut self, level: Level, cycle: &CycleState) -> AboveFairShare {
+        let (policy, starving, leaving) = (cycle.policy(), cycle.starving(), preempted_jobs(cycle));
         let last = level.takes();
         let shield = PreemptionExemption {
             shares: &self.shares,
             fasting: &starving.fasting,
             last,
-            now: ledger.now,
+            now: cycle.now,
         };
-        let assessor = Assessor::new((ledger.state, policy), &self.shares, &leaving, ledger.now);
+        let assessor = Assessor::new((cycle.state, policy), &self.shares, &leaving, cycle.now);
         let backing_off = starving
             .backoff
             .keys()
-            .filter_map(|name| ledger.state.cluster.find(name));
+            .filter_map(|name| cycle.state.cluster.find(name));
         let closed: BTreeSet<NodeIx> = backing_off.chain(self.visited.iter().copied()).collect();
         let surplus = AboveFairShare::of(&assessor, &shield, last, |ix| {
-            ledger.state.cluster.node(ix).usable && !closed.contains(&ix)
+            cycle.state.cluster.node(ix).usable && !closed.contains(&ix)
         });
         self.later = self.later.into_iter().chain(surplus.later).min();
         surplus
@@ -303,7 +302,7 @@ impl<'s> Relief<'s> {
         level: Level,
         surplus: &AboveFairShare,
         stage: &mut Stage<'s>,
-        ledger: &mut CycleState<'s>,
+        cycle: &mut CycleState<'s>,
     ) -> bool {
         let line = self.shares.line(party);
         let is_to: Vec<bool> = surplus
@@ -320,13 +319,13 @@ impl<'s> Relief<'s> {
             if ways.is_empty() || !stage.could_hold(ix, &ways, job) {
                 continue;
             }
-            let Some(room) = stage.evict_from(job, &ways, level.cause(), ledger) else {
+            let Some(room) = stage.evict_from(job, &ways, level.cause(), cycle) else {
                 continue;
             };
             self.visited.insert(ix);
             if room == Room::Made {
-                let until = ledger.now + ledger.policy().starvation.backoff;
-                ledger.back_off(ix, until);
+                let until = cycle.now + cycle.policy().starvation.backoff;
+                cycle.back_off(ix, until);
             }
             return true;
         }
@@ -335,17 +334,17 @@ impl<'s> Relief<'s> {
 
     /// Looks again when somebody may make way on a node where nobody may now, if anybody needs
     /// that.
-    fn wait(&self, ledger: &mut CycleState) {
-        let next = ledger
+    fn wait(&self, cycle: &mut CycleState) {
+        let next = cycle
             .starving()
             .backoff
             .values()
             .copied()
-            .filter(|until| *until > ledger.now)
+            .filter(|until| *until > cycle.now)
             .min();
-        if self.is_anybody_starving(ledger) {
+        if self.is_anybody_starving(cycle) {
             for moment in next.into_iter().chain(self.later) {
-                ledger.look_again_at(moment);
+                cycle.look_again_at(moment);
             }
         }
     }
@@ -356,18 +355,18 @@ fn is_alike(party: ShareParty) -> bool {
 }
 
 /// Those that have been told to make way.
-fn preempted_jobs(ledger: &CycleState) -> BTreeSet<JobId> {
-    let told = ledger.state.standing.preempted().map(|(job, _)| job);
-    told.chain(ledger.preempted_jobs()).collect()
+fn preempted_jobs(cycle: &CycleState) -> BTreeSet<JobId> {
+    let told = cycle.state.standing.preempted().map(|(job, _)| job);
+    told.chain(cycle.preempted_jobs()).collect()
 }
 
 /// Of some running jobs who loses what it has first: where a node or a pool has too much, those
 /// beyond the fair shares of their operations give it back before others, and of these the newest
 /// (Y8).
-pub fn first_to_go(ledger: &CycleState, is_meant: impl Fn(JobId) -> bool) -> Vec<JobId> {
-    let state = ledger.state;
-    let (shares, leaving) = (shares(ledger), preempted_jobs(ledger));
-    let assessor = Assessor::new((state, ledger.policy()), &shares, &leaving, ledger.now);
+pub fn first_to_go(cycle: &CycleState, is_meant: impl Fn(JobId) -> bool) -> Vec<JobId> {
+    let state = cycle.state;
+    let (shares, leaving) = (shares(cycle), preempted_jobs(cycle));
+    let assessor = Assessor::new((state, cycle.policy()), &shares, &leaving, cycle.now);
     let meant = state.running.keys().copied().filter(|job| is_meant(*job));
     let operations: BTreeSet<JobId> = meant.map(operation_of).collect();
     let mut all: Vec<(AllocationGroup, Age)> = Vec::new();

@@ -9,11 +9,11 @@ const MEGABYTE: f64 = 1_048_576.0;
 
 /// Nodes (chunks), processors, megabytes of memory, swap and disk, processor-seconds, processor
 /// equivalents, and seconds of walltime of a job of a class.
-pub fn values(yardstick: &PriorityCalculator, class: &ClassKey) -> [f64; 8] {
-    let amount = |resource| yardstick.amount(class, resource).unwrap_or(0.0);
+pub fn values(calculator: &PriorityCalculator, class: &ClassKey) -> [f64; 8] {
+    let amount = |resource| calculator.amount(class, resource).unwrap_or(0.0);
     let (processors, walltime) = (
         amount("ncpus"),
-        yardstick.walltime(class).as_seconds() as f64,
+        calculator.walltime(class).as_seconds() as f64,
     );
     [
         class.shape.instances as f64,
@@ -22,7 +22,7 @@ pub fn values(yardstick: &PriorityCalculator, class: &ClassKey) -> [f64; 8] {
         amount("swap") / MEGABYTE,
         amount("disk") / MEGABYTE,
         processors * walltime,
-        equivalents(&class.shape, &yardstick.state.cluster),
+        equivalents(&class.shape, &calculator.state.cluster),
         walltime,
     ]
 }

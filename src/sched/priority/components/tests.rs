@@ -254,8 +254,8 @@ fn being_passed_counts() {
         eligibility: Eligibility::default(),
         bypassed: 3,
     };
-    let yardstick =
+    let calculator =
         PriorityCalculator::new(&scene.state, &scene.policy, scene.now, Default::default());
     let class = scene.state.waiting_class(JobId::job(1)).unwrap();
-    assert_eq!(Common::of(&yardstick, class).score(Span(0), &wait), 15.0);
+    assert_eq!(Common::of(&calculator, class).score(Span(0), &wait), 15.0);
 }
