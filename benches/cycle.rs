@@ -102,38 +102,38 @@ fn main() {
 /// all nodes a moment ago; then where a node says only what is known, which is not to start a cycle
 /// at all.
 fn measure_starvation(unit: f64) {
-    let mut scene = crowded(1_000);
-    let waiting = scene.job(0, "select=1:ncpus=1 walltime=60");
-    scene.state.enqueue(&waiting);
-    scene.state.prioritise(&scene.policy, scene.now);
-    let plan = cycle::run(&scene.state, &scene.policy, scene.now);
-    scene.state.take_over(&plan);
-    scene.now = Time(31_000);
-    let tick = |mut scene: TestCluster| {
-        scene.state.prioritise(&scene.policy, scene.now);
+    let mut fixture = crowded(1_000);
+    let waiting = fixture.job(0, "select=1:ncpus=1 walltime=60");
+    fixture.state.enqueue(&waiting);
+    fixture.state.prioritise(&fixture.policy, fixture.now);
+    let plan = cycle::run(&fixture.state, &fixture.policy, fixture.now);
+    fixture.state.take_over(&plan);
+    fixture.now = Time(31_000);
+    let tick = |mut fixture: TestCluster| {
+        fixture.state.prioritise(&fixture.policy, fixture.now);
         cycle::run_again(
-            &scene.state,
-            &scene.policy,
-            scene.now,
+            &fixture.state,
+            &fixture.policy,
+            fixture.now,
             &mut CycleCache::default(),
         )
         .preempts
         .len()
     };
-    let told = tick(scene.clone());
-    let relief = milliseconds(best_with(|| scene.clone(), tick));
-    scene.policy.preemption.exempt = Span::seconds(3600);
-    let futile = milliseconds(best_with(|| scene.clone(), tick));
+    let told = tick(fixture.clone());
+    let relief = milliseconds(best_with(|| fixture.clone(), tick));
+    fixture.policy.preemption.exempt = Span::seconds(3600);
+    let futile = milliseconds(best_with(|| fixture.clone(), tick));
     let mut memory = CycleCache::default();
-    scene.state.prioritise(&scene.policy, scene.now);
-    again(&scene, &mut memory);
-    let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
-    scene.state.take_over(&plan);
+    fixture.state.prioritise(&fixture.policy, fixture.now);
+    again(&fixture, &mut memory);
+    let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+    fixture.state.take_over(&plan);
     let due = || {
         usize::from(cycle::is_due(
-            &scene.state,
-            &scene.policy,
-            scene.now,
+            &fixture.state,
+            &fixture.policy,
+            fixture.now,
             &memory,
         ))
     };
@@ -154,23 +154,23 @@ fn measure_starvation(unit: f64) {
 /// So many arrays with ten elements each of one processor, one after the other on as many nodes of
 /// ten.
 fn crowded(arrays: u64) -> TestCluster {
-    let mut scene = cluster(&format!("{arrays} x ncpus=10"));
-    scene.policy = Preset::Ytsaurus.policy();
+    let mut fixture = cluster(&format!("{arrays} x ncpus=10"));
+    fixture.policy = Preset::Ytsaurus.policy();
     for number in 1..=arrays {
-        let job = scene.job(number, "select=1:ncpus=1 walltime=86400 array=1-10");
+        let job = fixture.job(number, "select=1:ncpus=1 walltime=86400 array=1-10");
         for element in 1..=10 {
             // The elements of each array lie on ten nodes.
             let node = format!("n{}", (number * 10 + u64::from(element) * 37) % arrays + 1);
             let id = JobId::element(number, element);
-            scene.state.occupy(
+            fixture.state.occupy(
                 id,
                 &[share(&node)],
                 JobOwner::of(&job, NodeAccess::Shared),
                 Time(86_400_000),
             );
-            scene.state.belongs_to(id, &RunningOwner::of(&job));
+            fixture.state.belongs_to(id, &RunningOwner::of(&job));
             let (started, rerunnable) = (Time(-i64::from(element)), true);
-            scene.state.set_candidate(
+            fixture.state.set_candidate(
                 id,
                 PreemptionCandidate {
                     started,
@@ -181,7 +181,7 @@ fn crowded(arrays: u64) -> TestCluster {
             );
         }
     }
-    scene
+    fixture
 }
 
 fn share(node: &str) -> NodeShare {
@@ -200,33 +200,35 @@ fn share(node: &str) -> NodeShare {
 /// What it takes to know who goes first: 100,000 jobs of 500 users, who hang in 50 accounts and
 /// have all used something, under the weighted sum of all factors.
 fn measure_order(unit: f64) {
-    let mut scene = busy_cluster(10_000);
-    scene.policy.precedence = Precedence {
+    let mut fixture = busy_cluster(10_000);
+    fixture.policy.precedence = Precedence {
         order: PriorityOrder::Multifactor,
         weights: Factors::HYBRID.with(Factor::Slowdown, 1000.0),
         ..Precedence::default()
     };
-    scene.policy.fair_share.accounts = accounts();
-    scene.state.make(&Change::Usage(Cow::Owned(used_by_all())));
-    enqueue(&mut scene, 100_000);
-    let (policy, mut now) = (scene.policy.clone(), Time(0));
-    let mut rate = |scene: &mut TestCluster| {
+    fixture.policy.fair_share.accounts = accounts();
+    fixture
+        .state
+        .make(&Change::Usage(Cow::Owned(used_by_all())));
+    enqueue(&mut fixture, 100_000);
+    let (policy, mut now) = (fixture.policy.clone(), Time(0));
+    let mut rate = |fixture: &mut TestCluster| {
         now = now + Span::seconds(60);
-        scene.state.prioritise(&policy, now);
-        usize::from(scene.state.is_idle())
+        fixture.state.prioritise(&policy, now);
+        usize::from(fixture.state.is_idle())
     };
-    rate(&mut scene);
-    let all = milliseconds(best(|| rate(&mut scene)));
-    scene.policy.precedence.update_period = Span::seconds(1_000_000);
-    saturate(&mut scene);
+    rate(&mut fixture);
+    let all = milliseconds(best(|| rate(&mut fixture)));
+    fixture.policy.precedence.update_period = Span::seconds(1_000_000);
+    saturate(&mut fixture);
     let mut memory = CycleCache::default();
-    scene.state.prioritise(&scene.policy, scene.now);
-    again(&scene, &mut memory);
-    let idle = milliseconds(best(|| again(&scene, &mut memory)));
-    scene.state.vacate(JobId::job(FIRST_RUNNING + 1));
+    fixture.state.prioritise(&fixture.policy, fixture.now);
+    again(&fixture, &mut memory);
+    let idle = milliseconds(best(|| again(&fixture, &mut memory)));
+    fixture.state.vacate(JobId::job(FIRST_RUNNING + 1));
     let slot = milliseconds(best_with(
         || memory.clone(),
-        |mut memory| again(&scene, &mut memory),
+        |mut memory| again(&fixture, &mut memory),
     ));
     let shown = |time: f64| format!("{time:.1} ms ({:.3})", time / unit);
     println!("who goes first: 100000 jobs, 500 users, 50 accounts, all factors");
@@ -285,24 +287,24 @@ struct Figures {
 }
 
 fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
-    let mut scene = busy_cluster(nodes);
-    scene.state.prioritise(&scene.policy, scene.now);
-    let empty = milliseconds(best(|| run(&scene)));
-    enqueue(&mut scene, jobs);
-    scene.state.prioritise(&scene.policy, scene.now);
-    let full = milliseconds(best(|| run(&scene)));
-    let starts = cycle::run(&scene.state, &scene.policy, scene.now)
+    let mut fixture = busy_cluster(nodes);
+    fixture.state.prioritise(&fixture.policy, fixture.now);
+    let empty = milliseconds(best(|| run(&fixture)));
+    enqueue(&mut fixture, jobs);
+    fixture.state.prioritise(&fixture.policy, fixture.now);
+    let full = milliseconds(best(|| run(&fixture)));
+    let starts = cycle::run(&fixture.state, &fixture.policy, fixture.now)
         .starts
         .len();
-    saturate(&mut scene);
+    saturate(&mut fixture);
     let mut memory = CycleCache::default();
-    again(&scene, &mut memory);
-    let idle = milliseconds(best(|| again(&scene, &mut memory)));
-    let same = milliseconds(best(|| all_the_same(&scene, &mut memory)));
-    scene.state.vacate(JobId::job(FIRST_RUNNING + 1));
+    again(&fixture, &mut memory);
+    let idle = milliseconds(best(|| again(&fixture, &mut memory)));
+    let same = milliseconds(best(|| all_the_same(&fixture, &mut memory)));
+    fixture.state.vacate(JobId::job(FIRST_RUNNING + 1));
     let slot = milliseconds(best_with(
         || memory.clone(),
-        |mut memory| again(&scene, &mut memory),
+        |mut memory| again(&fixture, &mut memory),
     ));
     let shown = |time: f64| format!("{time:.2} ms ({:.3})", time / unit);
     println!(
@@ -317,36 +319,36 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
 }
 
 /// A cycle that remembers the one before, if there is anything to decide, as in schedd.
-fn again(scene: &TestCluster, memory: &mut CycleCache) -> usize {
-    if cycle::is_due(&scene.state, &scene.policy, scene.now, memory) {
-        all_the_same(scene, memory)
+fn again(fixture: &TestCluster, memory: &mut CycleCache) -> usize {
+    if cycle::is_due(&fixture.state, &fixture.policy, fixture.now, memory) {
+        all_the_same(fixture, memory)
     } else {
         0
     }
 }
 
 /// The same whether there is or not.
-fn all_the_same(scene: &TestCluster, memory: &mut CycleCache) -> usize {
-    cycle::run_again(&scene.state, &scene.policy, scene.now, memory)
+fn all_the_same(fixture: &TestCluster, memory: &mut CycleCache) -> usize {
+    cycle::run_again(&fixture.state, &fixture.policy, fixture.now, memory)
         .verdicts
         .len()
 }
 
 /// A cycle without a memory.
-fn run(scene: &TestCluster) -> usize {
-    cycle::run(&scene.state, &scene.policy, scene.now)
+fn run(fixture: &TestCluster) -> usize {
+    cycle::run(&fixture.state, &fixture.policy, fixture.now)
         .verdicts
         .len()
 }
 
 /// Carries out plans until nothing more starts.
-fn saturate(scene: &mut TestCluster) {
+fn saturate(fixture: &mut TestCluster) {
     loop {
-        let plan = cycle::run(&scene.state, &scene.policy, scene.now);
+        let plan = cycle::run(&fixture.state, &fixture.policy, fixture.now);
         if plan.starts.is_empty() {
             return;
         }
-        scene.apply(&plan);
+        fixture.apply(&plan);
     }
 }
 
@@ -364,7 +366,7 @@ fn busy_cluster(nodes: usize) -> TestCluster {
         .iter()
         .map(|(ncpus, mem)| format!("{each} x ncpus={ncpus}:mem={mem}gb:ngpus={}", ncpus / 32))
         .collect();
-    let mut scene = cluster(&text.join(", "));
+    let mut fixture = cluster(&text.join(", "));
     let mut id = FIRST_RUNNING;
     for node in 0..nodes {
         let (mut ncpus, mem) = kinds[node / each];
@@ -372,7 +374,7 @@ fn busy_cluster(nodes: usize) -> TestCluster {
             let (take, until) = (ncpus.min(dice.roll(32) + 1), dice.roll(86_400) as i64);
             let share = mem * take / kinds[node / each].0;
             id += 1;
-            scene = scene.running(
+            fixture = fixture.running(
                 id,
                 &format!("select=1:ncpus={take}:mem={share}gb"),
                 &format!("n{}", node + 1),
@@ -381,22 +383,22 @@ fn busy_cluster(nodes: usize) -> TestCluster {
             ncpus -= if dice.roll(8) == 0 { ncpus } else { take };
         }
     }
-    scene
+    fixture
 }
 
 /// Jobs of so many shapes: a few shapes have most of the jobs, a few people have most of them.
-fn enqueue(scene: &mut TestCluster, jobs: u64) {
+fn enqueue(fixture: &mut TestCluster, jobs: u64) {
     let mut dice = Dice(2);
     let shapes = shapes(&mut dice);
     for id in 1..=jobs {
         let skewed = dice.roll(shapes.len() as u64) * dice.roll(1000) / 1000;
         let walltime = 60 + dice.roll(1440) * 60 + dice.roll(60);
-        let mut job = scene.job(
+        let mut job = fixture.job(
             id,
             &format!("{} walltime={walltime}", shapes[skewed as usize]),
         );
         job.owner.user = format!("user{}", dice.zipf(USERS));
-        scene.state.enqueue(&job);
+        fixture.state.enqueue(&job);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Clusters and jobs in a few words, for tests and benchmarks:
 //!
 //! ```ignore
-//! let scene = cluster("2 x ncpus=8").queued(1, "select=3:ncpus=4 walltime=1:00:00");
-//! assert_eq!(scene.starts(), "1 on n1,n1,n2");
+//! let fixture = cluster("2 x ncpus=8").queued(1, "select=3:ncpus=4 walltime=1:00:00");
+//! assert_eq!(fixture.starts(), "1 on n1,n1,n2");
 //! ```
 //!
 //! Text that cannot be read panics: it is the test that is wrong.
@@ -97,7 +97,7 @@ pub fn cluster(text: &str) -> TestCluster {
         ..Policy::default()
     };
     let (classes, arrays, user) = (BTreeMap::new(), BTreeMap::new(), "ann".to_string());
-    let scene = TestCluster {
+    let fixture = TestCluster {
         state,
         policy,
         now: Time(0),
@@ -107,7 +107,7 @@ pub fn cluster(text: &str) -> TestCluster {
         nodes: 0,
         user,
     };
-    scene.with_nodes(text, |name| name.to_string())
+    fixture.with_nodes(text, |name| name.to_string())
 }
 
 /// A queue.

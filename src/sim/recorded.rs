@@ -120,8 +120,8 @@ mod tests {
     use std::borrow::Cow;
 
     fn recording() -> String {
-        let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3");
-        let job = scene.job(1, "select=1:ncpus=3");
+        let fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3");
+        let job = fixture.job(1, "select=1:ncpus=3");
         let entries = [
             RecordedEntry::Begin {
                 resources: Cow::Owned(resources()),

@@ -30,11 +30,11 @@ fn text((count, ncpus, place, walltime): &Made) -> String {
 
 /// What starts when and where, if jobs end at their walltimes: carried on cycle by cycle, also at
 /// moments at which nothing happens.
-fn carried_on(mut scene: TestCluster, idle: i64) -> BTreeMap<JobId, (Time, Vec<String>)> {
+fn carried_on(mut fixture: TestCluster, idle: i64) -> BTreeMap<JobId, (Time, Vec<String>)> {
     let (mut started, mut ends) = (BTreeMap::new(), BTreeMap::new());
     loop {
-        let plan = scene.plan();
-        scene.apply(&plan);
+        let plan = fixture.plan();
+        fixture.apply(&plan);
         for start in &plan.starts {
             let mut nodes: Vec<String> = start
                 .shares
@@ -43,18 +43,18 @@ fn carried_on(mut scene: TestCluster, idle: i64) -> BTreeMap<JobId, (Time, Vec<S
                 .collect();
             nodes.sort();
             nodes.dedup();
-            started.insert(start.job, (scene.now, nodes));
+            started.insert(start.job, (fixture.now, nodes));
             ends.insert((start.until, start.job), ());
         }
         let Some(((end, _), ())) = ends.first_key_value() else {
             return started;
         };
-        scene.now = Time(end.0.min(scene.now.0 + idle));
+        fixture.now = Time(end.0.min(fixture.now.0 + idle));
         while let Some(entry) = ends
             .first_entry()
-            .filter(|entry| entry.key().0 <= scene.now)
+            .filter(|entry| entry.key().0 <= fixture.now)
         {
-            scene.state.vacate(entry.remove_entry().0.1);
+            fixture.state.vacate(entry.remove_entry().0.1);
         }
     }
 }
@@ -68,15 +68,15 @@ proptest! {
         idle in 7_000..100_000i64, strictly: bool, array in prop::option::of(2..6u32),
     ) {
         let nodes: Vec<String> = nodes.iter().map(|ncpus| format!("1 x ncpus={ncpus}")).collect();
-        let mut scene = cluster(&nodes.join(", "));
+        let mut fixture = cluster(&nodes.join(", "));
         for (place, job) in jobs.iter().enumerate() {
             let array = array.filter(|_| place == 0).map_or(String::new(), |last| format!(" array=1-{last}"));
-            scene = scene.queued(place as u64 + 1, &format!("{}{array}", text(job)));
+            fixture = fixture.queued(place as u64 + 1, &format!("{}{array}", text(job)));
         }
         if strictly {
-            scene = scene.strictly();
+            fixture = fixture.strictly();
         }
-        let outlook = forecast::run(scene.state.clone(), &scene.policy, scene.now, Budget::default());
+        let outlook = forecast::run(fixture.state.clone(), &fixture.policy, fixture.now, Budget::default());
         prop_assert!(outlook.horizon.is_whole);
         let mut foreseen = BTreeMap::new();
         for told in &outlook.starts {
@@ -85,7 +85,7 @@ proptest! {
             nodes.sort();
             foreseen.insert(told.job, (*at, nodes));
         }
-        prop_assert_eq!(foreseen, carried_on(scene, idle));
+        prop_assert_eq!(foreseen, carried_on(fixture, idle));
     }
 }
 

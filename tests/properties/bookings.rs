@@ -48,9 +48,9 @@ fn capacity(nodes: &[(u32, u32)], composite: bool) -> Capacity {
         .collect()
 }
 
-fn stay(scene: &TestCluster, jobs: &[Made], job: JobId, nodes: &[String], from: i64) -> Stay {
+fn stay(fixture: &TestCluster, jobs: &[Made], job: JobId, nodes: &[String], from: i64) -> Stay {
     let made = &jobs[job.number as usize - 1];
-    let request = scene.job(1, &made.request).spec.request.clone();
+    let request = fixture.job(1, &made.request).spec.request.clone();
     let amount = |value: Option<&ResourceValue>| value.and_then(ResourceValue::amount).unwrap_or(0);
     let chunks = request
         .select
@@ -127,14 +127,14 @@ proptest! {
     fn every_planned_start_has_its_resources_at_its_time(
         nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(false), early: bool,
     ) {
-        let mut scene = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
+        let mut fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         // So that promises are pinned also where they could be counted.
-        scene = scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
-        scene.policy.backfill = backfill;
-        let (capacity, made) = (capacity(&nodes, composite), scene.clone());
+        fixture = fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
+        fixture.policy.backfill = backfill;
+        let (capacity, made) = (capacity(&nodes, composite), fixture.clone());
         let percent = |job: &Made| if early { job.percent } else { 100 };
         let (mut running, mut clashes) = (Vec::<Stay>::new(), Vec::new());
-        simulate(scene, &jobs, percent, |plan: &Plan| {
+        simulate(fixture, &jobs, percent, |plan: &Plan| {
             let really = |stay: &Stay| {
                 let job = &jobs[stay.job.number as usize - 1];
                 stay.from + job.walltime * 10 * percent(job)

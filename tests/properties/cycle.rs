@@ -52,11 +52,11 @@ pub fn snapshot(nodes: &[(u32, u32)], composite: bool) -> TestCluster {
         .iter()
         .map(|(ncpus, mem)| format!("1 x ncpus={ncpus}:mem={mem}gb"))
         .collect();
-    let scene = cluster(&text.join(", "));
+    let fixture = cluster(&text.join(", "));
     if composite {
-        scene.on_host("h", "2 x ncpus=3:mem=2gb")
+        fixture.on_host("h", "2 x ncpus=3:mem=2gb")
     } else {
-        scene
+        fixture
     }
 }
 
@@ -81,13 +81,13 @@ pub fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
 }
 
 pub fn enqueue(
-    scene: TestCluster,
+    fixture: TestCluster,
     jobs: &[Made],
     order: impl Iterator<Item = usize>,
 ) -> TestCluster {
-    order.fold(scene, |scene, place| {
+    order.fold(fixture, |fixture, place| {
         let job = &jobs[place];
-        scene.queued(
+        fixture.queued(
             place as u64 + 1,
             &format!("{} walltime={}", job.request, job.walltime),
         )
@@ -97,7 +97,7 @@ pub fn enqueue(
 /// Lets time pass until nothing runs: at each end or promised start another cycle. Returns when
 /// each job started; `seen` gets each plan.
 pub fn simulate(
-    mut scene: TestCluster,
+    mut fixture: TestCluster,
     jobs: &[Made],
     percent: impl Fn(&Made) -> i64,
     mut seen: impl FnMut(&Plan),
@@ -105,15 +105,15 @@ pub fn simulate(
     let mut started = vec![None; jobs.len()];
     let mut ends: BTreeMap<(Time, JobId), ()> = BTreeMap::new();
     loop {
-        let plan = scene.plan();
+        let plan = fixture.plan();
         seen(&plan);
-        scene.apply(&plan);
+        fixture.apply(&plan);
         for start in &plan.starts {
             let job = &jobs[start.job.number as usize - 1];
-            started[start.job.number as usize - 1] = Some(scene.now);
+            started[start.job.number as usize - 1] = Some(fixture.now);
             ends.insert(
                 (
-                    Time(scene.now.0 + job.walltime * 10 * percent(job)),
+                    Time(fixture.now.0 + job.walltime * 10 * percent(job)),
                     start.job,
                 ),
                 (),
@@ -122,12 +122,12 @@ pub fn simulate(
         let Some(((end, _), ())) = ends.first_key_value() else {
             return started;
         };
-        scene.now = plan.next.map_or(*end, |next| next.min(*end));
+        fixture.now = plan.next.map_or(*end, |next| next.min(*end));
         while let Some(entry) = ends
             .first_entry()
-            .filter(|entry| entry.key().0 <= scene.now)
+            .filter(|entry| entry.key().0 <= fixture.now)
         {
-            scene.state.vacate(entry.remove_entry().0.1);
+            fixture.state.vacate(entry.remove_entry().0.1);
         }
     }
 }
@@ -139,11 +139,11 @@ proptest! {
 
     #[test]
     fn backfill_delays_no_planned_start(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), early: bool) {
-        let scene = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
+        let fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         let mut promised: BTreeMap<JobId, Time> = BTreeMap::new();
         let percent = |job: &Made| if early { job.percent } else { 100 };
         let mut late = Vec::new();
-        let started = simulate(scene, &jobs, percent, |plan| {
+        let started = simulate(fixture, &jobs, percent, |plan| {
             for booking in &plan.bookings {
                 let before = promised.entry(booking.job).or_insert(booking.at);
                 if booking.at > *before {
@@ -161,11 +161,11 @@ proptest! {
 
     #[test]
     fn a_kept_planned_start_never_slips(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(true), early: bool) {
-        let mut scene = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
-        scene.policy.backfill = backfill;
+        let mut fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
+        fixture.policy.backfill = backfill;
         let mut promised: BTreeMap<JobId, Time> = BTreeMap::new();
         let mut late = Vec::new();
-        let started = simulate(scene, &jobs, |job| if early { job.percent } else { 100 }, |plan| {
+        let started = simulate(fixture, &jobs, |job| if early { job.percent } else { 100 }, |plan| {
             late.extend(plan.bookings.iter().filter(|booking| booking.cause.is_some()).cloned());
             promised.extend(plan.bookings.iter().map(|booking| (booking.job, booking.at)));
         });
@@ -178,9 +178,9 @@ proptest! {
 
     #[test]
     fn every_job_that_can_run_does(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(false)) {
-        let mut scene = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
-        scene.policy.backfill = backfill;
-        let started = simulate(scene.clone(), &jobs, |job| job.percent, |_| ());
+        let mut fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
+        fixture.policy.backfill = backfill;
+        let started = simulate(fixture.clone(), &jobs, |job| job.percent, |_| ());
         for (place, job) in jobs.iter().enumerate() {
             let alone = enqueue(self::snapshot(&nodes, composite), &jobs, place..place + 1);
             prop_assert_eq!(started[place].is_some(), !alone.starts().is_empty(), "{:?}", job);
@@ -189,14 +189,14 @@ proptest! {
 
     #[test]
     fn a_second_cycle_decides_nothing(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..20), backfill in promising(false), strictly: bool) {
-        let mut scene = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
-        scene.policy.backfill = backfill;
+        let mut fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
+        fixture.policy.backfill = backfill;
         if strictly {
-            scene = scene.strictly();
+            fixture = fixture.strictly();
         }
-        let plan = scene.plan();
-        scene.apply(&plan);
-        let second = scene.plan();
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        let second = fixture.plan();
         prop_assert!(second.starts.is_empty(), "first\n{plan}second\n{second}");
         // Where promises are counted, the nodes of one are a forecast: its job and time are the
         // promise.
@@ -221,12 +221,12 @@ proptest! {
         // else.
         let alone = barred(snapshot(&nodes, composite), &jobs, |id| format!("+0:ncpus={id}"));
         let (mut shared, mut alone) = (shared, alone);
-        for scene in [&mut shared, &mut alone] {
-            scene.policy.backfill = backfill.clone();
-            let plan = scene.plan();
-            scene.apply(&plan);
-            scene.now = Time(50_000);
-            plan.starts.iter().step_by(2).for_each(|start| scene.state.vacate(start.job));
+        for fixture in [&mut shared, &mut alone] {
+            fixture.policy.backfill = backfill.clone();
+            let plan = fixture.plan();
+            fixture.apply(&plan);
+            fixture.now = Time(50_000);
+            plan.starts.iter().step_by(2).for_each(|start| fixture.state.vacate(start.job));
         }
         let told = |plan: Plan| {
             let starts: Vec<_> = plan.starts.into_iter().map(|start| (start.job, start.shares, start.preemptible)).collect();
@@ -253,24 +253,24 @@ proptest! {
     #[test]
     fn counting_and_pinning_plan_the_same_start_beside_running_jobs(nodes in prop::collection::vec(1..6u32, 1..4), running in prop::collection::vec(runs(), 0..5), piece in 1..4u32, jobs in prop::collection::vec((1..4u32, 1..20i64), 1..4)) {
         let text: Vec<String> = nodes.iter().map(|ncpus| format!("1 x ncpus={ncpus}")).collect();
-        let mut scene = cluster(&text.join(", "));
+        let mut fixture = cluster(&text.join(", "));
         let mut free = nodes.clone();
         for ((node, ncpus, tens, access), id) in running.into_iter().zip(100..) {
             let node = node % nodes.len();
             if free[node] >= ncpus && free[node] == nodes[node] || access.is_empty() && free[node] > ncpus {
                 free[node] -= ncpus;
-                scene = scene.running(id, &format!("select=1:ncpus={ncpus}{access}"), &format!("n{}", node + 1), tens * 10);
+                fixture = fixture.running(id, &format!("select=1:ncpus={ncpus}{access}"), &format!("n{}", node + 1), tens * 10);
             }
         }
-        scene = scene.owned("bob");
+        fixture = fixture.owned("bob");
         for ((count, tens), id) in jobs.into_iter().zip(1..) {
-            scene = scene.queued(id, &format!("select={count}:ncpus={piece} walltime={}", tens * 10));
+            fixture = fixture.queued(id, &format!("select={count}:ncpus={piece} walltime={}", tens * 10));
         }
         let told = |plan: Plan| {
             let starts: Vec<_> = plan.starts.iter().map(|start| start.job).collect();
             (starts, plan.bookings.iter().map(|promise| (promise.job, promise.at)).collect::<Vec<_>>())
         };
-        prop_assert_eq!(told(scene.plan()), told(pinned(scene).plan()));
+        prop_assert_eq!(told(fixture.plan()), told(pinned(fixture).plan()));
     }
 
     #[test]
@@ -278,9 +278,9 @@ proptest! {
         let (wide, jobs) = jobs;
         let percent = |job: &Made| if early { job.percent } else { 100 };
         let run = |nodes: &str, select: fn(u32) -> String, is_pinned: bool| {
-            let mut scene = submitted(cluster(nodes), &wide, &jobs, select);
-            scene.policy.backfill = backfill.clone();
-            simulate(if is_pinned { pinned(scene) } else { scene }, &jobs, percent, |_| ())
+            let mut fixture = submitted(cluster(nodes), &wide, &jobs, select);
+            fixture.policy.backfill = backfill.clone();
+            simulate(if is_pinned { pinned(fixture) } else { fixture }, &jobs, percent, |_| ())
         };
         let one = run("1 x ncpus=8", |ncpus| format!("1:ncpus={ncpus}"), false);
         let pieces = |ncpus| format!("{ncpus}:ncpus=1");
@@ -297,11 +297,11 @@ proptest! {
     #[test]
     fn starts_are_those_of_a_plain_model(ncpus in 2..9u32, jobs in plain(12), conservative: bool, shortest: bool, early: bool) {
         let (wide, jobs) = jobs;
-        let mut scene = submitted(cluster(&format!("1 x ncpus={ncpus}")), &wide, &jobs, |ncpus| format!("1:ncpus={ncpus}"));
-        scene.policy.backfill.depth = if conservative { Backfill::ALL } else { 1 };
-        scene.policy.backfill.order = if shortest && !conservative { FillOrder::Shortest } else { FillOrder::Priority };
+        let mut fixture = submitted(cluster(&format!("1 x ncpus={ncpus}")), &wide, &jobs, |ncpus| format!("1:ncpus={ncpus}"));
+        fixture.policy.backfill.depth = if conservative { Backfill::ALL } else { 1 };
+        fixture.policy.backfill.order = if shortest && !conservative { FillOrder::Shortest } else { FillOrder::Priority };
         let percent = |job: &Made| if early { job.percent } else { 100 };
-        let started = simulate(scene, &jobs, percent, |_| ());
+        let started = simulate(fixture, &jobs, percent, |_| ());
         let model: Vec<Waiting> = wide.iter().zip(&jobs).map(|(&width, job)| Waiting {
             width: i64::from(width),
             estimate: job.walltime * 1000,
@@ -372,13 +372,13 @@ fn refusing() -> impl Strategy<Value = Backfill> {
 
 /// The jobs, each with what bars it, and with a word more in its select.
 fn barred(
-    scene: TestCluster,
+    fixture: TestCluster,
     jobs: &[(Made, &str)],
     more: impl Fn(usize) -> String,
 ) -> TestCluster {
     jobs.iter()
         .enumerate()
-        .fold(scene, |scene, (place, (job, bar))| {
+        .fold(fixture, |fixture, (place, (job, bar))| {
             let (select, rest) = job.request.split_once(' ').unwrap_or((&job.request, ""));
             let rest = if rest.is_empty() {
                 String::new()
@@ -386,7 +386,7 @@ fn barred(
                 format!(" {rest}")
             };
             let walltime = job.walltime;
-            scene.queued(
+            fixture.queued(
                 place as u64 + 1,
                 &format!("{select}{}{rest} walltime={walltime}{bar}", more(place + 1)),
             )
@@ -416,7 +416,7 @@ fn plain(most: usize) -> impl Strategy<Value = (Vec<u32>, Vec<Made>)> {
 }
 
 fn submitted(
-    scene: TestCluster,
+    fixture: TestCluster,
     wide: &[u32],
     jobs: &[Made],
     select: impl Fn(u32) -> String,
@@ -424,8 +424,8 @@ fn submitted(
     wide.iter()
         .zip(jobs)
         .zip(1..)
-        .fold(scene, |scene, ((&ncpus, job), id)| {
-            scene.queued(
+        .fold(fixture, |fixture, ((&ncpus, job), id)| {
+            fixture.queued(
                 id,
                 &format!("select={} walltime={}", select(ncpus), job.walltime),
             )
@@ -434,8 +434,8 @@ fn submitted(
 
 /// The same where a job waits, in a queue that is stopped, for which places would matter: so that
 /// promises are pinned to nodes.
-fn pinned(scene: TestCluster) -> TestCluster {
-    scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
+fn pinned(fixture: TestCluster) -> TestCluster {
+    fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
 }
 
 /// A job of the plain model.

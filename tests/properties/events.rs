@@ -88,18 +88,18 @@ fn ways() -> impl Strategy<Value = Backfill> {
 
 /// The world, and what its jobs asked for.
 struct Course {
-    scene: TestCluster,
+    fixture: TestCluster,
     asked: Vec<(String, &'static str)>,
 }
 
 impl Course {
     fn new(order: &str, backfill: Backfill) -> Course {
-        let mut scene = cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb");
-        scene.policy = Config::parse(&format!("[order]\n{order}\n"))
+        let mut fixture = cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb");
+        fixture.policy = Config::parse(&format!("[order]\n{order}\n"))
             .unwrap()
             .effective_policy();
-        scene.policy.backfill = backfill;
-        scene.state.set_pool(
+        fixture.policy.backfill = backfill;
+        fixture.state.set_pool(
             "site_lic",
             Pool {
                 total: LICENCES,
@@ -107,13 +107,13 @@ impl Course {
             },
         );
         Course {
-            scene,
+            fixture,
             asked: Vec::new(),
         }
     }
 
     fn happen(&mut self, happening: &Happening) {
-        let scene = self.scene.clone();
+        let fixture = self.fixture.clone();
         match happening {
             Happening::Submitted {
                 job,
@@ -129,42 +129,42 @@ impl Course {
                 };
                 let rank = if *ahead { " rank=0" } else { "" };
                 let text = format!("{} walltime={}{licences}{rank}", job.request, job.walltime);
-                let until = scene.now.0 / 1000 + put_off;
+                let until = fixture.now.0 / 1000 + put_off;
                 let put_off = if *put_off > 0 {
                     format!(" not_before={until}")
                 } else {
                     String::new()
                 };
                 self.asked.push((text.clone(), user));
-                self.scene = scene
+                self.fixture = fixture
                     .owned(user)
                     .queued(self.asked.len() as u64, &format!("{text}{put_off}"));
             }
             Happening::Ended(which) => {
-                let running: Vec<JobId> = scene.state.holders().collect();
+                let running: Vec<JobId> = fixture.state.holders().collect();
                 running
                     .get(*which)
                     .into_iter()
-                    .for_each(|job| self.scene.state.vacate(*job));
+                    .for_each(|job| self.fixture.state.vacate(*job));
             }
-            Happening::Held(job) => self.scene.state.withdraw(JobId::job(*job)),
+            Happening::Held(job) => self.fixture.state.withdraw(JobId::job(*job)),
             // It waits as before, and is put off no more.
-            Happening::Shoved(job) if scene.state.class_of(JobId::job(*job)).is_some() => {
+            Happening::Shoved(job) if fixture.state.class_of(JobId::job(*job)).is_some() => {
                 let (text, user) = self.asked[*job as usize - 1].clone();
-                self.scene = scene.owned(user).queued(*job, &text);
+                self.fixture = fixture.owned(user).queued(*job, &text);
             }
             Happening::NodeGone(node) => {
-                self.scene = scene.node(&format!("n{node}"), "ncpus=4:mem=4gb", false)
+                self.fixture = fixture.node(&format!("n{node}"), "ncpus=4:mem=4gb", false)
             }
             Happening::NodeBack(node) => {
-                self.scene = scene.node(&format!("n{node}"), "ncpus=4:mem=4gb", true)
+                self.fixture = fixture.node(&format!("n{node}"), "ncpus=4:mem=4gb", true)
             }
             Happening::NodeChanged(node, ncpus) => {
-                self.scene =
-                    scene.node(&format!("n{node}"), &format!("ncpus={ncpus}:mem=4gb"), true);
+                self.fixture =
+                    fixture.node(&format!("n{node}"), &format!("ncpus={ncpus}:mem=4gb"), true);
             }
             Happening::Licences { there, elsewhere } => {
-                self.scene.state.set_total("site_lic", *there, *elsewhere)
+                self.fixture.state.set_total("site_lic", *there, *elsewhere)
             }
             Happening::Shoved(_) | Happening::Nothing => {}
         }
@@ -172,7 +172,7 @@ impl Course {
 
     /// What a look decides that goes by nothing but what there is.
     fn whole(&self) -> Plan {
-        cycle::run(&self.scene.state, &self.scene.policy, self.scene.now)
+        cycle::run(&self.fixture.state, &self.fixture.policy, self.fixture.now)
     }
 }
 
@@ -189,21 +189,21 @@ proptest! {
         let mut memory = CycleCache::default();
         let mut told = String::new();
         for (happening, seconds) in &happenings {
-            course.scene.now = course.scene.now + Span::seconds(*seconds);
+            course.fixture.now = course.fixture.now + Span::seconds(*seconds);
             course.happen(happening);
-            let scene = &mut course.scene;
-            if !cycle::is_due(&scene.state, &scene.policy, scene.now, &memory) {
+            let fixture = &mut course.fixture;
+            if !cycle::is_due(&fixture.state, &fixture.policy, fixture.now, &memory) {
                 let plan = course.whole();
                 let decided = (plan.starts.len(), plan.preempts.len());
-                prop_assert_eq!(decided, (0, 0), "{:?} was passed over\n{}at {} then\n{}", happening, told, course.scene.now.0, plan);
+                prop_assert_eq!(decided, (0, 0), "{:?} was passed over\n{}at {} then\n{}", happening, told, course.fixture.now.0, plan);
                 continue;
             }
-            scene.state.prioritise(&scene.policy, scene.now);
-            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            fixture.state.prioritise(&fixture.policy, fixture.now);
+            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
             told += &format!("at {}, {happening:?}, next {:?}\n{plan}", plan.now.0, plan.next);
             prop_assert_eq!(&plan, &course.whole(), "after {:?}\n{}", happening, told);
-            prop_assert_eq!(plan.audit(&course.scene.state), Ok(()));
-            course.scene.apply(&plan);
+            prop_assert_eq!(plan.audit(&course.fixture.state), Ok(()));
+            course.fixture.apply(&plan);
         }
     }
 }

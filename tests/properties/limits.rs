@@ -224,10 +224,10 @@ fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> TestC
         .iter()
         .map(|ncpus| format!("1 x ncpus={ncpus}"))
         .collect();
-    let mut scene = cluster(&text.join(", "));
-    scene.state.set_queue(&queue("batch", true));
+    let mut fixture = cluster(&text.join(", "));
+    fixture.state.set_queue(&queue("batch", true));
     let text = limits.iter().map(Limit::text).collect::<String>() + more;
-    scene.policy.limits = Config::parse(&text).unwrap().effective_policy().limits;
+    fixture.policy.limits = Config::parse(&text).unwrap().effective_policy().limits;
     for (job, id) in jobs.iter().zip(1..) {
         let Made {
             user,
@@ -238,41 +238,41 @@ fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> TestC
             walltime,
             ..
         } = job;
-        scene = scene.owned(user);
-        scene = scene.queued(
+        fixture = fixture.owned(user);
+        fixture = fixture.queued(
             id,
             &format!("select={chunks}:ncpus={ncpus} walltime={walltime} queue={queue} qos={qos}"),
         );
     }
-    scene
+    fixture
 }
 
 /// Has everything run, and holds each plan against the limits; who never started.
 fn run(
-    mut scene: TestCluster,
+    mut fixture: TestCluster,
     limits: &[Limit],
     jobs: &[Made],
 ) -> Result<BTreeSet<usize>, TestCaseError> {
     let (mut memory, mut ends) = (CycleCache::default(), BTreeSet::new());
     let mut running = Running::new();
-    let possible = |place: &usize| can_run(&scene, &jobs[*place]);
+    let possible = |place: &usize| can_run(&fixture, &jobs[*place]);
     let mut waiting: BTreeSet<usize> = (0..jobs.len()).filter(possible).collect();
     loop {
-        scene.state.prioritise(&scene.policy, scene.now);
-        let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
-        prop_assert_eq!(plan.audit(&scene.state), Ok(()));
+        fixture.state.prioritise(&fixture.policy, fixture.now);
+        let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+        prop_assert_eq!(plan.audit(&fixture.state), Ok(()));
         check(
-            (&plan, &scene.state),
+            (&plan, &fixture.state),
             limits,
             jobs,
             &mut running,
             &mut waiting,
         )?;
-        scene.apply(&plan);
+        fixture.apply(&plan);
         for start in &plan.starts {
             let job = &jobs[start.job.number as usize - 1];
             ends.insert((
-                Time(scene.now.0 + job.walltime * 10 * job.percent),
+                Time(fixture.now.0 + job.walltime * 10 * job.percent),
                 start.job,
             ));
         }
@@ -281,24 +281,25 @@ fn run(
             return Ok(waiting);
         };
         let before = Time(next.0 - 1);
-        if before > scene.now && !cycle::is_due(&scene.state, &scene.policy, before, &memory) {
-            let idle = cycle::run(&scene.state, &scene.policy, before);
+        if before > fixture.now && !cycle::is_due(&fixture.state, &fixture.policy, before, &memory)
+        {
+            let idle = cycle::run(&fixture.state, &fixture.policy, before);
             prop_assert!(
                 idle.starts.is_empty(),
                 "nobody was to look, and then {idle}"
             );
         }
-        scene.now = next;
-        while let Some((_, job)) = ends.first().copied().filter(|(end, _)| *end <= scene.now) {
+        fixture.now = next;
+        while let Some((_, job)) = ends.first().copied().filter(|(end, _)| *end <= fixture.now) {
             ends.pop_first();
             running.remove(&(job.number as usize - 1));
-            scene.state.vacate(job);
+            fixture.state.vacate(job);
         }
     }
 }
 
-fn can_run(scene: &TestCluster, job: &Made) -> bool {
-    let mut alone = scene.clone();
+fn can_run(fixture: &TestCluster, job: &Made) -> bool {
+    let mut alone = fixture.clone();
     (0..200).for_each(|id| alone.state.withdraw(JobId::job(id)));
     alone.policy.limits = Default::default();
     !alone
@@ -394,9 +395,9 @@ proptest! {
     #[test]
     fn g3_limits_hold_at_every_start(nodes in prop::collection::vec(1..9u32, 1..4), limits in limits(), jobs in prop::collection::vec(made(), 1..16), backfill in backfill(), idle: bool) {
         let more = if idle { "[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n" } else { "" };
-        let mut scene = snapshot(&nodes, &limits, &jobs, more);
-        scene.policy.backfill = backfill;
-        let left = run(scene, &limits, &jobs)?;
+        let mut fixture = snapshot(&nodes, &limits, &jobs, more);
+        fixture.policy.backfill = backfill;
+        let left = run(fixture, &limits, &jobs)?;
         let would_run = |place: &usize| is_within(*place, HARD, &limits, &jobs, &Running::new(), 0);
         let stuck: Vec<_> = left.into_iter().filter(would_run).collect();
         // Where those that alone exceed a limit are considered, they may keep others off the list
@@ -408,18 +409,18 @@ proptest! {
 /// The least time of several cycles, in microseconds, over 300 users with a job each that waits and
 /// one that runs.
 fn cycle_time(limits: &str) -> u128 {
-    let mut scene = cluster("300 x ncpus=4");
-    scene.policy.limits = Config::parse(limits).unwrap().effective_policy().limits;
+    let mut fixture = cluster("300 x ncpus=4");
+    fixture.policy.limits = Config::parse(limits).unwrap().effective_policy().limits;
     for user in 0..300 {
-        scene = scene.owned(&format!("u{user}"));
-        scene = scene.running(user + 1, "select=1:ncpus=4", &format!("n{}", user + 1), 600);
-        scene = scene.queued(user + 1001, "select=1:ncpus=4 walltime=60");
+        fixture = fixture.owned(&format!("u{user}"));
+        fixture = fixture.running(user + 1, "select=1:ncpus=4", &format!("n{}", user + 1), 600);
+        fixture = fixture.queued(user + 1001, "select=1:ncpus=4 walltime=60");
     }
-    scene.state.prioritise(&scene.policy, scene.now);
+    fixture.state.prioritise(&fixture.policy, fixture.now);
     let cycle = |_| {
         let begin = std::time::Instant::now();
         assert!(
-            cycle::run(&scene.state, &scene.policy, scene.now)
+            cycle::run(&fixture.state, &fixture.policy, fixture.now)
                 .starts
                 .is_empty()
         );
@@ -481,10 +482,10 @@ fn a_moved_planned_start_triggers_a_cycle_for_the_jobs_it_blocked() {
         soft: Some(3),
         hard: None,
     }];
-    let mut scene = snapshot(&[2, 4, 4], &limits, &jobs, "");
-    scene.policy.backfill = Backfill {
+    let mut fixture = snapshot(&[2, 4, 4], &limits, &jobs, "");
+    fixture.policy.backfill = Backfill {
         keep: BookingRetention::Highest,
         ..Backfill::default()
     };
-    assert_eq!(run(scene, &limits, &jobs).unwrap(), BTreeSet::new());
+    assert_eq!(run(fixture, &limits, &jobs).unwrap(), BTreeSet::new());
 }

@@ -147,18 +147,18 @@ impl Small<'_> {
                 .map_or(String::new(), |color| format!(":color={color}"));
             format!("1 x ncpus={}:mem={}gb{color}", node.ncpus, node.mem)
         };
-        let scene = self.nodes.iter().fold(cluster(""), |scene, node| {
-            scene.on_host(&format!("h{}", node.host), &what(node))
+        let fixture = self.nodes.iter().fold(cluster(""), |fixture, node| {
+            fixture.on_host(&format!("h{}", node.host), &what(node))
         });
         let Some((ncpus, sharing)) = self.before else {
-            return scene;
+            return fixture;
         };
         let place = match sharing {
             Sharing::Shared => "free",
             Sharing::Nodes => "excl",
             Sharing::Hosts => "exclhost",
         };
-        scene.running(
+        fixture.running(
             99,
             &format!("select=1:ncpus={ncpus} place={place}"),
             "n1",
@@ -208,8 +208,8 @@ proptest! {
     ) {
         let before = before.map(|(ncpus, sharing)| (ncpus.min(nodes[0].ncpus), sharing));
         let small = Small { nodes: &nodes, before, asked: &asked };
-        let scene = small.snapshot().queued(1, &asked.text());
-        let plan = scene.plan();
+        let fixture = small.snapshot().queued(1, &asked.text());
+        let plan = fixture.plan();
         let count = asked.single().len();
         prop_assert_eq!(!plan.starts.is_empty(), small.fits(&mut Vec::new(), count), "{}", asked.text());
         for start in &plan.starts {

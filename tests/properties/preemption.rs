@@ -81,7 +81,7 @@ fn site() -> impl Strategy<Value = Site> {
 
 /// What became of the jobs so far.
 struct Run {
-    scene: TestCluster,
+    fixture: TestCluster,
     memory: CycleCache,
     jobs: Vec<Made>,
     /// Those that run, since when.
@@ -99,27 +99,27 @@ struct Run {
 
 impl Run {
     fn new(site: &Site, jobs: Vec<Made>) -> Run {
-        let mut scene = cluster(&format!("{} x ncpus=4", site.nodes));
-        scene.state.set_queue(&lanai::model::queue::Queue {
+        let mut fixture = cluster(&format!("{} x ncpus=4", site.nodes));
+        fixture.state.set_queue(&lanai::model::queue::Queue {
             priority: 150,
             ..queue("express", true)
         });
-        scene.policy.precedence = Precedence {
+        fixture.policy.precedence = Precedence {
             order: PriorityOrder::Priority,
             ..Precedence::default()
         };
-        scene.policy.backfill = Backfill {
+        fixture.policy.backfill = Backfill {
             policy: site.filling,
             ..Backfill::default()
         };
-        scene.policy.preemption = PreemptionPolicy {
+        fixture.policy.preemption = PreemptionPolicy {
             mode: PreemptMode::Aggressive,
             victims: site.victims,
             exempt: Span::seconds(site.exempt),
             ..PreemptionPolicy::by(site.trigger)
         };
         Run {
-            scene,
+            fixture,
             memory: CycleCache::default(),
             jobs,
             running: BTreeMap::new(),
@@ -148,7 +148,7 @@ impl Run {
         } = *self.job(id);
         let queue = if express { "express" } else { "workq" };
         let text = format!("select={chunks}:ncpus={ncpus} walltime={walltime} queue={queue}");
-        let mut job = self.scene.job(id, &text);
+        let mut job = self.fixture.job(id, &text);
         let spec = std::sync::Arc::make_mut(&mut job.spec);
         (spec.priority, spec.rerunnable) = (priority, true);
         if protected {
@@ -164,12 +164,12 @@ impl Run {
                 at: Time(at * 1000),
             }));
         }
-        self.scene.state.enqueue(&job);
+        self.fixture.state.enqueue(&job);
     }
 
     /// A second passes.
     fn step(&mut self, now: i64) -> Result<(), TestCaseError> {
-        self.scene.now = Time(now * 1000);
+        self.fixture.now = Time(now * 1000);
         let gone: Vec<u64> = self
             .leaving
             .iter()
@@ -191,16 +191,16 @@ impl Run {
             .collect();
         come.into_iter().for_each(|id| self.enqueue(id));
         for _ in 0..100 {
-            self.scene
+            self.fixture
                 .state
-                .prioritise(&self.scene.policy, self.scene.now);
+                .prioritise(&self.fixture.policy, self.fixture.now);
             let plan = cycle::run_again(
-                &self.scene.state,
-                &self.scene.policy,
-                self.scene.now,
+                &self.fixture.state,
+                &self.fixture.policy,
+                self.fixture.now,
                 &mut self.memory,
             );
-            prop_assert_eq!(plan.audit(&self.scene.state), Ok(()));
+            prop_assert_eq!(plan.audit(&self.fixture.state), Ok(()));
             self.look(&plan, now)?;
             if plan.starts.is_empty() && plan.preempts.is_empty() {
                 break;
@@ -211,7 +211,7 @@ impl Run {
 
     fn end(&mut self, id: u64, now: i64) {
         self.running.remove(&id);
-        self.scene.state.vacate(JobId::job(id));
+        self.fixture.state.vacate(JobId::job(id));
         if let Some((to, _)) = self.leaving.remove(&id)
             && let Some((victims, gone)) = self.awaited.get_mut(&to)
         {
@@ -251,7 +251,7 @@ impl Run {
             self.made_way.insert(id, (to, now));
             self.awaited.entry(to).or_default().0.insert(id);
         }
-        self.scene.apply(plan);
+        self.fixture.apply(plan);
         for start in &plan.starts {
             let id = start.job.number;
             self.running.insert(id, now);

@@ -56,9 +56,9 @@ fn thresholds() -> impl Strategy<Value = Thresholds> {
 /// that is owed nothing; a job of another has starved for long.
 fn crowded(sizes: &[u32], needs: u32) -> TestCluster {
     let all: u32 = sizes.iter().sum();
-    let mut scene = cluster(&format!("1 x ncpus={all}"));
-    scene.policy = Policy {
-        default_walltime: scene.policy.default_walltime,
+    let mut fixture = cluster(&format!("1 x ncpus={all}"));
+    fixture.policy = Policy {
+        default_walltime: fixture.policy.default_walltime,
         ..Preset::Ytsaurus.policy()
     };
     let account = |name: &str, shares| Account {
@@ -66,24 +66,24 @@ fn crowded(sizes: &[u32], needs: u32) -> TestCluster {
         shares,
         ..Account::default()
     };
-    scene.policy.fair_share.accounts = vec![
+    fixture.policy.fair_share.accounts = vec![
         account("own", Shares::Of(1.0)),
         account("idle", Shares::Of(0.0)),
     ];
     for (size, number) in sizes.iter().zip(1u64..) {
-        scene = scene.running(number, &format!("select=1:ncpus={size}"), "n1", 100_000);
-        scene = scene.tenured(JobId::job(number), number as i64, 0.0, |_| ());
+        fixture = fixture.running(number, &format!("select=1:ncpus={size}"), "n1", 100_000);
+        fixture = fixture.tenured(JobId::job(number), number as i64, 0.0, |_| ());
     }
-    let mut job = scene.job(99, &format!("select=1:ncpus={needs}"));
+    let mut job = fixture.job(99, &format!("select=1:ncpus={needs}"));
     Arc::make_mut(&mut job.spec).account = Some("own".to_string());
-    scene.state.enqueue(&job);
-    let policy = scene.policy.clone();
-    scene.state.prioritise(&policy, Time(100_000));
-    scene.now = Time(100_000);
-    let plan = scene.plan();
+    fixture.state.enqueue(&job);
+    let policy = fixture.policy.clone();
+    fixture.state.prioritise(&policy, Time(100_000));
+    fixture.now = Time(100_000);
+    let plan = fixture.plan();
     assert!(plan.preempts.is_empty(), "nobody starves at once");
-    scene.apply(&plan);
-    scene.at(200)
+    fixture.apply(&plan);
+    fixture.at(200)
 }
 
 proptest! {

@@ -210,8 +210,8 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     /// Where a request lies from `from` to `to`, in seconds.
-    fn placed(scene: &TestCluster, text: &str, from: i64, to: i64) -> Result<String, String> {
-        let job = scene.job(99, text);
+    fn placed(fixture: &TestCluster, text: &str, from: i64, to: i64) -> Result<String, String> {
+        let job = fixture.job(99, text);
         let at = |seconds| Time(0) + Span::seconds(seconds);
         let wanted = WindowRequest {
             request: &job.spec.request,
@@ -220,10 +220,10 @@ mod tests {
             except: "R9",
         };
         let shares = place(
-            &scene.state,
+            &fixture.state,
             &wanted,
             &BTreeSet::from([JobId::job(8)]),
-            scene.now,
+            fixture.now,
         );
         let nodes = |shares: Vec<NodeShare>| {
             shares
@@ -237,9 +237,9 @@ mod tests {
             .map_err(|reason| reason.code().to_string())
     }
 
-    fn window(scene: &mut TestCluster, id: &str, text: &str, hours: (i64, i64)) {
+    fn window(fixture: &mut TestCluster, id: &str, text: &str, hours: (i64, i64)) {
         let (request, node) = text.split_once(" on ").unwrap();
-        let chunks = scene.job(98, request).spec.request.select.chunks.clone();
+        let chunks = fixture.job(98, request).spec.request.select.chunks.clone();
         let share = |chunk: crate::model::request::select::Chunk| NodeShare {
             node: node.into(),
             host: node.into(),
@@ -252,7 +252,7 @@ mod tests {
         };
         let shares = chunks.into_iter().map(share).collect();
         let at = |hour| Time(0) + Span::seconds(3600 * hour);
-        scene.state.set_window(Window {
+        fixture.state.set_window(Window {
             id: id.into(),
             from: at(hours.0),
             to: at(hours.1),
@@ -266,40 +266,43 @@ mod tests {
 
     #[test]
     fn a_reservation_lies_where_jobs_have_ended() {
-        let scene = cluster("2 x ncpus=4").running(1, "select=1:ncpus=3", "n1", 3600);
-        assert_eq!(placed(&scene, "select=1:ncpus=4", 0, 60), Ok("n2".into()));
+        let fixture = cluster("2 x ncpus=4").running(1, "select=1:ncpus=3", "n1", 3600);
+        assert_eq!(placed(&fixture, "select=1:ncpus=4", 0, 60), Ok("n2".into()));
         assert_eq!(
-            placed(&scene, "select=2:ncpus=4", 3599, 7200),
+            placed(&fixture, "select=2:ncpus=4", 3599, 7200),
             Err("amount.ncpus".into())
         );
         assert_eq!(
-            placed(&scene, "select=2:ncpus=4", 3600, 7200),
+            placed(&fixture, "select=2:ncpus=4", 3600, 7200),
             Ok("n1,n2".into())
         );
         assert_eq!(
-            placed(&scene, "select=1:ncpus=5", 3600, 7200),
+            placed(&fixture, "select=1:ncpus=5", 3600, 7200),
             Err("unsatisfiable".into())
         );
     }
 
     #[test]
     fn windows_leave_free_what_none_of_them_has_at_any_moment() {
-        let mut scene = cluster("1 x ncpus=8");
-        window(&mut scene, "R1", "select=1:ncpus=3 on n1", (1, 2));
-        window(&mut scene, "R2", "select=1:ncpus=3 on n1", (2, 3));
+        let mut fixture = cluster("1 x ncpus=8");
+        window(&mut fixture, "R1", "select=1:ncpus=3 on n1", (1, 2));
+        window(&mut fixture, "R2", "select=1:ncpus=3 on n1", (2, 3));
         assert_eq!(
-            placed(&scene, "select=1:ncpus=5", 0, 4 * 3600),
+            placed(&fixture, "select=1:ncpus=5", 0, 4 * 3600),
             Ok("n1".into()),
             "never both at once"
         );
         assert_eq!(
-            placed(&scene, "select=1:ncpus=6", 0, 4 * 3600),
+            placed(&fixture, "select=1:ncpus=6", 0, 4 * 3600),
             Err("amount.ncpus".into())
         );
-        assert_eq!(placed(&scene, "select=1:ncpus=8", 0, 3600), Ok("n1".into()));
-        window(&mut scene, "R9", "select=1:ncpus=5 on n1", (0, 9));
         assert_eq!(
-            placed(&scene, "select=1:ncpus=5", 0, 4 * 3600),
+            placed(&fixture, "select=1:ncpus=8", 0, 3600),
+            Ok("n1".into())
+        );
+        window(&mut fixture, "R9", "select=1:ncpus=5 on n1", (0, 9));
+        assert_eq!(
+            placed(&fixture, "select=1:ncpus=5", 0, 4 * 3600),
             Ok("n1".into()),
             "its own does not count"
         );
@@ -307,15 +310,15 @@ mod tests {
 
     #[test]
     fn a_job_in_a_window_does_not_count_twice() {
-        let mut scene = cluster("1 x ncpus=8").running(8, "select=1:ncpus=3", "n1", 7200);
-        window(&mut scene, "R1", "select=1:ncpus=3 on n1", (0, 2));
-        assert_eq!(placed(&scene, "select=1:ncpus=5", 0, 60), Ok("n1".into()));
+        let mut fixture = cluster("1 x ncpus=8").running(8, "select=1:ncpus=3", "n1", 7200);
+        window(&mut fixture, "R1", "select=1:ncpus=3 on n1", (0, 2));
+        assert_eq!(placed(&fixture, "select=1:ncpus=5", 0, 60), Ok("n1".into()));
     }
 
     #[test]
     fn whole_nodes_are_closed() {
-        let mut scene = cluster("2 x ncpus=8:mem=4gb");
-        let shares = whole(&scene.state, &["n1".to_string()]).unwrap();
+        let mut fixture = cluster("2 x ncpus=8:mem=4gb");
+        let shares = whole(&fixture.state, &["n1".to_string()]).unwrap();
         let taken: Vec<String> = shares[0]
             .taken
             .iter()
@@ -323,26 +326,26 @@ mod tests {
             .collect();
         assert_eq!(taken, ["mem=4194304kb", "ncpus=8"]);
         assert_eq!(
-            whole(&scene.state, &["n7".to_string()]),
+            whole(&fixture.state, &["n7".to_string()]),
             Err("n7".to_string())
         );
-        window(&mut scene, "M1", "select=1:ncpus=0 on n1", (0, 2));
+        window(&mut fixture, "M1", "select=1:ncpus=0 on n1", (0, 2));
         let closed = Window {
             whole: true,
-            ..scene.state.windows["M1"].clone()
+            ..fixture.state.windows["M1"].clone()
         };
-        scene.state.set_window(closed);
-        assert_eq!(placed(&scene, "select=1:ncpus=0", 0, 60), Ok("n2".into()));
+        fixture.state.set_window(closed);
+        assert_eq!(placed(&fixture, "select=1:ncpus=0", 0, 60), Ok("n2".into()));
     }
 
     /// A reservation that has begun keeps its nodes if nobody else has them all that time.
     #[test]
     fn shares_are_kept_while_they_are_free_of_others_all_the_time() {
-        let mut scene = cluster("2 x ncpus=4:mem=4gb").running(1, "select=1:ncpus=2", "n1", 3600);
-        window(&mut scene, "R1", "select=1:ncpus=1 on n2", (2, 3));
-        scene = scene.queued(5, "select=1");
-        let request = scene.job(99, "select=1").spec.request.clone();
-        let kept = |scene: &TestCluster, nodes: &[&str], ncpus: i64, hours: (i64, i64)| {
+        let mut fixture = cluster("2 x ncpus=4:mem=4gb").running(1, "select=1:ncpus=2", "n1", 3600);
+        window(&mut fixture, "R1", "select=1:ncpus=1 on n2", (2, 3));
+        fixture = fixture.queued(5, "select=1");
+        let request = fixture.job(99, "select=1").spec.request.clone();
+        let kept = |fixture: &TestCluster, nodes: &[&str], ncpus: i64, hours: (i64, i64)| {
             let at = |hour| Time(0) + Span::seconds(3600 * hour);
             let wanted = WindowRequest {
                 request: &request,
@@ -351,7 +354,7 @@ mod tests {
                 except: "R9",
             };
             let mut shares = whole(
-                &scene.state,
+                &fixture.state,
                 &nodes.iter().map(ToString::to_string).collect::<Vec<_>>(),
             )
             .unwrap();
@@ -359,23 +362,29 @@ mod tests {
             shares
                 .iter_mut()
                 .for_each(|share| share.taken = vec![("ncpus".to_string(), ncpus.clone())]);
-            keeps(&scene.state, &wanted, &shares, &BTreeSet::new(), scene.now)
+            keeps(
+                &fixture.state,
+                &wanted,
+                &shares,
+                &BTreeSet::new(),
+                fixture.now,
+            )
         };
         assert!(
-            kept(&scene, &["n1"], 2, (0, 1))
-                && !kept(&scene, &["n1"], 3, (0, 1))
-                && kept(&scene, &["n1"], 4, (1, 2))
+            kept(&fixture, &["n1"], 2, (0, 1))
+                && !kept(&fixture, &["n1"], 3, (0, 1))
+                && kept(&fixture, &["n1"], 4, (1, 2))
         );
         assert!(
-            kept(&scene, &["n2"], 4, (0, 2))
-                && kept(&scene, &["n2"], 3, (0, 9))
-                && !kept(&scene, &["n2"], 4, (0, 9))
+            kept(&fixture, &["n2"], 4, (0, 2))
+                && kept(&fixture, &["n2"], 3, (0, 9))
+                && !kept(&fixture, &["n2"], 4, (0, 9))
         );
         assert!(
-            !kept(&scene, &["n1", "n2"], 3, (0, 1)),
+            !kept(&fixture, &["n1", "n2"], 3, (0, 1)),
             "each of them must be free"
         );
-        let alone = scene.running(2, "select=1:ncpus=1 place=excl", "n2", 60);
+        let alone = fixture.running(2, "select=1:ncpus=1 place=excl", "n2", 60);
         assert!(!kept(&alone, &["n2"], 1, (0, 1)));
         let unknown = NodeShare {
             node: "nosuch".to_string(),
@@ -399,13 +408,16 @@ mod tests {
     /// One that ends just now has ended for what begins now, unless it runs on past its walltime.
     #[test]
     fn what_is_past_its_walltime_is_there_as_long_as_it_is() {
-        let scene = cluster("1 x ncpus=4")
+        let fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 60)
             .at(60);
         assert_eq!(
-            placed(&scene, "select=1:ncpus=4", 60, 120),
+            placed(&fixture, "select=1:ncpus=4", 60, 120),
             Err("amount.ncpus".into())
         );
-        assert_eq!(placed(&scene, "select=1:ncpus=4", 61, 120), Ok("n1".into()));
+        assert_eq!(
+            placed(&fixture, "select=1:ncpus=4", 61, 120),
+            Ok("n1".into())
+        );
     }
 }

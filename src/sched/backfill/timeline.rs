@@ -284,47 +284,47 @@ mod tests {
     #[test]
     fn the_first_end_that_suffices_is_found() {
         for wanted in 1..=9 {
-            let mut scene = cluster("9 x ncpus=1");
+            let mut fixture = cluster("9 x ncpus=1");
             for job in 1..=9 {
-                scene = scene.running(
+                fixture = fixture.running(
                     job,
                     "select=1:ncpus=1",
                     &format!("n{job}"),
                     100 * job as i64,
                 );
             }
-            let scene = scene.queued(10, &format!("select={wanted}:ncpus=1"));
-            assert_eq!(scene.plan().bookings[0].at, Time(wanted * 100_000));
+            let fixture = fixture.queued(10, &format!("select={wanted}:ncpus=1"));
+            assert_eq!(fixture.plan().bookings[0].at, Time(wanted * 100_000));
         }
     }
 
     #[test]
     fn ends_at_one_moment_count_together() {
-        let scene = cluster("3 x ncpus=1")
+        let fixture = cluster("3 x ncpus=1")
             .running(1, "select=1:ncpus=1", "n1", 50)
             .running(2, "select=1:ncpus=1", "n2", 50)
             .running(3, "select=1:ncpus=1", "n3", 60);
         assert_eq!(
-            scene.queued(4, "select=2:ncpus=1").booked(),
+            fixture.queued(4, "select=2:ncpus=1").booked(),
             "4 at 50 on n1,n2"
         );
     }
 
     #[test]
     fn a_job_that_never_ends_gives_nothing_back() {
-        let scene = cluster("1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", i64::MAX);
-        let scene = scene.queued(2, "select=1:ncpus=1");
-        assert_eq!(scene.booked(), "");
-        assert_eq!(scene.reason(2).unwrap().code(), "amount.ncpus");
+        let fixture = cluster("1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", i64::MAX);
+        let fixture = fixture.queued(2, "select=1:ncpus=1");
+        assert_eq!(fixture.booked(), "");
+        assert_eq!(fixture.reason(2).unwrap().code(), "amount.ncpus");
     }
 
     #[test]
     fn what_this_cycle_starts_ends_too() {
-        let scene = cluster("1 x ncpus=4")
+        let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=4 walltime=60")
             .queued(2, "select=1:ncpus=4");
         assert_eq!(
-            (scene.starts().as_str(), scene.booked().as_str()),
+            (fixture.starts().as_str(), fixture.booked().as_str()),
             ("1 on n1", "2 at 60 on n1")
         );
     }

@@ -58,10 +58,13 @@ mod tests {
 
     /// 20 processors, of which 10 are free until the promise of job 2 at 3600.
     fn filling(metric: Metric) -> TestCluster {
-        let mut scene =
+        let mut fixture =
             cluster("1 x ncpus=20:mem=100gb").running(1, "select=1:ncpus=10", "n1", 3600);
-        (scene.policy.backfill.policy, scene.policy.backfill.metric) = (Filling::BestFit, metric);
-        scene.queued(2, "select=1:ncpus=20 walltime=1:00:00")
+        (
+            fixture.policy.backfill.policy,
+            fixture.policy.backfill.metric,
+        ) = (Filling::BestFit, metric);
+        fixture.queued(2, "select=1:ncpus=20 walltime=1:00:00")
     }
 
     /// M30: a processor equivalent is the largest share of any resource, in processors.
@@ -90,13 +93,13 @@ mod tests {
     /// M30: it is the blocked job behind which best comes first.
     #[test]
     fn m30_before_anybody_is_blocked_the_first_comes_first() {
-        let mut scene = cluster("1 x ncpus=4")
+        let mut fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=4");
-        (scene.policy.backfill.policy, scene.policy.backfill.keep) = (
+        (fixture.policy.backfill.policy, fixture.policy.backfill.keep) = (
             Filling::BestFit,
             crate::model::policy::BookingRetention::Never,
         );
-        assert_eq!(scene.starts(), "1 on n1");
+        assert_eq!(fixture.starts(), "1 on n1");
     }
 }

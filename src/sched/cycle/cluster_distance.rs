@@ -52,35 +52,36 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     /// Two nodes of a cluster, one of them taken for a while, and a small one elsewhere.
-    fn scene() -> TestCluster {
+    fn fixture() -> TestCluster {
         let terms = |path: &str| NodeTerms {
             cluster: path.parse().unwrap(),
             ..NodeTerms::default()
         };
-        let mut scene = cluster("3 x ncpus=4")
+        let mut fixture = cluster("3 x ncpus=4")
             .terms("n1", "ncpus=4", terms("/a"))
             .terms("n2", "ncpus=4", terms("/a"));
-        scene = scene
-            .terms("n3", "ncpus=1", terms("/b"))
-            .running(9, "select=1:ncpus=4", "n1", 100);
-        scene.policy.precedence.order = PriorityOrder::Cluster;
-        scene
+        fixture =
+            fixture
+                .terms("n3", "ncpus=1", terms("/b"))
+                .running(9, "select=1:ncpus=4", "n1", 100);
+        fixture.policy.precedence.order = PriorityOrder::Cluster;
+        fixture
     }
 
     /// G4: who is nearer does not pass who is promised a start, but for where that is the policy.
     #[test]
     fn the_nearest_delay_no_promise() {
-        let scene = scene().queued(1, "select=2:ncpus=4 walltime=50 cluster=/a");
-        let mut scene = scene.queued(2, "select=1:ncpus=4 walltime=1000 cluster=/a");
+        let fixture = fixture().queued(1, "select=2:ncpus=4 walltime=50 cluster=/a");
+        let mut fixture = fixture.queued(2, "select=1:ncpus=4 walltime=1000 cluster=/a");
         assert_eq!(
-            (scene.starts().as_str(), scene.booked().as_str()),
+            (fixture.starts().as_str(), fixture.booked().as_str()),
             ("", "1 at 100 on n1,n2")
         );
-        let short = scene
+        let short = fixture
             .clone()
             .queued(3, "select=1:ncpus=4 walltime=60 cluster=/a");
         assert_eq!(short.starts(), "3 on n2");
-        scene.policy.backfill.policy = Filling::Skip;
-        assert_eq!(scene.starts(), "2 on n2");
+        fixture.policy.backfill.policy = Filling::Skip;
+        assert_eq!(fixture.starts(), "2 on n2");
     }
 }

@@ -112,21 +112,21 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     fn limited(nodes: &str, limit: &str) -> TestCluster {
-        let mut scene = cluster(nodes);
+        let mut fixture = cluster(nodes);
         let policy = Config::parse(&format!("[[limit]]\n{limit}\n"))
             .unwrap()
             .effective_policy();
-        scene.policy = Policy {
+        fixture.policy = Policy {
             limits: policy.limits,
-            ..scene.policy
+            ..fixture.policy
         };
-        scene
+        fixture
     }
 
-    fn codes(scene: &TestCluster, jobs: impl Iterator<Item = JobId>) -> Vec<String> {
-        let plan = scene.plan();
+    fn codes(fixture: &TestCluster, jobs: impl Iterator<Item = JobId>) -> Vec<String> {
+        let plan = fixture.plan();
         let code = |job| {
-            scene
+            fixture
                 .state
                 .verdict(&plan, job)
                 .map_or(String::new(), |reason| reason.code().into_owned())
@@ -137,18 +137,18 @@ mod tests {
     /// M24.
     #[test]
     fn jobs_of_a_class_wait_for_room_or_for_being_considered() {
-        let scene = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
+        let fixture = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
             9,
             "select=1:ncpus=4",
             "n1",
             60,
         );
-        let mut scene = (1..6).fold(scene, |scene, id| {
-            scene.queued(id, "select=1:ncpus=2 walltime=60")
+        let mut fixture = (1..6).fold(fixture, |fixture, id| {
+            fixture.queued(id, "select=1:ncpus=2 walltime=60")
         });
         let all = || (1..6).map(JobId::job);
         assert_eq!(
-            codes(&scene, all()),
+            codes(&fixture, all()),
             [
                 "amount.ncpus",
                 "amount.ncpus",
@@ -157,17 +157,17 @@ mod tests {
                 "idle_limit"
             ]
         );
-        scene.state.vacate(JobId::job(9));
-        assert_eq!(scene.starts(), "1 on n1; 2 on n1", "job 3 would not fit");
-        let plan = scene.plan();
+        fixture.state.vacate(JobId::job(9));
+        assert_eq!(fixture.starts(), "1 on n1; 2 on n1", "job 3 would not fit");
+        let plan = fixture.plan();
         assert_eq!(
             plan.next,
             Some(crate::model::time::Time(1)),
             "the list is made anew"
         );
-        scene.apply(&plan);
+        fixture.apply(&plan);
         assert_eq!(
-            codes(&scene, all()),
+            codes(&fixture, all()),
             ["", "", "amount.ncpus", "amount.ncpus", "idle_limit"]
         );
     }
@@ -175,8 +175,8 @@ mod tests {
     /// M24: for whom nobody makes way on the list does not start, though there is room.
     #[test]
     fn who_is_not_considered_does_not_start_and_who_cannot_start_takes_nobodys_place() {
-        let scene = limited("1 x ncpus=4", "idle = { jobs = 1 }");
-        let two = scene
+        let fixture = limited("1 x ncpus=4", "idle = { jobs = 1 }");
+        let two = fixture
             .clone()
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1");
@@ -187,21 +187,21 @@ mod tests {
             ),
             ("1 on n1", vec!["idle_limit".to_string()])
         );
-        let mut scene = scene
+        let mut fixture = fixture
             .queued(1, "not_before=60")
             .queued(2, "queue=night")
             .queued(3, "select=1:ncpus=1");
-        scene
+        fixture
             .state
             .set_queue(&crate::sched::fixture::queue("night", false));
-        assert_eq!(scene.starts(), "3 on n1");
+        assert_eq!(fixture.starts(), "3 on n1");
     }
 
     #[test]
     fn elements_are_considered_one_by_one_and_their_array_with_the_first() {
-        let scene =
+        let fixture =
             limited("1 x ncpus=4", "idle = { jobs = 2 }").running(9, "select=1:ncpus=4", "n1", 60);
-        let scene = scene
+        let fixture = fixture
             .queued(1, "select=1:ncpus=2 walltime=60 array=3-6")
             .queued(2, "select=1:ncpus=1");
         let ids = [
@@ -211,7 +211,7 @@ mod tests {
             JobId::job(2),
         ];
         assert_eq!(
-            codes(&scene, ids.into_iter()),
+            codes(&fixture, ids.into_iter()),
             ["amount.ncpus", "amount.ncpus", "idle_limit", "idle_limit"]
         );
     }
@@ -219,14 +219,14 @@ mod tests {
     /// The forecast makes the list anew as time passes, and tells of each why it waits.
     #[test]
     fn who_is_not_considered_yet_is_foreseen_to_start() {
-        let scene = limited("1 x ncpus=1", "user = \"*\"\nidle = { jobs = 1 }");
-        let scene = (1..4).fold(scene, |scene, id| {
-            scene.queued(id, "select=1:ncpus=1 walltime=60")
+        let fixture = limited("1 x ncpus=1", "user = \"*\"\nidle = { jobs = 1 }");
+        let fixture = (1..4).fold(fixture, |fixture, id| {
+            fixture.queued(id, "select=1:ncpus=1 walltime=60")
         });
         let outlook = forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Budget::default(),
         );
         let starts: Vec<u64> = outlook
@@ -236,9 +236,9 @@ mod tests {
             .collect();
         assert_eq!(starts, [1, 2, 3]);
         let told = explain(
-            &scene.state,
-            &scene.policy,
-            scene.now,
+            &fixture.state,
+            &fixture.policy,
+            fixture.now,
             JobId::job(3),
             &outlook,
         )
@@ -257,7 +257,7 @@ mod tests {
                 &vec![JobId::job(1)]
             )
         );
-        let endless = scene.running(9, "select=1:ncpus=1", "n1", i64::MAX);
+        let endless = fixture.running(9, "select=1:ncpus=1", "n1", i64::MAX);
         let outlook = forecast::run(
             endless.state.clone(),
             &endless.policy,
@@ -275,25 +275,25 @@ mod tests {
     #[test]
     fn of_a_class_of_which_some_are_considered_each_job_is_judged() {
         use crate::model::job::eligible_time::OwnLimit;
-        let scene = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
+        let fixture = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
             9,
             "select=1:ncpus=4",
             "n1",
             60,
         );
-        let mut scene = (1..5).fold(scene, |scene, id| {
-            scene.queued(id, "select=1:ncpus=4 walltime=60")
+        let mut fixture = (1..5).fold(fixture, |fixture, id| {
+            fixture.queued(id, "select=1:ncpus=4 walltime=60")
         });
-        let plan = scene.plan();
-        let judged = scene.state.judge_limits(&plan);
+        let plan = fixture.plan();
+        let judged = fixture.state.judge_limits(&plan);
         let of =
             |limits: [Option<OwnLimit>; 4]| (1..5).map(JobId::job).zip(limits).collect::<Vec<_>>();
         let waits = Some(OwnLimit::Waiting);
         assert_eq!(judged, of([None, None, waits, waits]));
-        scene.state.withdraw(JobId::job(1));
-        let plan = scene.plan();
+        fixture.state.withdraw(JobId::job(1));
+        let plan = fixture.plan();
         assert_eq!(
-            scene.state.judge_limits(&plan),
+            fixture.state.judge_limits(&plan),
             of([None, None, None, waits])[1..3]
         );
     }

@@ -105,8 +105,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// How many elements of job 1 start, and which others.
-    fn starts(scene: &TestCluster) -> (usize, Vec<u64>) {
-        let plan = scene.plan();
+    fn starts(fixture: &TestCluster) -> (usize, Vec<u64>) {
+        let plan = fixture.plan();
         let (own, others): (Vec<JobId>, Vec<JobId>) = plan
             .starts
             .iter()
@@ -126,26 +126,26 @@ mod tests {
             ("1-4%2 expand=8", 4),
             ("1-100%0 expand=5", 8),
         ] {
-            let scene = cluster("1 x ncpus=8").queued(1, &format!("array={array}"));
-            assert_eq!(starts(&scene).0, expected, "{array}");
+            let fixture = cluster("1 x ncpus=8").queued(1, &format!("array={array}"));
+            assert_eq!(starts(&fixture).0, expected, "{array}");
         }
-        let scene = cluster("1 x ncpus=8")
+        let fixture = cluster("1 x ncpus=8")
             .queued(1, "array=1-100%2 expand=5")
             .begun(1, 0, 4);
-        assert_eq!(starts(&scene).0, 0, "five run");
+        assert_eq!(starts(&fixture).0, 0, "five run");
     }
 
     #[test]
     fn everybody_else_has_the_room_first_wherever_in_the_order() {
-        let scene = cluster("1 x ncpus=4")
+        let fixture = cluster("1 x ncpus=4")
             .queued(1, "array=1-100%2 expand=5")
             .queued(2, "select=1:ncpus=1");
         assert_eq!(
-            scene.starts(),
+            fixture.starts(),
             "1[1] on n1; 1[2] on n1; 2 on n1; 1[3] on n1"
         );
         assert_eq!(
-            scene
+            fixture
                 .plan()
                 .starts
                 .iter()
@@ -153,7 +153,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [None, None, None, Some(2)]
         );
-        let two = scene.queued(3, "select=1:ncpus=1 array=1-9%1 expand=9");
+        let two = fixture.queued(3, "select=1:ncpus=1 array=1-9%1 expand=9");
         assert_eq!(
             starts(&two),
             (2, vec![2, 3]),
@@ -164,49 +164,51 @@ mod tests {
     /// Q15, G4: what is promised to others is theirs.
     #[test]
     fn no_promise_is_delayed_by_an_extra() {
-        let scene = |walltime: u64| {
+        let fixture = |walltime: u64| {
             cluster("1 x ncpus=4")
                 .running(9, "select=1:ncpus=1", "n1", 100)
                 .queued(1, &format!("array=1-100%1 expand=5 walltime={walltime}"))
                 .queued(2, "select=1:ncpus=3 walltime=10")
         };
-        assert_eq!(starts(&scene(100)).0, 3);
+        assert_eq!(starts(&fixture(100)).0, 3);
         assert_eq!(
-            starts(&scene(101)).0,
+            starts(&fixture(101)).0,
             1,
             "one beside the promise of 3 processors"
         );
-        let mut shut = scene(100);
+        let mut shut = fixture(100);
         shut.policy.backfill.policy = Filling::None;
         assert_eq!(starts(&shut).0, 1, "nobody passes the first who is blocked");
     }
 
     #[test]
     fn an_array_that_has_no_room_in_its_turn_gets_none_out_of_turn() {
-        let scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5 queue=night");
-        assert_eq!(starts(&scene).0, 0);
-        let scene = cluster("1 x ncpus=8")
+        let fixture = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5 queue=night");
+        assert_eq!(starts(&fixture).0, 0);
+        let fixture = cluster("1 x ncpus=8")
             .queued(1, "array=1-100%2 expand=5 not_before=60")
             .begun(1, 0, 2);
-        assert_eq!(starts(&scene).0, 0);
+        assert_eq!(starts(&fixture).0, 0);
     }
 
     /// An extra that was put back into the queue is one still: it goes before nobody, unless so few
     /// run that it is none any more.
     #[test]
     fn an_extra_that_is_put_back_waits_until_nobody_else_wants_the_room() {
-        let scene = |begun: u32, free: u32| {
-            let mut scene = cluster(&format!("1 x ncpus={}", begun + free));
+        let fixture = |begun: u32, free: u32| {
+            let mut fixture = cluster(&format!("1 x ncpus={}", begun + free));
             for index in 1..=begun {
-                scene = scene.queued(90, "select=1:ncpus=1");
-                let shares = scene.plan().starts.remove(0).shares;
-                scene
+                fixture = fixture.queued(90, "select=1:ncpus=1");
+                let shares = fixture.plan().starts.remove(0).shares;
+                fixture
                     .state
                     .occupy(JobId::element(1, index), &shares, false, Time(60_000));
-                scene.state.withdraw(JobId::job(90));
+                fixture.state.withdraw(JobId::job(90));
             }
-            let mut scene = scene.queued(1, "array=1-100%2 expand=5").begun(1, 0, begun);
-            let mut put_back = scene
+            let mut fixture = fixture
+                .queued(1, "array=1-100%2 expand=5")
+                .begun(1, 0, begun);
+            let mut put_back = fixture
                 .job(1, "array=1-100%2 expand=5")
                 .unrecorded(begun + 1)
                 .unwrap();
@@ -215,37 +217,37 @@ mod tests {
                 open: false,
                 ..Run::new(1, Vec::new(), Time(0))
             });
-            scene.state.enqueue(&put_back);
-            scene.queued(2, "select=1:ncpus=1 rank=9")
+            fixture.state.enqueue(&put_back);
+            fixture.queued(2, "select=1:ncpus=1 rank=9")
         };
-        assert_eq!(scene(4, 1).starts(), "2 on n1");
-        assert_eq!(scene(4, 2).starts(), "2 on n1; 1[5] on n1");
+        assert_eq!(fixture(4, 1).starts(), "2 on n1");
+        assert_eq!(fixture(4, 2).starts(), "2 on n1; 1[5] on n1");
         assert_eq!(
-            scene(4, 3).starts(),
+            fixture(4, 3).starts(),
             "2 on n1; 1[5] on n1",
             "five are as many as there may be"
         );
-        assert_eq!(scene(1, 1).starts(), "1[2] on n1", "it is one of two");
-        let code = |scene: TestCluster| {
-            let plan = scene.plan();
-            scene
+        assert_eq!(fixture(1, 1).starts(), "1[2] on n1", "it is one of two");
+        let code = |fixture: TestCluster| {
+            let plan = fixture.plan();
+            fixture
                 .state
                 .verdict(&plan, JobId::element(1, 5))
                 .map(|reason| reason.code().into_owned())
         };
-        assert_eq!(code(scene(4, 1)).as_deref(), Some("array_limit"));
+        assert_eq!(code(fixture(4, 1)).as_deref(), Some("array_limit"));
     }
 
     /// M36: no extra is looked at where no more jobs are behind the one that is blocked.
     #[test]
     fn an_extra_counts_among_those_that_are_looked_at_behind_a_blocked_job() {
         let starts = |consider| {
-            let scene = cluster("1 x ncpus=4").queued(1, "array=1-9%1 expand=9 walltime=60");
-            let mut scene = scene
+            let fixture = cluster("1 x ncpus=4").queued(1, "array=1-9%1 expand=9 walltime=60");
+            let mut fixture = fixture
                 .queued(2, "select=1:ncpus=4")
                 .queued(3, "select=1:ncpus=4 walltime=60");
-            scene.policy.backfill.consider = consider;
-            starts(&scene).0
+            fixture.policy.backfill.consider = consider;
+            starts(&fixture).0
         };
         assert_eq!([1, 2, 3, 0].map(starts), [1, 2, 3, 4]);
     }
@@ -253,16 +255,16 @@ mod tests {
     /// What bars an extra may end though nothing happens.
     #[test]
     fn the_moment_is_known_at_which_an_extra_could_start() {
-        let mut scene = cluster("1 x ncpus=4")
+        let mut fixture = cluster("1 x ncpus=4")
             .queued(1, "array=1-9%1 expand=3 walltime=60")
             .begun(1, 0, 0);
-        let shares = reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap();
+        let shares = reservation_window::whole(&fixture.state, &["n1".to_string()]).unwrap();
         let access = WindowAccess {
             users: vec!["bob".to_string()],
             ..WindowAccess::default()
         };
         let (id, from, to) = ("R1".to_string(), Time(0), Time(90_000));
-        scene.state.set_window(Window {
+        fixture.state.set_window(Window {
             id,
             from,
             to,
@@ -273,7 +275,7 @@ mod tests {
             owner_preempts: false,
         });
         assert_eq!(
-            (starts(&scene).0, scene.plan().next),
+            (starts(&fixture).0, fixture.plan().next),
             (0, Some(Time(90_000)))
         );
     }
@@ -281,18 +283,18 @@ mod tests {
     /// Who wants the room later is told which they are: those above the limit, the last first.
     #[test]
     fn running_subjobs_over_the_limit_are_counted() {
-        let mut scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
-        let plan = scene.plan();
-        scene.apply(&plan);
+        let mut fixture = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
+        let plan = fixture.plan();
+        fixture.apply(&plan);
         let element = |index| JobId::element(1, index);
-        assert_eq!(scene.state.over_limit_subjobs(), [5, 4, 3].map(element));
-        scene.state.vacate(element(1));
-        assert_eq!(scene.state.over_limit_subjobs(), [5, 4].map(element));
-        scene.state.vacate(element(5));
-        assert_eq!(scene.state.over_limit_subjobs(), [4].map(element));
-        scene.state.vacate(element(4));
+        assert_eq!(fixture.state.over_limit_subjobs(), [5, 4, 3].map(element));
+        fixture.state.vacate(element(1));
+        assert_eq!(fixture.state.over_limit_subjobs(), [5, 4].map(element));
+        fixture.state.vacate(element(5));
+        assert_eq!(fixture.state.over_limit_subjobs(), [4].map(element));
+        fixture.state.vacate(element(4));
         assert!(
-            scene.state.over_limit_subjobs().is_empty(),
+            fixture.state.over_limit_subjobs().is_empty(),
             "element 3 is one of two now"
         );
     }
@@ -307,26 +309,26 @@ mod tests {
 
     /// The same cluster and queue, with arrays that expand or that do not.
     fn queue(asked: &[Asked], taken: u32, expands: bool) -> TestCluster {
-        let mut scene =
+        let mut fixture =
             cluster("2 x ncpus=6").running(99, &format!("select=1:ncpus={taken}"), "n1", 20);
-        scene.policy.backfill.depth = 2;
+        fixture.policy.backfill.depth = 2;
         for (id, &(ncpus, walltime, array)) in (1..).zip(asked) {
             let plain = format!("select=1:ncpus={ncpus} walltime={}", walltime * 5);
-            scene = match array {
-                None => scene.queued(id, &plain),
+            fixture = match array {
+                None => fixture.queued(id, &plain),
                 Some((limit, most, begun)) => {
                     let expand = if expands { most } else { 0 };
-                    let scene =
-                        scene.queued(id, &format!("{plain} array=1-12%{limit} expand={expand}"));
+                    let fixture =
+                        fixture.queued(id, &format!("{plain} array=1-12%{limit} expand={expand}"));
                     if begun > 0 {
-                        scene.begun(id, 0, begun - 1)
+                        fixture.begun(id, 0, begun - 1)
                     } else {
-                        scene
+                        fixture
                     }
                 }
             };
         }
-        scene
+        fixture
     }
 
     proptest! {
@@ -352,13 +354,13 @@ mod tests {
 
     #[test]
     fn the_forecast_has_them_too() {
-        let scene = cluster("1 x ncpus=4")
+        let fixture = cluster("1 x ncpus=4")
             .queued(1, "array=1-6%1 expand=3 walltime=60")
             .queued(2, "walltime=90");
         let outlook = forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Budget::default(),
         );
         let at = |start: &Foreseen| match &start.prospect {
@@ -380,12 +382,12 @@ mod tests {
 
     #[test]
     fn a_scheduler_that_is_started_anew_knows_them() {
-        let scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
+        let fixture = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
         let (array, mut anew) = (
-            scene.job(1, "array=1-100%2 expand=5"),
+            fixture.job(1, "array=1-100%2 expand=5"),
             cluster("1 x ncpus=8"),
         );
-        for start in scene.plan().starts {
+        for start in fixture.plan().starts {
             let mut element = array.unrecorded(start.job.index().unwrap()).unwrap();
             let run = Run {
                 extra: start.beyond.is_some(),
@@ -405,8 +407,8 @@ mod tests {
 
     #[test]
     fn a_plan_says_which_start_is_an_extra() {
-        let scene = cluster("1 x ncpus=8").queued(1, "array=1-3%2 expand=5 walltime=60");
-        let said = scene.plan().to_string();
+        let fixture = cluster("1 x ncpus=8").queued(1, "array=1-3%2 expand=5 walltime=60");
+        let said = fixture.plan().to_string();
         assert!(
             said.contains(
                 "start  1[2]  n1, for 00:01:00\nstart  1[3]  n1 as an extra, for 00:01:00\n"

@@ -64,16 +64,16 @@ mod tests {
 
     #[test]
     fn a_promise_a_stopped_queue_and_a_hold_bar_nothing() {
-        let scene = busy().queued(3, "select=1:ncpus=2");
+        let fixture = busy().queued(3, "select=1:ncpus=2");
         assert_eq!(
             (
-                scene.starts().as_str(),
-                scene.forced(3, "select=1:ncpus=2", &[])
+                fixture.starts().as_str(),
+                fixture.forced(3, "select=1:ncpus=2", &[])
             ),
             ("", Ok("n1".to_string()))
         );
         assert_eq!(
-            scene.forced(9, "select=1:ncpus=1 queue=night not_before=600", &[]),
+            fixture.forced(9, "select=1:ncpus=1 queue=night not_before=600", &[]),
             Ok("n1".to_string())
         );
     }

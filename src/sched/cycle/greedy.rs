@@ -149,12 +149,15 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     fn greedy(fillers: &[&str]) -> TestCluster {
-        let mut scene = cluster("1 x ncpus=8").running(1, "select=1:ncpus=4", "n1", 3600);
-        scene.policy.backfill.policy = Filling::Greedy;
-        let scene = scene.queued(2, "select=1:ncpus=8 walltime=1:00:00");
-        fillers.iter().zip(3..).fold(scene, |scene, (text, id)| {
-            scene.queued(id, &format!("walltime=1:00:00 {text}"))
-        })
+        let mut fixture = cluster("1 x ncpus=8").running(1, "select=1:ncpus=4", "n1", 3600);
+        fixture.policy.backfill.policy = Filling::Greedy;
+        let fixture = fixture.queued(2, "select=1:ncpus=8 walltime=1:00:00");
+        fillers
+            .iter()
+            .zip(3..)
+            .fold(fixture, |fixture, (text, id)| {
+                fixture.queued(id, &format!("walltime=1:00:00 {text}"))
+            })
     }
 
     /// M30: of those worth the same, the first.
@@ -184,7 +187,7 @@ mod tests {
     /// M27: what passes nobody is worth nothing to fill with, however much room it would take.
     #[test]
     fn m27_who_passes_nobody_takes_no_place_in_a_combination() {
-        let mut scene = greedy(&[
+        let mut fixture = greedy(&[
             "select=1:ncpus=4 qos=still",
             "select=1:ncpus=2",
             "select=1:ncpus=3",
@@ -193,8 +196,8 @@ mod tests {
             flags: vec![Flag::NoBackfill],
             ..Quality::new("still", 1.0)
         };
-        scene.policy.qualities.all.push(still);
-        assert_eq!(scene.starts(), "5 on n1");
+        fixture.policy.qualities.all.push(still);
+        assert_eq!(fixture.starts(), "5 on n1");
     }
 
     /// M30: so many of a class as are worth it, not all that would fit.

@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn each_share_gets_the_lowest_free_numbers() {
-        let mut scene = cluster("1 x ncpus=8:ngpus=2")
+        let mut fixture = cluster("1 x ncpus=8:ngpus=2")
             .queued(1, "select=2:ncpus=2")
             .queued(2, "select=1:ncpus=1:ngpus=1");
-        let plan = scene.plan();
+        let plan = fixture.plan();
         let cpus: Vec<_> = plan
             .starts
             .iter()
@@ -177,17 +177,17 @@ mod tests {
             .collect();
         assert_eq!(cpus, [vec![0, 1], vec![2, 3], vec![4]]);
         assert_eq!(plan.starts[1].shares[0].gpus, [0]);
-        scene.apply(&plan);
-        scene.state.vacate(plan.starts[0].job);
-        let plan = scene.queued(3, "select=1:ncpus=6:ngpus=1").plan();
+        fixture.apply(&plan);
+        fixture.state.vacate(plan.starts[0].job);
+        let plan = fixture.queued(3, "select=1:ncpus=6:ngpus=1").plan();
         assert_eq!(plan.starts[0].shares[0].cpus, [0, 1, 2, 3, 5, 6]);
         assert_eq!(plan.starts[0].shares[0].gpus, [1]);
     }
 
     #[test]
     fn gpus_used_from_outside_are_passed_over() {
-        let scene = cluster("1 x ncpus=8:ngpus=3").used_outside("n1", "ncpus=8:ngpus=3", &[0]);
-        let plan = scene
+        let fixture = cluster("1 x ncpus=8:ngpus=3").used_outside("n1", "ncpus=8:ngpus=3", &[0]);
+        let plan = fixture
             .queued(1, "select=1:ngpus=2")
             .queued(2, "select=1:ngpus=1")
             .plan();
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_node_without_enough_numbers_binds_nothing() {
-        let mut scene = cluster("1 x ncpus=1");
+        let mut fixture = cluster("1 x ncpus=1");
         let mut facts = crate::model::node::NodeFacts {
             name: "n1".into(),
             host: "n1".into(),
@@ -211,18 +211,18 @@ mod tests {
             gpus: vec![],
             ..Default::default()
         };
-        scene.state.set_node(&facts, true);
-        let scene = scene
+        fixture.state.set_node(&facts, true);
+        let fixture = fixture
             .queued(1, "select=1:ncpus=3")
             .queued(2, "select=1:ncpus=1");
-        let plan = scene.plan();
+        let plan = fixture.plan();
         assert_eq!(plan.starts[0].shares[0].cpus, [0u16; 0]);
         assert_eq!(plan.starts[1].shares[0].cpus, [0]);
         facts.cpus.clear();
-        let mut scene = scene;
-        scene.state.set_node(&facts, true);
+        let mut fixture = fixture;
+        fixture.state.set_node(&facts, true);
         assert!(
-            scene
+            fixture
                 .plan()
                 .starts
                 .iter()

@@ -123,29 +123,29 @@ mod tests {
 
     /// Three fillers have what job 1 leaves of a node, until long after it ends.
     fn lent(waiting: &[(u64, &str)]) -> TestCluster {
-        let mut scene = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
-        scene.policy.backfill.policy = Filling::Preempt;
-        scene.policy.backfill.depth = Backfill::ALL;
-        scene = scene.queued(2, "select=1:ncpus=7 walltime=100");
+        let mut fixture = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
+        fixture.policy.backfill.policy = Filling::Preempt;
+        fixture.policy.backfill.depth = Backfill::ALL;
+        fixture = fixture.queued(2, "select=1:ncpus=7 walltime=100");
         for filler in [3, 4, 5] {
-            scene = scene.queued(filler, "select=1:ncpus=2 walltime=1:00:00");
+            fixture = fixture.queued(filler, "select=1:ncpus=2 walltime=1:00:00");
         }
-        let plan = scene.plan();
+        let plan = fixture.plan();
         assert!(plan.starts.len() == 3 && plan.starts.iter().all(|start| start.preemptible));
-        scene.apply(&plan);
-        scene.state.withdraw(crate::model::job_id::JobId::job(2));
+        fixture.apply(&plan);
+        fixture.state.withdraw(crate::model::job_id::JobId::job(2));
         waiting
             .iter()
-            .fold(scene, |scene, &(id, text)| scene.queued(id, text))
+            .fold(fixture, |fixture, &(id, text)| fixture.queued(id, text))
             .at(50)
     }
 
     #[test]
     fn backfilled_jobs_stay_until_hooks_accept_the_start() {
-        let mut scene = lent(&[(2, "select=1:ncpus=4 walltime=100")]);
-        assert!(!preempted(&scene).is_empty());
-        scene.state.set_permits(Some(Default::default()));
-        let plan = scene.plan();
+        let mut fixture = lent(&[(2, "select=1:ncpus=4 walltime=100")]);
+        assert!(!preempted(&fixture).is_empty());
+        fixture.state.set_permits(Some(Default::default()));
+        let plan = fixture.plan();
         assert_eq!(
             plan.asks,
             [(crate::model::job_id::JobId::job(2), vec!["n1".to_string()])]
@@ -160,8 +160,8 @@ mod tests {
     }
 
     /// Who makes way for whom.
-    fn preempted(scene: &TestCluster) -> Vec<(u64, u64)> {
-        scene
+    fn preempted(fixture: &TestCluster) -> Vec<(u64, u64)> {
+        fixture
             .plan()
             .preempts
             .iter()
@@ -183,24 +183,24 @@ mod tests {
 
     #[test]
     fn a_promise_that_takes_what_nobody_has_leaves_the_next_one_less() {
-        let mut scene = lent(&[
+        let mut fixture = lent(&[
             (12, "select=1:ncpus=3 walltime=100"),
             (13, "select=1:ncpus=2 walltime=100"),
         ]);
-        scene.state.vacate(crate::model::job_id::JobId::job(1));
-        assert_eq!(preempted(&scene), [(5, 12), (4, 13)]);
+        fixture.state.vacate(crate::model::job_id::JobId::job(1));
+        assert_eq!(preempted(&fixture), [(5, 12), (4, 13)]);
     }
 
     /// G8, M34: nobody starts on loan on what somebody is about to have for whom others make way.
     #[test]
     fn what_is_claimed_back_is_not_lent_again_at_once() {
-        let mut scene = lent(&[
+        let mut fixture = lent(&[
             (12, "select=1:ncpus=7 walltime=100"),
             (13, "select=1:ncpus=1 walltime=1000"),
         ]);
-        scene.state.vacate(crate::model::job_id::JobId::job(1));
+        fixture.state.vacate(crate::model::job_id::JobId::job(1));
         assert_eq!(
-            (preempted(&scene), scene.starts().as_str()),
+            (preempted(&fixture), fixture.starts().as_str()),
             (vec![(5, 12), (4, 12), (3, 12)], "")
         );
     }
@@ -208,13 +208,13 @@ mod tests {
     /// M34, M37: what waits for a window to close waits for nobody to make way.
     #[test]
     fn backfilled_jobs_stay_until_a_booking_is_due() {
-        let mut scene = lent(&[(12, "select=1:ncpus=6 walltime=100")]);
-        assert_eq!(preempted(&scene), [(5, 12), (4, 12), (3, 12)]);
-        scene.state.set_window(Window {
+        let mut fixture = lent(&[(12, "select=1:ncpus=6 walltime=100")]);
+        assert_eq!(preempted(&fixture), [(5, 12), (4, 12), (3, 12)]);
+        fixture.state.set_window(Window {
             id: "R1".into(),
             from: Time(0),
             to: Time(90_000),
-            shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+            shares: reservation_window::whole(&fixture.state, &["n1".to_string()]).unwrap(),
             whole: true,
             access: WindowAccess {
                 users: vec!["bob".to_string()],
@@ -224,7 +224,7 @@ mod tests {
             owner_preempts: false,
         });
         assert_eq!(
-            (scene.booked().as_str(), preempted(&scene)),
+            (fixture.booked().as_str(), preempted(&fixture)),
             ("12 at 90 on n1", vec![])
         );
     }
@@ -232,8 +232,8 @@ mod tests {
     /// Q21: fillers that have something together give it back together.
     #[test]
     fn elements_that_share_a_licence_make_way_together() {
-        let mut scene = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
-        scene.state.set_pool(
+        let mut fixture = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
+        fixture.state.set_pool(
             "site_lic",
             Pool {
                 total: 1,
@@ -241,27 +241,27 @@ mod tests {
                 ..Pool::default()
             },
         );
-        scene.policy.backfill.policy = Filling::Preempt;
-        scene.policy.backfill.depth = Backfill::ALL;
-        scene = scene.queued(2, "select=1:ncpus=7 walltime=100");
-        scene = scene.queued(3, "select=1:ncpus=2 site_lic=1 walltime=1:00:00 array=1-2");
-        let plan = scene.plan();
+        fixture.policy.backfill.policy = Filling::Preempt;
+        fixture.policy.backfill.depth = Backfill::ALL;
+        fixture = fixture.queued(2, "select=1:ncpus=7 walltime=100");
+        fixture = fixture.queued(3, "select=1:ncpus=2 site_lic=1 walltime=1:00:00 array=1-2");
+        let plan = fixture.plan();
         assert!(plan.starts.len() == 2 && plan.starts.iter().all(|start| start.preemptible));
-        scene.apply(&plan);
-        scene.state.withdraw(crate::model::job_id::JobId::job(2));
-        let scene = scene
+        fixture.apply(&plan);
+        fixture.state.withdraw(crate::model::job_id::JobId::job(2));
+        let fixture = fixture
             .queued(12, "select=1:ncpus=1 site_lic=1 walltime=100")
             .at(50);
-        assert_eq!(preempted(&scene), [(3, 12), (3, 12)]);
+        assert_eq!(preempted(&fixture), [(3, 12), (3, 12)]);
     }
 
     /// A filler of four processors and two small ones that have a licence together are on loan; on
     /// another node a job should be over.
     fn lent_with_a_licence(total: i64, waiting: &[(u64, &str)]) -> Vec<(u64, u64)> {
-        let mut scene =
+        let mut fixture =
             cluster("1 x ncpus=7, 1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", 100);
-        scene = scene.running(8, "select=1:ncpus=1", "n2", 20);
-        scene.state.set_pool(
+        fixture = fixture.running(8, "select=1:ncpus=1", "n2", 20);
+        fixture.state.set_pool(
             "site_lic",
             Pool {
                 total,
@@ -269,20 +269,20 @@ mod tests {
                 ..Pool::default()
             },
         );
-        scene.policy.backfill.policy = Filling::Preempt;
-        scene.policy.backfill.depth = Backfill::ALL;
-        scene = scene
+        fixture.policy.backfill.policy = Filling::Preempt;
+        fixture.policy.backfill.depth = Backfill::ALL;
+        fixture = fixture
             .queued(2, "select=1:ncpus=7 walltime=100")
             .queued(3, "select=1:ncpus=4 walltime=1:00:00");
-        scene = scene.queued(4, "select=1:ncpus=1 site_lic=1 walltime=1:00:00 array=1-2");
-        let plan = scene.plan();
+        fixture = fixture.queued(4, "select=1:ncpus=1 site_lic=1 walltime=1:00:00 array=1-2");
+        let plan = fixture.plan();
         assert!(plan.starts.len() == 3 && plan.starts.iter().all(|start| start.preemptible));
-        scene.apply(&plan);
-        scene.state.withdraw(crate::model::job_id::JobId::job(2));
+        fixture.apply(&plan);
+        fixture.state.withdraw(crate::model::job_id::JobId::job(2));
         preempted(
             &waiting
                 .iter()
-                .fold(scene, |scene, &(id, text)| scene.queued(id, text))
+                .fold(fixture, |fixture, &(id, text)| fixture.queued(id, text))
                 .at(50),
         )
     }

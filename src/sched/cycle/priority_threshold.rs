@@ -56,24 +56,24 @@ mod tests {
     /// I15, F14: the bar is held against what is told of a job.
     #[test]
     fn earlier_jobs_have_a_higher_sort_key() {
-        let mut scene = cluster("1 x ncpus=2")
+        let mut fixture = cluster("1 x ncpus=2")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1");
-        scene.policy.precedence.threshold = Some(f64::from(u32::MAX - 1));
-        assert_eq!(scene.starts(), "1 on n1");
-        assert_eq!(scene.reason(2).unwrap().code(), "under_threshold");
+        fixture.policy.precedence.threshold = Some(f64::from(u32::MAX - 1));
+        assert_eq!(fixture.starts(), "1 on n1");
+        assert_eq!(fixture.reason(2).unwrap().code(), "under_threshold");
     }
 
     /// G5, X17: of who was not looked at, or was told why already, nothing is said.
     #[test]
     fn who_was_refused_with_all_that_ask_for_the_same_is_told_the_bar() {
-        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1");
-        scene.policy.precedence = Precedence {
+        let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1");
+        fixture.policy.precedence = Precedence {
             threshold: Some(5.0),
             ..Precedence::by_formula("5")
         };
-        scene.state.prioritise(&scene.policy, scene.now);
-        let [own, shape] = scene
+        fixture.state.prioritise(&fixture.policy, fixture.now);
+        let [own, shape] = fixture
             .state
             .waiting_class(JobId::job(1))
             .unwrap()
@@ -86,12 +86,12 @@ mod tests {
             },
         );
         let added = |policy: &Policy, told: &[(ClassId, &Reason)]| {
-            let mut plan = Plan::new(scene.now);
+            let mut plan = Plan::new(fixture.now);
             plan.verdicts = told
                 .iter()
                 .map(|(whom, reason)| (*whom, Arc::new(Reason::clone(reason))))
                 .collect();
-            tell_low(&scene.state, policy, &mut plan);
+            tell_low(&fixture.state, policy, &mut plan);
             plan.verdicts.split_off(told.len())
         };
         let low = Reason::UnderThreshold {
@@ -99,7 +99,7 @@ mod tests {
             threshold: "5".to_string(),
         };
         assert_eq!(
-            added(&scene.policy, &[(shape, &room)]),
+            added(&fixture.policy, &[(shape, &room)]),
             [(own, Arc::new(low))]
         );
         for told in [
@@ -108,9 +108,9 @@ mod tests {
             &[(own, &room)],
             &[(own, &room), (shape, &room)],
         ] {
-            assert_eq!(added(&scene.policy, told), [], "{told:?}");
+            assert_eq!(added(&fixture.policy, told), [], "{told:?}");
         }
-        let mut lower = scene.policy.clone();
+        let mut lower = fixture.policy.clone();
         lower.precedence.threshold = Some(4.9);
         assert_eq!(added(&lower, &[(shape, &room)]), []);
     }

@@ -228,46 +228,50 @@ mod tests {
 
     /// By `job_priority`; a suspended job is worth what it is said to have been.
     fn by_priority(nodes: &str) -> TestCluster {
-        let mut scene = cluster(nodes);
-        scene.policy.precedence = Precedence::by_formula("walltime");
-        scene
+        let mut fixture = cluster(nodes);
+        fixture.policy.precedence = Precedence::by_formula("walltime");
+        fixture
     }
 
     #[test]
     fn it_goes_on_with_the_processors_that_are_free_for_the_time_that_is_left_to_it() {
-        let scene = cluster("1 x ncpus=4:mem=8gb");
-        let scene = scene
+        let fixture = cluster("1 x ncpus=4:mem=8gb");
+        let fixture = fixture
             .suspended(1, "select=1:ncpus=2:mem=4gb walltime=100", "n1", 40, 0.0)
             .at(70);
-        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 130");
+        assert_eq!(fixture.resumes(), "1 on n1 with 0,1 until 130");
         assert!(
-            scene.state.waits_to_go_on(JobId::job(1)) && !scene.state.waits_to_go_on(JobId::job(2))
+            fixture.state.waits_to_go_on(JobId::job(1))
+                && !fixture.state.waits_to_go_on(JobId::job(2))
         );
-        let mut scene = scene.queued(2, "select=1:ncpus=2 walltime=50");
-        let mut plan = scene.plan();
+        let mut fixture = fixture.queued(2, "select=1:ncpus=2 walltime=50");
+        let mut plan = fixture.plan();
         plan.resumes.clear();
         plan.starts[0].shares[0].cpus = vec![0, 1];
-        scene.apply(&plan);
-        assert_eq!(scene.clone().resumes(), "1 on n1 with 2,3 until 130");
-        let plan = scene.plan();
-        scene.apply(&plan);
+        fixture.apply(&plan);
+        assert_eq!(fixture.clone().resumes(), "1 on n1 with 2,3 until 130");
+        let plan = fixture.plan();
+        fixture.apply(&plan);
         assert_eq!(
             (
-                scene.resumes().as_str(),
-                scene.state.waits_to_go_on(JobId::job(1))
+                fixture.resumes().as_str(),
+                fixture.state.waits_to_go_on(JobId::job(1))
             ),
             ("", false)
         );
-        assert_eq!(scene.state.assigned("n1").taken["ncpus"].amount(), Some(4));
+        assert_eq!(
+            fixture.state.assigned("n1").taken["ncpus"].amount(),
+            Some(4)
+        );
     }
 
     #[test]
     fn its_memory_stays_taken_and_only_its_processors_are_free() {
-        let scene = cluster("1 x ncpus=4:mem=8gb");
-        let scene = scene
+        let fixture = cluster("1 x ncpus=4:mem=8gb");
+        let fixture = fixture
             .suspended(1, "select=1:ncpus=4:mem=6gb walltime=100", "n1", 40, 9.0)
             .at(70);
-        let taken = scene.state.assigned("n1").taken;
+        let taken = fixture.state.assigned("n1").taken;
         assert_eq!(
             (
                 taken.get("ncpus").and_then(|it| it.amount()).unwrap_or(0),
@@ -280,14 +284,14 @@ mod tests {
     /// I14, X25.
     #[test]
     fn a_suspended_job_resumes_before_equals_and_after_higher_priority() {
-        let scene = by_priority("1 x ncpus=2")
+        let fixture = by_priority("1 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=60", "n1", 10, 60.0)
             .at(20);
         let starts = |walltime: i64| {
-            let scene = scene
+            let fixture = fixture
                 .clone()
                 .queued(2, &format!("select=1:ncpus=2 walltime={walltime}"));
-            (scene.starts(), scene.resumes())
+            (fixture.starts(), fixture.resumes())
         };
         let resumed = || "1 on n1 with 0,1 until 70".to_string();
         assert_eq!(
@@ -300,101 +304,101 @@ mod tests {
     /// G9: else the two would put each other aside for ever.
     #[test]
     fn it_does_not_take_back_what_the_job_it_made_way_for_is_to_have() {
-        let scene = by_priority("1 x ncpus=2")
+        let fixture = by_priority("1 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 60.0)
             .at(20);
-        let scene = scene
+        let fixture = fixture
             .queued(99, "select=1:ncpus=2 walltime=30")
             .queued(3, "select=1:ncpus=2 walltime=29");
         assert_eq!(
-            (scene.starts().as_str(), scene.resumes().as_str()),
+            (fixture.starts().as_str(), fixture.resumes().as_str()),
             ("99 on n1", "")
         );
-        let mut scene = scene;
-        scene.state.withdraw(JobId::job(99));
+        let mut fixture = fixture;
+        fixture.state.withdraw(JobId::job(99));
         assert_eq!(
-            (scene.starts().as_str(), scene.resumes().as_str()),
+            (fixture.starts().as_str(), fixture.resumes().as_str()),
             ("", "1 on n1 with 0,1 until 510")
         );
     }
 
     #[test]
     fn it_does_not_go_on_into_dedicated_time() {
-        let mut scene = cluster("1 x ncpus=2")
+        let mut fixture = cluster("1 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0)
             .at(20);
         let dedicated = |from: i64| Some(vec![(Time(from * 1000), Time(500_000))]);
-        scene.state.set_site_time(SiteTime {
+        fixture.state.set_site_time(SiteTime {
             dedicated: dedicated(109),
             ..SiteTime::default()
         });
         assert_eq!(
-            (scene.resumes().as_str(), scene.plan().next),
+            (fixture.resumes().as_str(), fixture.plan().next),
             ("", Some(Time(109_000)))
         );
-        scene.state.set_site_time(SiteTime {
+        fixture.state.set_site_time(SiteTime {
             dedicated: dedicated(110),
             ..SiteTime::default()
         });
-        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 110");
+        assert_eq!(fixture.resumes(), "1 on n1 with 0,1 until 110");
     }
 
     #[test]
     fn suspended_jobs_resume_in_order_of_their_start_priority() {
-        let scene =
+        let fixture =
             by_priority("1 x ncpus=4").suspended(1, "select=1:ncpus=3 walltime=70", "n1", 10, 70.0);
-        let scene = scene
+        let fixture = fixture
             .suspended(2, "select=1:ncpus=3 walltime=80", "n1", 10, 80.0)
             .at(20);
-        assert_eq!(scene.resumes(), "2 on n1 with 0,1,2 until 90");
+        assert_eq!(fixture.resumes(), "2 on n1 with 0,1,2 until 90");
     }
 
     /// I13: what has become worth more while it stood still is not overtaken by who has waited for
     /// less.
     #[test]
     fn the_current_priority_counts_too() {
-        let scene = by_priority("1 x ncpus=2")
+        let fixture = by_priority("1 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 60.0)
             .at(20);
-        let scene = scene.queued(2, "select=1:ncpus=2 walltime=100");
-        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 510");
+        let fixture = fixture.queued(2, "select=1:ncpus=2 walltime=100");
+        assert_eq!(fixture.resumes(), "1 on n1 with 0,1 until 510");
     }
 
     #[test]
     fn what_is_free_of_what_it_needs_is_kept_from_those_that_come_after_it() {
-        let scene = cluster("2 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
-        let scene = scene
+        let fixture = cluster("2 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
+        let fixture = fixture
             .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 0.0)
             .at(20);
-        let scene = scene
+        let fixture = fixture
             .queued(2, "select=1:ncpus=1 walltime=10")
             .queued(3, "select=1:ncpus=1 walltime=10 hosts=n1");
         assert_eq!(
-            (scene.starts().as_str(), scene.resumes().as_str()),
+            (fixture.starts().as_str(), fixture.resumes().as_str()),
             ("2 on n2", "")
         );
-        let mut scene = scene;
-        scene.state.vacate(JobId::job(9));
-        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 510");
+        let mut fixture = fixture;
+        fixture.state.vacate(JobId::job(9));
+        assert_eq!(fixture.resumes(), "1 on n1 with 0,1 until 510");
     }
 
     /// Nobody is promised what it will have, and who is, may rely on it.
     #[test]
     fn promises_go_round_what_it_will_have() {
-        let scene = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
-        let scene = scene
+        let fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
+        let fixture = fixture
             .suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0)
             .at(20);
-        let scene = scene.queued(2, "select=1:ncpus=3 walltime=10");
+        let fixture = fixture.queued(2, "select=1:ncpus=3 walltime=10");
         assert_eq!(
-            scene.booked(),
+            fixture.booked(),
             "2 at 150 on n1",
             "it goes on at 60, for 90 s"
         );
         let outlook = forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Budget::default(),
         );
         let order: Vec<String> = outlook
@@ -410,14 +414,14 @@ mod tests {
 
     #[test]
     fn resuming_delays_no_booking_of_higher_priority() {
-        let scene = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
-        let scene = scene
+        let fixture = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
+        let fixture = fixture
             .suspended(1, "select=1:ncpus=1 walltime=100", "n1", 10, 5.0)
             .at(20);
-        assert_eq!(scene.resumes(), "1 on n1 with 0 until 110");
-        let scene = scene.queued(2, "select=1:ncpus=4 walltime=500");
+        assert_eq!(fixture.resumes(), "1 on n1 with 0 until 110");
+        let fixture = fixture.queued(2, "select=1:ncpus=4 walltime=500");
         assert_eq!(
-            (scene.booked().as_str(), scene.resumes().as_str()),
+            (fixture.booked().as_str(), fixture.resumes().as_str()),
             ("2 at 60 on n1", "")
         );
     }
@@ -426,33 +430,33 @@ mod tests {
     /// waits for more room.
     #[test]
     fn it_goes_on_before_those_that_come_after_the_job_that_it_made_way_for() {
-        let scene = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", 60);
-        let scene = scene
+        let fixture = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", 60);
+        let fixture = fixture
             .suspended(1, "select=1:ncpus=1 walltime=100", "n1", 10, 950.0)
             .at(20);
-        let scene = scene.queued(99, "select=1:ncpus=3 walltime=900");
-        let scene = scene.queued(2, "select=1:ncpus=2 walltime=10");
+        let fixture = fixture.queued(99, "select=1:ncpus=3 walltime=900");
+        let fixture = fixture.queued(2, "select=1:ncpus=2 walltime=10");
         assert_eq!(
-            (scene.starts().as_str(), scene.resumes().as_str()),
+            (fixture.starts().as_str(), fixture.resumes().as_str()),
             ("", "1 on n1 with 0 until 110")
         );
-        assert_eq!(scene.booked(), "99 at 60 on n1");
+        assert_eq!(fixture.booked(), "99 at 60 on n1");
     }
 
     #[test]
     fn it_does_not_go_on_where_its_node_takes_no_jobs() {
-        let scene = cluster("2 x ncpus=2")
+        let fixture = cluster("2 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0)
             .at(20);
-        let scene = scene.node("n1", "ncpus=2", false);
+        let fixture = fixture.node("n1", "ncpus=2", false);
         assert_eq!(
-            scene.clone().queued(2, "select=1:ncpus=1").starts(),
+            fixture.clone().queued(2, "select=1:ncpus=1").starts(),
             "2 on n2"
         );
         assert_eq!(
             (
-                scene.resumes().as_str(),
-                scene.node("n1", "ncpus=2", true).resumes().is_empty()
+                fixture.resumes().as_str(),
+                fixture.node("n1", "ncpus=2", true).resumes().is_empty()
             ),
             ("", false)
         );
@@ -469,76 +473,79 @@ mod tests {
                 .wrapping_add(1_442_695_040_888_963_407);
             (dice >> 33) % sides
         };
-        let (mut scene, mut memory, mut resumed) =
+        let (mut fixture, mut memory, mut resumed) =
             (cluster("4 x ncpus=4:mem=16gb"), CycleCache::default(), 0);
         for step in 1..400 {
             let (ncpus, walltime, node) = (1 + roll(4), 5 + roll(60), 1 + roll(4));
             let request = format!("ncpus={ncpus}:mem=1gb walltime={walltime}");
-            scene = match roll(8) {
-                0 if scene.state.suspended.len() < 6 => scene.suspended(
+            fixture = match roll(8) {
+                0 if fixture.state.suspended.len() < 6 => fixture.suspended(
                     step,
                     &format!("select=1:{request}"),
                     &format!("n{node}"),
                     2,
                     roll(40) as f64,
                 ),
-                1..4 => scene.queued(
+                1..4 => fixture.queued(
                     step,
                     &format!("select={}:{request} place=scatter", 1 + roll(3)),
                 ),
-                _ => scene,
+                _ => fixture,
             };
-            scene = scene.at(step as i64 * 3);
-            let over: Vec<JobId> = scene
+            fixture = fixture.at(step as i64 * 3);
+            let over: Vec<JobId> = fixture
                 .state
                 .ends
                 .iter()
-                .take_while(|(end, _)| *end <= scene.now)
+                .take_while(|(end, _)| *end <= fixture.now)
                 .map(|it| it.1)
                 .collect();
-            over.into_iter().for_each(|job| scene.state.vacate(job));
-            scene.state.prioritise(&scene.policy, scene.now);
-            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            over.into_iter().for_each(|job| fixture.state.vacate(job));
+            fixture.state.prioritise(&fixture.policy, fixture.now);
+            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
             assert_eq!(
-                (plan.audit(&scene.state), &plan),
-                (Ok(()), &cycle::run(&scene.state, &scene.policy, scene.now))
+                (plan.audit(&fixture.state), &plan),
+                (
+                    Ok(()),
+                    &cycle::run(&fixture.state, &fixture.policy, fixture.now)
+                )
             );
             resumed += plan.resumes.len();
-            scene.apply(&plan);
+            fixture.apply(&plan);
         }
         let outlook = forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Budget::default(),
         );
         let went_on = |job: &JobId| outlook.starts.iter().any(|start| start.job == *job);
         assert!(resumed > 20 && outlook.horizon.is_whole, "{resumed}");
         assert!(
-            scene.state.suspended.keys().all(went_on),
+            fixture.state.suspended.keys().all(went_on),
             "{:?}",
-            scene.state.suspended.keys()
+            fixture.state.suspended.keys()
         );
     }
 
     #[test]
     fn the_audit_finds_faults_in_what_goes_on() {
-        let scene = cluster("2 x ncpus=4")
+        let fixture = cluster("2 x ncpus=4")
             .suspended(1, "select=1:ncpus=4 walltime=100", "n1", 10, 0.0)
             .at(20);
-        let plan = scene.plan();
+        let plan = fixture.plan();
         let mut elsewhere = plan.clone();
         elsewhere.resumes[0].shares[0].node = "n2".into();
         assert_eq!(
-            elsewhere.audit(&scene.state),
+            elsewhere.audit(&fixture.state),
             Err("job 1: goes on elsewhere".to_string())
         );
-        let full = scene.clone().running(2, "select=1:ncpus=1", "n1", 60);
+        let full = fixture.clone().running(2, "select=1:ncpus=1", "n1", 60);
         assert_eq!(
             plan.audit(&full.state),
             Err("job 1: n1 is over-committed".to_string())
         );
-        let mut gone = scene.clone();
+        let mut gone = fixture.clone();
         gone.state.vacate(JobId::job(1));
         assert_eq!(
             plan.audit(&gone.state),

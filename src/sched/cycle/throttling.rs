@@ -165,28 +165,28 @@ mod tests {
 
     #[test]
     fn a_stopped_queue_starts_nothing_and_blocks_nobody() {
-        let mut scene = cluster("1 x ncpus=1")
+        let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "queue=night")
             .queued(2, "queue=workq");
-        assert_eq!(scene.why(1), "Not Running: Queue not started.");
-        assert_eq!(scene.starts(), "2 on n1");
-        scene.state.set_queue(&queue("night", true));
-        assert_eq!(scene.starts(), "1 on n1");
+        assert_eq!(fixture.why(1), "Not Running: Queue not started.");
+        assert_eq!(fixture.starts(), "2 on n1");
+        fixture.state.set_queue(&queue("night", true));
+        assert_eq!(fixture.starts(), "1 on n1");
     }
 
     /// G5.
     #[test]
     fn who_is_in_a_stopped_queue_is_told_so_though_others_that_ask_for_the_same_lack_room() {
-        let mut scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 600);
-        scene.state.set_queue(&queue("night", false));
-        let scene = scene
+        let mut fixture = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 600);
+        fixture.state.set_queue(&queue("night", false));
+        let fixture = fixture
             .queued(2, "select=1:ncpus=4 walltime=60")
             .queued(3, "select=1:ncpus=4 walltime=70")
             .queued(4, "select=1:ncpus=4 walltime=60 queue=night")
             .queued(5, "select=1:ncpus=5 walltime=60")
             .queued(6, "select=1:ncpus=5 walltime=60 queue=night")
             .queued(7, "select=1:ncpus=4 walltime=60 queue=gone");
-        let code = |job| scene.reason(job).unwrap().code();
+        let code = |job| fixture.reason(job).unwrap().code();
         assert_eq!(
             [code(2), code(3), code(4), code(7)],
             [
@@ -202,34 +202,34 @@ mod tests {
     /// I26.
     #[test]
     fn an_array_runs_no_more_at_once_than_it_says_and_bars_nobody() {
-        let scene = cluster("1 x ncpus=8")
+        let fixture = cluster("1 x ncpus=8")
             .queued(1, "array=1-5%2")
             .queued(2, "array=1-2")
             .queued(3, "select=1:ncpus=1");
         assert_eq!(
-            scene.starts(),
+            fixture.starts(),
             "1[1] on n1; 1[2] on n1; 2[1] on n1; 2[2] on n1; 3 on n1"
         );
         assert_eq!(
-            scene.why(1),
+            fixture.why(1),
             "Not Running: Number of concurrent running subjobs limit reached (L: 2)"
         );
         assert_eq!(
-            scene.begun(1, 0, 1).starts(),
+            fixture.begun(1, 0, 1).starts(),
             "2[1] on n1; 2[2] on n1; 3 on n1"
         );
     }
 
     #[test]
     fn a_failed_start_is_tried_again_in_time() {
-        let scene = cluster("1 x ncpus=1")
+        let fixture = cluster("1 x ncpus=1")
             .queued(1, "not_before=60")
             .queued(2, "select=1:ncpus=1");
         assert_eq!(
-            (scene.starts().as_str(), scene.plan().next),
+            (fixture.starts().as_str(), fixture.plan().next),
             ("2 on n1", Some(Time(60_000)))
         );
-        assert_eq!(scene.reason(1).unwrap().code(), "deferred");
-        assert_eq!(scene.at(60).starts(), "1 on n1");
+        assert_eq!(fixture.reason(1).unwrap().code(), "deferred");
+        assert_eq!(fixture.at(60).starts(), "1 on n1");
     }
 }

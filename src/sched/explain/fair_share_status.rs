@@ -196,7 +196,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster, pool};
     use std::sync::Arc;
 
-    fn told(scene: &TestCluster) -> Vec<(ShareHolder, i64, i64, FairShareStatus, Option<Time>)> {
+    fn told(fixture: &TestCluster) -> Vec<(ShareHolder, i64, i64, FairShareStatus, Option<Time>)> {
         let percent = |part: f64| (part * 100.0).round() as i64;
         let row = |owed: FairShareReport| {
             (
@@ -207,7 +207,7 @@ mod tests {
                 owed.since,
             )
         };
-        reports(&scene.state, &scene.policy, scene.now)
+        reports(&fixture.state, &fixture.policy, fixture.now)
             .into_iter()
             .map(row)
             .collect()
@@ -217,16 +217,17 @@ mod tests {
     /// together.
     #[test]
     fn who_has_less_is_told_since_when_and_what_that_makes_of_it() {
-        let mut scene = cluster("1 x ncpus=10").running(1, "select=1:ncpus=8", "n1", 1000);
-        let one = crate::sched::view::holdings::RunningOwner::of(&scene.job(1, "select=1:ncpus=8"));
-        scene.state.belongs_to(JobId::job(1), &one);
-        scene = scene
+        let mut fixture = cluster("1 x ncpus=10").running(1, "select=1:ncpus=8", "n1", 1000);
+        let one =
+            crate::sched::view::holdings::RunningOwner::of(&fixture.job(1, "select=1:ncpus=8"));
+        fixture.state.belongs_to(JobId::job(1), &one);
+        fixture = fixture
             .tenured(JobId::job(1), 0, 0.0, |tenure| tenure.protected = true)
             .queued(2, "select=1:ncpus=5")
             .queued(3, "select=1:ncpus=5");
-        assert!(told(&scene).is_empty(), "nobody is looked at");
-        scene.policy.preemption.triggers = vec![PreemptTrigger::Starvation];
-        scene.policy.starvation.patience.timeout = Span::seconds(30);
+        assert!(told(&fixture).is_empty(), "nobody is looked at");
+        fixture.policy.preemption.triggers = vec![PreemptTrigger::Starvation];
+        fixture.policy.starvation.patience.timeout = Span::seconds(30);
         let one = (
             ShareHolder::Operation(JobId::job(1)),
             33,
@@ -243,13 +244,13 @@ mod tests {
                 Some(Time(0)),
             )
         };
-        assert_eq!(told(&scene), [one.clone(), alike(FairShareStatus::Below)]);
-        let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
+        assert_eq!(told(&fixture), [one.clone(), alike(FairShareStatus::Below)]);
+        let resolved = Resolved::new(&fixture.state, &fixture.policy, fixture.now);
         let cycle = cycle::decide(
-            &scene.state,
-            &scene.policy,
+            &fixture.state,
+            &fixture.policy,
             &resolved,
-            scene.now,
+            fixture.now,
             &mut CycleCache::default(),
         );
         let who = |id| of_job(JobId::job(id), &cycle).map(|owed| owed.who);
@@ -260,11 +261,11 @@ mod tests {
                 Some(ShareHolder::Alike(JobId::job(2), 2))
             ]
         );
-        let plan = cycle::run(&scene.state, &scene.policy, scene.now);
-        scene.state.take_over(&plan);
-        let scene = scene.at(30);
-        assert_eq!(told(&scene)[1], alike(FairShareStatus::Starving));
-        let all = reports(&scene.state, &scene.policy, scene.now);
+        let plan = cycle::run(&fixture.state, &fixture.policy, fixture.now);
+        fixture.state.take_over(&plan);
+        let fixture = fixture.at(30);
+        assert_eq!(told(&fixture)[1], alike(FairShareStatus::Starving));
+        let all = reports(&fixture.state, &fixture.policy, fixture.now);
         assert_eq!(
             (all[0].resource.as_deref(), all[1].resource.as_deref()),
             (Some("ncpus"), Some("ncpus"))
@@ -272,29 +273,29 @@ mod tests {
     }
 
     /// A waiting job of this account.
-    fn of_account(mut scene: TestCluster, id: u64, account: &str, text: &str) -> TestCluster {
-        let mut job = scene.job(id, text);
+    fn of_account(mut fixture: TestCluster, id: u64, account: &str, text: &str) -> TestCluster {
+        let mut job = fixture.job(id, text);
         Arc::make_mut(&mut job.spec).account = Some(account.to_string());
-        scene.state.enqueue(&job);
-        scene
+        fixture.state.enqueue(&job);
+        fixture
     }
 
     /// Y24: each pool stands before what is in it, and operations in the order in which they came.
     #[test]
     fn pools_are_told_from_the_top_down_with_what_is_in_them() {
-        let mut scene = cluster("1 x ncpus=10");
-        scene.policy.fair_share.accounts = vec![
+        let mut fixture = cluster("1 x ncpus=10");
+        fixture.policy.fair_share.accounts = vec![
             pool("b", None, 1.0),
             pool("a", None, 1.0),
             pool("x", Some("a"), 1.0),
         ];
-        scene.policy.preemption.triggers = vec![PreemptTrigger::Starvation];
-        let scene = of_account(scene, 1, "b", "select=1:ncpus=1");
-        let scene = of_account(scene, 4, "x", "select=1:ncpus=1");
-        let scene = of_account(scene, 5, "x", "select=1:ncpus=1");
-        let scene = of_account(scene, 2, "x", "select=1:ncpus=11");
-        let scene = of_account(scene, 3, "x", "select=1:ncpus=2 array=1-2");
-        let scene = of_account(scene, 6, "x", "select=1:ncpus=3 array=1-2");
+        fixture.policy.preemption.triggers = vec![PreemptTrigger::Starvation];
+        let fixture = of_account(fixture, 1, "b", "select=1:ncpus=1");
+        let fixture = of_account(fixture, 4, "x", "select=1:ncpus=1");
+        let fixture = of_account(fixture, 5, "x", "select=1:ncpus=1");
+        let fixture = of_account(fixture, 2, "x", "select=1:ncpus=11");
+        let fixture = of_account(fixture, 3, "x", "select=1:ncpus=2 array=1-2");
+        let fixture = of_account(fixture, 6, "x", "select=1:ncpus=3 array=1-2");
         let spelt = |owed: FairShareReport| {
             let who = match owed.who {
                 ShareHolder::Pool(name) => name,
@@ -303,7 +304,7 @@ mod tests {
             };
             format!("{who} in {}", owed.pools.join(" "))
         };
-        let all: Vec<String> = reports(&scene.state, &scene.policy, scene.now)
+        let all: Vec<String> = reports(&fixture.state, &fixture.policy, fixture.now)
             .into_iter()
             .map(spelt)
             .collect();
@@ -318,12 +319,12 @@ mod tests {
             all,
             [&["a in ", "x in a"], &in_x[..], &["b in ", "1 in b"]].concat()
         );
-        let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
+        let resolved = Resolved::new(&fixture.state, &fixture.policy, fixture.now);
         let cycle = cycle::decide(
-            &scene.state,
-            &scene.policy,
+            &fixture.state,
+            &fixture.policy,
             &resolved,
-            scene.now,
+            fixture.now,
             &mut CycleCache::default(),
         );
         assert_eq!(

@@ -298,8 +298,8 @@ mod tests {
     use crate::model::policy::{Filling, Precedence, PriorityOrder};
     use crate::sched::fixture::{TestCluster, cluster};
 
-    fn foreseen(scene: &TestCluster, budget: Budget) -> Outlook {
-        run(scene.state.clone(), &scene.policy, scene.now, budget)
+    fn foreseen(fixture: &TestCluster, budget: Budget) -> Outlook {
+        run(fixture.state.clone(), &fixture.policy, fixture.now, budget)
     }
 
     /// `1 at 0 on n1; 2 at 60 on n1,n2; 3 unsatisfiable`.
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn every_job_is_told_its_start_also_behind_the_first_blocked_one() {
-        let scene = cluster("2 x ncpus=4")
+        let fixture = cluster("2 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 100)
             .queued(2, "select=2:ncpus=4 walltime=50")
             .queued(3, "select=1:ncpus=2 walltime=60")
@@ -329,16 +329,16 @@ mod tests {
             .queued(5, "select=2:ncpus=4 walltime=10")
             .queued(6, "select=1:ncpus=99")
             .queued(7, "queue=night");
-        let outlook = foreseen(&scene, Budget::default());
+        let outlook = foreseen(&fixture, Budget::default());
         let expected = "3 at 0 on n2; 2 at 100 on n1,n2; 4 at 150 on n1; 5 at 650 on n1,n2; 6 unsatisfiable; 7 queue_stopped";
         assert_eq!(told(&outlook), expected);
         assert!(outlook.horizon.is_whole);
         assert_eq!(outlook.of(JobId::job(5)).unwrap().job, JobId::job(5));
         assert_eq!(outlook.of(JobId::job(1)), None, "it runs");
         let until = run_until(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Budget::default(),
             JobId::job(2),
         );
@@ -350,10 +350,10 @@ mod tests {
 
     #[test]
     fn the_elements_of_an_array_follow_each_other_within_its_limit() {
-        let scene = cluster("1 x ncpus=8")
+        let fixture = cluster("1 x ncpus=8")
             .queued(1, "array=1-5%2 walltime=10")
             .queued(2, "walltime=5");
-        let outlook = foreseen(&scene, Budget::default());
+        let outlook = foreseen(&fixture, Budget::default());
         let expected = "1[1] at 0 on n1; 1[2] at 0 on n1; 2 at 0 on n1; 1[3] at 10 on n1; 1[4] at 10 on n1; 1[5] at 20 on n1";
         assert_eq!(told(&outlook), expected);
         assert_eq!(
@@ -364,12 +364,12 @@ mod tests {
 
     #[test]
     fn a_preempted_backfilled_job_starts_again_later() {
-        let mut scene = cluster("1 x ncpus=4")
+        let mut fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=2", "n1", 100)
             .queued(2, "select=1:ncpus=4 walltime=50")
             .queued(3, "select=1:ncpus=2 walltime=1000");
-        scene.policy.backfill.policy = Filling::Preempt;
-        let outlook = foreseen(&scene, Budget::default());
+        fixture.policy.backfill.policy = Filling::Preempt;
+        let outlook = foreseen(&fixture, Budget::default());
         assert_eq!(
             told(&outlook),
             "3 at 0 on n1; 2 at 100 on n1; 3 at 150 on n1"
@@ -380,49 +380,52 @@ mod tests {
     /// until it ends.
     #[test]
     fn who_stands_still_for_another_keeps_its_memory_and_goes_on() {
-        let mut scene =
+        let mut fixture =
             cluster("1 x ncpus=4:mem=8gb").running(1, "select=1:ncpus=4:mem=6gb", "n1", 100);
-        scene.policy.precedence = Precedence {
+        fixture.policy.precedence = Precedence {
             order: PriorityOrder::Priority,
             ..Precedence::default()
         };
-        scene.policy.preemption = PreemptionPolicy {
+        fixture.policy.preemption = PreemptionPolicy {
             mode: PreemptMode::Aggressive,
             ..PreemptionPolicy::by(PreemptTrigger::Qube)
         };
-        scene.policy.preemption.actions = vec![PreemptAction::Suspend].into();
+        fixture.policy.preemption.actions = vec![PreemptAction::Suspend].into();
         let walltime = Some(Span::seconds(100));
-        let scene = scene
+        let fixture = fixture
             .tenured(JobId::job(1), 0, -9.0, |tenure| tenure.walltime = walltime)
             .at(10);
-        let scene = scene.queued(2, "select=1:ncpus=4:mem=1gb walltime=50");
-        let scene = scene.queued(3, "select=1:ncpus=1:mem=4gb walltime=5");
+        let fixture = fixture.queued(2, "select=1:ncpus=4:mem=1gb walltime=50");
+        let fixture = fixture.queued(3, "select=1:ncpus=1:mem=4gb walltime=5");
         assert_eq!(
-            told(&foreseen(&scene, Budget::default())),
+            told(&foreseen(&fixture, Budget::default())),
             "2 at 10 on n1; 3 at 150 on n1"
         );
     }
 
     #[test]
     fn a_job_put_off_starts_when_its_time_has_come() {
-        let scene = cluster("1 x ncpus=1")
+        let fixture = cluster("1 x ncpus=1")
             .queued(1, "not_before=60 walltime=10")
             .queued(2, "walltime=100");
         assert_eq!(
-            told(&foreseen(&scene, Budget::default())),
+            told(&foreseen(&fixture, Budget::default())),
             "2 at 0 on n1; 1 at 100 on n1"
         );
-        let scene = cluster("1 x ncpus=1").queued(1, "not_before=60 walltime=10");
-        assert_eq!(told(&foreseen(&scene, Budget::default())), "1 at 60 on n1");
+        let fixture = cluster("1 x ncpus=1").queued(1, "not_before=60 walltime=10");
+        assert_eq!(
+            told(&foreseen(&fixture, Budget::default())),
+            "1 at 60 on n1"
+        );
     }
 
     #[test]
     fn one_that_is_overdue_is_taken_to_end_at_once() {
-        let scene = cluster("1 x ncpus=1")
+        let fixture = cluster("1 x ncpus=1")
             .running(1, "select=1:ncpus=1", "n1", 10)
             .queued(2, "walltime=5")
             .at(50);
-        let outlook = foreseen(&scene, Budget::default());
+        let outlook = foreseen(&fixture, Budget::default());
         let expected = Prospect::Starts {
             at: Time(50_001),
             end: Time(55_001),
@@ -433,9 +436,9 @@ mod tests {
 
     #[test]
     fn a_forecast_stops_where_its_budget_ends_and_says_so() {
-        let mut scene = cluster("1 x ncpus=1").queued(99, "select=1:ncpus=2");
+        let mut fixture = cluster("1 x ncpus=1").queued(99, "select=1:ncpus=2");
         for job in 1..=9 {
-            scene = scene.queued(job, "walltime=10");
+            fixture = fixture.queued(job, "walltime=10");
         }
         for budget in [
             Budget {
@@ -451,7 +454,7 @@ mod tests {
                 ..Budget::default()
             },
         ] {
-            let outlook = foreseen(&scene, budget);
+            let outlook = foreseen(&fixture, budget);
             let horizon = Horizon {
                 from: Time(0),
                 until: Time(20_000),
@@ -467,10 +470,10 @@ mod tests {
 
     #[test]
     fn what_waits_for_a_job_without_end_waits_for_ever() {
-        let scene = cluster("1 x ncpus=1")
+        let fixture = cluster("1 x ncpus=1")
             .running(1, "select=1:ncpus=1", "n1", i64::MAX)
             .queued(2, "walltime=5");
-        let outlook = foreseen(&scene, Budget::default());
+        let outlook = foreseen(&fixture, Budget::default());
         assert_eq!(
             (told(&outlook).as_str(), outlook.horizon.is_whole),
             ("2 amount.ncpus", true)
@@ -481,15 +484,19 @@ mod tests {
     /// forecast.
     #[test]
     fn what_is_held_still_is_foreseen_as_it_is_held() {
-        let mut scene = cluster("1 x ncpus=1")
+        let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "walltime=60")
             .queued(2, "walltime=600");
-        scene.policy.precedence = Precedence {
+        fixture.policy.precedence = Precedence {
             update_period: Span::seconds(60),
             ..Precedence::by_formula("eligible_time < 30 ? walltime : -walltime")
         };
-        scene.state.prioritise(&scene.policy, scene.now);
-        let first = |scene: TestCluster| foreseen(&scene, Budget::default()).starts[0].job.number;
-        assert_eq!([first(scene.clone().at(40)), first(scene.at(60))], [2, 1]);
+        fixture.state.prioritise(&fixture.policy, fixture.now);
+        let first =
+            |fixture: TestCluster| foreseen(&fixture, Budget::default()).starts[0].job.number;
+        assert_eq!(
+            [first(fixture.clone().at(40)), first(fixture.at(60))],
+            [2, 1]
+        );
     }
 }

@@ -150,12 +150,12 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     /// `4 on 4 for 3600; 1 on 1 for ever`.
-    fn told(scene: &TestCluster, request: &str) -> String {
+    fn told(fixture: &TestCluster, request: &str) -> String {
         let windows = windows(
-            &scene.state,
-            &scene.policy,
-            scene.now,
-            &scene.job(999, request),
+            &fixture.state,
+            &fixture.policy,
+            fixture.now,
+            &fixture.job(999, request),
         );
         let told = windows.unwrap().into_iter().map(
             |FreeWindow {
@@ -174,33 +174,33 @@ mod tests {
     /// M29: of 8 nodes 4 are idle, and 3 of these are promised in an hour.
     #[test]
     fn m29_windows_come_widest_first() {
-        let mut scene = cluster("8 x ncpus=1");
+        let mut fixture = cluster("8 x ncpus=1");
         for job in 1..=4 {
-            scene = scene.running(job, "select=1:ncpus=1", &format!("n{}", job + 4), 3600);
+            fixture = fixture.running(job, "select=1:ncpus=1", &format!("n{}", job + 4), 3600);
         }
-        let scene = scene.queued(5, "select=7:ncpus=1 walltime=100");
+        let fixture = fixture.queued(5, "select=7:ncpus=1 walltime=100");
         assert_eq!(
-            told(&scene, "select=1:ncpus=1"),
+            told(&fixture, "select=1:ncpus=1"),
             "4 on 4 for 3600; 1 on 1 for ever"
         );
     }
 
     #[test]
     fn a_window_is_for_the_request_that_was_asked_for() {
-        let scene = cluster("3 x ncpus=8:mem=8gb").running(1, "select=1:ncpus=6", "n1", 60);
-        assert_eq!(told(&scene, "select=1:ncpus=1"), "18 on 3 for ever");
-        assert_eq!(told(&scene, "select=1:ncpus=3"), "4 on 2 for ever");
+        let fixture = cluster("3 x ncpus=8:mem=8gb").running(1, "select=1:ncpus=6", "n1", 60);
+        assert_eq!(told(&fixture, "select=1:ncpus=1"), "18 on 3 for ever");
+        assert_eq!(told(&fixture, "select=1:ncpus=3"), "4 on 2 for ever");
         assert_eq!(
-            told(&scene, "select=1:ncpus=1 place=scatter"),
+            told(&fixture, "select=1:ncpus=1 place=scatter"),
             "3 on 3 for ever"
         );
         assert_eq!(
-            told(&scene, "select=1:ncpus=4:mem=6gb+1:ncpus=1"),
+            told(&fixture, "select=1:ncpus=4:mem=6gb+1:ncpus=1"),
             "2 on 3 for ever"
         );
         assert_eq!(
             told(
-                &scene.running(2, "select=2:ncpus=8", "n2,n3", 60),
+                &fixture.running(2, "select=2:ncpus=8", "n2,n3", 60),
                 "select=1:ncpus=3"
             ),
             ""
@@ -209,9 +209,15 @@ mod tests {
 
     #[test]
     fn what_can_never_run_or_may_not_start_has_no_windows_but_a_reason() {
-        let scene = cluster("1 x ncpus=1");
-        let windows =
-            |text: &str| windows(&scene.state, &scene.policy, scene.now, &scene.job(9, text));
+        let fixture = cluster("1 x ncpus=1");
+        let windows = |text: &str| {
+            windows(
+                &fixture.state,
+                &fixture.policy,
+                fixture.now,
+                &fixture.job(9, text),
+            )
+        };
         assert_eq!(
             windows("select=1:ncpus=2").unwrap_err().code(),
             "unsatisfiable"
@@ -221,11 +227,11 @@ mod tests {
 
     #[test]
     fn a_job_starts_in_a_window_and_not_when_it_is_larger() {
-        let scene = cluster("1 x ncpus=16")
+        let fixture = cluster("1 x ncpus=16")
             .running(1, "select=1:ncpus=8", "n1", 3600)
             .queued(2, "select=1:ncpus=14 walltime=1:00:00");
         assert_eq!(
-            told(&scene, "select=1:ncpus=1"),
+            told(&fixture, "select=1:ncpus=1"),
             "8 on 1 for 3600; 2 on 1 for ever"
         );
         for (request, starts) in [
@@ -233,8 +239,8 @@ mod tests {
             ("ncpus=8 walltime=3601", false),
             ("ncpus=2", true),
         ] {
-            let scene = scene.clone().queued(3, &format!("select=1:{request}"));
-            assert_eq!(!scene.starts().is_empty(), starts, "{request}");
+            let fixture = fixture.clone().queued(3, &format!("select=1:{request}"));
+            assert_eq!(!fixture.starts().is_empty(), starts, "{request}");
         }
     }
 }

@@ -195,8 +195,8 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     /// `running jobs ann: 2 of 1/2 by 1,2, 1 of 1 barred`, as far as it is so.
-    fn told(scene: &TestCluster) -> Vec<String> {
-        let all = limits_in_force(&scene.state, &scene.policy, scene.now);
+    fn told(fixture: &TestCluster) -> Vec<String> {
+        let all = limits_in_force(&fixture.state, &fixture.policy, fixture.now);
         let one = |one: &LimitUse| {
             let (stage, quantity, whom) = (
                 one.limit.stage.name(),
@@ -229,9 +229,9 @@ mod tests {
     }
 
     fn limited(limits: &str) -> TestCluster {
-        let mut scene = cluster("1 x ncpus=40:mem=64gb");
-        scene.policy.limits = Config::parse(limits).unwrap().effective_policy().limits;
-        scene
+        let mut fixture = cluster("1 x ncpus=40:mem=64gb");
+        fixture.policy.limits = Config::parse(limits).unwrap().effective_policy().limits;
+        fixture
     }
 
     /// P9.
@@ -239,7 +239,7 @@ mod tests {
     fn every_limit_is_listed_with_its_users_and_waiting_jobs() {
         let limits = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 3, mem = \"6gb\" }\nrunning_soft = { jobs = 2 }\n\
                       queued = { jobs = 30 }\n[[limit]]\nqueue = \"night\"\nrunning = { nodes = 4 }\n";
-        let scene = limited(limits)
+        let fixture = limited(limits)
             .running(1, "select=2:ncpus=1:mem=1gb", "n1,n1", 60)
             .running(2, "select=1:ncpus=1:mem=3gb", "n1", 60)
             .queued(3, "select=1:ncpus=1:mem=1gb")
@@ -251,9 +251,9 @@ mod tests {
             "queued jobs ann: 11 of -/30 by 1,2,3,4,5[], 0/9",
             "running nodes night: 0 of -/4 by , 0/0",
         ];
-        assert_eq!(told(&scene), expected);
-        let many = (10..60).fold(limited(limits), |scene, id| {
-            scene.queued(id, "select=1:ncpus=1")
+        assert_eq!(told(&fixture), expected);
+        let many = (10..60).fold(limited(limits), |fixture, id| {
+            fixture.queued(id, "select=1:ncpus=1")
         });
         assert!(
             told(&many)[0].starts_with("running jobs ann: 0 of 2/3 by , 0/50"),
@@ -270,13 +270,15 @@ mod tests {
     /// M24: of what waits only those use it that are considered.
     #[test]
     fn a_limit_on_idle_jobs_is_used_by_those_that_are_considered() {
-        let scene = limited("[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n")
+        let fixture = limited("[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n")
             .queued(1, "select=1:ncpus=99");
-        let scene = (2..6).fold(scene, |scene, id| scene.queued(id, "select=1:ncpus=1"));
-        assert_eq!(told(&scene), ["idle jobs ann: 2 of -/2 by 2,3, 2/5"]);
-        let scene =
+        let fixture = (2..6).fold(fixture, |fixture, id| {
+            fixture.queued(id, "select=1:ncpus=1")
+        });
+        assert_eq!(told(&fixture), ["idle jobs ann: 2 of -/2 by 2,3, 2/5"]);
+        let fixture =
             limited("[[limit]]\nidle = { ncpus = 5 }\n").queued(1, "select=1:ncpus=2 array=1-9");
-        assert_eq!(told(&scene), ["idle ncpus : 4 of -/5 by 1[1],1[2], 7/9"]);
+        assert_eq!(told(&fixture), ["idle ncpus : 4 of -/5 by 1[1],1[2], 7/9"]);
     }
 
     /// M21: what runs past its end has nothing left.
@@ -284,12 +286,12 @@ mod tests {
     fn what_is_left_of_running_jobs_becomes_less() {
         let limits =
             "[[limit]]\nuser = \"*\"\nrunning = { procseconds = 57600, seconds = 30000, pe = 7 }\n";
-        let scene = limited(limits)
+        let fixture = limited(limits)
             .running(1, "select=1:ncpus=4", "n1", 3600)
             .running(2, "select=1:ncpus=1:mem=4gb", "n1", 21600)
             .queued(3, "select=1:ncpus=1 walltime=1:00:00");
         let used = |at: i64| {
-            limits_in_force(&scene.state, &scene.policy, Time(at * 1000))
+            limits_in_force(&fixture.state, &fixture.policy, Time(at * 1000))
                 .into_iter()
                 .map(|one| one.used)
         };

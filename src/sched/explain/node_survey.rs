@@ -407,18 +407,18 @@ mod tests {
     use crate::sched::explain::why::explain;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    fn survey(scene: &TestCluster, request: &str) -> Survey {
-        let scene = scene.clone().queued(99, request);
+    fn survey(fixture: &TestCluster, request: &str) -> Survey {
+        let fixture = fixture.clone().queued(99, request);
         let outlook = forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Budget::default(),
         );
         explain(
-            &scene.state,
-            &scene.policy,
-            scene.now,
+            &fixture.state,
+            &fixture.policy,
+            fixture.now,
             JobId::job(99),
             &outlook,
         )
@@ -428,8 +428,8 @@ mod tests {
     }
 
     /// `amount.ncpus 2 n1,n2 asked 4 has 1..3; fits 1 n3`.
-    fn told(scene: &TestCluster, request: &str) -> String {
-        let survey = survey(scene, request);
+    fn told(fixture: &TestCluster, request: &str) -> String {
+        let survey = survey(fixture, request);
         let rejections = survey.rejections.iter().map(|rejection| {
             let amounts = rejection.found.as_ref().zip(rejection.requested.as_ref());
             let amounts =
@@ -450,7 +450,7 @@ mod tests {
 
     #[test]
     fn nodes_are_counted_by_what_keeps_the_job_from_them() {
-        let scene =
+        let fixture =
             cluster("4 x ncpus=8:mem=8gb:arch=linux, 1 x ncpus=8:mem=8gb:arch=aix, 2 x ncpus=2:mem=8gb:arch=linux")
                 .node("n8", "ncpus=8:mem=8gb:arch=linux", false)
                 .running(1, "select=1:ncpus=6", "n1", 600)
@@ -460,19 +460,19 @@ mod tests {
         let expected = "attribute 1 n5 ever; access_policy 1 n3; node_state 1 n8; amount.mem 1 n4 asked 4gb has 2gb..2gb; \
                         amount.ncpus 2 n1,n2 asked 4 has 1..2; amount.ncpus 2 n6,n7 asked 4 has 2..2 ever";
         assert_eq!(
-            told(&scene, "select=1:ncpus=4:mem=4gb:arch=linux"),
+            told(&fixture, "select=1:ncpus=4:mem=4gb:arch=linux"),
             expected
         );
         assert_eq!(
-            survey(&scene, "select=1:ncpus=4:mem=4gb:arch=linux").chunk,
+            survey(&fixture, "select=1:ncpus=4:mem=4gb:arch=linux").chunk,
             "ncpus=4:mem=4gb:arch=linux"
         );
     }
 
     #[test]
     fn who_wants_a_node_alone_is_told_where_others_are() {
-        let scene = cluster("3 x ncpus=8").running(1, "select=2:ncpus=1", "n1,n2", 600);
-        let survey = survey(&scene, "select=2:ncpus=1 place=scatter:excl");
+        let fixture = cluster("3 x ncpus=8").running(1, "select=2:ncpus=1", "n1,n2", 600);
+        let survey = survey(&fixture, "select=2:ncpus=1 place=scatter:excl");
         let said = survey.rejections[0].said.as_deref();
         assert_eq!(
             said,
@@ -490,17 +490,17 @@ mod tests {
             max_jobs: Some(1),
             ..NodeTerms::default()
         };
-        let scene = cluster("1 x ncpus=8")
+        let fixture = cluster("1 x ncpus=8")
             .terms("n1", "ncpus=8", terms)
             .running(1, "select=1:ncpus=1", "n1", 60);
-        assert_eq!(told(&scene, "select=1:ncpus=1"), "node_limit 1 n1");
+        assert_eq!(told(&fixture, "select=1:ncpus=1"), "node_limit 1 n1");
     }
 
     #[test]
     fn gpus_in_use_from_outside_are_told_apart() {
-        let scene = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
+        let fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
         assert_eq!(
-            told(&scene, "select=1:ngpus=2"),
+            told(&fixture, "select=1:ngpus=2"),
             "used_outside 1 n1 asked 2 has 1..1"
         );
     }
@@ -508,17 +508,17 @@ mod tests {
     /// Of several kinds of chunks, the one that finds too few places is asked about.
     #[test]
     fn the_chunk_that_lacks_places_is_asked_about() {
-        let scene = cluster("2 x ncpus=4")
+        let fixture = cluster("2 x ncpus=4")
             .running(1, "select=1:ncpus=3", "n1", 60)
             .running(2, "select=1:ncpus=3", "n2", 60);
-        let survey = survey(&scene, "select=1:ncpus=1+1:ncpus=3");
+        let survey = survey(&fixture, "select=1:ncpus=1+1:ncpus=3");
         assert_eq!((survey.chunk.as_str(), survey.fitting), ("ncpus=3", 0));
     }
 
     #[test]
     fn no_more_nodes_are_named_than_fit_in_a_line() {
-        let scene = cluster("20 x ncpus=1");
-        let survey = survey(&scene, "select=1:ncpus=2");
+        let fixture = cluster("20 x ncpus=1");
+        let survey = survey(&fixture, "select=1:ncpus=2");
         assert_eq!(
             (survey.rejections[0].nodes, survey.rejections[0].named.len()),
             (20, Survey::MOST)
@@ -527,15 +527,15 @@ mod tests {
 
     #[test]
     fn a_node_that_others_are_promised_says_so_only_where_that_is_in_the_way() {
-        let scene = cluster("1 x ncpus=8")
+        let fixture = cluster("1 x ncpus=8")
             .running(1, "select=1:ncpus=4", "n1", 3600)
             .queued(2, "select=1:ncpus=8 walltime=3600");
         assert_eq!(
-            told(&scene, "select=1:ncpus=4 walltime=7200"),
+            told(&fixture, "select=1:ncpus=4 walltime=7200"),
             "would_delay_booking 1 n1"
         );
         assert_eq!(
-            told(&scene, "select=1:ncpus=4 walltime=60 queue=night"),
+            told(&fixture, "select=1:ncpus=4 walltime=60 queue=night"),
             "fits 1 n1"
         );
         // What it is promised itself is not in its way.
@@ -548,12 +548,12 @@ mod tests {
     /// others.
     #[test]
     fn nodes_of_a_reservation_say_so_to_others_and_other_nodes_to_who_asks_for_it() {
-        let mut scene = cluster("3 x ncpus=4");
-        scene.state.set_window(Window {
+        let mut fixture = cluster("3 x ncpus=4");
+        fixture.state.set_window(Window {
             id: "R1".into(),
             from: Time(0),
             to: Time(9_000_000),
-            shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+            shares: reservation_window::whole(&fixture.state, &["n1".to_string()]).unwrap(),
             whole: true,
             access: WindowAccess {
                 users: vec!["ann".into()],
@@ -563,12 +563,12 @@ mod tests {
             owner_preempts: false,
         });
         assert_eq!(
-            told(&scene, "select=3:ncpus=4 walltime=60"),
+            told(&fixture, "select=3:ncpus=4 walltime=60"),
             "window_acl 1 n1; fits 2 n2,n3"
         );
-        let mut job = scene.job(5, "select=1:ncpus=3 walltime=60");
+        let mut job = fixture.job(5, "select=1:ncpus=3 walltime=60");
         std::sync::Arc::make_mut(&mut job.spec).reservation = Some("R1".into());
-        let mut inside = scene.running(1, "select=1:ncpus=2", "n1", 600);
+        let mut inside = fixture.running(1, "select=1:ncpus=2", "n1", 600);
         inside.state.enqueue(&job);
         let outlook = forecast::run(
             inside.state.clone(),

@@ -101,25 +101,25 @@ mod tests {
     use crate::sched::explain::why::explain;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    fn explained(scene: &TestCluster, job: u64) -> crate::model::report::outlook::Explanation {
+    fn explained(fixture: &TestCluster, job: u64) -> crate::model::report::outlook::Explanation {
         let outlook = forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Budget::default(),
         );
         explain(
-            &scene.state,
-            &scene.policy,
-            scene.now,
+            &fixture.state,
+            &fixture.policy,
+            fixture.now,
             JobId::job(job),
             &outlook,
         )
         .unwrap()
     }
 
-    fn codes(scene: &TestCluster, job: u64) -> Vec<String> {
-        explained(scene, job)
+    fn codes(fixture: &TestCluster, job: u64) -> Vec<String> {
+        explained(fixture, job)
             .objections
             .iter()
             .map(|reason| reason.code().into_owned())
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn all_that_is_in_the_way_is_told_the_earliest_stage_first() {
-        let scene = promised();
-        assert_eq!(codes(&scene, 2), ["amount.ncpus"]);
-        let more = scene
+        let fixture = promised();
+        assert_eq!(codes(&fixture, 2), ["amount.ncpus"]);
+        let more = fixture
             .queued(3, "select=1:ncpus=8 queue=night walltime=60 not_before=60")
             .queued(4, "select=1:ncpus=9 queue=night walltime=60")
             .queued(5, "select=1:ncpus=4 walltime=7200 not_before=60");
@@ -152,12 +152,12 @@ mod tests {
     /// What the cycle has said of the job stands, numbers and all.
     #[test]
     fn the_word_of_the_cycle_counts() {
-        let scene = promised()
+        let fixture = promised()
             .queued(3, "select=1:ncpus=4 walltime=60")
             .queued(4, "select=1:ncpus=2 walltime=60");
-        let said = scene.reason(4).unwrap();
-        assert_eq!(explained(&scene, 4).objections, [said]);
-        assert_eq!(codes(&scene, 3), [""; 0]);
+        let said = fixture.reason(4).unwrap();
+        assert_eq!(explained(&fixture, 4).objections, [said]);
+        assert_eq!(codes(&fixture, 3), [""; 0]);
     }
 
     #[test]
@@ -176,18 +176,18 @@ mod tests {
     /// With the walltime that is told the job starts, and with a second more it does not.
     #[test]
     fn a_shorter_walltime_that_is_told_lets_the_job_start() {
-        let scene = promised().queued(3, "select=1:ncpus=4 walltime=7200");
-        let shorter = explained(&scene, 3).shorter.unwrap();
+        let fixture = promised().queued(3, "select=1:ncpus=4 walltime=7200");
+        let shorter = explained(&fixture, 3).shorter.unwrap();
         assert_eq!(shorter, Span::seconds(3600));
         let starts = |walltime: i64| {
-            let scene = promised().queued(3, &format!("select=1:ncpus=4 walltime={walltime}"));
-            cycle::run(&scene.state, &scene.policy, scene.now)
+            let fixture = promised().queued(3, &format!("select=1:ncpus=4 walltime={walltime}"));
+            cycle::run(&fixture.state, &fixture.policy, fixture.now)
                 .starts
                 .len()
         };
         assert_eq!((starts(3600), starts(3601)), (1, 0));
         assert_eq!(
-            explained(&scene, 2).shorter,
+            explained(&fixture, 2).shorter,
             None,
             "a shorter one would not make room"
         );
@@ -209,32 +209,32 @@ mod tests {
     /// X4.
     #[test]
     fn a_job_without_walltime_is_told_with_which_it_would_start() {
-        let mut scene = promised();
-        scene.policy = Policy {
+        let mut fixture = promised();
+        fixture.policy = Policy {
             default_walltime: Span(i64::MAX),
-            ..scene.policy
+            ..fixture.policy
         };
-        let scene = scene.queued(3, "select=1:ncpus=4");
-        assert_eq!(codes(&scene, 3), ["no_walltime"]);
-        assert_eq!(explained(&scene, 3).shorter, Some(Span::seconds(3600)));
+        let fixture = fixture.queued(3, "select=1:ncpus=4");
+        assert_eq!(codes(&fixture, 3), ["no_walltime"]);
+        assert_eq!(explained(&fixture, 3).shorter, Some(Span::seconds(3600)));
     }
 
     /// Two promises, and a reservation before both: the shortest of three counts.
     #[test]
     fn a_walltime_short_enough_for_one_thing_in_the_way_is_shortened_for_the_next() {
-        let mut scene = cluster("1 x ncpus=8")
+        let mut fixture = cluster("1 x ncpus=8")
             .running(1, "select=1:ncpus=4", "n1", 3600)
             .queued(2, "select=1:ncpus=8 walltime=3600")
             .queued(3, "select=1:ncpus=4 walltime=7200");
-        scene.policy.backfill = Backfill {
+        fixture.policy.backfill = Backfill {
             depth: 2,
-            ..scene.policy.backfill
+            ..fixture.policy.backfill
         };
-        scene.state.set_window(Window {
+        fixture.state.set_window(Window {
             id: "R1".into(),
             from: Time(1_800_000),
             to: Time(9_000_000),
-            shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+            shares: reservation_window::whole(&fixture.state, &["n1".to_string()]).unwrap(),
             whole: true,
             access: WindowAccess {
                 users: vec!["zoe".into()],
@@ -243,6 +243,6 @@ mod tests {
             by_name: false,
             owner_preempts: false,
         });
-        assert_eq!(explained(&scene, 3).shorter, Some(Span::seconds(1800)));
+        assert_eq!(explained(&fixture, 3).shorter, Some(Span::seconds(1800)));
     }
 }

@@ -281,17 +281,17 @@ mod tests {
     use crate::sched::explain::forecast::{self, Budget};
     use crate::sched::fixture::{TestCluster, cluster};
 
-    fn explained(scene: &TestCluster, job: u64) -> Explanation {
+    fn explained(fixture: &TestCluster, job: u64) -> Explanation {
         let outlook = forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Budget::default(),
         );
         explain(
-            &scene.state,
-            &scene.policy,
-            scene.now,
+            &fixture.state,
+            &fixture.policy,
+            fixture.now,
             JobId::job(job),
             &outlook,
         )
@@ -300,13 +300,13 @@ mod tests {
 
     #[test]
     fn a_blocked_job_names_the_jobs_whose_end_it_awaits() {
-        let scene = cluster("3 x ncpus=4")
+        let fixture = cluster("3 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 100)
             .running(2, "select=1:ncpus=4", "n2", 50)
             .running(3, "select=1:ncpus=4", "n3", 500)
             .queued(4, "select=2:ncpus=4 walltime=60")
             .queued(5, "select=1:ncpus=4 walltime=10");
-        let why = explained(&scene, 4);
+        let why = explained(&fixture, 4);
         assert_eq!(
             (why.reason.unwrap().code().as_ref(), why.ahead, why.more),
             ("amount.ncpus", 1, 0)
@@ -331,11 +331,11 @@ mod tests {
 
     #[test]
     fn a_job_that_starts_now_has_no_reason_and_one_that_never_does_no_start() {
-        let scene = cluster("1 x ncpus=4")
+        let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=9");
-        assert_eq!(explained(&scene, 1).reason, None);
-        let why = explained(&scene, 2);
+        assert_eq!(explained(&fixture, 1).reason, None);
+        let why = explained(&fixture, 2);
         assert_eq!(why.prospect, Prospect::Waits(why.reason.clone().unwrap()));
         assert_eq!(
             why.horizon,
@@ -347,16 +347,16 @@ mod tests {
             }
         );
         let outlook = forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Budget::default(),
         );
         assert_eq!(
             explain(
-                &scene.state,
-                &scene.policy,
-                scene.now,
+                &fixture.state,
+                &fixture.policy,
+                fixture.now,
                 JobId::job(9),
                 &outlook
             ),
@@ -366,10 +366,10 @@ mod tests {
 
     #[test]
     fn where_all_nodes_that_could_do_agree_that_is_the_reason() {
-        let scene = cluster("2 x ncpus=2, 1 x ncpus=4")
+        let fixture = cluster("2 x ncpus=2, 1 x ncpus=4")
             .node("n3", "ncpus=4", false)
             .queued(1, "select=1:ncpus=4");
-        let why = explained(&scene, 1);
+        let why = explained(&fixture, 1);
         assert_eq!(why.reason.unwrap().code(), "node_state");
         let alone =
             cluster("2 x ncpus=4").running(1, "select=2:ncpus=1 place=scatter", "n1,n2", 60);
@@ -397,25 +397,25 @@ mod tests {
 
     #[test]
     fn no_more_jobs_are_named_than_fit_on_a_screen() {
-        let mut scene = cluster("1 x ncpus=30");
+        let mut fixture = cluster("1 x ncpus=30");
         for job in 1..=30 {
-            scene = scene.running(job, "select=1:ncpus=1", "n1", 100);
+            fixture = fixture.running(job, "select=1:ncpus=1", "n1", 100);
         }
-        let why = explained(&scene.queued(99, "select=1:ncpus=30"), 99);
+        let why = explained(&fixture.queued(99, "select=1:ncpus=30"), 99);
         assert_eq!((why.occupants.len(), why.more), (Explanation::MOST, 10));
     }
 
     #[test]
     fn an_array_is_explained_by_the_first_of_its_elements() {
-        let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=2 walltime=60");
-        let scene = scene.queued(2, "select=1:ncpus=2 walltime=60 array=1-2");
+        let fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=2 walltime=60");
+        let fixture = fixture.queued(2, "select=1:ncpus=2 walltime=60 array=1-2");
         let outlook = forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Budget::default(),
         );
-        let of = |id| explain(&scene.state, &scene.policy, scene.now, id, &outlook).unwrap();
+        let of = |id| explain(&fixture.state, &fixture.policy, fixture.now, id, &outlook).unwrap();
         let array = of(JobId::array(2));
         assert_eq!((array.reason, array.ahead), (None, 1));
         assert!(matches!(
@@ -453,7 +453,7 @@ mod tests {
             ) && waits.ahead == 1
         );
         assert_eq!(
-            (explained(&scene, 1).reason, explained(&scene, 1).ahead),
+            (explained(&fixture, 1).reason, explained(&fixture, 1).ahead),
             (None, 0)
         );
     }

@@ -239,7 +239,7 @@ mod tests {
                 .wrapping_add(1_442_695_040_888_963_407);
             (dice >> 33) % sides
         };
-        let (mut scene, mut usage, mut before) = (
+        let (mut fixture, mut usage, mut before) = (
             cluster("1 x ncpus=1"),
             UsageTable::default(),
             Arc::default(),
@@ -250,20 +250,20 @@ mod tests {
             let name = NAMES[roll(4) as usize];
             match roll(30) {
                 0 if roll(2) == 0 => {
-                    scene.policy.fair_share.method =
+                    fixture.policy.fair_share.method =
                         [Method::Classic, Method::Linear][roll(2) as usize]
                 }
                 0 => usage.add(&charge(name)),
                 1..3 if name != "zoe" => usage.forget(&charge(name)),
                 3..16 => {
-                    let one = scene.state.jobs.keys().nth(roll(5) as usize).copied();
-                    one.into_iter().for_each(|job| scene.state.withdraw(job));
+                    let one = fixture.state.jobs.keys().nth(roll(5) as usize).copied();
+                    one.into_iter().for_each(|job| fixture.state.withdraw(job));
                 }
-                _ => scene = scene.owned(name).queued(step, "select=1:ncpus=1"),
+                _ => fixture = fixture.owned(name).queued(step, "select=1:ncpus=1"),
             }
-            scene.state.usage = Arc::new(usage.clone());
+            fixture.state.usage = Arc::new(usage.clone());
             let shares = |before: &mut Arc<FairShareFactors>| {
-                FairShareFactors::of(&scene.state, &scene.policy, Time(9_000), before)
+                FairShareFactors::of(&fixture.state, &fixture.policy, Time(9_000), before)
             };
             let (kept, fresh) = (shares(&mut before), shares(&mut Arc::default()));
             assert_eq!(

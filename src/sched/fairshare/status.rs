@@ -53,7 +53,7 @@ mod tests {
     /// I2's P1, P2 and P3 have used 6000, 3000 and 1000.
     #[test]
     fn i7_the_fair_share_priorities_are_those_by_which_jobs_were_rated() {
-        let mut scene = cluster("1 x ncpus=1")
+        let mut fixture = cluster("1 x ncpus=1")
             .owned("p2")
             .queued(1, "select=1")
             .owned("new")
@@ -77,16 +77,20 @@ mod tests {
                 factor: 1.0,
             });
         }
-        scene.state.usage = Arc::new(usage);
-        scene.policy.precedence.order = PriorityOrder::Multifactor;
-        scene.policy.fair_share.method = Method::Linear;
-        let mut scene = scene.at(1000);
-        scene.state.prioritise(&scene.policy, scene.now);
-        let told = scene.state.fair_share_priorities(&scene.policy.fair_share);
+        fixture.state.usage = Arc::new(usage);
+        fixture.policy.precedence.order = PriorityOrder::Multifactor;
+        fixture.policy.fair_share.method = Method::Linear;
+        let mut fixture = fixture.at(1000);
+        fixture.state.prioritise(&fixture.policy, fixture.now);
+        let told = fixture
+            .state
+            .fair_share_priorities(&fixture.policy.fair_share);
         let expected =
             [("new", 1e6), ("p2", 7e5)].map(|(user, priority)| (Member::new("", user), priority));
         assert_eq!(told, expected);
-        let stakes = scene.state.share_rows(&scene.policy.fair_share, scene.now);
+        let stakes = fixture
+            .state
+            .share_rows(&fixture.policy.fair_share, fixture.now);
         let told: Vec<_> = stakes
             .iter()
             .map(|stake| (stake.user.as_deref().unwrap_or_default(), stake.raw))
@@ -109,18 +113,23 @@ mod tests {
             amounts: Default::default(),
             factor: 1.0,
         };
-        Arc::make_mut(&mut scene.state.usage).charge(crate::model::job_id::JobId::job(9), &charge);
-        let mut scene = scene.at(2000);
-        scene.state.prioritise(&scene.policy, scene.now);
-        let told = scene.state.fair_share_priorities(&scene.policy.fair_share);
+        Arc::make_mut(&mut fixture.state.usage)
+            .charge(crate::model::job_id::JobId::job(9), &charge);
+        let mut fixture = fixture.at(2000);
+        fixture.state.prioritise(&fixture.policy, fixture.now);
+        let told = fixture
+            .state
+            .fair_share_priorities(&fixture.policy.fair_share);
         let users: Vec<&str> = told
             .iter()
             .map(|(member, _)| member.user.as_str())
             .collect();
         assert_eq!(users, ["new", "p2", "p3"]);
-        scene.policy.fair_share.method = Method::Classic;
+        fixture.policy.fair_share.method = Method::Classic;
         assert_eq!(
-            scene.state.fair_share_priorities(&scene.policy.fair_share),
+            fixture
+                .state
+                .fair_share_priorities(&fixture.policy.fair_share),
             []
         );
     }

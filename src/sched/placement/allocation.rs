@@ -86,9 +86,9 @@ mod tests {
     /// Q22: 8 processors, of which 2 are taken.
     #[test]
     fn an_amount_grows_with_what_is_free() {
-        let scene = cluster("1 x ncpus=8").running(9, "select=1:ncpus=2", "n1", 600);
+        let fixture = cluster("1 x ncpus=8").running(9, "select=1:ncpus=2", "n1", 600);
         let taken = |amount: &str| {
-            let plan = scene
+            let plan = fixture
                 .clone()
                 .queued(1, &format!("select=1:ncpus={amount}"))
                 .plan();
@@ -118,20 +118,20 @@ mod tests {
     /// Q22: what one has taken is not there for the next.
     #[test]
     fn what_has_grown_is_taken() {
-        let scene = cluster("1 x ncpus=8")
+        let fixture = cluster("1 x ncpus=8")
             .queued(1, "select=2:ncpus=1+")
             .queued(2, "select=1:ncpus=1");
-        assert_eq!(scene.starts(), "1 on n1,n1");
-        let taken: Vec<String> = scene.plan().starts[0]
+        assert_eq!(fixture.starts(), "1 on n1,n1");
+        let taken: Vec<String> = fixture.plan().starts[0]
             .shares
             .iter()
             .map(|share| share.taken[0].1.to_string())
             .collect();
         assert_eq!(taken, ["7", "1"]);
-        let mut scene = scene;
-        let plan = scene.plan();
-        scene.apply(&plan);
-        assert_eq!(scene.state.assigned("n1").taken["ncpus"].to_string(), "8");
+        let mut fixture = fixture;
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        assert_eq!(fixture.state.assigned("n1").taken["ncpus"].to_string(), "8");
     }
 
     /// Q22: what is left grows the next, up to its most.

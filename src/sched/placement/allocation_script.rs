@@ -54,34 +54,34 @@ mod tests {
 
     #[test]
     fn m8i_who_is_asked_about_waits_for_the_answer() {
-        let mut scene =
+        let mut fixture =
             cluster("2 x ncpus=1, 1 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
-        scene = scene.queued(2, "select=1:ncpus=1");
-        let class = scene.state.class_of(JobId::job(1)).unwrap();
-        assert_eq!(scene.state.unasked(&scene.policy), [class]);
-        assert_eq!(scene.state.candidates(class), ["n3"]);
-        scene.state.await_answer(class);
+        fixture = fixture.queued(2, "select=1:ncpus=1");
+        let class = fixture.state.class_of(JobId::job(1)).unwrap();
+        assert_eq!(fixture.state.unasked(&fixture.policy), [class]);
+        assert_eq!(fixture.state.candidates(class), ["n3"]);
+        fixture.state.await_answer(class);
         assert_eq!(
-            [scene.starts(), scene.reason(1).unwrap().code().into()],
+            [fixture.starts(), fixture.reason(1).unwrap().code().into()],
             ["2 on n1", "awaits_choice"]
         );
-        scene.state.set_answer(class, None);
-        assert_eq!(scene.starts(), "1 on n3; 2 on n1");
-        assert!(scene.state.unasked(&scene.policy).is_empty());
+        fixture.state.set_answer(class, None);
+        assert_eq!(fixture.starts(), "1 on n3; 2 on n1");
+        assert!(fixture.state.unasked(&fixture.policy).is_empty());
     }
 
     #[test]
     fn m8i_an_answer_holds_until_nodes_change_or_nobody_waits() {
-        let mut scene = cluster("3 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
-        scene.policy.placement.allocation = NodeAllocation::FirstAvailable;
-        let class = scene.state.class_of(JobId::job(1)).unwrap();
-        scene
+        let mut fixture = cluster("3 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
+        fixture.policy.placement.allocation = NodeAllocation::FirstAvailable;
+        let class = fixture.state.class_of(JobId::job(1)).unwrap();
+        fixture
             .state
             .set_answer(class, Some(&names(&["n3", "n2", "n3"])));
-        assert_eq!(scene.starts(), "1 on n3");
-        let again = scene.clone().node("n3", "ncpus=4", true);
+        assert_eq!(fixture.starts(), "1 on n3");
+        let again = fixture.clone().node("n3", "ncpus=4", true);
         assert_eq!(again.starts(), "1 on n3", "the node is as it was");
-        let changed = scene.clone().node("n1", "ncpus=8", true);
+        let changed = fixture.clone().node("n1", "ncpus=8", true);
         assert_eq!(
             (
                 changed.starts().as_str(),
@@ -89,29 +89,29 @@ mod tests {
             ),
             ("1 on n2", vec![class])
         );
-        scene.state.withdraw(JobId::job(1));
-        scene.state.await_answer(class);
-        assert!(scene.state.set_answer(class, Some(&names(&["n2"]))));
+        fixture.state.withdraw(JobId::job(1));
+        fixture.state.await_answer(class);
+        assert!(fixture.state.set_answer(class, Some(&names(&["n2"]))));
         assert_eq!(
-            scene.queued(1, "select=1:ncpus=2 nalloc=local").starts(),
+            fixture.queued(1, "select=1:ncpus=2 nalloc=local").starts(),
             "1 on n1"
         );
     }
 
     #[test]
     fn m8i_who_looks_ahead_waits_for_no_answer() {
-        let mut scene = cluster("2 x ncpus=4")
+        let mut fixture = cluster("2 x ncpus=4")
             .queued(1, "select=1:ncpus=2 nalloc=local")
             .queued(2, "select=1:ncpus=3 nalloc=local");
-        let [one, two] = [1, 2].map(|job| scene.state.class_of(JobId::job(job)).unwrap());
-        assert_eq!(scene.state.class(one).map(|class| class.id), Some(one));
-        scene.state.await_answer(one);
-        scene.state.set_answer(two, Some(&names(&["n2"])));
-        assert_eq!(scene.starts(), "2 on n2");
-        scene.state.expect_no_answers();
-        assert!(!scene.state.is_awaited(one));
+        let [one, two] = [1, 2].map(|job| fixture.state.class_of(JobId::job(job)).unwrap());
+        assert_eq!(fixture.state.class(one).map(|class| class.id), Some(one));
+        fixture.state.await_answer(one);
+        fixture.state.set_answer(two, Some(&names(&["n2"])));
+        assert_eq!(fixture.starts(), "2 on n2");
+        fixture.state.expect_no_answers();
+        assert!(!fixture.state.is_awaited(one));
         assert_eq!(
-            scene.starts(),
+            fixture.starts(),
             "1 on n1; 2 on n2",
             "what was said still holds"
         );
@@ -119,14 +119,16 @@ mod tests {
 
     #[test]
     fn m8i_who_names_what_is_no_node_has_said_nothing() {
-        let mut scene = cluster("2 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
-        let class = scene.state.class_of(JobId::job(1)).unwrap();
+        let mut fixture = cluster("2 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
+        let class = fixture.state.class_of(JobId::job(1)).unwrap();
         assert!(
-            !scene
+            !fixture
                 .state
                 .set_answer(class, Some(&names(&["n2", "nosuch"])))
         );
-        assert_eq!(scene.starts(), "1 on n1");
-        assert!(scene.state.set_answer(class, Some(&[])) && scene.state.set_answer(class, None));
+        assert_eq!(fixture.starts(), "1 on n1");
+        assert!(
+            fixture.state.set_answer(class, Some(&[])) && fixture.state.set_answer(class, None)
+        );
     }
 }

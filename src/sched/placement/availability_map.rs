@@ -595,8 +595,8 @@ mod tests {
             .collect()
     }
 
-    fn claim(scene: &TestCluster, node: &str, ncpus: i64) -> JobAmounts {
-        let cluster = &scene.state.cluster;
+    fn claim(fixture: &TestCluster, node: &str, ncpus: i64) -> JobAmounts {
+        let cluster = &fixture.state.cluster;
         let mut taken = cluster.catalog.nothing();
         taken[cluster.catalog.index("ncpus").unwrap()] = ncpus;
         JobAmounts {
@@ -608,8 +608,8 @@ mod tests {
 
     #[test]
     fn an_overlay_shows_what_a_changed_state_would() {
-        let mut scene = cluster("5 x ncpus=9, 5 x ncpus=6");
-        let before = scene.clone();
+        let mut fixture = cluster("5 x ncpus=9, 5 x ncpus=6");
+        let before = fixture.clone();
         let mut overlay = AvailabilityMap::now(&before.state.cluster);
         let mut claims = Vec::new();
         for step in 0..200_u64 {
@@ -620,14 +620,14 @@ mod tests {
                 for (&ix, taken) in &released.holds {
                     overlay.dismiss(ix, taken, released.tenant);
                 }
-                scene.state.vacate(JobId::job(old));
+                fixture.state.vacate(JobId::job(old));
             } else {
-                let new = claim(&scene, &node, ncpus);
+                let new = claim(&fixture, &node, ncpus);
                 overlay.claim(&new);
-                scene = scene.running(step, &format!("select=1:ncpus={ncpus}"), &node, 60);
+                fixture = fixture.running(step, &format!("select=1:ncpus={ncpus}"), &node, 60);
                 claims.push((step, new));
             }
-            let changed = AvailabilityMap::now(&scene.state.cluster);
+            let changed = AvailabilityMap::now(&fixture.state.cluster);
             assert_eq!(overlay.free, changed.free);
             assert_eq!(overlay.idle, changed.idle);
             for least in 1..10 {
@@ -646,10 +646,10 @@ mod tests {
 
     #[test]
     fn a_request_goes_as_often_as_its_scarcest_resource_allows() {
-        let scene = cluster("1 x ncpus=8:mem=2gb");
-        let space = AvailabilityMap::now(&scene.state.cluster);
+        let fixture = cluster("1 x ncpus=8:mem=2gb");
+        let space = AvailabilityMap::now(&fixture.state.cluster);
         let [ncpus, mem] =
-            ["ncpus", "mem"].map(|name| scene.state.cluster.catalog.index(name).unwrap());
+            ["ncpus", "mem"].map(|name| fixture.state.cluster.catalog.index(name).unwrap());
         assert_eq!(space.times(0, &[(ncpus, 1), (mem, 1 << 30)]), Some(2));
         assert_eq!(
             (space.times(0, &[(ncpus, 3)]), space.times(0, &[])),
@@ -660,8 +660,8 @@ mod tests {
     /// M8b.
     #[test]
     fn of_several_promises_on_a_node_the_soonest_counts() {
-        let scene = cluster("2 x ncpus=8");
-        let mut space = AvailabilityMap::now(&scene.state.cluster);
+        let fixture = cluster("2 x ncpus=8");
+        let mut space = AvailabilityMap::now(&fixture.state.cluster);
         [20, 10, 30]
             .iter()
             .for_each(|&at| space.promise(NodeIx(0), Time(at)));

@@ -100,24 +100,28 @@ mod tests {
     use crate::model::policy::Availability::{self, Combined, Dedicated, Utilized};
     use crate::sched::fixture::{TestCluster, cluster};
 
-    fn under(scene: &TestCluster, all: Availability, each: &[(&str, Availability)]) -> TestCluster {
-        let mut scene = scene.clone();
-        scene.policy.placement.availability = all;
-        scene.policy.placement.availabilities = each
+    fn under(
+        fixture: &TestCluster,
+        all: Availability,
+        each: &[(&str, Availability)],
+    ) -> TestCluster {
+        let mut fixture = fixture.clone();
+        fixture.policy.placement.availability = all;
+        fixture.policy.placement.availabilities = each
             .iter()
             .map(|(name, how)| (name.to_string(), *how))
             .collect();
-        scene
+        fixture
     }
 
     /// M6: 8 processors, 2 given and 5 in use; 16000 MB, 8000 given and 3000 in use.
     #[test]
     fn what_is_free_goes_by_what_is_given_and_what_is_in_use() {
-        let scene = cluster("1 x ncpus=8:mem=16000mb")
+        let fixture = cluster("1 x ncpus=8:mem=16000mb")
             .running(9, "select=1:ncpus=2:mem=8000mb", "n1", 600)
             .measured("n1", "ncpus=8:mem=16000mb", "ncpus=5:mem=3000mb", 5000);
         let starts = |all, each: &[_], request: &str| {
-            !under(&scene, all, each)
+            !under(&fixture, all, each)
                 .queued(1, request)
                 .starts()
                 .is_empty()
@@ -147,18 +151,18 @@ mod tests {
     #[test]
     fn what_is_not_used_is_given_again() {
         let running_after_cycles = |how| {
-            let mut scene = under(&cluster("1 x ncpus=4"), how, &[]);
+            let mut fixture = under(&cluster("1 x ncpus=4"), how, &[]);
             for job in 1..=8 {
-                scene = scene.queued(job, "select=1:ncpus=1");
+                fixture = fixture.queued(job, "select=1:ncpus=1");
             }
             let mut counts = Vec::new();
             for _ in 0..4 {
-                let plan = scene.plan();
-                scene.apply(&plan);
-                counts.push(scene.state.assigned("n1").jobs.len());
+                let plan = fixture.plan();
+                fixture.apply(&plan);
+                counts.push(fixture.state.assigned("n1").jobs.len());
                 let load = 400 * counts[counts.len() - 1];
                 let used = format!("ncpus={}", load.div_ceil(1000));
-                scene = scene.measured("n1", "ncpus=4", &used, load as u32);
+                fixture = fixture.measured("n1", "ncpus=4", &used, load as u32);
             }
             counts
         };
@@ -169,7 +173,7 @@ mod tests {
     /// M48.
     #[test]
     fn a_loaded_node_takes_no_more() {
-        let scene = |load, adjust| {
+        let fixture = |load, adjust| {
             let terms = NodeTerms {
                 max_load: Some(4000),
                 adjust,
@@ -180,7 +184,7 @@ mod tests {
                 .loaded("n1", "ncpus=8", terms, load)
         };
         let starts = |load, adjust| {
-            scene(load, adjust)
+            fixture(load, adjust)
                 .queued(1, "select=1")
                 .queued(2, "select=1:ncpus=3")
                 .starts()

@@ -208,7 +208,7 @@ mod tests {
     }
 
     /// A job comes, ends, or is taken back; a node goes, comes back, or changes.
-    fn happen(mut scene: TestCluster, dice: &mut Dice, step: u64) -> TestCluster {
+    fn happen(mut fixture: TestCluster, dice: &mut Dice, step: u64) -> TestCluster {
         let node = 1 + dice.roll(12);
         match dice.roll(20) {
             0..12 => {
@@ -219,26 +219,26 @@ mod tests {
                 let walltime = 10 + dice.roll(200);
                 let request =
                     format!("select={count}:ncpus={ncpus}:mem={mem}gb{kind} place={place}");
-                scene.queued(step, &format!("{request} walltime={walltime}"))
+                fixture.queued(step, &format!("{request} walltime={walltime}"))
             }
             12..17 => {
-                let running: Vec<JobId> = scene.state.holders().collect();
+                let running: Vec<JobId> = fixture.state.holders().collect();
                 if !running.is_empty() {
-                    scene
+                    fixture
                         .state
                         .vacate(running[dice.roll(running.len() as u64) as usize]);
                 }
-                scene
+                fixture
             }
-            17 => scene.node(
+            17 => fixture.node(
                 &format!("n{node}"),
                 &format!("ncpus={}:mem=16gb", 4 + dice.roll(2) * 4),
                 dice.roll(4) > 0,
             ),
-            18 => scene.node(&format!("n{node}"), "ncpus=8:mem=16gb:big=True", true),
+            18 => fixture.node(&format!("n{node}"), "ncpus=8:mem=16gb:big=True", true),
             _ => {
-                scene.state.withdraw(JobId::job(dice.roll(step + 1)));
-                scene
+                fixture.state.withdraw(JobId::job(dice.roll(step + 1)));
+                fixture
             }
         }
     }
@@ -247,22 +247,22 @@ mod tests {
     fn a_plan_is_the_same_with_a_memory_and_without() {
         let (mut dice, mut memory, mut believed, mut idle) =
             (Dice(Wrapping(7)), CycleCache::default(), 0, 0);
-        let mut scene = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
+        let mut fixture = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
         for step in 1..900 {
-            scene = happen(scene, &mut dice, step).at(step as i64);
-            scene.state.prioritise(&scene.policy, scene.now);
+            fixture = happen(fixture, &mut dice, step).at(step as i64);
+            fixture.state.prioritise(&fixture.policy, fixture.now);
             let knew = memory.scattered.len();
-            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
             assert_eq!(
                 plan,
-                cycle::run(&scene.state, &scene.policy, scene.now),
+                cycle::run(&fixture.state, &fixture.policy, fixture.now),
                 "step {step}"
             );
-            let later = scene.now + Span(999);
-            if !cycle::is_due(&scene.state, &scene.policy, later, &memory) {
+            let later = fixture.now + Span(999);
+            if !cycle::is_due(&fixture.state, &fixture.policy, later, &memory) {
                 idle += 1;
                 assert!(
-                    cycle::run(&scene.state, &scene.policy, later)
+                    cycle::run(&fixture.state, &fixture.policy, later)
                         .starts
                         .is_empty(),
                     "step {step}"
@@ -271,7 +271,7 @@ mod tests {
             believed += usize::from(
                 knew > 2 && (1..4).contains(&memory.changes.len()) && memory.scattered.len() > 2,
             );
-            scene.apply(&plan);
+            fixture.apply(&plan);
         }
         assert!(believed > 100, "it had something to go by {believed} times");
         assert!(idle > 100, "there was nothing to be decided {idle} times");
@@ -329,23 +329,29 @@ mod tests {
         ];
         for backfill in rules {
             let (mut dice, mut memory, mut idle) = (Dice(Wrapping(7)), CycleCache::default(), 0);
-            let mut scene = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
-            scene.policy.backfill = backfill;
+            let mut fixture = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
+            fixture.policy.backfill = backfill;
             for step in 1..120 {
-                scene = happen(scene, &mut dice, step).at(step as i64 * 5);
-                scene.state.prioritise(&scene.policy, scene.now);
-                let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
-                scene.apply(&plan);
+                fixture = happen(fixture, &mut dice, step).at(step as i64 * 5);
+                fixture.state.prioritise(&fixture.policy, fixture.now);
+                let plan =
+                    cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+                fixture.apply(&plan);
                 plan.preempts
                     .iter()
-                    .for_each(|preemption| scene.state.vacate(preemption.job));
+                    .for_each(|preemption| fixture.state.vacate(preemption.job));
                 for later in [1, 4999] {
-                    let later = scene.now + Span(later);
-                    if !cycle::is_due(&scene.state, &scene.policy, later, &memory) {
+                    let later = fixture.now + Span(later);
+                    if !cycle::is_due(&fixture.state, &fixture.policy, later, &memory) {
                         idle += 1;
-                        let plan = cycle::run(&scene.state, &scene.policy, later);
+                        let plan = cycle::run(&fixture.state, &fixture.policy, later);
                         let decided = (plan.starts.len(), plan.preempts.len());
-                        assert_eq!(decided, (0, 0), "step {step}, {:?}", scene.policy.backfill);
+                        assert_eq!(
+                            decided,
+                            (0, 0),
+                            "step {step}, {:?}",
+                            fixture.policy.backfill
+                        );
                     }
                 }
             }
@@ -355,68 +361,86 @@ mod tests {
 
     #[test]
     fn a_cycle_is_due_when_something_has_happened_or_its_moment_has_come() {
-        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=600");
+        let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=600");
         let mut memory = CycleCache::default();
-        let mut due = |scene: &TestCluster, at: i64| {
-            let due = cycle::is_due(&scene.state, &scene.policy, Time(at * 1000), &memory);
-            let plan = cycle::run_again(&scene.state, &scene.policy, Time(at * 1000), &mut memory);
+        let mut due = |fixture: &TestCluster, at: i64| {
+            let due = cycle::is_due(&fixture.state, &fixture.policy, Time(at * 1000), &memory);
+            let plan = cycle::run_again(
+                &fixture.state,
+                &fixture.policy,
+                Time(at * 1000),
+                &mut memory,
+            );
             (due, plan)
         };
-        scene.state.prioritise(&scene.policy, Time(0));
-        let (is_due, plan) = due(&scene, 0);
+        fixture.state.prioritise(&fixture.policy, Time(0));
+        let (is_due, plan) = due(&fixture, 0);
         assert!(
-            is_due && due(&scene, 0).0,
+            is_due && due(&fixture, 0).0,
             "what it wants to start has not begun"
         );
-        scene.apply(&plan);
-        let mut scene = scene.queued(2, "select=1:ncpus=1 walltime=60");
-        scene.state.prioritise(&scene.policy, Time(0));
+        fixture.apply(&plan);
+        let mut fixture = fixture.queued(2, "select=1:ncpus=1 walltime=60");
+        fixture.state.prioritise(&fixture.policy, Time(0));
         assert_eq!(
-            [due(&scene, 1).0, due(&scene, 2).0, due(&scene, 599).0],
+            [due(&fixture, 1).0, due(&fixture, 2).0, due(&fixture, 599).0],
             [true, false, false]
         );
-        assert!(due(&scene, 600).0, "its promise has come");
-        scene.policy.backfill.depth = 7;
+        assert!(due(&fixture, 600).0, "its promise has come");
+        fixture.policy.backfill.depth = 7;
         assert_eq!(
-            [due(&scene, 2).0, due(&scene, 3).0],
+            [due(&fixture, 2).0, due(&fixture, 3).0],
             [true, false],
             "another policy"
         );
-        scene.state.withdraw(JobId::job(2));
-        assert!(due(&scene, 4).0);
+        fixture.state.withdraw(JobId::job(2));
+        assert!(due(&fixture, 4).0);
     }
 
     #[test]
     fn where_nothing_waits_no_cycle_is_due_until_something_happens() {
-        let (mut scene, mut memory) = (cluster("1 x ncpus=4"), CycleCache::default());
-        scene.state.prioritise(&scene.policy, Time(0));
-        assert!(cycle::is_due(&scene.state, &scene.policy, Time(0), &memory));
-        cycle::run_again(&scene.state, &scene.policy, Time(0), &mut memory);
+        let (mut fixture, mut memory) = (cluster("1 x ncpus=4"), CycleCache::default());
+        fixture.state.prioritise(&fixture.policy, Time(0));
+        assert!(cycle::is_due(
+            &fixture.state,
+            &fixture.policy,
+            Time(0),
+            &memory
+        ));
+        cycle::run_again(&fixture.state, &fixture.policy, Time(0), &mut memory);
         assert!(!cycle::is_due(
-            &scene.state,
-            &scene.policy,
+            &fixture.state,
+            &fixture.policy,
             Time(900_000_000),
             &memory
         ));
         memory.doubt();
-        assert!(cycle::is_due(&scene.state, &scene.policy, Time(0), &memory));
+        assert!(cycle::is_due(
+            &fixture.state,
+            &fixture.policy,
+            Time(0),
+            &memory
+        ));
     }
 
     /// A cycle before a job ends and one after it, which says the same with a memory as without.
-    fn again(mut scene: TestCluster, ends: u64) -> [String; 2] {
+    fn again(mut fixture: TestCluster, ends: u64) -> [String; 2] {
         let mut memory = CycleCache::default();
         [true, false].map(|is_first| {
-            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
-            assert_eq!(plan, cycle::run(&scene.state, &scene.policy, scene.now));
-            let code = scene
+            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+            assert_eq!(
+                plan,
+                cycle::run(&fixture.state, &fixture.policy, fixture.now)
+            );
+            let code = fixture
                 .state
                 .verdict(&plan, JobId::job(3))
                 .unwrap()
                 .code()
                 .into_owned();
             if is_first {
-                scene.apply(&plan);
-                scene.state.vacate(JobId::job(ends));
+                fixture.apply(&plan);
+                fixture.state.vacate(JobId::job(ends));
             }
             code
         })
@@ -428,36 +452,36 @@ mod tests {
             restrictions: Some("/post/+".parse().unwrap()),
             ..NodeTerms::default()
         };
-        let scene = cluster("2 x ncpus=4")
+        let fixture = cluster("2 x ncpus=4")
             .terms("n1", "ncpus=4", terms)
             .queued(2, "select=1:ncpus=4 rank=0");
-        let scene = scene.running(8, "select=1:ncpus=2", "n1", 600).running(
+        let fixture = fixture.running(8, "select=1:ncpus=2", "n1", 600).running(
             9,
             "select=1:ncpus=2",
             "n2",
             600,
         );
         assert_eq!(
-            again(scene.queued(3, "select=1:ncpus=3 walltime=9:00:00"), 8),
+            again(fixture.queued(3, "select=1:ncpus=3 walltime=9:00:00"), 8),
             ["fragmented", "restriction"]
         );
-        let scene = cluster("1 x ncpus=4:ngpus=4, 1 x ncpus=4:ngpus=3").used_outside(
+        let fixture = cluster("1 x ncpus=4:ngpus=4, 1 x ncpus=4:ngpus=3").used_outside(
             "n1",
             "ncpus=4:ngpus=4",
             &[3],
         );
-        let scene = scene.running(7, "select=1:ngpus=1", "n1", 600).running(
+        let fixture = fixture.running(7, "select=1:ngpus=1", "n1", 600).running(
             8,
             "select=1:ngpus=1",
             "n1",
             600,
         );
-        let scene = scene
+        let fixture = fixture
             .running(6, "select=1:ncpus=4", "n2", 600)
             .queued(2, "select=2:ncpus=4 rank=0");
-        let scene = scene.running(9, "select=1:ngpus=1", "n2", 600);
+        let fixture = fixture.running(9, "select=1:ngpus=1", "n2", 600);
         assert_eq!(
-            again(scene.queued(3, "select=1:ngpus=3 walltime=9:00:00"), 8),
+            again(fixture.queued(3, "select=1:ngpus=3 walltime=9:00:00"), 8),
             ["fragmented", "used_outside"]
         );
     }
@@ -465,31 +489,31 @@ mod tests {
     /// Q21: which hosts may have a licence is no matter of any node's room.
     #[test]
     fn what_hangs_on_licences_is_found_anew() {
-        let mut scene = cluster("3 x ncpus=4").running(9, "select=2:ncpus=2", "n2,n3", 600);
-        scene.state.set_pool(
+        let mut fixture = cluster("3 x ncpus=4").running(9, "select=2:ncpus=2", "n2,n3", 600);
+        fixture.state.set_pool(
             "site_lic",
             Pool {
                 total: 5,
                 ..Pool::default()
             },
         );
-        let mut scene = scene
+        let mut fixture = fixture
             .queued(1, "select=2:ncpus=4")
             .queued(2, "select=2:ncpus=3 site_lic=1");
         let mut memory = CycleCache::default();
-        let mut fitting = |scene: &TestCluster| {
-            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
-            scene.state.verdict(&plan, JobId::job(2)).cloned()
+        let mut fitting = |fixture: &TestCluster| {
+            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+            fixture.state.verdict(&plan, JobId::job(2)).cloned()
         };
         assert_eq!(
-            fitting(&scene),
+            fitting(&fixture),
             Some(Reason::Scattered {
                 fitting: 1,
                 needed: 2
             })
         );
         let scope = "hosts=n2".parse().unwrap();
-        scene.state.set_pool(
+        fixture.state.set_pool(
             "site_lic",
             Pool {
                 total: 5,
@@ -498,7 +522,7 @@ mod tests {
             },
         );
         assert_eq!(
-            fitting(&scene),
+            fitting(&fixture),
             Some(Reason::NeverNodes {
                 requested: 2,
                 total: 1

@@ -227,7 +227,7 @@ mod tests {
     const WHAT: &str = "ncpus=8:mem=16gb:swap=32gb:disk=1024gb:heat=6.5:speed=2:arch=linux:processor_speed=3:big=true";
 
     /// A node of which half is taken by bob's job 7, under a load of 1.5; and one that nobody uses.
-    fn scene() -> TestCluster {
+    fn fixture() -> TestCluster {
         let mut known = resources();
         let custom = [
             ("swap", Type::Size, true),
@@ -268,9 +268,9 @@ mod tests {
             host: format!("{name}.site"),
             ..Default::default()
         };
-        let mut scene = cluster("").owned("bob");
-        scene.state = ClusterState::new(&known);
-        scene.state.set_node(
+        let mut fixture = cluster("").owned("bob");
+        fixture.state = ClusterState::new(&known);
+        fixture.state.set_node(
             &NodeFacts {
                 available,
                 terms,
@@ -280,20 +280,20 @@ mod tests {
             true,
         );
         let plain: ResourceList = ["ncpus=0"].map(value).into();
-        scene.state.set_node(
+        fixture.state.set_node(
             &NodeFacts {
                 available: plain,
                 ..facts("n2")
             },
             false,
         );
-        scene.running(7, "select=1:ncpus=2:mem=4gb", "n1", 600)
+        fixture.running(7, "select=1:ncpus=2:mem=4gb", "n1", 600)
     }
 
     /// What a name says of a node, as text.
-    fn says(scene: &TestCluster, node: &str, name: &str) -> String {
-        let space = AvailabilityMap::now(&scene.state.cluster);
-        let view = NodeView::new(&space, scene.state.cluster.find(node).unwrap());
+    fn says(fixture: &TestCluster, node: &str, name: &str) -> String {
+        let space = AvailabilityMap::now(&fixture.state.cluster);
+        let view = NodeView::new(&space, fixture.state.cluster.find(node).unwrap());
         match view.value(name) {
             Some(ExpressionValue::Number(number)) => format!("{number}"),
             Some(ExpressionValue::Boolean(flag)) => format!("{flag}"),
@@ -304,10 +304,10 @@ mod tests {
     }
 
     fn all_say(node: &str, expected: &[(&str, &str)]) {
-        let scene = scene();
+        let fixture = fixture();
         let found: Vec<(&str, String)> = expected
             .iter()
-            .map(|(name, _)| (*name, says(&scene, node, name)))
+            .map(|(name, _)| (*name, says(&fixture, node, name)))
             .collect();
         let found: Vec<(&str, &str)> = found
             .iter()

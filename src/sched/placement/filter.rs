@@ -340,11 +340,11 @@ mod tests {
     #[test]
     fn a_node_must_meet_the_requirement() {
         let asked = "select=1:ncpus=1 requirements=host.memory.total>=32000&&host.os==linux";
-        let scene = two()
+        let fixture = two()
             .running(9, "select=1:ncpus=1", "n2", 600)
             .queued(1, asked)
             .queued(2, "select=1:ncpus=1");
-        assert_eq!(scene.starts(), "2 on n1");
+        assert_eq!(fixture.starts(), "2 on n1");
         let why = "Not Running: requirement: host.memory.total>=32000 false on n1 (16000)";
         assert_eq!(
             two()
@@ -353,7 +353,7 @@ mod tests {
                 .why(1),
             why
         );
-        assert_eq!(scene.reason(1).unwrap().code(), "requirement");
+        assert_eq!(fixture.reason(1).unwrap().code(), "requirement");
         assert_eq!(two().queued(1, asked).starts(), "1 on n2");
     }
 
@@ -389,26 +389,26 @@ mod tests {
             groups: vec!["gpu".to_string()],
             ..NodeTerms::default()
         };
-        let scene = cluster("1 x ncpus=8:mem=4000mb").terms("n2", "ncpus=8:mem=4000mb", gpu);
-        let starts = |scene: &TestCluster, text: &str| {
-            scene
+        let fixture = cluster("1 x ncpus=8:mem=4000mb").terms("n2", "ncpus=8:mem=4000mb", gpu);
+        let starts = |fixture: &TestCluster, text: &str| {
+            fixture
                 .clone()
                 .queued(1, &format!("requirements={text}"))
                 .starts()
         };
-        assert_eq!(starts(&scene, "\"gpu\"in(host.groups)"), "1 on n2");
-        assert_eq!(starts(&scene, "host.memory.avail/2>1000"), "1 on n1");
-        let scene = scene
+        assert_eq!(starts(&fixture, "\"gpu\"in(host.groups)"), "1 on n2");
+        assert_eq!(starts(&fixture, "host.memory.avail/2>1000"), "1 on n1");
+        let fixture = fixture
             .owned("bob")
             .running(9, "select=1:ncpus=1:mem=2000mb", "n1", 600)
             .owned("ann");
-        assert_eq!(starts(&scene, "host.memory.avail/2>1000"), "1 on n2");
-        assert_eq!(starts(&scene, "host.jobs>0"), "1 on n1");
-        assert_eq!(starts(&scene, "host.name==\"n2\""), "1 on n2");
-        assert_eq!(starts(&scene, "job.user==\"ann\""), "1 on n1");
-        assert_eq!(starts(&scene, "job.user==\"bob\""), "");
-        let scene = scene.running(8, "select=1:ncpus=1", "n2", 600);
-        assert_eq!(starts(&scene, "host.duty.user==\"ann\""), "1 on n2");
+        assert_eq!(starts(&fixture, "host.memory.avail/2>1000"), "1 on n2");
+        assert_eq!(starts(&fixture, "host.jobs>0"), "1 on n1");
+        assert_eq!(starts(&fixture, "host.name==\"n2\""), "1 on n2");
+        assert_eq!(starts(&fixture, "job.user==\"ann\""), "1 on n1");
+        assert_eq!(starts(&fixture, "job.user==\"bob\""), "");
+        let fixture = fixture.running(8, "select=1:ncpus=1", "n2", 600);
+        assert_eq!(starts(&fixture, "host.duty.user==\"ann\""), "1 on n2");
     }
 
     /// Q19.
@@ -418,9 +418,9 @@ mod tests {
             restrictions: Some("/post/+ || /promo".parse().unwrap()),
             ..NodeTerms::default()
         };
-        let scene = cluster("").terms("n1", "ncpus=9", terms);
+        let fixture = cluster("").terms("n1", "ncpus=9", terms);
         let starts = |cluster: &str| {
-            scene
+            fixture
                 .clone()
                 .queued(1, &format!("cluster={cluster}"))
                 .starts()
@@ -430,7 +430,7 @@ mod tests {
             [true, true, true, false]
         );
         assert!(
-            scene
+            fixture
                 .clone()
                 .queued(1, "select=1:ncpus=1")
                 .why(1)
@@ -440,13 +440,13 @@ mod tests {
             cluster: "/post".parse().unwrap(),
             ..NodeTerms::default()
         };
-        let scene = cluster("1 x ncpus=9").terms("n2", "ncpus=9", post);
+        let fixture = cluster("1 x ncpus=9").terms("n2", "ncpus=9", post);
         assert_eq!(
-            scene.clone().queued(1, "restrictions=/post/+").starts(),
+            fixture.clone().queued(1, "restrictions=/post/+").starts(),
             "1 on n2"
         );
         assert_eq!(
-            scene.queued(1, "cluster=/post").starts(),
+            fixture.queued(1, "cluster=/post").starts(),
             "1 on n1",
             "a cluster alone excludes nobody"
         );
@@ -459,14 +459,14 @@ mod tests {
             groups: vec!["gpu".to_string()],
             ..NodeTerms::default()
         };
-        let scene = cluster("2 x ncpus=4").terms("n3", "ncpus=4", gpu);
-        let starts = |text: &str| scene.clone().queued(1, text).starts();
+        let fixture = cluster("2 x ncpus=4").terms("n3", "ncpus=4", gpu);
+        let starts = |text: &str| fixture.clone().queued(1, text).starts();
         assert_eq!(starts("hosts=n1,n2 omit_hosts=n2"), "1 on n1");
         assert_eq!(starts("hosts=n2,n3"), "1 on n2");
         assert_eq!(starts("groups=gpu"), "1 on n3");
         assert_eq!(starts("omit_hosts=n1,n2"), "1 on n3");
         assert_eq!(
-            scene.clone().queued(1, "hosts=nosuch").why(1),
+            fixture.clone().queued(1, "hosts=nosuch").why(1),
             "Can Never Run: hosts: hosts=nosuch"
         );
     }
@@ -474,16 +474,16 @@ mod tests {
     /// Q26.
     #[test]
     fn the_site_may_veto() {
-        let mut scene = cluster("2 x ncpus=1");
-        scene.policy.placement.veto =
+        let mut fixture = cluster("2 x ncpus=1");
+        fixture.policy.placement.veto =
             Expression::parse("job.user==\"guest\" && host.name==\"n1\"").ok();
-        let guest = scene.clone().owned("guest").queued(1, "select=1:ncpus=1");
+        let guest = fixture.clone().owned("guest").queued(1, "select=1:ncpus=1");
         assert_eq!(guest.starts(), "1 on n2");
         assert_eq!(
-            scene.clone().queued(1, "select=1:ncpus=1").starts(),
+            fixture.clone().queued(1, "select=1:ncpus=1").starts(),
             "1 on n1"
         );
-        let full = scene
+        let full = fixture
             .running(9, "select=1:ncpus=1", "n2", 600)
             .owned("guest")
             .queued(1, "select=1:ncpus=1");

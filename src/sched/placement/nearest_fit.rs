@@ -215,24 +215,24 @@ mod tests {
     use super::*;
     use crate::sched::fixture::{TestCluster, cluster, resources};
 
-    fn said(scene: &TestCluster, asked: &[(&str, &str)]) -> Option<String> {
-        let mut job = scene.job(1, "select=1:ncpus=1");
+    fn said(fixture: &TestCluster, asked: &[(&str, &str)]) -> Option<String> {
+        let mut job = fixture.job(1, "select=1:ncpus=1");
         let asked: Vec<_> = asked
             .iter()
             .map(|(name, text)| (name.to_string(), text.to_string()))
             .collect();
         Arc::make_mut(&mut job.spec).request =
             Arc::new(Request::parse(&asked, &resources()).unwrap());
-        never(&scene.state, &scene.policy, &resources(), &job, Time(0))
+        never(&fixture.state, &fixture.policy, &resources(), &job, Time(0))
             .map(|never| never.to_string())
     }
 
     /// P24.
     #[test]
     fn the_nearest_request_that_fits_is_told() {
-        let scene = cluster("2 x ncpus=8:mem=16gb, 1 x ncpus=4:mem=64gb");
+        let fixture = cluster("2 x ncpus=8:mem=16gb, 1 x ncpus=4:mem=64gb");
         let nearest = |select: &str| {
-            let said = said(&scene, &[("select", select)])?;
+            let said = said(&fixture, &[("select", select)])?;
             Some(
                 said.split("the nearest that fits is ")
                     .nth(1)
@@ -258,7 +258,7 @@ mod tests {
             Some("-l select=1:ncpus=8+3:ncpus=4")
         );
         assert_eq!(
-            said(&scene, &[("ncpus", "9")]).unwrap(),
+            said(&fixture, &[("ncpus", "9")]).unwrap(),
             "it can never run: Insufficient amount of resource: ncpus (R: 9 A: 8 T: 20); the nearest that fits is -l \
              select=1:ncpus=8"
         );
@@ -293,10 +293,14 @@ mod tests {
     fn what_is_remembered_of_a_request_is_what_was_found_and_goes_with_the_nodes() {
         let (small, large) = (cluster("1 x ncpus=2"), cluster("1 x ncpus=2, 1 x ncpus=8"));
         let mut possible = Possible::default();
-        let mut says = |scene: &TestCluster| {
-            let job = scene.job(1, "select=1:ncpus=4");
+        let mut says = |fixture: &TestCluster| {
+            let job = fixture.job(1, "select=1:ncpus=4");
             possible
-                .never((&scene.state, &scene.policy, &resources()), &job, Time(0))
+                .never(
+                    (&fixture.state, &fixture.policy, &resources()),
+                    &job,
+                    Time(0),
+                )
                 .is_some()
         };
         assert!(says(&small) && says(&small));
@@ -305,8 +309,8 @@ mod tests {
 
     #[test]
     fn where_asking_for_less_is_no_help_the_reason_alone_is_told() {
-        let scene = cluster("2 x ncpus=8");
-        let said = said(&scene, &[("select", "1:ncpus=1:arch=aix")]).unwrap();
+        let fixture = cluster("2 x ncpus=8");
+        let said = said(&fixture, &[("select", "1:ncpus=1:arch=aix")]).unwrap();
         assert!(
             said.starts_with("it can never run: ")
                 && said.contains("aix")

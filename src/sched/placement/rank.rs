@@ -405,22 +405,22 @@ mod tests {
             ("n3", "ncpus=4:mem=32768mb:speed=2", 1000),
             ("n4", "ncpus=4:mem=8192mb:speed=2", 0),
         ];
-        let mut scene = cluster("");
+        let mut fixture = cluster("");
         for (name, what, load) in nodes {
-            scene = scene.measured(name, what, "", load);
+            fixture = fixture.measured(name, what, "", load);
         }
-        scene.policy.placement.allocation = policy;
-        scene
+        fixture.policy.placement.allocation = policy;
+        fixture
     }
 
     const JOB: &str = "select=1:ncpus=4:mem=4gb";
 
     /// The nodes one job after another gets.
-    fn order(scene: &TestCluster) -> String {
-        let scene = (1..=4).fold(scene.clone(), |scene, job| {
-            scene.queued(job, "select=1:ncpus=4:mem=4gb place=excl")
+    fn order(fixture: &TestCluster) -> String {
+        let fixture = (1..=4).fold(fixture.clone(), |fixture, job| {
+            fixture.queued(job, "select=1:ncpus=4:mem=4gb place=excl")
         });
-        let nodes: Vec<String> = scene
+        let nodes: Vec<String> = fixture
             .plan()
             .starts
             .iter()
@@ -442,14 +442,14 @@ mod tests {
         use crate::sched::placement::availability_map::AvailabilityMap;
         use crate::sched::placement::rank::Guide;
         use crate::sched::view::shape::Shape;
-        let scene = four(NodeAllocation::LastAvailable);
-        let cluster = &scene.state.cluster;
-        let guide = Guide::new(&scene.policy.placement, cluster);
+        let fixture = four(NodeAllocation::LastAvailable);
+        let cluster = &fixture.state.cluster;
+        let guide = Guide::new(&fixture.policy.placement, cluster);
         let mut space = AvailabilityMap::now(cluster).guided(guide.into());
         for (node, hours) in [("n1", 2), ("n2", 5)] {
             space.promise(cluster.find(node).unwrap(), Time(hours * 3_600_000));
         }
-        let job = scene.job(1, JOB);
+        let job = fixture.job(1, JOB);
         let shape = Shape {
             end: Some(Time(7_200_000)),
             ..Shape::new(&job, &cluster.catalog)
@@ -469,21 +469,24 @@ mod tests {
             four(NodeAllocation::MinResource).queued(1, JOB).starts(),
             "1 on n1"
         );
-        let mut scene = cluster("1 x ncpus=1:mem=256mb, 1 x ncpus=1:mem=1gb");
-        scene.policy.placement.allocation = NodeAllocation::MinResource;
+        let mut fixture = cluster("1 x ncpus=1:mem=256mb, 1 x ncpus=1:mem=1gb");
+        fixture.policy.placement.allocation = NodeAllocation::MinResource;
         let (x, y) = ("select=1:ncpus=1:mem=512mb", "select=1:ncpus=1:mem=128mb");
         assert_eq!(
-            scene.clone().queued(1, x).queued(2, y).starts(),
+            fixture.clone().queued(1, x).queued(2, y).starts(),
             "1 on n2; 2 on n1"
         );
-        assert_eq!(scene.queued(1, y).queued(2, x).starts(), "1 on n1; 2 on n2");
+        assert_eq!(
+            fixture.queued(1, y).queued(2, x).starts(),
+            "1 on n1; 2 on n2"
+        );
     }
 
     #[test]
     fn m8c_each_resource_counts_as_a_share_of_the_most_there_is() {
-        let mut scene = cluster("1 x ncpus=4:mem=32gb, 1 x ncpus=8:mem=2gb");
-        scene.policy.placement.allocation = NodeAllocation::MinResource;
-        assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
+        let mut fixture = cluster("1 x ncpus=4:mem=32gb, 1 x ncpus=8:mem=2gb");
+        fixture.policy.placement.allocation = NodeAllocation::MinResource;
+        assert_eq!(fixture.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
     }
 
     #[test]
@@ -493,10 +496,10 @@ mod tests {
 
     #[test]
     fn m8d_what_is_given_away_is_not_idle_whatever_the_load() {
-        let mut scene =
+        let mut fixture =
             cluster("1 x ncpus=8, 1 x ncpus=4").running(9, "select=1:ncpus=6", "n1", 60);
-        scene.policy.placement.allocation = NodeAllocation::CpuLoad;
-        assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
+        fixture.policy.placement.allocation = NodeAllocation::CpuLoad;
+        assert_eq!(fixture.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
     }
 
     #[test]
@@ -509,18 +512,18 @@ mod tests {
 
     #[test]
     fn m8f_priority_goes_by_an_expression() {
-        let mut scene = four(NodeAllocation::Priority);
-        scene.policy.placement.rank = Expression::parse("SPEED + .01*AMEM - 10*JOBCOUNT").ok();
+        let mut fixture = four(NodeAllocation::Priority);
+        fixture.policy.placement.rank = Expression::parse("SPEED + .01*AMEM - 10*JOBCOUNT").ok();
         let idle = "select=1:ncpus=0";
-        let scene = scene
+        let fixture = fixture
             .running(91, idle, "n2", 600)
             .running(92, idle, "n3", 600)
             .running(93, idle, "n3", 600);
         let starts = (1..=4)
-            .fold(scene.clone(), |s, job| s.queued(job, "select=1:ncpus=4"))
+            .fold(fixture.clone(), |s, job| s.queued(job, "select=1:ncpus=4"))
             .starts();
         assert_eq!(starts, "1 on n3; 2 on n2; 3 on n2; 4 on n4");
-        let mut packing = scene;
+        let mut packing = fixture;
         packing.policy.placement.rank = Expression::parse("JOBCOUNT").ok();
         assert_eq!(
             packing
@@ -533,29 +536,29 @@ mod tests {
 
     #[test]
     fn m8_a_job_may_choose_another_policy() {
-        let mut scene =
+        let mut fixture =
             four(NodeAllocation::FirstAvailable).queued(1, &format!("{JOB} nalloc=fastest"));
-        assert_eq!(scene.starts(), "1 on n3");
-        scene = four(NodeAllocation::Fastest).queued(1, &format!("{JOB} nalloc=firstavailable"));
-        assert_eq!(scene.starts(), "1 on n1");
+        assert_eq!(fixture.starts(), "1 on n3");
+        fixture = four(NodeAllocation::Fastest).queued(1, &format!("{JOB} nalloc=firstavailable"));
+        assert_eq!(fixture.starts(), "1 on n1");
     }
 
     #[test]
     fn m8i_a_program_of_the_site_decides() {
-        let mut scene = four(NodeAllocation::Site).queued(1, JOB);
+        let mut fixture = four(NodeAllocation::Site).queued(1, JOB);
         assert_eq!(
-            scene.starts(),
+            fixture.starts(),
             "1 on n1",
             "until it has answered, by what nodes have"
         );
-        let class = scene
+        let class = fixture
             .state
             .class_of(crate::model::job_id::JobId::job(1))
             .unwrap();
-        assert!(scene.state.set_answer(class, Some(&["n2".to_string()])));
-        assert_eq!(scene.starts(), "1 on n2");
-        assert!(!scene.state.set_answer(class, Some(&["nX".to_string()])));
-        assert_eq!(scene.starts(), "1 on n1");
+        assert!(fixture.state.set_answer(class, Some(&["n2".to_string()])));
+        assert_eq!(fixture.starts(), "1 on n2");
+        assert!(!fixture.state.set_answer(class, Some(&["nX".to_string()])));
+        assert_eq!(fixture.starts(), "1 on n1");
     }
 
     #[test]
@@ -573,9 +576,9 @@ mod tests {
 
     #[test]
     fn m8e_fractions_of_speed_count() {
-        let mut scene =
+        let mut fixture =
             cluster("1 x ncpus=4:speed=1.2, 1 x ncpus=4:speed=1.5, 1 x ncpus=4:speed=0.9");
-        scene.policy.placement.allocation = NodeAllocation::Fastest;
-        assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
+        fixture.policy.placement.allocation = NodeAllocation::Fastest;
+        assert_eq!(fixture.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
     }
 }

@@ -253,9 +253,9 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     fn with(access: NodeAccess) -> TestCluster {
-        let mut scene = cluster("3 x ncpus=4");
-        scene.policy.placement.access = access;
-        scene
+        let mut fixture = cluster("3 x ncpus=4");
+        fixture.policy.placement.access = access;
+        fixture
             .queued(1, "select=2:ncpus=1 place=free")
             .queued(2, "select=1:ncpus=1")
             .queued(3, "select=1:ncpus=1 place=shared")
@@ -286,11 +286,11 @@ mod tests {
             max_user_jobs: Some(1),
             ..NodeTerms::default()
         };
-        let scene = cluster("1 x ncpus=4").terms("n2", "ncpus=8", once);
-        let starts = |scene: TestCluster| scene.queued(2, "select=1:ncpus=8").starts();
+        let fixture = cluster("1 x ncpus=4").terms("n2", "ncpus=8", once);
+        let starts = |fixture: TestCluster| fixture.queued(2, "select=1:ncpus=8").starts();
         assert_eq!(
             starts(
-                scene
+                fixture
                     .clone()
                     .owned("ann")
                     .running(9, "select=1:ncpus=0", "n2", 60)
@@ -299,7 +299,7 @@ mod tests {
         );
         assert_eq!(
             starts(
-                scene
+                fixture
                     .owned("bob")
                     .running(9, "select=1:ncpus=0", "n2", 60)
                     .owned("ann")
@@ -312,11 +312,11 @@ mod tests {
             "n1",
             60,
         );
-        let scene = owned
+        let fixture = owned
             .queued(1, "select=1:ncpus=1")
             .owned("ann")
             .queued(2, "select=1:ncpus=1");
-        assert_eq!(scene.starts(), "1 on n1; 2 on n2");
+        assert_eq!(fixture.starts(), "1 on n1; 2 on n2");
         let mixed = cluster("2 x ncpus=4")
             .queued(1, "select=1:ncpus=1 naccess=singleuser")
             .queued(2, "select=1:ncpus=4");
@@ -359,22 +359,22 @@ mod tests {
     /// M47: the cycle is repeated when the first of those that wait for a set need not any longer.
     #[test]
     fn the_first_who_may_span_sets_is_looked_at_then() {
-        let mut scene = cluster("1 x ncpus=1:color=a, 1 x ncpus=1:color=b");
+        let mut fixture = cluster("1 x ncpus=1:color=a, 1 x ncpus=1:color=b");
         let values = vec!["a".to_string(), "b".to_string()];
         let delay = Some(Span::seconds(600));
-        scene.policy.placement.sets = Some(NodeSets {
+        fixture.policy.placement.sets = Some(NodeSets {
             choice: SetChoice::OneOf,
             by: "color".to_string(),
             values,
             delay,
         });
         for (id, since) in [(1, 200), (2, 100), (3, 300)] {
-            let mut job = scene.job(id, &format!("select=2:ncpus=1 walltime={}", id * 60));
+            let mut job = fixture.job(id, &format!("select=2:ncpus=1 walltime={}", id * 60));
             job.life.etime = Some(Time(since * 1000));
-            scene.state.enqueue(&job);
+            fixture.state.enqueue(&job);
         }
-        assert_eq!(scene.clone().at(300).plan().next, Some(Time(700_000)));
-        assert_eq!(scene.clone().at(750).plan().next, Some(Time(800_000)));
-        assert_eq!((scene.at(700).starts().as_str()), "2 on n1,n2");
+        assert_eq!(fixture.clone().at(300).plan().next, Some(Time(700_000)));
+        assert_eq!(fixture.clone().at(750).plan().next, Some(Time(800_000)));
+        assert_eq!((fixture.at(700).starts().as_str()), "2 on n1,n2");
     }
 }

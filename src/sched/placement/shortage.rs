@@ -398,8 +398,8 @@ mod tests {
     use crate::model::policy::Availability;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    fn why(scene: &TestCluster, request: &str) -> String {
-        scene.clone().queued(99, request).why(99)
+    fn why(fixture: &TestCluster, request: &str) -> String {
+        fixture.clone().queued(99, request).why(99)
     }
 
     #[test]
@@ -503,7 +503,7 @@ mod tests {
 
     #[test]
     fn gpus_used_from_outside_are_to_blame_only_where_they_would_do() {
-        let scene = cluster("1 x ncpus=4:ngpus=2, 1 x ncpus=4:ngpus=1").used_outside(
+        let fixture = cluster("1 x ncpus=4:ngpus=2, 1 x ncpus=4:ngpus=1").used_outside(
             "n1",
             "ncpus=4:ngpus=2",
             &[1],
@@ -513,14 +513,14 @@ mod tests {
         };
         let outside = ", 1 in use by processes outside the queue)";
         assert_eq!(
-            why(&scene, "select=1:ngpus=2"),
+            why(&fixture, "select=1:ngpus=2"),
             format!("{}{outside}", busy(2, 2))
         );
         assert_eq!(
-            why(&scene, "select=3:ngpus=1"),
+            why(&fixture, "select=3:ngpus=1"),
             format!("{}{outside}", busy(3, 2))
         );
-        let full = scene.clone().running(1, "select=1:ngpus=1", "n1", 60);
+        let full = fixture.clone().running(1, "select=1:ngpus=1", "n1", 60);
         assert_eq!(why(&full, "select=3:ngpus=1"), format!("{})", busy(3, 1)));
         assert_eq!(
             why(&full, "select=2:ngpus=1"),
@@ -536,15 +536,18 @@ mod tests {
 
     #[test]
     fn what_is_in_use_beyond_jobs_is_the_reason_where_it_would_do() {
-        let scene = cluster("").measured("n1", "ncpus=2", "ncpus=17", 17_040);
-        let mut scene = scene.node("n2", "ncpus=1", true);
-        scene.policy.placement.availability = Availability::Utilized;
-        let said = |scene: &TestCluster, request: &str| why(scene, request);
+        let fixture = cluster("").measured("n1", "ncpus=2", "ncpus=17", 17_040);
+        let mut fixture = fixture.node("n2", "ncpus=1", true);
+        fixture.policy.placement.availability = Availability::Utilized;
+        let said = |fixture: &TestCluster, request: &str| why(fixture, request);
         let busy = "Not Running: Insufficient amount of resource: ncpus (R: 2 A: 1 T: 3";
         let outside = ", 17 in use beyond what jobs were given; load average 17.0 on n1)";
-        assert_eq!(said(&scene, "select=1:ncpus=2"), format!("{busy}{outside}"));
         assert_eq!(
-            scene
+            said(&fixture, "select=1:ncpus=2"),
+            format!("{busy}{outside}")
+        );
+        assert_eq!(
+            fixture
                 .clone()
                 .queued(5, "select=1:ncpus=2")
                 .reason(5)
@@ -552,7 +555,7 @@ mod tests {
                 .code(),
             "in_use"
         );
-        let full = scene.running(1, "select=1:ncpus=1", "n1", 60);
+        let full = fixture.running(1, "select=1:ncpus=1", "n1", 60);
         assert_eq!(
             said(&full, "select=1:ncpus=2"),
             format!("{busy})"),
@@ -566,11 +569,11 @@ mod tests {
             max_load: Some(4000),
             ..NodeTerms::default()
         };
-        let scene = cluster("")
+        let fixture = cluster("")
             .terms("n1", "ncpus=8", terms.clone())
             .loaded("n1", "ncpus=8", terms, 4200);
         let said = "Not Running: Insufficient amount of resource: ncpus (R: 1 A: 0 T: 8; load average 4.2 on n1)";
-        assert_eq!(why(&scene, "select=1:ncpus=1"), said);
+        assert_eq!(why(&fixture, "select=1:ncpus=1"), said);
     }
 
     #[test]

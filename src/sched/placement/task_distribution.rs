@@ -149,8 +149,8 @@ mod tests {
     }
 
     /// The nodes of the node file's lines, without the `n`.
-    fn lines(scene: &crate::sched::fixture::TestCluster, request: &str) -> String {
-        let plan = scene.clone().queued(1, request).plan();
+    fn lines(fixture: &crate::sched::fixture::TestCluster, request: &str) -> String {
+        let plan = fixture.clone().queued(1, request).plan();
         let file = crate::model::job::task::node_file(&plan.starts[0].shares);
         file.lines()
             .map(|line| &line[1..])
@@ -161,30 +161,33 @@ mod tests {
     /// M9.
     #[test]
     fn tasks_are_dealt_by_the_policy() {
-        let scene = |distribution| {
-            let mut scene = cluster("3 x ncpus=4");
-            scene.policy.placement.distribution = distribution;
-            scene
+        let fixture = |distribution| {
+            let mut fixture = cluster("3 x ncpus=4");
+            fixture.policy.placement.distribution = distribution;
+            fixture
         };
         let six = "select=6:ncpus=1";
-        assert_eq!(lines(&scene(Distribution::RoundRobin), six), "1,2,3,1,2,3");
-        assert_eq!(lines(&scene(Distribution::Pack), six), "1,1,1,1,2,2");
-        assert_eq!(lines(&scene(Distribution::Balanced), six), "1,1,1,2,2,2");
+        assert_eq!(
+            lines(&fixture(Distribution::RoundRobin), six),
+            "1,2,3,1,2,3"
+        );
+        assert_eq!(lines(&fixture(Distribution::Pack), six), "1,1,1,1,2,2");
+        assert_eq!(lines(&fixture(Distribution::Balanced), six), "1,1,1,2,2,2");
         assert_eq!(
             lines(
-                &scene(Distribution::Pack),
+                &fixture(Distribution::Pack),
                 "select=6:ncpus=1 distribution=roundrobin"
             ),
             "1,2,3,1,2,3"
         );
         let two_each = "select=3:ncpus=2:mpiprocs=2 place=scatter";
-        assert_eq!(lines(&scene(Distribution::Pack), two_each), "1,1,2,2,3,3");
+        assert_eq!(lines(&fixture(Distribution::Pack), two_each), "1,1,2,2,3,3");
         assert_eq!(
-            lines(&scene(Distribution::Balanced), two_each),
+            lines(&fixture(Distribution::Balanced), two_each),
             "1,1,2,2,3,3"
         );
         assert_eq!(
-            lines(&scene(Distribution::RoundRobin), two_each),
+            lines(&fixture(Distribution::RoundRobin), two_each),
             "1,2,3,1,2,3"
         );
     }
@@ -192,9 +195,9 @@ mod tests {
     /// M9: ten tasks on four nodes that hold three each.
     #[test]
     fn balanced_tasks_differ_by_one_at_most() {
-        let scene = cluster("4 x ncpus=3");
+        let fixture = cluster("4 x ncpus=3");
         assert_eq!(
-            lines(&scene, "select=10:ncpus=1 distribution=balanced"),
+            lines(&fixture, "select=10:ncpus=1 distribution=balanced"),
             "1,1,1,2,2,2,3,3,4,4"
         );
         assert_eq!(
@@ -214,12 +217,12 @@ mod tests {
     /// M9.
     #[test]
     fn a_geometry_says_which_tasks_are_together() {
-        let scene = cluster("2 x ncpus=4");
+        let fixture = cluster("2 x ncpus=4");
         assert_eq!(
-            lines(&scene, "select=4:ncpus=1 geometry={(0,3)(1,2)}"),
+            lines(&fixture, "select=4:ncpus=1 geometry={(0,3)(1,2)}"),
             "1,2,2,1"
         );
-        let plan = scene
+        let plan = fixture
             .queued(1, "select=4:ncpus=2 geometry={(0,3)(1,2)}")
             .plan();
         let taken: Vec<String> = plan.starts[0]

@@ -257,13 +257,13 @@ mod tests {
     ];
 
     /// Jobs that have all come at once, told apart by walltime; in which order they would start.
-    fn order(scene: &TestCluster) -> Vec<u64> {
+    fn order(fixture: &TestCluster) -> Vec<u64> {
         let resolved = crate::sched::placement::resolution::Resolved::new(
-            &scene.state,
-            &scene.policy,
-            scene.now,
+            &fixture.state,
+            &fixture.policy,
+            fixture.now,
         );
-        let mut ranking = crate::sched::priority::ranking::rank(&scene.state, &resolved);
+        let mut ranking = crate::sched::priority::ranking::rank(&fixture.state, &resolved);
         let mut order = Vec::new();
         while let Some(job) = ranking.next() {
             order.push(job.job.number);
@@ -273,33 +273,33 @@ mod tests {
     }
 
     fn by(formula: &str) -> TestCluster {
-        let mut scene = cluster("1 x ncpus=1");
-        scene.policy.precedence = Precedence::by_formula(formula);
-        HELD.iter().fold(scene, |scene, (id, text)| {
-            scene.queued(*id as u64, &format!("select=1:ncpus=1 {text}"))
+        let mut fixture = cluster("1 x ncpus=1");
+        fixture.policy.precedence = Precedence::by_formula(formula);
+        HELD.iter().fold(fixture, |fixture, (id, text)| {
+            fixture.queued(*id as u64, &format!("select=1:ncpus=1 {text}"))
         })
     }
 
-    fn put_in_order(scene: &mut TestCluster) -> Vec<u64> {
-        let (policy, now) = (scene.policy.clone(), scene.now);
-        scene.state.prioritise(&policy, now);
-        order(scene)
+    fn put_in_order(fixture: &mut TestCluster) -> Vec<u64> {
+        let (policy, now) = (fixture.policy.clone(), fixture.now);
+        fixture.state.prioritise(&policy, now);
+        order(fixture)
     }
 
     /// F9: worth what it is worth when it comes, and then held still; who comes in between is rated
     /// alone.
     #[test]
     fn a_priority_is_kept_for_a_period() {
-        let mut scene = by("eligible_time < 59.5 ? walltime : -walltime");
-        scene.policy.precedence.update_period = Span::seconds(60);
-        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 2]);
-        let mut scene = scene.at(59).queued(5, "select=1:ncpus=1 walltime=100");
-        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 5, 2]);
-        let mut scene = scene.at(60);
-        assert_eq!(put_in_order(&mut scene), [2, 5, 1, 3, 4]);
-        scene.policy.precedence.formula = Expression::parse("walltime").ok();
+        let mut fixture = by("eligible_time < 59.5 ? walltime : -walltime");
+        fixture.policy.precedence.update_period = Span::seconds(60);
+        assert_eq!(put_in_order(&mut fixture), [4, 1, 3, 2]);
+        let mut fixture = fixture.at(59).queued(5, "select=1:ncpus=1 walltime=100");
+        assert_eq!(put_in_order(&mut fixture), [4, 1, 3, 5, 2]);
+        let mut fixture = fixture.at(60);
+        assert_eq!(put_in_order(&mut fixture), [2, 5, 1, 3, 4]);
+        fixture.policy.precedence.formula = Expression::parse("walltime").ok();
         assert_eq!(
-            put_in_order(&mut scene),
+            put_in_order(&mut fixture),
             [4, 1, 3, 5, 2],
             "another rule holds at once"
         );
@@ -308,23 +308,26 @@ mod tests {
     /// F9: whoever touches his job in between gains nothing by it.
     #[test]
     fn a_job_read_again_keeps_its_priority() {
-        let mut scene = by("eligible_time");
-        scene.policy.precedence.update_period = Span::seconds(60);
-        assert_eq!(put_in_order(&mut scene), [1, 2, 3, 4]);
-        let altered = scene.clone().queued(4, "select=1:ncpus=1 walltime=60");
-        let mut scene = altered.at(59);
-        assert_eq!(put_in_order(&mut scene), [1, 2, 3, 4]);
-        assert_eq!(scene.state.score(&scene.policy, JobId::job(4)), Some(0.0));
-        let mut back = scene.job(5, "select=1:ncpus=1");
+        let mut fixture = by("eligible_time");
+        fixture.policy.precedence.update_period = Span::seconds(60);
+        assert_eq!(put_in_order(&mut fixture), [1, 2, 3, 4]);
+        let altered = fixture.clone().queued(4, "select=1:ncpus=1 walltime=60");
+        let mut fixture = altered.at(59);
+        assert_eq!(put_in_order(&mut fixture), [1, 2, 3, 4]);
+        assert_eq!(
+            fixture.state.score(&fixture.policy, JobId::job(4)),
+            Some(0.0)
+        );
+        let mut back = fixture.job(5, "select=1:ncpus=1");
         back.life.eligibility = Eligibility {
             accrues: Accrues::Eligible,
-            since: scene.now,
+            since: fixture.now,
             had: Span::seconds(7),
             limit: None,
         };
-        scene.state.enqueue(&back);
+        fixture.state.enqueue(&back);
         assert_eq!(
-            put_in_order(&mut scene),
+            put_in_order(&mut fixture),
             [5, 1, 2, 3, 4],
             "it has waited before it ran"
         );
@@ -334,22 +337,22 @@ mod tests {
     /// she shares.
     #[test]
     fn who_comes_in_between_changes_nothing_for_those_who_were_there() {
-        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
         let mut usage = UsageTable::default();
         usage.add(&Charge {
             to: Some(Time(1000)),
             ..charge()
         });
-        scene.state.make(&Change::Usage(Cow::Owned(usage)));
-        scene.policy.precedence = Precedence {
+        fixture.state.make(&Change::Usage(Cow::Owned(usage)));
+        fixture.policy.precedence = Precedence {
             update_period: Span::seconds(60),
             ..Precedence::default()
         };
-        let factor = |scene: &mut TestCluster, job| {
-            put_in_order(scene);
-            let worth = scene
+        let factor = |fixture: &mut TestCluster, job| {
+            put_in_order(fixture);
+            let worth = fixture
                 .state
-                .report(&scene.policy, scene.now, JobId::job(job))
+                .report(&fixture.policy, fixture.now, JobId::job(job))
                 .unwrap();
             let sum: f64 = worth.parts.iter().filter_map(|part| part.product()).sum();
             assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
@@ -360,11 +363,11 @@ mod tests {
                 .unwrap()
                 .factor
         };
-        assert_eq!(factor(&mut scene, 1), 0.5);
-        let mut scene = scene.at(59).owned("bob").queued(2, "select=1:ncpus=1");
-        assert_eq!([1, 2].map(|job| factor(&mut scene, job)), [0.5, 1.0]);
-        let mut scene = scene.at(60);
-        assert_eq!([1, 2].map(|job| factor(&mut scene, job)), [0.25, 1.0]);
+        assert_eq!(factor(&mut fixture, 1), 0.5);
+        let mut fixture = fixture.at(59).owned("bob").queued(2, "select=1:ncpus=1");
+        assert_eq!([1, 2].map(|job| factor(&mut fixture, job)), [0.5, 1.0]);
+        let mut fixture = fixture.at(60);
+        assert_eq!([1, 2].map(|job| factor(&mut fixture, job)), [0.25, 1.0]);
     }
 
     /// Of ann, of a processor, from the beginning on.
@@ -386,29 +389,32 @@ mod tests {
 
     #[test]
     fn another_policy_holds_though_it_goes_by_who_came_first() {
-        let mut scene = by("walltime");
-        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 2]);
-        scene.policy.precedence = Precedence::fcfs();
-        assert_eq!(put_in_order(&mut scene), [1, 2, 3, 4]);
+        let mut fixture = by("walltime");
+        assert_eq!(put_in_order(&mut fixture), [4, 1, 3, 2]);
+        fixture.policy.precedence = Precedence::fcfs();
+        assert_eq!(put_in_order(&mut fixture), [1, 2, 3, 4]);
     }
 
     /// Q16: what has been used is no matter of an order by priority, and rates nobody anew.
     #[test]
     fn what_is_used_makes_nobody_be_rated_where_it_does_not_count() {
-        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
         let charged = Change::Charged(JobId::job(9), Cow::Owned(charge()));
         for (order, due) in [
             (PriorityOrder::Priority, Recalculation::Nobody),
             (PriorityOrder::Multifactor, Recalculation::All),
         ] {
-            scene.policy.precedence.order = order;
-            put_in_order(&mut scene);
-            scene
+            fixture.policy.precedence.order = order;
+            put_in_order(&mut fixture);
+            fixture
                 .state
                 .make(&Change::Usage(Cow::Owned(UsageTable::default())));
-            scene.state.make(&charged);
+            fixture.state.make(&charged);
             assert_eq!(
-                scene.state.ranks.due(&scene.policy, scene.now, Span(0)),
+                fixture
+                    .state
+                    .ranks
+                    .due(&fixture.policy, fixture.now, Span(0)),
                 due
             );
         }
@@ -416,27 +422,27 @@ mod tests {
 
     #[test]
     fn a_rule_without_time_rates_nobody_twice_but_heeds_what_has_changed() {
-        let mut scene = cluster("1 x ncpus=1")
+        let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1 queue=night");
-        scene.policy.precedence = Precedence {
+        fixture.policy.precedence = Precedence {
             lexicographic: true,
             order: PriorityOrder::Fcfs,
             ..Precedence::default()
         };
-        assert_eq!(put_in_order(&mut scene), [1, 2]);
+        assert_eq!(put_in_order(&mut fixture), [1, 2]);
         assert_eq!(
-            scene
+            fixture
                 .state
                 .ranks
-                .due(&scene.policy, Time(9_000_000), Span(0)),
+                .due(&fixture.policy, Time(9_000_000), Span(0)),
             Recalculation::Nobody
         );
         let mut night = crate::model::queue::Queue::named("night");
         night.priority = 5;
-        scene.state.set_queue(&night);
+        fixture.state.set_queue(&night);
         assert_eq!(
-            put_in_order(&mut scene),
+            put_in_order(&mut fixture),
             [2, 1],
             "X18: the tier of the higher queue"
         );
@@ -445,25 +451,25 @@ mod tests {
     /// M11.
     #[test]
     fn who_an_operator_puts_first_is_first_though_nothing_else_is_rated() {
-        let mut scene = cluster("1 x ncpus=1")
+        let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1");
-        assert_eq!(put_in_order(&mut scene), [1, 2]);
-        let mut first = scene.job(3, "select=1:ncpus=1");
+        assert_eq!(put_in_order(&mut fixture), [1, 2]);
+        let mut first = fixture.job(3, "select=1:ncpus=1");
         Arc::make_mut(&mut first.spec).system_priority = Some(5);
-        scene.state.enqueue(&first);
-        assert_eq!(put_in_order(&mut scene), [3, 1, 2]);
-        scene
+        fixture.state.enqueue(&first);
+        assert_eq!(put_in_order(&mut fixture), [3, 1, 2]);
+        fixture
             .state
             .set_node(&crate::model::node::NodeFacts::default(), true);
         assert_eq!(
-            put_in_order(&mut scene),
+            put_in_order(&mut fixture),
             [3, 1, 2],
             "also when all are rated anew"
         );
         Arc::make_mut(&mut first.spec).system_priority = None;
-        scene.state.enqueue(&first);
-        assert_eq!(put_in_order(&mut scene), [1, 2, 3]);
+        fixture.state.enqueue(&first);
+        assert_eq!(put_in_order(&mut fixture), [1, 2, 3]);
     }
 
     /// Q6: a queue that is kept in order is in the same order as one that is put in order from
@@ -478,25 +484,25 @@ mod tests {
             (dice >> 33) % sides
         };
         let formula = "(eligible_time + 1) * (job_priority + 3) * (walltime - 100)";
-        let mut scene = cluster("1 x ncpus=1");
-        scene.policy.precedence = Precedence::by_formula(formula);
+        let mut fixture = cluster("1 x ncpus=1");
+        fixture.policy.precedence = Precedence::by_formula(formula);
         for step in 1..600 {
-            scene = scene.at(step as i64);
+            fixture = fixture.at(step as i64);
             match roll(4) {
-                0 => scene.state.withdraw(JobId::job(roll(step))),
+                0 => fixture.state.withdraw(JobId::job(roll(step))),
                 _ => {
                     let (ncpus, walltime) = (1 + roll(3), 40 + roll(3) * 60);
                     let text = format!(
                         "select=1:ncpus={ncpus} walltime={walltime} rank={}",
                         roll(step + 2)
                     );
-                    scene = scene.queued(step, &text);
+                    fixture = fixture.queued(step, &text);
                 }
             }
-            let kept = put_in_order(&mut scene);
-            scene.state.ranks.rule = None;
-            assert_eq!(kept, put_in_order(&mut scene), "step {step}");
-            let heads = scene
+            let kept = put_in_order(&mut fixture);
+            fixture.state.ranks.rule = None;
+            assert_eq!(kept, put_in_order(&mut fixture), "step {step}");
+            let heads = fixture
                 .state
                 .classes
                 .values()
@@ -520,8 +526,8 @@ mod tests {
         );
     }
 
-    fn ordered(scene: &TestCluster, id: u64, number: i32) -> Job {
-        let mut job = scene.job(id, "select=1:ncpus=1");
+    fn ordered(fixture: &TestCluster, id: u64, number: i32) -> Job {
+        let mut job = fixture.job(id, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).system_priority = Some(number);
         job
     }
@@ -529,24 +535,28 @@ mod tests {
     /// M11.
     #[test]
     fn who_an_operator_puts_first_is_first_whoever_else_comes_or_does_not() {
-        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
-        scene.state.enqueue(&ordered(&scene, 2, 5));
-        assert_eq!(put_in_order(&mut scene), [2, 1]);
-        let mut scene = scene.queued(3, "select=1:ncpus=1");
-        scene.state.enqueue(&ordered(&scene, 4, 7));
-        assert_eq!(put_in_order(&mut scene), [4, 2, 1, 3]);
-        let mut scene = cluster("1 x ncpus=1");
+        let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        fixture.state.enqueue(&ordered(&fixture, 2, 5));
+        assert_eq!(put_in_order(&mut fixture), [2, 1]);
+        let mut fixture = fixture.queued(3, "select=1:ncpus=1");
+        fixture.state.enqueue(&ordered(&fixture, 4, 7));
+        assert_eq!(put_in_order(&mut fixture), [4, 2, 1, 3]);
+        let mut fixture = cluster("1 x ncpus=1");
         for (id, number) in [(1, 3), (2, 5)] {
-            scene.state.enqueue(&ordered(&scene, id, number));
+            fixture.state.enqueue(&ordered(&fixture, id, number));
         }
-        assert_eq!(put_in_order(&mut scene), [2, 1], "where nobody else waits");
+        assert_eq!(
+            put_in_order(&mut fixture),
+            [2, 1],
+            "where nobody else waits"
+        );
     }
 
     /// F9: how everybody stands is held still too, but for who was not there.
     #[test]
     fn who_comes_in_between_has_the_share_that_is_theirs() {
         let one = "select=1:ncpus=1";
-        let mut scene = cluster("1 x ncpus=1").queued(1, one);
+        let mut fixture = cluster("1 x ncpus=1").queued(1, one);
         let mut usage = UsageTable::default();
         let held = Held {
             cores: 1,
@@ -560,58 +570,58 @@ mod tests {
             amounts: Default::default(),
             factor: 1.0,
         });
-        scene.state.usage = Arc::new(usage);
-        scene.policy.precedence = Precedence {
+        fixture.state.usage = Arc::new(usage);
+        fixture.policy.precedence = Precedence {
             weights: Factors::NONE.with(Factor::FairShare, 2000.0),
             update_period: Span::seconds(60),
             ..Precedence::default()
         };
-        assert_eq!(put_in_order(&mut scene), [1]);
-        let before = scene.state.ranks.shares.clone();
-        let mut scene = scene.at(20).queued(2, one);
-        assert_eq!(put_in_order(&mut scene), [1, 2]);
+        assert_eq!(put_in_order(&mut fixture), [1]);
+        let before = fixture.state.ranks.shares.clone();
+        let mut fixture = fixture.at(20).queued(2, one);
+        assert_eq!(put_in_order(&mut fixture), [1, 2]);
         assert!(
-            Arc::ptr_eq(&before, &scene.state.ranks.shares),
+            Arc::ptr_eq(&before, &fixture.state.ranks.shares),
             "who is known stands as before"
         );
-        let mut scene = scene.at(40).queued(3, one).owned("bob").queued(4, one);
-        assert_eq!(put_in_order(&mut scene), [4, 1, 2, 3]);
+        let mut fixture = fixture.at(40).queued(3, one).owned("bob").queued(4, one);
+        assert_eq!(put_in_order(&mut fixture), [4, 1, 2, 3]);
     }
 
     /// I22: a turn hangs on those of all others, whoever comes in between.
     #[test]
     fn turns_are_dealt_anew_for_who_comes() {
         let text = |queue| format!("select=1:ncpus=1 queue={queue}");
-        let mut scene = cluster("1 x ncpus=1");
+        let mut fixture = cluster("1 x ncpus=1");
         let tiers = Tiers {
             turns: TurnPolicy::RoundRobin,
             ..Tiers::default()
         };
-        scene.policy.precedence = Precedence {
+        fixture.policy.precedence = Precedence {
             tiers,
             update_period: Span::seconds(60),
             ..Precedence::fcfs()
         };
-        let mut scene = [1, 2, 3]
+        let mut fixture = [1, 2, 3]
             .into_iter()
-            .fold(scene, |scene, id| scene.queued(id, &text("workq")));
-        assert_eq!(put_in_order(&mut scene), [1, 2, 3]);
-        let mut scene = scene
+            .fold(fixture, |fixture, id| fixture.queued(id, &text("workq")));
+        assert_eq!(put_in_order(&mut fixture), [1, 2, 3]);
+        let mut fixture = fixture
             .at(1)
             .queued(4, &text("night"))
             .queued(5, &text("night"));
-        assert_eq!(put_in_order(&mut scene), [1, 4, 2, 5, 3]);
+        assert_eq!(put_in_order(&mut fixture), [1, 4, 2, 5, 3]);
     }
 
     #[test]
     fn all_are_rated_anew_when_the_clock_is_set_back() {
-        let mut scene = by("eligible_time").at(100);
-        put_in_order(&mut scene);
+        let mut fixture = by("eligible_time").at(100);
+        put_in_order(&mut fixture);
         let due = |at: i64| {
-            scene
+            fixture
                 .state
                 .ranks
-                .due(&scene.policy, Time(at * 1000), Span::seconds(60))
+                .due(&fixture.policy, Time(at * 1000), Span::seconds(60))
         };
         assert_eq!(
             [50, 100, 159, 160].map(due),
@@ -622,11 +632,11 @@ mod tests {
                 Recalculation::All
             ]
         );
-        let mut scene = scene.queued(5, "select=1:ncpus=1");
-        scene.state.withdraw(JobId::job(5));
-        let (policy, now) = (&scene.policy, scene.now);
+        let mut fixture = fixture.queued(5, "select=1:ncpus=1");
+        fixture.state.withdraw(JobId::job(5));
+        let (policy, now) = (&fixture.policy, fixture.now);
         assert_eq!(
-            scene.state.ranks.due(policy, now, Span::seconds(60)),
+            fixture.state.ranks.due(policy, now, Span::seconds(60)),
             Recalculation::Nobody,
             "who came has gone again"
         );
@@ -635,18 +645,18 @@ mod tests {
     /// I15.
     #[test]
     fn a_value_that_makes_no_sense_is_told_and_counts_as_nothing() {
-        let mut scene = by("1 / (walltime - 600)");
-        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 2]);
-        assert!(scene.state.formula_fault().is_some());
-        let mut scene = by("1 / (walltime - 77)");
-        put_in_order(&mut scene);
-        assert_eq!(scene.state.formula_fault(), None);
-        scene.policy.precedence.update_period = Span::seconds(60);
-        put_in_order(&mut scene);
-        let mut scene = scene.queued(5, "select=1:ncpus=1 walltime=77");
-        assert_eq!(put_in_order(&mut scene), [1, 3, 4, 5, 2]);
+        let mut fixture = by("1 / (walltime - 600)");
+        assert_eq!(put_in_order(&mut fixture), [4, 1, 3, 2]);
+        assert!(fixture.state.formula_fault().is_some());
+        let mut fixture = by("1 / (walltime - 77)");
+        put_in_order(&mut fixture);
+        assert_eq!(fixture.state.formula_fault(), None);
+        fixture.policy.precedence.update_period = Span::seconds(60);
+        put_in_order(&mut fixture);
+        let mut fixture = fixture.queued(5, "select=1:ncpus=1 walltime=77");
+        assert_eq!(put_in_order(&mut fixture), [1, 3, 4, 5, 2]);
         assert!(
-            scene.state.formula_fault().is_some(),
+            fixture.state.formula_fault().is_some(),
             "also of who comes in between"
         );
     }

@@ -179,15 +179,15 @@ mod tests {
     /// of its user.
     #[test]
     fn the_sum_is_that_of_the_text() {
-        let mut scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
-        scene.policy.precedence = Precedence {
+        let mut fixture = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
+        fixture.policy.precedence = Precedence {
             weights: Factors::FLUX,
             slowdown_cap: 100.0,
             ..Precedence::default()
         };
         let job = FactorContext {
-            calculator: &scene.state.rated_by(&scene.policy),
-            class: scene.state.waiting_class(JobId::job(1)).unwrap(),
+            calculator: &fixture.state.rated_by(&fixture.policy),
+            class: fixture.state.waiting_class(JobId::job(1)).unwrap(),
             waited: Span::seconds(12 * HOUR),
         };
         let factors = job

@@ -183,27 +183,27 @@ mod tests {
     use std::sync::Arc;
 
     /// Jobs that differ in all that may count.
-    fn scene(order: PriorityOrder) -> TestCluster {
-        let mut scene = cluster("99 x ncpus=4").queued(1, "select=2:ncpus=1 walltime=60");
-        scene = scene
+    fn fixture(order: PriorityOrder) -> TestCluster {
+        let mut fixture = cluster("99 x ncpus=4").queued(1, "select=2:ncpus=1 walltime=60");
+        fixture = fixture
             .owned("bob")
             .queued(2, "select=1:ncpus=4 walltime=600 qos=expedite");
-        scene = scene
+        fixture = fixture
             .queued(3, "select=1:ncpus=1 walltime=9 rank=0")
             .queued(4, "select=7:ncpus=1 walltime=9 qos=standby");
-        scene = scene
+        fixture = fixture
             .owned("eve")
             .queued(5, "array=0-3 select=1:ncpus=2 walltime=60")
             .at(1000);
-        scene.policy.precedence = Precedence {
+        fixture.policy.precedence = Precedence {
             order,
             ..Precedence::by_formula("nodect * 10 + walltime")
         };
-        scene
+        fixture
     }
 
-    fn order(scene: &TestCluster) -> Vec<u64> {
-        let order = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+    fn order(fixture: &TestCluster) -> Vec<u64> {
+        let order = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         order.turns().map(|turn| turn.worth.job.number).collect()
     }
 
@@ -218,29 +218,31 @@ mod tests {
             PriorityOrder::Multifactor,
             PriorityOrder::Pool,
         ] {
-            let scene = scene(by);
-            let mut started: Vec<u64> = scene
+            let fixture = fixture(by);
+            let mut started: Vec<u64> = fixture
                 .plan()
                 .starts
                 .iter()
                 .map(|start| start.job.number)
                 .collect();
             started.dedup();
-            assert_eq!((order(&scene), started.len()), (started, 5), "{by:?}");
+            assert_eq!((order(&fixture), started.len()), (started, 5), "{by:?}");
         }
-        assert_eq!(order(&scene(PriorityOrder::Formula)), [2, 1, 4, 5, 3]);
+        assert_eq!(order(&fixture(PriorityOrder::Formula)), [2, 1, 4, 5, 3]);
     }
 
     #[test]
     fn ranks_and_worths_are_those_of_the_jobs() {
-        let scene = scene(PriorityOrder::Multifactor);
-        for (at, turn) in QueueOrder::of(&scene.state, &scene.policy, scene.now)
+        let fixture = fixture(PriorityOrder::Multifactor);
+        for (at, turn) in QueueOrder::of(&fixture.state, &fixture.policy, fixture.now)
             .turns()
             .enumerate()
         {
             assert_eq!((turn.rank, turn.precedence.as_str()), (at as u64 + 1, ""));
             assert_eq!(
-                scene.state.report(&scene.policy, scene.now, turn.worth.job),
+                fixture
+                    .state
+                    .report(&fixture.policy, fixture.now, turn.worth.job),
                 Some(turn.worth)
             );
         }
@@ -248,8 +250,8 @@ mod tests {
 
     #[test]
     fn a_job_is_told_with_who_is_next_to_it_and_what_differs() {
-        let scene = scene(PriorityOrder::Formula);
-        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        let fixture = fixture(PriorityOrder::Formula);
+        let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         let jobs = [
             JobId::job(3),
             JobId::element(5, 2),
@@ -288,11 +290,11 @@ mod tests {
 
     #[test]
     fn a_started_job_keeps_its_priority() {
-        let mut scene = scene(PriorityOrder::Formula);
-        scene.state.prioritise(&scene.policy, scene.now);
+        let mut fixture = fixture(PriorityOrder::Formula);
+        fixture.state.prioritise(&fixture.policy, fixture.now);
         let jobs = [JobId::job(2), JobId::element(5, 1), JobId::job(77)];
         assert_eq!(
-            jobs.map(|job| scene.state.score(&scene.policy, job)),
+            jobs.map(|job| fixture.state.score(&fixture.policy, job)),
             [Some(610.0), Some(70.0), None]
         );
     }
@@ -301,11 +303,11 @@ mod tests {
     #[test]
     fn queue_places_decide_between_equal_priorities() {
         let more = |by: PriorityOrder, one: u64, other: u64| {
-            let mut scene = scene(by);
-            scene.state.prioritise(&scene.policy, scene.now);
-            scene
+            let mut fixture = fixture(by);
+            fixture.state.prioritise(&fixture.policy, fixture.now);
+            fixture
                 .state
-                .higher_priority(&scene.policy, JobId::job(one), JobId::job(other))
+                .higher_priority(&fixture.policy, JobId::job(one), JobId::job(other))
                 .map(|job| job.number)
         };
         assert_eq!(
@@ -330,12 +332,12 @@ mod tests {
     /// F14, M11: who came first is worth most, but for whom an operator puts first.
     #[test]
     fn submission_order_gives_a_rank_and_qorder_a_number() {
-        let mut scene = scene(PriorityOrder::Fcfs);
-        let mut job = scene.job(9, "select=1:ncpus=1");
+        let mut fixture = fixture(PriorityOrder::Fcfs);
+        let mut job = fixture.job(9, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).system_priority = Some(5);
-        scene.state.enqueue(&job);
-        scene.state.prioritise(&scene.policy, scene.now);
-        let score = |job| scene.state.score(&scene.policy, JobId::job(job));
+        fixture.state.enqueue(&job);
+        fixture.state.prioritise(&fixture.policy, fixture.now);
+        let score = |job| fixture.state.score(&fixture.policy, JobId::job(job));
         let highest = f64::from(u32::MAX);
         assert_eq!(
             [1, 2, 9].map(score),
@@ -346,9 +348,9 @@ mod tests {
             ]
         );
         for (job, part) in [(1, "rank"), (9, "system_priority")] {
-            let worth = scene
+            let worth = fixture
                 .state
-                .report(&scene.policy, scene.now, JobId::job(job))
+                .report(&fixture.policy, fixture.now, JobId::job(job))
                 .unwrap();
             assert_eq!(
                 (Some(worth.score), &*worth.parts[0].name, worth.parts.len()),
@@ -360,10 +362,10 @@ mod tests {
     #[test]
     fn what_counts_is_told_and_nothing_where_nothing_does() {
         let parts = |order| {
-            let scene = scene(order);
-            let worth = scene
+            let fixture = fixture(order);
+            let worth = fixture
                 .state
-                .report(&scene.policy, scene.now, JobId::job(2))
+                .report(&fixture.policy, fixture.now, JobId::job(2))
                 .unwrap();
             worth
                 .parts
@@ -384,12 +386,12 @@ mod tests {
     /// I22.
     #[test]
     fn a_later_job_reports_how_many_precede_it() {
-        let mut scene = cluster("1 x ncpus=1")
+        let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1");
-        scene.policy.precedence.tiers.turns = TurnPolicy::RoundRobin;
-        let scene = scene.queued(3, "select=1:ncpus=1 queue=night");
-        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        fixture.policy.precedence.tiers.turns = TurnPolicy::RoundRobin;
+        let fixture = fixture.queued(3, "select=1:ncpus=1 queue=night");
+        let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         let told: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
         assert_eq!(told, ["", "", "2 turns before it"]);
     }
@@ -397,12 +399,12 @@ mod tests {
     /// M1.
     #[test]
     fn who_asks_for_a_reservation_is_told_first() {
-        let mut scene = scene(PriorityOrder::Fcfs);
-        let mut job = scene.job(9, "select=1:ncpus=1");
+        let mut fixture = fixture(PriorityOrder::Fcfs);
+        let mut job = fixture.job(9, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).reservation = Some("R1".to_string());
-        scene.state.enqueue(&job);
-        assert_eq!(order(&scene)[0], 9);
-        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        fixture.state.enqueue(&job);
+        assert_eq!(order(&fixture)[0], 9);
+        let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         let told: Vec<(bool, String)> = queue
             .turns()
             .map(|turn| (turn.is_reserved, turn.precedence))
@@ -419,23 +421,23 @@ mod tests {
     /// F9: what is told is what the last cycle went by.
     #[test]
     fn what_is_held_still_is_told_as_it_is_held() {
-        let mut scene = scene(PriorityOrder::Multifactor);
-        scene.policy.precedence.update_period = crate::model::time::Span::seconds(3600);
-        scene.state.prioritise(&scene.policy, scene.now);
-        let told = |scene: &TestCluster| {
-            let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        let mut fixture = fixture(PriorityOrder::Multifactor);
+        fixture.policy.precedence.update_period = crate::model::time::Span::seconds(3600);
+        fixture.state.prioritise(&fixture.policy, fixture.now);
+        let told = |fixture: &TestCluster| {
+            let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
             queue
                 .turns()
                 .map(|turn| turn.worth)
                 .collect::<Vec<PriorityScore>>()
         };
-        let first = told(&scene);
-        let scene = scene.at(4000);
-        assert_eq!(told(&scene), first);
+        let first = told(&fixture);
+        let fixture = fixture.at(4000);
+        assert_eq!(told(&fixture), first);
         for worth in &first {
             let sum: f64 = worth.parts.iter().filter_map(|part| part.product()).sum();
             assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
         }
-        assert_ne!(told(&scene.at(4600)), first);
+        assert_ne!(told(&fixture.at(4600)), first);
     }
 }

@@ -342,60 +342,64 @@ mod tests {
 
     #[test]
     fn jobs_start_by_number_whatever_their_class() {
-        let scene = cluster("1 x ncpus=3")
+        let fixture = cluster("1 x ncpus=3")
             .queued(3, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1 walltime=5")
             .queued(1, "select=1:ncpus=1")
             .queued(4, "select=1:ncpus=1 walltime=5");
-        assert_eq!(scene.starts(), "1 on n1; 2 on n1; 3 on n1");
+        assert_eq!(fixture.starts(), "1 on n1; 2 on n1; 3 on n1");
     }
 
     #[test]
     fn the_elements_of_an_array_come_in_its_place_by_index() {
-        let scene = cluster("1 x ncpus=4")
+        let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1 array=1-5:2")
             .queued(3, "select=1:ncpus=1");
         assert_eq!(
-            scene.starts(),
+            fixture.starts(),
             "1 on n1; 2[1] on n1; 2[3] on n1; 2[5] on n1"
         );
     }
 
     #[test]
     fn an_array_of_which_all_elements_have_begun_hides_nobody() {
-        let scene = cluster("1 x ncpus=4")
+        let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1 array=1-2")
             .queued(2, "select=1:ncpus=3");
-        assert_eq!(scene.begun(1, 0, 1).starts(), "2 on n1");
+        assert_eq!(fixture.begun(1, 0, 1).starts(), "2 on n1");
     }
 
     #[test]
     fn a_million_elements_are_not_looked_at_one_by_one() {
-        let scene = cluster("1 x ncpus=2")
+        let fixture = cluster("1 x ncpus=2")
             .queued(1, "select=1:ncpus=1 array=0-999999")
             .queued(2, "select=1:ncpus=1");
         assert_eq!(
-            (scene.starts().as_str(), scene.plan().considered),
+            (fixture.starts().as_str(), fixture.plan().considered),
             ("1[0] on n1; 1[1] on n1", 3)
         );
     }
 
     #[test]
     fn a_rank_stands_above_the_number_within_a_class_and_between_classes() {
-        let scene = |rank: &str| {
+        let fixture = |rank: &str| {
             cluster("1 x ncpus=1")
                 .queued(1, "select=1:ncpus=1")
                 .queued(2, "select=1:ncpus=1 walltime=5")
                 .queued(3, format!("select=1:ncpus=1 {rank}").trim())
         };
-        assert_eq!(scene("").starts(), "1 on n1");
-        assert_eq!(scene("rank=0").starts(), "3 on n1");
-        assert_eq!(scene("rank=1").starts(), "1 on n1", "ties go by the number");
-        let mut scene = scene("rank=0");
-        scene.state.withdraw(JobId::job(3));
+        assert_eq!(fixture("").starts(), "1 on n1");
+        assert_eq!(fixture("rank=0").starts(), "3 on n1");
         assert_eq!(
-            scene.starts(),
+            fixture("rank=1").starts(),
+            "1 on n1",
+            "ties go by the number"
+        );
+        let mut fixture = fixture("rank=0");
+        fixture.state.withdraw(JobId::job(3));
+        assert_eq!(
+            fixture.starts(),
             "1 on n1",
             "a job with a rank of its own is withdrawn like any other"
         );
@@ -403,9 +407,9 @@ mod tests {
 
     #[test]
     fn a_class_shares_its_refusal() {
-        let mut scene = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
+        let mut fixture = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
         for job in 1..=100 {
-            scene = scene.queued(
+            fixture = fixture.queued(
                 job,
                 if job % 2 == 0 {
                     "select=1:ncpus=1"
@@ -414,45 +418,45 @@ mod tests {
                 },
             );
         }
-        let plan = scene.plan();
+        let plan = fixture.plan();
         assert_eq!((plan.considered, plan.verdicts.len()), (2, 2));
     }
 
     #[test]
     fn classes_that_ask_for_the_same_share_a_refusal_for_want_of_room() {
-        let mut scene = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
+        let mut fixture = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
         for job in 1..=100 {
-            scene = scene.queued(job, &format!("select=1:ncpus=1 walltime={}", 60 + job));
+            fixture = fixture.queued(job, &format!("select=1:ncpus=1 walltime={}", 60 + job));
         }
-        let plan = scene.plan();
+        let plan = fixture.plan();
         assert_eq!(
             (plan.considered, plan.verdicts.len()),
             (1, 1),
             "the one that is promised a start speaks for all"
         );
-        assert_eq!(scene.reason(100).unwrap().code(), "amount.ncpus");
+        assert_eq!(fixture.reason(100).unwrap().code(), "amount.ncpus");
     }
 
     #[test]
     fn those_that_ask_for_the_same_are_told_why_also_behind_one_that_was_told_before() {
-        let mut scene = cluster("1 x ncpus=1")
+        let mut fixture = cluster("1 x ncpus=1")
             .running(9000, "select=1:ncpus=1", "n1", 60)
             .queued(1, "select=1:ncpus=1 walltime=60")
             .queued(2, "select=1:ncpus=1 walltime=60")
             .queued(3, "select=1:ncpus=1 walltime=61");
-        scene.policy.backfill.depth = 2;
-        assert_eq!(scene.plan().bookings.len(), 2);
-        assert_eq!(scene.reason(3).unwrap().code(), "amount.ncpus");
+        fixture.policy.backfill.depth = 2;
+        assert_eq!(fixture.plan().bookings.len(), 2);
+        assert_eq!(fixture.reason(3).unwrap().code(), "amount.ncpus");
     }
 
     #[test]
     fn a_class_refused_for_itself_lets_others_pass_that_ask_for_the_same() {
-        let scene = cluster("1 x ncpus=2")
+        let fixture = cluster("1 x ncpus=2")
             .running(9000, "select=1:ncpus=1", "n1", 60)
             .queued(1, "select=1:ncpus=2")
             .queued(2, "select=1:ncpus=1 walltime=61")
             .queued(3, "select=1:ncpus=1 queue=night")
             .queued(4, "select=1:ncpus=1 walltime=60");
-        assert_eq!(scene.starts(), "4 on n1");
+        assert_eq!(fixture.starts(), "4 on n1");
     }
 }

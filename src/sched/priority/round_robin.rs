@@ -129,74 +129,74 @@ mod tests {
     use crate::sched::priority::queue_order::QueueOrder;
 
     fn by_pool(accounts: &[&str]) -> TestCluster {
-        let mut scene = cluster("1 x ncpus=100");
-        scene.policy.precedence.order = PriorityOrder::Pool;
+        let mut fixture = cluster("1 x ncpus=100");
+        fixture.policy.precedence.order = PriorityOrder::Pool;
         let account = |name: &&str| Account {
             name: name.to_string(),
             ..Account::default()
         };
-        scene.policy.fair_share.accounts = accounts.iter().map(account).collect();
-        scene
+        fixture.policy.fair_share.accounts = accounts.iter().map(account).collect();
+        fixture
     }
 
     /// A job that waits, charged to an account; put first by an operator with a number.
     fn queued(
-        scene: TestCluster,
+        fixture: TestCluster,
         id: u64,
         text: &str,
         account: &str,
         first: Option<i32>,
     ) -> TestCluster {
-        let mut scene = scene;
-        let mut job = scene.job(id, text);
+        let mut fixture = fixture;
+        let mut job = fixture.job(id, text);
         let spec = Arc::make_mut(&mut job.spec);
         (spec.account, spec.system_priority) = (Some(account.to_string()), first);
-        scene.state.enqueue(&job);
-        scene
+        fixture.state.enqueue(&job);
+        fixture
     }
 
-    fn order(scene: &TestCluster) -> Vec<u64> {
-        let order = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+    fn order(fixture: &TestCluster) -> Vec<u64> {
+        let order = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         order.turns().map(|turn| turn.worth.job.number).collect()
     }
 
     /// X10: a is owed what its hundred elements want, and has it once they have had their turn.
     #[test]
     fn an_array_wants_and_takes_as_much_as_its_elements() {
-        let scene = queued(
+        let fixture = queued(
             by_pool(&["a", "b"]),
             1,
             "select=1:ncpus=1 array=1-100",
             "a",
             None,
         );
-        let scene = queued(scene, 2, "select=1:ncpus=1", "a", None);
-        let scene = (3..=5).fold(scene, |scene, id| {
-            queued(scene, id, "select=1:ncpus=20", "b", None)
+        let fixture = queued(fixture, 2, "select=1:ncpus=1", "a", None);
+        let fixture = (3..=5).fold(fixture, |fixture, id| {
+            queued(fixture, id, "select=1:ncpus=20", "b", None)
         });
-        assert_eq!(order(&scene), [1, 3, 4, 5, 2]);
+        assert_eq!(order(&fixture), [1, 3, 4, 5, 2]);
     }
 
     /// X10: jobs of nobody's account run last (F10).
     #[test]
     fn a_pool_without_share_is_served_last() {
-        let scene = queued(by_pool(&["a"]), 1, "select=1:ncpus=1", "b", None);
-        let scene = queued(scene, 2, "select=1:ncpus=100", "a", None);
-        let scene = queued(scene, 3, "select=1:ncpus=100", "a", None);
-        assert_eq!(order(&scene), [2, 3, 1]);
+        let fixture = queued(by_pool(&["a"]), 1, "select=1:ncpus=1", "b", None);
+        let fixture = queued(fixture, 2, "select=1:ncpus=100", "a", None);
+        let fixture = queued(fixture, 3, "select=1:ncpus=100", "a", None);
+        assert_eq!(order(&fixture), [2, 3, 1]);
     }
 
     /// M11.
     #[test]
     fn a_job_put_first_by_an_operator_skips_the_round_robin() {
-        let scene = queued(by_pool(&["a", "b"]), 1, "select=1:ncpus=1", "a", None);
-        let scene = queued(scene, 2, "select=1:ncpus=1", "b", None);
-        let scene = queued(scene, 3, "select=1:ncpus=1", "b", Some(5));
-        let mut scene = queued(scene, 4, "select=1:ncpus=1 queue=late", "b", Some(6));
-        assert_eq!(order(&scene), [4, 3, 1, 2]);
-        scene.policy.precedence = Precedence::fcfs();
-        scene.policy.precedence.tiers.turns = TurnPolicy::RoundRobin;
-        scene.state.served.note("late");
-        assert_eq!(order(&scene), [4, 3, 1, 2]);
+        let fixture = queued(by_pool(&["a", "b"]), 1, "select=1:ncpus=1", "a", None);
+        let fixture = queued(fixture, 2, "select=1:ncpus=1", "b", None);
+        let fixture = queued(fixture, 3, "select=1:ncpus=1", "b", Some(5));
+        let mut fixture = queued(fixture, 4, "select=1:ncpus=1 queue=late", "b", Some(6));
+        assert_eq!(order(&fixture), [4, 3, 1, 2]);
+        fixture.policy.precedence = Precedence::fcfs();
+        fixture.policy.precedence.tiers.turns = TurnPolicy::RoundRobin;
+        fixture.state.served.note("late");
+        assert_eq!(order(&fixture), [4, 3, 1, 2]);
     }
 }

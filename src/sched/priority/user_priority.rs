@@ -148,26 +148,26 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::priority::queue_order::QueueOrder;
 
-    /// Adds a job of the scene's user with a priority; the longer its walltime, the lower its
+    /// Adds a job of the fixture's user with a priority; the longer its walltime, the lower its
     /// score.
-    fn with(mut scene: TestCluster, id: u64, text: &str, priority: i32) -> TestCluster {
-        let mut job = scene.job(id, &format!("select=1:ncpus=1 {text}"));
+    fn with(mut fixture: TestCluster, id: u64, text: &str, priority: i32) -> TestCluster {
+        let mut job = fixture.job(id, &format!("select=1:ncpus=1 {text}"));
         Arc::make_mut(&mut job.spec).priority = priority;
-        scene.state.enqueue(&job);
-        scene
+        fixture.state.enqueue(&job);
+        fixture
     }
 
-    fn order(scene: &mut TestCluster) -> Vec<u64> {
-        let (policy, now) = (scene.policy.clone(), scene.now);
-        scene.state.prioritise(&policy, now);
-        QueueOrder::of(&scene.state, &policy, now)
+    fn order(fixture: &mut TestCluster) -> Vec<u64> {
+        let (policy, now) = (fixture.policy.clone(), fixture.now);
+        fixture.state.prioritise(&policy, now);
+        QueueOrder::of(&fixture.state, &policy, now)
             .turns()
             .map(|turn| turn.worth.job.number)
             .collect()
     }
 
-    fn scores(scene: &TestCluster) -> BTreeMap<u64, f64> {
-        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+    fn scores(fixture: &TestCluster) -> BTreeMap<u64, f64> {
+        let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         queue
             .turns()
             .map(|turn| (turn.worth.job.number, turn.worth.score))
@@ -175,14 +175,19 @@ mod tests {
     }
 
     /// Ann's jobs 1 to 3 and bob's 4 and 5, with these priorities.
-    fn scene(priorities: [i32; 5]) -> TestCluster {
+    fn fixture(priorities: [i32; 5]) -> TestCluster {
         let [one, two, three, four, five] = priorities;
-        let mut scene = cluster("1 x ncpus=1").owned("ann");
-        scene.policy.precedence = Precedence::default();
-        let scene = with(with(scene, 1, "walltime=600", one), 2, "walltime=6000", two);
-        let scene = with(scene, 3, "walltime=60000", three).owned("bob");
+        let mut fixture = cluster("1 x ncpus=1").owned("ann");
+        fixture.policy.precedence = Precedence::default();
+        let fixture = with(
+            with(fixture, 1, "walltime=600", one),
+            2,
+            "walltime=6000",
+            two,
+        );
+        let fixture = with(fixture, 3, "walltime=60000", three).owned("bob");
         with(
-            with(scene, 4, "walltime=1000", four),
+            with(fixture, 4, "walltime=1000", four),
             5,
             "walltime=10000",
             five,
@@ -192,7 +197,7 @@ mod tests {
 
     #[test]
     fn equal_priorities_change_no_score() {
-        let (mut plain, mut equal) = (scene([0; 5]), scene([7, 7, 7, -3, -3]));
+        let (mut plain, mut equal) = (fixture([0; 5]), fixture([7, 7, 7, -3, -3]));
         assert_eq!(order(&mut plain), [1, 4, 2, 5, 3]);
         assert_eq!(order(&mut equal), [1, 4, 2, 5, 3]);
         assert_eq!(scores(&plain), scores(&equal));
@@ -201,27 +206,27 @@ mod tests {
     #[test]
     fn a_job_goes_behind_its_owners_jobs_with_a_higher_priority() {
         assert_eq!(
-            order(&mut scene([0, 0, 5, 0, 0])),
+            order(&mut fixture([0, 0, 5, 0, 0])),
             [4, 5, 3, 1, 2],
             "the first one has the highest priority"
         );
         assert_eq!(
-            order(&mut scene([-5, 0, 0, 0, 0])),
+            order(&mut fixture([-5, 0, 0, 0, 0])),
             [4, 2, 5, 3, 1],
             "the last one has the lowest"
         );
-        assert_eq!(order(&mut scene([1, 2, 3, 0, 0])), [4, 5, 3, 2, 1]);
+        assert_eq!(order(&mut fixture([1, 2, 3, 0, 0])), [4, 5, 3, 2, 1]);
     }
 
     #[test]
     fn no_score_is_raised_and_nobody_elses_changes() {
-        let mut plain = scene([0; 5]);
+        let mut plain = fixture([0; 5]);
         order(&mut plain);
         let before = scores(&plain);
         for priorities in [[1, 2, 3, 0, 0], [1023, -5, 0, 0, 0], [0, 1023, -1024, 0, 0]] {
-            let mut scene = scene(priorities);
-            order(&mut scene);
-            let after = scores(&scene);
+            let mut fixture = fixture(priorities);
+            order(&mut fixture);
+            let after = scores(&fixture);
             assert!(
                 after.iter().all(|(job, score)| *score <= before[job]),
                 "{priorities:?}: {after:?}"
@@ -235,24 +240,24 @@ mod tests {
 
     #[test]
     fn only_jobs_of_one_queue_are_ordered_and_what_an_operator_says_stands() {
-        let scene = with(
-            scene([0, 0, 0, 0, 0]).owned("ann"),
+        let fixture = with(
+            fixture([0, 0, 0, 0, 0]).owned("ann"),
             6,
             "walltime=90000 queue=night",
             9,
         )
         .at(300);
-        assert_eq!(order(&mut scene.clone())[..5], [1, 4, 2, 5, 3]);
-        let mut job = scene.job(7, "select=1:ncpus=1 walltime=90000");
+        assert_eq!(order(&mut fixture.clone())[..5], [1, 4, 2, 5, 3]);
+        let mut job = fixture.job(7, "select=1:ncpus=1 walltime=90000");
         Arc::make_mut(&mut job.spec).system_priority = Some(1);
-        let mut scene = with(scene, 8, "walltime=9", 9);
-        scene.state.enqueue(&job);
-        assert_eq!(order(&mut scene)[0], 7);
+        let mut fixture = with(fixture, 8, "walltime=9", 9);
+        fixture.state.enqueue(&job);
+        assert_eq!(order(&mut fixture)[0], 7);
     }
 
     #[test]
     fn a_newcomer_takes_its_place_at_once() {
-        let mut first = scene([0; 5]);
+        let mut first = fixture([0; 5]);
         order(&mut first);
         let mut second = with(first.clone().owned("ann"), 6, "walltime=90000", 9);
         assert_eq!(
@@ -266,12 +271,12 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_score_come_to_it() {
-        let mut scene = scene([0, 0, 5, 0, 0]);
-        order(&mut scene);
+        let mut fixture = fixture([0, 0, 5, 0, 0]);
+        order(&mut fixture);
         for job in 1..=5 {
-            let worth = scene
+            let worth = fixture
                 .state
-                .report(&scene.policy, scene.now, JobId::job(job))
+                .report(&fixture.policy, fixture.now, JobId::job(job))
                 .unwrap();
             let sum: f64 = worth.parts.iter().filter_map(ScorePart::product).sum();
             assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");

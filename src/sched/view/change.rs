@@ -325,9 +325,9 @@ mod tests {
 
     #[test]
     fn a_view_follows_a_job_from_the_queue_to_its_nodes_and_out() {
-        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
-        let mut job = scene.job(1, "select=1:ncpus=3 walltime=60");
-        let start = scene.plan().starts.remove(0);
+        let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
+        let mut job = fixture.job(1, "select=1:ncpus=3 walltime=60");
+        let start = fixture.plan().starts.remove(0);
         job.apply(
             &Event::Started {
                 attempt: 1,
@@ -348,19 +348,19 @@ mod tests {
             ),
             "{change:?}"
         );
-        scene.state.make(&change);
+        fixture.state.make(&change);
         assert_eq!(
-            (scene.starts().as_str(), scene.state.assigned("n1").jobs),
+            (fixture.starts().as_str(), fixture.state.assigned("n1").jobs),
             ("", vec![job.id])
         );
-        scene
+        fixture
             .state
             .make(&Change::of(job.id, None, &Policy::default()));
-        assert_eq!(scene.state.holders().count(), 0);
+        assert_eq!(fixture.state.holders().count(), 0);
     }
 
     fn window(
-        scene: &TestCluster,
+        fixture: &TestCluster,
         id: &str,
         users: &[&str],
         node: &str,
@@ -370,7 +370,7 @@ mod tests {
             id: id.into(),
             from: Time(0) + Span::seconds(hours.0 * 3600),
             to: Time(0) + Span::seconds(hours.1 * 3600),
-            shares: reservation_window::whole(&scene.state, &[node.to_string()]).unwrap(),
+            shares: reservation_window::whole(&fixture.state, &[node.to_string()]).unwrap(),
             whole: true,
             access: WindowAccess {
                 users: users.iter().map(ToString::to_string).collect(),
@@ -383,21 +383,24 @@ mod tests {
 
     #[test]
     fn a_running_job_is_inside_of_the_open_reservation_that_admits_it_where_it_runs() {
-        let mut scene = cluster("3 x ncpus=4");
+        let mut fixture = cluster("3 x ncpus=4");
         for (id, users, node, hours) in [
             ("a.1", "bob", "n2", (0, 9)),
             ("b", "ann", "n2", (0, 1)),
             ("c.2", "ann", "n2", (1, 9)),
         ] {
-            let window = window(&scene, id, &[users], node, hours);
-            scene.state.set_window(window);
+            let window = window(&fixture, id, &[users], node, hours);
+            fixture.state.set_window(window);
         }
         let inside = |nodes: &str, hour: i64| {
             let text = format!(
                 "select={}:ncpus=1 walltime=60 place=scatter",
                 nodes.split(',').count()
             );
-            let (mut job, other) = (scene.job(1, &text), cluster("3 x ncpus=4").queued(1, &text));
+            let (mut job, other) = (
+                fixture.job(1, &text),
+                cluster("3 x ncpus=4").queued(1, &text),
+            );
             let elsewhere = [(7, "n1"), (8, "n2"), (9, "n3")]
                 .into_iter()
                 .filter(|(_, node)| !nodes.contains(node));
@@ -414,7 +417,7 @@ mod tests {
                 },
                 moment(5),
             );
-            scene.state.reservation_of(
+            fixture.state.reservation_of(
                 &job,
                 Span::seconds(60),
                 Time(0) + Span::seconds(hour * 3600),
@@ -427,9 +430,13 @@ mod tests {
             "one of its nodes is enough"
         );
         assert_eq!((inside("n1,n3", 2), inside("n2", 10)), (None, None));
-        scene.state.remove_window("b");
+        fixture.state.remove_window("b");
         assert_eq!(
-            scene.state.windows().map(Window::name).collect::<Vec<_>>(),
+            fixture
+                .state
+                .windows()
+                .map(Window::name)
+                .collect::<Vec<_>>(),
             ["a", "c"]
         );
     }
@@ -463,8 +470,8 @@ mod tests {
     }
 
     /// A job that waits to go on.
-    fn suspended(scene: &TestCluster) -> Job {
-        let mut job = scene.job(8, "select=1:ncpus=1");
+    fn suspended(fixture: &TestCluster) -> Job {
+        let mut job = fixture.job(8, "select=1:ncpus=1");
         let manner = SuspendMode::For {
             job: JobId::job(9),
             releases: vec!["ncpus".into()],
@@ -495,8 +502,8 @@ mod tests {
 
     #[test]
     fn a_change_is_the_same_after_it_was_written_down() {
-        let scene = cluster("");
-        let job = scene.job(7, "select=2:ncpus=1 array=0-9:3%2");
+        let fixture = cluster("");
+        let job = fixture.job(7, "select=2:ncpus=1 array=0-9:3%2");
         let promise = PromisedStart {
             at: Time(9),
             first: Time(7),
@@ -512,7 +519,7 @@ mod tests {
                 promise: Cow::Owned(promise),
                 span: Span(60),
             },
-            Change::of(job.id, Some(&suspended(&scene)), &Policy::default()),
+            Change::of(job.id, Some(&suspended(&fixture)), &Policy::default()),
             Change::Gone(job.id),
             Change::Permits(Some([JobId::job(7)].into())),
             Change::Bounds(JobId::array(7), Some(SubjobLimit { limit: 2, most: 5 })),

@@ -37,19 +37,19 @@ mod tests {
     /// I5.
     #[test]
     fn a_start_is_charged_to_its_owner_unless_its_queue_is_free() {
-        let mut scene = cluster("2 x ncpus=4")
+        let mut fixture = cluster("2 x ncpus=4")
             .queued(1, "select=2:ncpus=3")
             .queued(2, "select=1 queue=free");
-        scene.state.set_queue(&crate::model::queue::Queue {
+        fixture.state.set_queue(&crate::model::queue::Queue {
             charge: 0.0,
             ..queue("free", true)
         });
-        let plan = scene.plan();
+        let plan = fixture.plan();
         let qualities = Qualities::default();
         let charges: Vec<_> = plan
             .starts
             .iter()
-            .map(|start| scene.state.charge_for(start, &qualities, Time(7)))
+            .map(|start| fixture.state.charge_for(start, &qualities, Time(7)))
             .collect();
         let charge = charges[0].as_ref().unwrap();
         assert_eq!(
@@ -60,9 +60,11 @@ mod tests {
             (charge.member.account.as_str(), charges.len(), &charges[1]),
             ("", 2, &None)
         );
-        scene.state.withdraw(plan.starts[0].job);
+        fixture.state.withdraw(plan.starts[0].job);
         assert_eq!(
-            scene.state.charge_for(&plan.starts[0], &qualities, Time(7)),
+            fixture
+                .state
+                .charge_for(&plan.starts[0], &qualities, Time(7)),
             None
         );
     }

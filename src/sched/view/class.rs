@@ -222,8 +222,8 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     fn nobody() -> Class {
-        let scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
-        Class::new(scene.state.waiting_class(JobId::job(1)).unwrap().clone())
+        let fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        Class::new(fixture.state.waiting_class(JobId::job(1)).unwrap().clone())
     }
 
     fn waiting_with_score(score: f64) -> WaitingJob {

@@ -332,35 +332,38 @@ mod tests {
     /// M32: job 2 was promised 600 before job 3 went ahead of it; then another scheduler took over.
     #[test]
     fn what_an_earlier_scheduler_promised_is_kept_and_comes_forward_when_something_is_free() {
-        let scene = || {
-            let scene = cluster("1 x ncpus=4")
+        let fixture = || {
+            let fixture = cluster("1 x ncpus=4")
                 .queued(2, "select=1:ncpus=4 walltime=100")
                 .queued(3, "select=1:ncpus=3 walltime=50 rank=1");
-            let mut scene = scene.running(1, "select=1:ncpus=4", "n1", 600);
-            scene.policy.backfill = Backfill {
+            let mut fixture = fixture.running(1, "select=1:ncpus=4", "n1", 600);
+            fixture.policy.backfill = Backfill {
                 keep: BookingRetention::Highest,
                 ..Backfill::default()
             };
-            scene
+            fixture
         };
-        let recalled = |mut scene: TestCluster| {
+        let recalled = |mut fixture: TestCluster| {
             let promise = PromisedStart {
                 at: Time(600_000),
                 first: Time(600_000),
                 nodes: vec!["n1".to_string()],
                 earmark: None,
             };
-            scene
+            fixture
                 .state
                 .recall(JobId::job(2), &promise, Span::seconds(100));
-            scene
+            fixture
                 .state
                 .recall(JobId::job(9), &promise, Span::seconds(100));
-            scene
+            fixture
         };
-        assert_eq!(scene().booked(), "3 at 600 on n1");
-        assert_eq!(recalled(scene()).booked(), "3 at 700 on n1; 2 at 600 on n1");
-        let mut free = scene();
+        assert_eq!(fixture().booked(), "3 at 600 on n1");
+        assert_eq!(
+            recalled(fixture()).booked(),
+            "3 at 700 on n1; 2 at 600 on n1"
+        );
+        let mut free = fixture();
         free.state.vacate(JobId::job(1));
         free.state.take_over(&Plan::new(Time(0)));
         let free = recalled(free);
@@ -374,18 +377,18 @@ mod tests {
     /// counted since.
     #[test]
     fn what_is_said_of_jobs_later_is_counted_as_a_change() {
-        let scene = cluster("1 x ncpus=4")
+        let fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=2", "n1", 60)
             .queued(2, "select=1:ncpus=4");
-        let mut last = scene.state.edition;
-        let mut is_counted = |scene: TestCluster, what: &str| {
-            assert!(scene.state.edition > last, "{what}");
-            last = scene.state.edition;
-            scene
+        let mut last = fixture.state.edition;
+        let mut is_counted = |fixture: TestCluster, what: &str| {
+            assert!(fixture.state.edition > last, "{what}");
+            last = fixture.state.edition;
+            fixture
         };
-        let scene = is_counted(scene.tenured(JobId::job(1), 0, 5.0, |_| ()), "tenure");
-        let mut scene = is_counted(
-            scene.suspended(3, "select=1:ncpus=1", "n1", 10, 0.0),
+        let fixture = is_counted(fixture.tenured(JobId::job(1), 0, 5.0, |_| ()), "tenure");
+        let mut fixture = is_counted(
+            fixture.suspended(3, "select=1:ncpus=1", "n1", 10, 0.0),
             "a suspended job",
         );
         let promise = PromisedStart {
@@ -394,28 +397,28 @@ mod tests {
             nodes: vec!["n1".to_string()],
             earmark: None,
         };
-        scene
+        fixture
             .state
             .recall(JobId::job(2), &promise, Span::seconds(100));
-        is_counted(scene, "a promise");
+        is_counted(fixture, "a promise");
     }
 
     /// M34.
     #[test]
     fn an_unchanged_job_stays_backfilled() {
-        let mut scene = cluster("2 x ncpus=4").running(1, "select=1:ncpus=2", "n1", 60);
+        let mut fixture = cluster("2 x ncpus=4").running(1, "select=1:ncpus=2", "n1", 60);
         let job = JobId::job(1);
-        scene.state.take_over(&Plan::new(Time(0)));
-        scene.state.standing.fillers.insert(job);
-        let scene = scene.running(1, "select=1:ncpus=2", "n1", 60);
+        fixture.state.take_over(&Plan::new(Time(0)));
+        fixture.state.standing.fillers.insert(job);
+        let fixture = fixture.running(1, "select=1:ncpus=2", "n1", 60);
         assert!(
-            scene.state.standing.preemptible_backfill().eq([job])
-                && !scene.state.standing.is_loose(Time(0))
+            fixture.state.standing.preemptible_backfill().eq([job])
+                && !fixture.state.standing.is_loose(Time(0))
         );
-        let scene = scene.running(1, "select=1:ncpus=1", "n1", 60);
+        let fixture = fixture.running(1, "select=1:ncpus=1", "n1", 60);
         assert!(
-            scene.state.standing.preemptible_backfill().eq([job])
-                && scene.state.standing.is_loose(Time(0))
+            fixture.state.standing.preemptible_backfill().eq([job])
+                && fixture.state.standing.is_loose(Time(0))
         );
     }
 
@@ -431,15 +434,15 @@ mod tests {
         ] {
             // Where a job that wants nodes alone waits in a stopped queue, promises are pinned,
             // else counted.
-            let scene = cluster("1 x ncpus=4")
+            let fixture = cluster("1 x ncpus=4")
                 .queued(99, &format!("select=1:ncpus=2 {other} queue=stopped"));
-            let mut scene = scene.running(1, "select=1:ncpus=2", "n1", until).running(
+            let mut fixture = fixture.running(1, "select=1:ncpus=2", "n1", until).running(
                 3,
                 "select=1:ncpus=2",
                 "n1",
                 100,
             );
-            scene.state.standing.fillers.insert(JobId::job(1));
+            fixture.state.standing.fillers.insert(JobId::job(1));
             for is_told in [false, true] {
                 let way = JobPreemption {
                     attempt: None,
@@ -448,18 +451,18 @@ mod tests {
                     action: PreemptAction::Requeue,
                     at: Time(0),
                 };
-                scene
+                fixture
                     .state
                     .standing
                     .note_told(JobId::job(1), Some(&way).filter(|_| is_told));
                 let case = format!("{until} {other} {is_told}");
                 assert_eq!(
-                    scene.clone().queued(2, "select=1:ncpus=2").booked(),
+                    fixture.clone().queued(2, "select=1:ncpus=2").booked(),
                     "2 at 0 on n1",
                     "{case}"
                 );
                 assert_eq!(
-                    scene.clone().queued(2, "select=1:ncpus=4").booked(),
+                    fixture.clone().queued(2, "select=1:ncpus=4").booked(),
                     "2 at 100 on n1",
                     "{case}"
                 );
@@ -506,10 +509,10 @@ mod tests {
     #[test]
     fn room_of_preempted_backfill_is_held_for_the_preemptor() {
         for (job, kept) in [(JobId::job(1), Some(Time(60_000))), (JobId::job(9), None)] {
-            let mut scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 100);
-            scene.policy.backfill.policy = Filling::Preempt;
-            scene.state.standing.fillers.insert(job);
-            let plan = scene.queued(2, "select=1:ncpus=4").plan();
+            let mut fixture = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 100);
+            fixture.policy.backfill.policy = Filling::Preempt;
+            fixture.state.standing.fillers.insert(job);
+            let plan = fixture.queued(2, "select=1:ncpus=4").plan();
             let kept_for: Vec<_> = plan
                 .bookings
                 .iter()

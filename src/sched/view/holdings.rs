@@ -248,11 +248,11 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::view::change::Change;
 
-    fn told(scene: &TestCluster) -> Vec<String> {
-        let ncpus = scene.state.cluster.catalog.index("ncpus").unwrap();
+    fn told(fixture: &TestCluster) -> Vec<String> {
+        let ncpus = fixture.state.cluster.catalog.index("ncpus").unwrap();
         let of = |(who, holding): (&Arc<Credentials>, &Holding)| {
             let jobs: Vec<String> = holding.jobs.iter().map(ToString::to_string).collect();
-            let left = holding.processors.left(scene.now) / 1000;
+            let left = holding.processors.left(fixture.now) / 1000;
             format!(
                 "{} {}: {} {} {left}",
                 who.user,
@@ -261,25 +261,25 @@ mod tests {
                 holding.asked[ncpus]
             )
         };
-        scene.state.holdings.all().map(of).collect()
+        fixture.state.holdings.all().map(of).collect()
     }
 
     /// M21.
     #[test]
     fn running_jobs_are_counted_by_owner() {
-        let mut scene = cluster("1 x ncpus=20").queued(1, "select=2:ncpus=2 walltime=100");
-        scene = scene
+        let mut fixture = cluster("1 x ncpus=20").queued(1, "select=2:ncpus=2 walltime=100");
+        fixture = fixture
             .queued(2, "select=3:ncpus=1 walltime=50")
             .owned("bob")
             .queued(3, "select=1 walltime=10");
-        let plan = scene.plan();
-        scene.apply(&plan);
-        assert_eq!(told(&scene), ["ann 1,2: 5 7 550", "bob 3: 1 0 0"]);
-        scene.state.vacate(JobId::job(3));
-        let mut scene = scene.at(20);
-        assert_eq!(told(&scene), ["ann 1,2: 5 7 410"]);
-        scene.state.vacate(JobId::job(1));
-        assert_eq!(told(&scene), ["ann 2: 3 3 90"]);
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        assert_eq!(told(&fixture), ["ann 1,2: 5 7 550", "bob 3: 1 0 0"]);
+        fixture.state.vacate(JobId::job(3));
+        let mut fixture = fixture.at(20);
+        assert_eq!(told(&fixture), ["ann 1,2: 5 7 410"]);
+        fixture.state.vacate(JobId::job(1));
+        assert_eq!(told(&fixture), ["ann 2: 3 3 90"]);
     }
 
     /// What a scheduler that is started anew is told comes to the same.

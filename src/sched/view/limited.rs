@@ -107,10 +107,10 @@ mod tests {
 
     #[test]
     fn only_what_may_be_news_is_judged() {
-        let mut scene = cluster("1 x ncpus=4")
+        let mut fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=8")
             .queued(2, "select=1:ncpus=8");
-        let class = scene.state.class_of(JobId::job(1)).unwrap();
+        let class = fixture.state.class_of(JobId::job(1)).unwrap();
         let (free, mut barred) = (Plan::new(Time(0)), Plan::new(Time(0)));
         barred.verdicts.push((
             class,
@@ -120,20 +120,23 @@ mod tests {
             }),
         ));
         let [one, two, three] = [1, 2, 3].map(JobId::job);
-        assert_eq!(scene.state.judge_limits(&free), [(one, None), (two, None)]);
-        assert_eq!(scene.state.judge_limits(&free), []);
         assert_eq!(
-            scene.state.judge_limits(&barred),
+            fixture.state.judge_limits(&free),
+            [(one, None), (two, None)]
+        );
+        assert_eq!(fixture.state.judge_limits(&free), []);
+        assert_eq!(
+            fixture.state.judge_limits(&barred),
             [(one, RUNNING), (two, RUNNING)]
         );
-        let mut scene = scene
+        let mut fixture = fixture
             .queued(3, "select=1:ncpus=8")
             .queued(4, "select=1:ncpus=8");
-        scene.state.withdraw(JobId::job(4));
-        assert_eq!(scene.state.limited.new, BTreeSet::from([three]));
-        assert_eq!(scene.state.judge_limits(&barred), [(three, RUNNING)]);
+        fixture.state.withdraw(JobId::job(4));
+        assert_eq!(fixture.state.limited.new, BTreeSet::from([three]));
+        assert_eq!(fixture.state.judge_limits(&barred), [(three, RUNNING)]);
         assert_eq!(
-            scene.state.judge_limits(&free),
+            fixture.state.judge_limits(&free),
             [(one, None), (two, None), (three, None)]
         );
     }
@@ -142,7 +145,7 @@ mod tests {
     /// has.
     #[test]
     fn eligible_time_runs_while_it_is_accrued_and_stands_still_else() {
-        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=8 array=0-9");
+        let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=8 array=0-9");
         let (array, element) = (JobId::array(1), JobId::element(1, 3));
         let eligible = Eligibility {
             accrues: Accrues::Eligible,
@@ -150,20 +153,20 @@ mod tests {
             had: Span::seconds(2),
             limit: None,
         };
-        scene.state.set_eligibility(array, eligible);
-        let at = |scene: &crate::sched::fixture::TestCluster, id, now| {
-            scene.state.eligible_time(id, Time(now))
+        fixture.state.set_eligibility(array, eligible);
+        let at = |fixture: &crate::sched::fixture::TestCluster, id, now| {
+            fixture.state.eligible_time(id, Time(now))
         };
-        assert_eq!(at(&scene, array, 9_000), Some(Span::seconds(6)));
-        assert_eq!(at(&scene, element, 19_000), Some(Span::seconds(16)));
-        scene.state.set_eligibility(
+        assert_eq!(at(&fixture, array, 9_000), Some(Span::seconds(6)));
+        assert_eq!(at(&fixture, element, 19_000), Some(Span::seconds(16)));
+        fixture.state.set_eligibility(
             array,
             Eligibility {
                 accrues: Accrues::Ineligible,
                 ..eligible
             },
         );
-        assert_eq!(at(&scene, array, 9_000), Some(Span::seconds(2)));
-        assert_eq!(scene.state.eligible_time(JobId::job(7), Time(0)), None);
+        assert_eq!(at(&fixture, array, 9_000), Some(Span::seconds(2)));
+        assert_eq!(fixture.state.eligible_time(JobId::job(7), Time(0)), None);
     }
 }

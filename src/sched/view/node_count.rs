@@ -73,9 +73,9 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     fn nodes(nodes: &str, request: &str) -> u64 {
-        let scene = cluster(nodes).queued(1, request);
-        let class = scene.state.waiting_class(JobId::job(1)).unwrap();
-        super::fewest_nodes(&class.shape, &scene.state.cluster)
+        let fixture = cluster(nodes).queued(1, request);
+        let class = fixture.state.waiting_class(JobId::job(1)).unwrap();
+        super::fewest_nodes(&class.shape, &fixture.state.cluster)
     }
 
     #[test]

@@ -131,35 +131,35 @@ mod tests {
 
     #[test]
     fn nodes_come_as_configured_then_as_people_count() {
-        let scene = ["n10", "n2", "b", "n1", "a"]
+        let fixture = ["n10", "n2", "b", "n1", "a"]
             .iter()
             .fold(cluster(""), |s, name| s.node(name, "ncpus=1", true));
-        let wide = |scene: &crate::sched::fixture::TestCluster| {
-            scene
+        let wide = |fixture: &crate::sched::fixture::TestCluster| {
+            fixture
                 .clone()
                 .queued(1, "select=5:ncpus=1 place=scatter")
                 .starts()
         };
-        assert_eq!(wide(&scene), "1 on a,b,n1,n2,n10");
-        let mut scene = scene.running(9, "select=2:ncpus=1", "n10,a", 60);
-        scene
+        assert_eq!(wide(&fixture), "1 on a,b,n1,n2,n10");
+        let mut fixture = fixture.running(9, "select=2:ncpus=1", "n10,a", 60);
+        fixture
             .state
             .list_nodes(&["n2".to_string(), "nosuch".to_string(), "b".to_string()]);
         assert_eq!(
-            scene.clone().queued(1, "select=3:ncpus=1").starts(),
+            fixture.clone().queued(1, "select=3:ncpus=1").starts(),
             "1 on n2,b,n1"
         );
-        scene.state.vacate(crate::model::job_id::JobId::job(9));
-        assert_eq!(wide(&scene), "1 on n2,b,a,n1,n10");
+        fixture.state.vacate(crate::model::job_id::JobId::job(9));
+        assert_eq!(wide(&fixture), "1 on n2,b,a,n1,n10");
     }
 
     #[test]
     fn every_number_in_a_name_counts_by_its_value() {
         let names = ["r10n2", "r2n10", "r2n9", "r2", "r2b"];
-        let scene = names
-            .iter()
-            .fold(cluster(""), |scene, name| scene.node(name, "ncpus=1", true));
-        let scene = scene.queued(1, "select=5:ncpus=1 place=scatter");
-        assert_eq!(scene.starts(), "1 on r2,r2b,r2n9,r2n10,r10n2");
+        let fixture = names.iter().fold(cluster(""), |fixture, name| {
+            fixture.node(name, "ncpus=1", true)
+        });
+        let fixture = fixture.queued(1, "select=5:ncpus=1 place=scatter");
+        assert_eq!(fixture.starts(), "1 on r2,r2b,r2n9,r2n10,r10n2");
     }
 }

@@ -273,62 +273,62 @@ mod tests {
 
     #[test]
     fn a_plan_reads_line_by_line() {
-        let scene = cluster("2 x ncpus=4")
+        let fixture = cluster("2 x ncpus=4")
             .queued(1, "select=3:ncpus=2 walltime=1:00:00")
             .queued(2, "select=2:ncpus=4 walltime=1:00:00");
-        let all = super::ClassId::of_request(&scene.job(2, "select=2:ncpus=4 walltime=1:00:00"));
+        let all = super::ClassId::of_request(&fixture.job(2, "select=2:ncpus=4 walltime=1:00:00"));
         let wanted = format!(
             "start  1  n1*2,n2, for 01:00:00\nbook   2  n1,n2, in 01:00:00\n\
              wait   {all}  Not Running: Insufficient amount of resource: ncpus (R: 8 A: 2 T: 8)\n"
         );
-        assert_eq!(scene.plan().to_string(), wanted);
+        assert_eq!(fixture.plan().to_string(), wanted);
     }
 
     #[test]
     fn the_audit_finds_faults() {
-        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4");
-        let plan = scene.plan();
+        let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4");
+        let plan = fixture.plan();
         let mut twice = plan.clone();
         twice.starts.extend(plan.starts.clone());
         assert_eq!(
-            twice.audit(&scene.state),
+            twice.audit(&fixture.state),
             Err("job 1: started twice".to_string())
         );
         let mut short = plan.clone();
         short.starts[0].shares.clear();
         assert_eq!(
-            short.audit(&scene.state),
+            short.audit(&fixture.state),
             Err("job 1: 0 shares for 1 chunks".to_string())
         );
-        let full = scene.clone().running(2, "select=1:ncpus=1", "n1", 60);
+        let full = fixture.clone().running(2, "select=1:ncpus=1", "n1", 60);
         assert_eq!(
             plan.audit(&full.state),
             Err("job 1: n1 is over-committed".to_string())
         );
-        let barred = scene
+        let barred = fixture
             .clone()
             .running(2, "select=1:ncpus=0 place=excl", "n1", 60);
         assert_eq!(
             plan.audit(&barred.state),
             Err("job 1: n1 is not free to join".to_string())
         );
-        scene.apply(&plan);
+        fixture.apply(&plan);
         assert_eq!(
-            plan.audit(&scene.state),
+            plan.audit(&fixture.state),
             Err("job 1: is no candidate".to_string())
         );
     }
 
     #[test]
     fn the_audit_finds_faults_in_where_a_job_was_put() {
-        let scene = cluster("2 x ncpus=4")
+        let fixture = cluster("2 x ncpus=4")
             .queued(1, "select=2:ncpus=1 place=pack")
             .queued(2, "select=1:ncpus=1");
-        let plan = scene.plan();
+        let plan = fixture.plan();
         let audited = |change: &dyn Fn(&mut super::Plan)| {
             let mut plan = plan.clone();
             change(&mut plan);
-            plan.audit(&scene.state).unwrap_err()
+            plan.audit(&fixture.state).unwrap_err()
         };
         let elsewhere = |plan: &mut super::Plan| {
             (plan.starts[0].shares[1].node, plan.starts[0].shares[1].host) =
@@ -339,7 +339,7 @@ mod tests {
             plan.starts[1].shares[0].cpus = plan.starts[0].shares[0].cpus.clone()
         };
         assert_eq!(audited(&twice), "job 2: number 0 of n1 is given twice");
-        let down = scene.node("n1", "ncpus=4", false);
+        let down = fixture.node("n1", "ncpus=4", false);
         assert_eq!(
             plan.audit(&down.state),
             Err("job 1: n1 takes no jobs".to_string())
@@ -349,7 +349,7 @@ mod tests {
     /// A job that wants a host alone bars others from its nodes that are down.
     #[test]
     fn the_audit_lets_a_job_have_nothing_of_a_node_that_is_down() {
-        let mut scene = cluster("")
+        let mut fixture = cluster("")
             .on_host("h", "2 x ncpus=4")
             .queued(1, "select=1:ncpus=1 place=exclhost");
         let facts = crate::model::node::NodeFacts {
@@ -357,8 +357,8 @@ mod tests {
             host: "h".into(),
             ..Default::default()
         };
-        scene.state.set_node(&facts, false);
-        assert_eq!(scene.starts(), "1 on n1");
+        fixture.state.set_node(&facts, false);
+        assert_eq!(fixture.starts(), "1 on n1");
     }
 
     #[test]
@@ -367,19 +367,19 @@ mod tests {
             total,
             ..Default::default()
         };
-        let mut scene = cluster("1 x ncpus=4")
+        let mut fixture = cluster("1 x ncpus=4")
             .queued(1, "site_lic=2")
             .queued(2, "select=1");
-        scene.state.set_pool("site_lic", pool(2));
-        let plan = scene.plan();
-        scene.state.set_pool("site_lic", pool(1));
+        fixture.state.set_pool("site_lic", pool(2));
+        let plan = fixture.plan();
+        fixture.state.set_pool("site_lic", pool(1));
         assert_eq!(
-            plan.audit(&scene.state),
+            plan.audit(&fixture.state),
             Err("job 1: takes more than the system has".to_string())
         );
-        let scene = scene.running(9, "select=1:ncpus=1 site_lic=2", "n1", 60);
+        let fixture = fixture.running(9, "select=1:ncpus=1 site_lic=2", "n1", 60);
         assert_eq!(
-            scene.starts(),
+            fixture.starts(),
             "2 on n1",
             "who takes nothing of it may start"
         );
@@ -387,12 +387,12 @@ mod tests {
 
     #[test]
     fn a_promise_that_slips_is_shown_with_its_cause() {
-        let mut scene = cluster("1 x ncpus=4")
+        let mut fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 60)
             .queued(2, "select=1:ncpus=4");
-        let plan = scene.plan();
-        scene.apply(&plan);
-        let shown = scene.at(70).plan().to_string();
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        let shown = fixture.at(70).plan().to_string();
         assert!(shown.starts_with("book   2  n1, in 00:00:0"), "{shown}");
         let line = shown.lines().next().unwrap();
         assert!(

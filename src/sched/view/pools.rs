@@ -82,9 +82,9 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::view::pools::Pool;
 
-    fn scene(total: i64, per_host: bool) -> TestCluster {
-        let mut scene = cluster("3 x ncpus=4");
-        scene.state.set_pool(
+    fn fixture(total: i64, per_host: bool) -> TestCluster {
+        let mut fixture = cluster("3 x ncpus=4");
+        fixture.state.set_pool(
             "site_lic",
             Pool {
                 total,
@@ -92,44 +92,44 @@ mod tests {
                 ..Pool::default()
             },
         );
-        scene
+        fixture
     }
 
     /// Q21, G2: what the system has runs out, and comes back.
     #[test]
     fn a_system_wide_resource_is_given_once() {
-        let mut scene = scene(3, false)
+        let mut fixture = fixture(3, false)
             .queued(1, "site_lic=2")
             .queued(2, "site_lic=2")
             .queued(3, "site_lic=1")
             .queued(4, "select=1");
-        assert_eq!(scene.starts(), "1 on n1; 3 on n1; 4 on n1");
+        assert_eq!(fixture.starts(), "1 on n1; 3 on n1; 4 on n1");
         let why = "Not Running: Insufficient amount of resource: site_lic (R: 2 A: 1 T: 3)";
-        assert_eq!(scene.why(2), why);
-        let plan = scene.plan();
-        scene.apply(&plan);
-        assert_eq!(scene.state.pool("site_lic"), Some((3, 3)));
-        scene.state.vacate(JobId::job(1));
-        assert_eq!(scene.starts(), "2 on n1");
+        assert_eq!(fixture.why(2), why);
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        assert_eq!(fixture.state.pool("site_lic"), Some((3, 3)));
+        fixture.state.vacate(JobId::job(1));
+        assert_eq!(fixture.starts(), "2 on n1");
     }
 
     /// Q21: `license.X`, of which others use some.
     #[test]
     fn what_is_used_elsewhere_is_not_free() {
-        let mut scene = scene(50, false);
-        let shown = |scene: &TestCluster| scene.state.pool("site_lic").unwrap();
-        scene.state.set_total("site_lic", 50, 10);
-        assert_eq!(shown(&scene), (10, 50));
-        scene.state.set_total("site_lic", 40, 10);
-        assert_eq!(shown(&scene), (20, 50));
-        assert_eq!(scene.clone().queued(1, "site_lic=31").starts(), "");
-        let mut scene = scene.queued(1, "site_lic=30");
-        assert_eq!(scene.starts(), "1 on n1");
-        let plan = scene.plan();
-        scene.apply(&plan);
-        scene.state.set_total("site_lic", 10, 0);
+        let mut fixture = fixture(50, false);
+        let shown = |fixture: &TestCluster| fixture.state.pool("site_lic").unwrap();
+        fixture.state.set_total("site_lic", 50, 10);
+        assert_eq!(shown(&fixture), (10, 50));
+        fixture.state.set_total("site_lic", 40, 10);
+        assert_eq!(shown(&fixture), (20, 50));
+        assert_eq!(fixture.clone().queued(1, "site_lic=31").starts(), "");
+        let mut fixture = fixture.queued(1, "site_lic=30");
+        assert_eq!(fixture.starts(), "1 on n1");
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        fixture.state.set_total("site_lic", 10, 0);
         assert_eq!(
-            scene.queued(2, "site_lic=1").starts(),
+            fixture.queued(2, "site_lic=1").starts(),
             "",
             "what is over-committed never goes further"
         );
@@ -138,21 +138,21 @@ mod tests {
     /// Q21: `global_host.X`.
     #[test]
     fn what_is_counted_by_host_is_taken_once_on_each() {
-        let scene = scene(2, true);
-        let mut one = scene.clone().queued(1, "select=4:ncpus=1 site_lic=1");
+        let fixture = fixture(2, true);
+        let mut one = fixture.clone().queued(1, "select=4:ncpus=1 site_lic=1");
         assert_eq!(one.starts(), "1 on n1,n1,n1,n1");
         let plan = one.plan();
         one.apply(&plan);
         assert_eq!(one.state.pool("site_lic"), Some((1, 2)));
         assert_eq!(
-            scene
+            fixture
                 .clone()
                 .queued(1, "select=2:ncpus=1 place=scatter site_lic=1")
                 .starts(),
             "1 on n1,n2"
         );
         assert_eq!(
-            scene
+            fixture
                 .queued(1, "select=3:ncpus=1 place=scatter site_lic=1")
                 .starts(),
             ""
@@ -162,20 +162,20 @@ mod tests {
     /// Q21: unless it is counted by host.
     #[test]
     fn a_job_takes_what_it_asks_for_once_however_many_its_hosts_are() {
-        let mut scene = scene(2, false).queued(1, "select=3:ncpus=1 place=scatter site_lic=1");
-        let plan = scene.plan();
-        scene.apply(&plan);
-        assert_eq!(scene.state.pool("site_lic"), Some((1, 2)));
+        let mut fixture = fixture(2, false).queued(1, "select=3:ncpus=1 place=scatter site_lic=1");
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        assert_eq!(fixture.state.pool("site_lic"), Some((1, 2)));
     }
 
     /// Q21: a resource of some hosts only.
     #[test]
     fn what_is_bound_to_hosts_draws_its_jobs_there() {
-        let mut scene = cluster("3 x ncpus=4")
+        let mut fixture = cluster("3 x ncpus=4")
             .queued(1, "select=1:ncpus=1 site_lic=1")
             .queued(2, "select=1:ncpus=1");
         let scope = "hosts=n3".parse().unwrap();
-        scene.state.set_pool(
+        fixture.state.set_pool(
             "site_lic",
             Pool {
                 total: 5,
@@ -183,26 +183,26 @@ mod tests {
                 ..Pool::default()
             },
         );
-        assert_eq!(scene.starts(), "1 on n3; 2 on n1");
+        assert_eq!(fixture.starts(), "1 on n3; 2 on n1");
     }
 
     /// Q21: with all chunks on one host, too.
     #[test]
     fn who_asks_for_one_host_and_a_licence_gets_both() {
-        let scene = scene(2, false).queued(1, "select=2:ncpus=2 place=pack site_lic=1");
-        assert_eq!(scene.starts(), "1 on n1,n1");
-        let scene = scene.queued(2, "select=3:ncpus=3 place=pack site_lic=1");
+        let fixture = fixture(2, false).queued(1, "select=2:ncpus=2 place=pack site_lic=1");
+        assert_eq!(fixture.starts(), "1 on n1,n1");
+        let fixture = fixture.queued(2, "select=3:ncpus=3 place=pack site_lic=1");
         let why = "Can Never Run: Insufficient amount of resource: ncpus (R: 9 A: 4 T: 12)";
-        assert_eq!(scene.why(2), why);
+        assert_eq!(fixture.why(2), why);
     }
 
     #[test]
     fn a_promise_counts_what_comes_back() {
-        let scene = scene(2, false)
+        let fixture = fixture(2, false)
             .running(9, "select=1:ncpus=1 site_lic=2", "n1", 600)
             .queued(1, "site_lic=1");
         assert_eq!(
-            (scene.starts().as_str(), scene.booked().as_str()),
+            (fixture.starts().as_str(), fixture.booked().as_str()),
             ("", "1 at 600 on n1")
         );
     }

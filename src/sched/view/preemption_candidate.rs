@@ -148,16 +148,16 @@ mod tests {
     /// What a forecast takes for a job's tenure is what that is once the job runs.
     #[test]
     fn of_a_candidate_is_known_what_others_ask_of_it_once_it_runs() {
-        let mut scene = cluster("1 x ncpus=4").at(30);
-        let mut job = scene.job(1, "select=1:ncpus=2 walltime=90");
+        let mut fixture = cluster("1 x ncpus=4").at(30);
+        let mut job = fixture.job(1, "select=1:ncpus=2 walltime=90");
         Arc::make_mut(&mut job.spec).rerunnable = true;
-        scene.state.enqueue(&job);
-        let plan = scene.plan();
-        let to_be = scene
+        fixture.state.enqueue(&job);
+        let plan = fixture.plan();
+        let to_be = fixture
             .state
-            .future_candidate(&scene.policy, &plan.starts[0], scene.now)
+            .future_candidate(&fixture.policy, &plan.starts[0], fixture.now)
             .unwrap();
-        let score = scene.state.score(&scene.policy, job.id);
+        let score = fixture.state.score(&fixture.policy, job.id);
         job.apply(
             &Event::Started {
                 attempt: 1,

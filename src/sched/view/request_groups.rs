@@ -185,21 +185,21 @@ mod tests {
 
     #[test]
     fn equal_requests_share_a_shape_for_any_owner_and_walltime() {
-        let mut scene = cluster("1 x ncpus=1");
+        let mut fixture = cluster("1 x ncpus=1");
         for job in 0..300 {
-            scene = scene.owned(&format!("u{}", job % 100));
-            scene = scene.queued(
+            fixture = fixture.owned(&format!("u{}", job % 100));
+            fixture = fixture.queued(
                 job,
                 &format!("select=1:ncpus={} walltime={}", 2 + job % 3, 60 + job),
             );
         }
-        let classes = scene.state.classes.values();
+        let classes = fixture.state.classes.values();
         let shapes: BTreeSet<_> = classes.map(|class| Arc::as_ptr(&class.key.shape)).collect();
-        assert_eq!((scene.state.classes.len(), shapes.len()), (300, 3));
-        let scene = scene
+        assert_eq!((fixture.state.classes.len(), shapes.len()), (300, 3));
+        let fixture = fixture
             .queued(998, "select=1:ncpus=1 hosts=n1")
             .queued(999, "select=1:ncpus=1 hosts=n1 walltime=9");
-        let own: Vec<_> = scene
+        let own: Vec<_> = fixture
             .state
             .classes
             .values()
@@ -213,25 +213,25 @@ mod tests {
         let job =
             |id: u64, walltime: &str| format!("select=1:ncpus={} walltime={walltime}", 1 + id / 10);
         let waiting = [(1, "90"), (2, "60"), (3, "60"), (4, "120"), (11, "5")];
-        let mut scene = waiting.iter().fold(cluster(""), |scene, &(id, span)| {
-            scene.queued(id, &job(id, span))
+        let mut fixture = waiting.iter().fold(cluster(""), |fixture, &(id, span)| {
+            fixture.queued(id, &job(id, span))
         });
-        let class = scene.state.class_key(&scene.job(1, &job(1, "90")));
-        let shortest = |scene: &TestCluster| {
-            scene
+        let class = fixture.state.class_key(&fixture.job(1, &job(1, "90")));
+        let shortest = |fixture: &TestCluster| {
+            fixture
                 .state
                 .alike
                 .shortest(&class, Span::seconds(30))
                 .as_seconds()
         };
-        assert_eq!(shortest(&scene), 60);
-        scene.state.withdraw(JobId::job(2));
-        assert_eq!(shortest(&scene), 60);
-        scene.state.withdraw(JobId::job(3));
-        assert_eq!(shortest(&scene), 90);
-        let scene = scene.queued(5, "select=1:ncpus=1");
+        assert_eq!(shortest(&fixture), 60);
+        fixture.state.withdraw(JobId::job(2));
+        assert_eq!(shortest(&fixture), 60);
+        fixture.state.withdraw(JobId::job(3));
+        assert_eq!(shortest(&fixture), 90);
+        let fixture = fixture.queued(5, "select=1:ncpus=1");
         assert_eq!(
-            shortest(&scene),
+            shortest(&fixture),
             30,
             "one without walltime runs for the default"
         );

@@ -21,11 +21,11 @@ fn blocked() -> TestCluster {
 
 #[test]
 fn backfill_does_not_delay_the_booked_job() {
-    let scene = blocked()
+    let fixture = blocked()
         .queued(3, "select=1:ncpus=8 walltime=0:30:00")
         .queued(4, "select=1:ncpus=8 walltime=2:00:00");
-    assert_eq!(scene.starts(), "3 on n1");
-    assert_eq!(scene.booked(), "2 at 3600 on n1");
+    assert_eq!(fixture.starts(), "3 on n1");
+    assert_eq!(fixture.booked(), "2 at 3600 on n1");
     let alone = blocked().queued(4, "select=1:ncpus=8 walltime=2:00:00");
     assert_eq!(
         alone.reason(4),
@@ -54,79 +54,79 @@ fn a_backfilled_job_may_end_when_the_booking_begins() {
 
 #[test]
 fn a_long_job_may_run_beside_the_booking() {
-    let scene = cluster("1 x ncpus=16, 1 x ncpus=2")
+    let fixture = cluster("1 x ncpus=16, 1 x ncpus=2")
         .running(1, "select=1:ncpus=8", "n1", 3600)
         .queued(2, "select=1:ncpus=14 walltime=1:00:00")
         .queued(3, "select=2:ncpus=1")
         .queued(4, "select=2:ncpus=2");
-    assert_eq!(scene.starts(), "3 on n2,n2");
+    assert_eq!(fixture.starts(), "3 on n2,n2");
     assert_eq!(
-        scene.why(4),
+        fixture.why(4),
         "Not Running: Job would conflict with the promised start of job 2"
     );
 }
 
 #[test]
 fn an_exclusive_backfilled_job_avoids_booked_nodes() {
-    let scene = cluster("2 x ncpus=8")
+    let fixture = cluster("2 x ncpus=8")
         .running(1, "select=1:ncpus=8", "n1", 3600)
         .queued(2, "select=2:ncpus=2 place=scatter")
         .queued(3, "select=1:ncpus=1 place=excl")
         .queued(4, "select=1:ncpus=1 place=excl walltime=1:00:00");
-    assert_eq!(scene.starts(), "4 on n2");
+    assert_eq!(fixture.starts(), "4 on n2");
 }
 
 #[test]
 fn the_booking_follows_an_early_end() {
     // M28: A 1 of 2 until 3 h, B wants 2 for 1 h, C 1 for 2 h.
-    let mut scene = cluster("1 x ncpus=2")
+    let mut fixture = cluster("1 x ncpus=2")
         .running(1, "select=1:ncpus=1", "n1", 3 * 3600)
         .queued(2, "select=1:ncpus=2 walltime=1:00:00")
         .queued(3, "select=1:ncpus=1 walltime=2:00:00");
     assert_eq!(
-        (scene.starts().as_str(), scene.booked().as_str()),
+        (fixture.starts().as_str(), fixture.booked().as_str()),
         ("3 on n1", "2 at 10800 on n1")
     );
-    let plan = scene.plan();
-    scene.apply(&plan);
-    scene.state.vacate(JobId::job(1));
-    let scene = scene.at(3600);
+    let plan = fixture.plan();
+    fixture.apply(&plan);
+    fixture.state.vacate(JobId::job(1));
+    let fixture = fixture.at(3600);
     assert_eq!(
-        (scene.starts().as_str(), scene.booked().as_str()),
+        (fixture.starts().as_str(), fixture.booked().as_str()),
         ("", "2 at 7200 on n1")
     );
 }
 
 #[test]
 fn without_backfill_nothing_passes() {
-    let scene = blocked()
+    let fixture = blocked()
         .strictly()
         .queued(3, "select=1:ncpus=1 walltime=0:01:00")
         .queued(4, "select=1:ncpus=9");
-    assert_eq!(scene.starts(), "");
-    assert_eq!(scene.reason(3).unwrap().code(), "would_delay_booking");
-    assert_eq!(scene.reason(4).unwrap().code(), "amount.ncpus");
+    assert_eq!(fixture.starts(), "");
+    assert_eq!(fixture.reason(3).unwrap().code(), "would_delay_booking");
+    assert_eq!(fixture.reason(4).unwrap().code(), "amount.ncpus");
 }
 
 #[test]
 fn only_a_job_that_can_be_told_a_time_is_booked() {
-    let scene = cluster("2 x ncpus=8")
+    let fixture = cluster("2 x ncpus=8")
         .node("n2", "ncpus=16", false)
         .running(1, "select=1:ncpus=4", "n1", 600)
         .queued(2, "select=1:ncpus=16")
         .queued(3, "select=1:ncpus=99")
         .queued(4, "select=1:ncpus=8")
         .queued(5, "select=1:ncpus=8 walltime=1:00");
-    assert_eq!(scene.booked(), "4 at 600 on n1");
-    assert_eq!(scene.reason(3).unwrap().code(), "unsatisfiable");
+    assert_eq!(fixture.booked(), "4 at 600 on n1");
+    assert_eq!(fixture.reason(3).unwrap().code(), "unsatisfiable");
 }
 
 #[test]
 fn a_job_past_its_walltime_ends_soon_but_not_now() {
-    let scene = blocked()
+    let fixture = blocked()
         .queued(3, "select=1:ncpus=8 walltime=0:30:00")
         .at(7200);
-    let plan = scene.plan();
+    let plan = fixture.plan();
     assert_eq!(plan.bookings[0].at, Time(7_200_001));
     assert!(plan.starts.is_empty());
     assert_eq!(plan.next, None);
@@ -134,25 +134,25 @@ fn a_job_past_its_walltime_ends_soon_but_not_now() {
 
 #[test]
 fn a_second_cycle_decides_nothing() {
-    let mut scene = blocked()
+    let mut fixture = blocked()
         .queued(3, "select=1:ncpus=4 walltime=0:30:00")
         .queued(4, "select=1:ncpus=4 walltime=2:00:00");
-    let plan = scene.plan();
-    scene.apply(&plan);
-    assert_eq!(scene.starts(), "");
-    assert_eq!(scene.booked(), "2 at 3600 on n1");
+    let plan = fixture.plan();
+    fixture.apply(&plan);
+    assert_eq!(fixture.starts(), "");
+    assert_eq!(fixture.booked(), "2 at 3600 on n1");
 }
 
-/// A scene in which all that starts has started, and all that is promised is known.
-fn settled(mut scene: TestCluster) -> TestCluster {
-    let plan = scene.plan();
-    scene.apply(&plan);
-    scene
+/// A fixture in which all that starts has started, and all that is promised is known.
+fn settled(mut fixture: TestCluster) -> TestCluster {
+    let plan = fixture.plan();
+    fixture.apply(&plan);
+    fixture
 }
 
-fn with(mut scene: TestCluster, set: impl FnOnce(&mut Backfill)) -> TestCluster {
-    set(&mut scene.policy.backfill);
-    scene
+fn with(mut fixture: TestCluster, set: impl FnOnce(&mut Backfill)) -> TestCluster {
+    set(&mut fixture.policy.backfill);
+    fixture
 }
 
 /// 10 processors, 6 busy until 2:00; job 2 wants 8 for an hour.
@@ -162,8 +162,8 @@ fn ten() -> TestCluster {
         .queued(2, "select=1:ncpus=8 walltime=1:00:00")
 }
 
-fn started(scene: &TestCluster) -> Vec<u64> {
-    scene
+fn started(fixture: &TestCluster) -> Vec<u64> {
+    fixture
         .plan()
         .starts
         .iter()
@@ -199,11 +199,11 @@ fn m30_what_is_tried_first_is_a_policy() {
         );
     }
     let second = |policy, metric| {
-        let scene = ten()
+        let fixture = ten()
             .queued(3, "select=1:ncpus=3 walltime=1:00:00")
             .queued(4, "select=1:ncpus=2 walltime=2:00:00")
             .queued(5, "select=1:ncpus=2 walltime=2:00:00");
-        started(&with(scene, |b| (b.policy, b.metric) = (policy, metric)))
+        started(&with(fixture, |b| (b.policy, b.metric) = (policy, metric)))
     };
     assert_eq!(second(Filling::FirstFit, Metric::Procs), [3]);
     assert_eq!(second(Filling::BestFit, Metric::Procs), [3]);
@@ -215,29 +215,29 @@ fn m30_what_is_tried_first_is_a_policy() {
 
 #[test]
 fn m31_as_many_are_promised_a_start_as_the_depth_says() {
-    let scene = |depth| {
-        let scene = ten()
+    let fixture = |depth| {
+        let fixture = ten()
             .queued(3, "select=1:ncpus=10 walltime=1:00:00")
             .queued(4, "select=1:ncpus=2 walltime=4:00:00")
             .queued(5, "select=1:ncpus=2 walltime=2:00:00");
-        with(scene, |b| b.depth = depth)
+        with(fixture, |b| b.depth = depth)
     };
     assert_eq!(
-        (started(&scene(1)), scene(1).booked()),
+        (started(&fixture(1)), fixture(1).booked()),
         (vec![4, 5], "2 at 7200 on n1".to_string())
     );
     assert_eq!(
-        (started(&scene(2)), scene(2).booked()),
+        (started(&fixture(2)), fixture(2).booked()),
         (vec![5], "2 at 7200 on n1; 3 at 10800 on n1".to_string())
     );
     assert_eq!(
-        scene(2).reason(4),
+        fixture(2).reason(4),
         Some(Reason::WouldDelayBooking {
             holder: JobId::job(3),
             at: Time(10_800_000)
         })
     );
-    let mut late = settled(scene(1)).at(7200);
+    let mut late = settled(fixture(1)).at(7200);
     [1, 5]
         .into_iter()
         .for_each(|job| late.state.vacate(JobId::job(job)));
@@ -245,47 +245,47 @@ fn m31_as_many_are_promised_a_start_as_the_depth_says() {
         (started(&late), late.booked()),
         (vec![2], "3 at 14400 on n1".to_string())
     );
-    assert_eq!(with(scene(1), |b| b.depth = 0).booked(), "");
+    assert_eq!(with(fixture(1), |b| b.depth = 0).booked(), "");
 }
 
 #[test]
 fn m31_with_any_depth_each_job_of_a_class_is_promised_its_own_start() {
-    let scene = cluster("1 x ncpus=2").running(1, "select=1:ncpus=2", "n1", 60);
-    let scene = (2..6).fold(scene, |scene, job| {
-        scene.queued(job, "select=1:ncpus=2 walltime=60")
+    let fixture = cluster("1 x ncpus=2").running(1, "select=1:ncpus=2", "n1", 60);
+    let fixture = (2..6).fold(fixture, |fixture, job| {
+        fixture.queued(job, "select=1:ncpus=2 walltime=60")
     });
-    let scene = with(scene, |b| b.depth = Backfill::ALL);
+    let fixture = with(fixture, |b| b.depth = Backfill::ALL);
     assert_eq!(
-        scene.booked(),
+        fixture.booked(),
         "2 at 60 on n1; 3 at 120 on n1; 4 at 180 on n1; 5 at 240 on n1"
     );
-    assert_eq!(scene.plan().verdicts.len(), 1);
-    assert_eq!(scene.plan().next, Some(Time(60_000)));
+    assert_eq!(fixture.plan().verdicts.len(), 1);
+    assert_eq!(fixture.plan().next, Some(Time(60_000)));
 }
 
 #[test]
 fn m31_an_array_of_a_million_elements_does_not_promise_without_bound() {
-    let scene = cluster("1 x ncpus=2").running(1, "select=1:ncpus=2 place=excl", "n1", 60);
-    let scene = scene.queued(2, "select=1:ncpus=2 walltime=60 array=0-999999 place=excl");
-    let plan = with(scene, |b| b.depth = Backfill::ALL).plan();
+    let fixture = cluster("1 x ncpus=2").running(1, "select=1:ncpus=2 place=excl", "n1", 60);
+    let fixture = fixture.queued(2, "select=1:ncpus=2 walltime=60 array=0-999999 place=excl");
+    let plan = with(fixture, |b| b.depth = Backfill::ALL).plan();
     assert_eq!((plan.bookings.len(), plan.considered), (500, 501));
 }
 
 #[test]
 fn m31_conservative_promises_come_forward_when_a_job_ends_early_and_never_go_back() {
-    let scene = cluster("1 x ncpus=4")
+    let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 600)
         .queued(2, "select=1:ncpus=4 walltime=100")
         .queued(3, "select=1:ncpus=2 walltime=50");
-    let mut scene = settled(with(scene, |b| b.depth = Backfill::ALL));
-    assert_eq!(scene.booked(), "2 at 600 on n1; 3 at 700 on n1");
-    scene.state.vacate(JobId::job(1));
-    let scene = scene.at(200);
+    let mut fixture = settled(with(fixture, |b| b.depth = Backfill::ALL));
+    assert_eq!(fixture.booked(), "2 at 600 on n1; 3 at 700 on n1");
+    fixture.state.vacate(JobId::job(1));
+    let fixture = fixture.at(200);
     assert_eq!(
-        (started(&scene), scene.booked()),
+        (started(&fixture), fixture.booked()),
         (vec![2], "3 at 300 on n1".to_string())
     );
-    let booking = &scene.plan().bookings[0];
+    let booking = &fixture.plan().bookings[0];
     assert_eq!(
         (booking.was, &booking.cause),
         (Some(Time(700_000)), &None),
@@ -295,31 +295,31 @@ fn m31_conservative_promises_come_forward_when_a_job_ends_early_and_never_go_bac
 
 #[test]
 fn m31_a_promise_that_slips_says_why() {
-    let scene = || {
-        let scene = cluster("2 x ncpus=4")
+    let fixture = || {
+        let fixture = cluster("2 x ncpus=4")
             .running(1, "select=1:ncpus=4 place=excl", "n1", 600)
             .running(9, "select=1:ncpus=4 place=excl", "n2", 900)
             .queued(2, "select=1:ncpus=4 walltime=100 place=excl");
-        settled(with(scene, |b| b.depth = Backfill::ALL))
+        settled(with(fixture, |b| b.depth = Backfill::ALL))
     };
-    let cause = |scene: TestCluster| {
-        let booking = scene.plan().bookings[0].clone();
+    let cause = |fixture: TestCluster| {
+        let booking = fixture.plan().bookings[0].clone();
         (
             booking.was.map(|was| was.0 / 1000),
             booking.at.0,
             booking.cause,
         )
     };
-    assert_eq!(cause(scene()), (None, 600_000, None));
+    assert_eq!(cause(fixture()), (None, 600_000, None));
     assert_eq!(
-        cause(scene().at(600)),
+        cause(fixture().at(600)),
         (
             Some(600),
             600_001,
             Some(SlipCause::Overdue { job: JobId::job(1) })
         )
     );
-    let lost = scene().node("n1", "ncpus=4", false);
+    let lost = fixture().node("n1", "ncpus=4", false);
     assert_eq!(
         cause(lost),
         (
@@ -330,7 +330,7 @@ fn m31_a_promise_that_slips_says_why() {
             })
         )
     );
-    let easy = settled(with(scene(), |b| b.depth = 1));
+    let easy = settled(with(fixture(), |b| b.depth = 1));
     let overtaken = easy.queued(7, "select=1:ncpus=4 walltime=400 rank=0 place=excl");
     let overtaken = with(overtaken, |b| b.depth = 2);
     let slipped = overtaken.plan().bookings[1].clone();
@@ -347,26 +347,26 @@ fn m31_a_promise_that_slips_says_why() {
 #[test]
 fn m32_a_promise_is_kept_when_its_equals_go_ahead() {
     let same = "select=1:ncpus=4 walltime=50";
-    let scene = cluster("1 x ncpus=4")
+    let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 100)
         .queued(4, same);
-    let scene = settled(with(scene, |b| b.keep = BookingRetention::Highest));
-    let scene = scene
+    let fixture = settled(with(fixture, |b| b.keep = BookingRetention::Highest));
+    let fixture = fixture
         .queued(2, "select=1:ncpus=3 walltime=50 rank=1")
         .queued(3, &format!("{same} rank=2"));
-    assert_eq!(scene.booked(), "2 at 150 on n1; 4 at 100 on n1");
+    assert_eq!(fixture.booked(), "2 at 150 on n1; 4 at 100 on n1");
 }
 
 /// M32: who is promised the moment after one that is over starts once that has ended, be it in that
 /// very moment.
 #[test]
 fn m32_nobody_waits_for_a_promise_of_the_next_moment() {
-    let scene = cluster("1 x ncpus=4")
+    let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 10)
         .queued(2, "select=1:ncpus=4");
-    let mut scene = settled(with(scene, |b| b.keep = BookingRetention::Highest).at(10));
+    let mut fixture = settled(with(fixture, |b| b.keep = BookingRetention::Highest).at(10));
     assert_eq!(
-        scene
+        fixture
             .state
             .standing
             .promise(JobId::job(2))
@@ -374,43 +374,43 @@ fn m32_nobody_waits_for_a_promise_of_the_next_moment() {
         Some(Time(10_001))
     );
     assert_eq!(
-        (scene.starts().as_str(), scene.plan().bookings[0].at),
+        (fixture.starts().as_str(), fixture.plan().bookings[0].at),
         ("", Time(10_001)),
         "it still runs"
     );
-    scene.state.vacate(JobId::job(1));
-    assert_eq!(scene.starts(), "2 on n1");
+    fixture.state.vacate(JobId::job(1));
+    assert_eq!(fixture.starts(), "2 on n1");
 }
 
 #[test]
 fn m32_a_promise_may_be_kept_when_its_job_is_overtaken() {
-    let scene = |keep| {
-        let scene = cluster("1 x ncpus=4")
+    let fixture = |keep| {
+        let fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=2", "n1", 600)
             .queued(2, "select=1:ncpus=4 walltime=100");
-        let scene = settled(with(scene, |b| b.keep = keep));
-        scene
+        let fixture = settled(with(fixture, |b| b.keep = keep));
+        fixture
             .queued(3, "select=1:ncpus=3 walltime=50 rank=1")
             .queued(4, "select=1:ncpus=1 walltime=9999")
     };
     assert_eq!(
-        scene(BookingRetention::CurrentHighest).booked(),
+        fixture(BookingRetention::CurrentHighest).booked(),
         "3 at 600 on n1"
     );
     assert_eq!(
-        scene(BookingRetention::CurrentHighest).starts(),
+        fixture(BookingRetention::CurrentHighest).starts(),
         "4 on n1",
         "it stands in nobody's way but job 2's"
     );
     assert_eq!(
-        scene(BookingRetention::Highest).booked(),
+        fixture(BookingRetention::Highest).booked(),
         "3 at 700 on n1; 2 at 600 on n1"
     );
-    assert_eq!(scene(BookingRetention::Highest).starts(), "");
+    assert_eq!(fixture(BookingRetention::Highest).starts(), "");
     assert_eq!(
         (
-            scene(BookingRetention::Never).booked(),
-            scene(BookingRetention::Never).starts()
+            fixture(BookingRetention::Never).booked(),
+            fixture(BookingRetention::Never).starts()
         ),
         (String::new(), "4 on n1".to_string())
     );
@@ -418,7 +418,7 @@ fn m32_a_promise_may_be_kept_when_its_job_is_overtaken() {
 
 #[test]
 fn m33_qualities_of_service_have_promises_of_their_own() {
-    let scene = cluster("1 x ncpus=4")
+    let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 600)
         .queued(2, "select=1:ncpus=4 walltime=100 qos=high")
         .queued(3, "select=1:ncpus=4 walltime=100 qos=high")
@@ -428,71 +428,80 @@ fn m33_qualities_of_service_have_promises_of_their_own() {
         qos: vec![qos.to_string()],
         depth: 1,
     };
-    let scene = with(scene, |b| {
+    let fixture = with(fixture, |b| {
         (b.depth, b.groups) = (0, vec![group("high"), group("batch")])
     });
-    assert_eq!(scene.booked(), "2 at 600 on n1; 4 at 700 on n1");
+    assert_eq!(fixture.booked(), "2 at 600 on n1; 4 at 700 on n1");
 }
 
 #[test]
 fn i18_a_queue_may_have_promises_of_its_own() {
-    let scene = |depth, own| {
-        let mut scene = cluster("1 x ncpus=4")
+    let fixture = |depth, own| {
+        let mut fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 600)
             .queued(2, "select=1:ncpus=4 walltime=100")
             .queued(3, "select=1:ncpus=4 walltime=100 queue=fast")
             .queued(4, "select=1:ncpus=4 walltime=100 queue=fast")
             .queued(5, "select=1:ncpus=4 walltime=100 queue=fast qos=high")
             .queued(6, "select=1:ncpus=4 walltime=100");
-        scene.state.set_queue(&Queue {
+        fixture.state.set_queue(&Queue {
             backfill_depth: own,
             ..Queue::named("fast")
         });
-        with(scene, |b| b.depth = depth)
+        with(fixture, |b| b.depth = depth)
     };
-    assert_eq!(scene(1, None).booked(), "2 at 600 on n1");
-    assert_eq!(scene(1, Some(1)).booked(), "2 at 600 on n1; 3 at 700 on n1");
-    assert_eq!(scene(0, Some(2)).booked(), "3 at 600 on n1; 4 at 700 on n1");
-    assert_eq!(scene(2, Some(0)).booked(), "2 at 600 on n1; 6 at 700 on n1");
+    assert_eq!(fixture(1, None).booked(), "2 at 600 on n1");
+    assert_eq!(
+        fixture(1, Some(1)).booked(),
+        "2 at 600 on n1; 3 at 700 on n1"
+    );
+    assert_eq!(
+        fixture(0, Some(2)).booked(),
+        "3 at 600 on n1; 4 at 700 on n1"
+    );
+    assert_eq!(
+        fixture(2, Some(0)).booked(),
+        "2 at 600 on n1; 6 at 700 on n1"
+    );
     let high = BookingGroup {
         qos: vec!["high".to_string()],
         depth: 1,
     };
     assert_eq!(
-        with(scene(0, Some(1)), |b| b.groups = vec![high]).booked(),
+        with(fixture(0, Some(1)), |b| b.groups = vec![high]).booked(),
         "3 at 600 on n1; 5 at 700 on n1"
     );
 }
 
 #[test]
 fn m34_preemptible_backfill_is_preempted() {
-    let scene = cluster("1 x ncpus=4")
+    let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=2", "n1", 3600)
         .queued(2, "select=1:ncpus=4 walltime=1:00:00")
         .queued(3, "select=1:ncpus=1 walltime=4:00:00")
         .queued(4, "select=1:ncpus=1 walltime=1:00:00");
-    let scene = with(scene, |b| b.policy = Filling::Preempt);
-    let plan = scene.plan();
+    let fixture = with(fixture, |b| b.policy = Filling::Preempt);
+    let plan = fixture.plan();
     let lent: Vec<_> = plan
         .starts
         .iter()
         .map(|start| (start.job.number, start.preemptible))
         .collect();
     assert_eq!(
-        (lent, scene.booked()),
+        (lent, fixture.booked()),
         (vec![(3, true), (4, false)], "2 at 3600 on n1".to_string())
     );
-    let mut scene = settled(scene);
+    let mut fixture = settled(fixture);
     assert_eq!(
-        (scene.plan().preempts, scene.booked()),
+        (fixture.plan().preempts, fixture.booked()),
         (vec![], "2 at 3600 on n1".to_string())
     );
     [1, 4]
         .into_iter()
-        .for_each(|job| scene.state.vacate(JobId::job(job)));
-    let mut scene = scene.at(3600);
+        .for_each(|job| fixture.state.vacate(JobId::job(job)));
+    let mut fixture = fixture.at(3600);
     assert_eq!(
-        scene.plan().preempts,
+        fixture.plan().preempts,
         [Preemption {
             job: JobId::job(3),
             by: Some(JobId::job(2)),
@@ -500,25 +509,25 @@ fn m34_preemptible_backfill_is_preempted() {
             action: preemption::PreemptAction::Requeue,
         }]
     );
-    assert_eq!(scene.starts(), "");
-    scene.state.vacate(JobId::job(3));
-    let scene = scene.queued(3, "select=1:ncpus=1 walltime=4:00:00");
+    assert_eq!(fixture.starts(), "");
+    fixture.state.vacate(JobId::job(3));
+    let fixture = fixture.queued(3, "select=1:ncpus=1 walltime=4:00:00");
     assert_eq!(
-        (scene.starts().as_str(), scene.plan().preempts),
+        (fixture.starts().as_str(), fixture.plan().preempts),
         ("2 on n1", vec![])
     );
 }
 
 #[test]
 fn m34_what_cannot_be_run_again_borrows_nothing() {
-    let scene = blocked();
-    let mut job = scene.job(3, "select=1:ncpus=8 walltime=2:00:00");
+    let fixture = blocked();
+    let mut job = fixture.job(3, "select=1:ncpus=8 walltime=2:00:00");
     std::sync::Arc::make_mut(&mut job.spec).rerunnable = false;
-    let mut scene = with(scene, |b| b.policy = Filling::Preempt);
-    scene.state.enqueue(&job);
-    assert_eq!(scene.starts(), "");
+    let mut fixture = with(fixture, |b| b.policy = Filling::Preempt);
+    fixture.state.enqueue(&job);
+    assert_eq!(fixture.starts(), "");
     assert_eq!(
-        scene
+        fixture
             .queued(4, "select=1:ncpus=8 walltime=2:00:00")
             .starts(),
         "4 on n1"
@@ -527,14 +536,14 @@ fn m34_what_cannot_be_run_again_borrows_nothing() {
 
 #[test]
 fn m34_no_more_make_way_than_have_to() {
-    let scene = cluster("1 x ncpus=6")
+    let fixture = cluster("1 x ncpus=6")
         .running(1, "select=1:ncpus=3", "n1", 3600)
         .queued(2, "select=1:ncpus=5 walltime=1:00:00")
         .queued(3, "select=1:ncpus=2 walltime=4:00:00")
         .queued(4, "select=1:ncpus=1 walltime=4:00:00");
-    let mut scene = settled(with(scene, |b| b.policy = Filling::Preempt));
-    scene.state.vacate(JobId::job(1));
-    let preempts: Vec<_> = scene
+    let mut fixture = settled(with(fixture, |b| b.policy = Filling::Preempt));
+    fixture.state.vacate(JobId::job(1));
+    let preempts: Vec<_> = fixture
         .at(60)
         .plan()
         .preempts
@@ -550,12 +559,12 @@ fn m34_no_more_make_way_than_have_to() {
 
 #[test]
 fn m37_a_promise_keeps_out_of_what_is_set_aside() {
-    let window = |scene: &TestCluster| Window {
+    let window = |fixture: &TestCluster| Window {
         id: "R1".to_string(),
         from: Time(3_600_000),
         to: Time(7_200_000),
         shares: crate::sched::backfill::reservation_window::whole(
-            &scene.state,
+            &fixture.state,
             &["n1".to_string()],
         )
         .unwrap(),
@@ -567,21 +576,21 @@ fn m37_a_promise_keeps_out_of_what_is_set_aside() {
         by_name: false,
         owner_preempts: false,
     };
-    let scene = |walltime: &str, depth| {
-        let mut scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 1800);
-        scene.state.set_window(window(&scene));
+    let fixture = |walltime: &str, depth| {
+        let mut fixture = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 1800);
+        fixture.state.set_window(window(&fixture));
         with(
-            scene.queued(2, &format!("select=1:ncpus=4 walltime={walltime}")),
+            fixture.queued(2, &format!("select=1:ncpus=4 walltime={walltime}")),
             |b| b.depth = depth,
         )
     };
     for depth in [1, Backfill::ALL] {
         assert_eq!(
-            scene("0:30:00", depth).booked(),
+            fixture("0:30:00", depth).booked(),
             "2 at 1800 on n1",
             "it is over as the window opens"
         );
-        assert_eq!(scene("0:31:00", depth).booked(), "2 at 7200 on n1");
+        assert_eq!(fixture("0:31:00", depth).booked(), "2 at 7200 on n1");
     }
     let mut kept = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 1800);
     kept = settled(with(
@@ -605,7 +614,7 @@ fn m37_a_promise_keeps_out_of_what_is_set_aside() {
 
 #[test]
 fn backfill_delays_no_booking_when_resources_are_set_aside() {
-    let mut scene = cluster("2 x ncpus=4")
+    let mut fixture = cluster("2 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 600)
         .queued(2, "select=2:ncpus=4 walltime=60")
         .queued(3, "select=1:ncpus=1 walltime=300")
@@ -615,7 +624,7 @@ fn backfill_delays_no_booking_when_resources_are_set_aside() {
         from: Time(300_000),
         to: Time(400_000),
         shares: crate::sched::backfill::reservation_window::whole(
-            &scene.state,
+            &fixture.state,
             &["n2".to_string()],
         )
         .unwrap(),
@@ -624,18 +633,18 @@ fn backfill_delays_no_booking_when_resources_are_set_aside() {
         by_name: false,
         owner_preempts: false,
     };
-    scene.state.set_window(window);
+    fixture.state.set_window(window);
     assert_eq!(
-        (scene.starts().as_str(), scene.booked().as_str()),
+        (fixture.starts().as_str(), fixture.booked().as_str()),
         ("3 on n2", "2 at 600 on n1,n2")
     );
-    assert_eq!(scene.reason(4).unwrap().code(), "would_delay_booking");
+    assert_eq!(fixture.reason(4).unwrap().code(), "would_delay_booking");
 }
 
 #[test]
 fn m35_what_became_free_is_kept_for_wide_jobs_for_a_while() {
-    let scene = |wide: &str| {
-        let scene = cluster("1 x ncpus=4")
+    let fixture = |wide: &str| {
+        let fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=1", "n1", 600)
             .running(2, "select=1:ncpus=3", "n1", 9000)
             .queued(3, wide)
@@ -644,11 +653,11 @@ fn m35_what_became_free_is_kept_for_wide_jobs_for_a_while() {
             size: 4,
             duration: Span::seconds(300),
         };
-        let mut scene = settled(with(scene, |b| b.chunk = Some(chunk)));
-        scene.state.vacate(JobId::job(1));
-        settled(scene.at(100))
+        let mut fixture = settled(with(fixture, |b| b.chunk = Some(chunk)));
+        fixture.state.vacate(JobId::job(1));
+        settled(fixture.at(100))
     };
-    let held = scene("select=1:ncpus=4 walltime=60");
+    let held = fixture("select=1:ncpus=4 walltime=60");
     assert_eq!(
         (held.starts(), held.plan().next),
         (String::new(), Some(Time(400_000)))
@@ -657,7 +666,7 @@ fn m35_what_became_free_is_kept_for_wide_jobs_for_a_while() {
     assert_eq!(held.clone().at(399).starts(), "");
     assert_eq!(held.at(400).starts(), "4 on n1");
     assert_eq!(
-        scene("select=1:ncpus=3 walltime=60")
+        fixture("select=1:ncpus=3 walltime=60")
             .state
             .holders()
             .count(),
@@ -668,29 +677,32 @@ fn m35_what_became_free_is_kept_for_wide_jobs_for_a_while() {
 
 #[test]
 fn m36_no_more_jobs_are_tried_than_are_to_be_considered() {
-    let scene = |consider| {
-        let scene = ten()
+    let fixture = |consider| {
+        let fixture = ten()
             .queued(3, "select=1:ncpus=5 walltime=60")
             .queued(4, "select=1:ncpus=5 walltime=60")
             .queued(5, "select=1:ncpus=1 walltime=60");
-        with(scene, |b| b.consider = consider)
+        with(fixture, |b| b.consider = consider)
     };
-    assert_eq!(scene(2).starts(), "");
-    assert_eq!(scene(2).reason(5), Some(Reason::BackfillDepth { limit: 2 }));
-    assert_eq!(scene(3).starts(), "5 on n1");
-    assert_eq!(scene(0).starts(), "5 on n1");
+    assert_eq!(fixture(2).starts(), "");
+    assert_eq!(
+        fixture(2).reason(5),
+        Some(Reason::BackfillDepth { limit: 2 })
+    );
+    assert_eq!(fixture(3).starts(), "5 on n1");
+    assert_eq!(fixture(0).starts(), "5 on n1");
 }
 
 /// A promise that is kept is neither taken back for that, nor are more looked at for it.
 #[test]
 fn m36_a_job_that_was_promised_a_start_is_one_of_those_considered() {
-    let scene = ten()
+    let fixture = ten()
         .queued(3, "select=1:ncpus=5 walltime=60")
         .queued(4, "select=1:ncpus=5 walltime=60");
-    let mut scene = with(scene.queued(5, "select=1:ncpus=1 walltime=60"), |b| {
+    let mut fixture = with(fixture.queued(5, "select=1:ncpus=1 walltime=60"), |b| {
         (b.consider, b.depth, b.keep) = (1, 3, BookingRetention::Highest);
     });
-    let plan = scene.plan();
+    let plan = fixture.plan();
     let promised = |plan: &Plan| {
         plan.bookings
             .iter()
@@ -698,26 +710,26 @@ fn m36_a_job_that_was_promised_a_start_is_one_of_those_considered() {
             .collect::<Vec<_>>()
     };
     assert_eq!((plan.starts.len(), promised(&plan)), (0, vec![2, 3]));
-    scene.apply(&plan);
-    let again = scene.at(1).plan();
+    fixture.apply(&plan);
+    let again = fixture.at(1).plan();
     assert_eq!((again.starts.len(), promised(&again)), (0, vec![2, 3]));
 }
 
 #[test]
 fn i8_and_i10_only_what_is_over_in_time_fills_the_gap() {
-    let scene = blocked()
+    let fixture = blocked()
         .queued(3, "select=1:ncpus=8 walltime=0:30:00")
         .queued(4, "select=1:ncpus=8 walltime=2:00:00");
-    let mut scene = settled(scene);
-    assert!(scene.state.holders().any(|job| job == JobId::job(3)));
-    scene.state.vacate(JobId::job(3));
-    let scene = scene.at(1800);
+    let mut fixture = settled(fixture);
+    assert!(fixture.state.holders().any(|job| job == JobId::job(3)));
+    fixture.state.vacate(JobId::job(3));
+    let fixture = fixture.at(1800);
     assert_eq!(
-        (scene.starts(), scene.booked()),
+        (fixture.starts(), fixture.booked()),
         (String::new(), "2 at 3600 on n1".to_string())
     );
     assert_eq!(
-        scene
+        fixture
             .queued(4, "select=1:ncpus=8 walltime=0:30:00")
             .starts(),
         "4 on n1"
@@ -742,40 +754,40 @@ fn i9_a_start_names_the_jobs_it_passed() {
 
 #[test]
 fn x3_skip_promises_nothing_to_anybody() {
-    let scene = blocked().queued(3, "select=1:ncpus=8 walltime=9:00:00");
-    let scene = with(scene, |b| b.policy = Filling::Skip);
+    let fixture = blocked().queued(3, "select=1:ncpus=8 walltime=9:00:00");
+    let fixture = with(fixture, |b| b.policy = Filling::Skip);
     assert_eq!(
-        (scene.starts().as_str(), scene.booked().as_str()),
+        (fixture.starts().as_str(), fixture.booked().as_str()),
         ("3 on n1", "")
     );
 }
 
 #[test]
 fn x4_a_job_without_an_end_is_not_backfilled() {
-    let mut scene = blocked().queued(3, "select=1:ncpus=1");
-    scene.policy.default_walltime = Span(i64::MAX);
+    let mut fixture = blocked().queued(3, "select=1:ncpus=1");
+    fixture.policy.default_walltime = Span(i64::MAX);
     assert_eq!(
-        (scene.starts(), scene.reason(3)),
+        (fixture.starts(), fixture.reason(3)),
         (String::new(), Some(Reason::NoWalltime))
     );
-    let mut scene = blocked().queued(1000, "select=1:ncpus=1 rank=1");
-    scene.policy.default_walltime = Span(i64::MAX);
+    let mut fixture = blocked().queued(1000, "select=1:ncpus=1 rank=1");
+    fixture.policy.default_walltime = Span(i64::MAX);
     assert_eq!(
-        scene.starts(),
+        fixture.starts(),
         "1000 on n1",
         "ahead of the blocked job it starts"
     );
-    assert_eq!(scene.booked(), "", "which then can be told no time");
+    assert_eq!(fixture.booked(), "", "which then can be told no time");
 }
 
 #[test]
 fn the_shortest_may_go_first_behind_the_blocked_job() {
-    let scene = ten()
+    let fixture = ten()
         .queued(3, "select=1:ncpus=4 walltime=1:00:00")
         .queued(4, "select=1:ncpus=4 walltime=0:30:00");
-    assert_eq!(started(&scene), [3]);
+    assert_eq!(started(&fixture), [3]);
     assert_eq!(
-        started(&with(scene.clone(), |b| b.order = FillOrder::Shortest)),
+        started(&with(fixture.clone(), |b| b.order = FillOrder::Shortest)),
         [4]
     );
     let free = cluster("1 x ncpus=4")
@@ -792,16 +804,16 @@ fn the_shortest_may_go_first_behind_the_blocked_job() {
 /// another; so does the second, though the other is now one of those that are left by then.
 #[test]
 fn g7_a_booking_stays_when_a_backfilled_job_has_started() {
-    let mut scene =
+    let mut fixture =
         cluster("1 x ncpus=5:mem=2gb, 1 x ncpus=3:mem=2gb").on_host("h", "2 x ncpus=3:mem=2gb");
-    scene = scene
+    fixture = fixture
         .running(1, "select=3:ncpus=2", "n2,n3,n4", 110)
         .queued(2, "select=2:ncpus=2 place=scatter walltime=10")
         .queued(3, "select=2:ncpus=2:mem=2gb place=pack walltime=10")
         .queued(4, "select=1:ncpus=0 place=free:excl walltime=10");
-    scene.policy.backfill.depth = 2;
-    let first = scene.plan();
+    fixture.policy.backfill.depth = 2;
+    let first = fixture.plan();
     assert_eq!(first.starts.len(), 1);
-    scene.apply(&first);
-    assert_eq!(scene.plan().bookings, first.bookings);
+    fixture.apply(&first);
+    assert_eq!(fixture.plan().bookings, first.bookings);
 }

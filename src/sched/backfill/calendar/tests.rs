@@ -7,15 +7,15 @@ use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::sched::fixture::{TestCluster, cluster};
 
-fn later(mut scene: TestCluster) -> TestCluster {
-    let plan = scene.plan();
-    scene.apply(&plan);
-    scene
+fn later(mut fixture: TestCluster) -> TestCluster {
+    let plan = fixture.plan();
+    fixture.apply(&plan);
+    fixture
 }
 
 /// Who is promised a start when, in seconds, by the number of the job.
-fn times(scene: &TestCluster) -> Vec<(u64, i64)> {
-    let mut times: Vec<_> = scene
+fn times(fixture: &TestCluster) -> Vec<(u64, i64)> {
+    let mut times: Vec<_> = fixture
         .plan()
         .bookings
         .iter()
@@ -28,20 +28,20 @@ fn times(scene: &TestCluster) -> Vec<(u64, i64)> {
 /// I29: as many nodes as chunks: those that come free, and those that are.
 #[test]
 fn a_promise_that_is_a_count_names_nodes_for_all_its_chunks() {
-    let scene = cluster("3 x ncpus=1, 2 x ncpus=1").running(1, "select=1:ncpus=1", "n2", 100);
-    let scene = scene.queued(2, "select=5:ncpus=1");
-    assert_eq!(scene.plan().bookings[0].nodes.join(","), "n2,n1,n3,n4,n5");
-    let scene = cluster("1 x ncpus=4")
+    let fixture = cluster("3 x ncpus=1, 2 x ncpus=1").running(1, "select=1:ncpus=1", "n2", 100);
+    let fixture = fixture.queued(2, "select=5:ncpus=1");
+    assert_eq!(fixture.plan().bookings[0].nodes.join(","), "n2,n1,n3,n4,n5");
+    let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=2", "n1", 100)
         .queued(2, "select=3:ncpus=1");
-    assert_eq!(scene.plan().bookings[0].nodes.join(","), "n1,n1,n1");
+    assert_eq!(fixture.plan().bookings[0].nodes.join(","), "n1,n1,n1");
 }
 
 /// What it has is free at the next moment, once, though it was told to make way.
 #[test]
 fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
     for ends in [49, 50, 51, 100] {
-        let mut scene = cluster("1 x ncpus=2").running(1, "select=1:ncpus=1", "n1", ends);
+        let mut fixture = cluster("1 x ncpus=2").running(1, "select=1:ncpus=1", "n1", ends);
         let way = JobPreemption {
             attempt: None,
             to: None,
@@ -49,15 +49,15 @@ fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
             action: PreemptAction::Requeue,
             at: Time(0),
         };
-        scene.state.standing.note_told(JobId::job(1), Some(&way));
-        let scene = scene.running(2, "select=1:ncpus=1", "n1", 200).at(50);
+        fixture.state.standing.note_told(JobId::job(1), Some(&way));
+        let fixture = fixture.running(2, "select=1:ncpus=1", "n1", 200).at(50);
         assert_eq!(
-            times(&scene.clone().queued(3, "select=1:ncpus=1")),
+            times(&fixture.clone().queued(3, "select=1:ncpus=1")),
             [(3, 50)],
             "{ends}"
         );
         assert_eq!(
-            times(&scene.queued(3, "select=1:ncpus=2")),
+            times(&fixture.queued(3, "select=1:ncpus=2")),
             [(3, 200)],
             "{ends}"
         );
@@ -66,19 +66,19 @@ fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
 
 #[test]
 fn a_blocked_job_is_told_when_it_starts() {
-    let scene = cluster("1 x ncpus=4")
+    let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 100)
         .queued(2, "select=1:ncpus=4 walltime=60");
     assert!(matches!(
-        scene.reason(2),
+        fixture.reason(2),
         Some(Reason::Busy {
             until: Some(Time(100_000)),
             ..
         })
     ));
-    let scene = scene.queued(3, "select=1:ncpus=3 walltime=60");
+    let fixture = fixture.queued(3, "select=1:ncpus=3 walltime=60");
     assert!(
-        matches!(scene.reason(3), Some(Reason::Busy { until: None, .. })),
+        matches!(fixture.reason(3), Some(Reason::Busy { until: None, .. })),
         "only the first is promised anything"
     );
 }
@@ -86,16 +86,16 @@ fn a_blocked_job_is_told_when_it_starts() {
 /// M31: what can no longer be kept is promised anew, not twice.
 #[test]
 fn promises_for_more_than_there_is_left_are_not_renewed() {
-    let mut scene = cluster("4 x ncpus=1").running(9, "select=4:ncpus=1", "n1,n2,n3,n4", 100);
-    scene.policy.backfill.depth = Backfill::ALL;
-    let scene = later(
-        scene
+    let mut fixture = cluster("4 x ncpus=1").running(9, "select=4:ncpus=1", "n1,n2,n3,n4", 100);
+    fixture.policy.backfill.depth = Backfill::ALL;
+    let fixture = later(
+        fixture
             .queued(2, "select=3:ncpus=1 walltime=100")
             .queued(3, "select=1:ncpus=1 walltime=100"),
     );
-    assert_eq!(times(&scene), [(2, 100), (3, 100)]);
+    assert_eq!(times(&fixture), [(2, 100), (3, 100)]);
     assert_eq!(
-        times(&later(scene.node("n4", "ncpus=1", false))),
+        times(&later(fixture.node("n4", "ncpus=1", false))),
         [(2, 100), (3, 200)]
     );
 }
@@ -103,12 +103,12 @@ fn promises_for_more_than_there_is_left_are_not_renewed() {
 /// M32: the second of a class keeps what it was promised, though the first was refused.
 #[test]
 fn a_promise_is_kept_behind_a_newcomer_of_the_same_class() {
-    let mut scene = cluster("1 x ncpus=4").running(9, "select=1:ncpus=4", "n1", 100);
-    scene.policy.backfill.keep = BookingRetention::Highest;
-    let scene = later(scene.queued(3, "select=1:ncpus=4 walltime=60"));
-    assert_eq!(times(&scene), [(3, 100)]);
+    let mut fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=4", "n1", 100);
+    fixture.policy.backfill.keep = BookingRetention::Highest;
+    let fixture = later(fixture.queued(3, "select=1:ncpus=4 walltime=60"));
+    assert_eq!(times(&fixture), [(3, 100)]);
     assert_eq!(
-        times(&scene.queued(2, "select=1:ncpus=4 walltime=60")),
+        times(&fixture.queued(2, "select=1:ncpus=4 walltime=60")),
         [(2, 160), (3, 100)]
     );
 }
@@ -116,13 +116,13 @@ fn a_promise_is_kept_behind_a_newcomer_of_the_same_class() {
 /// The holder named is one whose promise lies where the job would not fit.
 #[test]
 fn a_backfill_refusal_names_the_booking() {
-    let mut scene = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 100);
-    scene.policy.backfill.depth = 2;
-    let scene = scene
+    let mut fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 100);
+    fixture.policy.backfill.depth = 2;
+    let fixture = fixture
         .queued(2, "select=1:ncpus=2 walltime=100")
         .queued(3, "select=1:ncpus=4 walltime=100");
-    assert_eq!(times(&scene), [(2, 100), (3, 200)]);
-    let holder = |walltime: i64| match scene
+    assert_eq!(times(&fixture), [(2, 100), (3, 200)]);
+    let holder = |walltime: i64| match fixture
         .clone()
         .queued(4, &format!("select=1:ncpus=1 walltime={walltime}"))
         .reason(4)

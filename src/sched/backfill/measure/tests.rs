@@ -15,18 +15,18 @@ use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::rank::Guide;
 use std::sync::Arc;
 
-fn counts(scene: &TestCluster) -> bool {
-    let guide = Guide::new(&scene.policy.placement, &scene.state.cluster);
-    let space = AvailabilityMap::now(&scene.state.cluster).guided(Arc::new(guide));
-    ResourceMeasure::of(&scene.state, &space).is_some()
+fn counts(fixture: &TestCluster) -> bool {
+    let guide = Guide::new(&fixture.policy.placement, &fixture.state.cluster);
+    let space = AvailabilityMap::now(&fixture.state.cluster).guided(Arc::new(guide));
+    ResourceMeasure::of(&fixture.state, &space).is_some()
 }
 
 /// The same where promises are pinned, whatever the cluster: because of a job whose queue is
 /// stopped.
-fn pinned(scene: TestCluster) -> TestCluster {
-    let scene = scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
-    assert!(!counts(&scene));
-    scene
+fn pinned(fixture: TestCluster) -> TestCluster {
+    let fixture = fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
+    assert!(!counts(&fixture));
+    fixture
 }
 
 /// One node, and several that are shared piece by piece.
@@ -40,25 +40,25 @@ fn plain() -> [TestCluster; 2] {
     ]
 }
 
-fn with_policy(mut scene: TestCluster, change: impl Fn(&mut Policy)) -> TestCluster {
-    change(&mut scene.policy);
-    scene
+fn with_policy(mut fixture: TestCluster, change: impl Fn(&mut Policy)) -> TestCluster {
+    change(&mut fixture.policy);
+    fixture
 }
 
 #[test]
 fn where_any_place_is_as_good_as_any_other_amounts_are_counted() {
-    for scene in plain() {
-        assert!(counts(&scene));
+    for fixture in plain() {
+        assert!(counts(&fixture));
         assert!(counts(
-            &scene.clone().queued(9, "select=2:ncpus=2 place=shared")
+            &fixture.clone().queued(9, "select=2:ncpus=2 place=shared")
         ));
-        assert_eq!(promised(scene.clone()), promised(pinned(scene)));
+        assert_eq!(promised(fixture.clone()), promised(pinned(fixture)));
     }
 }
 
 #[test]
 fn who_wants_neighbours_of_one_kind_only_is_given_a_place() {
-    for scene in plain() {
+    for fixture in plain() {
         for wish in [
             "place=excl",
             "place=exclhost",
@@ -67,7 +67,11 @@ fn who_wants_neighbours_of_one_kind_only_is_given_a_place() {
             "naccess=singletask",
         ] {
             assert!(
-                !counts(&scene.clone().queued(9, &format!("select=1:ncpus=2 {wish}"))),
+                !counts(
+                    &fixture
+                        .clone()
+                        .queued(9, &format!("select=1:ncpus=2 {wish}"))
+                ),
                 "{wish}"
             );
         }
@@ -77,7 +81,7 @@ fn who_wants_neighbours_of_one_kind_only_is_given_a_place() {
             NodeAccess::SingleTask,
         ] {
             assert!(
-                !counts(&with_policy(scene.clone(), |policy| policy
+                !counts(&with_policy(fixture.clone(), |policy| policy
                     .placement
                     .access = access)),
                 "{access:?}"
@@ -99,26 +103,29 @@ fn nodes_that_do_not_take_all_jobs_alike_are_looked_at() {
         |terms| terms.restrictions = "/a".parse().ok(),
         |terms| terms.cluster = "/a".parse().unwrap(),
     ];
-    for (scene, node) in plain().into_iter().zip(["ncpus=4:mem=8gb", "ncpus=4"]) {
+    for (fixture, node) in plain().into_iter().zip(["ncpus=4:mem=8gb", "ncpus=4"]) {
         for (which, change) in terms.iter().enumerate() {
             let mut terms = NodeTerms::default();
             change(&mut terms);
             assert_ne!(terms, NodeTerms::default());
-            assert!(!counts(&scene.clone().terms("n1", node, terms)), "{which}");
+            assert!(
+                !counts(&fixture.clone().terms("n1", node, terms)),
+                "{which}"
+            );
         }
     }
 }
 
 #[test]
 fn what_is_in_use_counts_node_by_node() {
-    for scene in plain() {
+    for fixture in plain() {
         for how in [Availability::Utilized, Availability::Combined] {
-            assert!(!counts(&with_policy(scene.clone(), |policy| policy
+            assert!(!counts(&with_policy(fixture.clone(), |policy| policy
                 .placement
                 .availability =
                 how)));
             let of_one = ("mem".to_string(), how);
-            let some = with_policy(scene.clone(), |policy| {
+            let some = with_policy(fixture.clone(), |policy| {
                 policy.placement.availabilities.extend([of_one.clone()])
             });
             assert!(!counts(&some));
@@ -128,9 +135,9 @@ fn what_is_in_use_counts_node_by_node() {
 
 #[test]
 fn what_a_job_says_of_its_nodes_or_of_the_whole_system_gives_it_a_place() {
-    for mut scene in plain() {
+    for mut fixture in plain() {
         let scope = HostList::default();
-        scene.state.set_pool(
+        fixture.state.set_pool(
             "site_lic",
             Pool {
                 total: 4,
@@ -150,7 +157,7 @@ fn what_a_job_says_of_its_nodes_or_of_the_whole_system_gives_it_a_place() {
             "select=2:ncpus=1 geometry={(0,1)}",
             "select=1:ncpus=2 nalloc=contiguous",
         ] {
-            assert!(!counts(&scene.clone().queued(9, request)), "{request}");
+            assert!(!counts(&fixture.clone().queued(9, request)), "{request}");
         }
     }
     let [_, many] = plain();
@@ -178,12 +185,12 @@ fn what_the_site_says_of_nodes_gives_jobs_a_place() {
         values: vec![],
         delay: None,
     };
-    for scene in plain() {
-        assert!(!counts(&with_policy(scene.clone(), |policy| policy
+    for fixture in plain() {
+        assert!(!counts(&with_policy(fixture.clone(), |policy| policy
             .placement
             .sets =
             Some(set.clone()))));
-        assert!(!counts(&with_policy(scene.clone(), |policy| policy
+        assert!(!counts(&with_policy(fixture.clone(), |policy| policy
             .placement
             .veto =
             Expression::parse("host.ncpus > 9").ok())));
@@ -192,7 +199,7 @@ fn what_the_site_says_of_nodes_gives_jobs_a_place() {
             NodeAllocation::MaxBalance,
             NodeAllocation::Site,
         ] {
-            assert!(!counts(&with_policy(scene.clone(), |policy| policy
+            assert!(!counts(&with_policy(fixture.clone(), |policy| policy
                 .placement
                 .allocation =
                 allocation)));
@@ -207,27 +214,27 @@ fn a_window_is_in_the_way_of_a_promise() {
         ("1 x ncpus=4", "select=2:ncpus=2"),
         ("2 x ncpus=4", "select=4:ncpus=2"),
     ] {
-        let mut scene = cluster(nodes);
-        scene.state.set_window(Window {
+        let mut fixture = cluster(nodes);
+        fixture.state.set_window(Window {
             id: "R1".to_string(),
             from: Time(3_600_000),
             to: Time(7_200_000),
-            shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+            shares: reservation_window::whole(&fixture.state, &["n1".to_string()]).unwrap(),
             whole: true,
             access: Default::default(),
             by_name: true,
             owner_preempts: false,
         });
-        let scene = scene
+        let fixture = fixture
             .running(1, "select=1:ncpus=2", "n1", 60)
             .queued(2, &format!("{all} walltime=2:00:00"));
-        assert_eq!(promised(scene), ["2 at 7200"]);
+        assert_eq!(promised(fixture), ["2 at 7200"]);
     }
 }
 
 /// When each is promised its start, pinned or not: `2 at 100`.
-fn promised(scene: TestCluster) -> Vec<String> {
-    let plan = scene.plan();
+fn promised(fixture: TestCluster) -> Vec<String> {
+    let plan = fixture.plan();
     plan.bookings
         .iter()
         .map(|booking| format!("{} at {}", booking.job, booking.at.0 / 1000))
@@ -237,25 +244,28 @@ fn promised(scene: TestCluster) -> Vec<String> {
 /// M46: what is free of the node is free for one user only.
 #[test]
 fn a_running_job_that_bears_its_own_user_only_is_waited_for() {
-    let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=1 naccess=singleuser", "n1", 100);
-    let scene = scene.owned("bob").queued(2, "select=1:ncpus=1 walltime=60");
+    let fixture =
+        cluster("1 x ncpus=4").running(1, "select=1:ncpus=1 naccess=singleuser", "n1", 100);
+    let fixture = fixture
+        .owned("bob")
+        .queued(2, "select=1:ncpus=1 walltime=60");
     assert_eq!(
-        (counts(&scene), promised(scene.clone())),
+        (counts(&fixture), promised(fixture.clone())),
         (false, vec!["2 at 100".to_string()])
     );
-    assert_eq!(promised(scene.clone()), promised(pinned(scene)));
+    assert_eq!(promised(fixture.clone()), promised(pinned(fixture)));
 }
 
 /// Two halves on two nodes are no whole.
 #[test]
 fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
-    let scene = cluster("2 x ncpus=2").running(1, "select=2:ncpus=1", "n1,n2", 100);
-    let scene = scene.queued(2, "select=2:ncpus=2 walltime=60");
+    let fixture = cluster("2 x ncpus=2").running(1, "select=2:ncpus=1", "n1,n2", 100);
+    let fixture = fixture.queued(2, "select=2:ncpus=2 walltime=60");
     assert_eq!(
-        (counts(&scene), promised(scene.clone())),
+        (counts(&fixture), promised(fixture.clone())),
         (false, vec!["2 at 100".to_string()])
     );
-    assert_eq!(promised(scene.clone()), promised(pinned(scene)));
+    assert_eq!(promised(fixture.clone()), promised(pinned(fixture)));
 }
 
 /// One that does not is enough.

@@ -11,54 +11,54 @@ use crate::sched::fixture::{TestCluster, cluster};
 const HOUR: i64 = 3600;
 
 /// The same where places matter, because of a job whose queue is stopped.
-fn pinned(scene: TestCluster) -> TestCluster {
-    scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
+fn pinned(fixture: TestCluster) -> TestCluster {
+    fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
 }
 
 /// The nodes of the first promise, one for each chunk.
-fn promised(scene: &TestCluster) -> String {
-    let mut nodes = scene.plan().bookings[0].nodes.to_vec();
+fn promised(fixture: &TestCluster) -> String {
+    let mut nodes = fixture.plan().bookings[0].nodes.to_vec();
     nodes.sort();
     nodes.join(",")
 }
 
 /// The next cycle, which knows what this one promised.
-fn later(mut scene: TestCluster) -> TestCluster {
-    let plan = scene.plan();
-    scene.apply(&plan);
-    scene
+fn later(mut fixture: TestCluster) -> TestCluster {
+    let plan = fixture.plan();
+    fixture.apply(&plan);
+    fixture
 }
 
 #[test]
 fn a_booking_takes_busy_nodes_and_leaves_free_ones_to_backfill() {
-    let scene = pinned(cluster("1 x ncpus=4").on_host("h", "2 x ncpus=4"))
+    let fixture = pinned(cluster("1 x ncpus=4").on_host("h", "2 x ncpus=4"))
         .running(1, "select=2:ncpus=4", "n2,n3", 100)
         .queued(2, "select=2:ncpus=4")
         .queued(3, "select=1:ncpus=4 walltime=99:00:00");
     assert_eq!(
-        (scene.booked().as_str(), scene.starts().as_str()),
+        (fixture.booked().as_str(), fixture.starts().as_str()),
         ("2 at 100 on n2,n3", "3 on n1")
     );
 }
 
 #[test]
 fn a_promise_of_scattered_chunks_takes_one_node_of_each_host() {
-    let scene = pinned(
+    let fixture = pinned(
         cluster("1 x ncpus=4")
             .on_host("h", "2 x ncpus=4")
             .on_host("i", "1 x ncpus=4"),
     );
-    let scene = scene
+    let fixture = fixture
         .running(1, "select=3:ncpus=4", "n2,n3,n4", 100)
         .queued(2, "select=2:ncpus=4 place=scatter");
-    assert_eq!(scene.booked(), "2 at 100 on n2,n4");
+    assert_eq!(fixture.booked(), "2 at 100 on n2,n4");
 }
 
 #[test]
 fn a_promise_takes_only_nodes_that_suit() {
     let nodes = "1 x ncpus=4:color=red, 1 x ncpus=4:color=blue, 1 x ncpus=4:color=red";
-    let scene = pinned(cluster(nodes)).running(1, "select=2:ncpus=4", "n2,n3", 100);
-    let booked = |request: &str| scene.clone().queued(2, request).booked();
+    let fixture = pinned(cluster(nodes)).running(1, "select=2:ncpus=4", "n2,n3", 100);
+    let booked = |request: &str| fixture.clone().queued(2, request).booked();
     assert_eq!(booked("select=2:ncpus=4:color=red"), "2 at 100 on n3,n1");
     assert_eq!(
         booked("select=2:ncpus=4 omit_hosts=n2"),
@@ -68,16 +68,16 @@ fn a_promise_takes_only_nodes_that_suit() {
 
 #[test]
 fn a_promise_takes_of_a_node_no_more_than_it_will_have() {
-    let scene =
+    let fixture =
         pinned(cluster("1 x ncpus=4, 1 x ncpus=2")).running(1, "select=1:ncpus=2", "n1", 100);
     assert_eq!(
-        promised(&scene.queued(2, "select=5:ncpus=1")),
+        promised(&fixture.queued(2, "select=5:ncpus=1")),
         "n1,n1,n1,n2,n2"
     );
-    let scene =
+    let fixture =
         pinned(cluster("1 x ncpus=8, 1 x ncpus=4")).running(1, "select=1:ncpus=6", "n1", 100);
     assert_eq!(
-        promised(&scene.queued(2, "select=7:ncpus=1")),
+        promised(&fixture.queued(2, "select=7:ncpus=1")),
         "n1,n1,n1,n1,n1,n1,n2"
     );
 }
@@ -85,8 +85,8 @@ fn a_promise_takes_of_a_node_no_more_than_it_will_have() {
 /// Three nodes of which two end at 100, and job 2, which was promised these.
 fn kept(request: &str) -> TestCluster {
     let nodes = "4 x ncpus=4:color=red";
-    let mut scene = pinned(cluster(nodes)).running(1, "select=1:ncpus=4", "n1", 100);
-    scene.state.set_pool(
+    let mut fixture = pinned(cluster(nodes)).running(1, "select=1:ncpus=4", "n1", 100);
+    fixture.state.set_pool(
         "site_lic",
         Pool {
             total: 2,
@@ -94,7 +94,7 @@ fn kept(request: &str) -> TestCluster {
         },
     );
     later(
-        scene
+        fixture
             .running(3, "select=1:ncpus=4", "n3", 100)
             .queued(2, request),
     )
@@ -102,8 +102,8 @@ fn kept(request: &str) -> TestCluster {
 
 /// With a node in front of all others that is taken until then, too: a promise made anew would take
 /// that.
-fn with_an_earlier_node(scene: TestCluster) -> TestCluster {
-    scene
+fn with_an_earlier_node(fixture: TestCluster) -> TestCluster {
+    fixture
         .node("a", "ncpus=4:color=red", true)
         .running(8, "select=1:ncpus=4", "a", 100)
 }
@@ -115,9 +115,9 @@ fn a_promise_stays_on_its_nodes_while_nothing_ends() {
         "select=3:ncpus=4 place=group=color",
         "select=3:ncpus=4 site_lic=1",
     ] {
-        let scene = kept(request);
-        let before = scene.booked();
-        assert_eq!(with_an_earlier_node(scene).booked(), before, "{request}");
+        let fixture = kept(request);
+        let before = fixture.booked();
+        assert_eq!(with_an_earlier_node(fixture).booked(), before, "{request}");
     }
     assert_eq!(kept("select=3:ncpus=4").booked(), "2 at 100 on n1,n3,n2");
 }
@@ -138,38 +138,38 @@ fn a_promise_leaves_nodes_that_no_longer_suit() {
 
 #[test]
 fn a_promise_leaves_nodes_that_somebody_was_given_against_the_plan() {
-    let scene = kept("select=3:ncpus=4");
-    let scene = scene.running(8, "select=1:ncpus=4", "n2", 500);
-    assert_eq!(scene.booked(), "2 at 100 on n1,n3,n4");
+    let fixture = kept("select=3:ncpus=4");
+    let fixture = fixture.running(8, "select=1:ncpus=4", "n2", 500);
+    assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
 
-fn with_licences(scene: TestCluster, total: i64) -> TestCluster {
-    let mut scene = pinned(scene);
-    scene.policy.backfill.depth = Backfill::ALL;
-    scene.state.set_pool(
+fn with_licences(fixture: TestCluster, total: i64) -> TestCluster {
+    let mut fixture = pinned(fixture);
+    fixture.policy.backfill.depth = Backfill::ALL;
+    fixture.state.set_pool(
         "site_lic",
         Pool {
             total,
             ..Pool::default()
         },
     );
-    scene
+    fixture
 }
 
 /// Q21, M31: what the whole system has is promised as nodes are, and one job after another has it.
 #[test]
 fn promises_of_what_the_whole_system_has_are_kept_against_newcomers() {
-    let scene = with_licences(cluster("4 x ncpus=4"), 2).running(
+    let fixture = with_licences(cluster("4 x ncpus=4"), 2).running(
         9,
         "select=1:ncpus=1 site_lic=2",
         "n1",
         100,
     );
     let asked = "site_lic=2 walltime=100";
-    let scene = later(scene.queued(2, asked).queued(3, asked));
-    assert_eq!(times(&scene), [(2, 100), (3, 200)]);
+    let fixture = later(fixture.queued(2, asked).queued(3, asked));
+    assert_eq!(times(&fixture), [(2, 100), (3, 200)]);
     assert_eq!(
-        times(&scene.queued(1, asked)),
+        times(&fixture.queued(1, asked)),
         [(1, 300), (2, 100), (3, 200)]
     );
 }
@@ -178,21 +178,21 @@ fn promises_of_what_the_whole_system_has_are_kept_against_newcomers() {
 /// own.
 #[test]
 fn who_is_promised_a_licence_pushes_nobody_off_his_nodes() {
-    let mut scene = with_licences(cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb"), 2);
-    scene.policy.backfill = Backfill {
+    let mut fixture = with_licences(cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb"), 2);
+    fixture.policy.backfill = Backfill {
         depth: 1,
         keep: BookingRetention::Highest,
         ..Backfill::default()
     };
-    let scene = scene
+    let fixture = fixture
         .running(8, "select=1:ncpus=1 place=excl", "n1", 100)
         .running(9, "select=1:ncpus=3", "n2", 200);
-    let scene = later(scene.queued(3, "select=2:ncpus=2:mem=1gb place=scatter walltime=50"));
-    assert_eq!(scene.booked(), "3 at 100 on n1,n3");
+    let fixture = later(fixture.queued(3, "select=2:ncpus=2:mem=1gb place=scatter walltime=50"));
+    assert_eq!(fixture.booked(), "3 at 100 on n1,n3");
     let ahead = "select=1:ncpus=1+1:ncpus=2:mem=2gb place=scatter site_lic=1 walltime=200 rank=0";
-    let scene = later(scene.queued(2, ahead));
+    let fixture = later(fixture.queued(2, ahead));
     assert_eq!(
-        (scene.starts().as_str(), scene.booked().as_str()),
+        (fixture.starts().as_str(), fixture.booked().as_str()),
         ("", "2 at 100 on n2,n1; 3 at 100 on n1,n3")
     );
 }
@@ -200,12 +200,12 @@ fn who_is_promised_a_licence_pushes_nobody_off_his_nodes() {
 /// Q21, G4.
 #[test]
 fn backfill_leaves_system_resources_for_bookings() {
-    let scene = with_licences(cluster("2 x ncpus=4:color=red, 2 x ncpus=4"), 3);
-    let scene = scene.running(9, "select=1:ncpus=4", "n1", 100);
-    let scene = scene.queued(2, "select=2:ncpus=4:color=red site_lic=2 walltime=100");
+    let fixture = with_licences(cluster("2 x ncpus=4:color=red, 2 x ncpus=4"), 3);
+    let fixture = fixture.running(9, "select=1:ncpus=4", "n1", 100);
+    let fixture = fixture.queued(2, "select=2:ncpus=4:color=red site_lic=2 walltime=100");
     let (long, short) = ("site_lic=1 walltime=1:00:00", "site_lic=1 walltime=100");
     assert_eq!(
-        scene
+        fixture
             .clone()
             .queued(3, long)
             .queued(4, long)
@@ -213,7 +213,7 @@ fn backfill_leaves_system_resources_for_bookings() {
             .starts(),
         "3 on n3; 5 on n2"
     );
-    let short = scene
+    let short = fixture
         .queued(3, short)
         .queued(4, short)
         .queued(5, short)
@@ -224,14 +224,14 @@ fn backfill_leaves_system_resources_for_bookings() {
 /// Q21: also for those that want nodes alone.
 #[test]
 fn what_the_whole_system_has_comes_back_to_exclusive_jobs() {
-    let scene = with_licences(cluster("2 x ncpus=4"), 2).running(
+    let fixture = with_licences(cluster("2 x ncpus=4"), 2).running(
         9,
         "select=1:ncpus=1 site_lic=2",
         "n1",
         100,
     );
     assert_eq!(
-        scene
+        fixture
             .queued(2, "select=1:ncpus=1 place=excl site_lic=2")
             .booked(),
         "2 at 100 on n1"
@@ -239,13 +239,13 @@ fn what_the_whole_system_has_comes_back_to_exclusive_jobs() {
 }
 
 /// A window that is bob's, from and to in hours, of whole nodes.
-fn bobs(mut scene: TestCluster, nodes: &[&str], hours: (i64, i64)) -> TestCluster {
+fn bobs(mut fixture: TestCluster, nodes: &[&str], hours: (i64, i64)) -> TestCluster {
     let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-    scene.state.set_window(Window {
+    fixture.state.set_window(Window {
         id: "R1".into(),
         from: Time(0) + Span::seconds(hours.0 * HOUR),
         to: Time(0) + Span::seconds(hours.1 * HOUR),
-        shares: reservation_window::whole(&scene.state, &names).unwrap(),
+        shares: reservation_window::whole(&fixture.state, &names).unwrap(),
         whole: true,
         access: WindowAccess {
             users: vec!["bob".to_string()],
@@ -254,24 +254,24 @@ fn bobs(mut scene: TestCluster, nodes: &[&str], hours: (i64, i64)) -> TestCluste
         by_name: false,
         owner_preempts: false,
     });
-    scene
+    fixture
 }
 
 /// G4, M37: a filler keeps off what is promised and off what is set aside.
 #[test]
 fn backfill_respects_bookings_and_reservations_together() {
-    let scene =
+    let fixture =
         cluster("2 x ncpus=4:color=red, 2 x ncpus=4").running(9, "select=1:ncpus=4", "n1", HOUR);
-    let scene =
-        bobs(scene, &["n3"], (1, 9)).queued(2, "select=2:ncpus=4:color=red walltime=1:00:00");
-    let scene = scene
+    let fixture =
+        bobs(fixture, &["n3"], (1, 9)).queued(2, "select=2:ncpus=4:color=red walltime=1:00:00");
+    let fixture = fixture
         .queued(3, "select=1:ncpus=4 walltime=2:00:00")
         .queued(4, "select=1:ncpus=4 walltime=2:00:00");
     assert_eq!(
-        (scene.starts().as_str(), scene.booked().as_str()),
+        (fixture.starts().as_str(), fixture.booked().as_str()),
         ("3 on n4", "2 at 3600 on n1,n2")
     );
-    let short = scene.queued(5, "select=1:ncpus=4 walltime=1:00:00");
+    let short = fixture.queued(5, "select=1:ncpus=4 walltime=1:00:00");
     assert_eq!(short.starts(), "3 on n4; 5 on n2");
     assert_eq!(short.plan().starts[0].job, JobId::job(3));
 }
@@ -279,33 +279,33 @@ fn backfill_respects_bookings_and_reservations_together() {
 /// M31: kept from cycle to cycle, promises move to other nodes when they must, and say so.
 #[test]
 fn a_promise_that_is_renewed_elsewhere_names_its_new_nodes() {
-    let mut scene = kept("select=3:ncpus=4");
-    scene.policy.backfill.depth = Backfill::ALL;
-    let scene = later(scene).running(8, "select=1:ncpus=4", "n2", 500);
-    assert_eq!(scene.booked(), "2 at 100 on n1,n3,n4");
+    let mut fixture = kept("select=3:ncpus=4");
+    fixture.policy.backfill.depth = Backfill::ALL;
+    let fixture = later(fixture).running(8, "select=1:ncpus=4", "n2", 500);
+    assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
 
 /// A promise is made anew once something has ended: so the fillers keep the most.
 #[test]
 fn a_promise_is_placed_anew_once_something_has_ended() {
-    let scene =
+    let fixture =
         with_an_earlier_node(kept("select=3:ncpus=4").running(7, "select=1:ncpus=0", "n4", 50));
-    assert_eq!(scene.booked(), "2 at 100 on n1,n3,n2");
-    let mut scene = scene;
-    scene.state.vacate(JobId::job(7));
-    assert_eq!(scene.booked(), "2 at 100 on a,n1,n3");
+    assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n2");
+    let mut fixture = fixture;
+    fixture.state.vacate(JobId::job(7));
+    assert_eq!(fixture.booked(), "2 at 100 on a,n1,n3");
 }
 
 /// M37: a promise leaves nodes of which one is set aside meanwhile.
 #[test]
 fn a_promise_leaves_a_node_that_was_set_aside() {
-    let scene = bobs(kept("select=3:ncpus=4"), &["n2"], (0, 9));
-    assert_eq!(scene.booked(), "2 at 100 on n1,n3,n4");
+    let fixture = bobs(kept("select=3:ncpus=4"), &["n2"], (0, 9));
+    assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
 
 /// When each is promised its start, in seconds, by the number of the job.
-fn times(scene: &TestCluster) -> Vec<(u64, i64)> {
-    let mut times: Vec<_> = scene
+fn times(fixture: &TestCluster) -> Vec<(u64, i64)> {
+    let mut times: Vec<_> = fixture
         .plan()
         .bookings
         .iter()
@@ -315,21 +315,21 @@ fn times(scene: &TestCluster) -> Vec<(u64, i64)> {
     times
 }
 
-fn all_promised(scene: TestCluster) -> TestCluster {
-    let mut scene = pinned(scene);
-    scene.policy.backfill.depth = Backfill::ALL;
-    scene
+fn all_promised(fixture: TestCluster) -> TestCluster {
+    let mut fixture = pinned(fixture);
+    fixture.policy.backfill.depth = Backfill::ALL;
+    fixture
 }
 
 /// M31: what a cycle starts comes back to those it promises, beside each other.
 #[test]
 fn promises_stand_on_what_this_cycle_starts() {
-    let scene = all_promised(cluster("1 x ncpus=4")).queued(2, "select=1:ncpus=4 walltime=50");
-    let scene = scene
+    let fixture = all_promised(cluster("1 x ncpus=4")).queued(2, "select=1:ncpus=4 walltime=50");
+    let fixture = fixture
         .queued(3, "select=1:ncpus=3 walltime=100")
         .queued(4, "select=1:ncpus=1 walltime=100");
     assert_eq!(
-        (scene.starts().as_str(), times(&scene)),
+        (fixture.starts().as_str(), times(&fixture)),
         ("2 on n1", vec![(3, 50), (4, 50)])
     );
 }
@@ -337,15 +337,15 @@ fn promises_stand_on_what_this_cycle_starts() {
 /// M31: a promise may not run into another one.
 #[test]
 fn a_promise_ends_before_the_next_begins_or_begins_after_it() {
-    let scene = all_promised(cluster("1 x ncpus=4"));
-    let scene =
-        scene
+    let fixture = all_promised(cluster("1 x ncpus=4"));
+    let fixture =
+        fixture
             .running(1, "select=1:ncpus=2", "n1", 50)
             .running(9, "select=1:ncpus=2", "n1", 100);
-    let scene = scene.queued(2, "select=1:ncpus=4 walltime=100");
+    let fixture = fixture.queued(2, "select=1:ncpus=4 walltime=100");
     let third = |walltime: i64| {
         times(
-            &scene
+            &fixture
                 .clone()
                 .queued(3, &format!("select=1:ncpus=2 walltime={walltime}")),
         )[1]
@@ -355,19 +355,19 @@ fn a_promise_ends_before_the_next_begins_or_begins_after_it() {
 
 #[test]
 fn a_promise_takes_no_more_than_it_needs() {
-    let scene = pinned(cluster("2 x ncpus=4")).running(1, "select=2:ncpus=4", "n1,n2", 100);
-    assert_eq!(promised(&scene.queued(2, "select=3:ncpus=2")), "n1,n1,n2");
+    let fixture = pinned(cluster("2 x ncpus=4")).running(1, "select=2:ncpus=4", "n1,n2", 100);
+    assert_eq!(promised(&fixture.queued(2, "select=3:ncpus=2")), "n1,n1,n2");
 }
 
 /// What a promise needs besides goes on the first nodes, those included of which it has something.
 #[test]
 fn a_promise_is_filled_up_on_the_first_nodes() {
-    let mut scene =
+    let mut fixture =
         pinned(cluster("1 x ncpus=8, 1 x ncpus=4")).running(1, "select=1:ncpus=6", "n1", 100);
-    scene.policy.placement.allocation =
+    fixture.policy.placement.allocation =
         crate::model::request::placement_policy::NodeAllocation::FirstAvailable;
     assert_eq!(
-        promised(&scene.queued(2, "select=7:ncpus=1")),
+        promised(&fixture.queued(2, "select=7:ncpus=1")),
         "n1,n1,n1,n1,n1,n1,n1"
     );
 }
@@ -375,47 +375,47 @@ fn a_promise_is_filled_up_on_the_first_nodes() {
 /// X4: one of each host, also where part of a host comes free and part of it is.
 #[test]
 fn a_promise_of_scattered_chunks_is_filled_up_on_other_hosts() {
-    let scene = pinned(
+    let fixture = pinned(
         cluster("")
             .on_host("h", "2 x ncpus=4")
             .on_host("i", "1 x ncpus=4")
             .on_host("j", "1 x ncpus=4"),
     );
-    let scene = scene
+    let fixture = fixture
         .running(1, "select=2:ncpus=4", "n1,n4", 100)
         .queued(2, "select=3:ncpus=4 place=scatter");
-    assert_eq!(scene.booked(), "2 at 100 on n1,n4,n3");
+    assert_eq!(fixture.booked(), "2 at 100 on n1,n4,n3");
 }
 
 /// M31: of several that were promised what there is less of now, the first keep it, to their end.
 #[test]
 fn a_kept_promise_of_what_the_whole_system_has_lasts_until_its_job_ends() {
-    let scene = with_licences(cluster("4 x ncpus=4"), 2).running(
+    let fixture = with_licences(cluster("4 x ncpus=4"), 2).running(
         9,
         "select=1:ncpus=1 site_lic=2",
         "n1",
         50,
     );
-    let scene = scene.running(8, "select=2:ncpus=4", "n3,n4", 100);
-    let scene = scene.queued(2, "select=1:ncpus=1:vnode=n1 site_lic=1 walltime=200");
-    let mut scene =
-        later(scene.queued(3, "select=3:ncpus=4 place=scatter site_lic=1 walltime=100"));
-    assert_eq!(times(&scene), [(2, 50), (3, 100)]);
-    scene.state.set_total("site_lic", 1, 0);
-    assert_eq!(times(&scene), [(2, 50), (3, 250)]);
+    let fixture = fixture.running(8, "select=2:ncpus=4", "n3,n4", 100);
+    let fixture = fixture.queued(2, "select=1:ncpus=1:vnode=n1 site_lic=1 walltime=200");
+    let mut fixture =
+        later(fixture.queued(3, "select=3:ncpus=4 place=scatter site_lic=1 walltime=100"));
+    assert_eq!(times(&fixture), [(2, 50), (3, 100)]);
+    fixture.state.set_total("site_lic", 1, 0);
+    assert_eq!(times(&fixture), [(2, 50), (3, 250)]);
 }
 
 /// M32: what a newcomer was promised before it is not given twice.
 #[test]
 fn a_promise_does_not_stay_where_it_would_run_into_one_made_before_it() {
-    let mut scene = pinned(cluster("2 x ncpus=4")).running(8, "select=1:ncpus=4", "n1", 100);
-    scene.policy.backfill.depth = 2;
-    let scene = scene.running(9, "select=1:ncpus=4", "n2", 150);
-    let scene = later(scene.queued(3, "select=1:ncpus=4 walltime=100"));
-    assert_eq!(times(&scene), [(3, 100)]);
+    let mut fixture = pinned(cluster("2 x ncpus=4")).running(8, "select=1:ncpus=4", "n1", 100);
+    fixture.policy.backfill.depth = 2;
+    let fixture = fixture.running(9, "select=1:ncpus=4", "n2", 150);
+    let fixture = later(fixture.queued(3, "select=1:ncpus=4 walltime=100"));
+    assert_eq!(times(&fixture), [(3, 100)]);
     let beside = |walltime: i64| {
         let first = format!("select=2:ncpus=4 place=scatter walltime={walltime} rank=0");
-        times(&scene.clone().queued(1, &first))
+        times(&fixture.clone().queued(1, &first))
     };
     assert_eq!(beside(100), [(1, 150), (3, 250)]);
 }
@@ -424,13 +424,13 @@ fn a_promise_does_not_stay_where_it_would_run_into_one_made_before_it() {
 #[test]
 fn i29_a_promise_goes_by_what_nodes_have_where_starts_go_by_load() {
     use crate::model::request::placement_policy::NodeAllocation;
-    let scene = pinned(cluster(""))
+    let fixture = pinned(cluster(""))
         .measured("n1", "ncpus=8", "", 0)
         .measured("n2", "ncpus=4", "", 4000);
-    let mut scene = scene.running(8, "select=1:ncpus=8+1:ncpus=4", "n1,n2", 100);
-    scene.policy.placement.allocation = NodeAllocation::CpuLoad;
+    let mut fixture = fixture.running(8, "select=1:ncpus=8+1:ncpus=4", "n1,n2", 100);
+    fixture.policy.placement.allocation = NodeAllocation::CpuLoad;
     assert_eq!(
-        scene.queued(2, "select=1:ncpus=2+1:ncpus=1").booked(),
+        fixture.queued(2, "select=1:ncpus=2+1:ncpus=1").booked(),
         "2 at 100 on n2"
     );
 }
@@ -438,12 +438,12 @@ fn i29_a_promise_goes_by_what_nodes_have_where_starts_go_by_load() {
 /// M31: what starts between two promises comes back to the second.
 #[test]
 fn promises_stand_on_what_starts_after_the_first_of_them() {
-    let scene = all_promised(cluster("2 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
-    let scene = scene.queued(2, "select=1:ncpus=4:vnode=n1 walltime=100");
-    let scene = scene.queued(3, "select=1:ncpus=4:vnode=n2 walltime=50");
-    let scene = scene.queued(4, "select=1:ncpus=4:vnode=n2 walltime=50");
+    let fixture = all_promised(cluster("2 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
+    let fixture = fixture.queued(2, "select=1:ncpus=4:vnode=n1 walltime=100");
+    let fixture = fixture.queued(3, "select=1:ncpus=4:vnode=n2 walltime=50");
+    let fixture = fixture.queued(4, "select=1:ncpus=4:vnode=n2 walltime=50");
     assert_eq!(
-        (scene.starts().as_str(), times(&scene)),
+        (fixture.starts().as_str(), times(&fixture)),
         ("3 on n2", vec![(2, 100), (4, 50)])
     );
 }
@@ -451,27 +451,28 @@ fn promises_stand_on_what_starts_after_the_first_of_them() {
 /// Behind what nobody can tell the end of, nobody is promised anything.
 #[test]
 fn no_promise_stands_on_a_promise_without_an_end() {
-    let mut scene = all_promised(cluster("1 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
-    scene.policy.default_walltime = Span(i64::MAX);
-    let scene = scene
+    let mut fixture =
+        all_promised(cluster("1 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
+    fixture.policy.default_walltime = Span(i64::MAX);
+    let fixture = fixture
         .queued(2, "select=1:ncpus=4")
         .queued(3, "select=1:ncpus=4 walltime=60");
-    assert_eq!(times(&scene), [(2, 100)]);
+    assert_eq!(times(&fixture), [(2, 100)]);
 }
 
 /// A job that ends on a node that is down leaves it down.
 #[test]
 fn a_promise_takes_no_node_that_is_down_though_its_job_ends() {
-    let scene =
+    let fixture =
         pinned(cluster("3 x ncpus=4, 1 x ncpus=1")).running(9, "select=1:ncpus=4", "n1", 100);
-    let scene = scene
+    let fixture = fixture
         .running(8, "select=1:ncpus=4", "n2", 200)
         .node("n1", "ncpus=4", false);
-    let scene = scene
+    let fixture = fixture
         .queued(1, "select=1:ncpus=1 walltime=9:00:00")
         .queued(2, "select=2:ncpus=4");
     assert_eq!(
-        (scene.starts().as_str(), scene.booked().as_str()),
+        (fixture.starts().as_str(), fixture.booked().as_str()),
         ("1 on n4", "2 at 200 on n2,n3")
     );
 }

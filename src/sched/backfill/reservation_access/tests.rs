@@ -17,7 +17,7 @@ fn at(seconds: i64) -> Time {
 /// A window for users, from and to in hours; `chunks` are `NODE:NCPUS`, or `NODE` for the whole of
 /// it.
 fn window(
-    scene: &TestCluster,
+    fixture: &TestCluster,
     id: &str,
     users: &[&str],
     chunks: &[&str],
@@ -25,7 +25,7 @@ fn window(
 ) -> Window {
     let share = |chunk: &&str| {
         let (node, ncpus) = chunk.split_once(':').unwrap_or((chunk, ""));
-        let mut share: NodeShare = reservation_window::whole(&scene.state, &[node.to_string()])
+        let mut share: NodeShare = reservation_window::whole(&fixture.state, &[node.to_string()])
             .unwrap()
             .remove(0);
         if let Ok(ncpus) = ncpus.parse() {
@@ -51,56 +51,74 @@ fn window(
     }
 }
 
-fn with(mut scene: TestCluster, window: Window) -> TestCluster {
-    scene.state.set_window(window);
-    scene
+fn with(mut fixture: TestCluster, window: Window) -> TestCluster {
+    fixture.state.set_window(window);
+    fixture
 }
 
 /// A job of a user, which may ask for a reservation.
 fn job(
-    mut scene: TestCluster,
+    mut fixture: TestCluster,
     id: u64,
     user: &str,
     asks_for: Option<&str>,
     text: &str,
 ) -> TestCluster {
-    let mut job = scene.job(id, text);
+    let mut job = fixture.job(id, text);
     job.owner.user = user.into();
     Arc::make_mut(&mut job.spec).reservation = asks_for.map(String::from);
-    scene.state.enqueue(&job);
-    scene
+    fixture.state.enqueue(&job);
+    fixture
 }
 
-fn code(scene: &TestCluster, id: u64) -> String {
-    let plan = scene.plan();
-    let verdict = scene.state.verdict(&plan, JobId::job(id));
+fn code(fixture: &TestCluster, id: u64) -> String {
+    let plan = fixture.plan();
+    let verdict = fixture.state.verdict(&plan, JobId::job(id));
     verdict.map_or_else(String::new, |reason| reason.code().to_string())
 }
 
 #[test]
 fn m37_a_window_is_for_its_users_and_they_may_use_the_rest_too() {
-    let scene = cluster("4 x ncpus=1");
-    let reserved = window(&scene, "john", &["john"], &["n1", "n2"], (0, 8));
-    let scene = with(scene, reserved);
-    let scene = job(scene, 1, "mary", None, "select=3:ncpus=1 walltime=1:00:00");
+    let fixture = cluster("4 x ncpus=1");
+    let reserved = window(&fixture, "john", &["john"], &["n1", "n2"], (0, 8));
+    let fixture = with(fixture, reserved);
+    let fixture = job(
+        fixture,
+        1,
+        "mary",
+        None,
+        "select=3:ncpus=1 walltime=1:00:00",
+    );
     assert_eq!(
-        (scene.starts().as_str(), code(&scene, 1).as_str()),
+        (fixture.starts().as_str(), code(&fixture, 1).as_str()),
         ("", "window_acl")
     );
-    let scene = job(scene, 2, "mary", None, "select=2:ncpus=1 walltime=1:00:00");
-    assert_eq!(scene.starts(), "2 on n3,n4");
-    let scene = job(scene, 0, "john", None, "select=4:ncpus=1 walltime=1:00:00");
-    assert_eq!(scene.starts(), "0 on n1,n2,n3,n4");
+    let fixture = job(
+        fixture,
+        2,
+        "mary",
+        None,
+        "select=2:ncpus=1 walltime=1:00:00",
+    );
+    assert_eq!(fixture.starts(), "2 on n3,n4");
+    let fixture = job(
+        fixture,
+        0,
+        "john",
+        None,
+        "select=4:ncpus=1 walltime=1:00:00",
+    );
+    assert_eq!(fixture.starts(), "0 on n1,n2,n3,n4");
 }
 
 #[test]
 fn m37_who_is_kept_out_may_run_until_the_window_opens() {
-    let scene = cluster("1 x ncpus=1");
-    let reserved = window(&scene, "R1", &["john"], &["n1"], (2, 4));
-    let scene = with(scene, reserved);
-    let short = job(scene.clone(), 1, "mary", None, "walltime=2:00:00");
+    let fixture = cluster("1 x ncpus=1");
+    let reserved = window(&fixture, "R1", &["john"], &["n1"], (2, 4));
+    let fixture = with(fixture, reserved);
+    let short = job(fixture.clone(), 1, "mary", None, "walltime=2:00:00");
     assert_eq!(short.starts(), "1 on n1");
-    let long = job(scene.clone(), 1, "mary", None, "walltime=2:00:01");
+    let long = job(fixture.clone(), 1, "mary", None, "walltime=2:00:01");
     assert_eq!(
         (long.starts().as_str(), code(&long, 1).as_str()),
         ("", "window_acl")
@@ -110,119 +128,128 @@ fn m37_who_is_kept_out_may_run_until_the_window_opens() {
 
 #[test]
 fn m38_the_use_is_not_bound_to_the_shape_of_the_tasks() {
-    let scene = cluster("2 x ncpus=8");
+    let fixture = cluster("2 x ncpus=8");
     let reserved = window(
-        &scene,
+        &fixture,
         "R1",
         &["john"],
         &["n1:1", "n1:1", "n1:1", "n2:2"],
         (0, 8),
     );
-    let scene = with(scene, reserved);
-    let scene = job(
-        scene,
+    let fixture = with(fixture, reserved);
+    let fixture = job(
+        fixture,
         1,
         "john",
         Some("R1"),
         "select=1:ncpus=3 walltime=1:00:00",
     );
-    let scene = job(
-        scene,
+    let fixture = job(
+        fixture,
         2,
         "john",
         Some("R1"),
         "select=1:ncpus=3 walltime=1:00:00",
     );
-    let scene = job(
-        scene,
+    let fixture = job(
+        fixture,
         3,
         "john",
         Some("R1"),
         "select=1:ncpus=2 walltime=1:00:00",
     );
-    assert_eq!(scene.starts(), "1 on n1; 3 on n2");
-    assert_eq!(code(&scene, 2), "amount.ncpus");
+    assert_eq!(fixture.starts(), "1 on n1; 3 on n2");
+    assert_eq!(code(&fixture, 2), "amount.ncpus");
 }
 
 #[test]
 fn m38_others_have_what_is_left_of_a_node() {
-    let scene = cluster("1 x ncpus=8").running(9, "select=1:ncpus=4", "n1", HOUR);
-    let reserved = window(&scene, "R1", &["john"], &["n1:3"], (1, 8));
-    let scene = with(scene, reserved);
-    let scene = job(scene, 1, "mary", None, "select=1:ncpus=4 walltime=2:00:00");
+    let fixture = cluster("1 x ncpus=8").running(9, "select=1:ncpus=4", "n1", HOUR);
+    let reserved = window(&fixture, "R1", &["john"], &["n1:3"], (1, 8));
+    let fixture = with(fixture, reserved);
+    let fixture = job(
+        fixture,
+        1,
+        "mary",
+        None,
+        "select=1:ncpus=4 walltime=2:00:00",
+    );
     assert_eq!(
-        scene.starts(),
+        fixture.starts(),
         "1 on n1",
         "job 9 has gone when the window opens"
     );
-    let mut scene = job(
-        scene,
+    let mut fixture = job(
+        fixture,
         0,
         "mary",
         None,
         "select=1:ncpus=4 place=excl walltime=2:00:00",
     );
-    scene.state.vacate(JobId::job(9));
-    assert_eq!(scene.at(HOUR).starts(), "1 on n1");
+    fixture.state.vacate(JobId::job(9));
+    assert_eq!(fixture.at(HOUR).starts(), "1 on n1");
 }
 
 #[test]
 fn m39_where_windows_are_stacked_all_must_admit() {
-    let scene = cluster("1 x ncpus=1");
+    let fixture = cluster("1 x ncpus=1");
     let (staff, john) = (
-        window(&scene, "a", &["john", "ann"], &["n1"], (0, 8)),
-        window(&scene, "b", &["john"], &["n1"], (0, 8)),
+        window(&fixture, "a", &["john", "ann"], &["n1"], (0, 8)),
+        window(&fixture, "b", &["john"], &["n1"], (0, 8)),
     );
-    let scene = with(with(scene, staff), john);
+    let fixture = with(with(fixture, staff), john);
     assert_eq!(
-        job(scene.clone(), 1, "ann", None, "walltime=60").starts(),
+        job(fixture.clone(), 1, "ann", None, "walltime=60").starts(),
         ""
     );
     assert_eq!(
-        job(scene.clone(), 1, "ann", Some("a"), "walltime=60").starts(),
+        job(fixture.clone(), 1, "ann", Some("a"), "walltime=60").starts(),
         ""
     );
     assert_eq!(
-        job(scene, 1, "john", None, "walltime=60").starts(),
+        job(fixture, 1, "john", None, "walltime=60").starts(),
         "1 on n1"
     );
 }
 
 #[test]
 fn m41_a_job_may_overlap_by_the_time_limit() {
-    let scene = cluster("1 x ncpus=1");
+    let fixture = cluster("1 x ncpus=1");
     let limit = Some(TimeLimit {
         most: Span::seconds(HOUR),
         binds_all: false,
     });
-    let mut reserved = window(&scene, "R1", &["john"], &["n1"], (0, 8));
+    let mut reserved = window(&fixture, "R1", &["john"], &["n1"], (0, 8));
     reserved.access.limit = limit;
-    let scene = with(scene, reserved);
+    let fixture = with(fixture, reserved);
     assert_eq!(
-        job(scene.clone(), 1, "mary", None, "walltime=0:50:00").starts(),
+        job(fixture.clone(), 1, "mary", None, "walltime=0:50:00").starts(),
         "1 on n1"
     );
-    assert_eq!(job(scene, 1, "mary", None, "walltime=1:10:00").starts(), "");
+    assert_eq!(
+        job(fixture, 1, "mary", None, "walltime=1:10:00").starts(),
+        ""
+    );
 }
 
 #[test]
 fn m42_a_window_by_name_is_for_those_who_ask_and_they_go_nowhere_else() {
-    let scene = cluster("2 x ncpus=1");
+    let fixture = cluster("2 x ncpus=1");
     let reserved = Window {
         by_name: true,
-        ..window(&scene, "john.1", &["john"], &["n1"], (0, 8))
+        ..window(&fixture, "john.1", &["john"], &["n1"], (0, 8))
     };
-    let scene = with(scene, reserved);
+    let fixture = with(fixture, reserved);
     assert_eq!(
-        job(scene.clone(), 1, "john", None, "walltime=60").starts(),
+        job(fixture.clone(), 1, "john", None, "walltime=60").starts(),
         "1 on n2"
     );
     assert_eq!(
-        job(scene.clone(), 1, "john", Some("john.1"), "walltime=60").starts(),
+        job(fixture.clone(), 1, "john", Some("john.1"), "walltime=60").starts(),
         "1 on n1"
     );
     let two = job(
-        scene.clone(),
+        fixture.clone(),
         1,
         "john",
         Some("john"),
@@ -232,41 +259,47 @@ fn m42_a_window_by_name_is_for_those_who_ask_and_they_go_nowhere_else() {
         (two.starts().as_str(), code(&two, 1).as_str()),
         ("", "amount.ncpus")
     );
-    let mary = job(scene.clone(), 1, "mary", Some("john"), "walltime=60");
+    let mary = job(fixture.clone(), 1, "mary", Some("john"), "walltime=60");
     assert_eq!(code(&mary, 1), "window_acl");
-    let early = job(scene, 1, "john", Some("office"), "walltime=60");
+    let early = job(fixture, 1, "john", Some("office"), "walltime=60");
     assert_eq!(code(&early, 1), "not_open");
 }
 
 #[test]
 fn m1_jobs_inside_come_before_all_others() {
-    let scene = cluster("1 x ncpus=2");
-    let reserved = window(&scene, "R1", &["john"], &["n1:2"], (0, 8));
-    let scene = with(scene, reserved);
-    let scene = job(scene, 1, "john", None, "select=1:ncpus=1 walltime=60");
-    let scene = job(scene, 2, "john", Some("R1"), "select=1:ncpus=1 walltime=60");
-    assert_eq!(scene.starts(), "2 on n1; 1 on n1");
+    let fixture = cluster("1 x ncpus=2");
+    let reserved = window(&fixture, "R1", &["john"], &["n1:2"], (0, 8));
+    let fixture = with(fixture, reserved);
+    let fixture = job(fixture, 1, "john", None, "select=1:ncpus=1 walltime=60");
+    let fixture = job(
+        fixture,
+        2,
+        "john",
+        Some("R1"),
+        "select=1:ncpus=1 walltime=60",
+    );
+    assert_eq!(fixture.starts(), "2 on n1; 1 on n1");
 }
 
 #[test]
 fn a_job_inside_may_not_outlast_its_window() {
-    let scene = cluster("1 x ncpus=2");
-    let mut reserved = window(&scene, "R1", &[], &["n1:2"], (0, 1));
+    let fixture = cluster("1 x ncpus=2");
+    let mut reserved = window(&fixture, "R1", &[], &["n1:2"], (0, 1));
     reserved.access.queues = vec!["R1".into()];
-    let scene = with(scene, reserved);
-    let mut scene = scene;
-    scene
+    let fixture = with(fixture, reserved);
+    let mut fixture = fixture;
+    fixture
         .state
         .set_queue(&crate::sched::fixture::queue("R1", true));
     let long = job(
-        scene.clone(),
+        fixture.clone(),
         1,
         "john",
         Some("R1"),
         "queue=R1 walltime=2:00:00",
     );
     assert_eq!(code(&long, 1), "outlasts_window");
-    let open_end = job(scene, 1, "john", Some("R1"), "queue=R1");
+    let open_end = job(fixture, 1, "john", Some("R1"), "queue=R1");
     assert_eq!(
         open_end.plan().starts[0].until,
         at(HOUR),
@@ -276,54 +309,73 @@ fn a_job_inside_may_not_outlast_its_window() {
 
 #[test]
 fn what_jobs_inside_have_is_not_kept_a_second_time() {
-    let mut scene = cluster("1 x ncpus=8").running(9, "select=1:ncpus=3", "n1", 2 * HOUR);
-    scene.state.enclose(JobId::job(9), "R1");
-    let reserved = window(&scene, "R1", &["john"], &["n1:4"], (0, 8));
-    let scene = with(scene, reserved);
-    let scene = job(scene, 1, "mary", None, "select=1:ncpus=4 walltime=1:00:00");
-    assert_eq!(scene.starts(), "1 on n1");
-    let scene = job(scene, 0, "mary", None, "select=1:ncpus=1 walltime=1:00:00");
-    assert_eq!(scene.starts(), "0 on n1");
+    let mut fixture = cluster("1 x ncpus=8").running(9, "select=1:ncpus=3", "n1", 2 * HOUR);
+    fixture.state.enclose(JobId::job(9), "R1");
+    let reserved = window(&fixture, "R1", &["john"], &["n1:4"], (0, 8));
+    let fixture = with(fixture, reserved);
+    let fixture = job(
+        fixture,
+        1,
+        "mary",
+        None,
+        "select=1:ncpus=4 walltime=1:00:00",
+    );
+    assert_eq!(fixture.starts(), "1 on n1");
+    let fixture = job(
+        fixture,
+        0,
+        "mary",
+        None,
+        "select=1:ncpus=1 walltime=1:00:00",
+    );
+    assert_eq!(fixture.starts(), "0 on n1");
 }
 
 #[test]
 fn i23_dedicated_time_holds_in_the_cycle() {
-    let mut scene = cluster("1 x ncpus=2")
+    let mut fixture = cluster("1 x ncpus=2")
         .queued(1, "walltime=2:00:00")
         .queued(2, "walltime=0:30:00");
     let dedicated = vec![(at(HOUR), at(2 * HOUR))];
-    scene
+    fixture
         .state
         .set_site_time(crate::model::policy::site_time::SiteTime {
             dedicated: Some(dedicated),
             prime: None,
         });
-    assert_eq!(scene.starts(), "2 on n1");
+    assert_eq!(fixture.starts(), "2 on n1");
     assert_eq!(
-        scene.why(1),
+        fixture.why(1),
         "Not Running: Job would cross dedicated time boundary"
     );
-    assert_eq!(scene.plan().next, Some(at(HOUR)));
-    assert_eq!(scene.at(2 * HOUR).starts(), "1 on n1; 2 on n1");
+    assert_eq!(fixture.plan().next, Some(at(HOUR)));
+    assert_eq!(fixture.at(2 * HOUR).starts(), "1 on n1; 2 on n1");
 }
 
 /// M38: a job takes of the reservation that it asks for, of no other.
 #[test]
 fn what_is_used_of_one_reservation_is_not_used_of_another() {
-    let scene = cluster("1 x ncpus=4");
+    let fixture = cluster("1 x ncpus=4");
     let (ann, bob) = (
-        window(&scene, "a", &["ann"], &["n1:2"], (0, 8)),
-        window(&scene, "b", &["bob"], &["n1:2"], (0, 8)),
+        window(&fixture, "a", &["ann"], &["n1:2"], (0, 8)),
+        window(&fixture, "b", &["bob"], &["n1:2"], (0, 8)),
     );
-    let scene = job(
-        with(with(scene, ann), bob),
+    let fixture = job(
+        with(with(fixture, ann), bob),
         1,
         "ann",
         Some("a"),
         "select=1:ncpus=2 walltime=1:00:00",
     );
     assert_eq!(
-        job(scene, 2, "carl", None, "select=1:ncpus=2 walltime=1:00:00").starts(),
+        job(
+            fixture,
+            2,
+            "carl",
+            None,
+            "select=1:ncpus=2 walltime=1:00:00"
+        )
+        .starts(),
         "1 on n1"
     );
 }
@@ -331,17 +383,23 @@ fn what_is_used_of_one_reservation_is_not_used_of_another() {
 /// A job ends with the reservation that it asks for, if that ends its jobs, and with no other.
 #[test]
 fn a_job_ends_with_its_own_reservation() {
-    let scene = cluster("2 x ncpus=4");
+    let fixture = cluster("2 x ncpus=4");
     let queue = |mut window: Window| {
         window.access.queues = vec![window.id.clone()];
         window
     };
-    let first = queue(window(&scene, "a", &["ann"], &["n1"], (0, 1)));
-    let second = queue(window(&scene, "b", &["ann"], &["n2"], (0, 2)));
-    let scene = with(with(scene, first), second);
+    let first = queue(window(&fixture, "a", &["ann"], &["n1"], (0, 1)));
+    let second = queue(window(&fixture, "b", &["ann"], &["n2"], (0, 2)));
+    let fixture = with(with(fixture, first), second);
     let until = |asks_for| {
-        let scene = job(scene.clone(), 1, "ann", Some(asks_for), "select=1:ncpus=1");
-        scene
+        let fixture = job(
+            fixture.clone(),
+            1,
+            "ann",
+            Some(asks_for),
+            "select=1:ncpus=1",
+        );
+        fixture
             .plan()
             .starts
             .iter()
@@ -356,20 +414,20 @@ fn a_job_ends_with_its_own_reservation() {
 /// sooner.
 #[test]
 fn windows_are_looked_at_again_when_one_opens_or_closes() {
-    let scene = cluster("1 x ncpus=4");
+    let fixture = cluster("1 x ncpus=4");
     let (first, second) = (
-        window(&scene, "z", &["ann"], &["n1"], (1, 3)),
-        window(&scene, "a", &["bob"], &["n1"], (5, 6)),
+        window(&fixture, "z", &["ann"], &["n1"], (1, 3)),
+        window(&fixture, "a", &["bob"], &["n1"], (5, 6)),
     );
-    let scene = job(
-        with(with(scene, first), second),
+    let fixture = job(
+        with(with(fixture, first), second),
         1,
         "carl",
         None,
         "select=1:ncpus=4 walltime=9:00:00",
     );
     let next = |hour: i64| {
-        scene
+        fixture
             .clone()
             .at(hour * HOUR)
             .plan()
@@ -380,8 +438,8 @@ fn windows_are_looked_at_again_when_one_opens_or_closes() {
         [0, 1, 2, 3, 5].map(next),
         [Some(1), Some(3), Some(3), Some(5), Some(6)]
     );
-    let plan = scene.plan();
-    let why = scene
+    let plan = fixture.plan();
+    let why = fixture
         .state
         .verdict(&plan, JobId::job(1))
         .unwrap()
@@ -396,27 +454,27 @@ fn windows_are_looked_at_again_when_one_opens_or_closes() {
 /// then on.
 #[test]
 fn a_promise_beside_a_window_counts_what_comes_back_once() {
-    let scene = cluster("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
-    let reserved = window(&scene, "R1", &["bob"], &["n1:2"], (1, 3));
-    let scene = job(
-        with(scene, reserved),
+    let fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
+    let reserved = window(&fixture, "R1", &["bob"], &["n1:2"], (1, 3));
+    let fixture = job(
+        with(fixture, reserved),
         2,
         "carl",
         None,
         "select=1:ncpus=4 walltime=1:00:00",
     );
-    assert_eq!(scene.booked(), "2 at 10800 on n1");
+    assert_eq!(fixture.booked(), "2 at 10800 on n1");
 }
 
 /// M37: what is set aside later is kept out of by those that would run into it.
 #[test]
 fn what_is_set_aside_later_is_left_to_those_it_is_for() {
-    let scene = cluster("1 x ncpus=4");
-    let reserved = window(&scene, "R1", &["bob"], &["n1:2"], (1, 3));
-    let scene = with(scene, reserved);
+    let fixture = cluster("1 x ncpus=4");
+    let reserved = window(&fixture, "R1", &["bob"], &["n1:2"], (1, 3));
+    let fixture = with(fixture, reserved);
     let starts = |ncpus: u32| {
         job(
-            scene.clone(),
+            fixture.clone(),
             2,
             "carl",
             None,
@@ -430,17 +488,17 @@ fn what_is_set_aside_later_is_left_to_those_it_is_for() {
 /// M38: while a job inside runs, what it has is used; once it ends, that is set aside again.
 #[test]
 fn what_a_job_inside_has_is_set_aside_again_when_it_ends() {
-    let scene = cluster("1 x ncpus=4").running(8, "select=1:ncpus=2", "n1", HOUR / 2);
-    let mut scene = scene
+    let fixture = cluster("1 x ncpus=4").running(8, "select=1:ncpus=2", "n1", HOUR / 2);
+    let mut fixture = fixture
         .owned("bob")
         .running(9, "select=1:ncpus=2", "n1", HOUR)
         .owned("ann");
-    scene.state.enclose(JobId::job(9), "R1");
-    let reserved = window(&scene, "R1", &["bob"], &["n1:2"], (0, 8));
-    let scene = with(scene, reserved);
+    fixture.state.enclose(JobId::job(9), "R1");
+    let reserved = window(&fixture, "R1", &["bob"], &["n1:2"], (0, 8));
+    let fixture = with(fixture, reserved);
     let booked = |ncpus: u32| {
         job(
-            scene.clone(),
+            fixture.clone(),
             2,
             "carl",
             None,
@@ -456,16 +514,16 @@ fn what_a_job_inside_has_is_set_aside_again_when_it_ends() {
 #[test]
 fn a_time_limit_binds_those_who_ask_for_the_reservation_too() {
     for chunk in ["n1", "n1:4"] {
-        let scene = cluster("1 x ncpus=4");
-        let mut reserved = window(&scene, "R1", &["ann"], &[chunk], (0, 8));
+        let fixture = cluster("1 x ncpus=4");
+        let mut reserved = window(&fixture, "R1", &["ann"], &[chunk], (0, 8));
         reserved.access.limit = Some(TimeLimit {
             most: Span::seconds(HOUR),
             binds_all: true,
         });
-        let scene = with(scene, reserved);
+        let fixture = with(fixture, reserved);
         let starts = |walltime: &str| {
             job(
-                scene.clone(),
+                fixture.clone(),
                 1,
                 "ann",
                 Some("R1"),
@@ -484,15 +542,15 @@ fn a_time_limit_binds_those_who_ask_for_the_reservation_too() {
 /// What asks for any reservation may run as long as the last that admits it; to the very end.
 #[test]
 fn a_job_may_run_until_the_last_of_its_windows_closes() {
-    let scene = cluster("2 x ncpus=4");
+    let fixture = cluster("2 x ncpus=4");
     let (short, long) = (
-        window(&scene, "a", &["ann"], &["n1"], (0, 1)),
-        window(&scene, "b", &["ann"], &["n2"], (0, 2)),
+        window(&fixture, "a", &["ann"], &["n1"], (0, 1)),
+        window(&fixture, "b", &["ann"], &["n2"], (0, 2)),
     );
-    let scene = with(with(scene, short), long);
+    let fixture = with(with(fixture, short), long);
     let starts = |walltime: &str| {
         job(
-            scene.clone(),
+            fixture.clone(),
             1,
             "ann",
             Some("*"),
@@ -507,25 +565,25 @@ fn a_job_may_run_until_the_last_of_its_windows_closes() {
 /// One whom a window keeps out stands for nobody else who asks for the same.
 #[test]
 fn who_is_kept_out_of_a_window_bars_nobody_from_it() {
-    let scene = cluster("2 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
-    let reserved = window(&scene, "R1", &["bob"], &["n2"], (0, 8));
-    let scene = job(
-        with(scene, reserved),
+    let fixture = cluster("2 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
+    let reserved = window(&fixture, "R1", &["bob"], &["n2"], (0, 8));
+    let fixture = job(
+        with(fixture, reserved),
         2,
         "ann",
         None,
         "select=1:ncpus=4:vnode=n1 walltime=1:00:00",
     );
     let asked = "select=1:ncpus=2 walltime=2:00:00";
-    let scene = job(job(scene, 3, "ann", None, asked), 4, "bob", None, asked);
-    assert_eq!(scene.starts(), "4 on n2");
+    let fixture = job(job(fixture, 3, "ann", None, asked), 4, "bob", None, asked);
+    assert_eq!(fixture.starts(), "4 on n2");
 }
 
 /// I23: who would run on into prime time is looked at again when that begins.
 #[test]
 fn i23_prime_time_holds_in_the_cycle() {
     use crate::model::policy::site_time::{Prime, SiteTime};
-    let mut scene = cluster("1 x ncpus=2")
+    let mut fixture = cluster("1 x ncpus=2")
         .queued(1, "walltime=2:00:00")
         .queued(2, "walltime=0:30:00");
     let prime = Prime {
@@ -533,14 +591,14 @@ fn i23_prime_time_holds_in_the_cycle() {
         until: at(HOUR),
         may_cross: false,
     };
-    scene.state.set_site_time(SiteTime {
+    fixture.state.set_site_time(SiteTime {
         dedicated: None,
         prime: Some(prime),
     });
-    assert_eq!(scene.starts(), "2 on n1");
-    assert_eq!(scene.clone().plan().next, Some(at(HOUR)));
+    assert_eq!(fixture.starts(), "2 on n1");
+    assert_eq!(fixture.clone().plan().next, Some(at(HOUR)));
     assert_eq!(
-        scene.queued(3, "walltime=1:00:00").starts(),
+        fixture.queued(3, "walltime=1:00:00").starts(),
         "2 on n1; 3 on n1"
     );
 }
@@ -548,18 +606,25 @@ fn i23_prime_time_holds_in_the_cycle() {
 /// M39: who may use part of a node may still not enter it where a window has the whole of it.
 #[test]
 fn a_node_is_closed_where_one_of_its_windows_has_the_whole_of_it() {
-    let scene = cluster("1 x ncpus=4");
+    let fixture = cluster("1 x ncpus=4");
     let (whole, part) = (
-        window(&scene, "a", &["john"], &["n1"], (0, 8)),
-        window(&scene, "b", &["bob"], &["n1:2"], (0, 8)),
+        window(&fixture, "a", &["john"], &["n1"], (0, 8)),
+        window(&fixture, "b", &["bob"], &["n1:2"], (0, 8)),
     );
     let nothing = "select=1:ncpus=0 walltime=60";
     assert_eq!(
-        job(with(scene.clone(), part.clone()), 1, "mary", None, nothing).starts(),
+        job(
+            with(fixture.clone(), part.clone()),
+            1,
+            "mary",
+            None,
+            nothing
+        )
+        .starts(),
         "1 on n1"
     );
     assert_eq!(
-        job(with(with(scene, whole), part), 1, "mary", None, nothing).starts(),
+        job(with(with(fixture, whole), part), 1, "mary", None, nothing).starts(),
         ""
     );
 }

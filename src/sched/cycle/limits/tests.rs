@@ -15,23 +15,23 @@ use crate::sched::fixture::{TestCluster, cluster};
 use crate::sched::placement::cycle_cache::CycleCache;
 
 fn limited(nodes: &str, limits: &[&str]) -> TestCluster {
-    let mut scene = cluster(nodes);
+    let mut fixture = cluster(nodes);
     let text: String = limits
         .iter()
         .map(|limit| format!("[[limit]]\n{limit}\n"))
         .collect();
     let policy = Config::parse(&text).unwrap().effective_policy();
-    scene.policy = Policy {
+    fixture.policy = Policy {
         limits: policy.limits,
-        ..scene.policy
+        ..fixture.policy
     };
-    scene
+    fixture
 }
 
 const TWO: &str = "user = \"*\"\nrunning = { jobs = 2 }";
 
-fn code(scene: &TestCluster, job: u64) -> String {
-    scene
+fn code(fixture: &TestCluster, job: u64) -> String {
+    fixture
         .reason(job)
         .map_or(String::new(), |reason| reason.code().into_owned())
 }
@@ -39,17 +39,17 @@ fn code(scene: &TestCluster, job: u64) -> String {
 /// M5: whoever asks for the same, and is within his own limits, starts.
 #[test]
 fn who_has_had_enough_keeps_nobody_waiting_who_asks_for_the_same() {
-    let scene = limited("1 x ncpus=9", &[TWO]).running(1, "select=1:ncpus=1", "n1", 60);
-    let scene = scene
+    let fixture = limited("1 x ncpus=9", &[TWO]).running(1, "select=1:ncpus=1", "n1", 60);
+    let fixture = fixture
         .queued(2, "select=1:ncpus=1")
         .queued(3, "select=1:ncpus=1")
         .owned("bob");
-    let scene = scene
+    let fixture = fixture
         .queued(4, "select=1:ncpus=1")
         .queued(5, "select=1:ncpus=1 walltime=60");
-    assert_eq!(scene.starts(), "2 on n1; 4 on n1; 5 on n1");
-    let Some(Reason::Limited(excess)) = scene.reason(3) else {
-        panic!("{:?}", scene.reason(3))
+    assert_eq!(fixture.starts(), "2 on n1; 4 on n1; 5 on n1");
+    let Some(Reason::Limited(excess)) = fixture.reason(3) else {
+        panic!("{:?}", fixture.reason(3))
     };
     assert_eq!(
         (
@@ -63,25 +63,25 @@ fn who_has_had_enough_keeps_nobody_waiting_who_asks_for_the_same() {
         (excess.by, excess.more),
         (vec![JobId::job(1), JobId::job(2)], 0)
     );
-    assert!(scene.plan().bookings.is_empty(), "it waits for no room");
+    assert!(fixture.plan().bookings.is_empty(), "it waits for no room");
 }
 
 /// G5: though all that ask for the same are refused at one stroke for want of room.
 #[test]
 fn who_is_over_a_limit_is_told_so_though_there_is_no_room_either() {
-    let scene = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
-    let scene = scene
+    let fixture = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
+    let fixture = fixture
         .running(2, "select=1:ncpus=2", "n1", 60)
         .owned("bob")
         .queued(3, "select=1:ncpus=4");
-    let scene = scene
+    let fixture = fixture
         .queued(4, "select=1:ncpus=2 walltime=9")
         .queued(5, "select=1:ncpus=2 walltime=8")
         .owned("ann");
-    let scene = scene
+    let fixture = fixture
         .queued(6, "select=1:ncpus=2 walltime=9")
         .queued(7, "select=1:ncpus=5");
-    let found = [3, 4, 5, 6, 7].map(|job| code(&scene, job));
+    let found = [3, 4, 5, 6, 7].map(|job| code(&fixture, job));
     assert_eq!(
         found,
         [
@@ -97,12 +97,12 @@ fn who_is_over_a_limit_is_told_so_though_there_is_no_room_either() {
 #[test]
 fn a_job_that_adds_nothing_to_what_is_limited_is_not_limited() {
     let limit = "running = { mem = \"1gb\" }";
-    let scene = limited("1 x ncpus=4:mem=8gb", &[limit]).running(1, "select=1:mem=2gb", "n1", 60);
-    let scene = scene
+    let fixture = limited("1 x ncpus=4:mem=8gb", &[limit]).running(1, "select=1:mem=2gb", "n1", 60);
+    let fixture = fixture
         .queued(2, "select=1:ncpus=1")
         .queued(3, "select=1:mem=1kb");
     assert_eq!(
-        (scene.starts().as_str(), code(&scene, 3).as_str()),
+        (fixture.starts().as_str(), code(&fixture, 3).as_str()),
         ("2 on n1", "active_limit.hard")
     );
 }
@@ -110,14 +110,14 @@ fn a_job_that_adds_nothing_to_what_is_limited_is_not_limited() {
 /// An operator's word stands above limits, and what he starts counts.
 #[test]
 fn a_forced_start_asks_no_limit_and_counts() {
-    let scene = limited("1 x ncpus=9", &["running = { jobs = 1 }"]).running(
+    let fixture = limited("1 x ncpus=9", &["running = { jobs = 1 }"]).running(
         1,
         "select=1:ncpus=1",
         "n1",
         60,
     );
     assert_eq!(
-        scene.forced(2, "select=1:ncpus=1", &[]),
+        fixture.forced(2, "select=1:ncpus=1", &[]),
         Ok("n1".to_string())
     );
 }
@@ -125,35 +125,35 @@ fn a_forced_start_asks_no_limit_and_counts() {
 /// What the whole system has, and what a chunk asks for of several.
 #[test]
 fn any_resource_may_be_limited() {
-    let mut scene = limited(
+    let mut fixture = limited(
         "1 x ncpus=9",
         &[
             "user = \"ann\"\nrunning = { mem = 3 }",
             "running = { ncpus = 6 }",
         ],
     );
-    scene.policy.limits.all[0].quantity = Quantity::Resource("site_lic".to_string());
-    scene.state.set_pool(
+    fixture.policy.limits.all[0].quantity = Quantity::Resource("site_lic".to_string());
+    fixture.state.set_pool(
         "site_lic",
         crate::sched::view::pools::Pool {
             total: 9,
             ..Default::default()
         },
     );
-    let scene = scene
+    let fixture = fixture
         .queued(1, "select=2:ncpus=2 site_lic=2")
         .queued(2, "site_lic=2")
         .queued(3, "select=3:ncpus=1");
-    let scene = scene
+    let fixture = fixture
         .queued(4, "select=1:ncpus=1 site_lic=1")
         .queued(5, "select=1:ncpus=1");
-    assert_eq!(scene.starts(), "1 on n1,n1; 4 on n1; 5 on n1");
+    assert_eq!(fixture.starts(), "1 on n1,n1; 4 on n1; 5 on n1");
     assert_eq!(
-        scene.why(2),
+        fixture.why(2),
         "Not Running: would exceed user ann's limit on resource site_lic in complex"
     );
     assert_eq!(
-        scene.why(3),
+        fixture.why(3),
         "Not Running: would exceed overall limit on resource ncpus in complex"
     );
 }
@@ -163,13 +163,13 @@ fn any_resource_may_be_limited() {
 #[test]
 fn what_has_just_started_will_leave_room_within_a_limit_in_time() {
     let limit = "running = { procseconds = 1000 }";
-    let scene = limited("1 x ncpus=9", &[limit]).queued(1, "select=1:ncpus=3 walltime=300");
-    let late = scene.clone().queued(2, "select=1:ncpus=1 walltime=401");
+    let fixture = limited("1 x ncpus=9", &[limit]).queued(1, "select=1:ncpus=3 walltime=300");
+    let late = fixture.clone().queued(2, "select=1:ncpus=1 walltime=401");
     assert_eq!(
         (late.starts().as_str(), late.plan().next),
         ("1 on n1", Some(Time(100_334)))
     );
-    let never = scene.queued(2, "select=1:ncpus=2 walltime=501");
+    let never = fixture.queued(2, "select=1:ncpus=2 walltime=501");
     assert_eq!(
         (never.starts().as_str(), never.plan().next),
         ("1 on n1", None)
@@ -187,28 +187,29 @@ fn what_has_just_started_will_leave_room_within_a_limit_in_time() {
 /// M21: nobody can tell when a job without a walltime has little left.
 #[test]
 fn where_walltimes_are_limited_a_job_without_end_is_too_much() {
-    let mut scene = limited("1 x ncpus=9", &["running = { seconds = 99999999 }"]);
-    scene.policy.default_walltime = Span(i64::MAX);
-    let scene = scene
+    let mut fixture = limited("1 x ncpus=9", &["running = { seconds = 99999999 }"]);
+    fixture.policy.default_walltime = Span(i64::MAX);
+    let fixture = fixture
         .queued(1, "select=1:ncpus=1")
         .queued(2, "select=1:ncpus=1 walltime=60");
     assert_eq!(
-        (scene.starts().as_str(), code(&scene, 1).as_str()),
+        (fixture.starts().as_str(), code(&fixture, 1).as_str()),
         ("2 on n1", "active_limit.hard")
     );
-    let scene = scene.running(9, "select=1:ncpus=1", "n1", i64::MAX);
-    assert_eq!((scene.starts().as_str(), scene.plan().next), ("", None));
+    let fixture = fixture.running(9, "select=1:ncpus=1", "n1", i64::MAX);
+    assert_eq!((fixture.starts().as_str(), fixture.plan().next), ("", None));
 }
 
 /// M21: to the millisecond, and nothing is done in between.
 #[test]
 fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
-    let mut scene = limited("1 x ncpus=9", &["running = { procseconds = 1000 }"])
+    let mut fixture = limited("1 x ncpus=9", &["running = { procseconds = 1000 }"])
         .running(1, "select=1:ncpus=3", "n1", 300)
         .queued(2, "select=1:ncpus=1 walltime=401");
     let mut memory = CycleCache::default();
-    scene.state.prioritise(&scene.policy, scene.now);
-    let mut plan = |at: i64| cycle::run_again(&scene.state, &scene.policy, Time(at), &mut memory);
+    fixture.state.prioritise(&fixture.policy, fixture.now);
+    let mut plan =
+        |at: i64| cycle::run_again(&fixture.state, &fixture.policy, Time(at), &mut memory);
     // 900 + 401 are 301 too many, of which 3 go each second.
     let next = plan(0).next.unwrap();
     assert_eq!(
@@ -220,12 +221,12 @@ fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
         (Time(100_334), 0, 1)
     );
     assert!(!cycle::is_due(
-        &scene.state,
-        &scene.policy,
+        &fixture.state,
+        &fixture.policy,
         Time(50_000),
         &{
             let mut memory = CycleCache::default();
-            cycle::run_again(&scene.state, &scene.policy, Time(0), &mut memory);
+            cycle::run_again(&fixture.state, &fixture.policy, Time(0), &mut memory);
             memory
         }
     ));
@@ -234,18 +235,18 @@ fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
 /// Promises that are kept are for those who could start.
 #[test]
 fn who_has_had_enough_since_keeps_no_promise() {
-    let mut scene = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
-    scene.policy.backfill.keep = BookingRetention::Highest;
-    let mut scene = scene.queued(2, "select=1:ncpus=4 walltime=60");
-    let plan = scene.plan();
+    let mut fixture = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
+    fixture.policy.backfill.keep = BookingRetention::Highest;
+    let mut fixture = fixture.queued(2, "select=1:ncpus=4 walltime=60");
+    let plan = fixture.plan();
     assert_eq!(plan.bookings.len(), 1);
-    scene.apply(&plan);
-    let scene = scene
+    fixture.apply(&plan);
+    let fixture = fixture
         .running(3, "select=1:ncpus=1", "n1", 60)
         .owned("bob")
         .queued(4, "select=1:ncpus=1 walltime=900");
     assert_eq!(
-        (scene.starts().as_str(), code(&scene, 2).as_str()),
+        (fixture.starts().as_str(), code(&fixture, 2).as_str()),
         ("4 on n1", "active_limit.hard")
     );
 }
@@ -253,14 +254,14 @@ fn who_has_had_enough_since_keeps_no_promise() {
 /// The forecast goes by limits, too.
 #[test]
 fn who_is_over_a_limit_is_foreseen_to_start_when_it_allows() {
-    let scene = limited("1 x ncpus=9", &[TWO]);
-    let scene = (1..6).fold(scene, |scene, id| {
-        scene.queued(id, &format!("select=1:ncpus=1 walltime={}", id * 100))
+    let fixture = limited("1 x ncpus=9", &[TWO]);
+    let fixture = (1..6).fold(fixture, |fixture, id| {
+        fixture.queued(id, &format!("select=1:ncpus=1 walltime={}", id * 100))
     });
     let outlook = forecast::run(
-        scene.state.clone(),
-        &scene.policy,
-        scene.now,
+        fixture.state.clone(),
+        &fixture.policy,
+        fixture.now,
         Budget::default(),
     );
     let at = |job: u64| match outlook.of(JobId::job(job)).unwrap().prospect {
@@ -269,9 +270,9 @@ fn who_is_over_a_limit_is_foreseen_to_start_when_it_allows() {
     };
     assert_eq!([1, 2, 3, 4, 5].map(at), [0, 0, 100, 200, 400]);
     let told = explain(
-        &scene.state,
-        &scene.policy,
-        scene.now,
+        &fixture.state,
+        &fixture.policy,
+        fixture.now,
         JobId::job(5),
         &outlook,
     )
@@ -321,27 +322,27 @@ fn promises_go_no_deeper_where_that_lets_nobody_start() {
 /// Who waits for what nobody can foretell is promised nothing, and holds up nobody.
 #[test]
 fn who_waits_for_a_node_that_is_down_does_not_shut_out_who_is_over_a_soft_limit() {
-    let scene = limited("2 x ncpus=4", &[SOFT])
+    let fixture = limited("2 x ncpus=4", &[SOFT])
         .node("n2", "ncpus=4", false)
         .running(1, "select=1:ncpus=1", "n1", 60);
-    let scene = scene
+    let fixture = fixture
         .owned("bob")
         .queued(2, "select=2:ncpus=4 place=scatter")
         .owned("ann")
         .queued(3, "select=1:ncpus=1");
-    assert_eq!(scene.starts(), "3 on n1");
+    assert_eq!(fixture.starts(), "3 on n1");
 }
 
 #[test]
 fn who_is_over_a_soft_limit_waits_where_more_are_within_than_can_be_promised_anything() {
-    let scene = limited("1 x ncpus=4", &[SOFT])
+    let fixture = limited("1 x ncpus=4", &[SOFT])
         .running(1, "select=1:ncpus=2", "n1", 60)
         .queued(2, "select=1:ncpus=1 walltime=9");
     let with = |count: u64| {
-        let scene = (10..10 + count).fold(scene.clone().owned("bob"), |scene, id| {
-            scene.queued(id, "select=1:ncpus=4 walltime=9")
+        let fixture = (10..10 + count).fold(fixture.clone().owned("bob"), |fixture, id| {
+            fixture.queued(id, "select=1:ncpus=4 walltime=9")
         });
-        scene.starts()
+        fixture.starts()
     };
     assert_eq!([with(900), with(1100)], ["2 on n1", ""]);
 }
@@ -349,13 +350,14 @@ fn who_is_over_a_soft_limit_waits_where_more_are_within_than_can_be_promised_any
 /// I18: nothing passes a blocked job, and who is over a soft limit neither.
 #[test]
 fn where_nothing_passes_who_is_over_a_soft_limit_does_not() {
-    let scene = limited("1 x ncpus=4", &[SOFT])
-        .strictly()
-        .running(1, "select=1:ncpus=2", "n1", 60);
-    let scene = scene.queued(2, "select=1:ncpus=1 walltime=9");
-    assert_eq!(scene.starts(), "2 on n1");
+    let fixture =
+        limited("1 x ncpus=4", &[SOFT])
+            .strictly()
+            .running(1, "select=1:ncpus=2", "n1", 60);
+    let fixture = fixture.queued(2, "select=1:ncpus=1 walltime=9");
+    assert_eq!(fixture.starts(), "2 on n1");
     assert_eq!(
-        scene.owned("bob").queued(3, "select=1:ncpus=4").starts(),
+        fixture.owned("bob").queued(3, "select=1:ncpus=4").starts(),
         ""
     );
 }
@@ -370,26 +372,26 @@ fn no_way_to_fill_gaps_starts_who_is_over_a_limit() {
         Filling::Preempt,
         Filling::Skip,
     ] {
-        let mut scene = limited("1 x ncpus=9", &[TWO]).running(1, "select=1:ncpus=1", "n1", 60);
-        scene.policy.backfill.policy = policy;
-        let scene = scene
+        let mut fixture = limited("1 x ncpus=9", &[TWO]).running(1, "select=1:ncpus=1", "n1", 60);
+        fixture.policy.backfill.policy = policy;
+        let fixture = fixture
             .owned("bob")
             .queued(2, "select=1:ncpus=9 walltime=60")
             .owned("ann");
-        let scene = (3..7).fold(scene, |scene, id| {
-            scene.queued(id, "select=1:ncpus=1 walltime=30")
+        let fixture = (3..7).fold(fixture, |fixture, id| {
+            fixture.queued(id, "select=1:ncpus=1 walltime=30")
         });
-        assert_eq!(scene.starts(), "3 on n1", "{policy:?}");
+        assert_eq!(fixture.starts(), "3 on n1", "{policy:?}");
     }
 }
 
 #[test]
 fn where_there_are_no_limits_none_is_in_force() {
-    let scene = cluster("1 x ncpus=9")
+    let fixture = cluster("1 x ncpus=9")
         .running(1, "select=1:ncpus=1", "n1", 60)
         .queued(2, "select=1:ncpus=1");
     assert_eq!(
-        limits_in_force::limits_in_force(&scene.state, &scene.policy, scene.now),
+        limits_in_force::limits_in_force(&fixture.state, &fixture.policy, fixture.now),
         []
     );
 }

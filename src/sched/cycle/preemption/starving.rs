@@ -400,32 +400,32 @@ mod tests {
     /// Six elements of array 1 run, each on one of ten processors, and job 9 on four, which is left
     /// alone.
     fn full() -> TestCluster {
-        let mut scene = cluster("1 x ncpus=10").running(9, "select=1:ncpus=4", "n1", 10_000);
-        scene = scene.tenured(JobId::job(9), 0, 0.0, |tenure| tenure.protected = true);
+        let mut fixture = cluster("1 x ncpus=10").running(9, "select=1:ncpus=4", "n1", 10_000);
+        fixture = fixture.tenured(JobId::job(9), 0, 0.0, |tenure| tenure.protected = true);
         let (array, one) = (
-            scene.job(1, "array=1-6"),
+            fixture.job(1, "array=1-6"),
             cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").plan(),
         );
         for index in 1..=6 {
             let element = JobId::element(1, index);
-            scene
+            fixture
                 .state
                 .occupy(element, &one.starts[0].shares, false, Time(10_000_000));
-            scene.state.belongs_to(element, &RunningOwner::of(&array));
-            scene = scene.tenured(element, i64::from(index), 0.0, |_| ());
+            fixture.state.belongs_to(element, &RunningOwner::of(&array));
+            fixture = fixture.tenured(element, i64::from(index), 0.0, |_| ());
         }
-        scene.policy.preemption = PreemptionPolicy::by(PreemptTrigger::Starvation);
-        scene.policy.starvation.patience.timeout = Span::seconds(30);
-        scene.policy.starvation.backoff = Span(0);
-        scene
+        fixture.policy.preemption = PreemptionPolicy::by(PreemptTrigger::Starvation);
+        fixture.policy.starvation.patience.timeout = Span::seconds(30);
+        fixture.policy.starvation.backoff = Span(0);
+        fixture
     }
 
     /// Carries out what a cycle decides then, but that those who are told to make way have not done
     /// so yet.
-    fn decide(scene: &mut TestCluster, seconds: i64) -> String {
-        scene.now = Time(seconds * 1000);
-        let plan = scene.plan();
-        scene.apply(&plan);
+    fn decide(fixture: &mut TestCluster, seconds: i64) -> String {
+        fixture.now = Time(seconds * 1000);
+        let plan = fixture.plan();
+        fixture.apply(&plan);
         let told = plan
             .preempts
             .iter()
@@ -439,27 +439,27 @@ mod tests {
     #[test]
     fn who_leaves_counts_as_gone_and_is_not_told_again() {
         for (wants, expected) in [(3, ""), (2, "1[5] for 3; 1[4] for 3")] {
-            let scene = full().queued(2, "select=1:ncpus=1");
-            let mut scene = scene.queued(3, &format!("select=1:ncpus={wants}"));
-            assert_eq!(decide(&mut scene, 7), "");
+            let fixture = full().queued(2, "select=1:ncpus=1");
+            let mut fixture = fixture.queued(3, &format!("select=1:ncpus={wants}"));
+            assert_eq!(decide(&mut fixture, 7), "");
             assert_eq!(
-                decide(&mut scene, 37),
+                decide(&mut fixture, 37),
                 "1[6] for 2",
                 "one at a time on a node"
             );
-            assert_eq!(decide(&mut scene, 38), expected, "{wants}");
+            assert_eq!(decide(&mut fixture, 38), expected, "{wants}");
         }
     }
 
     /// Nobody is preempted yet, so the node does not pause.
     #[test]
     fn hooks_are_asked_before_a_job_is_preempted_for_one_that_starves() {
-        let mut scene = full().queued(2, "select=1:ncpus=1");
-        scene.policy.starvation.backoff = Span::seconds(5);
-        decide(&mut scene, 7);
-        scene.state.set_permits(Some(BTreeSet::new()));
-        scene.now = Time(37_000);
-        let plan = scene.plan();
+        let mut fixture = full().queued(2, "select=1:ncpus=1");
+        fixture.policy.starvation.backoff = Span::seconds(5);
+        decide(&mut fixture, 7);
+        fixture.state.set_permits(Some(BTreeSet::new()));
+        fixture.now = Time(37_000);
+        let plan = fixture.plan();
         assert_eq!(plan.asks, [(JobId::job(2), vec!["n1".to_string()])]);
         assert!(
             plan.preempts.is_empty()
@@ -467,7 +467,7 @@ mod tests {
                     .starving
                     .is_some_and(|starving| starving.backoff.is_empty())
         );
-        scene.state.set_permits(Some([JobId::job(2)].into()));
-        assert_eq!(decide(&mut scene, 38), "1[6] for 2");
+        fixture.state.set_permits(Some([JobId::job(2)].into()));
+        assert_eq!(decide(&mut fixture, 38), "1[6] for 2");
     }
 }

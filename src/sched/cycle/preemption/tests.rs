@@ -1,4 +1,4 @@
-//! Who makes way for whom, on small scenes.
+//! Who makes way for whom, on small fixtures.
 
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
@@ -16,43 +16,47 @@ use crate::sched::view::plan::{Booking, Plan};
 use crate::sched::view::preemption_candidate::PreemptionCandidate;
 
 /// Highest `-p` first; who goes before others has their places.
-fn scene(nodes: &str, trigger: PreemptTrigger) -> TestCluster {
-    let mut scene = cluster(nodes);
-    scene.policy.precedence = Precedence {
+fn fixture(nodes: &str, trigger: PreemptTrigger) -> TestCluster {
+    let mut fixture = cluster(nodes);
+    fixture.policy.precedence = Precedence {
         order: PriorityOrder::Priority,
         ..Precedence::default()
     };
-    scene.policy.backfill.policy = Filling::Skip;
-    scene.policy.preemption = PreemptionPolicy {
+    fixture.policy.backfill.policy = Filling::Skip;
+    fixture.policy.preemption = PreemptionPolicy {
         mode: PreemptMode::Aggressive,
         ..PreemptionPolicy::by(trigger)
     };
-    scene
+    fixture
 }
 
 /// A job that runs since then, worth so much.
 fn runs(
-    scene: TestCluster,
+    fixture: TestCluster,
     id: u64,
     request: &str,
     node: &str,
     (since, score): (i64, f64),
 ) -> TestCluster {
-    scene
+    fixture
         .running(id, request, node, 10_000)
         .tenured(JobId::job(id), since, score, |_| ())
 }
 
-fn also(scene: TestCluster, id: u64, change: impl FnOnce(&mut PreemptionCandidate)) -> TestCluster {
-    let mut tenure = scene.state.running[&JobId::job(id)]
+fn also(
+    fixture: TestCluster,
+    id: u64,
+    change: impl FnOnce(&mut PreemptionCandidate),
+) -> TestCluster {
+    let mut tenure = fixture.state.running[&JobId::job(id)]
         .tenure
         .as_deref()
         .unwrap()
         .clone();
     change(&mut tenure);
-    let mut scene = scene;
-    scene.state.set_candidate(JobId::job(id), tenure);
-    scene
+    let mut fixture = fixture;
+    fixture.state.set_candidate(JobId::job(id), tenure);
+    fixture
 }
 
 /// `3 for 4; 2 for 4`.
@@ -64,38 +68,38 @@ fn told(plan: &Plan) -> String {
     plan.preempts.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-fn preempts(scene: &TestCluster) -> String {
-    told(&scene.plan())
+fn preempts(fixture: &TestCluster) -> String {
+    told(&fixture.plan())
 }
 
 /// Carries out a plan: those that make way are gone.
-fn make_way(scene: &mut TestCluster, plan: &Plan) {
-    scene.apply(plan);
+fn make_way(fixture: &mut TestCluster, plan: &Plan) {
+    fixture.apply(plan);
     plan.preempts
         .iter()
-        .for_each(|way| scene.state.vacate(way.job));
+        .for_each(|way| fixture.state.vacate(way.job));
 }
 
 #[test]
 fn the_fewest_make_way_the_newest_first() {
-    let scene = scene("1 x ncpus=4", PreemptTrigger::Qube);
-    let scene = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -9.0));
-    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0));
-    let scene = runs(scene, 3, "select=1:ncpus=1", "n1", (2, -9.0)).at(100);
+    let fixture = fixture("1 x ncpus=4", PreemptTrigger::Qube);
+    let fixture = runs(fixture, 1, "select=1:ncpus=2", "n1", (0, -9.0));
+    let fixture = runs(fixture, 2, "select=1:ncpus=1", "n1", (1, -9.0));
+    let fixture = runs(fixture, 3, "select=1:ncpus=1", "n1", (2, -9.0)).at(100);
     assert_eq!(
-        preempts(&scene.clone().queued(4, "select=1:ncpus=1")),
+        preempts(&fixture.clone().queued(4, "select=1:ncpus=1")),
         "3 for 4"
     );
     assert_eq!(
-        preempts(&scene.clone().queued(4, "select=1:ncpus=2")),
+        preempts(&fixture.clone().queued(4, "select=1:ncpus=2")),
         "3 for 4; 2 for 4"
     );
     assert_eq!(
-        preempts(&scene.clone().queued(4, "select=1:ncpus=4")),
+        preempts(&fixture.clone().queued(4, "select=1:ncpus=4")),
         "3 for 4; 2 for 4; 1 for 4"
     );
     assert_eq!(
-        preempts(&scene.queued(4, "select=1:ncpus=5")),
+        preempts(&fixture.queued(4, "select=1:ncpus=5")),
         "",
         "nobody leaves in vain (G8)"
     );
@@ -104,22 +108,22 @@ fn the_fewest_make_way_the_newest_first() {
 /// Y12: whoever is not needed after all stays.
 #[test]
 fn of_the_newest_those_stay_that_do_not_help() {
-    let scene = scene("1 x ncpus=6", PreemptTrigger::Qube);
-    let scene = runs(scene, 1, "select=1:ncpus=4", "n1", (0, -9.0));
-    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0));
-    let scene = runs(scene, 3, "select=1:ncpus=1", "n1", (2, -9.0)).at(100);
-    assert_eq!(preempts(&scene.queued(4, "select=1:ncpus=4")), "1 for 4");
+    let fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
+    let fixture = runs(fixture, 1, "select=1:ncpus=4", "n1", (0, -9.0));
+    let fixture = runs(fixture, 2, "select=1:ncpus=1", "n1", (1, -9.0));
+    let fixture = runs(fixture, 3, "select=1:ncpus=1", "n1", (2, -9.0)).at(100);
+    assert_eq!(preempts(&fixture.queued(4, "select=1:ncpus=4")), "1 for 4");
 }
 
 /// Q8, Q9.
 #[test]
 fn equal_priority_and_exempt_jobs_are_not_preempted() {
-    let scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
-    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, 0.0))
+    let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
+    let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, 0.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");
-    assert_eq!(preempts(&scene), "", "equal is not strict");
-    let less = also(scene, 1, |tenure| tenure.score = Some(-1.0));
+    assert_eq!(preempts(&fixture), "", "equal is not strict");
+    let less = also(fixture, 1, |tenure| tenure.score = Some(-1.0));
     assert_eq!(preempts(&less), "1 for 2");
     assert_eq!(
         preempts(&also(less, 1, |tenure| tenure.protected = true)),
@@ -130,16 +134,16 @@ fn equal_priority_and_exempt_jobs_are_not_preempted() {
 /// Q7: idle places first; Q10: only where the job can run.
 #[test]
 fn nobody_leaves_where_there_is_room_or_where_the_job_cannot_run() {
-    let scene = scene("1 x ncpus=1, 1 x ncpus=1:ngpus=1", PreemptTrigger::Qube);
-    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (5, -90.0));
-    let free = scene.clone().at(100).queued(3, "select=1:ncpus=1");
+    let fixture = fixture("1 x ncpus=1, 1 x ncpus=1:ngpus=1", PreemptTrigger::Qube);
+    let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (5, -90.0));
+    let free = fixture.clone().at(100).queued(3, "select=1:ncpus=1");
     assert_eq!(
         (free.starts().as_str(), preempts(&free).as_str()),
         ("3 on n2", "")
     );
-    let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (0, -50.0)).at(100);
+    let fixture = runs(fixture, 2, "select=1:ncpus=1", "n2", (0, -50.0)).at(100);
     assert_eq!(
-        preempts(&scene.queued(3, "select=1:ncpus=1:ngpus=1")),
+        preempts(&fixture.queued(3, "select=1:ncpus=1:ngpus=1")),
         "2 for 3",
         "though 1 is worth less"
     );
@@ -150,21 +154,21 @@ fn nobody_leaves_where_there_is_room_or_where_the_job_cannot_run() {
 #[test]
 fn what_is_freed_for_a_job_is_kept_for_it() {
     for policy in [Filling::Skip, Filling::FirstFit, Filling::None] {
-        let mut scene = scene("1 x ncpus=2", PreemptTrigger::Qube);
-        scene.policy.backfill.policy = policy;
-        scene.policy.backfill.depth = 0;
-        let scene = runs(scene, 1, "select=1:ncpus=1 walltime=50", "n1", (0, -9.0));
-        let mut scene = runs(scene, 2, "select=1:ncpus=1 walltime=50", "n1", (1, -9.0)).at(100);
-        scene = scene.queued(4, "select=1:ncpus=2 walltime=100");
-        let plan = scene.plan();
+        let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
+        fixture.policy.backfill.policy = policy;
+        fixture.policy.backfill.depth = 0;
+        let fixture = runs(fixture, 1, "select=1:ncpus=1 walltime=50", "n1", (0, -9.0));
+        let mut fixture = runs(fixture, 2, "select=1:ncpus=1 walltime=50", "n1", (1, -9.0)).at(100);
+        fixture = fixture.queued(4, "select=1:ncpus=2 walltime=100");
+        let plan = fixture.plan();
         assert_eq!(told(&plan), "2 for 4; 1 for 4", "{policy:?}");
         assert_eq!(
             (plan.bookings[0].at, plan.bookings[0].earmark),
             (Time(100_001), Some(Time(160_000)))
         );
-        scene.apply(&plan);
-        scene.state.vacate(JobId::job(2));
-        let waiting = scene
+        fixture.apply(&plan);
+        fixture.state.vacate(JobId::job(2));
+        let waiting = fixture
             .clone()
             .queued(3, "select=1:ncpus=1 walltime=60 rank=1")
             .plan();
@@ -179,35 +183,35 @@ fn what_is_freed_for_a_job_is_kept_for_it() {
                 .iter()
                 .any(|booking| booking.job == JobId::job(4) && booking.earmark.is_some())
         );
-        scene.apply(&waiting);
-        scene.state.vacate(JobId::job(1));
-        let scene = scene.queued(3, "select=1:ncpus=1 walltime=60 rank=1");
-        assert_eq!(scene.starts(), "4 on n1", "{policy:?}");
+        fixture.apply(&waiting);
+        fixture.state.vacate(JobId::job(1));
+        let fixture = fixture.queued(3, "select=1:ncpus=1 walltime=60 rank=1");
+        assert_eq!(fixture.starts(), "4 on n1", "{policy:?}");
     }
 }
 
 /// What is kept for somebody who does not come is free again.
 #[test]
 fn room_is_not_kept_for_ever() {
-    let scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
-    let mut scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0))
+    let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
+    let mut fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");
-    let plan = scene.plan();
-    make_way(&mut scene, &plan);
-    scene.state.set_queue(&queue("workq", false));
-    scene.state.set_queue(&queue("other", true));
-    let plan = scene.plan();
+    let plan = fixture.plan();
+    make_way(&mut fixture, &plan);
+    fixture.state.set_queue(&queue("workq", false));
+    fixture.state.set_queue(&queue("other", true));
+    let plan = fixture.plan();
     assert_eq!(
         plan.next,
         Some(Time(100_001)),
         "it waits for its queue, and no more for room"
     );
-    let mut forfeited = scene.clone().queued(3, "select=1:ncpus=1 queue=other");
+    let mut forfeited = fixture.clone().queued(3, "select=1:ncpus=1 queue=other");
     forfeited.apply(&plan);
     assert_eq!(forfeited.starts(), "3 on n1");
     let later = |seconds: i64| {
-        scene
+        fixture
             .clone()
             .at(100 + seconds)
             .queued(3, "select=1:ncpus=1 queue=other")
@@ -219,30 +223,30 @@ fn room_is_not_kept_for_ever() {
 /// One place is given once.
 #[test]
 fn who_makes_way_does_so_for_one() {
-    let scene = scene("1 x ncpus=2", PreemptTrigger::Qube);
-    let scene = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -9.0)).at(100);
-    let mut scene = scene
+    let fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
+    let fixture = runs(fixture, 1, "select=1:ncpus=2", "n1", (0, -9.0)).at(100);
+    let mut fixture = fixture
         .queued(2, "select=1:ncpus=1")
         .queued(3, "select=1:ncpus=1")
         .queued(4, "select=1:ncpus=1");
-    let plan = scene.plan();
+    let plan = fixture.plan();
     assert_eq!(told(&plan), "1 for 2");
-    scene.apply(&plan);
-    assert_eq!(preempts(&scene), "", "it leaves already");
-    scene.state.vacate(JobId::job(1));
-    assert_eq!(scene.starts(), "2 on n1; 3 on n1");
+    fixture.apply(&plan);
+    assert_eq!(preempts(&fixture), "", "it leaves already");
+    fixture.state.vacate(JobId::job(1));
+    assert_eq!(fixture.starts(), "2 on n1; 3 on n1");
 }
 
 /// The first of those that could preempt is asked about, and nobody else gets its room meanwhile.
 #[test]
 fn no_job_is_preempted_before_hooks_have_let_the_start() {
-    let scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
-    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0)).at(100);
-    let mut scene = scene
+    let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
+    let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0)).at(100);
+    let mut fixture = fixture
         .queued(2, "select=1:ncpus=1")
         .queued(3, "select=1:ncpus=1");
-    scene.state.set_permits(Some([JobId::job(3)].into()));
-    let plan = scene.plan();
+    fixture.state.set_permits(Some([JobId::job(3)].into()));
+    let plan = fixture.plan();
     assert_eq!(
         (told(&plan).as_str(), plan.asks),
         ("", vec![(JobId::job(2), vec!["n1".to_string()])])
@@ -252,37 +256,37 @@ fn no_job_is_preempted_before_hooks_have_let_the_start() {
             .iter()
             .all(|booking| booking.earmark.is_none())
     );
-    scene.state.set_permits(Some([JobId::job(2)].into()));
-    assert_eq!(preempts(&scene), "1 for 2");
+    fixture.state.set_permits(Some([JobId::job(2)].into()));
+    assert_eq!(preempts(&fixture), "1 for 2");
 }
 
 /// Q11 to Q13.
 #[test]
 fn elements_may_finish_where_preemption_is_passive() {
     let element = JobId::element(1, 3);
-    let scene = |mode, left: i64| {
-        let mut scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
-        scene.policy.preemption.mode = mode;
-        let scene = scene.running(9, "select=1:ncpus=1", "n1", 10_000);
-        let mut scene = scene;
-        scene.state.vacate(JobId::job(9));
+    let fixture = |mode, left: i64| {
+        let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
+        fixture.policy.preemption.mode = mode;
+        let fixture = fixture.running(9, "select=1:ncpus=1", "n1", 10_000);
+        let mut fixture = fixture;
+        fixture.state.vacate(JobId::job(9));
         let shares = cluster("1 x ncpus=1")
             .queued(9, "select=1:ncpus=1")
             .plan()
             .starts[0]
             .shares
             .clone();
-        scene
+        fixture
             .state
             .occupy(element, &shares, false, Time(10_000_000));
         let walltime = Some(Span::seconds(100));
-        let scene = scene.tenured(element, 100 - (100 - left), -9.0, |tenure| {
+        let fixture = fixture.tenured(element, 100 - (100 - left), -9.0, |tenure| {
             tenure.walltime = walltime
         });
-        scene.at(100).queued(2, "select=1:ncpus=1 walltime=10")
+        fixture.at(100).queued(2, "select=1:ncpus=1 walltime=10")
     };
     let actions = |mode, left| {
-        scene(mode, left)
+        fixture(mode, left)
             .plan()
             .preempts
             .iter()
@@ -301,7 +305,7 @@ fn elements_may_finish_where_preemption_is_passive() {
     );
     assert_eq!(actions(PreemptMode::Mixed, 90), [PreemptAction::Requeue]);
     assert_eq!(actions(PreemptMode::Disabled, 90), []);
-    let mut passive = scene(PreemptMode::Passive, 90);
+    let mut passive = fixture(PreemptMode::Passive, 90);
     let plan = passive.plan();
     passive.apply(&plan);
     assert_eq!(preempts(&passive), "", "once is enough");
@@ -313,13 +317,13 @@ fn elements_may_finish_where_preemption_is_passive() {
 #[test]
 fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
     let passive = |no_agenda| {
-        let mut scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
+        let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
         (
-            scene.policy.preemption.mode,
-            scene.policy.preemption.no_agenda,
+            fixture.policy.preemption.mode,
+            fixture.policy.preemption.no_agenda,
         ) = (PreemptMode::Passive, no_agenda);
-        let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
-        let plan = scene.at(100).queued(2, "select=1:ncpus=1").plan();
+        let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+        let plan = fixture.at(100).queued(2, "select=1:ncpus=1").plan();
         (told(&plan), plan.preempts[0].action)
     };
     assert_eq!(
@@ -336,23 +340,23 @@ fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
 /// in each cycle.
 #[test]
 fn a_start_is_promised_for_the_end_of_a_job_that_may_finish() {
-    let mut scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
+    let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
     (
-        scene.policy.preemption.mode,
-        scene.policy.preemption.no_agenda,
+        fixture.policy.preemption.mode,
+        fixture.policy.preemption.no_agenda,
     ) = (PreemptMode::Passive, NoAgenda::Wait);
-    let mut scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0))
+    let mut fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");
     for now in [100, 130] {
-        let plan = scene.plan();
+        let plan = fixture.plan();
         assert_eq!(
             (plan.bookings[0].at, &plan.bookings[0].cause),
             (Time(10_000_000), &None),
             "{now}"
         );
-        scene.apply(&plan);
-        scene = scene.at(130);
+        fixture.apply(&plan);
+        fixture = fixture.at(130);
     }
 }
 
@@ -366,13 +370,13 @@ fn quality(name: &str, flag: Flag) -> Quality {
 /// M43: all three are needed.
 #[test]
 fn a_qos_preempts_its_allowed_targets() {
-    let mut scene = scene("1 x ncpus=2", PreemptTrigger::Qos);
-    scene.policy.qualities = Qualities::only(vec![
+    let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qos);
+    fixture.policy.qualities = Qualities::only(vec![
         quality("hi", Flag::Preemptor),
         quality("lo", Flag::Preemptee),
     ]);
     let lo = runs(
-        scene.clone(),
+        fixture.clone(),
         1,
         "select=1:ncpus=2 qos=lo",
         "n1",
@@ -395,7 +399,7 @@ fn a_qos_preempts_its_allowed_targets() {
         "",
         "worth less"
     );
-    let normal = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
+    let normal = runs(fixture, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
     assert_eq!(
         preempts(&normal.queued(2, "select=1:ncpus=1 qos=hi")),
         "",
@@ -407,10 +411,10 @@ fn a_qos_preempts_its_allowed_targets() {
 /// nothing.
 #[test]
 fn a_quality_of_service_may_have_what_can_be_run_again() {
-    let mut scene = scene("1 x ncpus=2", PreemptTrigger::Qos);
-    scene.policy.qualities = Qualities::only(vec![quality("hi", Flag::RestartPreempt)]);
-    scene.policy.preemption.actions = "SD".parse().unwrap();
-    let plain = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
+    let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qos);
+    fixture.policy.qualities = Qualities::only(vec![quality("hi", Flag::RestartPreempt)]);
+    fixture.policy.preemption.actions = "SD".parse().unwrap();
+    let plain = runs(fixture, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
     let asked = plain.clone().queued(2, "select=1:ncpus=1 qos=hi");
     let actions: Vec<PreemptAction> = asked.plan().preempts.iter().map(|way| way.action).collect();
     assert_eq!(
@@ -437,14 +441,14 @@ fn a_quality_of_service_may_have_what_can_be_run_again() {
 /// I20.
 #[test]
 fn express_queues_preempt_the_newest_of_others() {
-    let mut scene = scene("1 x ncpus=2", PreemptTrigger::Levels);
-    scene.state.set_queue(&crate::model::queue::Queue {
+    let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Levels);
+    fixture.state.set_queue(&crate::model::queue::Queue {
         priority: 150,
         ..queue("express", true)
     });
-    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, 50.0));
-    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (9, 50.0)).at(100);
-    let plan = scene
+    let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, 50.0));
+    let fixture = runs(fixture, 2, "select=1:ncpus=1", "n1", (9, 50.0)).at(100);
+    let plan = fixture
         .clone()
         .queued(3, "select=1:ncpus=1 queue=express")
         .plan();
@@ -452,58 +456,59 @@ fn express_queues_preempt_the_newest_of_others() {
         (told(&plan).as_str(), plan.preempts[0].cause),
         ("2 for 3", PreemptCause::Level)
     );
-    assert_eq!(preempts(&scene.queued(3, "select=1:ncpus=1")), "");
+    assert_eq!(preempts(&fixture.queued(3, "select=1:ncpus=1")), "");
 }
 
 /// M44, M20.
 #[test]
 fn who_makes_way_first_is_the_sites_to_say() {
-    let scene = |victims, need: u32| {
-        let mut scene = scene("1 x ncpus=5", PreemptTrigger::Qos);
-        scene.policy.preemption.victims = victims;
-        scene.policy.qualities = Qualities::only(vec![
+    let fixture = |victims, need: u32| {
+        let mut fixture = fixture("1 x ncpus=5", PreemptTrigger::Qos);
+        fixture.policy.preemption.victims = victims;
+        fixture.policy.qualities = Qualities::only(vec![
             quality("hi", Flag::Preemptor),
             quality("lo", Flag::Preemptee),
         ]);
-        let scene = runs(scene, 1, "select=1:ncpus=4 qos=lo", "n1", (0, -100.0));
-        let scene = also(scene, 1, |tenure| {
+        let fixture = runs(fixture, 1, "select=1:ncpus=4 qos=lo", "n1", (0, -100.0));
+        let fixture = also(fixture, 1, |tenure| {
             (tenure.processors, tenure.score) = (4, Some(-100.0))
         });
-        let scene = runs(scene, 2, "select=1:ncpus=1 qos=lo", "n1", (9, -60.0)).at(100);
-        preempts(&scene.queued(3, &format!("select=1:ncpus={need} qos=hi")))
+        let fixture = runs(fixture, 2, "select=1:ncpus=1 qos=lo", "n1", (9, -60.0)).at(100);
+        preempts(&fixture.queued(3, &format!("select=1:ncpus={need} qos=hi")))
     };
-    assert_eq!(scene(Victims::Newest, 1), "2 for 3");
-    assert_eq!(scene(Victims::Worst, 1), "1 for 3");
+    assert_eq!(fixture(Victims::Newest, 1), "2 for 3");
+    assert_eq!(fixture(Victims::Worst, 1), "1 for 3");
     assert_eq!(
-        scene(Victims::Cheapest, 1),
+        fixture(Victims::Cheapest, 1),
         "2 for 3",
         "-60 for a processor is less than -25"
     );
-    assert_eq!(scene(Victims::Cheapest, 4), "1 for 3");
+    assert_eq!(fixture(Victims::Cheapest, 4), "1 for 3");
 }
 
 /// G9: so who made way for a job, which has started since, does not drive it out at once either.
 #[test]
 fn who_has_just_started_is_left_alone_for_a_while() {
-    let mut scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
-    scene.policy.preemption.exempt = Span::seconds(60);
-    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (50, -9.0)).queued(2, "select=1:ncpus=1");
-    let young = scene.clone().at(100).plan();
+    let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
+    fixture.policy.preemption.exempt = Span::seconds(60);
+    let fixture =
+        runs(fixture, 1, "select=1:ncpus=1", "n1", (50, -9.0)).queued(2, "select=1:ncpus=1");
+    let young = fixture.clone().at(100).plan();
     assert_eq!(
         (told(&young).as_str(), young.next),
         ("", Some(Time(110_000)))
     );
-    assert_eq!(preempts(&scene.at(110)), "1 for 2");
+    assert_eq!(preempts(&fixture.at(110)), "1 for 2");
 }
 
 /// M45, X15: what is only stopped keeps its memory; where that is in the way, the next is tried.
 #[test]
 fn how_a_job_makes_way_is_tried_in_turn() {
-    let scene = |memory: &str| {
-        let mut scene = scene("1 x ncpus=2:mem=4gb", PreemptTrigger::Qube);
-        scene.policy.preemption.actions = "SR".parse().unwrap();
-        let scene = runs(scene, 1, "select=1:ncpus=2:mem=3gb", "n1", (0, -9.0)).at(100);
-        let plan = scene
+    let fixture = |memory: &str| {
+        let mut fixture = fixture("1 x ncpus=2:mem=4gb", PreemptTrigger::Qube);
+        fixture.policy.preemption.actions = "SR".parse().unwrap();
+        let fixture = runs(fixture, 1, "select=1:ncpus=2:mem=3gb", "n1", (0, -9.0)).at(100);
+        let plan = fixture
             .queued(2, &format!("select=1:ncpus=1:mem={memory}"))
             .plan();
         plan.preempts
@@ -511,9 +516,9 @@ fn how_a_job_makes_way_is_tried_in_turn() {
             .map(|way| way.action)
             .collect::<Vec<_>>()
     };
-    assert_eq!(scene("1gb"), [PreemptAction::Suspend]);
-    assert_eq!(scene("2gb"), [PreemptAction::Requeue]);
-    let mut lasting = self::scene("1 x ncpus=2", PreemptTrigger::Qube);
+    assert_eq!(fixture("1gb"), [PreemptAction::Suspend]);
+    assert_eq!(fixture("2gb"), [PreemptAction::Requeue]);
+    let mut lasting = self::fixture("1 x ncpus=2", PreemptTrigger::Qube);
     lasting.policy.preemption.actions = vec![PreemptAction::Requeue].into();
     let lasting = runs(lasting, 1, "select=1:ncpus=2", "n1", (0, -9.0))
         .at(100)
@@ -528,40 +533,40 @@ fn how_a_job_makes_way_is_tried_in_turn() {
 /// Nobody is delayed who was promised a start ahead.
 #[test]
 fn who_is_promised_a_start_ahead_is_not_delayed() {
-    let scene = |walltime: u32| {
-        let mut scene = scene("1 x ncpus=4", PreemptTrigger::Qos);
-        scene.policy.backfill.policy = Filling::FirstFit;
-        scene.policy.qualities = Qualities::only(vec![
+    let fixture = |walltime: u32| {
+        let mut fixture = fixture("1 x ncpus=4", PreemptTrigger::Qos);
+        fixture.policy.backfill.policy = Filling::FirstFit;
+        fixture.policy.qualities = Qualities::only(vec![
             quality("hi", Flag::Preemptor),
             quality("lo", Flag::Preemptee),
         ]);
-        let scene = scene.running(1, "select=1:ncpus=2 qos=lo walltime=400", "n1", 400);
-        let scene = scene
+        let fixture = fixture.running(1, "select=1:ncpus=2 qos=lo walltime=400", "n1", 400);
+        let fixture = fixture
             .tenured(JobId::job(1), 0, -9.0, |_| ())
             .running(9, "select=1:ncpus=2", "n1", 400)
             .at(10);
         // Job 2 is promised 400.
-        let scene = scene.queued(2, "select=1:ncpus=4 walltime=50 rank=1");
-        let plan = scene
+        let fixture = fixture.queued(2, "select=1:ncpus=4 walltime=50 rank=1");
+        let plan = fixture
             .queued(3, &format!("select=1:ncpus=1 qos=hi walltime={walltime}"))
             .plan();
         let promised =
             |booking: &Booking| booking.job == JobId::job(2) && booking.at == Time(400_000);
         (told(&plan), plan.bookings.iter().any(promised))
     };
-    assert_eq!(scene(300), ("1 for 3".to_string(), true));
-    assert_eq!(scene(1000), (String::new(), true));
+    assert_eq!(fixture(300), ("1 for 3".to_string(), true));
+    assert_eq!(fixture(1000), (String::new(), true));
 }
 
 /// Y8: for nobody, until the node has enough again.
 #[test]
 fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
-    let mut scene = scene("1 x ncpus=6", PreemptTrigger::Qube);
-    scene.policy.preemption.triggers.clear();
+    let mut fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
+    fixture.policy.preemption.triggers.clear();
     for id in 1..=6 {
-        scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
+        fixture = runs(fixture, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
     }
-    let shrunk = scene.at(100).node("n1", "ncpus=4", true);
+    let shrunk = fixture.at(100).node("n1", "ncpus=4", true);
     assert_eq!(preempts(&shrunk), "");
     let mut repaired = shrunk;
     repaired.policy.preemption.repair = true;
@@ -574,8 +579,8 @@ fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
 
 /// So many jobs of one processor run in a pool that may run no more than this.
 fn pool_with(jobs: u64, limit: &str) -> TestCluster {
-    let mut scene = scene("1 x ncpus=6", PreemptTrigger::Qube);
-    scene.policy.preemption = PreemptionPolicy {
+    let mut fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
+    fixture.policy.preemption = PreemptionPolicy {
         repair: true,
         ..PreemptionPolicy::default()
     };
@@ -584,17 +589,17 @@ fn pool_with(jobs: u64, limit: &str) -> TestCluster {
     let policy = crate::config::Config::parse(&text)
         .unwrap()
         .effective_policy();
-    (scene.policy.limits, scene.policy.fair_share) = (policy.limits, policy.fair_share);
+    (fixture.policy.limits, fixture.policy.fair_share) = (policy.limits, policy.fair_share);
     for id in 1..=jobs {
-        let mut job = scene.job(id, "select=1:ncpus=1");
+        let mut job = fixture.job(id, "select=1:ncpus=1");
         std::sync::Arc::make_mut(&mut job.spec).account = Some("a".to_string());
-        scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
-        scene.state.belongs_to(
+        fixture = runs(fixture, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
+        fixture.state.belongs_to(
             job.id,
             &crate::sched::view::holdings::RunningOwner::of(&job),
         );
     }
-    scene.at(100)
+    fixture.at(100)
 }
 
 /// Y8, X16: above two limits nobody is told twice, and who leaves for the one counts for the other.
@@ -614,13 +619,13 @@ fn a_pool_above_two_limits_gives_back_as_much_as_the_tighter_asks_for() {
 /// stays.
 #[test]
 fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
-    let scene = pool_with(2, "jobs = 1");
-    let (plan, mut told_already) = (scene.plan(), scene.clone());
+    let fixture = pool_with(2, "jobs = 1");
+    let (plan, mut told_already) = (fixture.plan(), fixture.clone());
     assert_eq!(told(&plan), "2 for nobody");
     told_already.apply(&plan);
     assert_eq!(preempts(&told_already), "", "one that leaves is enough");
     assert_eq!(
-        preempts(&also(scene, 2, |tenure| tenure.protected = true)),
+        preempts(&also(fixture, 2, |tenure| tenure.protected = true)),
         "1 for nobody"
     );
 }
@@ -628,20 +633,20 @@ fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
 /// M45: who is to be suspended keeps its memory, and nobody counts on that.
 #[test]
 fn nobody_counts_on_what_a_job_that_is_being_suspended_keeps() {
-    let mut scene = scene("1 x ncpus=2:mem=4gb", PreemptTrigger::Qube);
-    scene.policy.preemption.actions = "S".parse().unwrap();
-    let scene = runs(scene, 5, "select=1:ncpus=1:mem=1mb", "n1", (0, -9.0));
-    let mut scene = runs(scene, 1, "select=1:ncpus=1:mem=3gb", "n1", (9, -9.0)).at(100);
-    scene = scene.queued(3, "select=1:ncpus=1:mem=1mb");
-    let plan = scene.plan();
+    let mut fixture = fixture("1 x ncpus=2:mem=4gb", PreemptTrigger::Qube);
+    fixture.policy.preemption.actions = "S".parse().unwrap();
+    let fixture = runs(fixture, 5, "select=1:ncpus=1:mem=1mb", "n1", (0, -9.0));
+    let mut fixture = runs(fixture, 1, "select=1:ncpus=1:mem=3gb", "n1", (9, -9.0)).at(100);
+    fixture = fixture.queued(3, "select=1:ncpus=1:mem=1mb");
+    let plan = fixture.plan();
     assert_eq!(told(&plan), "1 for 3");
-    scene.apply(&plan);
+    fixture.apply(&plan);
     assert_eq!(
-        preempts(&scene.clone().queued(4, "select=1:ncpus=1:mem=2gb")),
+        preempts(&fixture.clone().queued(4, "select=1:ncpus=1:mem=2gb")),
         ""
     );
     assert_eq!(
-        preempts(&scene.queued(4, "select=1:ncpus=1:mem=1mb")),
+        preempts(&fixture.queued(4, "select=1:ncpus=1:mem=1mb")),
         "5 for 4"
     );
 }
@@ -649,17 +654,17 @@ fn nobody_counts_on_what_a_job_that_is_being_suspended_keeps() {
 /// `preempt_targets`.
 #[test]
 fn a_job_may_name_its_preemption_targets() {
-    let mut scene = scene("1 x ncpus=2", PreemptTrigger::Qube);
-    scene.state.set_queue(&queue("other", true));
-    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
-    let scene = runs(scene, 2, "select=1:ncpus=1 queue=other", "n1", (9, -9.0)).at(100);
+    let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
+    fixture.state.set_queue(&queue("other", true));
+    let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+    let fixture = runs(fixture, 2, "select=1:ncpus=1 queue=other", "n1", (9, -9.0)).at(100);
     assert_eq!(
-        preempts(&scene.clone().queued(3, "select=1:ncpus=1")),
+        preempts(&fixture.clone().queued(3, "select=1:ncpus=1")),
         "2 for 3"
     );
     let wants = |targets: &str| {
         preempts(
-            &scene
+            &fixture
                 .clone()
                 .queued(3, &format!("select=1:ncpus=1 preempt_targets={targets}")),
         )
@@ -683,7 +688,7 @@ fn a_job_may_name_its_preemption_targets() {
         ("1 for 3", "")
     );
     let asked = |name: &str, value: ResourceValue| vec![(name.to_string(), value)];
-    let worded = also(scene.clone(), 1, |tenure| {
+    let worded = also(fixture.clone(), 1, |tenure| {
         tenure.asked = asked("software", ResourceValue::String("vasp".into()))
     });
     let wants = |targets: &str| {
@@ -699,7 +704,7 @@ fn a_job_may_name_its_preemption_targets() {
         ),
         ("1 for 3", "")
     );
-    let timed = also(scene.clone(), 1, |tenure| {
+    let timed = also(fixture.clone(), 1, |tenure| {
         tenure.walltime = Some(Span::seconds(3600))
     });
     let wants = |targets: &str| {
@@ -720,29 +725,29 @@ fn a_job_may_name_its_preemption_targets() {
 /// Q9: who asks is told whom it waits for, or why nobody makes way.
 #[test]
 fn why_nobody_makes_way_is_told() {
-    let why = |scene: &TestCluster, id: u64| {
+    let why = |fixture: &TestCluster, id: u64| {
         let outlook = crate::sched::explain::forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Default::default(),
         );
         crate::sched::explain::why::explain(
-            &scene.state,
-            &scene.policy,
-            scene.now,
+            &fixture.state,
+            &fixture.policy,
+            fixture.now,
             JobId::job(id),
             &outlook,
         )
         .unwrap()
         .way
     };
-    let scene = scene("1 x ncpus=1", PreemptTrigger::Qube);
-    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0))
+    let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
+    let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");
     assert_eq!(
-        why(&scene, 2),
+        why(&fixture, 2),
         Some(PreemptionOutlook::Made(vec![JobId::job(1)]))
     );
     let barred = |candidates, protected| {
@@ -751,18 +756,18 @@ fn why_nobody_makes_way_is_told() {
             protected,
         })
     };
-    let left_alone = also(scene.clone(), 1, |tenure| tenure.protected = true);
+    let left_alone = also(fixture.clone(), 1, |tenure| tenure.protected = true);
     assert_eq!(why(&left_alone, 2), barred(0, 1));
     assert_eq!(
         why(&also(left_alone, 1, |tenure| tenure.score = Some(9.0)), 2),
         barred(0, 0)
     );
     assert_eq!(
-        why(&scene.clone().queued(3, "select=1:ncpus=1"), 3),
+        why(&fixture.clone().queued(3, "select=1:ncpus=1"), 3),
         barred(1, 0),
         "its place is given already"
     );
-    let mut off = also(scene.clone(), 1, |tenure| tenure.protected = true);
+    let mut off = also(fixture.clone(), 1, |tenure| tenure.protected = true);
     off.policy.preemption.mode = PreemptMode::Disabled;
     assert_eq!(why(&off, 2), barred(0, 0));
     off.policy.preemption.triggers.clear();
@@ -772,25 +777,31 @@ fn why_nobody_makes_way_is_told() {
 /// An array waits for those that make way for its elements, and for no others.
 #[test]
 fn an_array_is_told_who_makes_way_for_its_elements() {
-    let scene = scene("1 x ncpus=2", PreemptTrigger::Qube);
-    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
-    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0)).at(100);
-    let mut scene = scene
+    let fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
+    let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+    let fixture = runs(fixture, 2, "select=1:ncpus=1", "n1", (1, -9.0)).at(100);
+    let mut fixture = fixture
         .queued(3, "select=1:ncpus=1")
         .queued(4, "select=1:ncpus=1 array=1-3");
-    let plan = scene.plan();
+    let plan = fixture.plan();
     assert_eq!(told(&plan), "2 for 3; 1 for 4[1]");
-    scene.apply(&plan);
+    fixture.apply(&plan);
     let way = |id| {
         let outlook = crate::sched::explain::forecast::run(
-            scene.state.clone(),
-            &scene.policy,
-            scene.now,
+            fixture.state.clone(),
+            &fixture.policy,
+            fixture.now,
             Default::default(),
         );
-        crate::sched::explain::why::explain(&scene.state, &scene.policy, scene.now, id, &outlook)
-            .unwrap()
-            .way
+        crate::sched::explain::why::explain(
+            &fixture.state,
+            &fixture.policy,
+            fixture.now,
+            id,
+            &outlook,
+        )
+        .unwrap()
+        .way
     };
     assert_eq!(
         way(JobId::array(4)),
@@ -805,12 +816,12 @@ fn an_array_is_told_who_makes_way_for_its_elements() {
 /// Y12: of very many, those that are elsewhere stay, though they came last.
 #[test]
 fn of_very_many_those_make_way_that_are_where_the_job_goes() {
-    let mut scene = scene("1 x ncpus=130, 1 x ncpus=20", PreemptTrigger::Qube);
+    let mut fixture = fixture("1 x ncpus=130, 1 x ncpus=20", PreemptTrigger::Qube);
     for id in 1..=150 {
         let node = if id <= 130 { "n1" } else { "n2" };
-        scene = runs(scene, id, "select=1:ncpus=1", node, (id as i64, -9.0));
+        fixture = runs(fixture, id, "select=1:ncpus=1", node, (id as i64, -9.0));
     }
-    let plan = scene.at(1000).queued(200, "select=1:ncpus=120").plan();
+    let plan = fixture.at(1000).queued(200, "select=1:ncpus=120").plan();
     let gone: Vec<u64> = plan.preempts.iter().map(|way| way.job.number).collect();
     assert_eq!(gone, (11..=130).rev().collect::<Vec<_>>());
 }
@@ -818,19 +829,19 @@ fn of_very_many_those_make_way_that_are_where_the_job_goes() {
 /// What the whole system has is given back wherever it is.
 #[test]
 fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
-    let mut scene = scene("1 x ncpus=130, 1 x ncpus=1", PreemptTrigger::Qube);
-    scene.state.set_pool(
+    let mut fixture = fixture("1 x ncpus=130, 1 x ncpus=1", PreemptTrigger::Qube);
+    fixture.state.set_pool(
         "site_lic",
         Pool {
             total: 1,
             ..Pool::default()
         },
     );
-    scene = runs(scene, 1, "select=1:ncpus=1 site_lic=1", "n2", (0, -9.0));
+    fixture = runs(fixture, 1, "select=1:ncpus=1 site_lic=1", "n2", (0, -9.0));
     for id in 2..=131 {
-        scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, -9.0));
+        fixture = runs(fixture, id, "select=1:ncpus=1", "n1", (id as i64, -9.0));
     }
-    let plan = scene
+    let plan = fixture
         .at(1000)
         .queued(200, "select=1:ncpus=120 site_lic=1")
         .plan();
@@ -842,25 +853,25 @@ fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
 /// neither.
 #[test]
 fn who_is_too_much_on_two_nodes_makes_way_once() {
-    let scene = runs(
-        scene("2 x ncpus=4", PreemptTrigger::Qube),
+    let fixture = runs(
+        fixture("2 x ncpus=4", PreemptTrigger::Qube),
         1,
         "select=1:ncpus=2",
         "n1",
         (0, 0.0),
     );
-    let scene = runs(scene, 2, "select=1:ncpus=2", "n2", (0, 0.0));
-    let mut scene = runs(
-        scene,
+    let fixture = runs(fixture, 2, "select=1:ncpus=2", "n2", (0, 0.0));
+    let mut fixture = runs(
+        fixture,
         3,
         "select=2:ncpus=2 place=scatter",
         "n1,n2",
         (1, 0.0),
     );
-    scene.policy.preemption.triggers.clear();
-    scene.policy.preemption.repair = true;
+    fixture.policy.preemption.triggers.clear();
+    fixture.policy.preemption.repair = true;
     let shrunk = |what: &str| {
-        scene
+        fixture
             .clone()
             .at(100)
             .node("n1", what, true)
@@ -877,20 +888,20 @@ fn who_is_too_much_on_two_nodes_makes_way_once() {
 /// besides.
 #[test]
 fn what_a_repair_takes_back_is_given_to_nobody() {
-    let scene = runs(
-        scene("1 x ncpus=4", PreemptTrigger::Qube),
+    let fixture = runs(
+        fixture("1 x ncpus=4", PreemptTrigger::Qube),
         1,
         "select=1:ncpus=2",
         "n1",
         (0, -9.0),
     );
-    let mut scene = runs(scene, 2, "select=1:ncpus=2", "n1", (1, -9.0))
+    let mut fixture = runs(fixture, 2, "select=1:ncpus=2", "n1", (1, -9.0))
         .at(100)
         .queued(3, "select=1:ncpus=2");
-    scene.policy.preemption.repair = true;
-    assert_eq!(preempts(&scene), "2 for 3");
+    fixture.policy.preemption.repair = true;
+    assert_eq!(preempts(&fixture), "2 for 3");
     assert_eq!(
-        preempts(&scene.node("n1", "ncpus=3", true)),
+        preempts(&fixture.node("n1", "ncpus=3", true)),
         "2 for nobody; 1 for 3"
     );
 }
@@ -898,8 +909,8 @@ fn what_a_repair_takes_back_is_given_to_nobody() {
 /// Q15: extras of an array go first.
 #[test]
 fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
-    let mut scene = scene("1 x ncpus=3", PreemptTrigger::Qube);
-    scene = runs(scene, 1, "select=1:ncpus=1", "n1", (50, -9.0));
+    let mut fixture = fixture("1 x ncpus=3", PreemptTrigger::Qube);
+    fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (50, -9.0));
     let shares = cluster("1 x ncpus=1")
         .queued(9, "select=1:ncpus=1")
         .plan()
@@ -908,14 +919,14 @@ fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
         .clone();
     for index in 1..=2 {
         let element = JobId::element(2, index);
-        scene
+        fixture
             .state
             .occupy(element, &shares, false, Time(10_000_000));
-        scene.state.standing.note_extra(element, 1);
-        scene = scene.tenured(element, i64::from(index), -9.0, |_| ());
+        fixture.state.standing.note_extra(element, 1);
+        fixture = fixture.tenured(element, i64::from(index), -9.0, |_| ());
     }
     assert_eq!(
-        preempts(&scene.at(100).queued(3, "select=1:ncpus=1")),
+        preempts(&fixture.at(100).queued(3, "select=1:ncpus=1")),
         "2[2] for 3"
     );
 }
@@ -924,33 +935,36 @@ fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
 /// however late.
 #[test]
 fn freed_room_is_held_for_its_preemptor_after_a_start_elsewhere() {
-    let scene = scene("2 x ncpus=1", PreemptTrigger::Qube);
-    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
-    let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (1, -9.0)).at(100);
-    let mut scene = scene
+    let fixture = fixture("2 x ncpus=1", PreemptTrigger::Qube);
+    let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+    let fixture = runs(fixture, 2, "select=1:ncpus=1", "n2", (1, -9.0)).at(100);
+    let mut fixture = fixture
         .queued(3, "select=1:ncpus=1")
         .queued(4, "select=1:ncpus=1");
-    let plan = scene.plan();
+    let plan = fixture.plan();
     assert_eq!(told(&plan), "2 for 3; 1 for 4");
-    scene.apply(&plan);
-    scene.state.vacate(JobId::job(1));
-    let mut scene = scene.at(110);
-    assert_eq!(scene.starts(), "3 on n1", "what was freed for 4");
+    fixture.apply(&plan);
+    fixture.state.vacate(JobId::job(1));
+    let mut fixture = fixture.at(110);
+    assert_eq!(fixture.starts(), "3 on n1", "what was freed for 4");
     assert!(
         [3, 4]
             .iter()
-            .all(|&id| scene.state.keeps_room_for(JobId::job(id)))
+            .all(|&id| fixture.state.keeps_room_for(JobId::job(id)))
     );
     for moment in [110, 140, 170, 210, 250] {
-        scene = scene.at(moment);
-        let plan = scene.plan();
-        scene.apply(&plan);
-        let kept = [3, 4].map(|id| scene.state.keeps_room_for(JobId::job(id)));
+        fixture = fixture.at(moment);
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        let kept = [3, 4].map(|id| fixture.state.keeps_room_for(JobId::job(id)));
         assert_eq!(kept, [false, true], "at {moment}");
     }
-    scene.state.vacate(JobId::job(2));
+    fixture.state.vacate(JobId::job(2));
     assert_eq!(
-        scene.queued(5, "select=1:ncpus=1 rank=0").at(260).starts(),
+        fixture
+            .queued(5, "select=1:ncpus=1 rank=0")
+            .at(260)
+            .starts(),
         "4 on n2"
     );
 }
@@ -959,15 +973,15 @@ fn freed_room_is_held_for_its_preemptor_after_a_start_elsewhere() {
 /// for another.
 #[test]
 fn who_waits_for_its_own_place_takes_none_that_is_another_ones() {
-    let scene = scene("1 x ncpus=1:color=red, 2 x ncpus=1", PreemptTrigger::Qube);
-    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (1, -9.0));
-    let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (2, -9.0));
-    let scene = runs(scene, 3, "select=1:ncpus=1", "n3", (0, -9.0)).at(100);
-    let mut scene = scene
+    let fixture = fixture("1 x ncpus=1:color=red, 2 x ncpus=1", PreemptTrigger::Qube);
+    let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (1, -9.0));
+    let fixture = runs(fixture, 2, "select=1:ncpus=1", "n2", (2, -9.0));
+    let fixture = runs(fixture, 3, "select=1:ncpus=1", "n3", (0, -9.0)).at(100);
+    let mut fixture = fixture
         .queued(4, "select=1:ncpus=1")
         .queued(5, "select=1:ncpus=1:color=red");
-    let plan = scene.plan();
+    let plan = fixture.plan();
     assert_eq!(told(&plan), "2 for 4; 1 for 5");
-    scene.apply(&plan);
-    assert_eq!(preempts(&scene.queued(6, "select=1:ncpus=1")), "3 for 6");
+    fixture.apply(&plan);
+    assert_eq!(preempts(&fixture.queued(6, "select=1:ncpus=1")), "3 for 6");
 }

@@ -209,10 +209,10 @@ mod tests {
     /// 8 processors, of which 2 are free; 2 more come back at 100, all at 200. Job 2 is promised
     /// the former, job 3 all.
     fn promised() -> TestCluster {
-        let mut scene = cluster("1 x ncpus=8").running(8, "select=1:ncpus=2", "n1", 100);
-        scene.policy.backfill.depth = 2;
-        let scene = scene.running(9, "select=1:ncpus=4", "n1", 200);
-        scene
+        let mut fixture = cluster("1 x ncpus=8").running(8, "select=1:ncpus=2", "n1", 100);
+        fixture.policy.backfill.depth = 2;
+        let fixture = fixture.running(9, "select=1:ncpus=4", "n1", 200);
+        fixture
             .queued(2, "select=1:ncpus=3 walltime=50")
             .queued(3, "select=1:ncpus=8 walltime=50")
     }
@@ -225,12 +225,12 @@ mod tests {
         let with = |fillers: &[(u64, String)]| {
             fillers
                 .iter()
-                .fold(promised(), |scene, (id, text)| scene.queued(*id, text))
+                .fold(promised(), |fixture, (id, text)| fixture.queued(*id, text))
         };
-        let scene = with(&[filler(4, 201), filler(5, 200), filler(6, 300)]);
-        assert_eq!(scene.starts(), "5 on n1");
+        let fixture = with(&[filler(4, 201), filler(5, 200), filler(6, 300)]);
+        assert_eq!(fixture.starts(), "5 on n1");
         assert_eq!(
-            [4, 6].map(|job| scene.reason(job).unwrap().code().to_string()),
+            [4, 6].map(|job| fixture.reason(job).unwrap().code().to_string()),
             ["would_delay_booking"; 2]
         );
         assert_eq!(with(&[filler(4, 300), filler(5, 201)]).starts(), "");
@@ -238,19 +238,19 @@ mod tests {
     /// G5: those who lack room are refused together, but none for whom something else comes first.
     #[test]
     fn who_waits_for_something_else_is_not_told_that_there_is_no_room() {
-        let scene = cluster("1 x ncpus=8").running(1, "select=1:ncpus=8", "n1", 600);
-        let scene = scene
+        let fixture = cluster("1 x ncpus=8").running(1, "select=1:ncpus=8", "n1", 600);
+        let fixture = fixture
             .queued(2, "select=1:ncpus=8")
             .queued(3, "select=1:ncpus=2");
-        let scene = scene.queued(4, "select=1:ncpus=3 not_before=9000");
-        let mut scene = scene
+        let fixture = fixture.queued(4, "select=1:ncpus=3 not_before=9000");
+        let mut fixture = fixture
             .queued(5, "select=1:ncpus=4 array=1-5%2")
             .begun(5, 0, 1);
-        let mut inside = scene.job(6, "select=1:ncpus=5");
+        let mut inside = fixture.job(6, "select=1:ncpus=5");
         Arc::make_mut(&mut inside.spec).reservation = Some("R1".to_string());
-        scene.state.enqueue(&inside);
-        let plan = scene.plan();
-        let code = |job| scene.state.verdict(&plan, job).unwrap().code();
+        fixture.state.enqueue(&inside);
+        let plan = fixture.plan();
+        let code = |job| fixture.state.verdict(&plan, job).unwrap().code();
         assert_eq!(
             [2, 3, 4].map(|job| code(JobId::job(job))),
             ["amount.ncpus", "amount.ncpus", "deferred"]

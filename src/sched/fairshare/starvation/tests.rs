@@ -20,14 +20,14 @@ use std::sync::Arc;
 /// So many elements of an array of this account run on a node, each with so many processors; so
 /// many more wait.
 fn array(
-    mut scene: TestCluster,
+    mut fixture: TestCluster,
     id: u64,
     account: &str,
     (runs, each): (u32, u32),
     waits: u32,
 ) -> TestCluster {
     let text = format!("select=1:ncpus={each} array=1-{}", runs + waits);
-    let mut job = scene.job(id, &text);
+    let mut job = fixture.job(id, &text);
     Arc::make_mut(&mut job.spec).account =
         Some(account.to_string()).filter(|account| !account.is_empty());
     for index in 1..=runs {
@@ -36,19 +36,21 @@ fn array(
             ..share("n1")
         };
         let element = JobId::element(id, index);
-        scene.state.occupy(element, &[share], true, Time(1_000_000));
-        scene.state.belongs_to(
+        fixture
+            .state
+            .occupy(element, &[share], true, Time(1_000_000));
+        fixture.state.belongs_to(
             element,
             &crate::sched::view::holdings::RunningOwner::of(&job),
         );
-        scene = scene.begun_at(element, i64::from(index));
+        fixture = fixture.begun_at(element, i64::from(index));
     }
     let elements = job.elements.as_mut().map(Arc::make_mut).unwrap();
     if runs > 0 {
         elements.mark(0, runs - 1, crate::model::job::array::SubjobState::Begun);
     }
-    scene.state.enqueue(&job);
-    scene
+    fixture.state.enqueue(&job);
+    fixture
 }
 
 impl TestCluster {
@@ -59,17 +61,17 @@ impl TestCluster {
 }
 
 fn with(accounts: Vec<Account>) -> TestCluster {
-    let mut scene = cluster("1 x ncpus=10");
-    scene.policy.fair_share.accounts = accounts;
-    scene
+    let mut fixture = cluster("1 x ncpus=10");
+    fixture.policy.fair_share.accounts = accounts;
+    fixture
 }
 
-fn shares(scene: &TestCluster) -> FairShares {
+fn shares(fixture: &TestCluster) -> FairShares {
     FairShares::of(
-        &scene.state,
-        &scene.policy,
+        &fixture.state,
+        &fixture.policy,
         &PendingChanges::default(),
-        scene.now,
+        fixture.now,
     )
 }
 
@@ -78,8 +80,8 @@ fn rounded(number: f64) -> f64 {
 }
 
 /// What operations are owed, and have.
-fn told(scene: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
-    let shares = shares(scene);
+fn told(fixture: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
+    let shares = shares(fixture);
     let of = |&id: &u64| {
         let party = shares.party(JobId::array(id), None).unwrap();
         let entitled = shares.entitled(party).unwrap();
@@ -91,11 +93,11 @@ fn told(scene: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
 /// Y20, Y10: two arrays that want all there is.
 #[test]
 fn operations_share_what_there_is_and_have_what_runs() {
-    let scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
-    assert_eq!(told(&scene, &[1, 2]), [(0.5, 0.7), (0.5, 0.1)]);
-    let scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
+    let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
+    assert_eq!(told(&fixture, &[1, 2]), [(0.5, 0.7), (0.5, 0.1)]);
+    let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
     assert_eq!(
-        told(&scene, &[1, 2]),
+        told(&fixture, &[1, 2]),
         [(0.8, 0.7), (0.2, 0.1)],
         "who wants less leaves it to the other"
     );
@@ -106,7 +108,7 @@ fn operations_share_what_there_is_and_have_what_runs() {
 fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
     let mut accounts = vec![pool("a", None, 1.0), pool("b", None, 1.0)];
     accounts[0].pool.guarantee = [("ncpus".to_string(), ResourceValue::Long(7))].into();
-    let scene = |accounts| {
+    let fixture = |accounts| {
         array(
             array(with(accounts), 1, "a", (0, 1), 20),
             2,
@@ -116,13 +118,13 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
         )
     };
     assert_eq!(
-        told(&scene(accounts.clone()), &[1, 2]),
+        told(&fixture(accounts.clone()), &[1, 2]),
         [(0.7, 0.0), (0.3, 0.0)]
     );
     accounts[0].pool.guarantee.clear();
     accounts[1].pool.max_share = Some(0.3);
     assert_eq!(
-        told(&scene(accounts.clone()), &[1, 2]),
+        told(&fixture(accounts.clone()), &[1, 2]),
         [(0.7, 0.0), (0.3, 0.0)]
     );
     accounts[1].pool.max_share = None;
@@ -137,7 +139,7 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
         hard: Some(most),
         overrides: false,
     };
-    let mut limited = scene(accounts.clone());
+    let mut limited = fixture(accounts.clone());
     limited.policy.limits.all = vec![
         limit(Selector::Each, 4),
         limit(Selector::Named("a".into()), 2),
@@ -162,19 +164,19 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
 #[test]
 fn in_a_fifo_pool_the_first_job_receives_its_whole_demand() {
     let mut accounts = vec![pool("a", None, 1.0)];
-    let scene = |accounts| array(array(with(accounts), 1, "a", (2, 1), 6), 2, "a", (2, 1), 1);
+    let fixture = |accounts| array(array(with(accounts), 1, "a", (2, 1), 6), 2, "a", (2, 1), 1);
     assert_eq!(
-        told(&scene(accounts.clone()), &[1, 2]),
+        told(&fixture(accounts.clone()), &[1, 2]),
         [(0.7, 0.2), (0.3, 0.2)]
     );
     accounts[0].pool.mode = PoolMode::Fifo;
     assert_eq!(
-        told(&scene(accounts.clone()), &[1, 2]),
+        told(&fixture(accounts.clone()), &[1, 2]),
         [(0.8, 0.2), (0.2, 0.2)]
     );
     accounts[0].pool.fifo_sort = vec![FifoKey::PendingJobCount];
     assert_eq!(
-        told(&scene(accounts.clone()), &[1, 2]),
+        told(&fixture(accounts.clone()), &[1, 2]),
         [(0.7, 0.2), (0.3, 0.2)]
     );
 }
@@ -183,22 +185,22 @@ fn in_a_fifo_pool_the_first_job_receives_its_whole_demand() {
 #[test]
 fn who_has_just_as_much_as_the_tolerance_asks_is_not_below() {
     let below = |runs: u32| {
-        let mut scene = array(
+        let mut fixture = array(
             array(with(vec![]), 1, "", (runs, 39), 9),
             2,
             "",
             (0, 1),
             1000,
         );
-        scene = scene.node("n1", "ncpus=100", true);
-        shares(&scene)
+        fixture = fixture.node("n1", "ncpus=100", true);
+        shares(&fixture)
             .below()
             .any(|it| it == StarvationSubject::Party(ShareParty::Operation(JobId::array(1))))
     };
     assert!(below(1), "39 of 100, and 50 are owed");
-    let scene = array(array(with(vec![]), 1, "", (4, 1), 9), 2, "", (0, 1), 20);
+    let fixture = array(array(with(vec![]), 1, "", (4, 1), 9), 2, "", (0, 1), 20);
     let is_below = |id| {
-        shares(&scene)
+        shares(&fixture)
             .below()
             .any(|it| it == StarvationSubject::Party(ShareParty::Operation(JobId::array(id))))
     };
@@ -213,18 +215,21 @@ fn who_has_just_as_much_as_the_tolerance_asks_is_not_below() {
 /// queue.
 #[test]
 fn jobs_that_cannot_start_want_nothing() {
-    let scene = array(with(vec![]), 1, "", (0, 1), 20);
-    let scene = (2..6).fold(scene, |scene, id| scene.queued(id, "select=1:ncpus=4"));
-    assert_eq!(told(&scene, &[1]), [(0.2, 0.0)]);
-    let alike = shares(&scene)
-        .party(JobId::job(3), scene.state.class_of(JobId::job(3)))
+    let fixture = array(with(vec![]), 1, "", (0, 1), 20);
+    let fixture = (2..6).fold(fixture, |fixture, id| {
+        fixture.queued(id, "select=1:ncpus=4")
+    });
+    assert_eq!(told(&fixture, &[1]), [(0.2, 0.0)]);
+    let alike = shares(&fixture)
+        .party(JobId::job(3), fixture.state.class_of(JobId::job(3)))
         .unwrap();
-    assert_eq!(rounded(shares(&scene).entitled(alike).unwrap().fair), 0.2);
-    let scene = array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=4 not_before=100");
-    let scene = scene.queued(3, "select=1:ncpus=4 queue=stopped");
-    assert_eq!(told(&scene, &[1]), [(1.0, 0.0)]);
+    assert_eq!(rounded(shares(&fixture).entitled(alike).unwrap().fair), 0.2);
+    let fixture =
+        array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=4 not_before=100");
+    let fixture = fixture.queued(3, "select=1:ncpus=4 queue=stopped");
+    assert_eq!(told(&fixture, &[1]), [(1.0, 0.0)]);
     assert_eq!(
-        told(&scene.at(100), &[1]),
+        told(&fixture.at(100), &[1]),
         [(0.6, 0.0)],
         "job 2 can start from then on"
     );
@@ -235,17 +240,17 @@ fn jobs_that_cannot_start_want_nothing() {
 fn in_a_fifo_pool_equal_jobs_receive_their_demand_in_turn() {
     let mut accounts = vec![pool("a", None, 1.0)];
     accounts[0].pool.mode = PoolMode::Fifo;
-    let mut scene = with(accounts);
+    let mut fixture = with(accounts);
     for id in 1..=3 {
-        let mut job = scene.job(id, "select=1:ncpus=4");
+        let mut job = fixture.job(id, "select=1:ncpus=4");
         Arc::make_mut(&mut job.spec).account = Some("a".to_string());
-        scene.state.enqueue(&job);
+        fixture.state.enqueue(&job);
     }
-    let shares = shares(&scene);
+    let shares = shares(&fixture);
     let fair = |id| {
         let job = JobId::job(id);
         shares
-            .party(job, scene.state.class_of(job))
+            .party(job, fixture.state.class_of(job))
             .and_then(|party| shares.entitled(party))
             .unwrap()
             .fair
@@ -256,20 +261,22 @@ fn in_a_fifo_pool_equal_jobs_receive_their_demand_in_turn() {
 /// An array that limits itself wants no more than that.
 #[test]
 fn an_array_wants_as_many_as_may_run_at_once() {
-    let scene = array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=1 array=1-20%3");
-    assert_eq!(told(&scene, &[1, 2]), [(0.7, 0.0), (0.3, 0.0)]);
+    let fixture = array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=1 array=1-20%3");
+    assert_eq!(told(&fixture, &[1, 2]), [(0.7, 0.0), (0.3, 0.0)]);
 }
 
 /// What starts, and what makes way, counts as if it had.
 #[test]
 fn what_is_as_good_as_happened_counts() {
-    let scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
-    let scene = (3..6).fold(scene, |scene, id| scene.queued(id, "select=1:ncpus=1"));
+    let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
+    let fixture = (3..6).fold(fixture, |fixture, id| {
+        fixture.queued(id, "select=1:ncpus=1")
+    });
     let ahead = PendingChanges {
         coming: [JobId::element(2, 2), JobId::job(3)].into(),
         leaving: [JobId::element(1, 7), JobId::element(1, 6)].into(),
     };
-    let shares = FairShares::of(&scene.state, &scene.policy, &ahead, scene.now);
+    let shares = FairShares::of(&fixture.state, &fixture.policy, &ahead, fixture.now);
     let used = |party| rounded(shares.entitled(party).unwrap().used);
     let parties =
         [JobId::array(1), JobId::array(2), JobId::job(3)].map(|id| shares.party(id, None).unwrap());
@@ -281,7 +288,7 @@ fn what_is_as_good_as_happened_counts() {
         "what is wanted is the same"
     );
     let alike = shares
-        .party(JobId::job(4), scene.state.class_of(JobId::job(4)))
+        .party(JobId::job(4), fixture.state.class_of(JobId::job(4)))
         .unwrap();
     assert_eq!((used(alike), fair(alike)), (0.0, 0.1));
 }
@@ -289,39 +296,39 @@ fn what_is_as_good_as_happened_counts() {
 /// Fair shares are held still for a while, and poured out anew when somebody comes.
 #[test]
 fn fair_shares_are_held_still_for_a_while() {
-    let mut scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
-    scene.policy.starvation.update_period = Span::seconds(10);
-    scene.state.starvation.held = Some(shares(&scene).held);
-    scene.state.vacate(JobId::element(2, 1));
-    assert_eq!(told(&scene, &[1, 2]), [(0.8, 0.7), (0.2, 0.0)]);
+    let mut fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
+    fixture.policy.starvation.update_period = Span::seconds(10);
+    fixture.state.starvation.held = Some(shares(&fixture).held);
+    fixture.state.vacate(JobId::element(2, 1));
+    assert_eq!(told(&fixture, &[1, 2]), [(0.8, 0.7), (0.2, 0.0)]);
     assert_eq!(
-        told(&scene.clone().at(9), &[1, 2]),
+        told(&fixture.clone().at(9), &[1, 2]),
         [(0.8, 0.7), (0.2, 0.0)]
     );
-    let mut later = scene.clone().at(10);
+    let mut later = fixture.clone().at(10);
     assert_eq!(told(&later, &[1, 2]), [(0.9, 0.7), (0.1, 0.0)]);
-    later = scene.clone().queued(3, "select=1:ncpus=2");
+    later = fixture.clone().queued(3, "select=1:ncpus=2");
     assert_eq!(told(&later, &[1, 2]), [(0.7, 0.7), (0.1, 0.0)]);
-    let grown = scene.node("n1", "ncpus=20", true);
+    let grown = fixture.node("n1", "ncpus=20", true);
     assert_eq!(told(&grown, &[1, 2]), [(0.8, 0.35), (0.05, 0.0)]);
 }
 
 fn lets(
-    scene: &TestCluster,
+    fixture: &TestCluster,
     victim: u64,
     newcomer: u64,
     threshold: f64,
     starving: &[StarvationSubject],
 ) -> bool {
-    let mut scene = scene.clone();
-    scene.policy.starvation.preemption_threshold = threshold;
-    let shares = shares(&scene);
+    let mut fixture = fixture.clone();
+    fixture.policy.starvation.preemption_threshold = threshold;
+    let shares = shares(&fixture);
     let fasting = TimeBelow::default().renewed(starving.iter().cloned(), Time(-1_000_000));
     let shield = PreemptionExemption {
         shares: &shares,
         fasting: &fasting,
         last: AllocationGroup::Preemptible,
-        now: scene.now,
+        now: fixture.now,
     };
     let row = |id| {
         shares
@@ -338,27 +345,27 @@ fn lets(
 #[test]
 fn who_starves_loses_nothing_but_within_the_pool_that_does() {
     let accounts = || vec![pool("prod", None, 1.0), pool("dev", None, 1.0)];
-    let scene = array(
+    let fixture = array(
         array(with(accounts()), 1, "prod", (3, 1), 9),
         2,
         "prod",
         (0, 1),
         9,
     );
-    let scene = array(scene, 3, "dev", (7, 1), 9);
+    let fixture = array(fixture, 3, "dev", (7, 1), 9);
     let party = |id| StarvationSubject::Party(ShareParty::Operation(JobId::array(id)));
     let prod = || StarvationSubject::Pool("prod".to_string());
-    assert!(lets(&scene, 3, 2, 1.0, &[]) && lets(&scene, 1, 2, 1.0, &[]));
+    assert!(lets(&fixture, 3, 2, 1.0, &[]) && lets(&fixture, 1, 2, 1.0, &[]));
     assert!(
-        !lets(&scene, 3, 2, 1.0, &[party(3)]),
+        !lets(&fixture, 3, 2, 1.0, &[party(3)]),
         "who starves itself is no victim"
     );
-    assert!(!lets(&scene, 1, 1, 1.0, &[]));
-    assert!(!lets(&scene, 1, 3, 1.0, &[]), "prod has 3 of 5");
-    assert!(lets(&scene, 1, 3, 0.2, &[]));
-    assert!(!lets(&scene, 1, 3, 0.2, &[prod()]), "prod starves");
+    assert!(!lets(&fixture, 1, 1, 1.0, &[]));
+    assert!(!lets(&fixture, 1, 3, 1.0, &[]), "prod has 3 of 5");
+    assert!(lets(&fixture, 1, 3, 0.2, &[]));
+    assert!(!lets(&fixture, 1, 3, 0.2, &[prod()]), "prod starves");
     assert!(
-        lets(&scene, 1, 2, 0.2, &[prod()]),
+        lets(&fixture, 1, 2, 0.2, &[prod()]),
         "and 2 is in prod as well"
     );
 }
@@ -375,7 +382,7 @@ fn pools_say_what_makes_theirs_starve() {
         enable_aggressive: Some(true),
         ..Overrides::default()
     };
-    let scene = array(
+    let fixture = array(
         array(with(accounts), 1, "x", (0, 1), 9),
         2,
         "dev",
@@ -383,9 +390,9 @@ fn pools_say_what_makes_theirs_starve() {
         9,
     )
     .at(200);
-    let shares = shares(&scene);
+    let shares = shares(&fixture);
     let fasting = TimeBelow::default().renewed(shares.below(), Time(0));
-    let hunger = |subject: StarvationSubject| shares.starvation(&subject, &fasting, scene.now);
+    let hunger = |subject: StarvationSubject| shares.starvation(&subject, &fasting, fixture.now);
     let party = |id| StarvationSubject::Party(ShareParty::Operation(JobId::array(id)));
     assert_eq!(
         [1, 2].map(|id| hunger(party(id))),

@@ -182,8 +182,8 @@ mod tests {
     use crate::model::time::Span;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    fn scene(choice: SetChoice, delay: Option<i64>) -> TestCluster {
-        let mut scene = cluster("3 x ncpus=1:color=a, 4 x ncpus=1:color=b").running(
+    fn fixture(choice: SetChoice, delay: Option<i64>) -> TestCluster {
+        let mut fixture = cluster("3 x ncpus=1:color=a, 4 x ncpus=1:color=b").running(
             9,
             "select=1:ncpus=1",
             "n7",
@@ -191,19 +191,19 @@ mod tests {
         );
         let delay = delay.map(Span::seconds);
         let values = vec!["a".to_string(), "b".to_string()];
-        scene.policy.placement.sets = Some(NodeSets {
+        fixture.policy.placement.sets = Some(NodeSets {
             choice,
             by: "color".to_string(),
             values,
             delay,
         });
-        scene
+        fixture
     }
 
     /// M47: three free in each set.
     #[test]
     fn a_job_waits_for_a_set_that_holds_it_or_spans_several() {
-        let four = |delay| scene(SetChoice::OneOf, delay).queued(1, "select=4:ncpus=1");
+        let four = |delay| fixture(SetChoice::OneOf, delay).queued(1, "select=4:ncpus=1");
         assert_eq!(four(Some(0)).starts(), "1 on n1,n2,n3,n4");
         assert_eq!(four(Some(600)).starts(), "");
         assert_eq!(
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn one_set_is_filled_first_of_takes_them_in_order_and_any_of_spans() {
-        let starts = |choice, request: &str| scene(choice, None).queued(1, request).starts();
+        let starts = |choice, request: &str| fixture(choice, None).queued(1, request).starts();
         assert_eq!(
             starts(SetChoice::OneOf, "select=3:ncpus=1"),
             "1 on n1,n2,n3"
@@ -230,7 +230,7 @@ mod tests {
             starts(SetChoice::AnyOf, "select=5:ncpus=1"),
             "1 on n1,n2,n3,n4,n5"
         );
-        let first = scene(SetChoice::FirstOf, None).running(8, "select=1:ncpus=1", "n1", 60);
+        let first = fixture(SetChoice::FirstOf, None).running(8, "select=1:ncpus=1", "n1", 60);
         assert_eq!(
             first.queued(1, "select=3:ncpus=1").starts(),
             "1 on n4,n5,n6"
@@ -240,18 +240,18 @@ mod tests {
     /// M47: the set with the fewest nodes for the job, so that large sets stay for large jobs.
     #[test]
     fn one_set_is_the_smallest_that_has_room() {
-        let mut scene = cluster("4 x ncpus=1:color=a, 2 x ncpus=1:color=b");
+        let mut fixture = cluster("4 x ncpus=1:color=a, 2 x ncpus=1:color=b");
         let (sets, delay) = (vec!["a".to_string(), "b".to_string()], Some(Span(0)));
         let choice = SetChoice::OneOf;
-        scene.policy.placement.sets = Some(NodeSets {
+        fixture.policy.placement.sets = Some(NodeSets {
             choice,
             by: "color".to_string(),
             values: sets,
             delay,
         });
-        let one = scene.clone().queued(1, "select=1:ncpus=1");
+        let one = fixture.clone().queued(1, "select=1:ncpus=1");
         assert_eq!(one.starts(), "1 on n5");
-        let busy = scene
+        let busy = fixture
             .clone()
             .running(8, "select=3:ncpus=0 place=excl", "n1,n2,n3", 60);
         assert_eq!(
@@ -259,7 +259,7 @@ mod tests {
             "1 on n4",
             "nodes that it may not join do not count"
         );
-        let owned = scene
+        let owned = fixture
             .owned("bob")
             .running(8, "select=3:ncpus=0 naccess=singleuser", "n1,n2,n3", 60)
             .owned("ann");
@@ -269,7 +269,7 @@ mod tests {
     /// M47: by a feature that nodes have or have not.
     #[test]
     fn a_set_may_be_the_nodes_with_a_feature() {
-        let mut scene = cluster("1 x ncpus=1:big=false, 1 x ncpus=1, 2 x ncpus=1:big=true");
+        let mut fixture = cluster("1 x ncpus=1:big=false, 1 x ncpus=1, 2 x ncpus=1:big=true");
         let values = vec!["big".to_string()];
         let sets = NodeSets {
             choice: SetChoice::FirstOf,
@@ -277,20 +277,22 @@ mod tests {
             values,
             delay: None,
         };
-        scene.policy.placement.sets = Some(sets);
+        fixture.policy.placement.sets = Some(sets);
         assert_eq!(
-            scene.clone().queued(1, "select=2:ncpus=1").starts(),
+            fixture.clone().queued(1, "select=2:ncpus=1").starts(),
             "1 on n3,n4"
         );
-        assert_eq!(scene.queued(1, "select=3:ncpus=1").starts(), "");
+        assert_eq!(fixture.queued(1, "select=3:ncpus=1").starts(), "");
     }
 
     fn under(policy: NodeAllocation, nodes: &str, busy: &str) -> TestCluster {
-        let mut scene = cluster(nodes);
-        scene.policy.placement.allocation = policy;
-        busy.split(',').zip(90..).fold(scene, |scene, (node, job)| {
-            scene.running(job, "select=1:ncpus=4", node, 600)
-        })
+        let mut fixture = cluster(nodes);
+        fixture.policy.placement.allocation = policy;
+        busy.split(',')
+            .zip(90..)
+            .fold(fixture, |fixture, (node, job)| {
+                fixture.running(job, "select=1:ncpus=4", node, 600)
+            })
     }
 
     #[test]
@@ -309,10 +311,10 @@ mod tests {
             starts("4 x ncpus=4", "n2", "select=1:ncpus=4+1:ncpus=2"),
             "1 on n3,n4"
         );
-        let scene =
+        let fixture =
             under(NodeAllocation::Contiguous, "3 x ncpus=4", "n2").queued(1, "select=2:ncpus=4");
         assert_eq!(
-            [scene.reason(1).unwrap().code().into(), scene.booked()],
+            [fixture.reason(1).unwrap().code().into(), fixture.booked()],
             ["contiguity", "1 at 600 on n1,n2"]
         );
     }

@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn what_first_fit_does_not_place_is_found_by_search() {
         let starts = |allocation, nodes: &str, select: &str| {
-            let mut scene = cluster(nodes).queued(1, &format!("select={select}"));
-            scene.policy.placement.allocation = allocation;
-            scene.starts()
+            let mut fixture = cluster(nodes).queued(1, &format!("select={select}"));
+            fixture.policy.placement.allocation = allocation;
+            fixture.starts()
         };
         for allocation in [
             NodeAllocation::FirstAvailable,

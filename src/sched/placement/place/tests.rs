@@ -69,14 +69,14 @@ fn an_exclusive_host_is_barred_as_a_whole() {
     let hosts = cluster("")
         .on_host("a", "2 x ncpus=2")
         .on_host("b", "2 x ncpus=2");
-    let scene = hosts.running(9, "select=1:ncpus=1", "n1", 100);
-    let scene = scene
+    let fixture = hosts.running(9, "select=1:ncpus=1", "n1", 100);
+    let fixture = fixture
         .queued(1, "select=1:ncpus=1 place=exclhost")
         .queued(2, "select=3:ncpus=1")
         .queued(3, "select=1:ncpus=1");
-    assert_eq!(scene.starts(), "1 on n3; 2 on n1,n2,n2");
+    assert_eq!(fixture.starts(), "1 on n3; 2 on n1,n2,n2");
     assert_eq!(
-        scene.plan().starts[0].exclusive.tenancy,
+        fixture.plan().starts[0].exclusive.tenancy,
         crate::sched::view::snapshot::AccessPolicy::Hosts
     );
 }
@@ -101,13 +101,13 @@ fn values_that_are_compared_choose_the_nodes() {
 
 #[test]
 fn custom_consumables_run_out() {
-    let scene = cluster("2 x ncpus=8:lic=1")
+    let fixture = cluster("2 x ncpus=8:lic=1")
         .queued(1, "select=1:lic=1")
         .queued(2, "select=1:lic=1")
         .queued(3, "select=1:lic=1");
-    assert_eq!(scene.starts(), "1 on n1; 2 on n2");
+    assert_eq!(fixture.starts(), "1 on n1; 2 on n2");
     assert_eq!(
-        scene.why(3),
+        fixture.why(3),
         "Not Running: Insufficient amount of resource: lic (R: 1 A: 0 T: 2)"
     );
 }
@@ -161,20 +161,23 @@ fn billions_of_chunks_are_refused_at_once() {
 
 #[test]
 fn nodes_that_are_down_or_gone_get_nothing() {
-    let mut scene: TestCluster = cluster("2 x ncpus=8").node("n1", "ncpus=8", false);
+    let mut fixture: TestCluster = cluster("2 x ncpus=8").node("n1", "ncpus=8", false);
     assert_eq!(
-        scene.clone().queued(2, "select=1:ncpus=1:host=n1").starts(),
+        fixture
+            .clone()
+            .queued(2, "select=1:ncpus=1:host=n1")
+            .starts(),
         ""
     );
     assert_eq!(
-        scene.clone().queued(2, "select=1:ncpus=0").starts(),
+        fixture.clone().queued(2, "select=1:ncpus=0").starts(),
         "2 on n2"
     );
-    scene = scene.queued(1, "select=1:ncpus=8");
-    assert_eq!(scene.starts(), "1 on n2");
-    scene.state.remove_node("n2");
-    assert_eq!(scene.starts(), "");
-    assert_eq!(scene.node("n1", "ncpus=8", true).starts(), "1 on n1");
+    fixture = fixture.queued(1, "select=1:ncpus=8");
+    assert_eq!(fixture.starts(), "1 on n2");
+    fixture.state.remove_node("n2");
+    assert_eq!(fixture.starts(), "");
+    assert_eq!(fixture.node("n1", "ncpus=8", true).starts(), "1 on n1");
 }
 
 /// The first host that suits, whatever stands before it.
@@ -221,15 +224,18 @@ fn packed_chunks_pass_over_nodes_that_do_not_suit() {
 /// M46: a node that is somebody's is not open to others, though it has room.
 #[test]
 fn packed_chunks_pass_over_nodes_that_are_somebody_elses() {
-    let scene = cluster("2 x ncpus=4").owned("bob").running(
+    let fixture = cluster("2 x ncpus=4").owned("bob").running(
         9,
         "select=1:ncpus=1 naccess=singleuser",
         "n1",
         60,
     );
     let packed = "select=2:ncpus=1 place=pack";
-    assert_eq!(scene.clone().queued(1, packed).starts(), "1 on n1,n1");
-    assert_eq!(scene.owned("ann").queued(1, packed).starts(), "1 on n2,n2");
+    assert_eq!(fixture.clone().queued(1, packed).starts(), "1 on n1,n1");
+    assert_eq!(
+        fixture.owned("ann").queued(1, packed).starts(),
+        "1 on n2,n2"
+    );
 }
 
 /// Hosts of one node and of several stand in one order.
@@ -258,9 +264,9 @@ fn packed_chunks_pass_over_nodes_that_take_one_only() {
         access: NodeAccess::SingleTask,
         ..NodeTerms::default()
     };
-    let scene = cluster("2 x ncpus=4").terms("n1", "ncpus=4", alone);
+    let fixture = cluster("2 x ncpus=4").terms("n1", "ncpus=4", alone);
     assert_eq!(
-        scene.queued(1, "select=2:ncpus=1 place=pack").starts(),
+        fixture.queued(1, "select=2:ncpus=1 place=pack").starts(),
         "1 on n2,n2"
     );
 }
@@ -280,9 +286,9 @@ fn chunks_of_which_one_wants_a_whole_host_are_not_packed() {
                 .starts_with("1 on"),
             "{request}"
         );
-        let scene = cluster("3 x ncpus=4").running(9, "select=1:ncpus=1", "n1", 60);
+        let fixture = cluster("3 x ncpus=4").running(9, "select=1:ncpus=1", "n1", 60);
         assert_eq!(
-            scene.queued(1, &format!("{request} place=pack")).starts(),
+            fixture.queued(1, &format!("{request} place=pack")).starts(),
             "",
             "{request}"
         );
@@ -293,12 +299,12 @@ fn chunks_of_which_one_wants_a_whole_host_are_not_packed() {
 #[test]
 fn packed_chunks_go_on_the_node_that_ranks_first() {
     let packed = "select=2:ncpus=1 place=pack";
-    let mut scene = cluster("")
+    let mut fixture = cluster("")
         .measured("n1", "ncpus=4", "", 3000)
         .measured("n2", "ncpus=4", "", 0);
-    assert_eq!(scene.clone().queued(1, packed).starts(), "1 on n1,n1");
-    scene.policy.placement.allocation = NodeAllocation::CpuLoad;
-    assert_eq!(scene.queued(1, packed).starts(), "1 on n2,n2");
+    assert_eq!(fixture.clone().queued(1, packed).starts(), "1 on n1,n1");
+    fixture.policy.placement.allocation = NodeAllocation::CpuLoad;
+    assert_eq!(fixture.queued(1, packed).starts(), "1 on n2,n2");
     assert_eq!(
         starts("4 x ncpus=4", &format!("{packed} omit_hosts=n1")),
         "1 on n2,n2"
@@ -329,13 +335,13 @@ fn a_chunk_that_names_its_host_goes_there_whatever_else_it_asks_for() {
 #[test]
 fn a_chunk_that_wants_a_whole_host_shares_it_with_no_other_chunk() {
     let starts = |busy: bool, select: &str| {
-        let scene = cluster("3 x ncpus=4");
-        let scene = if busy {
-            scene.running(9, "select=1:ncpus=1", "n1", 60)
+        let fixture = cluster("3 x ncpus=4");
+        let fixture = if busy {
+            fixture.running(9, "select=1:ncpus=1", "n1", 60)
         } else {
-            scene
+            fixture
         };
-        scene.queued(1, &format!("select={select}")).starts()
+        fixture.queued(1, &format!("select={select}")).starts()
     };
     assert_eq!(starts(false, "1:ncpus=1*+1:ncpus=1"), "1 on n1,n2");
     assert_eq!(

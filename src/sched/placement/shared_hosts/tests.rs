@@ -23,9 +23,9 @@ use proptest::{collection, sample::Index};
 use std::sync::Arc;
 
 /// So much of a resource that is counted by host.
-fn scene(nodes: &str, total: i64) -> TestCluster {
-    let mut scene = cluster(nodes);
-    scene.state.set_pool(
+fn fixture(nodes: &str, total: i64) -> TestCluster {
+    let mut fixture = cluster(nodes);
+    fixture.state.set_pool(
         "site_lic",
         Pool {
             total,
@@ -33,64 +33,64 @@ fn scene(nodes: &str, total: i64) -> TestCluster {
             ..Pool::default()
         },
     );
-    scene
+    fixture
 }
 
 /// An element of array 1 runs on a node until then, in seconds, and asked for one of that.
-fn on(mut scene: TestCluster, index: u32, node: &str, until: i64) -> TestCluster {
+fn on(mut fixture: TestCluster, index: u32, node: &str, until: i64) -> TestCluster {
     let amount = |name: &str| (name.to_string(), ResourceValue::Long(1));
     let share = NodeShare {
         taken: vec![amount("ncpus")],
         pooled: vec![amount("site_lic")],
         ..fixture::share(node)
     };
-    scene.state.occupy(
+    fixture.state.occupy(
         JobId::element(1, index),
         &[share],
         AccessPolicy::Shared,
         Time(until * 1000),
     );
-    scene
+    fixture
 }
 
-fn used(scene: &TestCluster) -> i64 {
-    scene.state.pool("site_lic").unwrap().0
+fn used(fixture: &TestCluster) -> i64 {
+    fixture.state.pool("site_lic").unwrap().0
 }
 
 /// G2: four elements on one host have one together; a fifth on another host would need one more.
 #[test]
 fn elements_on_one_host_take_it_once() {
-    let mut scene = scene("2 x ncpus=4", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-6");
+    let mut fixture = fixture("2 x ncpus=4", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-6");
     assert_eq!(
-        scene.starts(),
+        fixture.starts(),
         "1[1] on n1; 1[2] on n1; 1[3] on n1; 1[4] on n1"
     );
-    let plan = scene.plan();
-    plan.audit(&scene.state).unwrap();
-    scene.apply(&plan);
-    assert_eq!((used(&scene), scene.starts().as_str()), (1, ""));
+    let plan = fixture.plan();
+    plan.audit(&fixture.state).unwrap();
+    fixture.apply(&plan);
+    assert_eq!((used(&fixture), fixture.starts().as_str()), (1, ""));
     let why = "Not Running: Insufficient amount of resource: site_lic (R: 1 A: 0 T: 1)";
-    assert_eq!(scene.why(1), why);
-    scene.state.vacate(JobId::element(1, 4));
+    assert_eq!(fixture.why(1), why);
+    fixture.state.vacate(JobId::element(1, 4));
     assert_eq!(
-        (used(&scene), scene.starts().as_str()),
+        (used(&fixture), fixture.starts().as_str()),
         (1, "1[5] on n1"),
         "whoever had it, others have it"
     );
-    (1..=3).for_each(|index| scene.state.vacate(JobId::element(1, index)));
-    assert_eq!(used(&scene), 0);
-    assert_eq!(scene.starts(), "1[5] on n1; 1[6] on n1");
+    (1..=3).for_each(|index| fixture.state.vacate(JobId::element(1, index)));
+    assert_eq!(used(&fixture), 0);
+    assert_eq!(fixture.starts(), "1[5] on n1; 1[6] on n1");
 }
 
 /// G2: other jobs and arrays have nothing of it.
 #[test]
 fn others_take_their_own() {
-    let scene = on(scene("1 x ncpus=8", 2), 1, "n1", 100);
-    let scene = scene
+    let fixture = on(fixture("1 x ncpus=8", 2), 1, "n1", 100);
+    let fixture = fixture
         .queued(2, "select=1:ncpus=1 site_lic=1")
         .queued(3, "select=1:ncpus=1 site_lic=1 array=1-2");
-    assert_eq!(scene.starts(), "2 on n1");
-    let two = on(self::scene("2 x ncpus=2", 2), 1, "n1", 100);
+    assert_eq!(fixture.starts(), "2 on n1");
+    let two = on(self::fixture("2 x ncpus=2", 2), 1, "n1", 100);
     assert_eq!(used(&on(two, 2, "n2", 100)), 2, "on two hosts it takes two");
 }
 
@@ -98,24 +98,24 @@ fn others_take_their_own() {
 /// has room.
 #[test]
 fn an_element_goes_where_others_of_its_array_are() {
-    let scene = on(scene("3 x ncpus=2", 1), 9, "n3", 100);
+    let fixture = on(fixture("3 x ncpus=2", 1), 9, "n3", 100);
     let waiting = |more: &str| {
-        scene
+        fixture
             .clone()
             .queued(1, &format!("select=1:ncpus=1 site_lic=1 array=1-2{more}"))
     };
     assert_eq!(waiting("").starts(), "1[1] on n3");
-    let pair = scene
+    let pair = fixture
         .clone()
         .queued(1, "select=2:ncpus=1 place=pack site_lic=1 array=1-2");
     assert_eq!(pair.starts(), "", "n3 has no room for both");
     assert_eq!(
-        on(self::scene("3 x ncpus=3", 1), 9, "n3", 100)
+        on(self::fixture("3 x ncpus=3", 1), 9, "n3", 100)
             .queued(1, "select=2:ncpus=1 place=pack site_lic=1 array=1-2")
             .starts(),
         "1[1] on n3,n3"
     );
-    let two = scene.queued(1, "select=2:ncpus=1 place=scatter site_lic=1 array=1-2");
+    let two = fixture.queued(1, "select=2:ncpus=1 place=scatter site_lic=1 array=1-2");
     assert_eq!(two.starts(), "", "one of two hosts would have too little");
 }
 
@@ -129,22 +129,22 @@ fn who_ends_last_holds_it() {
     ] {
         let began = order
             .iter()
-            .fold(scene("1 x ncpus=8", 1), |scene, &(index, end)| {
-                on(scene, index, "n1", end)
+            .fold(fixture("1 x ncpus=8", 1), |fixture, &(index, end)| {
+                on(fixture, index, "n1", end)
             });
-        let scene = began.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
+        let fixture = began.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
         assert_eq!(
             (
-                used(&scene),
-                scene.starts().as_str(),
-                scene.booked().as_str()
+                used(&fixture),
+                fixture.starts().as_str(),
+                fixture.booked().as_str()
             ),
             (1, "", "7 at 70 on n1")
         );
-        let mut scene = scene;
-        scene.state.vacate(JobId::element(1, 2));
+        let mut fixture = fixture;
+        fixture.state.vacate(JobId::element(1, 2));
         assert_eq!(
-            (used(&scene), scene.booked().as_str()),
+            (used(&fixture), fixture.booked().as_str()),
             (1, "7 at 60 on n1")
         );
     }
@@ -153,14 +153,14 @@ fn who_ends_last_holds_it() {
 /// Who is promised it does not wait for longer because others of the array come.
 #[test]
 fn nobody_joins_beyond_a_promise() {
-    let scene = on(scene("1 x ncpus=8", 1), 9, "n1", 100);
+    let fixture = on(fixture("1 x ncpus=8", 1), 9, "n1", 100);
     let joins = |walltime: u32| {
         let array = format!("select=1:ncpus=1 site_lic=1 walltime={walltime} array=1-2");
-        let scene = scene
+        let fixture = fixture
             .clone()
             .queued(0, "select=1:ncpus=1 site_lic=1 walltime=50")
             .queued(1, &array);
-        scene.starts()
+        fixture.starts()
     };
     assert_eq!(joins(100), "1[1] on n1; 1[2] on n1");
     assert_eq!(joins(101), "");
@@ -169,22 +169,24 @@ fn nobody_joins_beyond_a_promise() {
 /// Who makes way frees it where no other of its array stays.
 #[test]
 fn who_leaves_gives_it_back_with_the_last_of_them() {
-    let scene = on(
-        on(on(scene("2 x ncpus=8", 2), 1, "n1", 70), 2, "n1", 50),
+    let fixture = on(
+        on(on(fixture("2 x ncpus=8", 2), 1, "n1", 70), 2, "n1", 50),
         3,
         "n2",
         60,
     );
-    let n1 = scene.state.cluster.find("n1").unwrap();
-    let lic = scene.state.cluster.catalog.index("site_lic").unwrap();
+    let n1 = fixture.state.cluster.find("n1").unwrap();
+    let lic = fixture.state.cluster.catalog.index("site_lic").unwrap();
     let gives = |index: u32, gone: &[u32]| {
         let (id, gone) = (
             JobId::element(1, index),
             gone.iter().map(|&index| JobId::element(1, index)).collect(),
         );
-        scene
-            .state
-            .gives_back((id, n1), &scene.state.cluster.node(n1).tenants[&id], &gone)[lic]
+        fixture.state.gives_back(
+            (id, n1),
+            &fixture.state.cluster.node(n1).tenants[&id],
+            &gone,
+        )[lic]
     };
     assert_eq!((gives(1, &[]), gives(2, &[])), (0, 0));
     assert_eq!((gives(1, &[2]), gives(2, &[1]), gives(2, &[3])), (1, 1, 0));
@@ -193,25 +195,25 @@ fn who_leaves_gives_it_back_with_the_last_of_them() {
 /// What is noted of each of them follows who holds it: what it has, and what its end gives back.
 #[test]
 fn ends_and_operations_know_who_holds_it() {
-    let mut scene = on(scene("1 x ncpus=8", 2), 1, "n1", 50);
-    let lic = scene.state.cluster.catalog.index("site_lic").unwrap();
-    let claimant = RunningOwner::of(&scene.job(1, "select=1:ncpus=1 site_lic=1"));
-    let parts = |scene: &TestCluster| {
+    let mut fixture = on(fixture("1 x ncpus=8", 2), 1, "n1", 50);
+    let lic = fixture.state.cluster.catalog.index("site_lic").unwrap();
+    let claimant = RunningOwner::of(&fixture.job(1, "select=1:ncpus=1 site_lic=1"));
+    let parts = |fixture: &TestCluster| {
         let released = |at: i64| {
-            scene
+            fixture
                 .state
                 .releases
                 .get(&Time(at * 1000))
                 .map_or(0, |released| released[lic])
         };
         let has = |index: u32| {
-            scene
+            fixture
                 .state
                 .running
                 .get(&JobId::element(1, index))
                 .map_or(0, |one| one.taken[lic])
         };
-        let whole = scene
+        let whole = fixture
             .state
             .operations
             .all()
@@ -219,19 +221,21 @@ fn ends_and_operations_know_who_holds_it() {
             .sum::<i64>();
         ([released(50), released(70)], [has(1), has(2)], whole)
     };
-    let belongs = |mut scene: TestCluster, index: u32| {
-        scene.state.belongs_to(JobId::element(1, index), &claimant);
-        scene.tenured(JobId::element(1, index), 0, 0.0, |_| ())
+    let belongs = |mut fixture: TestCluster, index: u32| {
+        fixture
+            .state
+            .belongs_to(JobId::element(1, index), &claimant);
+        fixture.tenured(JobId::element(1, index), 0, 0.0, |_| ())
     };
-    scene = belongs(scene, 1);
-    assert_eq!(parts(&scene), ([1, 0], [1, 0], 1));
-    scene = belongs(on(scene, 2, "n1", 70), 2);
-    assert_eq!(parts(&scene), ([0, 1], [0, 1], 1));
-    scene.state.vacate(JobId::element(1, 2));
-    assert_eq!(parts(&scene), ([1, 0], [1, 0], 1));
-    scene = on(on(scene, 2, "n1", 70), 2, "n1", 40);
+    fixture = belongs(fixture, 1);
+    assert_eq!(parts(&fixture), ([1, 0], [1, 0], 1));
+    fixture = belongs(on(fixture, 2, "n1", 70), 2);
+    assert_eq!(parts(&fixture), ([0, 1], [0, 1], 1));
+    fixture.state.vacate(JobId::element(1, 2));
+    assert_eq!(parts(&fixture), ([1, 0], [1, 0], 1));
+    fixture = on(on(fixture, 2, "n1", 70), 2, "n1", 40);
     assert_eq!(
-        parts(&scene),
+        parts(&fixture),
         ([1, 0], [1, 0], 1),
         "who is to end sooner passes it on"
     );
@@ -241,8 +245,8 @@ fn ends_and_operations_know_who_holds_it() {
 /// them.
 #[test]
 fn who_has_given_it_up_does_not_hold_it() {
-    let stands_still = |scene: &mut TestCluster, index: u32| {
-        let mut job = scene.job(1, "select=1:ncpus=1 site_lic=1 walltime=100");
+    let stands_still = |fixture: &mut TestCluster, index: u32| {
+        let mut job = fixture.job(1, "select=1:ncpus=1 site_lic=1 walltime=100");
         job.id = JobId::element(1, index);
         let amount = |name: &str| (name.to_string(), ResourceValue::Long(1));
         let share = NodeShare {
@@ -275,75 +279,76 @@ fn who_has_given_it_up_does_not_hold_it() {
         ] {
             job.apply(&event, fixture::moment(0));
         }
-        scene
+        fixture
             .state
-            .make(&Change::of(job.id, Some(&job), &scene.policy));
+            .make(&Change::of(job.id, Some(&job), &fixture.policy));
     };
-    let mut first = scene("1 x ncpus=8", 1);
+    let mut first = fixture("1 x ncpus=8", 1);
     stands_still(&mut first, 1);
     assert_eq!(used(&first), 0);
     first = on(first, 2, "n1", 50);
-    let mut last = on(scene("1 x ncpus=8", 1), 2, "n1", 50);
+    let mut last = on(fixture("1 x ncpus=8", 1), 2, "n1", 50);
     stands_still(&mut last, 1);
-    for mut scene in [first, last] {
-        let lic = scene.state.cluster.catalog.index("site_lic").unwrap();
+    for mut fixture in [first, last] {
+        let lic = fixture.state.cluster.catalog.index("site_lic").unwrap();
         assert_eq!(
-            (used(&scene), scene.state.releases[&Time(50_000)][lic]),
+            (used(&fixture), fixture.state.releases[&Time(50_000)][lic]),
             (1, 1)
         );
         let (id, n1) = (
             JobId::element(1, 1),
-            scene.state.cluster.find("n1").unwrap(),
+            fixture.state.cluster.find("n1").unwrap(),
         );
         let gone = [JobId::element(1, 2)].into();
-        let back =
-            scene
-                .state
-                .gives_back((id, n1), &scene.state.cluster.node(n1).tenants[&id], &gone)[lic];
+        let back = fixture.state.gives_back(
+            (id, n1),
+            &fixture.state.cluster.node(n1).tenants[&id],
+            &gone,
+        )[lic];
         assert_eq!(
             back, 0,
             "what it gave up it does not give back, though no other stays"
         );
-        scene = scene.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
-        assert_eq!(scene.clone().resumes(), "", "it would need one more");
-        scene.state.vacate(JobId::element(1, 2));
+        fixture = fixture.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
+        assert_eq!(fixture.clone().resumes(), "", "it would need one more");
+        fixture.state.vacate(JobId::element(1, 2));
         assert_eq!(
-            (used(&scene), scene.resumes().as_str()),
+            (used(&fixture), fixture.resumes().as_str()),
             (0, "1[1] on n1 with 0 until 100")
         );
-        scene.state.vacate(JobId::element(1, 1));
-        assert_eq!(scene.starts(), "7 on n1");
+        fixture.state.vacate(JobId::element(1, 1));
+        assert_eq!(fixture.starts(), "7 on n1");
     }
 }
 
 /// A node that is taken out, or not there yet, has what runs on it like any other.
 #[test]
 fn who_is_on_a_node_that_is_gone_still_has_it() {
-    let mut scene = on(on(scene("2 x ncpus=8", 1), 1, "n1", 70), 2, "n1", 50);
-    scene.state.remove_node("n1");
-    scene.state.vacate(JobId::element(1, 1));
-    assert_eq!(used(&scene), 1);
-    scene = on(scene, 3, "n1", 90);
-    assert_eq!(used(&scene), 1);
-    scene = scene
+    let mut fixture = on(on(fixture("2 x ncpus=8", 1), 1, "n1", 70), 2, "n1", 50);
+    fixture.state.remove_node("n1");
+    fixture.state.vacate(JobId::element(1, 1));
+    assert_eq!(used(&fixture), 1);
+    fixture = on(fixture, 3, "n1", 90);
+    assert_eq!(used(&fixture), 1);
+    fixture = fixture
         .node("n1", "ncpus=8", true)
         .queued(1, "select=1:ncpus=1 site_lic=1 array=4-4");
-    assert_eq!(scene.starts(), "1[4] on n1");
+    assert_eq!(fixture.starts(), "1[4] on n1");
     [2, 3]
         .into_iter()
-        .for_each(|index| scene.state.vacate(JobId::element(1, index)));
-    assert_eq!(used(&scene), 0);
+        .for_each(|index| fixture.state.vacate(JobId::element(1, index)));
+    assert_eq!(used(&fixture), 0);
 }
 
 /// However many nodes a host has, and whether they are told of first or what runs on them.
 #[test]
 fn the_nodes_of_one_host_have_it_together() {
     for known in [true, false] {
-        let host = |scene: TestCluster| scene.on_host("h", "2 x ncpus=2");
-        let mut scene = if known {
-            host(scene("", 2))
+        let host = |fixture: TestCluster| fixture.on_host("h", "2 x ncpus=2");
+        let mut fixture = if known {
+            host(fixture("", 2))
         } else {
-            scene("", 2)
+            fixture("", 2)
         };
         for (index, nodes, first) in [(1, ["n1", "n2"], 0), (2, ["n2", "n1"], 1)] {
             let share = |at: usize| NodeShare {
@@ -357,13 +362,13 @@ fn the_nodes_of_one_host_have_it_together() {
                 ..fixture::share(nodes[at])
             };
             let (id, until) = (JobId::element(1, index), Time(50_000 + i64::from(index)));
-            scene
+            fixture
                 .state
                 .occupy(id, &[share(0), share(1)], AccessPolicy::Shared, until);
-            assert_eq!(used(&scene), 1, "{first}");
+            assert_eq!(used(&fixture), 1, "{first}");
         }
-        scene = if known { scene } else { host(scene) };
-        let (state, id) = (&scene.state, JobId::element(1, 2));
+        fixture = if known { fixture } else { host(fixture) };
+        let (state, id) = (&fixture.state, JobId::element(1, 2));
         let lic = state.cluster.catalog.index("site_lic").unwrap();
         let gone = [JobId::element(1, 1)].into();
         let back = |name: &str| {
@@ -373,34 +378,34 @@ fn the_nodes_of_one_host_have_it_together() {
         assert_eq!(back("n1") + back("n2"), 1, "not with each of its nodes");
         [2, 1]
             .into_iter()
-            .for_each(|index| scene.state.vacate(JobId::element(1, index)));
-        assert_eq!(used(&scene), 0);
+            .for_each(|index| fixture.state.vacate(JobId::element(1, index)));
+        assert_eq!(used(&fixture), 0);
     }
 }
 
 /// G8: a promise counts who has joined in the same cycle, and is the same in the next one.
 #[test]
 fn a_promise_counts_who_has_just_joined() {
-    let scene = on(scene("1 x ncpus=3", 1), 9, "n1", 100);
+    let fixture = on(fixture("1 x ncpus=3", 1), 9, "n1", 100);
     let text = |walltime: u32, last: u32| {
         format!("select=1:ncpus=1 site_lic=1 walltime={walltime} array=1-{last}")
     };
     for (walltime, last, booked) in [(150, 2, "7 at 150 on n1"), (60, 2, "7 at 100 on n1")] {
-        let scene = scene.clone().queued(1, &text(walltime, last));
-        let mut scene = scene.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
-        let plan = scene.plan();
-        assert_eq!((plan.starts.len(), scene.booked().as_str()), (2, booked));
-        scene.apply(&plan);
-        assert_eq!(scene.booked(), booked);
+        let fixture = fixture.clone().queued(1, &text(walltime, last));
+        let mut fixture = fixture.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
+        let plan = fixture.plan();
+        assert_eq!((plan.starts.len(), fixture.booked().as_str()), (2, booked));
+        fixture.apply(&plan);
+        assert_eq!(fixture.booked(), booked);
     }
 }
 
 /// All of them on one of the hosts of the others, where they are to be on one host.
 #[test]
 fn parts_of_several_hosts_are_not_one_host() {
-    let scene = on(on(scene("2 x ncpus=2", 2), 8, "n1", 100), 9, "n2", 100);
+    let fixture = on(on(fixture("2 x ncpus=2", 2), 8, "n1", 100), 9, "n2", 100);
     let pair = |place: &str| {
-        scene.clone().queued(
+        fixture.clone().queued(
             1,
             &format!("select=2:ncpus=1 place={place} site_lic=1 array=1-1"),
         )
@@ -412,18 +417,18 @@ fn parts_of_several_hosts_are_not_one_host() {
 /// Who is entered again as before has given nothing back.
 #[test]
 fn nobody_is_told_of_what_has_not_changed() {
-    let mut scene = on(on(scene("1 x ncpus=8", 1), 1, "n1", 50), 2, "n1", 70);
-    scene.state.take_over(&Plan::new(Time(0)));
+    let mut fixture = on(on(fixture("1 x ncpus=8", 1), 1, "n1", 50), 2, "n1", 70);
+    fixture.state.take_over(&Plan::new(Time(0)));
     for index in [1, 2] {
         let until = if index == 1 { 50 } else { 70 };
         assert!(
-            on(scene.clone(), index, "n1", until)
+            on(fixture.clone(), index, "n1", until)
                 .state
                 .standing
                 .is_as_planned()
         );
         assert!(
-            !on(scene.clone(), index, "n1", 40)
+            !on(fixture.clone(), index, "n1", 40)
                 .state
                 .standing
                 .is_as_planned()
@@ -432,10 +437,10 @@ fn nobody_is_told_of_what_has_not_changed() {
 }
 
 /// Who makes way for whom.
-fn ways(scene: &TestCluster) -> String {
+fn ways(fixture: &TestCluster) -> String {
     let way =
         |way: &crate::sched::view::plan::Preemption| format!("{} for {}", way.job, way.by.unwrap());
-    scene
+    fixture
         .plan()
         .preempts
         .iter()
@@ -447,28 +452,28 @@ fn ways(scene: &TestCluster) -> String {
 /// M45, Q21: who preempts for it has to have all of them go, and who is not needed stays.
 #[test]
 fn all_that_have_it_together_make_way_together() {
-    let mut scene = scene("1 x ncpus=8", 2);
-    scene.policy.backfill.policy = Filling::Skip;
-    scene.policy.preemption = PreemptionPolicy {
+    let mut fixture = fixture("1 x ncpus=8", 2);
+    fixture.policy.backfill.policy = Filling::Skip;
+    fixture.policy.preemption = PreemptionPolicy {
         mode: PreemptMode::Aggressive,
         ..PreemptionPolicy::by(PreemptTrigger::Qube)
     };
-    scene = scene
+    fixture = fixture
         .running(3, "select=1:ncpus=1 site_lic=1", "n1", 9000)
         .tenured(JobId::job(3), 0, -9.0, |_| ());
     for index in [1, 2] {
         let id = JobId::element(1, index);
-        scene = on(scene, index, "n1", 9000).tenured(id, i64::from(index), -9.0, |_| ());
+        fixture = on(fixture, index, "n1", 9000).tenured(id, i64::from(index), -9.0, |_| ());
     }
-    scene =
-        scene
+    fixture =
+        fixture
             .running(6, "select=1:ncpus=1", "n1", 9000)
             .tenured(JobId::job(6), 9, -9.0, |_| ());
-    let scene = scene
+    let fixture = fixture
         .at(100)
         .queued(4, "select=1:ncpus=1 site_lic=1")
         .queued(5, "select=1:ncpus=1 site_lic=1");
-    assert_eq!(ways(&scene), "1[2] for 4; 1[1] for 4; 3 for 5");
+    assert_eq!(ways(&fixture), "1[2] for 4; 1[1] for 4; 3 for 5");
 }
 
 /// M43, Q21: who is promised a start ahead is not delayed: of those that leave, the last of an
@@ -476,8 +481,8 @@ fn all_that_have_it_together_make_way_together() {
 #[test]
 fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
     let told = |total: i64, waiting: &[&str]| {
-        let mut scene = scene("1 x ncpus=4", total);
-        scene.policy.preemption = PreemptionPolicy {
+        let mut fixture = fixture("1 x ncpus=4", total);
+        fixture.policy.preemption = PreemptionPolicy {
             mode: PreemptMode::Aggressive,
             ..PreemptionPolicy::by(PreemptTrigger::Qos)
         };
@@ -485,26 +490,26 @@ fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
             flags: vec![flag],
             ..Quality::new(name, 0.5)
         };
-        scene.policy.qualities = Qualities::only(vec![
+        fixture.policy.qualities = Qualities::only(vec![
             quality("hi", Flag::Preemptor),
             quality("lo", Flag::Preemptee),
         ]);
-        let claimant = RunningOwner::of(&scene.job(1, "select=1:ncpus=1 qos=lo"));
+        let claimant = RunningOwner::of(&fixture.job(1, "select=1:ncpus=1 qos=lo"));
         for index in [1, 2] {
             let id = JobId::element(1, index);
-            scene = on(scene, index, "n1", 1000).tenured(id, i64::from(index), -9.0, |_| ());
-            scene.state.belongs_to(id, &claimant);
+            fixture = on(fixture, index, "n1", 1000).tenured(id, i64::from(index), -9.0, |_| ());
+            fixture.state.belongs_to(id, &claimant);
         }
         // Job 2 is promised 400.
-        scene = scene
+        fixture = fixture
             .running(9, "select=1:ncpus=2", "n1", 400)
             .queued(2, "select=1:ncpus=2 walltime=50")
             .at(10);
         let waiting = (3..).zip(waiting);
-        scene = waiting.fold(scene, |scene, (id, text)| {
-            scene.queued(id, &format!("{text} qos=hi walltime=500"))
+        fixture = waiting.fold(fixture, |fixture, (id, text)| {
+            fixture.queued(id, &format!("{text} qos=hi walltime=500"))
         });
-        ways(&scene)
+        ways(&fixture)
     };
     let licensed = "select=1:ncpus=1 site_lic=1";
     assert_eq!(told(1, &[licensed]), "1[2] for 3; 1[1] for 3");
@@ -522,11 +527,11 @@ fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
 /// Beside promises, too, elements that start in one cycle have it together.
 #[test]
 fn elements_join_those_that_have_just_started_beside_a_promise() {
-    let scene = scene("1 x ncpus=4", 1).running(9, "select=1:ncpus=2", "n1", 100);
-    let scene = scene.queued(1, "select=1:ncpus=4 walltime=50");
-    let scene = scene.queued(2, "select=1:ncpus=1 site_lic=1 walltime=50 array=1-2");
+    let fixture = fixture("1 x ncpus=4", 1).running(9, "select=1:ncpus=2", "n1", 100);
+    let fixture = fixture.queued(1, "select=1:ncpus=4 walltime=50");
+    let fixture = fixture.queued(2, "select=1:ncpus=1 site_lic=1 walltime=50 array=1-2");
     assert_eq!(
-        (scene.starts().as_str(), scene.booked().as_str()),
+        (fixture.starts().as_str(), fixture.booked().as_str()),
         ("2[1] on n1; 2[2] on n1", "1 at 100 on n1")
     );
 }
@@ -534,10 +539,10 @@ fn elements_join_those_that_have_just_started_beside_a_promise() {
 /// Elements that were altered ask for what they ask for: together they have the most of that.
 #[test]
 fn of_different_amounts_the_most_is_taken() {
-    let mut scene = on(scene("1 x ncpus=8", 3), 1, "n1", 50);
+    let mut fixture = on(fixture("1 x ncpus=8", 3), 1, "n1", 50);
     let pooled = vec![("site_lic".to_string(), ResourceValue::Long(2))];
     let id = JobId::element(1, 2);
-    scene.state.occupy(
+    fixture.state.occupy(
         id,
         &[NodeShare {
             pooled,
@@ -546,19 +551,19 @@ fn of_different_amounts_the_most_is_taken() {
         AccessPolicy::Shared,
         Time(40_000),
     );
-    assert_eq!(used(&scene), 2);
-    scene.state.vacate(id);
-    assert_eq!(used(&scene), 1);
+    assert_eq!(used(&fixture), 2);
+    fixture.state.vacate(id);
+    assert_eq!(used(&fixture), 1);
 }
 
 /// What its nodes are to have in common they have on hosts of the others, too.
 #[test]
 fn nodes_of_others_are_not_of_one_group() {
-    let nodes = scene("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
-    let scene = on(on(nodes, 8, "n2", 100), 9, "n3", 100);
-    let scene = scene.running(5, "select=1:ncpus=2", "n1", 100);
+    let nodes = fixture("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
+    let fixture = on(on(nodes, 8, "n2", 100), 9, "n3", 100);
+    let fixture = fixture.running(5, "select=1:ncpus=2", "n1", 100);
     assert_eq!(
-        scene
+        fixture
             .queued(1, "select=2:ncpus=1 place=group=color site_lic=1 array=1-1")
             .starts(),
         ""
@@ -568,19 +573,19 @@ fn nodes_of_others_are_not_of_one_group() {
 /// M47: nor are they of one set.
 #[test]
 fn nodes_of_others_are_not_of_one_set() {
-    let nodes = scene("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
-    let mut scene =
+    let nodes = fixture("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
+    let mut fixture =
         on(on(nodes, 8, "n2", 100), 9, "n3", 100).running(5, "select=1:ncpus=2", "n1", 100);
-    scene = scene.queued(1, "select=2:ncpus=1 place=scatter site_lic=1 array=1-1");
-    assert_eq!(scene.starts(), "1[1] on n2,n3");
+    fixture = fixture.queued(1, "select=2:ncpus=1 place=scatter site_lic=1 array=1-1");
+    assert_eq!(fixture.starts(), "1[1] on n2,n3");
     let (choice, by) = (SetChoice::OneOf, "color".to_string());
-    scene.policy.placement.sets = Some(NodeSets {
+    fixture.policy.placement.sets = Some(NodeSets {
         choice,
         by,
         values: vec![],
         delay: None,
     });
-    assert_eq!(scene.starts(), "");
+    assert_eq!(fixture.starts(), "");
 }
 
 /// Two resources that are counted by host, so much of each; elements of array 1 have of them on
@@ -595,14 +600,14 @@ fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> TestCluster {
         requestable: true,
     };
     resources.define(BOTH[1], of_system);
-    let mut scene = cluster("");
-    scene.state = ClusterState::new(&resources);
-    scene.state.set_queue(&fixture::queue("workq", true));
-    scene = scene
+    let mut fixture = cluster("");
+    fixture.state = ClusterState::new(&resources);
+    fixture.state.set_queue(&fixture::queue("workq", true));
+    fixture = fixture
         .node("n1", "ncpus=2", true)
         .node("n2", "ncpus=2", true);
     for (name, total) in BOTH.into_iter().zip(totals) {
-        scene.state.set_pool(
+        fixture.state.set_pool(
             name,
             Pool {
                 total,
@@ -620,20 +625,20 @@ fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> TestCluster {
             pooled,
             ..fixture::share(node)
         };
-        scene.state.occupy(
+        fixture.state.occupy(
             JobId::element(1, index),
             &[share],
             AccessPolicy::Shared,
             Time(100_000),
         );
     }
-    let mut job = scene.job(1, "select=1:ncpus=1 site_lic=1 array=1-1");
+    let mut job = fixture.job(1, "select=1:ncpus=1 site_lic=1 array=1-1");
     let request = Arc::make_mut(&mut Arc::make_mut(&mut job.spec).request);
     request
         .list
         .insert(BOTH[1].to_string(), ResourceValue::Long(1));
-    scene.state.enqueue(&job);
-    scene
+    fixture.state.enqueue(&job);
+    fixture
 }
 
 /// Where too little of several is free, only hosts where others have all of them will do.
@@ -672,20 +677,20 @@ fn an_element_takes_what_is_free_where_others_have_the_rest() {
 /// has elsewhere.
 #[test]
 fn what_is_on_other_hosts_is_not_passed_on() {
-    let mut scene = scene("2 x ncpus=4", 2);
+    let mut fixture = fixture("2 x ncpus=4", 2);
     let pooled = vec![("site_lic".to_string(), ResourceValue::Long(1))];
     let shares = ["n1", "n2"].map(|node| NodeShare {
         pooled: pooled.clone(),
         ..fixture::share(node)
     });
-    scene.state.occupy(
+    fixture.state.occupy(
         JobId::element(1, 9),
         &shares,
         AccessPolicy::Shared,
         Time(100_000),
     );
-    let scene = scene.queued(1, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-1");
-    let one = scene
+    let fixture = fixture.queued(1, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-1");
+    let one = fixture
         .clone()
         .queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
     assert_eq!(
@@ -693,7 +698,7 @@ fn what_is_on_other_hosts_is_not_passed_on() {
         ("1[1] on n1", "7 at 100 on n1")
     );
     assert_eq!(
-        scene
+        fixture
             .queued(7, "select=1:ncpus=1 site_lic=2 walltime=9")
             .booked(),
         "7 at 150 on n1"
@@ -704,11 +709,11 @@ fn what_is_on_other_hosts_is_not_passed_on() {
 /// started.
 #[test]
 fn elements_that_stay_beside_a_promise_join_those_that_have_just_started() {
-    let scene = scene("1 x ncpus=6", 1).running(9, "select=1:ncpus=4", "n1", 100);
-    let scene = scene.queued(1, "select=1:ncpus=3 walltime=90");
-    let scene = scene.queued(2, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-2");
+    let fixture = fixture("1 x ncpus=6", 1).running(9, "select=1:ncpus=4", "n1", 100);
+    let fixture = fixture.queued(1, "select=1:ncpus=3 walltime=90");
+    let fixture = fixture.queued(2, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-2");
     assert_eq!(
-        (scene.starts().as_str(), scene.booked().as_str()),
+        (fixture.starts().as_str(), fixture.booked().as_str()),
         ("2[1] on n1; 2[2] on n1", "1 at 100 on n1")
     );
 }
@@ -716,25 +721,25 @@ fn elements_that_stay_beside_a_promise_join_those_that_have_just_started() {
 /// G8: so does one that was looked for after others had been promised something.
 #[test]
 fn a_later_promise_counts_who_has_just_joined() {
-    let mut scene =
-        on(scene("2 x ncpus=3", 1), 9, "n1", 100).running(6, "select=1:ncpus=3", "n2", 100);
-    scene.policy.backfill.depth = Backfill::ALL;
-    let scene = scene.queued(1, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-2");
-    let scene = scene.queued(0, "select=1:ncpus=3 walltime=9 hosts=n2");
-    let scene = scene.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9 hosts=n1");
-    assert_eq!(scene.starts(), "1[1] on n1; 1[2] on n1");
-    assert_eq!(scene.booked(), "0 at 100 on n2; 7 at 150 on n1");
+    let mut fixture =
+        on(fixture("2 x ncpus=3", 1), 9, "n1", 100).running(6, "select=1:ncpus=3", "n2", 100);
+    fixture.policy.backfill.depth = Backfill::ALL;
+    let fixture = fixture.queued(1, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-2");
+    let fixture = fixture.queued(0, "select=1:ncpus=3 walltime=9 hosts=n2");
+    let fixture = fixture.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9 hosts=n1");
+    assert_eq!(fixture.starts(), "1[1] on n1; 1[2] on n1");
+    assert_eq!(fixture.booked(), "0 at 100 on n2; 7 at 150 on n1");
 }
 
 /// M37: and inside of a reservation.
 #[test]
 fn elements_have_it_together_inside_of_a_reservation() {
-    let mut scene = scene("1 x ncpus=4", 1);
-    scene.state.set_window(Window {
+    let mut fixture = fixture("1 x ncpus=4", 1);
+    fixture.state.set_window(Window {
         id: "R1".into(),
         from: Time(0),
         to: Time(90_000),
-        shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+        shares: reservation_window::whole(&fixture.state, &["n1".to_string()]).unwrap(),
         whole: true,
         access: WindowAccess {
             users: vec!["ann".to_string()],
@@ -745,14 +750,14 @@ fn elements_have_it_together_inside_of_a_reservation() {
     });
     let array = "select=1:ncpus=1 site_lic=1 walltime=50 array=1-2";
     assert_eq!(
-        scene.clone().queued(1, array).starts(),
+        fixture.clone().queued(1, array).starts(),
         "1[1] on n1; 1[2] on n1"
     );
-    let mut asking = scene.job(1, array);
+    let mut asking = fixture.job(1, array);
     Arc::make_mut(&mut asking.spec).reservation = Some("R1".to_string());
-    scene.state.enqueue(&asking);
+    fixture.state.enqueue(&asking);
     assert_eq!(
-        scene.starts(),
+        fixture.starts(),
         "1[1] on n1; 1[2] on n1",
         "who asks for it by name, too"
     );
@@ -761,8 +766,8 @@ fn elements_have_it_together_inside_of_a_reservation() {
 /// G2: a plan that has more of it than there is, is none.
 #[test]
 fn a_plan_with_an_element_on_a_host_too_many_is_refused() {
-    let two = scene("2 x ncpus=1", 2).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
-    let one = scene("2 x ncpus=1", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
+    let two = fixture("2 x ncpus=1", 2).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
+    let one = fixture("2 x ncpus=1", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
     let plan = two.plan();
     assert_eq!(
         (
@@ -777,7 +782,7 @@ fn a_plan_with_an_element_on_a_host_too_many_is_refused() {
 /// With whichever of its nodes there it has it.
 #[test]
 fn a_plan_counts_what_an_element_has_with_any_node_of_a_host() {
-    let nodes = |total: i64| scene("", total).on_host("h", "2 x ncpus=1");
+    let nodes = |total: i64| fixture("", total).on_host("h", "2 x ncpus=1");
     let [one, none] =
         [1, 0].map(|total| nodes(total).queued(1, "select=2:ncpus=1 site_lic=1 array=1-1"));
     let mut plan = one.plan();
@@ -793,7 +798,7 @@ fn a_plan_counts_what_an_element_has_with_any_node_of_a_host() {
 }
 
 /// On how many hosts jobs have it, those of one array together.
-fn hosts(scene: &TestCluster) -> i64 {
+fn hosts(fixture: &TestCluster) -> i64 {
     let place = |job: JobId, ix| {
         (
             job.index()
@@ -801,7 +806,7 @@ fn hosts(scene: &TestCluster) -> i64 {
             ix,
         )
     };
-    let running = scene.state.running.iter();
+    let running = fixture.state.running.iter();
     let places =
         running.flat_map(|(&job, running)| running.nodes.iter().map(move |&ix| place(job, ix)));
     places.collect::<std::collections::BTreeSet<_>>().len() as i64
@@ -816,22 +821,22 @@ proptest! {
             ends in collection::vec(any::<Index>(), 1..20),
             wants in collection::vec((1..3_u32, 1..3_u32, 10..99_u32), 1..4),
         ) {
-            let mut scene = scene("3 x ncpus=4", total);
+            let mut fixture = fixture("3 x ncpus=4", total);
             for (id, (chunks, ncpus, walltime)) in (1..).zip(wants) {
                 let text = format!("select={chunks}:ncpus={ncpus} walltime={walltime} site_lic=1");
-                scene = scene.queued(2 * id, &format!("{text} array=1-5")).queued(2 * id + 1, &text);
+                fixture = fixture.queued(2 * id, &format!("{text} array=1-5")).queued(2 * id + 1, &text);
             }
             for end in ends {
-                let plan = scene.plan();
-                prop_assert_eq!(plan.audit(&scene.state), Ok(()));
-                scene.apply(&plan);
-                prop_assert_eq!(used(&scene), hosts(&scene));
-prop_assert!(used(&scene) <= total);
-                prop_assert_eq!(scene.starts(), "");
-                let running: Vec<JobId> = scene.state.running.keys().copied().collect();
+                let plan = fixture.plan();
+                prop_assert_eq!(plan.audit(&fixture.state), Ok(()));
+                fixture.apply(&plan);
+                prop_assert_eq!(used(&fixture), hosts(&fixture));
+prop_assert!(used(&fixture) <= total);
+                prop_assert_eq!(fixture.starts(), "");
+                let running: Vec<JobId> = fixture.state.running.keys().copied().collect();
                 if let Some(&job) = (!running.is_empty()).then(|| end.get(&running)) {
-                    scene.state.vacate(job);
-                    prop_assert_eq!(used(&scene), hosts(&scene));
+                    fixture.state.vacate(job);
+                    prop_assert_eq!(used(&fixture), hosts(&fixture));
                 }
             }
         }

@@ -11,14 +11,14 @@ use crate::model::time::Time;
 use crate::sched::fixture::{TestCluster, cluster};
 
 /// A cluster of 128 processors and 512 gb, ordered by components that are set up so.
-fn scene(set: impl Fn(&mut Components)) -> TestCluster {
-    let mut scene = cluster("8 x ncpus=16:mem=64gb");
-    scene.policy.precedence = Precedence {
+fn fixture(set: impl Fn(&mut Components)) -> TestCluster {
+    let mut fixture = cluster("8 x ncpus=16:mem=64gb");
+    fixture.policy.precedence = Precedence {
         order: PriorityOrder::Components,
         ..Precedence::default()
     };
-    set(&mut scene.policy.precedence.components);
-    scene
+    set(&mut fixture.policy.precedence.components);
+    fixture
 }
 
 /// These parts count.
@@ -30,15 +30,15 @@ fn count(rule: &mut Components, kind: ComponentKind, counts: &[(&str, WeightAndC
     }
 }
 
-fn worth(scene: &TestCluster, id: u64) -> PriorityScore {
-    scene
+fn worth(fixture: &TestCluster, id: u64) -> PriorityScore {
+    fixture
         .state
-        .report(&scene.policy, scene.now, JobId::job(id))
+        .report(&fixture.policy, fixture.now, JobId::job(id))
         .unwrap()
 }
 
-fn score(scene: &TestCluster, id: u64) -> f64 {
-    worth(scene, id).score
+fn score(fixture: &TestCluster, id: u64) -> f64 {
+    worth(fixture, id).score
 }
 
 /// M11.
@@ -48,7 +48,7 @@ fn a_priority_is_the_sum_of_its_components() {
         weight,
         cap: Some(cap),
     };
-    let mut scene = scene(|rule| {
+    let mut fixture = fixture(|rule| {
         count(
             rule,
             ComponentKind::Service,
@@ -73,14 +73,14 @@ fn a_priority_is_the_sum_of_its_components() {
         rule.all.get_mut(&ComponentKind::Resource).unwrap().whole = capped(3.0, 40.0);
         rule.priorities.user.insert("ann".to_string(), -7.0);
     });
-    scene = scene
+    fixture = fixture
         .queued(1, "select=2:ncpus=4:mem=1gb walltime=1:00:00")
         .at(2400);
     // 2 * 30 minutes + 1 + 40/60, 3 * (8 + 50 as 40), and -7.
-    assert_eq!(format!("{:.3}", score(&scene, 1)), "174.667");
-    let parts = worth(&scene, 1).parts;
+    assert_eq!(format!("{:.3}", score(&fixture, 1)), "174.667");
+    let parts = worth(&fixture, 1).parts;
     let sum: f64 = parts.iter().filter_map(ScorePart::product).sum();
-    assert!((sum - score(&scene, 1)).abs() < 1e-9, "{parts:?}");
+    assert!((sum - score(&fixture, 1)).abs() < 1e-9, "{parts:?}");
     let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
     let expected = [
         "credential.user",
@@ -97,7 +97,7 @@ fn a_priority_is_the_sum_of_its_components() {
 #[test]
 fn bounds_are_a_component_of_the_priority() {
     let negative = |enable_negative| {
-        let scene = scene(|rule| {
+        let fixture = fixture(|rule| {
             count(
                 rule,
                 ComponentKind::Credential,
@@ -106,7 +106,7 @@ fn bounds_are_a_component_of_the_priority() {
             rule.priorities.user.insert("*".to_string(), -7.0);
             rule.enable_negative = enable_negative;
         });
-        scene.queued(1, "select=1:ncpus=1")
+        fixture.queued(1, "select=1:ncpus=1")
     };
     assert_eq!(
         [true, false].map(|enabled| score(&negative(enabled), 1)),
@@ -122,7 +122,7 @@ fn bounds_are_a_component_of_the_priority() {
 #[test]
 fn a_job_counts_by_what_it_asks_for() {
     let of = |name: &str| {
-        let scene = scene(|rule| {
+        let fixture = fixture(|rule| {
             count(
                 rule,
                 ComponentKind::Resource,
@@ -130,7 +130,7 @@ fn a_job_counts_by_what_it_asks_for() {
             )
         });
         score(
-            &scene.queued(1, "select=4:ncpus=8:mem=64gb walltime=0:01:00"),
+            &fixture.queued(1, "select=4:ncpus=8:mem=64gb walltime=0:01:00"),
             1,
         )
     };
@@ -147,7 +147,7 @@ fn a_job_counts_by_what_it_asks_for() {
 #[test]
 fn credentials_count_by_name() {
     let of = |part: &str| {
-        let scene = scene(|rule| {
+        let fixture = fixture(|rule| {
             count(
                 rule,
                 ComponentKind::Credential,
@@ -160,13 +160,13 @@ fn credentials_count_by_name() {
             rule.priorities.account = table("*", 40.0);
             rule.number_groups(|name| (name == "staff").then_some(1000));
         });
-        score(&scene.queued(1, "select=1:ncpus=1 qos=hi"), 1)
+        score(&fixture.queued(1, "select=1:ncpus=1 qos=hi"), 1)
     };
     assert_eq!(
         ["user", "group", "account", "qos"].map(of),
         [20.0, 40.0, 80.0, 60.0]
     );
-    let mut scene = scene(|rule| {
+    let mut fixture = fixture(|rule| {
         count(
             rule,
             ComponentKind::Credential,
@@ -177,62 +177,66 @@ fn credentials_count_by_name() {
         priority: 25,
         ..crate::model::queue::Queue::named("workq")
     };
-    scene.state.set_queue(&workq);
-    let mut scene = scene.queued(1, "select=1:ncpus=1");
-    assert_eq!(score(&scene, 1), 50.0, "that of the queue itself");
-    scene
+    fixture.state.set_queue(&workq);
+    let mut fixture = fixture.queued(1, "select=1:ncpus=1");
+    assert_eq!(score(&fixture, 1), 50.0, "that of the queue itself");
+    fixture
         .policy
         .precedence
         .components
         .priorities
         .queue
         .insert("workq".to_string(), 3.0);
-    assert_eq!(score(&scene, 1), 6.0);
+    assert_eq!(score(&fixture, 1), 6.0);
 }
 
 /// M18: with a promise to each of two, who starts behind both passes both, who starts between them
 /// the first.
 #[test]
 fn those_who_are_promised_something_count_who_passes_them() {
-    let mut scene = cluster("10 x ncpus=1").running(
+    let mut fixture = cluster("10 x ncpus=1").running(
         1,
         "select=6:ncpus=1 place=scatter",
         "n1,n2,n3,n4,n5,n6",
         7200,
     );
-    scene.policy.backfill.depth = 2;
-    let mut scene = scene
+    fixture.policy.backfill.depth = 2;
+    let mut fixture = fixture
         .queued(2, "select=8:ncpus=1 walltime=1:00:00")
         .queued(3, "select=1:ncpus=1 walltime=1:00:00")
         .queued(4, "select=10:ncpus=1 walltime=1:00:00")
         .queued(5, "select=1:ncpus=1 walltime=1:00:00")
         .queued(6, "select=1:ncpus=1 walltime=1:00:00");
-    let plan = scene.plan();
-    scene.apply(&plan);
-    let bypassed = |scene: &TestCluster, id| scene.state.bypassed(JobId::job(id));
+    let plan = fixture.plan();
+    fixture.apply(&plan);
+    let bypassed = |fixture: &TestCluster, id| fixture.state.bypassed(JobId::job(id));
     assert_eq!(
-        (plan.starts.len(), bypassed(&scene, 2), bypassed(&scene, 4)),
+        (
+            plan.starts.len(),
+            bypassed(&fixture, 2),
+            bypassed(&fixture, 4)
+        ),
         (3, 3, 2)
     );
     // Read anew, it still knows; started and put back, it does not.
-    let scene = scene.queued(2, "select=8:ncpus=1 walltime=1:00:00");
-    assert_eq!(bypassed(&scene, 2), 3);
+    let fixture = fixture.queued(2, "select=8:ncpus=1 walltime=1:00:00");
+    assert_eq!(bypassed(&fixture, 2), 3);
 }
 
 /// M18: where nobody is promised anything, the first that is blocked counts.
 #[test]
 fn without_promises_the_first_counts_who_passes_it() {
-    let mut scene = cluster("1 x ncpus=4")
+    let mut fixture = cluster("1 x ncpus=4")
         .queued(1, "select=1:ncpus=5")
         .queued(2, "select=1:ncpus=4");
-    scene.policy.backfill.depth = 0;
-    let mut scene = scene
+    fixture.policy.backfill.depth = 0;
+    let mut fixture = fixture
         .running(9, "select=1:ncpus=1", "n1", 100)
         .queued(3, "select=1:ncpus=1 walltime=5");
-    let plan = scene.plan();
-    scene.apply(&plan);
+    let plan = fixture.plan();
+    fixture.apply(&plan);
     assert_eq!(
-        [1, 2].map(|id| scene.state.bypassed(JobId::job(id))),
+        [1, 2].map(|id| fixture.state.bypassed(JobId::job(id))),
         [0, 1],
         "who never fits is not passed"
     );
@@ -241,21 +245,25 @@ fn without_promises_the_first_counts_who_passes_it() {
 /// M18.
 #[test]
 fn being_passed_counts() {
-    let mut scene = scene(|rule| {
+    let mut fixture = fixture(|rule| {
         count(
             rule,
             ComponentKind::Service,
             &[("bypass", WeightAndCap::of(5.0))],
         )
     });
-    scene = scene.queued(1, "select=1:ncpus=1");
+    fixture = fixture.queued(1, "select=1:ncpus=1");
     let wait = Wait {
         since: Time(0),
         eligibility: Eligibility::default(),
         bypassed: 3,
     };
-    let calculator =
-        PriorityCalculator::new(&scene.state, &scene.policy, scene.now, Default::default());
-    let class = scene.state.waiting_class(JobId::job(1)).unwrap();
+    let calculator = PriorityCalculator::new(
+        &fixture.state,
+        &fixture.policy,
+        fixture.now,
+        Default::default(),
+    );
+    let class = fixture.state.waiting_class(JobId::job(1)).unwrap();
     assert_eq!(Common::of(&calculator, class).score(Span(0), &wait), 15.0);
 }

@@ -135,8 +135,8 @@ mod tests {
     /// M20.
     #[test]
     fn the_usage_component_counts_running_jobs_only() {
-        let scene = cluster("2 x ncpus=4");
-        let mut job = scene.job(1, "select=2:ncpus=3 walltime=1000");
+        let fixture = cluster("2 x ncpus=4");
+        let mut job = fixture.job(1, "select=2:ncpus=3 walltime=1000");
         assert_eq!(worth(&counting(0), &job, Time(0)), None);
         let share = |node: &str| NodeShare {
             node: node.to_string(),

@@ -177,18 +177,18 @@ fn nodes_that_say_their_names_are_still_of_one_kind() {
 /// A GPU that is not the node's, or that a job holds, is nobody's from outside.
 #[test]
 fn only_gpus_of_the_node_that_no_job_holds_are_used_from_outside() {
-    let mut scene = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1, 7]);
-    scene
+    let mut fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1, 7]);
+    fixture
         .state
         .occupy(JobId::job(1), &[share("n1", 0)], false, Time(9));
-    assert_eq!(scene.state.cluster.outside(NodeIx(0)), 1);
-    scene
+    assert_eq!(fixture.state.cluster.outside(NodeIx(0)), 1);
+    fixture
         .state
         .occupy(JobId::job(1), &[share("n1", 1)], false, Time(9));
     assert_eq!(
         (
-            scene.state.cluster.outside(NodeIx(0)),
-            scene.state.cluster.used_outside().count()
+            fixture.state.cluster.outside(NodeIx(0)),
+            fixture.state.cluster.used_outside().count()
         ),
         (0, 0)
     );
@@ -197,10 +197,10 @@ fn only_gpus_of_the_node_that_no_job_holds_are_used_from_outside() {
 /// Else a job would be told that GPUs are in use of a node that nobody gets.
 #[test]
 fn of_nodes_that_are_down_or_gone_nothing_counts_as_used_from_outside() {
-    let mut scene = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
+    let mut fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
     let used =
-        |scene: &crate::sched::fixture::TestCluster| scene.state.cluster.used_outside().count();
-    assert_eq!(used(&scene), 1);
-    scene.state.remove_node("n1");
-    assert_eq!(used(&scene), 0);
+        |fixture: &crate::sched::fixture::TestCluster| fixture.state.cluster.used_outside().count();
+    assert_eq!(used(&fixture), 1);
+    fixture.state.remove_node("n1");
+    assert_eq!(used(&fixture), 0);
 }

@@ -4,28 +4,28 @@ use super::*;
 use crate::model::resource::{self, Definition};
 use crate::sched::fixture::{TestCluster, cluster};
 
-fn shape(scene: &TestCluster, text: &str) -> Shape {
-    Shape::new(&scene.job(1, text), &scene.state.cluster.catalog)
+fn shape(fixture: &TestCluster, text: &str) -> Shape {
+    Shape::new(&fixture.job(1, text), &fixture.state.cluster.catalog)
 }
 
-fn amount(shape: &Shape, scene: &TestCluster, name: &str) -> i64 {
-    shape.total[scene.state.cluster.catalog.index(name).unwrap()]
+fn amount(shape: &Shape, fixture: &TestCluster, name: &str) -> i64 {
+    shape.total[fixture.state.cluster.catalog.index(name).unwrap()]
 }
 
 /// M9: so many of a chunk as go on a node are one there.
 #[test]
 fn a_geometry_takes_all_that_its_groups_take() {
-    let scene = cluster("2 x ncpus=6:mem=6gb");
+    let fixture = cluster("2 x ncpus=6:mem=6gb");
     let text = "select=4:ncpus=2:mem=2gb geometry={(0,1,2)(3)}";
-    let shape = shape(&scene, text);
+    let shape = shape(&fixture, text);
     assert_eq!(
         (
-            amount(&shape, &scene, "ncpus"),
-            amount(&shape, &scene, "mem")
+            amount(&shape, &fixture, "ncpus"),
+            amount(&shape, &fixture, "mem")
         ),
         (8, 8 << 30)
     );
-    assert_eq!(scene.clone().queued(1, text).starts(), "1 on n1,n2");
+    assert_eq!(fixture.clone().queued(1, text).starts(), "1 on n1,n2");
     assert_eq!(
         cluster("1 x ncpus=6:mem=5gb, 1 x ncpus=2:mem=2gb")
             .queued(1, text)
@@ -70,10 +70,10 @@ fn a_geometry_takes_fractions_as_often_as_its_groups_have_tasks() {
 
 #[test]
 fn a_total_is_shown_in_the_unit_of_the_request() {
-    let scene = cluster("");
-    let catalog = &scene.state.cluster.catalog;
+    let fixture = cluster("");
+    let catalog = &fixture.state.cluster.catalog;
     let shown = |text: &str, name: &str| {
-        shape(&scene, text).shown_total(catalog.index(name).unwrap(), catalog)
+        shape(&fixture, text).shown_total(catalog.index(name).unwrap(), catalog)
     };
     assert_eq!(shown("select=3:mem=1gb", "mem"), "3gb");
     assert_eq!(shown("select=1:mem=1gb+2:mem=1gb", "mem"), "3gb");
@@ -109,9 +109,9 @@ fn what_is_no_resource_any_more_no_node_has() {
 /// What is over-committed holds nothing more, whatever else is free.
 #[test]
 fn a_chunk_goes_where_all_it_asks_for_is_free() {
-    let scene = cluster("");
-    let catalog = &scene.state.cluster.catalog;
-    let shape = shape(&scene, "select=1:ncpus=2:mem=2b");
+    let fixture = cluster("");
+    let catalog = &fixture.state.cluster.catalog;
+    let shape = shape(&fixture, "select=1:ncpus=2:mem=2b");
     let times = |ncpus: i64, mem: i64| {
         let mut free = catalog.no_room();
         (
@@ -128,11 +128,11 @@ fn a_chunk_goes_where_all_it_asks_for_is_free() {
 
 #[test]
 fn requests_that_are_nobodys_are_told_apart() {
-    let scene = cluster("");
+    let fixture = cluster("");
     let shape = |text: &str| {
         Shape::of_request(
-            &scene.job(1, text).spec.request,
-            &scene.state.cluster.catalog,
+            &fixture.job(1, text).spec.request,
+            &fixture.state.cluster.catalog,
         )
     };
     assert_eq!(
@@ -146,11 +146,11 @@ fn requests_that_are_nobodys_are_told_apart() {
 #[test]
 fn requirements_that_use_the_job_id_separate_shapes() {
     let text = "requirements=host.name!=\"n9\"&&job.user==\"bob\"";
-    let scene = cluster("1 x ncpus=2")
+    let fixture = cluster("1 x ncpus=2")
         .queued(1, text)
         .owned("bob")
         .queued(2, text);
-    assert_eq!(scene.starts(), "2 on n1");
+    assert_eq!(fixture.starts(), "2 on n1");
 }
 
 /// Q22: also where only some of its chunks do.

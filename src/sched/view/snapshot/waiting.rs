@@ -89,15 +89,19 @@ mod tests {
 
     #[test]
     fn a_job_waits_since_it_could_have_run() {
-        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
-        let mut job = scene.job(2, "select=1:ncpus=1");
+        let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        let mut job = fixture.job(2, "select=1:ncpus=1");
         (job.life.qtime, job.life.etime) = (Time(3_000), Some(Time(7_000)));
-        scene.state.enqueue(&job);
+        fixture.state.enqueue(&job);
         job.life.etime = None;
         job.id = JobId::job(3);
-        scene.state.enqueue(&job);
-        let since =
-            [1, 2, 3, 4].map(|id| scene.state.waits_since(JobId::job(id)).map(|since| since.0));
+        fixture.state.enqueue(&job);
+        let since = [1, 2, 3, 4].map(|id| {
+            fixture
+                .state
+                .waits_since(JobId::job(id))
+                .map(|since| since.0)
+        });
         assert_eq!(since, [Some(0), Some(7_000), Some(3_000), None]);
     }
 }
