@@ -66,7 +66,7 @@ pub fn run(wishes: &NestedOptions) -> Result<ExitCode> {
     let home = settle(wishes)?;
     let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home)?;
     until_there_are_nodes(&home);
-    let mut brood = ProcessTree::gather()?;
+    let mut children = ProcessTree::gather()?;
     let start_taker = || {
         wishes
             .queue
@@ -77,12 +77,12 @@ pub fn run(wishes: &NestedOptions) -> Result<ExitCode> {
         &home,
         (schedd.pid(), wishes.command),
         start_taker,
-        &mut brood,
+        &mut children,
     );
     if !matches!(served, Ok(Over::Signal(_))) {
         let _ = start::stop(&home);
     }
-    brood.end(
+    children.end(
         LINGER,
         matches!(served, Ok(Over::Signal(_))).then_some(GRACE),
     );
@@ -126,12 +126,12 @@ fn serve(
     home: &Home,
     (schedd, command): (Pid, &[OsString]),
     start_taker: impl FnOnce() -> Result<Option<Taker>>,
-    brood: &mut ProcessTree,
+    children: &mut ProcessTree,
 ) -> Result<Over> {
     let Some((first, arguments)) = command.split_first() else {
         announce(home)?;
         let taker = start_taker()?;
-        return match brood.until_gone(schedd, true)? {
+        return match children.until_gone(schedd, true)? {
             Err(signal) => Ok(Over::Signal(signal)),
             Ok(ProcessEnd::Exited(0)) => {
                 taker.into_iter().for_each(Taker::stop);
@@ -148,13 +148,13 @@ fn serve(
         Err(error) => return Ok(Over::Ended(ProcessEnd::Exited(not_started(first, &error)))),
     };
     let taker = start_taker()?;
-    let end = match brood.until_gone(command, false)? {
+    let end = match children.until_gone(command, false)? {
         Err(signal) => return Ok(Over::Signal(signal)),
         Ok(end) => end,
     };
     // A job that is being moved is in one of the two queues before the jobs left are counted.
     taker.into_iter().for_each(Taker::stop);
-    Ok(match until_jobs_are_over(home, brood)? {
+    Ok(match until_jobs_are_over(home, children)? {
         Ok(stuck) => Over::Ended(end_with(end, stuck)),
         Err(signal) => Over::Signal(signal),
     })
@@ -234,12 +234,12 @@ fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
 /// comes first.
 fn until_jobs_are_over(
     home: &Home,
-    brood: &mut ProcessTree,
+    children: &mut ProcessTree,
 ) -> Result<Result<Option<StuckJobs>, Signal>> {
     let mut seen = 0;
     let mut client = Client::connect(home)?;
     loop {
-        match look(&mut client, brood, seen) {
+        match look(&mut client, children, seen) {
             Ok(Look::Changed(now)) => seen = now,
             Ok(Look::Over(stuck)) => return Ok(Ok(stuck)),
             Ok(Look::Signal(signal)) => return Ok(Err(signal)),
@@ -261,13 +261,13 @@ enum Look {
 }
 
 /// Waits for a change after `seen`, then looks.
-fn look(client: &mut Client, brood: &mut ProcessTree, seen: u64) -> Result<Look, ClientError> {
+fn look(client: &mut Client, children: &mut ProcessTree, seen: u64) -> Result<Look, ClientError> {
     client.begin(&ClientRequest::Watch {
         of: WatchedJobs::Any,
         since: seen,
     })?;
     loop {
-        match brood.wait(Some(client.stream().as_fd())) {
+        match children.wait(Some(client.stream().as_fd())) {
             WakeReason::Signal(Signal::SIGCHLD) => {}
             WakeReason::Signal(signal) => return Ok(Look::Signal(signal)),
             WakeReason::Readable => break,

@@ -86,8 +86,8 @@ impl RequestContext<'_> {
         let (comer, owner) = (Comer::Known(before.id), &before.owner);
         let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
         if !is_as_before && let Some(queue) = self.server.setup.queue(&after.queue) {
-            through(self.server, comer, owner, |entrance| {
-                entrance.fit(after, queue)
+            through(self.server, comer, owner, |admission| {
+                admission.fit(after, queue)
             })?;
         }
         self.server.room_for(comer, owner, after)
@@ -99,8 +99,8 @@ impl RequestContext<'_> {
         if self.caller.privileged {
             return Ok(());
         }
-        through(self.server, Comer::Known(job.id), &job.owner, |entrance| {
-            entrance.keep_quality(&job.spec, queue)
+        through(self.server, Comer::Known(job.id), &job.owner, |admission| {
+            admission.keep_quality(&job.spec, queue)
         })
     }
 }
@@ -113,8 +113,8 @@ pub fn enter(
     spec: &Spec,
     standing: JobState,
 ) -> Result<Entered, Refusal> {
-    through(server, comer, owner, |entrance| {
-        entrance.enter(spec, standing)
+    through(server, comer, owner, |admission| {
+        admission.enter(spec, standing)
     })
 }
 

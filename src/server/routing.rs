@@ -28,8 +28,8 @@ pub fn attend(server: &mut ServerState) {
 fn attend_to(server: &mut ServerState, job: &Job, queue: &Queue) {
     let by = format!("Server@{}", server.setup.host);
     let comer = Comer::Known(job.id);
-    match queue_admission::through(server, comer, &job.owner, |entrance| {
-        entrance.turn(job, queue, server.now)
+    match queue_admission::through(server, comer, &job.owner, |admission| {
+        admission.turn(job, queue, server.now)
     }) {
         RouteOutcome::PassOn(spec) => put_into(server, job.id, *spec, by),
         RouteOutcome::Delete => {

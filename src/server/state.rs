@@ -90,7 +90,7 @@ pub struct ServerState {
     cluster: SchedulerView,
     reservations: reservations::Reservations,
     outside: LicenseCounts,
-    census: JobCounters,
+    job_counters: JobCounters,
     possible: Possible,
     routed: job_counters::Routed,
     /// When this schedd began.
@@ -202,7 +202,7 @@ impl ServerState {
             cluster,
             reservations: Default::default(),
             outside,
-            census: JobCounters::default(),
+            job_counters: JobCounters::default(),
             possible: Possible::default(),
             routed: Default::default(),
             began: Time::NEVER,

@@ -96,24 +96,24 @@ fn users(means: &Users, unit: &str) -> String {
 }
 
 /// How many there were, and what each rule did, if it did anything.
-fn records(census: &TraceSummary) -> String {
+fn records(summary: &TraceSummary) -> String {
     let touched = [
-        (census.fractions_cut, "with fractions cut off"),
+        (summary.fractions_cut, "with fractions cut off"),
         (
-            census.processors_as_allocated,
+            summary.processors_as_allocated,
             "with processors as allocated",
         ),
-        (census.without_estimate, "without estimate"),
-        (census.cut_to_estimate, "cut to the estimate"),
-        (census.out_of_order, "out of order"),
-        (census.without_processors, "dropped: no processors"),
+        (summary.without_estimate, "without estimate"),
+        (summary.cut_to_estimate, "cut to the estimate"),
+        (summary.out_of_order, "out of order"),
+        (summary.without_processors, "dropped: no processors"),
         (
-            census.larger_than_machine,
+            summary.larger_than_machine,
             "dropped: larger than the machine",
         ),
-        (census.without_run_time, "dropped: no run time"),
+        (summary.without_run_time, "dropped: no run time"),
         (
-            census.submitted_before_zero,
+            summary.submitted_before_zero,
             "dropped: submitted before zero",
         ),
     ];
@@ -121,7 +121,7 @@ fn records(census: &TraceSummary) -> String {
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"));
-    std::iter::once(census.records.to_string())
+    std::iter::once(summary.records.to_string())
         .chain(touched)
         .collect::<Vec<_>>()
         .join("; ")

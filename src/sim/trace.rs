@@ -54,7 +54,7 @@ pub struct Trace {
     /// Those submitted in one second, in the order of the file.
     pub jobs: Vec<TraceJob>,
     /// What the rules did.
-    pub census: TraceSummary,
+    pub summary: TraceSummary,
 }
 
 /// Two lines with one job number.
@@ -73,19 +73,19 @@ impl Trace {
     /// The jobs of a log that fit on a machine of so many processors.
     pub fn new(log: &Log, processors: u32) -> Result<Trace, SameNumber> {
         check_numbers(&log.records)?;
-        let mut census = TraceSummary {
+        let mut summary = TraceSummary {
             records: log.records.len(),
             ..TraceSummary::default()
         };
         let mut jobs: Vec<TraceJob> = log
             .records
             .iter()
-            .filter_map(|record| job(record, processors, &mut census))
+            .filter_map(|record| job(record, processors, &mut summary))
             .collect();
-        census.out_of_order = count_out_of_order(&jobs);
+        summary.out_of_order = count_out_of_order(&jobs);
         jobs.sort_by_key(|job| job.submit);
-        census.jobs = jobs.len();
-        Ok(Trace { jobs, census })
+        summary.jobs = jobs.len();
+        Ok(Trace { jobs, summary })
     }
 
     /// Only the jobs of these places, from 0; places past the last are ignored.
@@ -113,18 +113,18 @@ fn check_numbers(records: &[Record]) -> Result<(), SameNumber> {
 }
 
 /// The job of a record; None for one that a rule drops, counted under the first rule that does.
-fn job(record: &Record, most: u32, census: &mut TraceSummary) -> Option<TraceJob> {
-    census.fractions_cut += usize::from(record.truncated);
+fn job(record: &Record, most: u32, summary: &mut TraceSummary) -> Option<TraceJob> {
+    summary.fractions_cut += usize::from(record.truncated);
     let asked = if record.requested > 0 {
         record.requested
     } else {
         record.allocated
     };
     let dropped = match asked {
-        ..=0 => Some(&mut census.without_processors),
-        _ if asked > i64::from(most) => Some(&mut census.larger_than_machine),
-        _ if record.run <= 0 => Some(&mut census.without_run_time),
-        _ if record.submit < 0 => Some(&mut census.submitted_before_zero),
+        ..=0 => Some(&mut summary.without_processors),
+        _ if asked > i64::from(most) => Some(&mut summary.larger_than_machine),
+        _ if record.run <= 0 => Some(&mut summary.without_run_time),
+        _ if record.submit < 0 => Some(&mut summary.submitted_before_zero),
         _ => None,
     };
     if let Some(count) = dropped {
@@ -136,9 +136,9 @@ fn job(record: &Record, most: u32, census: &mut TraceSummary) -> Option<TraceJob
     } else {
         record.run
     };
-    census.processors_as_allocated += usize::from(record.requested <= 0);
-    census.without_estimate += usize::from(record.estimate <= 0);
-    census.cut_to_estimate += usize::from(record.run > estimate);
+    summary.processors_as_allocated += usize::from(record.requested <= 0);
+    summary.without_estimate += usize::from(record.estimate <= 0);
+    summary.cut_to_estimate += usize::from(record.run > estimate);
     let run = record.run.min(estimate);
     Some(TraceJob {
         id: record.id,
@@ -206,7 +206,7 @@ mod tests {
         ];
         assert_eq!(trace.jobs[..4], wanted);
         assert_eq!(trace.jobs[4..], [job(4, 8, 20, 20, 4)]);
-        let census = TraceSummary {
+        let summary = TraceSummary {
             records: 9,
             fractions_cut: 0,
             processors_as_allocated: 2,
@@ -219,7 +219,7 @@ mod tests {
             out_of_order: 1,
             jobs: 5,
         };
-        assert_eq!(trace.census, census);
+        assert_eq!(trace.summary, summary);
     }
 
     #[test]

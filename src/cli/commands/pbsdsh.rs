@@ -97,13 +97,13 @@ fn run() -> Result<u8, Failure> {
     } else {
         slots.len().max(1)
     };
-    let mut crowd = TaskSet::new(membership, program, manner)?;
+    let mut tasks = TaskSet::new(membership, program, manner)?;
     for some in slots.chunks(at_a_time) {
-        if !crowd.run(some)? {
+        if !tasks.run(some)? {
             break;
         }
     }
-    Ok(crowd.status())
+    Ok(tasks.status())
 }
 
 /// The program and its arguments, without the `--` that may stand before or within them once.

@@ -505,38 +505,38 @@ mod tests {
             let _: Plea = frame::read(&mut stream).unwrap();
             frame::write(&mut stream, &TaskNews::Refused("go away".into())).unwrap();
         });
-        let mut crowd = task_set(socket);
-        crowd.members.push(TaskMember {
+        let mut tasks = task_set(socket);
+        tasks.members.push(TaskMember {
             token: 1,
             slot: 0,
             stage: None,
             said: false,
         });
-        crowd.dial();
+        tasks.dial();
         refuse.join().unwrap();
-        crowd.speak();
-        assert_eq!(crowd.hear().unwrap_err().text, "go away");
+        tasks.speak();
+        assert_eq!(tasks.hear().unwrap_err().text, "go away");
     }
 
     #[test]
     fn whoever_interrupts_twice_waits_for_none_of_those_that_were_left_to_themselves() {
-        let mut crowd = task_set("/nowhere".into());
+        let mut tasks = task_set("/nowhere".into());
         let member = |token, stage| TaskMember {
             token,
             slot: 0,
             stage,
             said: true,
         };
-        crowd.members = vec![
+        tasks.members = vec![
             member(1, Some(TaskStage::Running)),
             member(2, Some(TaskStage::Ordered)),
         ];
         for open in [2, 0] {
             raise(Signal::SIGTERM).unwrap();
-            crowd.take_signals();
-            assert_eq!(crowd.members.len(), open);
+            tasks.take_signals();
+            assert_eq!(tasks.members.len(), open);
         }
-        crowd.release(1);
-        assert_eq!((crowd.settled(), crowd.status()), (true, 143));
+        tasks.release(1);
+        assert_eq!((tasks.settled(), tasks.status()), (true, 143));
     }
 }

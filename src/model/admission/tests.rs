@@ -50,7 +50,7 @@ impl Site {
     /// The queue a job of these words comes to and what it asks for, or the refusal.
     fn enter(&self, words: &str) -> Result<String, String> {
         let spec = self.spec(words);
-        let entered = self.at_the_door(|entrance| entrance.enter(&spec, JobState::Queued));
+        let entered = self.at_the_door(|admission| admission.enter(&spec, JobState::Queued));
         let shown = |entered: Entered| {
             let list = &entered.spec.request.list;
             let amount = |name: &str| {
@@ -213,7 +213,7 @@ fn a_job_waits_in_a_routing_queue_for_what_may_change() {
     assert_eq!(site.enter("queue=in ncpus=2").unwrap(), "long ncpus=2");
     let spec = site.spec("queue=in ncpus=2");
     let held = site
-        .at_the_door(|entrance| entrance.enter(&spec, JobState::Held))
+        .at_the_door(|admission| admission.enter(&spec, JobState::Held))
         .unwrap();
     assert_eq!(held.spec.queue, "in");
 }
@@ -247,7 +247,7 @@ fn what_waits_is_tried_again_until_its_time_is_over() {
             site.config.queues(),
         );
         let queue = queues.iter().find(|known| known.name == queue).unwrap();
-        site.at_the_door(|entrance| entrance.turn(&job, queue, Time(0) + Span::seconds(seconds)))
+        site.at_the_door(|admission| admission.turn(&job, queue, Time(0) + Span::seconds(seconds)))
     };
     site.full = vec!["short"];
     assert_eq!(turn(&site, "in", 0), RouteOutcome::Wait(Span::seconds(30)));
@@ -275,7 +275,7 @@ fn nothing_leaves_a_stopped_routing_queue_and_no_held_job_any() {
         );
         job.life.state = state;
         let queue = queues.iter().find(|known| known.name == queue).unwrap();
-        site.at_the_door(|entrance| entrance.turn(&job, queue, Time(0)))
+        site.at_the_door(|admission| admission.turn(&job, queue, Time(0)))
     };
     assert!(matches!(
         turn("brief", JobState::Queued),
@@ -327,7 +327,7 @@ fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
     );
     let entered = |words: &str| {
         let spec = site.spec(words);
-        site.at_the_door(|entrance| entrance.enter(&spec, JobState::Queued))
+        site.at_the_door(|admission| admission.enter(&spec, JobState::Queued))
             .unwrap()
             .spec
     };
@@ -364,7 +364,7 @@ fn a_quality_goes_only_where_it_may_be_had() {
     );
     let keeps = |words: &str, queue: &str| {
         let spec = site.spec(words);
-        site.at_the_door(|entrance| entrance.keep_quality(&spec, queue))
+        site.at_the_door(|admission| admission.keep_quality(&spec, queue))
             .map_err(|refusal| refusal.text)
     };
     assert!(
@@ -391,7 +391,7 @@ fn what_goes_without_saying_in_a_routing_queue_goes_with_the_job_whether_it_wait
     );
     let spec = site.spec("queue=in");
     let enter = |site: &Site| {
-        site.at_the_door(|entrance| entrance.enter(&spec, JobState::Queued))
+        site.at_the_door(|admission| admission.enter(&spec, JobState::Queued))
             .unwrap()
             .spec
     };
@@ -410,12 +410,12 @@ fn what_goes_without_saying_in_a_routing_queue_goes_with_the_job_whether_it_wait
     let queues = site.config.queues();
     let queue = queues.iter().find(|queue| queue.name == "in").unwrap();
     assert_eq!(
-        site.at_the_door(|entrance| entrance.turn(&waits, queue, Time(0))),
+        site.at_the_door(|admission| admission.turn(&waits, queue, Time(0))),
         RouteOutcome::PassOn(Box::new(direct))
     );
     let on = site.spec("queue=on");
     let on = site
-        .at_the_door(|entrance| entrance.enter(&on, JobState::Queued))
+        .at_the_door(|admission| admission.enter(&on, JobState::Queued))
         .unwrap();
     assert_eq!(on.spec.qos.as_deref(), Some("late"));
 }
@@ -428,7 +428,7 @@ fn a_routing_queue_that_leads_nowhere_says_so() {
         ..Queue::named("new")
     };
     let said = site
-        .at_the_door(|entrance| entrance.pass_on(&site.spec("queue=in"), &queue))
+        .at_the_door(|admission| admission.pass_on(&site.spec("queue=in"), &queue))
         .unwrap_err()
         .text;
     assert!(
@@ -446,7 +446,7 @@ fn a_job_gets_the_quality_of_its_owners_group_and_of_no_other() {
         let site = site(&format!(
             "[[qos]]\nname = \"ours\"\ndefault_for = {{ groups = [\"{group}\"] }}\n"
         ));
-        site.at_the_door(|entrance| entrance.enter(&site.spec(""), JobState::Queued))
+        site.at_the_door(|admission| admission.enter(&site.spec(""), JobState::Queued))
             .unwrap()
             .spec
             .qos

@@ -50,7 +50,7 @@ struct NodeEvent {
     at: Time,
     begins: bool,
     taken: Amounts,
-    tenant: JobOwner,
+    owner: JobOwner,
 }
 
 /// On which terms a promise is sought.
@@ -99,7 +99,7 @@ impl<'s> Pins<'s> {
                 at: until,
                 begins: false,
                 taken: taken.clone(),
-                tenant: claim.tenant,
+                owner: claim.owner,
             };
             self.newcomers.entry(ix).or_default().push(change);
         }
@@ -276,7 +276,7 @@ impl<'s> Pins<'s> {
                     at,
                     begins: false,
                     taken: hold.taken.clone(),
-                    tenant: hold.tenant,
+                    owner: hold.owner,
                 })
             });
         let newcomers = self.newcomers.get(&ix).into_iter().flatten().cloned();
@@ -296,7 +296,7 @@ impl<'s> Pins<'s> {
                     at,
                     begins,
                     taken: taken.clone(),
-                    tenant: pin.claim.tenant,
+                    owner: pin.claim.owner,
                 }),
             );
         }
@@ -447,7 +447,7 @@ impl<'s> Pins<'s> {
                 .iter()
                 .zip(&room.free)
                 .all(|(taken, free)| *taken == 0 || taken <= free);
-            now.is_open(ix) && enough && room.admits(claim.tenant)
+            now.is_open(ix) && enough && room.admits(claim.owner)
         })
     }
 
@@ -635,9 +635,9 @@ impl Future {
 impl NodeEvent {
     fn happen(&self, room: &mut FreeResources) {
         if self.begins {
-            room.admit(&self.taken, self.tenant)
+            room.admit(&self.taken, self.owner)
         } else {
-            room.dismiss(&self.taken, self.tenant)
+            room.dismiss(&self.taken, self.owner)
         }
     }
 }

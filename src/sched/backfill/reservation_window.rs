@@ -118,7 +118,7 @@ fn throughout<'s>(
 fn give_back(state: &ClusterState, space: &mut AvailabilityMap, job: JobId, nodes: &[NodeIx]) {
     for &ix in nodes {
         if let Some(hold) = state.cluster.node(ix).tenants.get(&job) {
-            space.dismiss(ix, &hold.taken, hold.tenant);
+            space.dismiss(ix, &hold.taken, hold.owner);
         }
     }
 }

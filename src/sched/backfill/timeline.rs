@@ -249,27 +249,27 @@ impl<'s> Timeline<'s> {
     /// Moves a space from the moment after so many ends to that after so many others.
     fn shift(&self, space: &mut AvailabilityMap, from: usize, to: usize) {
         for &(_, job) in self.ends.get(from..to).unwrap_or(&[]) {
-            self.holds_of(job, |ix, taken, tenant| space.dismiss(ix, taken, tenant));
+            self.holds_of(job, |ix, taken, owner| space.dismiss(ix, taken, owner));
         }
         for &(_, job) in self.ends.get(to..from).unwrap_or(&[]) {
-            self.holds_of(job, |ix, taken, tenant| space.admit(ix, taken, tenant));
+            self.holds_of(job, |ix, taken, owner| space.admit(ix, taken, owner));
         }
     }
 
     /// What a job has, running or just started: node, amounts, whether it is alone there.
     fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], JobOwner)) {
-        let mut each = |ix: NodeIx, taken: &[i64], tenant| {
+        let mut each = |ix: NodeIx, taken: &[i64], owner| {
             let inherited = self.inherited.get(&(job, ix));
-            each(ix, inherited.map_or(taken, |taken| taken), tenant);
+            each(ix, inherited.map_or(taken, |taken| taken), owner);
         };
         if let Some((claim, _)) = self.started.get(&job) {
             for (&ix, taken) in &claim.holds {
-                each(ix, taken, claim.tenant);
+                each(ix, taken, claim.owner);
             }
         } else if let Some(running) = self.state.running.get(&job) {
             for &ix in &running.nodes {
                 if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
-                    each(ix, &hold.taken, hold.tenant);
+                    each(ix, &hold.taken, hold.owner);
                 }
             }
         }

@@ -83,13 +83,13 @@ impl<'s> Borrowed<'s> {
     }
 
     fn leaves(&mut self, space: &mut AvailabilityMap<'s>, job: JobId) {
-        self.each_hold(job, |ix, given, tenant| space.dismiss(ix, given, tenant));
+        self.each_hold(job, |ix, given, owner| space.dismiss(ix, given, owner));
         self.gone.insert(job);
     }
 
     fn stays(&mut self, space: &mut AvailabilityMap<'s>, job: JobId) {
         self.gone.remove(&job);
-        self.each_hold(job, |ix, given, tenant| space.admit(ix, given, tenant));
+        self.each_hold(job, |ix, given, owner| space.admit(ix, given, owner));
     }
 
     /// What a job gives back of each of its nodes when it goes after those that are gone.
@@ -105,7 +105,7 @@ impl<'s> Borrowed<'s> {
                 each(
                     ix,
                     &self.state.gives_back((job, ix), hold, &self.gone),
-                    hold.tenant,
+                    hold.owner,
                 );
             }
         }

@@ -130,7 +130,7 @@ impl CycleState<'_> {
             Resume {
                 job: id,
                 shares,
-                exclusive: need.tenant,
+                exclusive: need.owner,
                 until,
             },
             need,
@@ -149,15 +149,15 @@ impl CycleState<'_> {
     fn need_of(&self, job: &Suspended) -> Option<JobAmounts> {
         let cluster = &self.state.cluster;
         let own = cluster.find(&job.shares.first()?.node)?;
-        let tenant: JobOwner = cluster.node(own).tenants.get(&job.place.1)?.tenant;
-        let holds = cluster.holds(&job.needed, tenant).ok()?;
+        let owner: JobOwner = cluster.node(own).tenants.get(&job.place.1)?.owner;
+        let holds = cluster.holds(&job.needed, owner).ok()?;
         let holds = holds
             .into_iter()
             .map(|(ix, hold)| (ix, hold.taken))
             .collect();
         Some(JobAmounts {
             holds,
-            tenant,
+            owner,
             joins: Vec::new(),
         })
     }

@@ -176,16 +176,16 @@ impl<'l, 's> FairShareView<'l, 's> {
         subject: &StarvationSubject,
         entitled: Entitled,
     ) -> (FairShareStatus, Option<Time>) {
-        let (fasting, now) = (&self.cycle.starving().fasting, self.cycle.now);
+        let (time_below, now) = (&self.cycle.starving().time_below, self.cycle.now);
         if !entitled.is_below(self.shares.patience_of(subject).tolerance) {
             return (FairShareStatus::Normal, None);
         }
-        let status = match self.shares.starvation(subject, fasting, now) {
+        let status = match self.shares.starvation(subject, time_below, now) {
             StarvationStatus::None => FairShareStatus::Below,
             StarvationStatus::Starving => FairShareStatus::Starving,
             StarvationStatus::Aggressive => FairShareStatus::Aggressive,
         };
-        (status, Some(fasting.since(subject).unwrap_or(now)))
+        (status, Some(time_below.since(subject).unwrap_or(now)))
     }
 }
 

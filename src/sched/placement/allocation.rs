@@ -32,7 +32,7 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmou
     }
     JobAmounts {
         holds,
-        tenant: shape.owner(),
+        owner: shape.owner(),
         joins: Vec::new(),
     }
 }

@@ -25,7 +25,7 @@ pub struct JobAmounts {
     /// Node, and what is taken of it.
     pub holds: BTreeMap<NodeIx, Amounts>,
     /// Whose they are, and whom it bears there.
-    pub tenant: JobOwner,
+    pub owner: JobOwner,
     /// What is counted by host it has together with others of its array, and with which node.
     pub joins: Vec<(SharedPlace, NodeIx)>,
 }
@@ -255,12 +255,12 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// Whether a job may join a node, its neighbours on the host considered.
-    pub fn admits(&self, ix: NodeIx, tenant: JobOwner) -> bool {
+    pub fn admits(&self, ix: NodeIx, owner: JobOwner) -> bool {
         let room = self.room(ix);
-        if !room.admits(tenant) {
+        if !room.admits(owner) {
             return false;
         }
-        if tenant.on(room.bounds) != AccessPolicy::Hosts {
+        if owner.on(room.bounds) != AccessPolicy::Hosts {
             return true;
         }
         let mut neighbours = self.cluster.nodes_of_host(&self.cluster.node(ix).host);
@@ -281,7 +281,7 @@ impl<'s> AvailabilityMap<'s> {
             let room = self.room(ix);
             let mut amounts = taken[..of_nodes].iter().zip(&room.free);
             self.is_open(ix)
-                && room.admits(claim.tenant)
+                && room.admits(claim.owner)
                 && amounts.all(|(taken, free)| *taken == 0 || taken <= free)
         });
         has_node_amounts
@@ -294,14 +294,14 @@ impl<'s> AvailabilityMap<'s> {
     /// Takes what a claim takes.
     pub fn claim(&mut self, claim: &JobAmounts) {
         for (&ix, taken) in &claim.holds {
-            self.admit(ix, taken, claim.tenant);
+            self.admit(ix, taken, claim.owner);
         }
     }
 
     /// One job more on a node.
-    pub fn admit(&mut self, ix: NodeIx, taken: &[i64], tenant: impl Into<JobOwner>) {
+    pub fn admit(&mut self, ix: NodeIx, taken: &[i64], owner: impl Into<JobOwner>) {
         let mut room = self.room(ix).clone();
-        room.admit(taken, tenant.into());
+        room.admit(taken, owner.into());
         self.refile(ix, room);
         self.change_pools(taken, -1);
     }
@@ -320,9 +320,9 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// One job less on a node. From then on it is the space of a later moment.
-    pub fn dismiss(&mut self, ix: NodeIx, taken: &[i64], tenant: impl Into<JobOwner>) {
+    pub fn dismiss(&mut self, ix: NodeIx, taken: &[i64], owner: impl Into<JobOwner>) {
         let mut room = self.room(ix).clone();
-        room.dismiss(taken, tenant.into());
+        room.dismiss(taken, owner.into());
         self.refile(ix, room);
         self.change_pools(taken, 1);
         self.is_later = true;
@@ -601,7 +601,7 @@ mod tests {
         taken[cluster.catalog.index("ncpus").unwrap()] = ncpus;
         JobAmounts {
             holds: [(cluster.find(node).unwrap(), taken)].into(),
-            tenant: JobOwner::default(),
+            owner: JobOwner::default(),
             joins: Vec::new(),
         }
     }
@@ -618,7 +618,7 @@ mod tests {
                 let (old, released): (u64, JobAmounts) =
                     claims.remove(step as usize % claims.len());
                 for (&ix, taken) in &released.holds {
-                    overlay.dismiss(ix, taken, released.tenant);
+                    overlay.dismiss(ix, taken, released.owner);
                 }
                 fixture.state.vacate(JobId::job(old));
             } else {

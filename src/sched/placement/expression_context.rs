@@ -171,7 +171,7 @@ impl<'a> NodeView<'a> {
             "id" => tenants.keys().map(ToString::to_string).collect(),
             "user" => tenants
                 .values()
-                .filter_map(|hold| cluster.users.get(&hold.tenant.user).cloned())
+                .filter_map(|hold| cluster.users.get(&hold.owner.user).cloned())
                 .collect(),
             _ => return None,
         };

@@ -268,9 +268,9 @@ pub fn times_on(
 }
 
 /// Whether a job may join the nodes of a bucket, as far as they are alike in that.
-pub fn welcomes(space: &AvailabilityMap, key: &NodeClassKey, tenant: JobOwner) -> bool {
-    let tenancy = tenant.on(space.cluster.kind(key.kind).empty.bounds);
-    !key.barred.contains(&tenant.user) && key.condition.admits(tenancy, tenant.user)
+pub fn welcomes(space: &AvailabilityMap, key: &NodeClassKey, owner: JobOwner) -> bool {
+    let tenancy = owner.on(space.cluster.kind(key.kind).empty.bounds);
+    !key.barred.contains(&owner.user) && key.condition.admits(tenancy, owner.user)
 }
 
 /// The nodes with room for a kind of chunk as the guide prefers them, with how many chunks go on

@@ -98,14 +98,14 @@ impl UsageTrend<'_> {
             idle: vec![0.0; owed.len()],
             going: vec![0.0; owed.len()],
         };
-        for (seat, (idle, going)) in self
+        for (entry, (idle, going)) in self
             .seats
             .iter()
             .zip(self.usage.ahead(self.now, self.now + after))
         {
-            let Some(seat) = *seat else { continue };
-            sums.idle[seat] += idle;
-            sums.going[seat] += going;
+            let Some(entry) = *entry else { continue };
+            sums.idle[entry] += idle;
+            sums.going[entry] += going;
         }
         self.charged.tree.sum_up(&mut sums.idle);
         self.charged.tree.sum_up(&mut sums.going);

@@ -28,10 +28,10 @@ pub fn entries(
         .collect();
     let mut raw = vec![0.0; charged.places().end];
     let mut in_use = raw.clone();
-    for (seat, used) in seats.iter().zip(&all) {
-        if let Some(seat) = *seat {
-            raw[seat] += used.raw;
-            in_use[seat] += used.now;
+    for (entry, used) in seats.iter().zip(&all) {
+        if let Some(entry) = *entry {
+            raw[entry] += used.raw;
+            in_use[entry] += used.now;
         }
     }
     charged.tree.sum_up(&mut raw);

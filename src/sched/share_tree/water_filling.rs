@@ -164,7 +164,7 @@ impl Basin {
             children: vec![Vec::new(); count],
             drinkers: vec![Vec::new(); count],
         };
-        let seats: Vec<usize> = pools.iter().map(|pool| seat(charged, pool)).collect();
+        let seats: Vec<usize> = pools.iter().map(|pool| entry(charged, pool)).collect();
         for (number, drinker) in drinkers.iter().enumerate() {
             basin.drinkers[seats[drinker.pool]].push(number);
         }
@@ -208,7 +208,7 @@ impl Basin {
 }
 
 /// The place at which a pool's claims compete: its parent's if it has no part of its own.
-fn seat(charged: &Charged, pool: &str) -> usize {
+fn entry(charged: &Charged, pool: &str) -> usize {
     let place = charged
         .tree
         .accounts

@@ -66,7 +66,8 @@ pub enum Change<'a> {
         /// Whose it is.
         user: Cow<'a, str>,
         /// Who else may be there.
-        tenant: JobOwner,
+        #[serde(rename = "tenant")]
+        owner: JobOwner,
         /// When its walltime is over.
         until: Time,
         /// The reservation it is inside of: what it has is the reservation's.
@@ -131,7 +132,7 @@ impl<'a> Change<'a> {
             job: id,
             shares: job.held().iter().map(|share| run.kept(share)).collect(),
             user: Cow::Borrowed(&job.owner.user),
-            tenant: JobOwner::of(job, policy.placement.access),
+            owner: JobOwner::of(job, policy.placement.access),
             until: end_of(job, run, policy),
             inside: None,
             claimant: Some(Box::new(RunningOwner::of(job))),
@@ -209,7 +210,7 @@ impl ClusterState {
                 job,
                 user,
                 shares,
-                tenant,
+                owner,
                 until,
                 inside,
                 claimant,
@@ -218,7 +219,7 @@ impl ClusterState {
                 waits,
             } => {
                 self.user(user);
-                self.occupy(*job, shares, *tenant, *until);
+                self.occupy(*job, shares, *owner, *until);
                 if let Some(limit) = beyond {
                     self.standing.note_extra(*job, *limit);
                 }
@@ -449,7 +450,7 @@ mod tests {
                 job: JobId::job(1),
                 shares: Vec::new(),
                 user: "ann".into(),
-                tenant: JobOwner::default(),
+                owner: JobOwner::default(),
                 until: Time(60),
                 inside: None,
                 tenure: None,

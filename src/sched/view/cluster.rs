@@ -61,7 +61,7 @@ pub struct Hold {
     /// Consumables, what it has of the whole system's among them.
     pub taken: Amounts,
     /// Whose it is, and whom it bears.
-    pub tenant: JobOwner,
+    pub owner: JobOwner,
     /// Numbers of processors.
     pub cpus: Vec<u16>,
     /// Numbers of GPUs.
@@ -266,11 +266,11 @@ impl Cluster {
     }
 
     /// Whether a job of this tenant may get whole hosts on some node.
-    pub fn gives_whole_hosts(&self, tenant: JobOwner) -> bool {
-        tenant.tenancy == AccessPolicy::Hosts
+    pub fn gives_whole_hosts(&self, owner: JobOwner) -> bool {
+        owner.tenancy == AccessPolicy::Hosts
             || self
                 .kinds()
-                .any(|(_, kind)| tenant.on(kind.empty.bounds) == AccessPolicy::Hosts)
+                .any(|(_, kind)| owner.on(kind.empty.bounds) == AccessPolicy::Hosts)
     }
 
     /// Whether the node is the only one of its host.
@@ -388,9 +388,9 @@ impl Cluster {
         self.yield_outside(ix);
         self.pools.take(&hold.taken);
         let node = Arc::make_mut(&mut self.nodes[ix.0 as usize]);
-        node.room.admit(&hold.taken, hold.tenant);
+        node.room.admit(&hold.taken, hold.owner);
         if let Some(before) = node.tenants.insert(job, hold) {
-            node.room.dismiss(&before.taken, before.tenant);
+            node.room.dismiss(&before.taken, before.owner);
             self.pools.give(&before.taken);
         }
         self.withhold_outside(ix);
@@ -403,7 +403,7 @@ impl Cluster {
         self.yield_outside(ix);
         let node = Arc::make_mut(&mut self.nodes[ix.0 as usize]);
         if let Some(hold) = node.tenants.remove(&job) {
-            node.room.dismiss(&hold.taken, hold.tenant);
+            node.room.dismiss(&hold.taken, hold.owner);
             self.pools.give(&hold.taken);
         }
         self.withhold_outside(ix);
@@ -421,14 +421,14 @@ impl Cluster {
     pub fn holds(
         &self,
         shares: &[NodeShare],
-        tenant: JobOwner,
+        owner: JobOwner,
     ) -> Result<BTreeMap<NodeIx, Hold>, String> {
         let mut holds = BTreeMap::new();
         for share in shares {
             let ix = self
                 .find(&share.node)
                 .ok_or_else(|| format!("no node {}", share.node))?;
-            let hold: &mut Hold = holds.entry(ix).or_insert_with(|| self.bare_hold(tenant));
+            let hold: &mut Hold = holds.entry(ix).or_insert_with(|| self.bare_hold(owner));
             for (name, value) in share.taken.iter().chain(&share.pooled) {
                 if let (Some(index), Some(amount)) = (self.catalog.index(name), counted(value)) {
                     hold.taken[index] = hold.taken[index].saturating_add(amount);
@@ -441,10 +441,10 @@ impl Cluster {
     }
 
     /// A hold on nothing.
-    pub fn bare_hold(&self, tenant: JobOwner) -> Hold {
+    pub fn bare_hold(&self, owner: JobOwner) -> Hold {
         Hold {
             taken: self.catalog.nothing(),
-            tenant,
+            owner,
             cpus: Vec::new(),
             gpus: Vec::new(),
         }
@@ -536,7 +536,7 @@ impl Cluster {
         };
         let mut room = self.kind(kind).empty.clone();
         for hold in self.node(ix).tenants.values() {
-            room.admit(&hold.taken, hold.tenant);
+            room.admit(&hold.taken, hold.owner);
         }
         self.node_mut(ix).room = room;
         self.withhold_outside(ix);
@@ -545,14 +545,14 @@ impl Cluster {
     /// All nodes of the hosts that a job on some nodes has as a whole.
     pub fn neighbours<'a>(
         &self,
-        tenant: JobOwner,
+        owner: JobOwner,
         nodes: impl Iterator<Item = &'a NodeIx>,
     ) -> Vec<NodeIx> {
         let hosts: BTreeSet<&str> = nodes
             .map(|&ix| self.node(ix))
             .filter(|node| {
                 let bounds = node.kind.map(|kind| self.kind(kind).empty.bounds);
-                tenant.on(bounds.unwrap_or_default()) == AccessPolicy::Hosts
+                owner.on(bounds.unwrap_or_default()) == AccessPolicy::Hosts
             })
             .map(|node| node.host.as_str())
             .collect();

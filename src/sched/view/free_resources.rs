@@ -83,41 +83,41 @@ impl FreeResources {
     }
 
     /// Whether a job may join, its amounts left aside.
-    pub fn admits(&self, tenant: JobOwner) -> bool {
+    pub fn admits(&self, owner: JobOwner) -> bool {
         let has_had_enough = self
             .users
-            .get(&tenant.user)
+            .get(&owner.user)
             .is_some_and(|&jobs| jobs >= self.bounds.user_jobs);
-        !has_had_enough && self.condition().admits(tenant.on(self.bounds), tenant.user)
+        !has_had_enough && self.condition().admits(owner.on(self.bounds), owner.user)
     }
 
     /// One job more, with these amounts.
-    pub fn admit(&mut self, taken: &[i64], tenant: JobOwner) {
+    pub fn admit(&mut self, taken: &[i64], owner: JobOwner) {
         subtract(&mut self.free, taken);
-        self.join(tenant);
+        self.join(owner);
     }
 
     /// One job more, its amounts left aside.
-    pub fn join(&mut self, tenant: JobOwner) {
+    pub fn join(&mut self, owner: JobOwner) {
         self.tenants += 1;
-        match tenant.on(self.bounds) {
+        match owner.on(self.bounds) {
             AccessPolicy::Nodes | AccessPolicy::Hosts => self.alone += 1,
             AccessPolicy::User => {
                 self.personal += 1;
-                self.owner = Some(tenant.user);
+                self.owner = Some(owner.user);
             }
             AccessPolicy::Unsaid | AccessPolicy::Shared => (),
         }
         if self.bounds.user_jobs < u32::MAX {
-            *self.users.entry(tenant.user).or_default() += 1;
+            *self.users.entry(owner.user).or_default() += 1;
         }
     }
 
     /// One job less.
-    pub fn dismiss(&mut self, taken: &[i64], tenant: JobOwner) {
+    pub fn dismiss(&mut self, taken: &[i64], owner: JobOwner) {
         add(&mut self.free, taken);
         self.tenants = self.tenants.saturating_sub(1);
-        match tenant.on(self.bounds) {
+        match owner.on(self.bounds) {
             AccessPolicy::Nodes | AccessPolicy::Hosts => self.alone = self.alone.saturating_sub(1),
             AccessPolicy::User => {
                 self.personal = self.personal.saturating_sub(1);
@@ -127,7 +127,7 @@ impl FreeResources {
             }
             AccessPolicy::Unsaid | AccessPolicy::Shared => (),
         }
-        if let Some(jobs) = self.users.get_mut(&tenant.user) {
+        if let Some(jobs) = self.users.get_mut(&owner.user) {
             *jobs = jobs.saturating_sub(1);
             self.users.retain(|_, jobs| *jobs > 0);
         }
@@ -268,7 +268,7 @@ mod tests {
         );
         [ann, ann, bob, bob]
             .iter()
-            .for_each(|&tenant| room.admit(&[1], tenant));
+            .for_each(|&owner| room.admit(&[1], owner));
         room.dismiss(&[1], ann);
         assert_eq!((room.barred(), room.admits(bob)), (vec![bob.user], false));
         room.admit(&[1], ann);
@@ -293,7 +293,7 @@ mod tests {
             room.admit(&taken, tenants[0]);
             tenants[1..]
                 .iter()
-                .for_each(|&tenant| room.admit(&[0, 0], tenant));
+                .for_each(|&owner| room.admit(&[0, 0], owner));
             room
         };
         let alone = of("carl", AccessPolicy::Nodes);

@@ -26,7 +26,7 @@ impl ClusterState {
     ) {
         let running = self.running.get(&id).cloned();
         let still = running.and_then(|running| self.still(id, &running, releases, now));
-        let Some((suspended, tenant)) = still else {
+        let Some((suspended, owner)) = still else {
             return self.vacate(id);
         };
         let kept: Vec<NodeShare> = suspended
@@ -34,7 +34,7 @@ impl ClusterState {
             .iter()
             .map(|share| share.part(|name| !is_in(releases, name)))
             .collect();
-        self.occupy(id, &kept, tenant, Time::NEVER);
+        self.occupy(id, &kept, owner, Time::NEVER);
         self.suspended.insert(
             id,
             Arc::new(Suspended {
@@ -77,18 +77,18 @@ impl ClusterState {
             .iter()
             .filter_map(|&ix| self.share_on(ix, id))
             .collect();
-        let tenant = self
+        let owner = self
             .cluster
             .node(*running.nodes.first()?)
             .tenants
             .get(&id)?
-            .tenant;
+            .owner;
         let key = ClassKey {
             id: ClassId(0),
             shape: Arc::new(Shape::of_request(&request(&shares), &self.cluster.catalog)),
             walltime: tenure.walltime,
             who: holder.who.clone(),
-            user: tenant.user,
+            user: owner.user,
             priority: 0,
             user_factor: 1.0,
             system_priority: None,
@@ -121,7 +121,7 @@ impl ClusterState {
                 bypassed: 0,
             },
         };
-        Some((suspended, tenant))
+        Some((suspended, owner))
     }
 
     /// What a job has of a node.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Starving {
     /// Operations and pools below their fair share, and since when.
-    pub fasting: TimeBelow,
+    pub time_below: TimeBelow,
     /// The fair shares computed last.
     pub held: Option<Arc<HeldShares>>,
     /// Nodes on which jobs were preempted, and until when no other job is (Y11).

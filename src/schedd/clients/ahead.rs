@@ -201,10 +201,10 @@ fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse>
 /// The job that a submission would make, free to start at its time; and whether it would be held.
 fn imagined(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool), Refusal> {
     let owner = context.caller.owner.clone();
-    let (draft, bonds) = context.draft(&owner, submission)?;
+    let (draft, dependencies) = context.draft(&owner, submission)?;
     let elements = context.elements(&draft.spec)?;
     let (server, number) = (&context.server, context.server.next_number());
-    let held = !draft.holds.is_none() || !bonds.bars().are_open();
+    let held = !draft.holds.is_none() || !dependencies.bars().are_open();
     let mut life = Life::new(draft.holds, draft.run_count, server.now);
     life.state = JobState::Queued;
     life.not_before = draft

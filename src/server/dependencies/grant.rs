@@ -36,7 +36,7 @@ pub struct DependencyRequest<'a> {
 impl DependencyRequest<'_> {
     /// Judges a wish: conditions met already are left out, any that cannot be refuses the whole.
     pub fn grant(&self, wish: &ParsedDependency) -> Result<JobDependencies, Refusal> {
-        let mut bonds = JobDependencies {
+        let mut dependencies = JobDependencies {
             on: wish.on,
             ..JobDependencies::default()
         };
@@ -56,16 +56,18 @@ impl DependencyRequest<'_> {
                 )));
             }
             match edge.kind {
-                DependencyKind::After(condition) => self.condition(&mut bonds, &job, condition)?,
+                DependencyKind::After(condition) => {
+                    self.condition(&mut dependencies, &job, condition)?
+                }
                 DependencyKind::Before(condition) => {
                     self.may_precede(&job, room.entry(edge.job).or_insert(job.life.bars.on))?;
-                    bonds.before.push((edge.job, condition));
+                    dependencies.before.push((edge.job, condition));
                 }
-                DependencyKind::RunOne => self.mate(&mut bonds, &job)?,
+                DependencyKind::RunOne => self.mate(&mut dependencies, &job)?,
             }
         }
-        self.refuse_circles(&bonds)?;
-        Ok(bonds)
+        self.refuse_circles(&dependencies)?;
+        Ok(dependencies)
     }
 
     fn full(&self, id: JobId) -> String {
@@ -88,7 +90,7 @@ impl DependencyRequest<'_> {
 
     fn condition(
         &self,
-        bonds: &mut JobDependencies,
+        dependencies: &mut JobDependencies,
         other: &Job,
         condition: DependencyCondition,
     ) -> Result<(), Refusal> {
@@ -111,7 +113,7 @@ impl DependencyRequest<'_> {
                 if self
                     .job
                     .is_some_and(|job| self.server.ties.holds(Tie { job, edge })) => {}
-            DependencyVerdict::Pending => bonds.conditions.push((other.id, condition)),
+            DependencyVerdict::Pending => dependencies.conditions.push((other.id, condition)),
         }
         Ok(())
     }
@@ -138,7 +140,7 @@ impl DependencyRequest<'_> {
     }
 
     /// Joins the set of `other`; one that was deleted before it ran has left it.
-    fn mate(&self, bonds: &mut JobDependencies, other: &Job) -> Result<(), Refusal> {
+    fn mate(&self, dependencies: &mut JobDependencies, other: &Job) -> Result<(), Refusal> {
         if self.caller.must_own(other).is_err() {
             return Err(Refusal::dependency(&format!(
                 "{} is another user's job",
@@ -152,22 +154,23 @@ impl DependencyRequest<'_> {
                 return Err(Refusal::unmet_dependency(&which));
             }
             _ => {
-                bonds.mates.push(other.id);
+                dependencies.mates.push(other.id);
                 let running = other.life.state.is_under_way() || other.has_begun();
                 let rival = if running {
                     Some(other.id)
                 } else {
                     other.life.bars.rival
                 };
-                bonds.rival = bonds.rival.or(rival);
+                dependencies.rival = dependencies.rival.or(rival);
             }
         }
         Ok(())
     }
 
-    fn refuse_circles(&self, bonds: &JobDependencies) -> Result<(), Refusal> {
-        let mut waiting: BTreeSet<JobId> = bonds.before.iter().map(|&(id, _)| id).collect();
-        let mut waited_for: Vec<JobId> = bonds.conditions.iter().map(|&(id, _)| id).collect();
+    fn refuse_circles(&self, dependencies: &JobDependencies) -> Result<(), Refusal> {
+        let mut waiting: BTreeSet<JobId> = dependencies.before.iter().map(|&(id, _)| id).collect();
+        let mut waited_for: Vec<JobId> =
+            dependencies.conditions.iter().map(|&(id, _)| id).collect();
         if let Some(job) = self.job {
             waiting.extend(Some(job).filter(|&job| self.server.ties.has_dependents(job)));
             waited_for.extend(

@@ -52,9 +52,9 @@ impl RequestContext<'_> {
         &self,
         before: Option<&Job>,
         (owner, spec): (&Owner, &Spec),
-        bonds: &JobDependencies,
+        dependencies: &JobDependencies,
     ) -> Result<(), Refusal> {
-        let new = Newcomer::of(&self.server.ties, before, (owner, spec), bonds);
+        let new = Newcomer::of(&self.server.ties, before, (owner, spec), dependencies);
         let Some(trail) = circle::find(&self.server.ties, &new) else {
             return Ok(());
         };

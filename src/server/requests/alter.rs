@@ -25,7 +25,7 @@ pub(crate) struct Alteration {
     pub job: Arc<Job>,
     /// What would be otherwise.
     pub after: Draft,
-    bonds: JobDependencies,
+    dependencies: JobDependencies,
 }
 
 impl RequestContext<'_> {
@@ -60,13 +60,18 @@ impl RequestContext<'_> {
             .without(before.holds)
             .with(before.holds.without(after.holds));
         may_hold(self.caller, changed)?;
-        let mut bonds = self.dependencies(Some(id), &after.depend)?;
-        bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend.labels)?;
-        self.no_circle_of_labels(Some(&job), (&job.owner, &after.spec), &bonds)?;
+        let mut dependencies = self.dependencies(Some(id), &after.depend)?;
+        dependencies.labels =
+            self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend.labels)?;
+        self.no_circle_of_labels(Some(&job), (&job.owner, &after.spec), &dependencies)?;
         self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
         self.check_hosts(Some(&job.spec), &after.spec)?;
         self.refuse_impossible(&job, &after.spec)?;
-        Ok(Alteration { job, after, bonds })
+        Ok(Alteration {
+            job,
+            after,
+            dependencies,
+        })
     }
 
     /// Refuses a request that can never run, as `qsub` does. Other attributes of a job that could
@@ -89,7 +94,11 @@ impl RequestContext<'_> {
         id: JobId,
         settings: &[AttributeSetting],
     ) -> Result<Granted, Refusal> {
-        let Alteration { job, after, bonds } = self.altered(id, settings)?;
+        let Alteration {
+            job,
+            after,
+            dependencies,
+        } = self.altered(id, settings)?;
         self.server.keep_spec_of_begun(id);
         let (now, before, holds) = (self.server.now, job.life.holds, after.holds);
         let (depends, notes) = (!after.depend.is_empty(), after.notes);
@@ -119,7 +128,7 @@ impl RequestContext<'_> {
         );
         self.hold_begun(id, before, holds);
         if depends {
-            effects::bind(self.server, id, &bonds, true);
+            effects::bind(self.server, id, &dependencies, true);
         }
         Ok(Granted::Altered(id, notes))
     }

@@ -37,7 +37,7 @@ impl RequestContext<'_> {
         if let Some(granted) = self.submitted(submission.token)? {
             return Ok(granted);
         }
-        let (draft, bonds, _) = self.admitted(&owner, submission)?;
+        let (draft, dependencies, _) = self.admitted(&owner, submission)?;
         if let (None, Payload::Script(text)) = (&submission.stored, &submission.payload) {
             self.keep(text);
         }
@@ -55,8 +55,8 @@ impl RequestContext<'_> {
         ));
         let mut life = Life::new(draft.holds, draft.run_count, self.server.now);
         life.comment = draft.comment;
-        life.bars = bonds.bars();
-        life.awaits = bonds.labels.clone();
+        life.bars = dependencies.bars();
+        life.awaits = dependencies.labels.clone();
         draft
             .eligible_time
             .into_iter()
@@ -71,7 +71,7 @@ impl RequestContext<'_> {
             life,
             elements,
         });
-        effects::bind(self.server, id, &bonds, false);
+        effects::bind(self.server, id, &dependencies, false);
         Ok(Granted::Job(id, draft.notes))
     }
 
@@ -81,7 +81,7 @@ impl RequestContext<'_> {
         owner: &Owner,
         submission: &NewJob,
     ) -> Result<(Draft, JobDependencies, Job), Refusal> {
-        let (draft, bonds) = self.draft(owner, submission)?;
+        let (draft, dependencies) = self.draft(owner, submission)?;
         let job = Job {
             id: JobId::job(self.server.next_number()),
             owner: owner.clone(),
@@ -90,7 +90,7 @@ impl RequestContext<'_> {
             elements: None,
         };
         self.server.refuse_impossible(&job)?;
-        Ok((draft, bonds, job))
+        Ok((draft, dependencies, job))
     }
 
     /// What a submission asks for, and what its job would wait for, if it may be submitted.
@@ -109,10 +109,10 @@ impl RequestContext<'_> {
         self.grant_group(owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
         self.wait_for_named(owner, &mut draft);
-        let mut bonds = self.dependencies(None, &draft.depend)?;
-        bonds.labels = self.awaited(None, (owner, &draft.spec), &draft.depend.labels)?;
-        self.no_circle_of_labels(None, (owner, &draft.spec), &bonds)?;
-        let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
+        let mut dependencies = self.dependencies(None, &draft.depend)?;
+        dependencies.labels = self.awaited(None, (owner, &draft.spec), &draft.depend.labels)?;
+        self.no_circle_of_labels(None, (owner, &draft.spec), &dependencies)?;
+        let is_held = !draft.holds.is_none() || !dependencies.bars().are_open();
         let is_early = draft
             .spec
             .begin
@@ -127,7 +127,7 @@ impl RequestContext<'_> {
         let entered = self.enter(owner, &draft.spec, standing)?;
         draft.spec = entered.spec;
         draft.notes.extend(entered.notes);
-        Ok((draft, bonds))
+        Ok((draft, dependencies))
     }
 
     /// The queue that a submission names: `PBS_O_QUEUE`, wherever that routes the job.

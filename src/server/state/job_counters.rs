@@ -48,7 +48,7 @@ impl ServerState {
         owner: &Owner,
         spec: &Spec,
     ) -> Result<Vec<String>, Refusal> {
-        if self.census.is_idle() {
+        if self.job_counters.is_idle() {
             return Ok(Vec::new());
         }
         let who = Credentials::new(owner, spec);
@@ -57,26 +57,26 @@ impl ServerState {
             &self.setup.policy,
             accounts,
             &who,
-            self.census.heeds_groups(),
+            self.job_counters.heeds_groups(),
         );
-        self.census
+        self.job_counters
             .admit(comer, spec, &subject, &self.setup.resources)
     }
 
     /// What of the limits on what is queued is used.
     pub fn counted(&self) -> Vec<Counted> {
-        self.census.uses()
+        self.job_counters.uses()
     }
 
     /// Counts a job as it stands now.
     pub(crate) fn count(&mut self, id: JobId) {
-        let heeds_groups = self.census.heeds_groups();
+        let heeds_groups = self.job_counters.heeds_groups();
         let accounts = &*self.setup.installation.accounts;
         match self.jobs.get(&id) {
-            Some(job) => self.census.count(job, |who| {
+            Some(job) => self.job_counters.count(job, |who| {
                 subject(&self.setup.policy, accounts, who, heeds_groups)
             }),
-            None => self.census.forget(id),
+            None => self.job_counters.forget(id),
         }
     }
 
@@ -104,7 +104,7 @@ impl ServerState {
     /// policy are others than before.
     pub fn count_anew(&mut self) {
         self.possible = Possible::default();
-        self.census = JobCounters::new(
+        self.job_counters = JobCounters::new(
             &self.setup.policy.limits,
             self.setup.policy.default_walltime,
         );

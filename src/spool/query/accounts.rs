@@ -253,14 +253,14 @@ mod tests {
         fn of(entries: Vec<AccountingEntry>) -> AccountFinder {
             let folder = tempfile::tempdir().unwrap();
             let spool = Spool::open(&folder.path().join("spool.db")).unwrap();
-            let mut books = AccountFinder { folder, spool };
+            let mut finder = AccountFinder { folder, spool };
             let written =
                 |entry: AccountingEntry| Update::Entry(Time(entry.stamps.ended), Box::new(entry));
-            books
+            finder
                 .spool
                 .commit(&entries.into_iter().map(written).collect::<Vec<_>>())
                 .unwrap();
-            books
+            finder
         }
 
         fn reader(&self) -> SpoolReader {
@@ -314,9 +314,9 @@ mod tests {
             job: JobId::element(8, 2),
             ..waited
         };
-        let books = AccountFinder::of(vec![entry.clone(), again, element.clone()]);
+        let finder = AccountFinder::of(vec![entry.clone(), again, element.clone()]);
         assert_eq!(
-            books.entries(&AccountingFilter::default(), &[]),
+            finder.entries(&AccountingFilter::default(), &[]),
             [entry, element]
         );
     }
@@ -329,9 +329,9 @@ mod tests {
             JobId::element(8, 2),
             JobId::job(9),
         ];
-        let books = AccountFinder::of(jobs.map(|job| hour(job, 1, "ann", 2)).to_vec());
+        let finder = AccountFinder::of(jobs.map(|job| hour(job, 1, "ann", 2)).to_vec());
         let found = |of: &[JobId]| {
-            let entries = books.entries(&AccountingFilter::default(), of);
+            let entries = finder.entries(&AccountingFilter::default(), of);
             entries
                 .iter()
                 .map(|entry| entry.job.to_string())
@@ -353,14 +353,14 @@ mod tests {
             end: None,
             ..hour(job, 1, "ann", 3)
         };
-        let books = AccountFinder::of(vec![first, hour(job, 2, "ann", 5)]);
-        let waits: Vec<_> = books
+        let finder = AccountFinder::of(vec![first, hour(job, 2, "ann", 5)]);
+        let waits: Vec<_> = finder
             .entries(&AccountingFilter::default(), &[])
             .iter()
             .map(AccountingEntry::wait_ms)
             .collect();
         assert_eq!(waits, [Some(2 * HOUR), Some(HOUR)]);
-        let sums = books.tallies(&AccountingFilter::default(), &[])[0].sums;
+        let sums = finder.tallies(&AccountingFilter::default(), &[])[0].sums;
         assert_eq!(
             (sums.jobs, sums.attempts, sums.waits, sums.wait_ms),
             (1, 2, 2, 3 * HOUR)
@@ -386,13 +386,13 @@ mod tests {
             waited.core_ms,
             waited.held,
         ) = (None, Usage::default(), 0, Held::default());
-        let books = AccountFinder::of(vec![
+        let finder = AccountFinder::of(vec![
             hour(JobId::job(1), 1, "ann", 2),
             hour(JobId::job(2), 1, "ann", 3),
             failed,
             waited,
         ]);
-        let of = |inquiry: AccountingFilter| books.tallies(&inquiry, &[GroupKey::User]);
+        let of = |inquiry: AccountingFilter| finder.tallies(&inquiry, &[GroupKey::User]);
         let [ann, bob] = of(AccountingFilter::default()).try_into().unwrap();
         let expected = UsageTotals {
             jobs: 2,
@@ -435,7 +435,7 @@ mod tests {
             .len(),
             1
         );
-        let quarters = books.tallies(
+        let quarters = finder.tallies(
             &AccountingFilter::default(),
             &[GroupKey::Quarter, GroupKey::Queue],
         );
@@ -445,7 +445,7 @@ mod tests {
             ["10800 workq", "108000 workq", "111600 workq", "7200 workq"]
         );
         assert_eq!(
-            books.tallies(
+            finder.tallies(
                 &AccountingFilter {
                     queues: vec!["none".into()],
                     ..AccountingFilter::default()
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn any_number_of_names_may_be_asked_for_whatever_they_hold() {
         let odd = "it's, \"odd\" [1]\\";
-        let books = AccountFinder::of(
+        let finder = AccountFinder::of(
             [odd, "ann", "bob"]
                 .map(|user| hour(JobId::job(user.len() as u64), 1, user, 2))
                 .to_vec(),
@@ -471,7 +471,7 @@ mod tests {
                 .chain(last.iter().map(|n| n.to_string()))
                 .collect()
         };
-        let of = |inquiry: AccountingFilter| books.tallies(&inquiry, &[])[0].sums.jobs;
+        let of = |inquiry: AccountingFilter| finder.tallies(&inquiry, &[])[0].sums.jobs;
         assert_eq!(
             of(AccountingFilter {
                 users: names(&[odd]),
@@ -484,7 +484,7 @@ mod tests {
             queues: names(&["workq"]),
             ..AccountingFilter::default()
         };
-        assert_eq!(books.entries(&both, &[JobId::job(3)]).len(), 1);
+        assert_eq!(finder.entries(&both, &[JobId::job(3)]).len(), 1);
     }
 
     /// A million entries of the largest numbers an entry may have still have a sum.
@@ -494,7 +494,7 @@ mod tests {
         (entry.core_ms, entry.used.cput, entry.used.walltime) =
             (i64::MAX, Span(i64::MAX), Span(i64::MAX));
         entry.used.mem_kb = u64::MAX;
-        let books = AccountFinder::of(
+        let finder = AccountFinder::of(
             (1..=100)
                 .map(|attempt| AccountingEntry {
                     attempt,
@@ -502,7 +502,7 @@ mod tests {
                 })
                 .collect(),
         );
-        let sums = books.tallies(&AccountingFilter::default(), &[])[0].sums;
+        let sums = finder.tallies(&AccountingFilter::default(), &[])[0].sums;
         assert!(
             sums.core_ms > 0 && sums.core_ms < i64::MAX / 10_000,
             "{sums:?}"
@@ -511,28 +511,28 @@ mod tests {
 
     #[test]
     fn entries_outlive_their_jobs_and_go_when_they_are_too_old() {
-        let mut books = AccountFinder::of(vec![
+        let mut finder = AccountFinder::of(vec![
             hour(JobId::job(1), 1, "ann", 2),
             hour(JobId::job(2), 1, "ann", 3),
         ]);
-        books
+        finder
             .spool
             .commit(&[Update::Forget(JobId::job(1)), Update::Purge(Time::NEVER)])
             .unwrap();
-        assert_eq!(books.entries(&AccountingFilter::default(), &[]).len(), 2);
+        assert_eq!(finder.entries(&AccountingFilter::default(), &[]).len(), 2);
         let before = Time(3 * HOUR);
         assert_eq!(
-            [before, Time(2 * HOUR)].map(|at| books.spool.has_entries_before(at).unwrap()),
+            [before, Time(2 * HOUR)].map(|at| finder.spool.has_entries_before(at).unwrap()),
             [true, false]
         );
-        books
+        finder
             .spool
             .commit(&[Update::ForgetEntries(before)])
             .unwrap();
         assert_eq!(
-            books.entries(&AccountingFilter::default(), &[])[0].job,
+            finder.entries(&AccountingFilter::default(), &[])[0].job,
             JobId::job(2)
         );
-        assert!(!books.spool.has_entries_before(before).unwrap());
+        assert!(!finder.spool.has_entries_before(before).unwrap());
     }
 }

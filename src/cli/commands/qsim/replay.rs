@@ -133,7 +133,7 @@ fn load(args: &ReplayArgs) -> Result<(NodeBatch, Vec<TraceJob>, TraceSummary)> {
     let machine = NodeBatch::new(&log, args.nodes, args.cores_per_node)?;
     let mut trace = Trace::new(&log, machine.processors())?;
     trace.window(args.from..args.from.saturating_add(args.first.unwrap_or(usize::MAX)));
-    Ok((machine, trace.jobs, trace.census))
+    Ok((machine, trace.jobs, trace.summary))
 }
 
 /// The configuration, and what the cycle goes by.

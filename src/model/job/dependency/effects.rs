@@ -189,8 +189,8 @@ fn is_live(jobs: &impl Tied, id: JobId) -> bool {
 }
 
 /// Sets up what was granted. A new job has its bars already; one that was altered gets them now.
-pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &JobDependencies, altered: bool) {
-    for &(other, condition) in &bonds.conditions {
+pub fn bind(jobs: &mut impl Tied, id: JobId, dependencies: &JobDependencies, altered: bool) {
+    for &(other, condition) in &dependencies.conditions {
         add(
             jobs,
             id,
@@ -200,7 +200,7 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &JobDependencies, altered: b
             },
         );
     }
-    for &(other, condition) in &bonds.before {
+    for &(other, condition) in &dependencies.before {
         if add(
             jobs,
             other,
@@ -216,7 +216,7 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &JobDependencies, altered: b
     if altered {
         let Bars {
             unmet, on, rival, ..
-        } = bonds.bars();
+        } = dependencies.bars();
         happen(
             jobs,
             id,
@@ -224,12 +224,12 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &JobDependencies, altered: b
                 unmet,
                 on,
                 rival,
-                labels: bonds.labels.clone(),
+                labels: dependencies.labels.clone(),
             },
         );
     }
-    join(jobs, id, &bonds.mates);
-    if let Some(rival) = bonds.rival {
+    join(jobs, id, &dependencies.mates);
+    if let Some(rival) = dependencies.rival {
         confront(jobs, rival);
     }
 }

@@ -496,9 +496,9 @@ fn take_out(
     let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
         let given = state.gives_back((job, ix), hold, gone);
-        space.dismiss(ix, &given, hold.tenant);
+        space.dismiss(ix, &given, hold.owner);
         if action.keeps_memory() {
-            space.admit(ix, &suspended(state, releases, &given), hold.tenant);
+            space.admit(ix, &suspended(state, releases, &given), hold.owner);
         }
     });
 }
@@ -514,9 +514,9 @@ fn put_back(
     each_hold(state, job, |ix, hold| {
         let given = state.gives_back((job, ix), hold, gone);
         if action.keeps_memory() {
-            space.dismiss(ix, &suspended(state, releases, &given), hold.tenant);
+            space.dismiss(ix, &suspended(state, releases, &given), hold.owner);
         }
-        space.admit(ix, &given, hold.tenant);
+        space.admit(ix, &given, hold.owner);
     });
 }
 

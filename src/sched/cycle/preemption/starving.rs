@@ -65,21 +65,21 @@ impl Level {
 pub fn watch(cycle: &mut CycleState) -> FairShares {
     let shares = shares(cycle);
     let (before, now) = (&cycle.state.starvation, cycle.now);
-    let fasting = before.fasting.renewed(shares.below(), now);
+    let time_below = before.time_below.renewed(shares.below(), now);
     let backoff: BTreeMap<String, Time> = before
         .backoff
         .iter()
         .filter(|(_, until)| **until > now)
         .map(|(node, until)| (node.clone(), *until))
         .collect();
-    let next = fasting.all().filter_map(|(subject, since)| {
+    let next = time_below.all().filter_map(|(subject, since)| {
         StarvationStatus::next(since, &shares.patience_of(subject), now)
     });
     if let Some(moment) = next.min() {
         cycle.look_again_at(moment);
     }
     cycle.starve(Starving {
-        fasting,
+        time_below,
         held: Some(shares.held.clone()),
         backoff,
     });
@@ -153,10 +153,10 @@ struct Relief<'s> {
 
 impl<'s> Relief<'s> {
     fn is_anybody_starving(&self, cycle: &CycleState) -> bool {
-        let fasting = &cycle.starving().fasting;
-        fasting.all().any(|(subject, _)| {
+        let time_below = &cycle.starving().time_below;
+        time_below.all().any(|(subject, _)| {
             matches!(subject, StarvationSubject::Party(_))
-                && self.shares.starvation(subject, fasting, cycle.now) != StarvationStatus::None
+                && self.shares.starvation(subject, time_below, cycle.now) != StarvationStatus::None
         })
     }
 
@@ -260,7 +260,7 @@ impl<'s> Relief<'s> {
         }
         let since = cycle
             .starving()
-            .fasting
+            .time_below
             .since(&StarvationSubject::Party(party))?;
         if is_alike(party)
             && let Some(waiting) = cycle.state.waiting(job.job)
@@ -277,7 +277,7 @@ impl<'s> Relief<'s> {
         let last = level.takes();
         let shield = PreemptionExemption {
             shares: &self.shares,
-            fasting: &starving.fasting,
+            time_below: &starving.time_below,
             last,
             now: cycle.now,
         };

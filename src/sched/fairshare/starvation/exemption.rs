@@ -13,7 +13,7 @@ pub struct PreemptionExemption<'a> {
     /// What everybody is owed, and has.
     pub shares: &'a FairShares,
     /// Since when who has less.
-    pub fasting: &'a TimeBelow,
+    pub time_below: &'a TimeBelow,
     /// The last group of allocations that is preempted: its threshold counts.
     pub last: AllocationGroup,
     /// When that is.
@@ -73,6 +73,6 @@ impl PreemptionExemption<'_> {
         let is_short =
             entitled.is_some_and(|entitled| entitled.satisfaction() < threshold - ROUNDING);
         is_short
-            || self.shares.starvation(subject, self.fasting, self.now) != StarvationStatus::None
+            || self.shares.starvation(subject, self.time_below, self.now) != StarvationStatus::None
     }
 }

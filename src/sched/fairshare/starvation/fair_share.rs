@@ -331,10 +331,10 @@ impl FairShares {
     pub fn starvation(
         &self,
         subject: &StarvationSubject,
-        fasting: &TimeBelow,
+        time_below: &TimeBelow,
         now: Time,
     ) -> StarvationStatus {
-        StarvationStatus::of(fasting.since(subject), &self.patience_of(subject), now)
+        StarvationStatus::of(time_below.since(subject), &self.patience_of(subject), now)
     }
 }
 

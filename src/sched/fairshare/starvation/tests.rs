@@ -323,10 +323,10 @@ fn lets(
     let mut fixture = fixture.clone();
     fixture.policy.starvation.preemption_threshold = threshold;
     let shares = shares(&fixture);
-    let fasting = TimeBelow::default().renewed(starving.iter().cloned(), Time(-1_000_000));
+    let time_below = TimeBelow::default().renewed(starving.iter().cloned(), Time(-1_000_000));
     let shield = PreemptionExemption {
         shares: &shares,
-        fasting: &fasting,
+        time_below: &time_below,
         last: AllocationGroup::Preemptible,
         now: fixture.now,
     };
@@ -391,8 +391,8 @@ fn pools_say_what_makes_theirs_starve() {
     )
     .at(200);
     let shares = shares(&fixture);
-    let fasting = TimeBelow::default().renewed(shares.below(), Time(0));
-    let hunger = |subject: StarvationSubject| shares.starvation(&subject, &fasting, fixture.now);
+    let time_below = TimeBelow::default().renewed(shares.below(), Time(0));
+    let hunger = |subject: StarvationSubject| shares.starvation(&subject, &time_below, fixture.now);
     let party = |id| StarvationSubject::Party(ShareParty::Operation(JobId::array(id)));
     assert_eq!(
         [1, 2].map(|id| hunger(party(id))),

@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn who_is_no_longer_below_begins_anew() {
         let subject = || StarvationSubject::Party(ShareParty::Operation(JobId::array(1)));
-        let fasting = TimeBelow::default().renewed(std::iter::once(subject()), Time(0));
-        let still = fasting.renewed(std::iter::once(subject()), seconds(59));
+        let time_below = TimeBelow::default().renewed(std::iter::once(subject()), Time(0));
+        let still = time_below.renewed(std::iter::once(subject()), seconds(59));
         assert_eq!(still.since(&subject()), Some(Time(0)));
         let fed = still.renewed(std::iter::empty(), seconds(60));
         assert_eq!(fed.since(&subject()), None);

@@ -160,19 +160,19 @@ impl Audit<'_> {
         }
     }
 
-    fn node(&mut self, ix: NodeIx, hold: &Hold, tenant: JobOwner) -> Result<(), String> {
+    fn node(&mut self, ix: NodeIx, hold: &Hold, owner: JobOwner) -> Result<(), String> {
         let node = self.state.cluster.node(ix);
         let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
         let is_barred_only = hold.taken.iter().all(|taken| *taken == 0);
         if node.kind.is_none() || (!node.usable && !is_barred_only) {
             return Err(format!("{} takes no jobs", node.name));
         }
-        if !room.admits(tenant) {
+        if !room.admits(owner) {
             return Err(format!("{} is not free to join", node.name));
         }
         self.amounts(ix, hold)?;
         let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
-        room.join(tenant);
+        room.join(owner);
         Ok(())
     }
 

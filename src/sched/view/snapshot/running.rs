@@ -70,12 +70,12 @@ impl ClusterState {
         self.cluster.reserve_slots(shares);
         self.put_in_order();
         // Every share's node has a slot now.
-        let tenant: JobOwner = exclusive.into();
-        let holds = self.holds_of(shares, tenant).unwrap_or_default();
+        let owner: JobOwner = exclusive.into();
+        let holds = self.holds_of(shares, owner).unwrap_or_default();
         let nodes = holds.keys().copied().collect();
         let (mut taken, alone) = (
             self.cluster.catalog.nothing(),
-            tenant.tenancy > AccessPolicy::Shared,
+            owner.tenancy > AccessPolicy::Shared,
         );
         for (ix, hold) in holds {
             add(&mut taken, &hold.taken);
@@ -111,13 +111,13 @@ impl ClusterState {
     pub(in crate::sched) fn holds_of(
         &self,
         shares: &[NodeShare],
-        tenant: JobOwner,
+        owner: JobOwner,
     ) -> Result<BTreeMap<NodeIx, Hold>, String> {
-        let mut holds = self.cluster.holds(shares, tenant)?;
-        for neighbour in self.cluster.neighbours(tenant, holds.keys()) {
+        let mut holds = self.cluster.holds(shares, owner)?;
+        for neighbour in self.cluster.neighbours(owner, holds.keys()) {
             holds
                 .entry(neighbour)
-                .or_insert_with(|| self.cluster.bare_hold(tenant));
+                .or_insert_with(|| self.cluster.bare_hold(owner));
         }
         Ok(holds)
     }

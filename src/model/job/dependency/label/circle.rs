@@ -41,7 +41,7 @@ impl Newcomer {
         ties: &DependencyGraph,
         before: Option<&Job>,
         (owner, spec): (&Owner, &Spec),
-        bonds: &JobDependencies,
+        dependencies: &JobDependencies,
     ) -> Newcomer {
         let group = spec.process_group.as_deref();
         let had = before.iter().flat_map(|job| &job.life.awaits);
@@ -53,11 +53,11 @@ impl Newcomer {
                 .as_deref()
                 .map(|label| Mark::new(owner.uid, group, label)),
             labels: had
-                .chain(&bonds.labels)
+                .chain(&dependencies.labels)
                 .map(|awaited| Mark::new(owner.uid, group, &awaited.label))
                 .collect(),
             jobs: known
-                .chain(bonds.conditions.iter().copied())
+                .chain(dependencies.conditions.iter().copied())
                 .map(|(id, _)| id)
                 .collect(),
         }
