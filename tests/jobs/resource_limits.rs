@@ -98,7 +98,7 @@ fn memory_that_processes_share_is_counted_once() {
 #[test]
 fn one_process_too_large_and_too_much_address_space_end_a_job_too() {
     let sandbox = impatient();
-    let script = "head -c 400m /dev/zero | tail; sleep 60\n";
+    let script = "(head -c 400m /dev/zero; sleep 60) | tail\n";
     let one = sandbox.submit(&["-N", "one", "-l", "pmem=60mb"], script);
     let space = sandbox.submit(
         &["-N", "space", "-l", "select=1:ncpus=1:vmem=120mb"],

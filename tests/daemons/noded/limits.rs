@@ -91,7 +91,10 @@ fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
     for options in FENCES {
         let mut node = Node::with(options);
         // What takes the memory has lost its parent.
-        let mut hog = node.script(1, "(head -c 400m /dev/zero | tail &) ; sleep 60");
+        let mut hog = node.script(
+            1,
+            "((head -c 400m /dev/zero; sleep 60) | tail &) ; sleep 60",
+        );
         hog.shares[0]
             .taken
             .push(("mem".into(), ResourceValue::Size(Size::megabytes(60))));
