@@ -9,7 +9,7 @@ mod instructions;
 use super::folder::Folder;
 use super::shepherd::never;
 use super::site::Site;
-use super::staging_helper::bare_cancel;
+use super::staging_worker::bare_cancel;
 use super::{control::Control, environment};
 use crate::model::hook::job_hooks::JobHooks;
 use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent, HookExit, RunsAs, asked};

@@ -76,7 +76,7 @@ pub mod shared_memory;
 
 pub mod limits;
 
-pub mod staging_helper;
+pub mod staging_worker;
 
 pub mod job_hooks;
 

@@ -5,8 +5,8 @@ use super::super::folder::AttemptName;
 use super::super::job_hooks;
 use super::super::spawner::{SpawnerCommand, say};
 use super::super::staging::Staging;
-use super::super::staging_helper::{
-    Cancels, HelperResult, StagingHelper, all_of, not_delivered, together,
+use super::super::staging_worker::{
+    Cancels, HelperResult, StagingWorker, all_of, not_delivered, together,
 };
 use super::super::watch::WatchedEnd;
 use super::{Around, UMASK, never, other_owner};
@@ -43,7 +43,7 @@ impl Around<'_> {
             return Ok(Some(outcome));
         }
         let limit = self.launch.staging_timeout;
-        match self.staging_helper(Cancels::All, limit, |staging| staging.before())? {
+        match self.staging_worker(Cancels::All, limit, |staging| staging.before())? {
             HelperResult::Well => Ok(None),
             HelperResult::Failed(why) => Ok(Some(never(How::CannotStart {
                 status: STAGE_IN_FAILED,
@@ -79,7 +79,7 @@ impl Around<'_> {
         unable: fn(String) -> How,
     ) -> io::Result<Option<AttemptOutcome>> {
         let limit = self.quick_limit();
-        Ok(match self.staging_helper(Cancels::All, limit, work)? {
+        Ok(match self.staging_worker(Cancels::All, limit, work)? {
             HelperResult::Well => None,
             HelperResult::Failed(why) => Some(never(unable(why))),
             HelperResult::Cancelled => Some(never(How::Cancelled)),
@@ -121,7 +121,7 @@ impl Around<'_> {
                 Vec::new()
             };
             let limit = self.launch.staging_timeout;
-            let done = self.staging_helper(Cancels::New, limit, |staging| {
+            let done = self.staging_worker(Cancels::New, limit, |staging| {
                 let delivered = self.deliver(&streams);
                 // What lies at the place of what was not brought there is none of this job's.
                 unwanted.retain(|path| {
@@ -168,7 +168,7 @@ impl Around<'_> {
 
     fn deliver_in_time(&self, streams: &[Stream]) -> Result<(), String> {
         let limit = self.quick_limit();
-        match self.staging_helper(Cancels::None, limit, |_| self.deliver(streams)) {
+        match self.staging_worker(Cancels::None, limit, |_| self.deliver(streams)) {
             Ok(HelperResult::Late) => {
                 let why = format!("it took longer than {} s", limit.as_seconds());
                 together(
@@ -198,7 +198,7 @@ impl Around<'_> {
     }
 
     fn discard(&self) -> io::Result<()> {
-        let done = self.staging_helper(Cancels::New, self.launch.staging_timeout, |staging| {
+        let done = self.staging_worker(Cancels::New, self.launch.staging_timeout, |staging| {
             staging.discard();
             Ok(())
         });
@@ -227,14 +227,14 @@ impl Around<'_> {
         unwanted
     }
 
-    fn staging_helper(
+    fn staging_worker(
         &self,
         cancels: Cancels,
         limit: Span,
         work: impl FnOnce(&Staging) -> Result<(), String>,
     ) -> io::Result<HelperResult> {
         let groups = job_hooks::groups(self.site, self.account, self.launch)?;
-        let helper = StagingHelper {
+        let helper = StagingWorker {
             account: self.account,
             groups: groups.as_deref(),
             group: self.group(),

@@ -21,7 +21,7 @@ const LAST_WAIT: Span = Span::seconds(2);
 
 /// Who does it, and what may call it off.
 #[derive(Debug)]
-pub struct StagingHelper<'a> {
+pub struct StagingWorker<'a> {
     /// The owner.
     pub account: &'a UserAccount,
     /// All the owner's groups, when the process must become the owner first.
@@ -62,7 +62,7 @@ pub enum HelperResult {
     Late,
 }
 
-impl StagingHelper<'_> {
+impl StagingWorker<'_> {
     /// Does `work` and waits for it.
     pub fn run(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<HelperResult> {
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
