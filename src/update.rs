@@ -27,7 +27,7 @@ pub type ChargePart = (JobId, Attempt, u32);
 
 /// The groups of waiting jobs that share a scheduling verdict with a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kin {
+pub struct VerdictClasses {
     /// The jobs alike in everything.
     pub class: u64,
     /// Those that ask for the same.
@@ -38,12 +38,12 @@ pub struct Kin {
 #[derive(Clone, Debug)]
 pub enum Update {
     /// A new job, or one whose `spec` has changed; with what the scheduler sorts it into.
-    Job(Arc<Job>, Option<Kin>),
+    Job(Arc<Job>, Option<VerdictClasses>),
     /// By which token a user submitted a job, and when.
     Token(u32, [u8; 16], JobId, Time),
     /// A job whose `life` has changed, or an element that has just begun; with what the scheduler
     /// sorts it into, if that is known.
-    Life(Arc<Job>, Option<Kin>),
+    Life(Arc<Job>, Option<VerdictClasses>),
     /// How elements of an array stand.
     Elements(JobId, Rewrite),
     /// A job out of the history, an array with its elements; its script and environment go with
@@ -74,7 +74,7 @@ pub enum Update {
     /// A look of the scheduler; the last [`CycleRecord::KEPT`] are kept.
     Cycle(CycleRecord),
     /// What was last told of a resource of the whole system; None for nothing that counts.
-    Telling(String, Option<ReportedCount>),
+    ReportedCount(String, Option<ReportedCount>),
     /// A node.
     Node(Box<Node>),
     /// A node by name, of which nothing is known any more.

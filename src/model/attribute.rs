@@ -212,7 +212,7 @@ fn with_requests(settings: &[AttributeSetting]) -> Vec<AttributeSetting> {
 
 /// A geometry deals out the chunks of a request that has one kind of them.
 fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
-    let Some(geometry) = &spec.wishes.geometry else {
+    let Some(geometry) = &spec.placement.geometry else {
         return Ok(());
     };
     match &spec.request.select.chunks[..] {
@@ -381,12 +381,12 @@ fn apply_text(
             keep(&mut draft.spec, name, text);
             Ok(Some(()))
         }
-        Effect::Claim => Ok(claim(text).map(|text| keep(&mut draft.spec, name, text))),
-        Effect::Wish => {
-            let wishes = &mut draft.spec.wishes;
-            wishes
+        Effect::Boolean => Ok(boolean(text).map(|text| keep(&mut draft.spec, name, text))),
+        Effect::Placement => {
+            let placement = &mut draft.spec.placement;
+            placement
                 .set(name, text)
-                .and_then(|()| match &wishes.requirements {
+                .and_then(|()| match &placement.requirements {
                     Some(requirement) if name == "requirements" => {
                         operands::check(requirement, context.resources)
                     }
@@ -409,7 +409,7 @@ fn keep(spec: &mut Spec, name: &str, text: &str) {
 }
 
 /// The stored text of a boolean.
-fn claim(text: &str) -> Option<&'static str> {
+fn boolean(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         return Some("");
     }

@@ -110,7 +110,7 @@ impl Job {
     /// Whether this attempt was preempted.
     pub fn makes_way(&self, run: &Run) -> bool {
         self.life
-            .yielding
+            .preemption
             .as_ref()
             .is_some_and(|told| told.concerns(run.attempt, run.started))
     }
@@ -241,9 +241,9 @@ pub struct Spec {
     /// Its quality of service, `-W qos=`.
     #[serde(default)]
     pub qos: Option<String>,
-    /// Where it is to run, besides.
-    #[serde(default)]
-    pub wishes: PlacementRequirements,
+    /// Further requirements on where it runs.
+    #[serde(default, rename = "wishes")]
+    pub placement: PlacementRequirements,
     /// The reservation it asks for, by the queue it is in or by `-W resv=`: it runs nowhere else.
     #[serde(default)]
     pub reservation: Option<String>,
@@ -306,7 +306,7 @@ impl Spec {
             retry_delay: Span(0),
             interactive: false,
             qos: None,
-            wishes: PlacementRequirements::default(),
+            placement: PlacementRequirements::default(),
             reservation: None,
             request: Arc::default(),
             program,
@@ -458,9 +458,9 @@ pub struct Life {
     /// The job of another instance that it was moved to: `7.job1.head`.
     #[serde(default)]
     pub moved_to: Option<String>,
-    /// For whom it made way last, and how.
-    #[serde(default)]
-    pub yielding: Option<Box<JobPreemption>>,
+    /// Its latest preemption: which job preempted it, and how.
+    #[serde(default, rename = "yielding")]
+    pub preemption: Option<Box<JobPreemption>>,
     /// Why its start was put off, if the comment says that it was.
     #[serde(default)]
     pub deferral: Option<Deferral>,

@@ -23,10 +23,10 @@ pub struct Pool {
 
 impl Pool {
     /// The same with what was last told of it.
-    pub fn as_told(&self, telling: Option<&ReportedCount>) -> Pool {
+    pub fn as_told(&self, reported: Option<&ReportedCount>) -> Pool {
         let Some(ReportedCount {
             total, elsewhere, ..
-        }) = telling
+        }) = reported
         else {
             return self.clone();
         };
@@ -114,7 +114,7 @@ pub struct PoolUse {
     /// How much jobs have.
     pub jobs: i64,
     /// What was told of it last.
-    pub telling: Option<ReportedCount>,
+    pub reported: Option<ReportedCount>,
     /// Why its command says nothing, if it was asked and does not.
     pub fault: Option<String>,
 }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn told(total: Option<i64>, elsewhere: i64) -> (i64, i64) {
-        let telling = ReportedCount {
+        let reported = ReportedCount {
             total,
             elsewhere,
             at: Time(0),
@@ -161,7 +161,7 @@ mod tests {
             total: 50,
             ..Pool::default()
         }
-        .as_told(Some(&telling));
+        .as_told(Some(&reported));
         (pool.missing + pool.elsewhere, pool.total)
     }
 

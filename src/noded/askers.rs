@@ -185,21 +185,22 @@ impl Askers {
                     )
                 }
             }
-            Plea::Wish(wish) => match asker.name {
+            Plea::Request(request) => match asker.name {
                 None => self.dismiss(number, "a wish before a greeting".into(), poller),
                 // Dropped: it will be said again.
                 Some(_) if !reachable => {}
                 Some(name) => {
-                    asker.note(&wish);
+                    asker.note(&request);
                     asker.waits = Some(clock::monotonic());
                     let AttemptName { job, attempt, task } = name;
-                    self.said.push(NodeReport::Wish(Box::new(TaskRequest {
-                        job,
-                        attempt,
-                        task,
-                        asker: number,
-                        wish,
-                    })));
+                    self.said
+                        .push(NodeReport::TaskRequest(Box::new(TaskRequest {
+                            job,
+                            attempt,
+                            task,
+                            asker: number,
+                            kind: request,
+                        })));
                 }
             },
         }
@@ -214,13 +215,17 @@ impl Askers {
     /// Passes on what schedd tells the processes of an attempt.
     pub fn tell(
         &mut self,
-        whose: (JobId, Attempt),
+        attempt: (JobId, Attempt),
         asker: Option<u64>,
         news: &TaskNews,
         poller: &mut Poller,
     ) {
         if let Some(number) = asker {
-            if self.connected.get(&number).is_some_and(|c| c.is_of(whose)) {
+            if self
+                .connected
+                .get(&number)
+                .is_some_and(|c| c.is_of(attempt))
+            {
                 self.say(number, news, poller);
                 self.go_on(number, poller);
             }
@@ -229,7 +234,7 @@ impl Askers {
         let told: Vec<(u64, TaskNews)> = self
             .connected
             .iter()
-            .filter(|(_, asker)| asker.is_of(whose))
+            .filter(|(_, asker)| asker.is_of(attempt))
             .filter_map(|(&number, asker)| Some((number, asker.part_of(news)?)))
             .collect();
         told.into_iter()
@@ -388,8 +393,8 @@ impl TaskClient {
     }
 
     /// Remembers which tasks it waits for.
-    fn note(&mut self, wish: &TaskRequestKind) {
-        match wish {
+    fn note(&mut self, request: &TaskRequestKind) {
+        match request {
             TaskRequestKind::Start(program) => self
                 .tokens
                 .extend(program.tasks.iter().map(|&(token, _)| token)),

@@ -62,7 +62,7 @@ enum Runner {
 /// What is known of one attempt.
 #[derive(Debug)]
 struct AttemptEntry {
-    standing: AttemptStatus,
+    status: AttemptStatus,
     /// The launch as the spawner wants it, until the job is known to run.
     launch: Option<Vec<u8>>,
     /// For its shepherd, once that listens.
@@ -77,9 +77,9 @@ struct AttemptEntry {
 }
 
 impl AttemptEntry {
-    fn new(standing: AttemptStatus) -> AttemptEntry {
+    fn new(status: AttemptStatus) -> AttemptEntry {
         AttemptEntry {
-            standing,
+            status,
             launch: None,
             kept: Vec::new(),
             used: Usage::default(),
@@ -90,7 +90,7 @@ impl AttemptEntry {
     }
 
     fn over(&self) -> bool {
-        matches!(self.standing, AttemptStatus::Ended(_))
+        matches!(self.status, AttemptStatus::Ended(_))
     }
 }
 
@@ -258,7 +258,7 @@ impl Attempts {
         if folder::buried(&self.site.state, name).is_some() {
             return None;
         }
-        match self.entries.get(&name)?.standing {
+        match self.entries.get(&name)?.status {
             AttemptStatus::Running(session) | AttemptStatus::Suspended(session) => Some(session),
             AttemptStatus::Starting | AttemptStatus::Ended(_) => None,
         }
@@ -351,7 +351,7 @@ impl Attempts {
     fn starting(&self, name: AttemptName) -> bool {
         self.entries
             .get(&name)
-            .is_some_and(|entry| entry.standing == AttemptStatus::Starting)
+            .is_some_and(|entry| entry.status == AttemptStatus::Starting)
     }
 
     /// A shepherd of this attempt has ended.
@@ -498,7 +498,7 @@ impl Attempts {
                 entry.used = used;
                 changed.push((name.job, name.attempt, name.task, used));
             }
-            if entry.standing == AttemptStatus::Starting
+            if entry.status == AttemptStatus::Starting
                 && let Ok(Some(trace)) = folder.trace()
                 && trace.session().is_some()
             {
@@ -545,7 +545,7 @@ impl Attempts {
     pub fn statuses(&self) -> Vec<(JobId, Attempt, TaskNumber, AttemptStatus)> {
         self.entries
             .iter()
-            .map(|(name, entry)| (name.job, name.attempt, name.task, entry.standing.clone()))
+            .map(|(name, entry)| (name.job, name.attempt, name.task, entry.status.clone()))
             .collect()
     }
 
@@ -574,12 +574,12 @@ impl Attempts {
         self.stand(name, AttemptStatus::Ended(outcome));
     }
 
-    fn stand(&mut self, name: AttemptName, standing: AttemptStatus) {
+    fn stand(&mut self, name: AttemptName, status: AttemptStatus) {
         let entry = self
             .entries
             .entry(name)
             .or_insert_with(|| AttemptEntry::new(AttemptStatus::Starting));
-        entry.standing = standing;
+        entry.status = status;
         entry.launch = None;
         self.report(name);
     }
@@ -590,7 +590,7 @@ impl Attempts {
                 name.job,
                 name.attempt,
                 name.task,
-                entry.standing.clone(),
+                entry.status.clone(),
             ));
         }
     }

@@ -96,12 +96,12 @@ struct Daemon {
     gauge: Option<Gauge>,
     next_round: Span,
     next_repeat: Span,
-    leaving: bool,
+    stopping: bool,
 }
 
 impl Daemon {
     fn run(mut self) -> Result<()> {
-        while !self.leaving {
+        while !self.stopping {
             let timeout = self.timeout();
             for source in self.poller.wait(timeout) {
                 self.hear(source)?;
@@ -128,7 +128,7 @@ impl Daemon {
             }
             PollSource::Listener => self.admit(),
             PollSource::Signals => {
-                self.leaving = self
+                self.stopping = self
                     .signals
                     .read_signal()
                     .is_ok_and(|signal| signal.is_some())
@@ -218,7 +218,7 @@ impl Daemon {
         if !self.idle() {
             self.idle_since = now;
         }
-        self.leaving |= self
+        self.stopping |= self
             .idle_limit
             .is_some_and(|limit| self.idle() && now.0 - self.idle_since.0 >= limit.0);
         let strangers = self.guests.iter().filter(|(number, guest)| {

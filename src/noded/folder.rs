@@ -174,7 +174,7 @@ impl Folder {
     }
 
     /// The shepherds of the other processes of this attempt on this node.
-    pub fn kin(&self, own: AttemptName) -> Vec<Identity> {
+    pub fn other_shepherds(&self, own: AttemptName) -> Vec<Identity> {
         let place = self.path.parent().unwrap_or(&self.path);
         let others = names(place).unwrap_or_default().into_iter();
         let others = others

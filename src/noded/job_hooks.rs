@@ -47,7 +47,7 @@ pub struct JobHookRunner<'a> {
     /// The attempt's folder.
     pub folder: &'a Folder,
     /// What is to be done.
-    pub rites: JobHooks,
+    pub job_hooks: JobHooks,
 }
 
 /// What came of running a program.
@@ -61,7 +61,7 @@ impl JobHookRunner<'_> {
     /// Asks the hooks of an occasion before the job, which may change its environment; the outcome,
     /// if it is not to run.
     pub fn before(&self, occasion: HookEvent, launch: &mut Launch) -> Option<AttemptOutcome> {
-        for hook in asked(&self.rites.hooks, occasion) {
+        for hook in asked(&self.job_hooks.hooks, occasion) {
             let question = self.question(hook, occasion, launch, None);
             let answer = match self.ask(hook, occasion, launch, &question, true) {
                 Ran::Cancelled => return Some(never(How::Cancelled)),
@@ -96,7 +96,7 @@ impl JobHookRunner<'_> {
     /// Tells the hooks of an occasion after the job. What goes wrong is said in the outcome.
     pub fn after(&self, occasion: HookEvent, launch: &Launch, outcome: &mut AttemptOutcome) {
         let mut notes = Vec::new();
-        for hook in asked(&self.rites.hooks, occasion) {
+        for hook in asked(&self.job_hooks.hooks, occasion) {
             let question = self.question(hook, occasion, launch, Some(outcome));
             let answer = match self.ask(hook, occasion, launch, &question, false) {
                 Ran::Ended(result) => answer(&result),
@@ -125,7 +125,7 @@ impl JobHookRunner<'_> {
 
     /// Runs the site's prologue; the outcome, if the job is not to run.
     pub fn prologue(&self, launch: &Launch) -> Option<AttemptOutcome> {
-        let script = self.rites.scripts.prologue.as_ref()?;
+        let script = self.job_hooks.scripts.prologue.as_ref()?;
         let why = match self.run_script(script, self.prologue_arguments(launch), true) {
             Ran::Cancelled => return Some(never(How::Cancelled)),
             Ran::NotStarted(why) => why,
@@ -143,7 +143,7 @@ impl JobHookRunner<'_> {
 
     /// Runs the site's epilogue. What goes wrong is said in the outcome.
     pub fn epilogue(&self, launch: &Launch, outcome: &mut AttemptOutcome) {
-        let Some(script) = &self.rites.scripts.epilogue else {
+        let Some(script) = &self.job_hooks.scripts.epilogue else {
             return;
         };
         let why = match self.run_script(script, self.epilogue_arguments(launch, outcome), false) {
@@ -189,7 +189,7 @@ impl JobHookRunner<'_> {
         words.extend(arguments);
         let call = ProgramCall {
             surroundings: Surroundings::Own(&[]),
-            ..ProgramCall::new(&words, self.rites.scripts.timeout)
+            ..ProgramCall::new(&words, self.job_hooks.scripts.timeout)
         };
         self.run(&call, heeds)
     }

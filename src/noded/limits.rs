@@ -144,7 +144,7 @@ impl Guard {
         &mut self,
         meter: &mut UsageMeter,
         cgroup: Option<&Cgroup>,
-        kin: impl FnOnce() -> Vec<Process>,
+        others: impl FnOnce() -> Vec<Process>,
         elapsed: Span,
     ) -> Option<How> {
         let before = clock::monotonic();
@@ -155,12 +155,12 @@ impl Guard {
             .chain(self.pmem)
             .min()
             .unwrap_or(u64::MAX);
-        let kin = if self.room == HostMemoryLimit::default() {
+        let others = if self.room == HostMemoryLimit::default() {
             Vec::new()
         } else {
-            kin()
+            others()
         };
-        let reading = meter.look(cgroup, &kin, elapsed, suspect);
+        let reading = meter.look(cgroup, &others, elapsed, suspect);
         let now = clock::monotonic();
         let pause = self.pause_after(&reading, Span(now.0 - self.last.0.0));
         // On a machine with very many processes a look takes long.

@@ -60,7 +60,7 @@ impl UsageMeter {
     pub fn look(
         &mut self,
         cgroup: Option<&Cgroup>,
-        kin: &[Process],
+        others: &[Process],
         walltime: Span,
         suspect: u64,
     ) -> UsageSample {
@@ -72,13 +72,13 @@ impl UsageMeter {
                 .collect(),
             None => procfs::family(nix::unistd::getpid().as_raw()),
         };
-        let everybody: Vec<&Process> = alive.iter().chain(kin).collect();
+        let everybody: Vec<&Process> = alive.iter().chain(others).collect();
         let is_sample = suspect == u64::MAX;
         let files_kb = match &mut self.files {
             Some(files) if !is_sample => files.look(&everybody),
             _ => 0,
         };
-        let (own, all) = weigh(&alive, kin, suspect, files_kb);
+        let (own, all) = weigh(&alive, others, suspect, files_kb);
         self.so_far.mem_kb = self.so_far.mem_kb.max(own.mem_kb);
         self.so_far.vmem_kb = self.so_far.vmem_kb.max(own.vmem_kb);
         let threads = alive.iter().map(|p| p.threads).sum();
@@ -119,15 +119,18 @@ impl UsageMeter {
 /// in shared memory, seems to be more than `suspect` kilobytes.
 fn weigh(
     alive: &[Process],
-    kin: &[Process],
+    others: &[Process],
     suspect: u64,
     files_kb: u64,
 ) -> (UsageSample, UsageSample) {
-    let (own, kin) = (procfs::with_own_memory(alive), procfs::with_own_memory(kin));
-    let resident: u64 = own.iter().chain(&kin).map(|p| p.mem_kb).sum();
+    let (own, others) = (
+        procfs::with_own_memory(alive),
+        procfs::with_own_memory(others),
+    );
+    let resident: u64 = own.iter().chain(&others).map(|p| p.mem_kb).sum();
     let is_suspect = resident.saturating_add(files_kb) > suspect;
     let own_weights = weights(&own, is_suspect);
-    let kin_weights = weights(&kin, is_suspect);
+    let other_weights = weights(&others, is_suspect);
     let vmem_kb = own.iter().map(|p| p.vmem_kb).sum();
     let largest_kb = own_weights
         .iter()
@@ -141,8 +144,8 @@ fn weigh(
         ..UsageSample::default()
     };
     let all = UsageSample {
-        mem_kb: sum(own_weights.iter().chain(&kin_weights), files_kb),
-        vmem_kb: vmem_kb + kin.iter().map(|p| p.vmem_kb).sum::<u64>(),
+        mem_kb: sum(own_weights.iter().chain(&other_weights), files_kb),
+        vmem_kb: vmem_kb + others.iter().map(|p| p.vmem_kb).sum::<u64>(),
         ..own
     };
     (own, all)
@@ -195,7 +198,7 @@ mod tests {
 
     #[test]
     fn memory_is_measured_again_only_where_it_seems_too_much_with_that_of_kin() {
-        let (alive, kin) = ([gone(500), gone(300)], [gone(200)]);
+        let (alive, others) = ([gone(500), gone(300)], [gone(200)]);
         let own = UsageSample {
             mem_kb: 800,
             largest_kb: 500,
@@ -207,20 +210,20 @@ mod tests {
             vmem_kb: 10_000,
             ..own
         };
-        assert_eq!(weigh(&alive, &kin, 1000, 0), (own, all));
+        assert_eq!(weigh(&alive, &others, 1000, 0), (own, all));
         let nothing = |of: UsageSample| UsageSample {
             mem_kb: 0,
             largest_kb: 0,
             ..of
         };
-        assert_eq!(weigh(&alive, &kin, 999, 0), (nothing(own), nothing(all)));
+        assert_eq!(weigh(&alive, &others, 999, 0), (nothing(own), nothing(all)));
         let with_files = |of: UsageSample| UsageSample {
             mem_kb: 300,
             largest_kb: 0,
             ..of
         };
         assert_eq!(
-            weigh(&alive, &kin, 1000, 300),
+            weigh(&alive, &others, 1000, 300),
             (with_files(own), with_files(all))
         );
     }

@@ -161,6 +161,6 @@ fn launch_for_tests() -> crate::wire::order::Launch {
         groups: None,
         place: Default::default(),
         checkpoints: None,
-        rites: None,
+        job_hooks: None,
     }
 }

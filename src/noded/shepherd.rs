@@ -48,7 +48,7 @@ pub const UMASK: u32 = 0o077;
 /// Runs one attempt, in the process just forked for it.
 pub fn run(
     site: &Site,
-    seat: ShepherdContext,
+    context: ShepherdContext,
     name: AttemptName,
     launch: io::Result<Vec<u8>>,
 ) -> ! {
@@ -56,7 +56,7 @@ pub fn run(
         socket: noded,
         building,
         builder,
-    } = seat;
+    } = context;
     settle();
     let begun = launch.and_then(|bytes| {
         let launch: Launch = postcard::from_bytes(&bytes).map_err(io::Error::other)?;
@@ -222,7 +222,7 @@ fn hook_runner<'a>(
     account: &UserAccount,
     folder: &'a Folder,
 ) -> Result<Option<JobHookRunner<'a>>, LaunchFault> {
-    let Some(rites) = launch.rites.take() else {
+    let Some(job_hooks) = launch.job_hooks.take() else {
         return Ok(None);
     };
     let groups = job_hooks::groups(site, account, launch)
@@ -232,7 +232,7 @@ fn hook_runner<'a>(
         account: account.clone(),
         groups,
         folder,
-        rites: *rites,
+        job_hooks: *job_hooks,
     }))
 }
 

@@ -161,11 +161,11 @@ pub struct ShepherdContext {
     pub builder: OwnedFd,
 }
 
-fn serve(site: &Site, seat: ShepherdContext) -> ! {
+fn serve(site: &Site, context: ShepherdContext) -> ! {
     process::close_all_but(&[
-        seat.socket.as_fd(),
-        seat.building.as_fd(),
-        seat.builder.as_fd(),
+        context.socket.as_fd(),
+        context.building.as_fd(),
+        context.builder.as_fd(),
     ]);
     process::set_name(c"lanai-spawner");
     let _ = nix::unistd::setsid();
@@ -176,7 +176,7 @@ fn serve(site: &Site, seat: ShepherdContext) -> ! {
     let mut buffer = vec![0; NAME + INLINE];
     loop {
         let mut fds = [
-            PollFd::new(seat.socket.as_fd(), PollFlags::POLLIN),
+            PollFd::new(context.socket.as_fd(), PollFlags::POLLIN),
             PollFd::new(children.as_fd(), PollFlags::POLLIN),
         ];
         let _ = poll(&mut fds, PollTimeout::NONE);
@@ -186,7 +186,7 @@ fn serve(site: &Site, seat: ShepherdContext) -> ! {
         if fds[0].any() != Some(true) {
             continue;
         }
-        let (length, passed) = match packet::receive(seat.socket.as_fd(), &mut buffer, false) {
+        let (length, passed) = match packet::receive(context.socket.as_fd(), &mut buffer, false) {
             Ok(Some(packet)) => packet,
             Ok(None) => process::leave(0),
             Err(_) => continue,
@@ -195,11 +195,11 @@ fn serve(site: &Site, seat: ShepherdContext) -> ! {
             continue;
         };
         match process::fork() {
-            Ok(Fork::Child) => shepherd::run(site, seat, name, launch(inline, passed)),
-            Ok(Fork::Parent(pid)) => announce(&seat, name, pid),
+            Ok(Fork::Child) => shepherd::run(site, context, name, launch(inline, passed)),
+            Ok(Fork::Parent(pid)) => announce(&context, name, pid),
             Err(e) => {
                 let word = SpawnerCommand::Failed(name, format!("fork: {e}"));
-                say(&seat.socket, &word, None, true);
+                say(&context.socket, &word, None, true);
             }
         }
     }
@@ -210,16 +210,16 @@ fn reap(children: &SignalFd) {
     while let Reaped::Ended(..) = process::reap(None) {}
 }
 
-fn announce(seat: &ShepherdContext, name: AttemptName, pid: Pid) {
+fn announce(context: &ShepherdContext, name: AttemptName, pid: Pid) {
     // Not reaped yet, so the number is still its own.
     match process::pidfd(pid) {
         Ok(ended) => say(
-            &seat.socket,
+            &context.socket,
             &SpawnerCommand::Forked(name),
             Some(&ended),
             true,
         ),
-        Err(_) => say(&seat.socket, &SpawnerCommand::Forked(name), None, true),
+        Err(_) => say(&context.socket, &SpawnerCommand::Forked(name), None, true),
     };
 }
 

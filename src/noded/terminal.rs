@@ -21,7 +21,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 /// How long the job's program waits for somebody to sit down before the terminal hangs up.
 const PATIENCE: Span = Span::seconds(120);
 /// How long whoever sits there has, once the job is over, to take what is left.
-const FAREWELL: Span = Span::seconds(5);
+const FINISH_TIMEOUT: Span = Span::seconds(5);
 /// What is read of a terminal at once, and how often in one turn.
 const GULP: usize = 16 << 10;
 const GULPS: usize = 8;
@@ -253,7 +253,7 @@ impl Terminal {
         if !self.seated {
             return;
         }
-        let until = clock::monotonic() + FAREWELL;
+        let until = clock::monotonic() + FINISH_TIMEOUT;
         while self.left_to_show() && clock::monotonic() < until {
             if self.show().is_err() || !self.drain(until) {
                 return;
@@ -362,19 +362,22 @@ mod tests {
 
     #[test]
     fn what_is_typed_is_read_by_the_job_and_what_it_writes_is_shown() {
-        let mut seat = TerminalRelay::new();
-        assert_eq!(seat.terminal.turn(), TerminalStep::Quiet);
-        assert_eq!(seat.say(&TerminalInput::Window(SIZE)), TerminalStep::Begins);
-        assert_eq!(terminal::window(&seat.job), Some(SIZE));
-        seat.say(&TerminalInput::Typed(b"hello\n".to_vec()));
+        let mut relay = TerminalRelay::new();
+        assert_eq!(relay.terminal.turn(), TerminalStep::Quiet);
+        assert_eq!(
+            relay.say(&TerminalInput::Window(SIZE)),
+            TerminalStep::Begins
+        );
+        assert_eq!(terminal::window(&relay.job), Some(SIZE));
+        relay.say(&TerminalInput::Typed(b"hello\n".to_vec()));
         let mut line = [0; 6];
-        seat.job.read_exact(&mut line).unwrap();
+        relay.job.read_exact(&mut line).unwrap();
         assert_eq!(&line, b"hello\n");
-        seat.job.write_all(b"bye").unwrap();
-        drop(seat.job);
-        seat.terminal.finish(7);
+        relay.job.write_all(b"bye").unwrap();
+        drop(relay.job);
+        relay.terminal.finish(7);
         let mut shown = Vec::new();
-        while let Ok(TerminalOutput::Shown(bytes)) = frame::read(&mut seat.person) {
+        while let Ok(TerminalOutput::Shown(bytes)) = frame::read(&mut relay.person) {
             shown.extend(bytes);
         }
         assert_eq!(String::from_utf8(shown).unwrap(), "hello\r\nbye");
@@ -382,47 +385,50 @@ mod tests {
 
     #[test]
     fn one_who_leaves_before_he_speaks_is_followed_by_another_and_a_second_person_is_not_let_in() {
-        let mut seat = TerminalRelay::new();
-        seat.terminal.turn();
-        seat.person = call(&seat.at);
-        assert_eq!(seat.terminal.turn(), TerminalStep::Quiet);
-        assert_eq!(seat.say(&TerminalInput::Window(SIZE)), TerminalStep::Begins);
-        let mut late = call(&seat.at);
-        assert_eq!(seat.terminal.turn(), TerminalStep::Quiet);
+        let mut relay = TerminalRelay::new();
+        relay.terminal.turn();
+        relay.person = call(&relay.at);
+        assert_eq!(relay.terminal.turn(), TerminalStep::Quiet);
+        assert_eq!(
+            relay.say(&TerminalInput::Window(SIZE)),
+            TerminalStep::Begins
+        );
+        let mut late = call(&relay.at);
+        assert_eq!(relay.terminal.turn(), TerminalStep::Quiet);
         assert_eq!(late.read(&mut [0; 8]).unwrap(), 0);
-        drop(std::mem::replace(&mut seat.person, late));
-        assert_eq!(seat.terminal.turn(), TerminalStep::HungUp);
-        assert!(seat.terminal.watched().is_empty());
+        drop(std::mem::replace(&mut relay.person, late));
+        assert_eq!(relay.terminal.turn(), TerminalStep::HungUp);
+        assert!(relay.terminal.watched().is_empty());
     }
 
     #[test]
     fn a_person_who_reads_nothing_stops_the_job_and_costs_no_memory() {
-        let mut seat = TerminalRelay::new();
-        seat.say(&TerminalInput::Window(SIZE));
+        let mut relay = TerminalRelay::new();
+        relay.say(&TerminalInput::Window(SIZE));
         nix::fcntl::fcntl(
-            &seat.job,
+            &relay.job,
             nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK),
         )
         .unwrap();
         let mut written = 0;
         for _ in 0..100_000 {
-            seat.terminal.turn();
-            match seat.job.write(&[b'x'; 1000]) {
+            relay.terminal.turn();
+            match relay.job.write(&[b'x'; 1000]) {
                 Ok(length) => written += length,
-                Err(_) if seat.terminal.link.as_ref().unwrap().backlog() >= AHEAD => break,
+                Err(_) if relay.terminal.link.as_ref().unwrap().backlog() >= AHEAD => break,
                 Err(_) => {}
             }
         }
         assert!(written < 4 << 20, "{written}");
-        assert!(seat.terminal.link.as_ref().unwrap().backlog() < 2 * AHEAD);
+        assert!(relay.terminal.link.as_ref().unwrap().backlog() < 2 * AHEAD);
     }
 
     #[test]
     fn one_who_hangs_up_is_noticed_though_nobody_reads_what_he_typed() {
-        let mut seat = TerminalRelay::new();
-        seat.say(&TerminalInput::Window(SIZE));
-        seat.terminal.typed = vec![b'x'; 2 * AHEAD];
-        drop(seat.person);
-        assert_eq!(seat.terminal.turn(), TerminalStep::HungUp);
+        let mut relay = TerminalRelay::new();
+        relay.say(&TerminalInput::Window(SIZE));
+        relay.terminal.typed = vec![b'x'; 2 * AHEAD];
+        drop(relay.person);
+        assert_eq!(relay.terminal.turn(), TerminalStep::HungUp);
     }
 }

@@ -445,7 +445,9 @@ impl<'a> JobWatch<'a> {
         let elapsed = self.elapsed();
         let built = self.built;
         let name = AttemptName::of(self.launch);
-        let excess = self.guard.look(meter, cgroup, || kin(built, name), elapsed);
+        let excess = self
+            .guard
+            .look(meter, cgroup, || other_processes(built, name), elapsed);
         if let Some(excess) = excess {
             self.tell_owner(&excess);
             // Who takes too much memory may take all of it before the grace is over, unless that
@@ -488,8 +490,8 @@ impl<'a> JobWatch<'a> {
 }
 
 /// What the same attempt runs here under other shepherds.
-fn kin(built: &Built, own: AttemptName) -> Vec<Process> {
-    let mut shepherds = built.folder.kin(own);
+fn other_processes(built: &Built, own: AttemptName) -> Vec<Process> {
+    let mut shepherds = built.folder.other_shepherds(own);
     shepherds.retain(is_alive);
     shepherds
         .iter()

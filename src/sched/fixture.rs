@@ -489,10 +489,10 @@ impl TestCluster {
                 ResourceValue::String(targets.to_string()),
             );
         }
-        let mut wishes = PlacementRequirements::default();
+        let mut placement = PlacementRequirements::default();
         for name in placement_requirements::ATTRIBUTES {
             if let Some(text) = words.remove(name) {
-                wishes.set(name, text).expect("a wish");
+                placement.set(name, text).expect("a wish");
             }
         }
         let request = Request {
@@ -541,7 +541,7 @@ impl TestCluster {
                 array: array.map(|(indices, _)| indices),
                 max_run_subjobs: array.map(|(_, most)| most),
                 expand,
-                wishes,
+                placement,
                 qos,
                 ..spec(request, queue)
             }),

@@ -26,15 +26,15 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
     let text = configuration::text(&home)?;
     let file = home.config.display().to_string();
     let of_file = Config::parse(&text).with_context(|| file.clone())?;
-    let (amendments, unread) = match said(&home) {
-        Ok(amendments) => (amendments, None),
+    let (overrides, unread) = match said(&home) {
+        Ok(overrides) => (overrides, None),
         Err(error) => (
             QmgrOverrides::default(),
             Some(format!("what qmgr has said is not told, since {error:#}")),
         ),
     };
-    let (config, misfits) = of_file.with_overrides(&amendments);
-    let settings = effective(&config, &text, &amendments);
+    let (config, misfits) = of_file.with_overrides(&overrides);
+    let settings = effective(&config, &text, &overrides);
     let misfits = misfits
         .iter()
         .map(|misfit| format!("what qmgr has said does not fit, and does not count: {misfit}"));

@@ -6,8 +6,8 @@ pub mod callers;
 pub mod limits;
 pub mod listen;
 pub mod readers;
-pub mod scene;
 pub mod scripts;
+pub mod snapshot;
 pub mod watchers;
 
 use crate::model::job_id::JobId;

@@ -13,10 +13,10 @@ use crate::sys::fault;
 impl Schedd {
     /// Cycles until nothing more can be decided: a job that waited for another's start may start.
     pub(super) fn decide(&mut self) {
-        self.server.ties.stirred = false;
-        while self.decide_once() && self.server.ties.stirred {
+        self.server.dependencies.stirred = false;
+        while self.decide_once() && self.server.dependencies.stirred {
             // What stirred it has been noted as it happened.
-            self.server.ties.stirred = false;
+            self.server.dependencies.stirred = false;
             self.server.look_again();
         }
     }

@@ -64,7 +64,7 @@ impl Schedd {
             self.server
                 .also(Update::ForgetTokens(self.server.now - timers::REPEATED));
         }
-        self.leaving |= self.is_idle() && self.nobody_knocks();
+        self.stopping |= self.is_idle() && self.nobody_knocks();
     }
 
     /// Takes away some of what is left of forgotten jobs, and of old accounts, while the disk has

@@ -33,8 +33,8 @@ use crate::schedd::clients::ahead::Aside;
 use crate::schedd::clients::attach::Calls;
 use crate::schedd::clients::listen::Listener;
 use crate::schedd::clients::readers::Readers;
-use crate::schedd::clients::scene::Scenes;
 use crate::schedd::clients::scripts::Scripts;
+use crate::schedd::clients::snapshot::Snapshots;
 use crate::schedd::clients::watchers::Watchers;
 use crate::schedd::nodes::NodedEvent;
 use crate::schedd::nodes::Nodes;
@@ -84,7 +84,7 @@ pub struct Schedd {
     watchers: Watchers,
     calls: Calls,
     readers: Readers,
-    scenes: Scenes,
+    snapshots: Snapshots,
     aside: Aside,
     checkpoints: Checkpoints,
     reserve: Reserve,
@@ -115,7 +115,7 @@ pub struct Schedd {
     /// When there was last something to do.
     busy: Span,
     started: Span,
-    leaving: bool,
+    stopping: bool,
     /// It has been told to leave, by whoever said how.
     shutdown_mode: Option<ShutdownMode>,
     _lock: Lock,
@@ -158,7 +158,7 @@ impl Schedd {
             calls: Calls::default(),
             readers: Readers::start(crate::spool::file(&home))?,
             scripts: Scripts::start(&home)?,
-            scenes: Scenes::default(),
+            snapshots: Snapshots::default(),
             aside: Aside::default(),
             checkpoints: Checkpoints::start(crate::spool::file(&home))?,
             reserve: Reserve::of(crate::spool::log(&home)),
@@ -186,7 +186,7 @@ impl Schedd {
             next_cycle: None,
             busy: now,
             started: now,
-            leaving: false,
+            stopping: false,
             shutdown_mode: None,
             listener,
             signals,
@@ -199,7 +199,7 @@ impl Schedd {
 
     /// Serves until told to leave, or idle for long enough.
     fn serve(&mut self) {
-        while !self.leaving {
+        while !self.stopping {
             self.nodes.dial();
             let scripts = &self.scripts;
             self.clients.pause(|uid| scripts.is_full_for(uid));
@@ -395,7 +395,7 @@ impl Schedd {
 
     fn handle_signals(&mut self) {
         let asked = self.signals.take();
-        self.leaving |= asked.leave;
+        self.stopping |= asked.leave;
         if asked.reload {
             self.reload();
         }
@@ -420,7 +420,7 @@ impl Schedd {
             ClientRequest::Stop => match caller.must_be_privileged() {
                 Ok(()) => {
                     self.clients.answer(token, &Reply::Done);
-                    self.leaving = true;
+                    self.stopping = true;
                 }
                 Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
             },

@@ -58,24 +58,24 @@ pub struct NestedOptions<'a> {
 }
 
 /// Serves the job this process belongs to; the result is the exit status of the command.
-pub fn run(wishes: &NestedOptions) -> Result<ExitCode> {
+pub fn run(options: &NestedOptions) -> Result<ExitCode> {
     let parent = Home::find()?;
-    wishes
+    options
         .queue
         .map_or(Ok(()), |queue| taking::check(&parent, queue))?;
-    let home = settle(wishes)?;
+    let home = settle(options)?;
     let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home)?;
     until_there_are_nodes(&home);
     let mut children = ProcessTree::gather()?;
     let start_taker = || {
-        wishes
+        options
             .queue
             .map(|queue| Taker::start(parent, home.clone(), queue))
             .transpose()
     };
     let served = serve(
         &home,
-        (schedd.pid(), wishes.command),
+        (schedd.pid(), options.command),
         start_taker,
         &mut children,
     );

@@ -27,7 +27,7 @@ impl Schedd {
         let mut next = match configuration::read(&self.home) {
             Ok(read) => read
                 .granted_to(setup.grantees.clone())
-                .with_overrides(setup.amendments.clone()),
+                .with_overrides(setup.overrides.clone()),
             Err(error) => return tracing::error!("not reloaded, all stays as it was: {error:#}"),
         };
         if let Some(why) = needed(&self.server, &next) {
@@ -102,7 +102,7 @@ impl Schedd {
         if before.decides_otherwise(&self.server.setup) {
             self.memory = CycleCache::default();
         }
-        self.scenes.forget();
+        self.snapshots.forget();
         self.server.want_cycle(Trigger::Config);
     }
 
@@ -150,7 +150,7 @@ fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
         file.cycle.record_size = old.cycle.record_size;
     }
     if !kept.is_empty() {
-        *next = next.with_overrides(next.amendments.clone());
+        *next = next.with_overrides(next.overrides.clone());
     }
     kept
 }
@@ -162,8 +162,8 @@ fn place(setting: &KeySetting) -> (&'static str, Option<String>, Cow<'static, st
 
 /// What is configured otherwise than before: keys with their values, and sections that are gone.
 fn changes(now: &Setup, next: &Setup) -> Vec<String> {
-    let before = effective(&now.config, &now.text, &now.amendments);
-    let after = effective(&next.config, &next.text, &next.amendments);
+    let before = effective(&now.config, &now.text, &now.overrides);
+    let after = effective(&next.config, &next.text, &next.overrides);
     let values: BTreeMap<_, _> = before
         .iter()
         .map(|setting| (place(setting), &setting.value))

@@ -18,7 +18,7 @@ impl Schedd {
         if mode.nodes {
             self.nodes.send_to_all(&ScheddOrder::Leave);
         }
-        self.leaving = true;
+        self.stopping = true;
     }
 
     /// Whether a request would start something while schedd shuts down.

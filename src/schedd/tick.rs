@@ -12,7 +12,7 @@ use crate::schedd::timers;
 use crate::server::caller::Caller;
 use crate::server::effects::{Effects, Token};
 use crate::server::node_reports;
-use crate::server::notices::Whom;
+use crate::server::notices::Recipient;
 use crate::server::orders;
 use crate::server::report_dispatch::ReportingNoded;
 use crate::server::requests;
@@ -45,8 +45,8 @@ impl Input {
     /// Whether nothing waits for this to be on disk: a node reports it again if asked.
     pub fn may_linger(&self) -> bool {
         match self {
-            Input::Report(_, NodeReport::Wish(request)) => {
-                matches!(request.wish, TaskRequestKind::Release(_))
+            Input::Report(_, NodeReport::TaskRequest(request)) => {
+                matches!(request.kind, TaskRequestKind::Release(_))
             }
             Input::Report(_, report) => matches!(
                 report,
@@ -169,12 +169,12 @@ impl Schedd {
     pub(super) fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
         self.take_up_setup();
         self.shutdown_mode = effects.shutdown_mode.or(self.shutdown_mode);
-        let letters = self.server.take_mails();
-        self.mailer.post(letters);
+        let mails = self.server.take_mails();
+        self.mailer.post(mails);
         let notices = self.server.take_notices();
         let (site, users) = notices
             .into_iter()
-            .partition(|notice| notice.whom == Whom::Site);
+            .partition(|notice| notice.recipient == Recipient::Site);
         self.notifier.tell(site);
         self.user_notices.take(users, monotonic());
         for (token, reply) in &effects.replies {
@@ -313,7 +313,7 @@ fn keep(inbox: &mut Vec<Input>, kept: Input) {
             _,
             NodeReport::Usage(_)
             | NodeReport::Pong
-            | NodeReport::Wish(_)
+            | NodeReport::TaskRequest(_)
             | NodeReport::Unfit { .. }
             | NodeReport::StagingOut(..),
         ) => return,

@@ -104,7 +104,7 @@ impl AccountingContext<'_> {
                 .saturating_add(released),
             factor: charging::factor(self.setup, job),
             made_way: match run {
-                Some(run) if job.makes_way(run) => job.life.yielding.clone(),
+                Some(run) if job.makes_way(run) => job.life.preemption.clone(),
                 _ => None,
             },
         };

@@ -68,7 +68,7 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
     };
     let told = job
         .life
-        .yielding
+        .preemption
         .clone()
         .filter(|told| told.concerns(run.attempt, run.started) && told.action.checkpoints());
     server.happen(

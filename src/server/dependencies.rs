@@ -28,19 +28,19 @@ impl Tied for ServerState {
     }
 
     fn dependencies(&self) -> &DependencyGraph {
-        &self.ties
+        &self.dependencies
     }
 
     fn dependencies_mut(&mut self) -> &mut DependencyGraph {
-        &mut self.ties
+        &mut self.dependencies
     }
 
     fn note(&mut self, id: JobId, event: Event) {
         ServerState::note(self, id, event);
     }
 
-    fn keep(&mut self, tie: Tie, standing: TieState) {
-        self.also(Update::Tie(tie, standing));
+    fn keep(&mut self, tie: Tie, state: TieState) {
+        self.also(Update::Tie(tie, state));
     }
 
     fn server(&self) -> &str {
@@ -52,7 +52,7 @@ impl Tied for ServerState {
 /// any more; what it had waited for stays shown.
 pub fn lift(server: &mut ServerState, was: &Job) {
     let id = was.id;
-    for (other, condition) in server.ties.conditions(id) {
+    for (other, condition) in server.dependencies.conditions(id) {
         let tie = Tie {
             job: id,
             edge: Edge {
@@ -60,13 +60,13 @@ pub fn lift(server: &mut ServerState, was: &Job) {
                 job: other,
             },
         };
-        server.ties.remove(tie);
+        server.dependencies.remove(tie);
         server.also(Update::Tie(tie, TieState::Lifted));
     }
     if was.life.bars.rival.is_some()
-        && let Some(tie) = server.ties.membership(id)
+        && let Some(tie) = server.dependencies.membership(id)
     {
-        server.ties.remove(tie);
+        server.dependencies.remove(tie);
         server.also(Update::Tie(tie, TieState::Met));
     }
 }

@@ -59,7 +59,7 @@ pub fn comment(
 
 /// For whom a job makes way, or has, and why.
 fn made_way(job: &Job, what: &str, server: &str) -> Option<String> {
-    let told = job.life.yielding.as_ref()?;
+    let told = job.life.preemption.as_ref()?;
     Some(format!("{what}: {}", told.told(|job| job.full(server))))
 }
 

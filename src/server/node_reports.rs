@@ -53,12 +53,12 @@ pub fn take_inventory(
     for facts in &inventory.nodes {
         node_up(server, facts, inventory);
     }
-    for (job, attempt, _, standing) in inventory
+    for (job, attempt, _, status) in inventory
         .attempts
         .iter()
         .filter(|(_, _, task, _)| *task == 0)
     {
-        attempt_stands(server, *job, *attempt, standing, &inventory.boot, orders);
+        attempt_stands(server, *job, *attempt, status, &inventory.boot, orders);
     }
     lose_missing(server, inventory);
 }
@@ -166,7 +166,7 @@ pub fn refuse(
             ..node
         });
     }
-    for &(job, attempt, task, ref standing) in &inventory.attempts {
+    for &(job, attempt, task, ref status) in &inventory.attempts {
         let open = server
             .job(job)
             .and_then(|job| job.life.open_run())
@@ -177,7 +177,7 @@ pub fn refuse(
                 TaskName { job, attempt, task },
                 &inventory.directory,
             );
-        if !is_own && !matches!(standing, AttemptStatus::Ended(_)) {
+        if !is_own && !matches!(status, AttemptStatus::Ended(_)) {
             let order = if task == 0 {
                 abandon(server, job, attempt)
             } else {
@@ -244,7 +244,7 @@ pub fn attempt_stands(
     server: &mut ServerState,
     id: JobId,
     attempt: Attempt,
-    standing: &AttemptStatus,
+    status: &AttemptStatus,
     boot: &str,
     orders: &mut Vec<ScheddOrder>,
 ) {
@@ -253,7 +253,7 @@ pub fn attempt_stands(
         .and_then(|job| job.life.open_run())
         .filter(|run| run.attempt == attempt && run.has_script());
     let open = open.cloned();
-    match (standing, open) {
+    match (status, open) {
         (AttemptStatus::Ended(outcome), open) => {
             if open.is_some() {
                 server.happen(
@@ -305,7 +305,7 @@ pub fn attempt_stands(
                     attempt,
                     task: 0,
                 },
-                standing,
+                status,
                 orders,
             );
         }

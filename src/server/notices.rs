@@ -19,7 +19,7 @@ const ATTRIBUTE: &str = "notify";
 
 /// Who is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whom {
+pub enum Recipient {
     /// The site.
     Site,
     /// A user, by a program that runs as this user.
@@ -30,7 +30,7 @@ pub enum Whom {
 #[derive(Clone, Debug)]
 pub struct Notice {
     /// Who is told.
-    pub whom: Whom,
+    pub recipient: Recipient,
     /// The job's owner.
     pub user: String,
     /// The program.
@@ -121,13 +121,13 @@ pub fn notices(
         .server
         .notify
         .iter()
-        .map(|program| (Whom::Site, program.clone()));
+        .map(|program| (Recipient::Site, program.clone()));
     let own = job
         .spec
         .other
         .get(ATTRIBUTE)
         .filter(|program| !program.is_empty());
-    let own = own.map(|program| (Whom::User(job.owner.clone()), PathBuf::from(program)));
+    let own = own.map(|program| (Recipient::User(job.owner.clone()), PathBuf::from(program)));
     let mut programs = site.chain(own).peekable();
     if programs.peek().is_none() || !mail::is_told_alone(job) {
         return Vec::new();
@@ -143,8 +143,8 @@ pub fn notices(
     }));
     let user = &job.owner.user;
     programs
-        .map(|(whom, program)| Notice {
-            whom,
+        .map(|(recipient, program)| Notice {
+            recipient,
             user: user.clone(),
             program,
             body: body.clone(),

@@ -126,7 +126,7 @@ fn launch(
     };
     let environ = history.environment(job.spec.environ)?.ok_or_else(lost)?;
     Ok(Launch {
-        rites: job_hooks(server, job),
+        job_hooks: job_hooks(server, job),
         ..frame(&server.setup, job, run, payload, environ)
     })
 }
@@ -209,7 +209,7 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
             .program
             .is_some()
             .then(|| checkpoint.folders.clone()),
-        rites: None,
+        job_hooks: None,
     }
 }
 

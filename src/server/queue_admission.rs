@@ -28,14 +28,14 @@ impl RequestContext<'_> {
         &self,
         owner: &Owner,
         spec: &Spec,
-        standing: JobState,
+        state: JobState,
     ) -> Result<Entered, Refusal> {
         let default = || self.server.setup.policy.fair_share.default_for(&owner.user);
         let spec = Spec {
             account: spec.account.clone().or_else(default),
             ..spec.clone()
         };
-        self.come_in(Comer::New(standing), owner, &spec, standing)
+        self.come_in(Comer::New(state), owner, &spec, state)
     }
 
     /// The same for any job.
@@ -44,7 +44,7 @@ impl RequestContext<'_> {
         comer: Comer,
         owner: &Owner,
         spec: &Spec,
-        standing: JobState,
+        state: JobState,
     ) -> Result<Entered, Refusal> {
         let entered = match self.server.reservation_queue(&spec.queue) {
             Some(reservation) => {
@@ -63,7 +63,7 @@ impl RequestContext<'_> {
                 let notes = self.server.room_for(comer, owner, &spec)?;
                 Entered { spec, notes }
             }
-            None => enter(self.server, comer, owner, spec, standing)?,
+            None => enter(self.server, comer, owner, spec, state)?,
         };
         if entered
             .spec
@@ -111,10 +111,10 @@ pub fn enter(
     comer: Comer,
     owner: &Owner,
     spec: &Spec,
-    standing: JobState,
+    state: JobState,
 ) -> Result<Entered, Refusal> {
     through(server, comer, owner, |admission| {
-        admission.enter(spec, standing)
+        admission.enter(spec, state)
     })
 }
 

@@ -85,7 +85,9 @@ impl Effects {
                     }
                 }
             }
-            NodeReport::Wish(request) => back.extend(self.take_wish(server, noded, request)),
+            NodeReport::TaskRequest(request) => {
+                back.extend(self.grant_tasks(server, noded, request))
+            }
             NodeReport::Nodes(nodes) => {
                 for facts in nodes {
                     if noded.presents.contains(&facts.name) {
@@ -176,7 +178,7 @@ impl Effects {
 
     /// Answers the request of a process for tasks; None if the connection was lost: the process
     /// repeats its request on the next one.
-    fn take_wish(
+    fn grant_tasks(
         &mut self,
         server: &mut ServerState,
         noded: &ReportingNoded,

@@ -69,7 +69,7 @@ pub struct Setup {
     /// As written there.
     pub file: Arc<Config>,
     /// What `qmgr` has said.
-    pub amendments: Arc<QmgrOverrides>,
+    pub overrides: Arc<QmgrOverrides>,
     /// What of that does not fit the file as it is now, and has no effect.
     pub misfits: Vec<Conflict>,
     /// The numbers of the groups that limits and priorities name, as they were when the file was
@@ -87,12 +87,12 @@ impl Setup {
     }
 
     /// The same configuration with these changes by `qmgr`.
-    pub fn with_overrides(&self, amendments: Arc<QmgrOverrides>) -> Setup {
+    pub fn with_overrides(&self, overrides: Arc<QmgrOverrides>) -> Setup {
         let mut setup = Setup::of(
             self.installation.clone(),
             self.text.clone(),
             self.file.clone(),
-            amendments,
+            overrides,
             self.groups.clone(),
         );
         setup.grantees = self.grantees.clone();
@@ -111,10 +111,10 @@ impl Setup {
         installation: Installation,
         text: Arc<str>,
         file: Arc<Config>,
-        amendments: Arc<QmgrOverrides>,
+        overrides: Arc<QmgrOverrides>,
         groups: BTreeMap<String, u32>,
     ) -> Setup {
-        let (config, misfits) = file.with_overrides(&amendments);
+        let (config, misfits) = file.with_overrides(&overrides);
         let host = installation.host.clone();
         let mut policy = config.effective_policy();
         // A group without a number is looked up again each time.
@@ -144,7 +144,7 @@ impl Setup {
             config,
             text,
             file,
-            amendments,
+            overrides,
             misfits,
             groups: groups.into_inner(),
             grantees: Grantees::default(),
@@ -170,7 +170,7 @@ impl Setup {
 
     /// What readers of the spool are told of the installation.
     pub fn facts_on_disk(&self) -> serde_json::Result<[Update; 3]> {
-        let objects = described(&self.config, &self.amendments);
+        let objects = described(&self.config, &self.overrides);
         Ok([
             Update::Meta("server", serde_json::to_string(&self.facts())?),
             Update::Meta(ServerFacts::OBJECTS, serde_json::to_string(&objects)?),

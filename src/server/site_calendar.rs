@@ -44,7 +44,7 @@ pub(crate) fn attend(server: &mut ServerState) {
         .flat_map(|site| now.map(|now| (site, now)))
     {
         let instances = match &site.times {
-            Times::Standing(standing) => standing.instances(now),
+            Times::Standing(recurring) => recurring.instances(now),
             Times::Once { to, .. } if *to <= now => Vec::new(),
             Times::Once { from, to } => vec![Instance {
                 number: 0,

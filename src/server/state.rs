@@ -66,8 +66,8 @@ use crate::server::shared_requests::SharedRequests;
 use crate::server::state::licenses::LicenseCounts;
 use crate::server::state::scheduler_changes::furnish;
 use crate::server::state::scheduler_changes::seen;
-use crate::update::Kin;
 use crate::update::Update;
+use crate::update::VerdictClasses;
 use crate::wire::message::ServerFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ pub struct ServerState {
     /// The time of this tick.
     pub now: Time,
     /// Which job waits for which.
-    pub ties: DependencyGraph,
+    pub dependencies: DependencyGraph,
     clock: Clock,
     jobs: BTreeMap<JobId, Arc<Job>>,
     sharing: SharedRequests,
@@ -107,7 +107,7 @@ pub struct ServerState {
     /// The configuration before the one in force, until that is taken note of everywhere.
     superseded: Option<Box<Setup>>,
     /// What is to be mailed of ticks that are on disk.
-    letters: Vec<Letter>,
+    mails: Vec<Letter>,
     notices: Vec<Notice>,
     /// Whether dependencies are looked at later: several requests are being applied together.
     defers_dependencies: bool,
@@ -142,7 +142,7 @@ struct Tick {
     forgotten: BTreeSet<JobId>,
     /// What ended before is taken out of the history, when all else is done.
     purge: Option<Time>,
-    letters: Vec<Letter>,
+    mails: Vec<Letter>,
     notices: Vec<Notice>,
     /// What these need to know besides, made once.
     facts: Option<Arc<ServerFacts>>,
@@ -189,7 +189,7 @@ impl ServerState {
         let mut server = ServerState {
             setup,
             now: Time(0),
-            ties: DependencyGraph::default(),
+            dependencies: DependencyGraph::default(),
             clock,
             jobs: jobs.into_iter().map(shared).collect(),
             sharing,
@@ -213,7 +213,7 @@ impl ServerState {
             steps: Vec::new(),
             told: BTreeMap::new(),
             superseded: None,
-            letters: Vec::new(),
+            mails: Vec::new(),
             notices: Vec::new(),
             defers_dependencies: false,
             cycle_due: false,
@@ -422,7 +422,7 @@ impl ServerState {
             nodes::bind(job, &self.nodes);
         }
         let is_maintained = job.is_maintained_under();
-        self.ties.observe(was, job);
+        self.dependencies.observe(was, job);
         let (accounting, is_forced) = (
             accounting(&self.setup, &self.clock, moment.now),
             matches!(event, Event::DeleteWanted { force: true, .. }),
@@ -452,7 +452,7 @@ impl ServerState {
             job.life.deferral = job_comment::deferral(job, &event);
         }
         self.tick
-            .letters
+            .mails
             .extend(mail::letter(&self.setup, was, job, Some(&event)));
         self.note_turn(id, was, Some(&event));
         self.tick.changes.push(Update::Event(moment.now, id, event));
@@ -584,8 +584,8 @@ impl ServerState {
     fn reschedule(&mut self, id: JobId) {
         self.cycle_due = true;
         match self.jobs.get(&id) {
-            Some(job) => self.ties.follow(job),
-            None => self.ties.unfollow(id),
+            Some(job) => self.dependencies.follow(job),
+            None => self.dependencies.unfollow(id),
         }
         self.note_waiting(id);
         self.note_routed(id);
@@ -635,8 +635,8 @@ fn touch<'a>(
 }
 
 /// With whom a job shares its verdict.
-fn kin(job: &Job) -> Kin {
-    Kin {
+fn verdict_classes(job: &Job) -> VerdictClasses {
+    VerdictClasses {
         class: ClassId::of(job).0,
         shape: ClassId::of_request(job).0,
     }

@@ -139,7 +139,7 @@ fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
 pub fn part_stands(
     server: &mut ServerState,
     name: TaskName,
-    standing: &AttemptStatus,
+    status: &AttemptStatus,
     back: &mut Vec<ScheddOrder>,
 ) {
     let TaskName {
@@ -157,7 +157,7 @@ pub fn part_stands(
     else {
         return;
     };
-    match (standing, &run.suspension) {
+    match (status, &run.suspension) {
         (AttemptStatus::Suspended(_), Some(suspension)) if !suspension.stopped.contains(&task) => {
             server.change_tasks(id, |job| job.note_stopped(task));
             note_still(server, id);

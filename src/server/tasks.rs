@@ -33,7 +33,7 @@ use crate::wire::order::AttemptStatus;
 use crate::wire::order::Launch;
 use crate::wire::order::ScheddOrder;
 use crate::wire::task::LARGEST;
-use crate::wire::task::LARGEST_CROWD;
+use crate::wire::task::LARGEST_TASK_SET;
 use crate::wire::task::TaskNews;
 use crate::wire::task::TaskPlace;
 use crate::wire::task::TaskProgram;
@@ -59,7 +59,7 @@ pub fn grant(server: &mut ServerState, asked: &TaskRequest, orders: &mut Orders)
             asked.job
         ));
     };
-    match &asked.wish {
+    match &asked.kind {
         TaskRequestKind::Start(program) => match sound(run, program) {
             Ok(()) => start(server, asked, program, orders),
             Err(why) => TaskNews::Refused(why),
@@ -99,7 +99,9 @@ fn sound(run: &Run, program: &TaskProgram) -> Result<(), String> {
             "a program with {size} bytes of arguments and environment: at most {LARGEST}"
         )),
         _ if program.words.is_empty() => Err("no program".into()),
-        _ if program.tasks.len().saturating_mul(size + 1024) > LARGEST_CROWD.max(size + 1024) => {
+        _ if program.tasks.len().saturating_mul(size + 1024)
+            > LARGEST_TASK_SET.max(size + 1024) =>
+        {
             Err(format!(
                 "{} tasks of {size} bytes at once: ask for fewer",
                 program.tasks.len()
@@ -369,7 +371,7 @@ pub struct TaskName {
 pub fn task_stands(
     server: &mut ServerState,
     name: TaskName,
-    standing: &AttemptStatus,
+    status: &AttemptStatus,
     back: &mut Vec<ScheddOrder>,
     orders: &mut Orders,
 ) {
@@ -383,7 +385,7 @@ pub fn task_stands(
         .and_then(|job| job.life.open_run())
         .filter(|run| run.attempt == attempt);
     let known = known.and_then(|run| run.tasks().known.get(&task)).cloned();
-    match (standing, known) {
+    match (status, known) {
         (AttemptStatus::Ended(outcome), _) => {
             over(server, name, outcome, orders);
             back.push(ScheddOrder::Confirm {
@@ -393,7 +395,7 @@ pub fn task_stands(
             });
         }
         (_, Some(known)) if known.is_open() && !known.ending => {
-            if *standing != AttemptStatus::Starting && known.stage == TaskStage::Ordered {
+            if *status != AttemptStatus::Starting && known.stage == TaskStage::Ordered {
                 server.change_tasks(id, |job| {
                     let task = job
                         .life
@@ -409,7 +411,7 @@ pub fn task_stands(
                         .and_then(|job| news(job, known.asker, known.token, TaskStage::Running)),
                 );
             }
-            suspension::part_stands(server, name, standing, back);
+            suspension::part_stands(server, name, status, back);
             back.extend(
                 server
                     .job(id)

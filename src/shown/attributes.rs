@@ -581,7 +581,7 @@ impl<'a> AttributeBuilder<'a> {
 
     fn end(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
-        for (name, text) in spec.wishes.shown() {
+        for (name, text) in spec.placement.shown() {
             self.out.text(name, text);
         }
         for (name, text) in spec

@@ -78,7 +78,7 @@ pub struct Expectation {
     /// The job it is about.
     pub job: Option<JobId>,
     /// What is claimed.
-    pub claims: Vec<Assertion>,
+    pub assertions: Vec<Assertion>,
 }
 
 /// A claim: about a job unless said.
@@ -123,7 +123,7 @@ pub enum Assertion {
     /// It never starts.
     Never,
     /// Whether it passes a job that was promised a start.
-    Filler(bool),
+    Backfilled(bool),
     /// Its exit status.
     Exit(i64),
     /// A part of what its submission was refused with.
@@ -177,7 +177,7 @@ fn read(section: &Section) -> Result<Expectation, ConfigError> {
     section.only(KEYS)?;
     let at = section.read("at", values::A_MOMENT, values::moment)?;
     let job = section.read("job", values::A_JOB, values::job)?;
-    let mut claims = Vec::new();
+    let mut assertions = Vec::new();
     for (key, value) in section.rest(&["at", "job"]) {
         if OF_A_MOMENT.contains(&key) && at.is_none() {
             return Err(section.wrong_at(
@@ -190,9 +190,9 @@ fn read(section: &Section) -> Result<Expectation, ConfigError> {
                 section.wrong_at(key, format!("`{key}` is of a job: say which, as job = 1"))
             );
         }
-        claims.push(claim(section, key, value)?);
+        assertions.push(assertion(section, key, value)?);
     }
-    if claims.is_empty() {
+    if assertions.is_empty() {
         Err(section.wrong(format!(
             "this [[expect]] claims nothing: add one of {}",
             KEYS[2..].join(", ")
@@ -202,13 +202,13 @@ fn read(section: &Section) -> Result<Expectation, ConfigError> {
             line: section.line(),
             at,
             job,
-            claims,
+            assertions,
         })
     }
 }
 
-fn claim(section: &Section, key: &str, value: &LocatedValue) -> Result<Assertion, ConfigError> {
-    let (claim, wanted): (fn(&DeValue) -> Option<Assertion>, &str) = match key {
+fn assertion(section: &Section, key: &str, value: &LocatedValue) -> Result<Assertion, ConfigError> {
+    let (assertion, wanted): (fn(&DeValue) -> Option<Assertion>, &str) = match key {
         "start" => (
             |v| values::moment(v).map(Assertion::Start),
             values::A_MOMENT,
@@ -267,7 +267,7 @@ fn claim(section: &Section, key: &str, value: &LocatedValue) -> Result<Assertion
             "true: else say when it starts",
         ),
         "via" => (
-            |v| via(v).map(Assertion::Filler),
+            |v| via(v).map(Assertion::Backfilled),
             "\"backfill\" or \"priority\"",
         ),
         "exit" => (
@@ -320,7 +320,7 @@ fn claim(section: &Section, key: &str, value: &LocatedValue) -> Result<Assertion
             "a list of jobs, as [2, 3]",
         ),
     };
-    claim(value.get_ref()).ok_or_else(|| section.refuse(key, value, wanted))
+    assertion(value.get_ref()).ok_or_else(|| section.refuse(key, value, wanted))
 }
 
 fn nodes(value: &DeValue) -> Option<Assertion> {
@@ -440,9 +440,9 @@ pub struct Course<'a> {
 impl Expectation {
     /// What of it was not met.
     pub fn differences(&self, course: &Course) -> Vec<Difference> {
-        let difference = |claim: &Assertion| {
-            let (what, expected, found) = course.compare(claim, self.job, self.at)?;
-            let whose = self
+        let difference = |assertion: &Assertion| {
+            let (what, expected, found) = course.compare(assertion, self.job, self.at)?;
+            let subject = self
                 .job
                 .map(|job| format!("job {job}: "))
                 .unwrap_or_default();
@@ -452,12 +452,12 @@ impl Expectation {
                 .unwrap_or_default();
             Some(Difference {
                 line: self.line,
-                what: format!("{whose}{what}{when}"),
+                what: format!("{subject}{what}{when}"),
                 expected,
                 found,
             })
         };
-        self.claims.iter().filter_map(difference).collect()
+        self.assertions.iter().filter_map(difference).collect()
     }
 }
 
@@ -465,12 +465,12 @@ impl Course<'_> {
     /// What a claim is about, as expected and as found; None when both are the same.
     fn compare(
         &self,
-        claim: &Assertion,
+        assertion: &Assertion,
         job: Option<JobId>,
         at: Option<Span>,
     ) -> Option<(&'static str, String, String)> {
         let id = job.unwrap_or(JobId::job(0));
-        let (what, expected, found) = match claim {
+        let (what, expected, found) = match assertion {
             Assertion::Start(at) => (
                 "start",
                 seconds(*at),
@@ -533,7 +533,7 @@ impl Course<'_> {
                 self.job(id, |job| Some(job.life.preempted)),
             ),
             Assertion::MadeWayFor(to) => {
-                let found = self.job(id, |job| job.life.yielding.as_ref()?.to);
+                let found = self.job(id, |job| job.life.preemption.as_ref()?.to);
                 (
                     "job it made way for",
                     to.map_or_else(none, |to| to.to_string()),
@@ -541,19 +541,19 @@ impl Course<'_> {
                 )
             }
             Assertion::MadeWayBy(action) => {
-                let found = self.job(id, |job| Some(job.life.yielding.as_ref()?.action.name()));
+                let found = self.job(id, |job| Some(job.life.preemption.as_ref()?.action.name()));
                 ("way it made way", action.name().to_string(), found)
             }
             Assertion::MadeWayBecause(cause) => {
-                let found = self.job(id, |job| Some(job.life.yielding.as_ref()?.cause.name()));
+                let found = self.job(id, |job| Some(job.life.preemption.as_ref()?.cause.name()));
                 ("reason it made way", cause.name().to_string(), found)
             }
-            Assertion::Filler(filler) => (
+            Assertion::Backfilled(backfilled) => (
                 "via",
-                way(*filler),
+                way(*backfilled),
                 self.past(id)
                     .first()
-                    .map_or_else(never, |past| way(past.is_filler)),
+                    .map_or_else(never, |past| way(past.is_backfilled)),
             ),
             Assertion::Exit(status) => ("exit status", status.to_string(), self.exit(id)),
             Assertion::Refused(part) => {
@@ -813,8 +813,13 @@ fn none() -> String {
     "none".to_string()
 }
 
-fn way(is_filler: bool) -> String {
-    if is_filler { "backfill" } else { "priority" }.to_string()
+fn way(is_backfilled: bool) -> String {
+    if is_backfilled {
+        "backfill"
+    } else {
+        "priority"
+    }
+    .to_string()
 }
 
 fn named(stage: CycleStage) -> String {

@@ -414,12 +414,12 @@ mod tests {
                 .unwrap()
                 .contains("paler")
         );
-        let filler = Outcome {
+        let backfilled = Outcome {
             via: Via::Backfill,
             ..outcome(3, 50, 1)
         };
         assert!(
-            svg("few", &[filler], 64)
+            svg("few", &[backfilled], 64)
                 .unwrap()
                 .contains("paler: backfilled")
         );

@@ -44,7 +44,7 @@ fn attempt(job: &Job, past: &Past, zero: Time) -> [String; 7] {
         shown(past.start, zero),
         past.end
             .map_or_else(|| "-".to_string(), |end| shown(end, zero)),
-        if past.is_filler {
+        if past.is_backfilled {
             "backfill"
         } else {
             "priority"

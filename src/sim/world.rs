@@ -239,7 +239,7 @@ impl World {
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
         let policy = &self.server.setup.policy;
         let waiting = self.server.cluster().report(policy, at, id);
-        let waiting = waiting.map(|worth| worth.score);
+        let waiting = waiting.map(|report| report.score);
         waiting.or_else(|| self.find(id)?.life.run.as_ref()?.score)
     }
 
@@ -297,7 +297,7 @@ impl World {
             if !self.server.take_cycle_due() {
                 return Ok(());
             }
-            self.server.ties.stirred = false;
+            self.server.dependencies.stirred = false;
             let triggers = self.server.take_triggers();
             let plan = self.server.plan(&mut self.memory);
             plan.audit(self.server.cluster())?;
@@ -309,7 +309,7 @@ impl World {
             self.commit();
             // The starts of a cycle leave it nothing to decide, unless one failed or freed others.
             self.server.take_cycle_due();
-            if freed || self.server.ties.stirred {
+            if freed || self.server.dependencies.stirred {
                 self.server.look_again();
             }
         }
@@ -325,8 +325,8 @@ impl World {
         let mut freed = is_new && plan.preempts.iter().any(|p| !p.action.waits_for_end());
         for id in self.server.take_starts(plan) {
             let start = plan.starts.iter().find(|start| start.job == id);
-            let is_filler = start.is_some_and(|start| start.passed.is_some());
-            freed |= !self.launch(id, is_filler);
+            let is_backfilled = start.is_some_and(|start| start.passed.is_some());
+            freed |= !self.launch(id, is_backfilled);
         }
         freed
     }

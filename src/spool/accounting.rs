@@ -201,15 +201,15 @@ mod tests {
         );
         let before = serde_json::to_string(&(&asked, &held, &places)).unwrap();
         assert_eq!(told(&before).unwrap().3, None);
-        let yielding = JobPreemption {
+        let preemption = JobPreemption {
             attempt: None,
             to: None,
             cause: PreemptCause::Limit,
             action: PreemptAction::Requeue,
             at: Time(5),
         };
-        let now = serde_json::to_string(&(asked, held, &places, Some(&yielding))).unwrap();
-        assert_eq!(told(&now).unwrap().3.as_deref(), Some(&yielding));
+        let now = serde_json::to_string(&(asked, held, &places, Some(&preemption))).unwrap();
+        assert_eq!(told(&now).unwrap().3.as_deref(), Some(&preemption));
         assert_eq!(told(&now).unwrap().2, places);
     }
 }

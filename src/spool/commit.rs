@@ -14,7 +14,7 @@ use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::sys::fault;
-use crate::update::{Kin, Update};
+use crate::update::{Update, VerdictClasses};
 use rusqlite::{Transaction, params};
 use serde::Serialize;
 
@@ -42,10 +42,10 @@ impl Spool {
 
 fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
     match change {
-        Update::Job(job, kin) => match job.id.index() {
-            None => write_job(transaction, job, *kin)?,
+        Update::Job(job, classes) => match job.id.index() {
+            None => write_job(transaction, job, *classes)?,
             Some(index) => {
-                write_element(transaction, job, index, *kin)?;
+                write_element(transaction, job, index, *classes)?;
                 let sql = "UPDATE element SET spec = ?3 WHERE job = ?1 AND idx = ?2";
                 transaction.prepare_cached(sql)?.execute(params![
                     job.id.number,
@@ -60,9 +60,9 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
                 .prepare_cached(sql)?
                 .execute(params![uid, token, job.number, at.0])?;
         }
-        Update::Life(job, kin) => match job.id.index() {
-            None => write_life(transaction, job, *kin)?,
-            Some(index) => write_element(transaction, job, index, *kin)?,
+        Update::Life(job, classes) => match job.id.index() {
+            None => write_life(transaction, job, *classes)?,
+            Some(index) => write_element(transaction, job, index, *classes)?,
         },
         Update::Elements(id, rewrite) => write_subjob_states(transaction, *id, rewrite)?,
         Update::Forget(id) => history_purge::forget(transaction, *id)?,
@@ -83,7 +83,7 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
         Update::Entry(at, entry) => accounting::write(transaction, *at, entry)?,
         Update::ForgetEntries(before) => accounting::forget(transaction, *before)?,
         Update::Cycle(record) => cycles::write(transaction, record)?,
-        Update::Telling(resource, telling) => {
+        Update::ReportedCount(resource, telling) => {
             license_reports::write(transaction, resource, telling.as_ref())?
         }
         Update::Node(node) => {
@@ -143,7 +143,11 @@ fn cput(job: &Job) -> i64 {
     }
 }
 
-fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(), SpoolError> {
+fn write_job(
+    transaction: &Transaction,
+    job: &Job,
+    classes: Option<VerdictClasses>,
+) -> Result<(), SpoolError> {
     let script = match &job.spec.program {
         JobProgram::Script(digest) => Some(digest.0),
         JobProgram::Command(_) => None,
@@ -160,20 +164,24 @@ fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(
         job.spec.queue,
         job.spec.name,
         cput(job),
-        kin.map(|kin| signed(kin.class)),
+        classes.map(|classes| signed(classes.class)),
         job.life.obittime.map(|time| time.0),
         script,
         job.spec.environ.0,
         json(&job.spec)?,
         json(&(&job.owner, &job.life))?,
         job.id.is_array(),
-        kin.map(|kin| signed(kin.shape)),
+        classes.map(|classes| signed(classes.shape)),
         Mark::carried_by(job).map(|mark| mark.text),
     ])?;
     Ok(())
 }
 
-fn write_life(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(), SpoolError> {
+fn write_life(
+    transaction: &Transaction,
+    job: &Job,
+    classes: Option<VerdictClasses>,
+) -> Result<(), SpoolError> {
     let sql = "UPDATE job SET state = ?2, cput = ?3, ended = ?4, life = ?5,
         class = coalesce(?6, class), shape = coalesce(?7, shape) WHERE id = ?1";
     transaction.prepare_cached(sql)?.execute(params![
@@ -182,8 +190,8 @@ fn write_life(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<
         cput(job),
         job.life.obittime.map(|time| time.0),
         json(&(&job.owner, &job.life))?,
-        kin.map(|kin| signed(kin.class)),
-        kin.map(|kin| signed(kin.shape)),
+        classes.map(|classes| signed(classes.class)),
+        classes.map(|classes| signed(classes.shape)),
     ])?;
     Ok(())
 }
@@ -192,7 +200,7 @@ fn write_element(
     transaction: &Transaction,
     job: &Job,
     index: u32,
-    kin: Option<Kin>,
+    classes: Option<VerdictClasses>,
 ) -> Result<(), SpoolError> {
     let sql =
         "INSERT INTO element (job, idx, state, cput, class, ended, life, shape) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
@@ -203,10 +211,10 @@ fn write_element(
         index,
         job.life.state.letter().to_string(),
         cput(job),
-        kin.map(|kin| signed(kin.class)),
+        classes.map(|classes| signed(classes.class)),
         job.life.obittime.map(|time| time.0),
         json(&job.life)?,
-        kin.map(|kin| signed(kin.shape)),
+        classes.map(|classes| signed(classes.shape)),
     ])?;
     Ok(())
 }

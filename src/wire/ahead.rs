@@ -112,11 +112,11 @@ pub enum ForecastAnswer {
         /// Which usage counts for a job.
         subject: UsageSubject,
         /// Accounts and users.
-        stakes: Vec<ShareStatus>,
+        shares: Vec<ShareStatus>,
     },
     /// Fair share and usage of pools and operations now, each pool before its members; several
     /// parts, none if starvation is not considered.
-    Owed(Vec<FairShareReport>),
+    FairShareReports(Vec<FairShareReport>),
     /// The limits in force, in the order of the configuration; several parts.
     Limits {
         /// When that was so.

@@ -262,7 +262,7 @@ pub struct Launch {
     /// folder of the node's state.
     pub checkpoints: Option<PathBuf>,
     /// What the site has done around it, if anything; around a task nothing.
-    pub rites: Option<Box<JobHooks>>,
+    pub job_hooks: Option<Box<JobHooks>>,
 }
 
 /// What noded tells schedd.
@@ -287,7 +287,7 @@ pub enum NodeReport {
     /// What running attempts and tasks have used so far.
     Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
     /// What a process of an attempt wants; answered by [`ScheddOrder::Tell`].
-    Wish(Box<TaskRequest>),
+    TaskRequest(Box<TaskRequest>),
     /// Its nodes should get no more jobs: a hook of the site has failed there.
     Unfit {
         /// Why.

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 /// Largest program with its arguments and environment, in bytes.
 pub const LARGEST: usize = 1 << 20;
 
-/// Most that one wish may come to on its way to the nodes, in bytes: (size + 1 KiB) for each task.
-pub const LARGEST_CROWD: usize = 8 << 20;
+/// Largest size in bytes of a task request on its way to the nodes: (size + 1 KiB) for each task.
+pub const LARGEST_TASK_SET: usize = 8 << 20;
 
 /// What a process of a job says to its noded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub enum Plea {
         cookie: String,
     },
     /// Then one after another, each when the last has been answered.
-    Wish(TaskRequestKind),
+    Request(TaskRequestKind),
 }
 
 /// What a process of a job wants.
@@ -95,8 +95,8 @@ pub struct TaskRequest {
     pub task: TaskNumber,
     /// The connection, by noded's number.
     pub asker: u64,
-    /// The wish.
-    pub wish: TaskRequestKind,
+    /// The request.
+    pub kind: TaskRequestKind,
 }
 
 /// Which process of an attempt a launch starts, and where it stands among the others.

@@ -294,7 +294,7 @@ fn a_node_without_home_directories_ends_no_job() {
     fs::write(home.join("input"), "input").unwrap();
     // The bare node refuses jobs at once, so it gets each of them while they wait for the other
     // node.
-    let wishes = ["", "-W stagein=copy@localhost:input", "-W sandbox=PRIVATE"];
+    let placement = ["", "-W stagein=copy@localhost:input", "-W sandbox=PRIVATE"];
     let submit = |wish: &&str| {
         let qsub = format!("qsub -l select=1:ncpus=1 {wish}");
         let script = format!("sleep 0.5; pwd > {}/$PBS_JOBID", home.display());
@@ -309,8 +309,8 @@ fn a_node_without_home_directories_ends_no_job() {
             .map(str::to_string)
             .collect::<Vec<_>>()
     };
-    let submitted: Vec<Vec<String>> = wishes.iter().map(submit).collect();
-    for (ids, wish) in submitted.iter().zip(wishes) {
+    let submitted: Vec<Vec<String>> = placement.iter().map(submit).collect();
+    for (ids, wish) in submitted.iter().zip(placement) {
         let mut refused = 0;
         for id in ids {
             let job = sandbox.ended(id);

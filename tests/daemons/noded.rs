@@ -240,7 +240,7 @@ impl Node {
             groups: None,
             place: Default::default(),
             checkpoints: None,
-            rites: None,
+            job_hooks: None,
         }
     }
 

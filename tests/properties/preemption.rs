@@ -156,7 +156,7 @@ impl Run {
                 .insert("no_preempt".to_string(), "True".to_string());
         }
         if let Some(&(to, at)) = self.made_way.get(&id) {
-            job.life.yielding = Some(Box::new(lanai::model::job::preemption::JobPreemption {
+            job.life.preemption = Some(Box::new(lanai::model::job::preemption::JobPreemption {
                 attempt: None,
                 to: Some(JobId::job(to)),
                 cause: lanai::model::job::preemption::PreemptCause::Rank,

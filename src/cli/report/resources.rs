@@ -64,7 +64,7 @@ fn text(inquiry: &ReportContext, all: &[PoolUse]) -> String {
 }
 
 fn row(one: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -> [String; 10] {
-    let telling = one.telling.as_ref();
+    let reported = one.reported.as_ref();
     let hosts = hosts(one).map_or("all".to_string(), |hosts| hosts.join(","));
     let (pool, name) = (&one.pool, &one.name);
     let [total, missing, jobs, elsewhere, free] = [
@@ -84,9 +84,9 @@ fn row(one: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -> [St
         elsewhere,
         free,
         hosts,
-        telling.map_or("--".to_string(), |telling| telling.by.clone()),
-        telling.map_or("--".to_string(), |telling| {
-            timestamp::ctime(wall(telling.at)).to_string()
+        reported.map_or("--".to_string(), |reported| reported.by.clone()),
+        reported.map_or("--".to_string(), |reported| {
+            timestamp::ctime(wall(reported.at)).to_string()
         }),
     ]
 }
@@ -126,9 +126,9 @@ fn document(inquiry: &ReportContext, at: Time, all: &[PoolUse]) -> Vec<u8> {
 
 fn data(one: &PoolUse, wall: impl Fn(Time) -> Wall) -> Value {
     let told = one
-        .telling
+        .reported
         .as_ref()
-        .map(|telling| json!({"by": telling.by, "at": wall(telling.at).0}));
+        .map(|reported| json!({"by": reported.by, "at": wall(reported.at).0}));
     json!({
         "name": one.name,
         "kind": one.kind(),
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn q21_what_the_whole_system_has_is_told_in_columns_and_in_json() {
-        let telling = ReportedCount {
+        let reported = ReportedCount {
             total: Some(40),
             elsewhere: 10,
             at: Time(0),
@@ -164,10 +164,10 @@ mod tests {
         };
         let one = PoolUse {
             name: "nuke".to_string(),
-            pool: pool.as_told(Some(&telling)),
+            pool: pool.as_told(Some(&reported)),
             is_license: true,
             jobs: 3,
-            telling: Some(telling),
+            reported: Some(reported),
             fault: None,
         };
         let wall = |time: Time| Wall(time.0 / 1000);

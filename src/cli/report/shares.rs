@@ -21,19 +21,19 @@ pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure
                 at,
                 method,
                 subject,
-                stakes,
+                shares,
             } => {
                 table
                     .get_or_insert_with(|| ShareDisplay {
                         at,
                         method,
                         subject,
-                        stakes: Vec::new(),
+                        shares: Vec::new(),
                     })
-                    .stakes
-                    .extend(stakes);
+                    .shares
+                    .extend(shares);
             }
-            ForecastAnswer::Owed(part) => all.extend(part),
+            ForecastAnswer::FairShareReports(part) => all.extend(part),
             _ => {}
         }
     }
@@ -48,44 +48,44 @@ struct ShareDisplay {
     at: Time,
     method: Method,
     subject: UsageSubject,
-    stakes: Vec<ShareStatus>,
+    shares: Vec<ShareStatus>,
 }
 
 /// A column: its head, whether it stands to the right, and what stands in it.
 type ShareColumn = (&'static str, bool, fn(&ShareStatus) -> String);
 
 const COLUMNS: [ShareColumn; 9] = [
-    ("Shares", true, |stake| stake.shares.to_string()),
-    ("Owed", true, |stake| percent(stake.normalised)),
-    ("Used", true, |stake| percent(stake.used)),
-    ("Effective", true, |stake| percent(stake.effective)),
-    ("Decayed", true, |stake| format!("{:.1}", stake.decayed)),
-    ("In use", true, |stake| stake.in_use.to_string()),
-    ("Factor", true, |stake| format!("{:.6}", stake.factor)),
-    ("Rank", true, |stake| stake.rank.to_string()),
-    ("Balance", true, |stake| balance(stake.balance)),
+    ("Shares", true, |share| share.shares.to_string()),
+    ("Owed", true, |share| percent(share.normalised)),
+    ("Used", true, |share| percent(share.used)),
+    ("Effective", true, |share| percent(share.effective)),
+    ("Decayed", true, |share| format!("{:.1}", share.decayed)),
+    ("In use", true, |share| share.in_use.to_string()),
+    ("Factor", true, |share| format!("{:.6}", share.factor)),
+    ("Rank", true, |share| share.rank.to_string()),
+    ("Balance", true, |share| balance(share.balance)),
 ];
 
 /// Columns for methods with levels and for targets.
-const LEVEL: ShareColumn = ("Level", true, |stake| {
-    stake
+const LEVEL: ShareColumn = ("Level", true, |share| {
+    share
         .level
         .map_or("--".to_string(), |level| format!("{level:.4}"))
 });
-const TARGET: ShareColumn = ("Target", true, |stake| {
-    stake
+const TARGET: ShareColumn = ("Target", true, |share| {
+    share
         .target
         .map_or("--".to_string(), |target| target.to_string())
 });
 
 impl ShareDisplay {
     fn text(&self) -> String {
-        let mut columns: Vec<ShareColumn> = vec![("Account or user", false, |stake| name(stake))];
+        let mut columns: Vec<ShareColumn> = vec![("Account or user", false, |share| name(share))];
         columns.extend(COLUMNS);
-        if self.stakes.iter().any(|stake| stake.level.is_some()) {
+        if self.shares.iter().any(|share| share.level.is_some()) {
             columns.push(LEVEL);
         }
-        if self.stakes.iter().any(|stake| stake.target.is_some()) {
+        if self.shares.iter().any(|share| share.target.is_some()) {
             columns.push(TARGET);
         }
         let heads: Vec<ColumnHead> = columns
@@ -93,9 +93,9 @@ impl ShareDisplay {
             .map(|(head, is_right, _)| (*head, *is_right))
             .collect();
         let rows: Vec<Vec<String>> = self
-            .stakes
+            .shares
             .iter()
-            .map(|stake| columns.iter().map(|(_, _, cell)| cell(stake)).collect())
+            .map(|share| columns.iter().map(|(_, _, cell)| cell(share)).collect())
             .collect();
         format!(
             "fairshare: {}, by {}\n{}",
@@ -110,7 +110,7 @@ impl ShareDisplay {
         document.fact("at", &inquiry.wall(self.at).0.into());
         document.fact("method", &self.method.name().into());
         document.fact("subject", &self.subject.name().into());
-        document.fact("Shares", &self.stakes.iter().map(data).collect());
+        document.fact("Shares", &self.shares.iter().map(data).collect());
         document.fact(
             "FairShares",
             &all.iter()
@@ -126,13 +126,13 @@ fn percent(part: f64) -> String {
 }
 
 /// Those below others stand further to the right.
-fn name(stake: &ShareStatus) -> String {
-    let name = stake.user.as_ref().unwrap_or(&stake.account);
+fn name(share: &ShareStatus) -> String {
+    let name = share.user.as_ref().unwrap_or(&share.account);
     format!(
         "{:width$}{}",
         "",
         if name.is_empty() { "--" } else { name },
-        width = 2 * stake.depth as usize
+        width = 2 * share.depth as usize
     )
 }
 
@@ -144,40 +144,40 @@ fn balance(balance: TimeToBalance) -> String {
     }
 }
 
-fn data(stake: &ShareStatus) -> Value {
-    let shares = match stake.shares {
+fn data(share: &ShareStatus) -> Value {
+    let shares = match share.shares {
         Shares::Of(shares) => json!(shares),
         Shares::Parent => json!("parent"),
     };
     // JSON has no infinity.
-    let level = stake.level.map(|level| {
+    let level = share.level.map(|level| {
         if level.is_finite() {
             json!(level)
         } else {
             json!("infinite")
         }
     });
-    let after = match stake.balance {
+    let after = match share.balance {
         TimeToBalance::Kept => json!(0.0),
         TimeToBalance::After(span) => json!(span.0 as f64 / 1000.0),
         TimeToBalance::Never => Value::Null,
     };
     json!({
-        "account": stake.account,
-        "user": stake.user,
-        "depth": stake.depth,
+        "account": share.account,
+        "user": share.user,
+        "depth": share.depth,
         "shares": shares,
-        "target": stake.target.map(|target| target.to_string()),
-        "normalised": stake.normalised,
-        "seconds": stake.raw,
-        "decayed": stake.decayed,
-        "in_use": stake.in_use,
-        "used": stake.used,
-        "effective": stake.effective,
+        "target": share.target.map(|target| target.to_string()),
+        "normalised": share.normalised,
+        "seconds": share.raw,
+        "decayed": share.decayed,
+        "in_use": share.in_use,
+        "used": share.used,
+        "effective": share.effective,
         "level": level,
-        "factor": stake.factor,
-        "rank": stake.rank,
-        "capped": stake.is_capped,
+        "factor": share.factor,
+        "rank": share.rank,
+        "capped": share.is_capped,
         "balance_after": after,
     })
 }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_tree_is_told_in_columns_and_in_json() {
-        let stakes = vec![
+        let shares = vec![
             share_row("", None, TimeToBalance::After(Span::seconds(3723))),
             share_row("", Some("ann"), TimeToBalance::Never),
         ];
@@ -218,7 +218,7 @@ mod tests {
             at: Time(0),
             method: Method::Tree,
             subject: UsageSubject::Member,
-            stakes,
+            shares,
         };
         let expected = "\
 fairshare: fairtree, by user@account
@@ -228,15 +228,15 @@ Account or user Shares   Owed   Used Effective Decayed In use   Factor Rank  Bal
   ann               40 40.00% 75.00%    80.00%  3600.2      4 0.250000    2    never   inf
 ";
         assert_eq!(table.text(), expected);
-        let json = data(&table.stakes[0]);
+        let json = data(&table.shares[0]);
         assert_eq!(
             (&json["decayed"], &json["balance_after"], &json["user"]),
             (&json!(3600.25), &json!(3723.0), &Value::Null)
         );
         assert_eq!(
             (
-                &data(&table.stakes[1])["level"],
-                &data(&table.stakes[1])["balance_after"]
+                &data(&table.shares[1])["level"],
+                &data(&table.shares[1])["balance_after"]
             ),
             (&json!("infinite"), &Value::Null)
         );

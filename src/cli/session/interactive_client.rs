@@ -162,8 +162,8 @@ impl InteractiveClient<'_> {
         if length == 0 {
             return Ok(Some(SessionEnd::HungUp(Signal::SIGHUP as i32)));
         }
-        for wish in self.keys.read(&buffer[..length]) {
-            match wish {
+        for action in self.keys.read(&buffer[..length]) {
+            match action {
                 KeyAction::Typed(bytes) => self.say(&TerminalInput::Typed(bytes))?,
                 KeyAction::Leave => return Ok(Some(SessionEnd::Left)),
                 KeyAction::Suspend => self.suspend()?,
@@ -206,7 +206,7 @@ impl Keys {
     }
 
     fn read(&mut self, bytes: &[u8]) -> Vec<KeyAction> {
-        let (mut wishes, mut typed) = (Vec::new(), Vec::new());
+        let (mut actions, mut typed) = (Vec::new(), Vec::new());
         for &byte in bytes {
             if byte == b'~' && self.fresh && !self.held {
                 self.held = true;
@@ -220,9 +220,9 @@ impl Keys {
             self.fresh = escape.is_some() || matches!(byte, b'\r' | b'\n');
             if let Some(escape) = escape {
                 if !typed.is_empty() {
-                    wishes.push(KeyAction::Typed(std::mem::take(&mut typed)));
+                    actions.push(KeyAction::Typed(std::mem::take(&mut typed)));
                 }
-                wishes.push(escape);
+                actions.push(escape);
             } else {
                 if self.held {
                     typed.push(b'~');
@@ -232,9 +232,9 @@ impl Keys {
             self.held = false;
         }
         if !typed.is_empty() {
-            wishes.push(KeyAction::Typed(typed));
+            actions.push(KeyAction::Typed(typed));
         }
-        wishes
+        actions
     }
 }
 
@@ -244,16 +244,16 @@ mod tests {
 
     fn shown(keys: &[&str]) -> String {
         let mut reader = Keys::new();
-        let wishes = keys
+        let actions = keys
             .iter()
             .flat_map(|keys| reader.read(keys.as_bytes()))
             .collect::<Vec<_>>();
-        let one = |wish: &KeyAction| match wish {
+        let one = |action: &KeyAction| match action {
             KeyAction::Typed(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             KeyAction::Leave => "LEAVE".into(),
             KeyAction::Suspend => "SUSPEND".into(),
         };
-        wishes.iter().map(one).collect::<Vec<_>>().join("|")
+        actions.iter().map(one).collect::<Vec<_>>().join("|")
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::model::time::Span;
 use crate::sys::{clock, env, process, socket};
 use crate::wire::frame::{FrameError, FrameSocket};
 use crate::wire::peer;
-use crate::wire::task::{LARGEST_CROWD, Plea, TaskNews, TaskProgram, TaskRequestKind};
+use crate::wire::task::{LARGEST_TASK_SET, Plea, TaskNews, TaskProgram, TaskRequestKind};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
@@ -255,7 +255,7 @@ impl TaskSet {
             return;
         }
         let ends = self.interrupted.is_some();
-        let most = (LARGEST_CROWD / (self.program.size() + 1024)).clamp(1, MOST);
+        let most = (LARGEST_TASK_SET / (self.program.size() + 1024)).clamp(1, MOST);
         let new = self
             .members
             .iter_mut()
@@ -282,9 +282,9 @@ impl TaskSet {
         }
     }
 
-    fn request(&mut self, wish: TaskRequestKind) {
+    fn request(&mut self, request: TaskRequestKind) {
         self.line.asked = true;
-        self.send(&Plea::Wish(wish));
+        self.send(&Plea::Request(request));
     }
 
     /// A broken connection is noticed on reading, because the other side may have sent the reason.
@@ -309,7 +309,7 @@ impl TaskSet {
             .skip(from)
             .map(|member| member.token)
             .collect();
-        self.send(&Plea::Wish(TaskRequestKind::Release(tokens)));
+        self.send(&Plea::Request(TaskRequestKind::Release(tokens)));
         self.line.asked = false;
     }
 

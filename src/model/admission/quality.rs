@@ -21,7 +21,7 @@ impl QueueAdmission<'_> {
         for flag in self.qualities.flags(spec.qos.as_deref()) {
             match flag {
                 Flag::Dedicated => {
-                    spec.wishes.access.get_or_insert(NodeAccess::SingleJob);
+                    spec.placement.access.get_or_insert(NodeAccess::SingleJob);
                 }
                 Flag::UseReserved(name) => {
                     spec.reservation.get_or_insert_with(|| name.clone());

@@ -337,7 +337,7 @@ fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
         (Some("dark"), Some("moon"))
     );
     assert_eq!(
-        night.wishes.access,
+        night.placement.access,
         Some(crate::model::request::placement_policy::NodeAccess::SingleJob)
     );
     assert_eq!(entered("queue=night qos=normal").reservation, None);

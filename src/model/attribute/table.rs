@@ -35,10 +35,10 @@ pub(super) enum Effect {
     Draft(fn(&mut Draft, &str, &Context) -> Result<(), Refusal>),
     /// Decides nothing here: kept as given if the check passes, and shown.
     Kept(fn(&str) -> bool),
-    /// The same, for what is true or false.
-    Claim,
-    /// One of the wishes on where it is to run.
-    Wish,
+    /// Kept as given if it is a boolean, and shown; decides nothing here.
+    Boolean,
+    /// A placement requirement.
+    Placement,
     /// Is not for anybody to set.
     Never,
 }
@@ -195,15 +195,20 @@ pub(super) const TABLE: &[AttributeRule] = &[
         true,
         Effect::Spec(system_priority),
     ),
-    row("topjob_ineligible", Who::Operator, true, Effect::Claim),
-    row("no_preempt", Who::Owner, true, Effect::Claim),
+    row("topjob_ineligible", Who::Operator, true, Effect::Boolean),
+    row("no_preempt", Who::Owner, true, Effect::Boolean),
     row(
         "interrupt",
         Who::Owner,
         true,
         Effect::Kept(value_syntax::interruption),
     ),
-    row("release_nodes_on_stageout", Who::Owner, true, Effect::Claim),
+    row(
+        "release_nodes_on_stageout",
+        Who::Owner,
+        true,
+        Effect::Boolean,
+    ),
     row(
         "tolerate_node_failures",
         Who::Owner,
@@ -217,18 +222,18 @@ pub(super) const TABLE: &[AttributeRule] = &[
         Effect::Kept(|text| Warning::parse(text).is_some()),
     ),
     row("resv", Who::Owner, false, Effect::Spec(resv)),
-    row("create_resv_from_job", Who::Owner, false, Effect::Claim),
-    row("nalloc", Who::Owner, false, Effect::Wish),
-    row("naccess", Who::Owner, false, Effect::Wish),
-    row("distribution", Who::Owner, false, Effect::Wish),
-    row("geometry", Who::Owner, false, Effect::Wish),
-    row("requirements", Who::Owner, false, Effect::Wish),
-    row("restrictions", Who::Owner, false, Effect::Wish),
-    row("cluster", Who::Owner, false, Effect::Wish),
-    row("hosts", Who::Owner, false, Effect::Wish),
-    row("groups", Who::Owner, false, Effect::Wish),
-    row("omit_hosts", Who::Owner, false, Effect::Wish),
-    row("omit_groups", Who::Owner, false, Effect::Wish),
+    row("create_resv_from_job", Who::Owner, false, Effect::Boolean),
+    row("nalloc", Who::Owner, false, Effect::Placement),
+    row("naccess", Who::Owner, false, Effect::Placement),
+    row("distribution", Who::Owner, false, Effect::Placement),
+    row("geometry", Who::Owner, false, Effect::Placement),
+    row("requirements", Who::Owner, false, Effect::Placement),
+    row("restrictions", Who::Owner, false, Effect::Placement),
+    row("cluster", Who::Owner, false, Effect::Placement),
+    row("hosts", Who::Owner, false, Effect::Placement),
+    row("groups", Who::Owner, false, Effect::Placement),
+    row("omit_hosts", Who::Owner, false, Effect::Placement),
+    row("omit_groups", Who::Owner, false, Effect::Placement),
     server("Job_Owner"),
     server("resources_used"),
     server("job_state"),
@@ -327,14 +332,14 @@ fn checkpoint(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal>
 
 /// Adds to what the job waits for; nothing takes away from it.
 fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
-    let wish =
+    let dependency =
         ParsedDependency::parse(text, Some(context.server)).map_err(|fault| match fault {
             DependencyFault::Elsewhere(id) => Refusal::no_such_job(&id),
             DependencyFault::Malformed | DependencyFault::Illegal => {
                 Refusal::illegal_value("depend")
             }
         })?;
-    draft.depend = std::mem::take(&mut draft.depend).with(wish);
+    draft.depend = std::mem::take(&mut draft.depend).with(dependency);
     Ok(())
 }
 
@@ -345,7 +350,9 @@ fn hold_jid(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
         let is_id = part.starts_with(|c: char| c.is_ascii_digit());
         match ParsedDependency::parse(&format!("afterany:{part}"), Some(context.server)) {
             _ if part.is_empty() => return Err(Refusal::illegal_value("hold_jid")),
-            Ok(wish) if is_id => draft.depend = std::mem::take(&mut draft.depend).with(wish),
+            Ok(dependency) if is_id => {
+                draft.depend = std::mem::take(&mut draft.depend).with(dependency)
+            }
             _ => draft.names.push(part.to_string()),
         }
     }

@@ -127,7 +127,7 @@ impl Job {
         self.life.want = Want::Run;
         let told = self
             .life
-            .yielding
+            .preemption
             .as_deref()
             .filter(|told| told.action.checkpoints());
         if self
@@ -136,7 +136,7 @@ impl Job {
             .zip(told)
             .is_some_and(|(run, told)| told.concerns(run.attempt, run.started))
         {
-            self.life.yielding = None;
+            self.life.preemption = None;
             self.life.preempted = self.life.preempted.saturating_sub(1);
         }
     }
@@ -348,7 +348,7 @@ mod tests {
             },
         );
         assert_eq!((&job.life.want, job.life.preempted), (&Want::Run, 1));
-        assert!(job.life.yielding.is_some());
+        assert!(job.life.preemption.is_some());
     }
 
     #[test]
@@ -383,7 +383,7 @@ mod tests {
             (JobState::Running, &Want::Run, 0)
         );
         assert!(
-            job.life.yielding.is_none()
+            job.life.preemption.is_none()
                 && !job.is_checkpointed_by_site()
                 && !job.awaits_checkpoint()
         );

@@ -189,22 +189,22 @@ pub enum DependencyFault {
 impl ParsedDependency {
     /// Reads the value of `depend`. Who does not know the server's name gives None and accepts any.
     pub fn parse(text: &str, server: Option<&str>) -> Result<ParsedDependency, DependencyFault> {
-        let mut wish = ParsedDependency::default();
+        let mut dependency = ParsedDependency::default();
         for clause in text.split(',') {
             let clause = clause.trim_start();
             if let Some(awaited) = callback(clause) {
-                wish.labels.push(awaited);
+                dependency.labels.push(awaited);
                 continue;
             }
             let (word, operands) = clause.split_once(':').ok_or(DependencyFault::Malformed)?;
             match word {
                 _ if operands.is_empty() => return Err(DependencyFault::Malformed),
-                "on" => wish.add_count(operands)?,
+                "on" => dependency.add_count(operands)?,
                 "synccount" | "syncwith" => return Err(DependencyFault::Illegal),
-                word => wish.add_edges(word, operands, server)?,
+                word => dependency.add_edges(word, operands, server)?,
             }
         }
-        Ok(wish.each_once())
+        Ok(dependency.each_once())
     }
 
     fn each_once(mut self) -> ParsedDependency {
@@ -400,8 +400,8 @@ mod tests {
     use super::*;
 
     fn edges(text: &str) -> Result<Vec<(&'static str, String)>, DependencyFault> {
-        let wish = ParsedDependency::parse(text, Some("head"))?;
-        Ok(wish
+        let dependency = ParsedDependency::parse(text, Some("head"))?;
+        Ok(dependency
             .edges
             .iter()
             .map(|edge| (edge.kind.name(), edge.job.to_string()))
@@ -448,7 +448,8 @@ mod tests {
             assert_eq!(edges(text), Ok(expected), "{text}");
         }
         assert_eq!(
-            ParsedDependency::parse("on:2,afterok:1", None).map(|wish| (wish.on, wish.edges.len())),
+            ParsedDependency::parse("on:2,afterok:1", None)
+                .map(|dependency| (dependency.on, dependency.edges.len())),
             Ok((2, 1))
         );
     }
@@ -457,8 +458,8 @@ mod tests {
     #[test]
     fn labels_stand_where_jobs_do_or_in_the_words_of_callbacks() {
         let labels = |text: &str| {
-            let wish = ParsedDependency::parse(text, None)?;
-            Ok(wish
+            let dependency = ParsedDependency::parse(text, None)?;
+            Ok(dependency
                 .labels
                 .iter()
                 .map(ToString::to_string)
@@ -507,12 +508,12 @@ mod tests {
         ] {
             assert_eq!(labels(text), Err(DependencyFault::Malformed), "{text}");
         }
-        let wish = ParsedDependency::parse("on:1,afterok:1,done-job-sim", None).unwrap();
-        let text = shown(wish.on, &wish.edges, &wish.labels, "head").unwrap();
+        let dependency = ParsedDependency::parse("on:1,afterok:1,done-job-sim", None).unwrap();
+        let text = shown(dependency.on, &dependency.edges, &dependency.labels, "head").unwrap();
         assert_eq!(text, "on:1,afterok:1.head@head,afterok:@sim");
         assert_eq!(
             ParsedDependency::parse(&text, Some("head")),
-            Ok(wish),
+            Ok(dependency),
             "what is shown can be given back"
         );
     }
@@ -574,8 +575,9 @@ mod tests {
 
     #[test]
     fn dependencies_are_shown_kind_by_kind() {
-        let wish = ParsedDependency::parse("on:1,afterok:1,afterany:2,afterok:3[]", None).unwrap();
-        let text = shown(wish.on, &wish.edges, &[], "head").unwrap();
+        let dependency =
+            ParsedDependency::parse("on:1,afterok:1,afterany:2,afterok:3[]", None).unwrap();
+        let text = shown(dependency.on, &dependency.edges, &[], "head").unwrap();
         assert_eq!(
             text,
             "on:1,afterok:1.head@head:3[].head@head,afterany:2.head@head"

@@ -66,7 +66,7 @@ impl Life {
             preempted: 0,
             boosted: false,
             moved_to: None,
-            yielding: None,
+            preemption: None,
             deferral: None,
         }
     }
@@ -258,14 +258,14 @@ impl Job {
             PreemptAction::Requeue => self.life.want = Want::Requeue(by.to_string()),
             PreemptAction::Delete => self.delete(by, false, moment),
         }
-        let yielding = JobPreemption {
+        let preemption = JobPreemption {
             attempt: Some(attempt),
             to,
             cause,
             action,
             at: moment.now,
         };
-        self.life.yielding = Some(Box::new(yielding));
+        self.life.preemption = Some(Box::new(preemption));
     }
 
     /// It waits for no other job any more.

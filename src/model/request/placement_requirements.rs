@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn requirements_are_read_and_shown_by_name() {
-        let mut wishes = PlacementRequirements::default();
+        let mut placement = PlacementRequirements::default();
         let given = [
             ("nalloc", "fastest"),
             ("naccess", "singleuser"),
@@ -164,38 +164,43 @@ mod tests {
             ("omit_hosts", "n2"),
         ];
         for (name, text) in given {
-            wishes.set(name, text).unwrap();
+            placement.set(name, text).unwrap();
         }
         let shown: Vec<(&str, &str)> = given.to_vec();
         assert_eq!(
-            wishes
+            placement
                 .shown()
                 .iter()
                 .map(|(name, text)| (*name, text.as_str()))
                 .collect::<Vec<_>>(),
             shown
         );
-        let stored = serde_json::to_string(&wishes).unwrap();
+        let stored = serde_json::to_string(&placement).unwrap();
         assert_eq!(
             serde_json::from_str::<PlacementRequirements>(&stored).unwrap(),
-            wishes
+            placement
         );
         for (name, _) in given {
-            wishes.set(name, "").unwrap();
+            placement.set(name, "").unwrap();
         }
-        assert_eq!(wishes, PlacementRequirements::default());
+        assert_eq!(placement, PlacementRequirements::default());
     }
 
     /// Q20: a fault in an expression is told with its column.
     #[test]
     fn invalid_requirements_are_refused() {
-        let mut wishes = PlacementRequirements::default();
-        let said =
-            |wishes: &mut PlacementRequirements, name, text| wishes.set(name, text).unwrap_err();
-        assert!(said(&mut wishes, "nalloc", "best").starts_with("`best` is none of minresource, "));
-        assert!(said(&mut wishes, "requirements", "host.memory.total >= ").starts_with("column "));
-        assert!(said(&mut wishes, "geometry", "{(0,0)}").contains("geometry"));
-        assert!(said(&mut wishes, "cluster", "post").contains("`post` is no cluster"));
-        assert_eq!(wishes, PlacementRequirements::default());
+        let mut placement = PlacementRequirements::default();
+        let said = |placement: &mut PlacementRequirements, name, text| {
+            placement.set(name, text).unwrap_err()
+        };
+        assert!(
+            said(&mut placement, "nalloc", "best").starts_with("`best` is none of minresource, ")
+        );
+        assert!(
+            said(&mut placement, "requirements", "host.memory.total >= ").starts_with("column ")
+        );
+        assert!(said(&mut placement, "geometry", "{(0,0)}").contains("geometry"));
+        assert!(said(&mut placement, "cluster", "post").contains("`post` is no cluster"));
+        assert_eq!(placement, PlacementRequirements::default());
     }
 }

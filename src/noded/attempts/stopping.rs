@@ -30,8 +30,8 @@ impl Attempts {
         let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
             return;
         };
-        let is_so = matches!(entry.standing, AttemptStatus::Suspended(_)) == stop
-            && entry.standing != AttemptStatus::Starting;
+        let is_so = matches!(entry.status, AttemptStatus::Suspended(_)) == stop
+            && entry.status != AttemptStatus::Starting;
         if let Runner::Hollow(hollow) = &mut self.runner {
             hollow.turn(name, stop, clock::monotonic());
             return self.note_stopped(name, 1, stop);
@@ -48,7 +48,7 @@ impl Attempts {
 
     /// The processes of an attempt are all stopped, or go on.
     pub(super) fn note_stopped(&mut self, name: AttemptName, session: u32, stopped: bool) {
-        let standing = if stopped {
+        let status = if stopped {
             AttemptStatus::Suspended(session)
         } else {
             AttemptStatus::Running(session)
@@ -57,8 +57,8 @@ impl Attempts {
             return;
         };
         entry.expects = entry.expects.filter(|expected| *expected != stopped);
-        if entry.standing != standing {
-            self.stand(name, standing);
+        if entry.status != status {
+            self.stand(name, status);
         }
     }
 

@@ -95,7 +95,7 @@ impl Daemon {
             gauge: (!args.hollow).then(|| Gauge::new(&hardware)),
             next_round: Span(now.0 + ROUND.0),
             next_repeat: Span(now.0 + REPEAT.0),
-            leaving: false,
+            stopping: false,
         };
         daemon.measure();
         daemon.attempts.tidy();

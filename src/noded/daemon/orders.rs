@@ -141,7 +141,7 @@ impl Daemon {
                     .for_each(|periodic| periodic.attend(server.clone(), hooks.clone(), now));
             }
             ScheddOrder::Ping => self.send(number, &NodeReport::Pong),
-            ScheddOrder::Leave => self.leaving = true,
+            ScheddOrder::Leave => self.stopping = true,
             ScheddOrder::Notify(notification) => {
                 self.notifications.begin(&notification, &mut self.poller)
             }

@@ -40,7 +40,7 @@ impl JobHookRunner<'_> {
         let document = json!({
             "event": occasion.name(),
             "hook": hook.name,
-            "server": self.rites.server,
+            "server": self.job_hooks.server,
             "requestor": "noded",
             "requestor_host": self.site.host,
             "attempt": launch.attempt,
@@ -50,7 +50,7 @@ impl JobHookRunner<'_> {
     }
 
     fn job(&self) -> Map<String, Value> {
-        serde_json::from_str(&self.rites.job).unwrap_or_default()
+        serde_json::from_str(&self.job_hooks.job).unwrap_or_default()
     }
 
     fn session(&self) -> Option<u32> {
@@ -63,7 +63,7 @@ impl JobHookRunner<'_> {
 
     /// TORQUE's, of which PBS has the first three: job, user, group, name, limits, queue, account.
     pub(super) fn prologue_arguments(&self, launch: &Launch) -> Vec<String> {
-        let [job, user, group] = self.whose(launch);
+        let [job, user, group] = self.attempt_data(launch);
         vec![
             job,
             user,
@@ -81,7 +81,7 @@ impl JobHookRunner<'_> {
         launch: &Launch,
         outcome: &AttemptOutcome,
     ) -> Vec<String> {
-        let [job, user, group] = self.whose(launch);
+        let [job, user, group] = self.attempt_data(launch);
         let session = self
             .session()
             .map_or(String::new(), |session| session.to_string());
@@ -102,7 +102,7 @@ impl JobHookRunner<'_> {
         ]
     }
 
-    fn whose(&self, launch: &Launch) -> [String; 3] {
+    fn attempt_data(&self, launch: &Launch) -> [String; 3] {
         [
             launch.full_id.clone(),
             self.account.name.clone(),

@@ -56,7 +56,7 @@ impl RunningOwner {
         }
         let groups = job
             .spec
-            .wishes
+            .placement
             .geometry
             .as_ref()
             .map(|geometry| geometry.groups().len() as u64);

@@ -44,8 +44,8 @@ impl AccessPolicy {
     }
 
     /// What a job asks by its place, and by its wish where that says nothing.
-    pub fn asked(place: &Place, wishes: &PlacementRequirements) -> AccessPolicy {
-        match (AccessPolicy::from(place), wishes.access) {
+    pub fn asked(place: &Place, placement: &PlacementRequirements) -> AccessPolicy {
+        match (AccessPolicy::from(place), placement.access) {
             (AccessPolicy::Unsaid, Some(access)) => AccessPolicy::from(access),
             (said, _) => said,
         }
@@ -95,7 +95,7 @@ pub struct JobOwner {
 impl JobOwner {
     /// What a job is where jobs that say nothing of it have `access`.
     pub fn of(job: &Job, access: NodeAccess) -> JobOwner {
-        let asked = AccessPolicy::asked(&job.spec.request.place, &job.spec.wishes);
+        let asked = AccessPolicy::asked(&job.spec.request.place, &job.spec.placement);
         JobOwner {
             tenancy: asked,
             user: User::of(&job.owner.user),

@@ -31,24 +31,24 @@ pub struct NodeFilter {
 impl NodeFilter {
     /// The filter of a job; None for one that only requests chunks.
     pub fn of(job: &Job) -> Option<NodeFilter> {
-        let wishes = &job.spec.wishes;
-        let is_silent = wishes.hosts.is_empty()
-            && wishes.requirements.is_none()
-            && wishes.restrictions.is_none();
-        if is_silent && wishes.cluster.is_none() {
+        let placement = &job.spec.placement;
+        let is_silent = placement.hosts.is_empty()
+            && placement.requirements.is_none()
+            && placement.restrictions.is_none();
+        if is_silent && placement.cluster.is_none() {
             return None;
         }
         Some(NodeFilter {
-            cluster: wishes.cluster.clone().unwrap_or_default(),
-            restriction: wishes.restrictions.clone(),
-            hosts: wishes.hosts.clone(),
+            cluster: placement.cluster.clone().unwrap_or_default(),
+            restriction: placement.restrictions.clone(),
+            hosts: placement.hosts.clone(),
             failed_hosts: BTreeSet::new(),
-            requirement: wishes.requirements.clone(),
+            requirement: placement.requirements.clone(),
             veto: None,
             job: facts(
                 &Credentials::of(job),
                 &job.spec.request.list,
-                wishes.cluster.as_ref().map(ToString::to_string),
+                placement.cluster.as_ref().map(ToString::to_string),
             ),
         })
     }

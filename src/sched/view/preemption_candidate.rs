@@ -67,7 +67,7 @@ impl PreemptionCandidate {
         Some(PreemptionCandidate {
             started: run.started,
             score: run.score,
-            cluster: job.spec.wishes.cluster.clone().unwrap_or_default(),
+            cluster: job.spec.placement.cluster.clone().unwrap_or_default(),
             protected: job.is_protected(),
             rerunnable: job.spec.rerunnable,
             checkpoints: job.can_checkpoint(),
@@ -80,7 +80,7 @@ impl PreemptionCandidate {
             preempted: job.life.preempted,
             told: job
                 .life
-                .yielding
+                .preemption
                 .as_deref()
                 .cloned()
                 .filter(|told| told.concerns(run.attempt, run.started) && is_awaited(told, run)),

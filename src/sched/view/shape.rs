@@ -221,7 +221,7 @@ impl Shape {
             node_filter: NodeFilter::of(job).map(Arc::new),
             array: array(job),
             failed_hosts: job.life.avoided_hosts().cloned().map(Arc::new),
-            ..Shape::asked(&job.spec.request, &job.spec.wishes, catalog)
+            ..Shape::asked(&job.spec.request, &job.spec.placement, catalog)
         }
     }
 
@@ -240,7 +240,7 @@ impl Shape {
         }
     }
 
-    fn asked(request: &Request, wishes: &PlacementRequirements, catalog: &Catalog) -> Shape {
+    fn asked(request: &Request, placement: &PlacementRequirements, catalog: &Catalog) -> Shape {
         let mut chunks: Vec<ChunkShape> = request
             .select
             .chunks
@@ -253,7 +253,7 @@ impl Shape {
             chunk.needs.extend(gone.iter().cloned());
         }
         let mut arrangement = request.place.arrangement;
-        if let (Some(geometry), [chunk]) = (&wishes.geometry, &chunks[..]) {
+        if let (Some(geometry), [chunk]) = (&placement.geometry, &chunks[..]) {
             chunks = geometry
                 .groups()
                 .iter()
@@ -281,19 +281,19 @@ impl Shape {
             } else {
                 arrangement
             },
-            tenancy: AccessPolicy::asked(&request.place, wishes),
+            tenancy: AccessPolicy::asked(&request.place, placement),
             user: User::default(),
-            is_single_task: wishes.access == Some(NodeAccess::SingleTask),
+            is_single_task: placement.access == Some(NodeAccess::SingleTask),
             group: request.place.group.clone(),
             sets: None,
             kinds: None,
             node_filter: None,
             failed_hosts: None,
             is_welcome_anywhere: false,
-            allocation: wishes.allocation,
+            allocation: placement.allocation,
             answer: None,
-            distribution: wishes.distribution,
-            geometry: wishes.geometry.clone().map(Arc::new),
+            distribution: placement.distribution,
+            geometry: placement.geometry.clone().map(Arc::new),
             end: None,
             array: None,
             pooled,
@@ -466,7 +466,7 @@ fn in_unit_of(size: Size, bytes: i64) -> String {
 
 /// What of a job decides where it fits; not the spelling.
 fn shape_key(job: &Job) -> impl Serialize + '_ {
-    let (request, wishes) = (&job.spec.request, &job.spec.wishes);
+    let (request, placement) = (&job.spec.request, &job.spec.placement);
     let place = &request.place;
     let pooled: Vec<(&str, &ResourceValue)> = request
         .list
@@ -474,7 +474,7 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
         .filter(|(name, value)| is_job_wide(name, value, request))
         .map(|(name, value)| (name.as_str(), value))
         .collect();
-    let asks_job = wishes
+    let asks_job = placement
         .requirements
         .as_ref()
         .is_some_and(|text| text.names().iter().any(|name| name.starts_with("job.")));
@@ -487,7 +487,7 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
             &place.group,
         ),
         pooled,
-        wishes,
+        placement,
         job,
     )
 }

@@ -9,8 +9,8 @@ use crate::model::system_resource::PoolUse;
 use crate::model::time::Span;
 use crate::schedd::Schedd;
 use crate::schedd::clients::readers;
-use crate::schedd::clients::scene::SceneQuestion;
-use crate::schedd::clients::scene::Study;
+use crate::schedd::clients::snapshot::SnapshotQuery;
+use crate::schedd::clients::snapshot::Study;
 use crate::schedd::programs::resource_poller::ResourcePoller;
 use crate::server::caller::Caller;
 use crate::server::effects::Token;
@@ -60,7 +60,7 @@ impl Schedd {
     /// Asks again what was put aside.
     pub(in crate::schedd) fn take_up_again(&mut self) {
         let now = monotonic();
-        self.scenes.expire(now);
+        self.snapshots.expire(now);
         if self.aside.due.take_if(|due| *due <= now).is_some() {
             for (stream, caller, ahead) in std::mem::take(&mut self.aside.questions) {
                 self.study(stream, caller, ahead);
@@ -72,11 +72,11 @@ impl Schedd {
         if number_of_jobs(&ahead) > MOST_JOBS {
             return self.refuse_study(stream, caller, &Refusal::too_many_jobs(MOST_JOBS));
         }
-        let scene = match self
-            .scenes
+        let snapshot = match self
+            .snapshots
             .of_revision(self.revision, &self.server, monotonic())
         {
-            Ok(scene) => scene,
+            Ok(snapshot) => snapshot,
             Err(_) if self.aside.is_full_for(&caller) => {
                 return self.refuse_study(stream, caller, &Refusal::spool(readers::BUSY));
             }
@@ -93,7 +93,7 @@ impl Schedd {
             &caller,
             ahead,
         ) {
-            Ok(task) => self.readers.study(stream, caller, Study { scene, task }),
+            Ok(task) => self.readers.study(stream, caller, Study { snapshot, task }),
             Err(refusal) => self.refuse_study(stream, caller, &refusal),
         }
     }
@@ -127,22 +127,22 @@ fn task(
     spool: &Spool,
     caller: &Caller,
     ahead: ForecastQuery,
-) -> Result<SceneQuestion, Refusal> {
+) -> Result<SnapshotQuery, Refusal> {
     Ok(match ahead {
-        ForecastQuery::Starts(jobs) => SceneQuestion::Starts(jobs.into_iter().collect()),
+        ForecastQuery::Starts(jobs) => SnapshotQuery::Starts(jobs.into_iter().collect()),
         ForecastQuery::Why(job) => match released(server, job) {
-            Some(released) => SceneQuestion::Released(Box::new(released)),
-            None => SceneQuestion::Why(job, overtakers(server, job)),
+            Some(released) => SnapshotQuery::Released(Box::new(released)),
+            None => SnapshotQuery::Why(job, overtakers(server, job)),
         },
-        ForecastQuery::Usage => SceneQuestion::Usage,
-        ForecastQuery::Places(jobs) => SceneQuestion::Places(jobs),
-        ForecastQuery::Queue(most) => SceneQuestion::Queue(most),
-        ForecastQuery::Scores(jobs) => SceneQuestion::Scores(jobs),
-        ForecastQuery::Shares => SceneQuestion::Shares,
+        ForecastQuery::Usage => SnapshotQuery::Usage,
+        ForecastQuery::Places(jobs) => SnapshotQuery::Places(jobs),
+        ForecastQuery::Queue(most) => SnapshotQuery::Queue(most),
+        ForecastQuery::Scores(jobs) => SnapshotQuery::Scores(jobs),
+        ForecastQuery::Shares => SnapshotQuery::Shares,
         ForecastQuery::Limits => {
-            SceneQuestion::Limits(server.counted(), Arc::new(server.setup.resources.clone()))
+            SnapshotQuery::Limits(server.counted(), Arc::new(server.setup.resources.clone()))
         }
-        ForecastQuery::Resources => SceneQuestion::Resources(pools(server, resource_poller)),
+        ForecastQuery::Resources => SnapshotQuery::Resources(pools(server, resource_poller)),
         ForecastQuery::Windows(submission) => {
             let (job, _) = imagined(
                 &RequestContext {
@@ -152,7 +152,7 @@ fn task(
                 },
                 &submission,
             )?;
-            SceneQuestion::Windows(Box::new(job))
+            SnapshotQuery::Windows(Box::new(job))
         }
         ForecastQuery::Trial(mut submission) => {
             leave_out_script(&mut submission);
@@ -164,7 +164,7 @@ fn task(
             context.admit()?;
             let (job, held) = imagined(&context, &submission)?;
             context.server.refuse_impossible(&job)?;
-            SceneQuestion::Trial(Box::new(job), held)
+            SnapshotQuery::Trial(Box::new(job), held)
         }
     })
 }
@@ -184,14 +184,14 @@ fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse>
     let config = &server.setup.config;
     let mut pools = Vec::new();
     for (name, pool) in &config.pools {
-        let telling = server.reported(name).cloned();
+        let reported = server.reported(name).cloned();
         let is_metered = config.meters.iter().any(|(meter, _)| meter == name);
         pools.push(PoolUse {
             name: name.clone(),
-            pool: pool.as_told(telling.as_ref()),
-            is_license: is_metered || telling.is_some(),
+            pool: pool.as_told(reported.as_ref()),
+            is_license: is_metered || reported.is_some(),
             jobs: 0,
-            telling,
+            reported,
             fault: resource_poller.fault(name).map(String::from),
         });
     }

@@ -6,7 +6,7 @@
 
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
-use crate::schedd::clients::scene::Study;
+use crate::schedd::clients::snapshot::Study;
 use crate::server::caller::Caller;
 use crate::spool::query::Viewer;
 use crate::spool::{SpoolError, SpoolReader};

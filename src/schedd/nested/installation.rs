@@ -19,7 +19,7 @@ const OWN_TMPDIR: &str = "leave TMPDIR as the job was given it, or name a folder
                           export TMPDIR=$(mktemp -d)";
 
 /// Makes the installation, and has this process and all that it starts belong to it.
-pub fn settle(wishes: &NestedOptions) -> Result<Home> {
+pub fn settle(options: &NestedOptions) -> Result<Home> {
     let remedy = "schedd --nested serves within a job of Lanai: submit it, as in \
                   `qsub -l select=1:ncpus=8 -- schedd --nested`";
     let grant = env::text(grant::VARIABLE).context(remedy)?;
@@ -33,7 +33,7 @@ pub fn settle(wishes: &NestedOptions) -> Result<Home> {
     }
     let folder = own_folder()?.join("lanai");
     let job = env::text("PBS_JOBID").context("PBS_JOBID is not set")?;
-    let config = configuration(wishes, &job)?;
+    let config = configuration(options, &job)?;
     env::set("LANAI_HOME", &folder);
     let home = Home::find()?;
     if lock::is_held(&home) {
@@ -75,8 +75,8 @@ fn must_be_ours(folder: &Path) -> Result<()> {
 }
 
 /// Its `lanai.toml`: the one it was given, else what holds by default.
-fn configuration(wishes: &NestedOptions, job: &str) -> Result<String> {
-    let text = match (wishes.config, wishes.preset) {
+fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
+    let text = match (options.config, options.preset) {
         (Some(file), _) => {
             std::fs::read_to_string(file).with_context(|| file.display().to_string())?
         }
@@ -84,7 +84,7 @@ fn configuration(wishes: &NestedOptions, job: &str) -> Result<String> {
         (None, None) => FIRST_COME_FIRST_SERVED.to_string(),
     };
     // So that what is wrong with it is told with its own name and line.
-    let place = match wishes.config {
+    let place = match options.config {
         Some(file) => file.display().to_string(),
         None => String::new(),
     };
@@ -124,19 +124,19 @@ mod tests {
     use crate::model::policy::{Filling, PriorityOrder};
     use crate::model::time::Span;
 
-    fn config(wishes: &NestedOptions) -> Config {
-        Config::parse(&configuration(wishes, "12[3].head").unwrap()).unwrap()
+    fn config(options: &NestedOptions) -> Config {
+        Config::parse(&configuration(options, "12[3].head").unwrap()).unwrap()
     }
 
     #[test]
     fn it_serves_in_order_unless_it_is_told_otherwise() {
-        let wishes = |preset, config| NestedOptions {
+        let options = |preset, config| NestedOptions {
             preset,
             config,
             queue: None,
             command: &[],
         };
-        let plain = config(&wishes(None, None));
+        let plain = config(&options(None, None));
         assert_eq!(
             (plain.policy.precedence.order, plain.policy.backfill.policy),
             (PriorityOrder::Fcfs, Filling::None)
@@ -146,7 +146,7 @@ mod tests {
             (Some("job12-3.head"), Span::seconds(60))
         );
         assert_ne!(
-            config(&wishes(Some("flux"), None)).policy.precedence.order,
+            config(&options(Some("flux"), None)).policy.precedence.order,
             PriorityOrder::Fcfs
         );
         let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ mod tests {
             "[server]\nidle = \"5m\"\nshared = true\n[cycle]\npoll_interval = \"7s\"\n",
         )
         .unwrap();
-        let own = config(&wishes(None, Some(&file)));
+        let own = config(&options(None, Some(&file)));
         assert_eq!(
             (own.server.idle, own.cycle.poll_interval),
             (Span::seconds(300), Span::seconds(7))

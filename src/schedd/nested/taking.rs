@@ -32,7 +32,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 /// After how long a job that the parent kept is tried again.
 const AGAIN: Span = Span::seconds(5);
 /// How long a request is repeated once the nested instance is to end.
-const FAREWELL: Span = Span::seconds(20);
+const STOP_TIMEOUT: Span = Span::seconds(20);
 
 /// The thread that takes jobs. When this value is dropped, the thread moves no more jobs.
 pub struct Taker {
@@ -250,7 +250,7 @@ impl Taking {
                 Err(error) => error,
             };
             if self.is_stopping() {
-                let until = *until.get_or_insert(clock::monotonic() + FAREWELL);
+                let until = *until.get_or_insert(clock::monotonic() + STOP_TIMEOUT);
                 // Without a copy nothing has begun.
                 if matches!(request, ClientRequest::Adopt(_)) || clock::monotonic() > until {
                     return Err(error);

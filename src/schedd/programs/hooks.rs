@@ -389,17 +389,17 @@ impl Schedd {
 
     /// An element that has never started is put off with its array: it is what its array is.
     fn put_off(&mut self, job: JobId, hook: &str, why: &str) {
-        let whom = if self.server.job(job).is_some() {
+        let held = if self.server.job(job).is_some() {
             job
         } else {
             job.parent().unwrap_or(job)
         };
-        if self.server.next_attempt(whom).is_some() {
+        if self.server.next_attempt(held).is_some() {
             let event = Event::StartRefused {
                 hook: hook.to_string(),
                 why: why.to_string(),
             };
-            self.server.happen(whom, event);
+            self.server.happen(held, event);
         }
     }
 

@@ -51,7 +51,7 @@ struct Office {
 
 #[derive(Debug)]
 struct MailerState {
-    letters: SyncSender<Letter>,
+    mails: SyncSender<Letter>,
     /// Hung up when all is sent.
     done: Receiver<()>,
 }
@@ -71,12 +71,12 @@ impl Mailer {
     }
 
     /// Takes letters to be sent; never waits.
-    pub fn post(&mut self, letters: Vec<Letter>) {
-        for letter in letters {
+    pub fn post(&mut self, mails: Vec<Letter>) {
+        for letter in mails {
             let Some(working) = self.working() else {
                 return;
             };
-            match working.letters.try_send(letter) {
+            match working.mails.try_send(letter) {
                 Ok(()) => self.dropped = 0,
                 Err(TrySendError::Full(_)) if self.dropped == 0 => {
                     self.dropped = 1;
@@ -91,14 +91,14 @@ impl Mailer {
     fn working(&mut self) -> Option<&MailerState> {
         if self.working.is_none() {
             let office = self.office.clone()?;
-            let ((letters, inbox), (finished, done)) = (sync_channel(QUEUED), channel());
+            let ((mails, inbox), (finished, done)) = (sync_channel(QUEUED), channel());
             let thread = thread::Builder::new().name("mailer".into());
             let started = thread.spawn(move || {
                 office.deliver(&inbox);
                 drop(finished);
             });
             match started {
-                Ok(_) => self.working = Some(MailerState { letters, done }),
+                Ok(_) => self.working = Some(MailerState { mails, done }),
                 Err(e) => tracing::warn!("no mail can be sent: {e}"),
             }
         }
@@ -107,8 +107,8 @@ impl Mailer {
 
     /// Lets what is under way be sent, unless that takes long.
     pub fn leave(&mut self) {
-        if let Some(MailerState { letters, done }) = self.working.take() {
-            drop(letters);
+        if let Some(MailerState { mails, done }) = self.working.take() {
+            drop(mails);
             let _ = done.recv_timeout(LAST);
         }
     }

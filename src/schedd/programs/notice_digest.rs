@@ -1,7 +1,7 @@
 //! The message that sums up the notices that exceed a user's rate limit.
 
 use crate::schedd::programs::rate_limit::Fold;
-use crate::server::notices::{Body, Notice, Whom};
+use crate::server::notices::{Body, Notice, Recipient};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ const NAMED: usize = 1000;
 pub struct NoticeDigest {
     count: usize,
     turns: Vec<Value>,
-    last: Option<(Whom, String, PathBuf)>,
+    last: Option<(Recipient, String, PathBuf)>,
 }
 
 impl Fold for NoticeDigest {
@@ -26,13 +26,13 @@ impl Fold for NoticeDigest {
             self.turns
                 .push(json!({ "id": id, "event": turn.event, "what": turn.what }));
         }
-        self.last = Some((notice.whom, notice.user, notice.program));
+        self.last = Some((notice.recipient, notice.user, notice.program));
     }
 
     fn told(self, _: String) -> Option<Notice> {
-        let (whom, user, program) = self.last?;
+        let (recipient, user, program) = self.last?;
         Some(Notice {
-            whom,
+            recipient,
             user,
             program,
             body: Body::Digest {

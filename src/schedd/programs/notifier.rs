@@ -114,7 +114,7 @@ struct NotifierContext {
     running: ProgramPool<String>,
     /// Messages were dropped: a flood is logged once.
     is_flooded: bool,
-    is_leaving: bool,
+    is_stopping: bool,
 }
 
 impl NotifierContext {
@@ -126,12 +126,12 @@ impl NotifierContext {
             waiting: VecDeque::new(),
             running: ProgramPool::new(1),
             is_flooded: false,
-            is_leaving: false,
+            is_stopping: false,
         }
     }
 
     fn work(mut self) {
-        while !(self.is_leaving && self.waiting.is_empty() && self.running.is_empty()) {
+        while !(self.is_stopping && self.waiting.is_empty() && self.running.is_empty()) {
             self.take_in();
             self.end();
             self.begin();
@@ -151,12 +151,16 @@ impl NotifierContext {
                 }
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
-                    self.is_leaving = true;
+                    self.is_stopping = true;
                     break;
                 }
             }
         }
-        let end = if self.is_leaving { Span(i64::MAX) } else { now };
+        let end = if self.is_stopping {
+            Span(i64::MAX)
+        } else {
+            now
+        };
         self.rounds
             .due(end)
             .into_iter()
@@ -217,7 +221,7 @@ impl NotifierContext {
             .running
             .watched()
             // Hung up for good when schedd leaves, and no news any more.
-            .chain((!self.is_leaving).then(|| self.ear.as_fd()))
+            .chain((!self.is_stopping).then(|| self.ear.as_fd()))
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
         let _ = poll(

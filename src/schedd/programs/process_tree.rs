@@ -106,9 +106,9 @@ impl ProcessTree {
     pub fn end(&mut self, linger: Span, asked: Option<Span>) {
         let own = std::process::id() as i32;
         if asked.is_some() {
-            for kin in procfs::descendants(own) {
-                process::send_signal(kin.pid, SIGTERM);
-                process::send_signal(kin.pid, SIGCONT);
+            for process in procfs::descendants(own) {
+                process::send_signal(process.pid, SIGTERM);
+                process::send_signal(process.pid, SIGCONT);
             }
         }
         let until = clock::monotonic() + asked.unwrap_or(linger);
@@ -117,7 +117,7 @@ impl ProcessTree {
                 // Orphans of the killed are ours, and found in the next round.
                 procfs::descendants(own)
                     .iter()
-                    .for_each(|kin| process::end(kin.pid));
+                    .for_each(|process| process::end(process.pid));
             }
             let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
             let _ = poll(

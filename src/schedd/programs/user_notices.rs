@@ -9,7 +9,7 @@ use crate::schedd::nodes::Nodes;
 use crate::schedd::programs::notice_digest::NoticeDigest;
 use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::notices::Notice;
-use crate::server::notices::Whom;
+use crate::server::notices::Recipient;
 use crate::sys::clock;
 use crate::wire::order::{Notification, ScheddOrder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -198,7 +198,7 @@ impl UserNotices {
 
     fn order(&mut self, notice: Notice) -> Option<ScheddOrder> {
         let document = notice.document();
-        let Whom::User(owner) = notice.whom else {
+        let Recipient::User(owner) = notice.recipient else {
             return None;
         };
         self.last_token += 1;
@@ -283,7 +283,7 @@ mod tests {
             .map(|letter| char::from(letter).to_string())
             .collect();
         for user in users.iter().chain(&users) {
-            let whom = Whom::User(Owner {
+            let recipient = Recipient::User(Owner {
                 user: user.clone(),
                 uid: 1000,
                 gid: 1000,
@@ -293,7 +293,7 @@ mod tests {
                 turns: Vec::new(),
             };
             notices.line_up(Notice {
-                whom,
+                recipient,
                 user: user.clone(),
                 program: "/p".into(),
                 body,

@@ -98,7 +98,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
         next,
     };
     let mut server = ServerState::new(setup, recorder, clock, stored);
-    server.ties.load(spool.open_dependencies()?);
+    server.dependencies.load(spool.open_dependencies()?);
     for (resource, job) in server.asked_in_vain() {
         tracing::warn!(
             "job {job} asks for `{resource}`, which is no [[resource]] any more: nothing is counted of it until {} has \

@@ -10,7 +10,7 @@ const NAMED: usize = 8;
 /// The way from one of `waited_for` along what each waits for to one of `waiting`, if there is one:
 /// then a job that waits for the former, and for which the latter wait, would wait for itself.
 pub fn find(
-    ties: &DependencyGraph,
+    dependencies: &DependencyGraph,
     waited_for: &[JobId],
     waiting: &BTreeSet<JobId>,
 ) -> Option<Vec<JobId>> {
@@ -24,7 +24,7 @@ pub fn find(
         if waiting.contains(&id) {
             return Some(trail(&came_from, id));
         }
-        for (next, _) in ties.conditions(id) {
+        for (next, _) in dependencies.conditions(id) {
             came_from.entry(next).or_insert_with(|| {
                 ahead.push(next);
                 Some(id)
@@ -58,7 +58,7 @@ mod tests {
     use crate::model::job::dependency::{DependencyCondition, DependencyKind, Edge, Tie};
 
     fn chain(length: u64) -> DependencyGraph {
-        let mut ties = DependencyGraph::default();
+        let mut dependencies = DependencyGraph::default();
         let kind = DependencyKind::After(DependencyCondition::Ended);
         let link = |n| Tie {
             job: JobId::job(n + 1),
@@ -67,8 +67,8 @@ mod tests {
                 job: JobId::job(n),
             },
         };
-        ties.load((1..length).map(link).collect());
-        ties
+        dependencies.load((1..length).map(link).collect());
+        dependencies
     }
 
     fn found(length: u64, waited_for: u64, waiting: &[u64]) -> Option<String> {

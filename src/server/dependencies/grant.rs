@@ -35,13 +35,13 @@ pub struct DependencyRequest<'a> {
 
 impl DependencyRequest<'_> {
     /// Judges a wish: conditions met already are left out, any that cannot be refuses the whole.
-    pub fn grant(&self, wish: &ParsedDependency) -> Result<JobDependencies, Refusal> {
+    pub fn grant(&self, dependency: &ParsedDependency) -> Result<JobDependencies, Refusal> {
         let mut dependencies = JobDependencies {
-            on: wish.on,
+            on: dependency.on,
             ..JobDependencies::default()
         };
         let mut room = BTreeMap::new();
-        for &edge in &wish.edges {
+        for &edge in &dependency.edges {
             if self.job == Some(edge.job) {
                 return Err(Refusal::dependency(&format!(
                     "{} cannot depend on itself",
@@ -112,7 +112,7 @@ impl DependencyRequest<'_> {
             DependencyVerdict::Pending
                 if self
                     .job
-                    .is_some_and(|job| self.server.ties.holds(Tie { job, edge })) => {}
+                    .is_some_and(|job| self.server.dependencies.holds(Tie { job, edge })) => {}
             DependencyVerdict::Pending => dependencies.conditions.push((other.id, condition)),
         }
         Ok(())
@@ -172,10 +172,10 @@ impl DependencyRequest<'_> {
         let mut waited_for: Vec<JobId> =
             dependencies.conditions.iter().map(|&(id, _)| id).collect();
         if let Some(job) = self.job {
-            waiting.extend(Some(job).filter(|&job| self.server.ties.has_dependents(job)));
+            waiting.extend(Some(job).filter(|&job| self.server.dependencies.has_dependents(job)));
             waited_for.extend(
                 self.server
-                    .ties
+                    .dependencies
                     .conditions(job)
                     .into_iter()
                     .map(|(id, _)| id),
@@ -184,7 +184,7 @@ impl DependencyRequest<'_> {
         let this = self
             .job
             .map_or("this job".to_string(), |job| self.full(job));
-        match cycle::find(&self.server.ties, &waited_for, &waiting) {
+        match cycle::find(&self.server.dependencies, &waited_for, &waiting) {
             Some(mut trail) => {
                 trail.pop_if(|last| Some(*last) == self.job);
                 let circle = cycle::spelt(&trail, &this, &self.server.setup.name);

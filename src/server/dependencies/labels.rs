@@ -54,8 +54,13 @@ impl RequestContext<'_> {
         (owner, spec): (&Owner, &Spec),
         dependencies: &JobDependencies,
     ) -> Result<(), Refusal> {
-        let new = Newcomer::of(&self.server.ties, before, (owner, spec), dependencies);
-        let Some(trail) = circle::find(&self.server.ties, &new) else {
+        let new = Newcomer::of(
+            &self.server.dependencies,
+            before,
+            (owner, spec),
+            dependencies,
+        );
+        let Some(trail) = circle::find(&self.server.dependencies, &new) else {
             return Ok(());
         };
         let server = &self.server.setup.name;

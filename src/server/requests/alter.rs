@@ -78,8 +78,8 @@ impl RequestContext<'_> {
     /// never run before may be changed.
     fn refuse_impossible(&mut self, job: &Job, after: &Spec) -> Result<(), Refusal> {
         let before = &job.spec;
-        let is_same = (&before.request, &before.wishes, &before.qos)
-            == (&after.request, &after.wishes, &after.qos);
+        let is_same = (&before.request, &before.placement, &before.qos)
+            == (&after.request, &after.placement, &after.qos);
         if job.life.state.is_under_way() || is_same {
             return Ok(());
         }

@@ -183,14 +183,14 @@ impl RequestContext<'_> {
             return Err(Refusal::bad_state());
         }
         // An element that has never started waits with its array.
-        let whom = if self.server.job(id).is_some() {
+        let target = if self.server.job(id).is_some() {
             id
         } else {
             id.parent().unwrap_or(id)
         };
         let elements = self
             .server
-            .job(whom)
+            .job(target)
             .map_or(Vec::new(), |job| job.elements_begun());
         let is_put_off = |id: &JobId| {
             self.server
@@ -198,7 +198,7 @@ impl RequestContext<'_> {
                 .is_some_and(|job| job.life.not_before.is_some())
         };
         let put_off: Vec<JobId> = elements.into_iter().filter(is_put_off).collect();
-        for id in iter::once(whom).chain(put_off) {
+        for id in iter::once(target).chain(put_off) {
             self.server.happen(
                 id,
                 Event::Shoved {

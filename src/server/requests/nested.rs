@@ -30,8 +30,10 @@ impl RequestContext<'_> {
     /// Whether the caller's nested instance may take this job now. A job stays where it is if other
     /// jobs refer to it.
     fn may_take(&self, job: &Job, queue: &Queue) -> bool {
-        let ties = &self.server.ties;
-        queue.passes_on(job) && !ties.has_dependents(job.id) && ties.membership(job.id).is_none()
+        let dependencies = &self.server.dependencies;
+        queue.passes_on(job)
+            && !dependencies.has_dependents(job.id)
+            && dependencies.membership(job.id).is_none()
     }
 
     /// Ends the job here: it goes on as `to`. The token tells a repeated claim from another one.

@@ -165,8 +165,8 @@ impl RequestContext<'_> {
             return Err(Refusal::unsupported(&why));
         }
         let known = self.server.reported(name);
-        let mut total = known.and_then(|telling| telling.total);
-        let mut used = known.map(|telling| telling.elsewhere);
+        let mut total = known.and_then(|reported| reported.total);
+        let mut used = known.map(|reported| reported.elsewhere);
         for edit in told {
             let amount = amount_of(command.verb, edit, kind)?;
             if edit.key.attribute.eq_ignore_ascii_case("total") {
@@ -177,13 +177,13 @@ impl RequestContext<'_> {
         }
         let (at, by) = (self.server.now, self.caller.shown());
         let is_said = total.is_some() || used.is_some();
-        let telling = is_said.then(|| ReportedCount {
+        let reported = is_said.then(|| ReportedCount {
             total,
             elsewhere: used.unwrap_or(0),
             at,
             by,
         });
-        self.server.tell(name, telling);
+        self.server.tell(name, reported);
         Ok(())
     }
 
@@ -192,13 +192,13 @@ impl RequestContext<'_> {
             return Ok(());
         }
         let setup = &self.server.setup;
-        let amendments = setup.amendments.with(command, &setup.file)?;
+        let overrides = setup.overrides.with(command, &setup.file)?;
         let mut grantees = setup.grantees.clone();
         grantees.release(&granted_anew(command));
         let next: Setup = setup
             .clone()
             .granted_to(grantees)
-            .with_overrides(Arc::new(amendments));
+            .with_overrides(Arc::new(overrides));
         self.server.reconfigure(next).map_err(Refusal::spool)
     }
 

@@ -119,10 +119,10 @@ impl RequestContext<'_> {
     /// Why nothing of this can be signalled.
     pub(crate) fn not_running(&self, id: JobId) -> Refusal {
         let array = id.parent().and_then(|array| self.server.job(array));
-        let standing = array
+        let state = array
             .zip(id.index())
             .and_then(|(array, index)| array.subjob_state(index));
-        match standing {
+        match state {
             Some(SubjobState::Ended(_)) => Refusal::finished_element(),
             _ => Refusal::bad_state(),
         }

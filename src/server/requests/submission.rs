@@ -117,14 +117,14 @@ impl RequestContext<'_> {
             .spec
             .begin
             .is_some_and(|begin| begin > self.server.wall());
-        let standing = if is_held {
+        let state = if is_held {
             JobState::Held
         } else if is_early {
             JobState::Waiting
         } else {
             JobState::Queued
         };
-        let entered = self.enter(owner, &draft.spec, standing)?;
+        let entered = self.enter(owner, &draft.spec, state)?;
         draft.spec = entered.spec;
         draft.notes.extend(entered.notes);
         Ok((draft, dependencies))
@@ -149,9 +149,9 @@ impl RequestContext<'_> {
     pub(crate) fn dependencies(
         &self,
         job: Option<JobId>,
-        wish: &ParsedDependency,
+        dependency: &ParsedDependency,
     ) -> Result<JobDependencies, Refusal> {
-        if wish.is_empty() {
+        if dependency.is_empty() {
             Ok(JobDependencies::default())
         } else {
             DependencyRequest {
@@ -160,7 +160,7 @@ impl RequestContext<'_> {
                 caller: self.caller,
                 job,
             }
-            .grant(wish)
+            .grant(dependency)
         }
     }
 

@@ -52,12 +52,12 @@ impl ServerState {
         };
         let (was, had_begun) = (array.life.state, array.has_begun());
         change(array, moment);
-        self.ties.observe(was, array);
+        self.dependencies.observe(was, array);
         if array.has_begun() && !had_begun {
-            self.ties.note_began(array);
+            self.dependencies.note_began(array);
         }
         self.tick
-            .letters
+            .mails
             .extend(mail::letter(&self.setup, was, array, None));
         self.note_turn(id, was, None);
         self.reschedule(id);
@@ -107,18 +107,18 @@ impl ServerState {
         else {
             return;
         };
-        let standing = job.state_in_array();
+        let state = job.state_in_array();
         if self
             .jobs
             .get(&parent)
-            .is_none_or(|array| array.subjob_state(index) == Some(standing))
+            .is_none_or(|array| array.subjob_state(index) == Some(state))
         {
             return;
         }
         let attempt = job.life.attempt;
         self.change_array(parent, |array, moment| {
             array.life.highest = array.life.highest.max(attempt);
-            array.element_stands(index, standing, moment);
+            array.element_stands(index, state, moment);
         });
     }
 

@@ -6,8 +6,8 @@ use crate::sched::view::change::Change;
 use crate::sched::view::change::is_candidate;
 use crate::server::state::ServerState;
 use crate::server::state::arrays;
-use crate::server::state::kin;
 use crate::server::state::seen;
+use crate::server::state::verdict_classes;
 use crate::update::Update;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -32,11 +32,11 @@ impl ServerState {
             if let Some(rewrite) = arrays::unwritten(job) {
                 changes.push(Update::Elements(*id, rewrite));
             }
-            let kin = is_candidate(job).then(|| kin(job));
+            let verdict_classes = is_candidate(job).then(|| verdict_classes(job));
             changes.push(if touched.whole {
-                Update::Job(job.clone(), kin)
+                Update::Job(job.clone(), verdict_classes)
             } else {
-                Update::Life(job.clone(), kin)
+                Update::Life(job.clone(), verdict_classes)
             });
         }
         changes.extend(self.unwritten_reservations());
@@ -48,9 +48,9 @@ impl ServerState {
     pub fn settle(&mut self) -> Vec<Arc<Job>> {
         let mut tick = std::mem::take(&mut self.tick);
         self.steps.clear();
-        self.ties.settle();
+        self.dependencies.settle();
         self.settle_reservations();
-        self.letters.append(&mut tick.letters);
+        self.mails.append(&mut tick.mails);
         self.notices.append(&mut tick.notices);
         let touched: Vec<Arc<Job>> = tick
             .jobs
@@ -71,7 +71,7 @@ impl ServerState {
     /// The tick could not be written: everything is as it was before it.
     pub fn roll_back(&mut self) {
         let tick = std::mem::take(&mut self.tick);
-        self.ties.roll_back();
+        self.dependencies.roll_back();
         self.roll_back_setup(tick.setup);
         self.roll_back_outside();
         self.roll_back_reservations();

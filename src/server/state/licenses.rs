@@ -40,22 +40,22 @@ impl ServerState {
 
     /// Takes note of what is told of a resource; None for that nothing told before counts. That the
     /// same is told once more is worth no write and no cycle.
-    pub fn tell(&mut self, resource: &str, telling: Option<ReportedCount>) {
+    pub fn tell(&mut self, resource: &str, reported: Option<ReportedCount>) {
         let known = self.outside.told.get_mut(resource);
-        match (known, &telling) {
+        match (known, &reported) {
             (None, None) => return,
-            (Some(known), Some(telling)) if known.says_as(telling) && known.by == telling.by => {
-                known.at = telling.at;
+            (Some(known), Some(reported)) if known.says_as(reported) && known.by == reported.by => {
+                known.at = reported.at;
                 return;
             }
             _ => {}
         }
         let free = |server: &ServerState| server.cluster.pool_free(resource);
         let before = free(self);
-        self.hear_of(resource, telling.clone());
+        self.hear_of(resource, reported.clone());
         self.tick
             .changes
-            .push(Update::Telling(resource.to_string(), telling));
+            .push(Update::ReportedCount(resource.to_string(), reported));
         let is_more = free(self) > before;
         let what = resource.to_string();
         self.want_cycle(if is_more {
@@ -71,8 +71,8 @@ impl ServerState {
         let config = &self.setup.config;
         let is_pool = |name: &String| config.pools.iter().any(|(pool, _)| pool == name);
         let has_meter = |name: &String| config.meters.iter().any(|(meter, _)| meter == name);
-        let is_stale = |(name, telling): &(&String, &ReportedCount)| {
-            !is_pool(name) || (telling.by == ReportedCount::BY_COMMAND && !has_meter(name))
+        let is_stale = |(name, reported): &(&String, &ReportedCount)| {
+            !is_pool(name) || (reported.by == ReportedCount::BY_COMMAND && !has_meter(name))
         };
         let stale: Vec<String> = self
             .outside
@@ -84,9 +84,9 @@ impl ServerState {
         stale.into_iter().for_each(|name| self.tell(&name, None));
     }
 
-    fn hear_of(&mut self, resource: &str, telling: Option<ReportedCount>) {
-        let before = match telling {
-            Some(telling) => self.outside.told.insert(resource.to_string(), telling),
+    fn hear_of(&mut self, resource: &str, reported: Option<ReportedCount>) {
+        let before = match reported {
+            Some(reported) => self.outside.told.insert(resource.to_string(), reported),
             None => self.outside.told.remove(resource),
         };
         self.outside
@@ -117,7 +117,7 @@ impl ServerState {
     pub(crate) fn roll_back_outside(&mut self) {
         for (resource, before) in std::mem::take(&mut self.outside.before) {
             match before {
-                Some(telling) => drop(self.outside.told.insert(resource.clone(), telling)),
+                Some(reported) => drop(self.outside.told.insert(resource.clone(), reported)),
                 None => drop(self.outside.told.remove(&resource)),
             }
             self.show_pool(&resource);

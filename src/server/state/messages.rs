@@ -13,7 +13,7 @@ use std::sync::Arc;
 impl ServerState {
     /// What is to be mailed of ticks that are on disk; asked once.
     pub fn take_mails(&mut self) -> Vec<Letter> {
-        std::mem::take(&mut self.letters)
+        std::mem::take(&mut self.mails)
     }
 
     /// What programs are told of a job; `was`: how it stood before.

@@ -43,7 +43,7 @@ impl ServerState {
         self.tick.changes.push(Update::Queues(queues));
         self.tick
             .changes
-            .push(Update::QmgrOverrides(self.setup.amendments.clone()));
+            .push(Update::QmgrOverrides(self.setup.overrides.clone()));
         self.forget_unasked();
         self.tick.setup.get_or_insert_with(|| Box::new(before));
         self.want_cycle(Trigger::Config);

@@ -224,13 +224,13 @@ impl World {
             amount.ok_or_else(|| format!("`{text}` is no amount of `{name}`"))
         };
         let (total, elsewhere) = (Some(amount(total)?), used.map_or(Ok(0), amount)?);
-        let telling = ReportedCount {
+        let reported = ReportedCount {
             total,
             elsewhere,
             at: self.server.now,
             by: "license@sim".to_string(),
         };
-        self.server.tell(name, Some(telling));
+        self.server.tell(name, Some(reported));
         Ok(())
     }
 

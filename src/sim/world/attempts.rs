@@ -20,12 +20,12 @@ pub struct Past {
     /// What it was allocated.
     pub shares: Vec<NodeShare>,
     /// Whether it was started ahead of a job with a planned start.
-    pub is_filler: bool,
+    pub is_backfilled: bool,
 }
 
 impl World {
     /// The nodes of a job that was just started begin it, or fail to: then false.
-    pub(super) fn launch(&mut self, id: JobId, is_filler: bool) -> bool {
+    pub(super) fn launch(&mut self, id: JobId, is_backfilled: bool) -> bool {
         let Some(run) = self.open_run(id) else {
             return true;
         };
@@ -35,7 +35,7 @@ impl World {
             start: self.server.now,
             end: None,
             shares,
-            is_filler,
+            is_backfilled,
         });
         if let Some(fate) = self
             .fates
@@ -73,7 +73,7 @@ impl World {
     fn end_of_unwanted(&self, job: &Job, run: &Run, stops: Span) -> (Time, How) {
         let setup = &self.server.setup;
         let rule = &setup.policy.preemption;
-        let Some(told) = &job.life.yielding else {
+        let Some(told) = &job.life.preemption else {
             return (self.server.now, How::Signaled(signal::TERM));
         };
         if !job.makes_way(run) {
@@ -138,15 +138,8 @@ impl World {
 
     /// Reports the state of an attempt to the server. Nothing follows from the server's orders that
     /// is not done already.
-    fn report(&mut self, id: JobId, attempt: Attempt, standing: &AttemptStatus) {
-        node_reports::attempt_stands(
-            &mut self.server,
-            id,
-            attempt,
-            standing,
-            BOOT,
-            &mut Vec::new(),
-        );
+    fn report(&mut self, id: JobId, attempt: Attempt, status: &AttemptStatus) {
+        node_reports::attempt_stands(&mut self.server, id, attempt, status, BOOT, &mut Vec::new());
     }
 
     pub(super) fn close(&mut self, id: JobId) {

@@ -36,7 +36,7 @@ impl SpoolSearch<'_> {
         each: Each,
     ) -> Result<(), SpoolError> {
         let mut recorded = Recorded::of(self.connection, array);
-        let (kin, texts) = (self.kin(array)?, texts_of(array));
+        let (key, texts) = (self.key(array)?, texts_of(array));
         for index in present(array, only) {
             let Some(mut element) = load::element_of(array, index, recorded.at(index)?) else {
                 continue;
@@ -44,13 +44,13 @@ impl SpoolSearch<'_> {
             expire(&mut element, array);
             if states.is_empty() || states.contains(&element.life.state) {
                 let own = if element.life.run.is_some() {
-                    self.kin(&element)?
+                    self.key(&element)?
                 } else {
-                    kin
+                    key
                 };
                 self.known(
                     element,
-                    if own.0.is_some() { own } else { kin },
+                    if own.0.is_some() { own } else { key },
                     texts,
                     each,
                 )?;

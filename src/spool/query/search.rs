@@ -250,21 +250,21 @@ impl SpoolSearch<'_> {
 
     /// A job found by its id.
     fn found(&mut self, mut job: Job, each: Each) -> Result<(), SpoolError> {
-        let mut kin = self.kin(&job)?;
+        let mut key = self.key(&job)?;
         if let Some(array) = self.array_of(job.id)? {
             expire(&mut job, &array);
-            kin = if kin.0.is_some() {
-                kin
+            key = if key.0.is_some() {
+                key
             } else {
-                self.kin(&array)?
+                self.key(&array)?
             };
         }
         let texts = texts_of(&job);
-        self.known(job, kin, texts, each)
+        self.known(job, key, texts, each)
     }
 
     /// The key of a waiting job's verdict.
-    pub(super) fn kin(&self, job: &Job) -> Result<VerdictKey, SpoolError> {
+    pub(super) fn key(&self, job: &Job) -> Result<VerdictKey, SpoolError> {
         let number = job.id.number;
         let index = job.id.index();
         let sql = match index {
@@ -283,7 +283,7 @@ impl SpoolSearch<'_> {
     pub(super) fn known(
         &mut self,
         job: Job,
-        kin: VerdictKey,
+        key: VerdictKey,
         texts: usize,
         each: Each,
     ) -> Result<(), SpoolError> {
@@ -297,7 +297,7 @@ impl SpoolSearch<'_> {
                 queue: job.spec.queue.clone(),
             }),
             Detail::Whole | Detail::Environment => {
-                let record = self.record(job, kin)?;
+                let record = self.record(job, key)?;
                 self.bytes += texts + size_of(&record);
                 self.records.push(record);
             }
@@ -305,12 +305,12 @@ impl SpoolSearch<'_> {
         self.flush_full(each)
     }
 
-    fn record(&mut self, mut job: Job, kin: VerdictKey) -> Result<JobRecord, SpoolError> {
+    fn record(&mut self, mut job: Job, key: VerdictKey) -> Result<JobRecord, SpoolError> {
         let queued = job.life.state == JobState::Queued;
         let (mut reason, mut never_since, mut promise) = (None, None, None);
         if queued {
             promise = self.waits.promise(job.id).cloned();
-            if let Some((verdict, since)) = self.waits.reason(self.connection, kin, job.id)? {
+            if let Some((verdict, since)) = self.waits.reason(self.connection, key, job.id)? {
                 let was_startable = job
                     .life
                     .etime
@@ -440,10 +440,10 @@ impl Waits {
     fn reason(
         &mut self,
         connection: &Connection,
-        kin: VerdictKey,
+        key: VerdictKey,
         job: JobId,
     ) -> Result<Option<(Reason, Time)>, SpoolError> {
-        for whom in [kin.0, kin.1].into_iter().flatten() {
+        for whom in [key.0, key.1].into_iter().flatten() {
             match self.verdict(connection, whom)? {
                 Some(found) if found.0.is_of_list() => {
                     let own = verdict(connection, reason::own_name(job) as i64)?;

@@ -91,13 +91,13 @@ impl<'s> ResourceDemand<'s> {
         for class in classes.filter(|class| may_ever_start(state, class, now)) {
             finder.enter_waiting(class);
         }
-        let mut wishes = ResourceDemand {
+        let mut demand = ResourceDemand {
             all: united(finder.found),
             lines: finder.lines,
         };
-        wishes.look_ahead(state, ahead);
-        wishes.put_in_line();
-        wishes
+        demand.look_ahead(state, ahead);
+        demand.put_in_line();
+        demand
     }
 
     /// By line, the sum that `of` selects over all operations in it.
@@ -107,15 +107,15 @@ impl<'s> ResourceDemand<'s> {
         of: impl for<'w> Fn(&'w OperationDemand<'s>) -> &'w [i64],
     ) -> Vec<Amounts> {
         let mut sums = vec![nothing.clone(); self.lines.len()];
-        for wish in &self.all {
-            add_times(&mut sums[wish.line], of(wish), wish.number);
+        for operation in &self.all {
+            add_times(&mut sums[operation.line], of(operation), operation.number);
         }
         sums
     }
 
     fn find(&self, party: ShareParty) -> Option<usize> {
         self.all
-            .binary_search_by_key(&party, |wish| wish.party)
+            .binary_search_by_key(&party, |operation| operation.party)
             .ok()
     }
 
@@ -132,7 +132,7 @@ impl<'s> ResourceDemand<'s> {
             self.all.extend(new);
             self.all = united(std::mem::take(&mut self.all));
         }
-        self.all.retain(|wish| wish.number > 0);
+        self.all.retain(|operation| operation.number > 0);
     }
 
     /// What it has goes back; it wants as much as before.
@@ -173,11 +173,11 @@ impl<'s> ResourceDemand<'s> {
         let mut in_line: Vec<(&[FifoKey], &mut OperationDemand)> = self
             .all
             .iter_mut()
-            .filter_map(|wish| Some((lines[wish.line].keys?, wish)))
+            .filter_map(|operation| Some((lines[operation.line].keys?, operation)))
             .collect();
         in_line.sort_by(|(keys, a), (_, b)| in_order(keys, a, b));
-        for (place, (_, wish)) in in_line.into_iter().enumerate() {
-            wish.place = Some(place);
+        for (place, (_, operation)) in in_line.into_iter().enumerate() {
+            operation.place = Some(place);
         }
     }
 }
@@ -185,11 +185,11 @@ impl<'s> ResourceDemand<'s> {
 /// What somebody has or wants in several ways is one wish.
 fn united(mut found: Vec<OperationDemand>) -> Vec<OperationDemand> {
     // What runs comes before what waits still.
-    found.sort_by_key(|wish| wish.party);
-    found.dedup_by(|more, wish| {
-        let is_same = more.party == wish.party;
+    found.sort_by_key(|operation| operation.party);
+    found.dedup_by(|more, operation| {
+        let is_same = more.party == operation.party;
         if is_same {
-            wish.unite(more);
+            operation.unite(more);
         }
         is_same
     });
@@ -310,12 +310,12 @@ impl<'s> Finder<'s> {
             }
         }
         if let Some(first) = first {
-            let wish = waiting_demand(ShareParty::Alike(class.key.id), class, line, first);
+            let operation = waiting_demand(ShareParty::Alike(class.key.id), class, line, first);
             let wants = Cow::Borrowed(&*class.key.shape.total);
             self.found.push(OperationDemand {
                 number: alike,
                 wants,
-                ..wish
+                ..operation
             });
         }
     }
@@ -325,11 +325,11 @@ impl<'s> Finder<'s> {
             u64::from(most.saturating_sub(class.begun()))
         });
         let wants = multiple(&class.key.shape.total, waiting.count().min(slots));
-        let wish = waiting_demand(ShareParty::Operation(id), class, line, waiting.wait.since);
+        let operation = waiting_demand(ShareParty::Operation(id), class, line, waiting.wait.since);
         self.found.push(OperationDemand {
             wants: Cow::Owned(wants.into()),
             pending: waiting.count(),
-            ..wish
+            ..operation
         });
     }
 }

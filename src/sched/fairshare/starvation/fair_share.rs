@@ -56,7 +56,7 @@ impl HeldShares {
     /// Whether they still hold: nobody has come or gone, and nothing else has changed.
     fn holds(
         &self,
-        wishes: &ResourceDemand,
+        demand: &ResourceDemand,
         policy: &Policy,
         whole: &ClusterTotal,
         now: Time,
@@ -66,14 +66,17 @@ impl HeldShares {
         let is_same = self.whole == *whole
             && self.rule.fair_share == policy.fair_share
             && self.rule.limits == policy.limits;
-        let wishing = wishes.all.iter().map(|wish| (wish.party, wish.number));
+        let numbers = demand
+            .all
+            .iter()
+            .map(|operation| (operation.party, operation.number));
         is_recent
             && is_same
             && self
                 .parties
                 .iter()
                 .map(|(party, number, _)| (*party, *number))
-                .eq(wishing)
+                .eq(numbers)
     }
 }
 
@@ -164,35 +167,35 @@ impl FairShares {
         ahead: &PendingChanges,
         now: Time,
     ) -> FairShares {
-        let wishes = ResourceDemand::of(state, classes, &policy.fair_share, ahead, now);
+        let demand = ResourceDemand::of(state, classes, &policy.fair_share, ahead, now);
         let whole = ClusterTotal::new(state.cluster.capacity());
         let held = before
-            .filter(|held| held.holds(&wishes, policy, &whole, now))
+            .filter(|held| held.holds(&demand, policy, &whole, now))
             .cloned();
-        let held = held.unwrap_or_else(|| Arc::new(poured(&wishes, state, policy, &whole, now)));
+        let held = held.unwrap_or_else(|| Arc::new(poured(&demand, state, policy, &whole, now)));
         debug_assert!(
-            wishes
+            demand
                 .all
                 .is_sorted_by(|one, other| one.party < other.party)
         );
         // Both lists have the same parties, in the same order.
-        let rows = wishes.all.iter().zip(&held.parties);
+        let rows = demand.all.iter().zip(&held.parties);
         let rows = rows
-            .map(|(wish, (_, _, fair))| OperationShare {
-                party: wish.party,
+            .map(|(operation, (_, _, fair))| OperationShare {
+                party: operation.party,
                 entitled: Entitled {
                     fair: *fair,
-                    used: whole.part(&wish.has),
+                    used: whole.part(&operation.has),
                 },
-                line: wish.line,
-                place: wish.place,
+                line: operation.line,
+                place: operation.place,
             })
             .collect();
         let catalog = &state.cluster.catalog;
         let accounts = &policy.fair_share.accounts;
-        let had = wishes.by_line(&catalog.nothing(), |wish| &wish.has);
+        let had = demand.by_line(&catalog.nothing(), |operation| &operation.has);
         let mut pools = BTreeMap::new();
-        for (pool, used) in by_pool(&wishes, &had) {
+        for (pool, used) in by_pool(&demand, &had) {
             let entitled = Entitled {
                 fair: held.pools.get(&pool).copied().unwrap_or(0.0),
                 used: whole.part(&used),
@@ -201,7 +204,7 @@ impl FairShares {
             pools.insert(pool, (entitled, terms.patience, terms.cutoffs));
         }
         let mut lines = Vec::new();
-        for (line, has) in wishes.lines.into_iter().zip(had) {
+        for (line, has) in demand.lines.into_iter().zip(had) {
             let terms = policy.starvation.terms_of(pool_of(&line.pools), accounts);
             let spared = amounts_of(terms.non_preemptible, catalog);
             let spared = spared.iter().copied().enumerate();
@@ -339,9 +342,9 @@ impl FairShares {
 }
 
 /// What those in each pool come to together, with all below it, of what those of each line do.
-fn by_pool(wishes: &ResourceDemand, by_line: &[Amounts]) -> BTreeMap<String, Amounts> {
+fn by_pool(demand: &ResourceDemand, by_line: &[Amounts]) -> BTreeMap<String, Amounts> {
     let mut sums: BTreeMap<String, Amounts> = BTreeMap::new();
-    for (line, amounts) in wishes.lines.iter().zip(by_line) {
+    for (line, amounts) in demand.lines.iter().zip(by_line) {
         for pool in &line.pools {
             match sums.get_mut(pool) {
                 Some(sum) => add(sum, amounts),
@@ -354,28 +357,28 @@ fn by_pool(wishes: &ResourceDemand, by_line: &[Amounts]) -> BTreeMap<String, Amo
 
 /// Pours the cluster out.
 fn poured(
-    wishes: &ResourceDemand,
+    demand: &ResourceDemand,
     state: &ClusterState,
     policy: &Policy,
     whole: &ClusterTotal,
     now: Time,
 ) -> HeldShares {
     let tree = Tree::of(&policy.fair_share.accounts);
-    let mut order: Vec<&OperationDemand> = wishes.all.iter().collect();
-    order.sort_by_key(|wish| wish.place);
+    let mut order: Vec<&OperationDemand> = demand.all.iter().collect();
+    order.sort_by_key(|operation| operation.place);
     let drinkers: Vec<Drinker> = order
         .iter()
-        .map(|wish| Drinker {
-            pool: wish.line,
-            claim: Demand::wanting(whole.part(&wish.wants)).times(wish.number),
+        .map(|operation| Drinker {
+            pool: operation.line,
+            claim: Demand::wanting(whole.part(&operation.wants)).times(operation.number),
         })
         .collect();
-    let pools: Vec<&str> = wishes
+    let pools: Vec<&str> = demand
         .lines
         .iter()
         .map(|line| pool_of(&line.pools))
         .collect();
-    let bounds = bounds(wishes, state, policy, whole);
+    let bounds = bounds(demand, state, policy, whole);
     let in_line: BTreeSet<&str> = policy
         .fair_share
         .accounts
@@ -392,7 +395,13 @@ fn poured(
     let mut parties: Vec<(ShareParty, u64, f64)> = order
         .into_iter()
         .zip(poured.drinkers)
-        .map(|(wish, part)| (wish.party, wish.number, part / wish.number as f64))
+        .map(|(operation, part)| {
+            (
+                operation.party,
+                operation.number,
+                part / operation.number as f64,
+            )
+        })
         .collect();
     parties.sort_by_key(|(party, ..)| *party);
     let rule = FairSharePolicy {
@@ -414,7 +423,7 @@ fn poured(
 
 /// What is guaranteed to pools, and how much they may have, where somebody said so.
 fn bounds(
-    wishes: &ResourceDemand,
+    demand: &ResourceDemand,
     state: &ClusterState,
     policy: &Policy,
     whole: &ClusterTotal,
@@ -428,8 +437,8 @@ fn bounds(
     }
     if limits_of_pools(&policy.limits).next().is_some() {
         for (pool, wanted) in by_pool(
-            wishes,
-            &wishes.by_line(&catalog.nothing(), |wish| &wish.wants),
+            demand,
+            &demand.by_line(&catalog.nothing(), |operation| &operation.wants),
         ) {
             let cap = cap(&pool, &wanted, &policy.limits, catalog) * whole.part(&wanted);
             let (_, most) = bounds.entry(pool).or_insert(UNBOUNDED);

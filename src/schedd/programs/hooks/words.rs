@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn a_word_is_of_the_job_as_it_was_and_counts_for_a_while() {
-        let (scene, id, now) = (cluster(""), JobId::job(1), Span::seconds(5));
-        let spec = |text: &str| scene.job(1, text).spec.clone();
+        let (snapshot, id, now) = (cluster(""), JobId::job(1), Span::seconds(5));
+        let spec = |text: &str| snapshot.job(1, text).spec.clone();
         let valid = |started: &str, later: Span, is_awaited: bool| {
             let mut words = Words::default();
             words.note(id, spec("walltime=60"), now);

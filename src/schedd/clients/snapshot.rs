@@ -39,7 +39,7 @@ const KEPT: Span = Span(50);
 /// After a copy the loop has so many times as long to itself.
 const PAUSE: i64 = 20;
 
-/// So many scenes may be in use at once: each is as large as the scheduler's view.
+/// Most snapshots in use at once: each is as large as the scheduler's view.
 const MOST: usize = 4;
 
 /// How many jobs one part of an answer holds.
@@ -54,7 +54,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The scene as it stands.
+    /// A snapshot of the current state.
     fn of(server: &ServerState) -> Snapshot {
         let (state, policy) = (server.cluster_ahead(), server.setup.policy.clone());
         Snapshot {
@@ -82,15 +82,15 @@ impl Snapshot {
     }
 }
 
-/// The latest scene, and all that somebody still looks into.
+/// The latest snapshot, and all that are still in use.
 #[derive(Default)]
-pub struct Scenes {
+pub struct Snapshots {
     latest: Option<Latest>,
     all: Vec<Weak<Snapshot>>,
 }
 
 struct Latest {
-    scene: Arc<Snapshot>,
+    snapshot: Arc<Snapshot>,
     /// The state's revision that it shows.
     revision: u64,
     /// The earliest time to replace it, and the time until which it may be shared.
@@ -98,8 +98,8 @@ struct Latest {
     shared: Span,
 }
 
-impl Scenes {
-    /// The scene of this revision of the state. If there is none, and none may be made yet, the
+impl Snapshots {
+    /// The snapshot of this revision of the state. If there is none, and none may be made yet, the
     /// time to ask again. `now` is monotonic.
     pub fn of_revision(
         &mut self,
@@ -109,51 +109,51 @@ impl Scenes {
     ) -> Result<Arc<Snapshot>, Span> {
         if let Some(latest) = &self.latest {
             if latest.revision == revision && now < latest.shared {
-                return Ok(latest.scene.clone());
+                return Ok(latest.snapshot.clone());
             }
             if now < latest.kept {
                 return Err(latest.kept);
             }
         }
         self.latest = None;
-        self.all.retain(|scene| scene.strong_count() > 0);
+        self.all.retain(|snapshot| snapshot.strong_count() > 0);
         if self.all.len() >= MOST {
             return Err(now + KEPT);
         }
-        let scene = Arc::new(Snapshot::of(server));
+        let snapshot = Arc::new(Snapshot::of(server));
         let pause = Span((monotonic().0 - now.0) * PAUSE);
         let (kept, shared) = (now + KEPT.max(pause), now + SHARED.max(pause));
-        self.all.push(Arc::downgrade(&scene));
+        self.all.push(Arc::downgrade(&snapshot));
         self.latest = Some(Latest {
-            scene: scene.clone(),
+            snapshot: snapshot.clone(),
             revision,
             kept,
             shared,
         });
-        Ok(scene)
+        Ok(snapshot)
     }
 
-    /// Lets go of the scene though it is fresh: it goes by a configuration that holds no more.
+    /// Drops the latest snapshot though it is fresh: the configuration has changed.
     pub fn forget(&mut self) {
         self.latest = None;
     }
 
-    /// Lets go of a scene that nobody may use any more.
+    /// Drops a snapshot that may be used no longer.
     pub fn expire(&mut self, now: Span) {
         self.latest.take_if(|latest| now >= latest.shared);
     }
 }
 
-/// A question about a scene, ready to be answered without the loop.
+/// A question about a snapshot, ready to be answered without the loop.
 pub struct Study {
-    /// In which it is answered.
-    pub scene: Arc<Snapshot>,
-    /// What is asked.
-    pub task: SceneQuestion,
+    /// The snapshot that answers it.
+    pub snapshot: Arc<Snapshot>,
+    /// The question.
+    pub task: SnapshotQuery,
 }
 
-/// What is asked.
-pub enum SceneQuestion {
+/// A question about the state of the cluster.
+pub enum SnapshotQuery {
     /// When these start; all, if none are named.
     Starts(BTreeSet<JobId>),
     /// What is free for jobs like this one.
@@ -183,17 +183,17 @@ pub enum SceneQuestion {
 impl Study {
     /// Tells the answer part by part.
     pub fn tell<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
-        let scene = &*self.scene;
+        let snapshot = &*self.snapshot;
         match &self.task {
-            SceneQuestion::Starts(jobs) => self.starts(jobs, each),
-            SceneQuestion::Windows(job) => each(ForecastAnswer::Windows(holes::windows(
-                &scene.state,
-                &scene.policy,
-                scene.now,
+            SnapshotQuery::Starts(jobs) => self.starts(jobs, each),
+            SnapshotQuery::Windows(job) => each(ForecastAnswer::Windows(holes::windows(
+                &snapshot.state,
+                &snapshot.policy,
+                snapshot.now,
                 job,
             ))),
-            SceneQuestion::Why(job, overtakers) => {
-                let why = explain(scene, &scene.state, *job, scene.outlook());
+            SnapshotQuery::Why(job, overtakers) => {
+                let why = explain(snapshot, &snapshot.state, *job, snapshot.outlook());
                 let why = why.map(|why| {
                     Box::new(Explanation {
                         overtakers: overtakers.clone(),
@@ -202,23 +202,23 @@ impl Study {
                 });
                 each(ForecastAnswer::Explained(why))
             }
-            SceneQuestion::Released(job) => {
+            SnapshotQuery::Released(job) => {
                 each(ForecastAnswer::Explained(self.trial(job).map(Box::new)))
             }
-            SceneQuestion::Trial(job, held) => match self.trial(job) {
+            SnapshotQuery::Trial(job, held) => match self.trial(job) {
                 Some(explanation) => each(ForecastAnswer::Tried {
                     explanation: Box::new(explanation),
                     held: *held,
                 }),
                 None => each(ForecastAnswer::Explained(None)),
             },
-            SceneQuestion::Usage => self.usage(each),
-            SceneQuestion::Places(jobs) => self.places(jobs, each),
-            SceneQuestion::Queue(most) => self.queue(*most, each),
-            SceneQuestion::Scores(jobs) => self.scores(jobs, each),
-            SceneQuestion::Shares => self.shares(each),
-            SceneQuestion::Limits(counted, resources) => self.limits(counted, resources, each),
-            SceneQuestion::Resources(pools) => self.resources(pools, each),
+            SnapshotQuery::Usage => self.usage(each),
+            SnapshotQuery::Places(jobs) => self.places(jobs, each),
+            SnapshotQuery::Queue(most) => self.queue(*most, each),
+            SnapshotQuery::Scores(jobs) => self.scores(jobs, each),
+            SnapshotQuery::Shares => self.shares(each),
+            SnapshotQuery::Limits(counted, resources) => self.limits(counted, resources, each),
+            SnapshotQuery::Resources(pools) => self.resources(pools, each),
         }
     }
 
@@ -227,7 +227,7 @@ impl Study {
         jobs: &BTreeSet<JobId>,
         each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
-        let outlook = self.scene.outlook();
+        let outlook = self.snapshot.outlook();
         each(ForecastAnswer::Horizon(outlook.horizon))?;
         let mut part = Vec::new();
         for foreseen in outlook.starts.iter().chain(&outlook.rest) {
@@ -254,10 +254,10 @@ impl Study {
     }
 
     fn usage<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
-        let all = self.scene.state.usage().all(self.scene.now);
+        let all = self.snapshot.state.usage().all(self.snapshot.now);
         all.chunks(PART).try_for_each(|used| {
             each(ForecastAnswer::Usage {
-                at: self.scene.now,
+                at: self.snapshot.now,
                 used: used.to_vec(),
             })
         })
@@ -268,8 +268,8 @@ impl Study {
         jobs: &[JobId],
         each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
-        let order = self.scene.order();
-        let (all, at, places) = (order.len() as u64, self.scene.now, order.places_of(jobs));
+        let order = self.snapshot.order();
+        let (all, at, places) = (order.len() as u64, self.snapshot.now, order.places_of(jobs));
         let formula = self.formula();
         places.chunks(PART).try_for_each(|places| {
             each(ForecastAnswer::Placed {
@@ -283,7 +283,7 @@ impl Study {
 
     /// The formula that gives jobs their scores.
     fn formula(&self) -> Option<String> {
-        let rule = &self.scene.policy.precedence;
+        let rule = &self.snapshot.policy.precedence;
         if rule.order != PriorityOrder::Formula {
             return None;
         }
@@ -295,8 +295,8 @@ impl Study {
         most: Option<u64>,
         each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
-        let order = self.scene.order();
-        let (all, at) = (order.len() as u64, self.scene.now);
+        let order = self.snapshot.order();
+        let (all, at) = (order.len() as u64, self.snapshot.now);
         let mut turns = order
             .turns()
             .take(most.map_or(usize::MAX, |most| most as usize))
@@ -318,29 +318,30 @@ impl Study {
         each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
         let scores = self
-            .scene
+            .snapshot
             .state
-            .scores(&self.scene.policy, self.scene.now, jobs);
+            .scores(&self.snapshot.policy, self.snapshot.now, jobs);
         scores
             .chunks(PART)
             .try_for_each(|scores| each(ForecastAnswer::Scores(scores.to_vec())))
     }
 
     fn shares<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
-        let (scene, policy) = (&*self.scene, &self.scene.policy.fair_share);
-        let stakes = scene.state.share_rows(policy, scene.now);
+        let (snapshot, policy) = (&*self.snapshot, &self.snapshot.policy.fair_share);
+        let shares = snapshot.state.share_rows(policy, snapshot.now);
         // The first part, which is empty, is sent even if there are no shares.
-        for stakes in std::iter::once(&[][..]).chain(stakes.chunks(PART)) {
+        for shares in std::iter::once(&[][..]).chain(shares.chunks(PART)) {
             each(ForecastAnswer::Shares {
-                at: scene.now,
+                at: snapshot.now,
                 method: policy.method,
                 subject: policy.subject,
-                stakes: stakes.to_vec(),
+                shares: shares.to_vec(),
             })?;
         }
-        let owed = fair_share_status::reports(&scene.state, &scene.policy, scene.now);
-        owed.chunks(PART)
-            .try_for_each(|owed| each(ForecastAnswer::Owed(owed.to_vec())))
+        let reports = fair_share_status::reports(&snapshot.state, &snapshot.policy, snapshot.now);
+        reports
+            .chunks(PART)
+            .try_for_each(|reports| each(ForecastAnswer::FairShareReports(reports.to_vec())))
     }
 
     fn limits<E>(
@@ -349,19 +350,19 @@ impl Study {
         resources: &Resources,
         each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
-        let scene = &*self.scene;
-        let considered = limits_in_force(&scene.state, &scene.policy, scene.now);
+        let snapshot = &*self.snapshot;
+        let considered = limits_in_force(&snapshot.state, &snapshot.policy, snapshot.now);
         let all = limits::with_counted(
             considered,
             counted,
-            &scene.policy.limits,
+            &snapshot.policy.limits,
             resources,
             user::group_name,
         );
         // The first part, which is empty, is sent even if there are no limits.
         for uses in std::iter::once(&[][..]).chain(all.chunks(PART)) {
             each(ForecastAnswer::Limits {
-                at: scene.now,
+                at: snapshot.now,
                 uses: uses.to_vec(),
             })?;
         }
@@ -373,7 +374,7 @@ impl Study {
         pools: &[PoolUse],
         each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (at, state) = (self.scene.now, &self.scene.state);
+        let (at, state) = (self.snapshot.now, &self.snapshot.state);
         let mut all = pools.to_vec();
         for pool in &mut all {
             pool.jobs = state.pool_use(&pool.name).map_or(0, |(_, jobs)| jobs);
@@ -387,20 +388,26 @@ impl Study {
     }
 
     fn trial(&self, job: &Job) -> Option<Explanation> {
-        let scene = &*self.scene;
-        let mut state = scene.state.clone();
+        let snapshot = &*self.snapshot;
+        let mut state = snapshot.state.clone();
         state.enqueue(job);
         let budget = Budget::default();
-        let outlook = forecast::run_until(state.clone(), &scene.policy, scene.now, budget, job.id);
-        explain(scene, &state, job.id, &outlook)
+        let outlook = forecast::run_until(
+            state.clone(),
+            &snapshot.policy,
+            snapshot.now,
+            budget,
+            job.id,
+        );
+        explain(snapshot, &state, job.id, &outlook)
     }
 }
 
 fn explain(
-    scene: &Snapshot,
+    snapshot: &Snapshot,
     state: &ClusterState,
     job: JobId,
     outlook: &Outlook,
 ) -> Option<Explanation> {
-    why::explain(state, &scene.policy, scene.now, job, outlook)
+    why::explain(state, &snapshot.policy, snapshot.now, job, outlook)
 }
