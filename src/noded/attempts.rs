@@ -13,9 +13,9 @@ use super::control::{Cancel, Control};
 use super::folder::{self, AttemptName, Folder};
 use super::hollow::Hollow;
 use super::poller::{PollSource, Poller};
-use super::shepherd::never;
 use super::site::Site;
-use super::spawner::{Building, Spawner, SpawnerCommand};
+use super::spawner::{Building, Spawner};
+use super::spawner_messages::{self, SpawnerCommand};
 use super::terminal::Door;
 use crate::model::job::{Attempt, AttemptOutcome, How, TaskNumber, Usage};
 use crate::model::job_id::JobId;
@@ -138,7 +138,7 @@ impl Attempts {
             match self.entries.get(&name) {
                 None => drop(self.entries.insert(
                     name,
-                    AttemptEntry::new(AttemptStatus::Ended(never(How::Cancelled))),
+                    AttemptEntry::new(AttemptStatus::Ended(AttemptOutcome::new(How::Cancelled))),
                 )),
                 // noded may have died between the mark and the word to the shepherd.
                 Some(_) => self.cancel(
@@ -170,7 +170,7 @@ impl Attempts {
         self.entries
             .insert(name, AttemptEntry::new(AttemptStatus::Starting));
         if let Err(why) = sound(launch) {
-            return self.end(name, never(How::NodeFault(why)));
+            return self.end(name, AttemptOutcome::new(How::NodeFault(why)));
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
             hollow.start(launch, clock::monotonic());
@@ -182,7 +182,10 @@ impl Attempts {
                 self.unsent.push_back(name);
                 self.send(poller);
             }
-            Err(e) => self.end(name, never(How::NodeFault(format!("launch: {e}")))),
+            Err(e) => self.end(
+                name,
+                AttemptOutcome::new(How::NodeFault(format!("launch: {e}"))),
+            ),
         }
     }
 
@@ -201,13 +204,13 @@ impl Attempts {
         if let Runner::Hollow(hollow) = &mut self.runner {
             let ended = hollow
                 .cancel(name, clock::monotonic())
-                .unwrap_or_else(|| never(How::Cancelled));
+                .unwrap_or_else(|| AttemptOutcome::new(How::Cancelled));
             return self.end(name, ended);
         }
         let unsent = self.unsent.len();
         self.unsent.retain(|waiting| *waiting != name);
         if self.unsent.len() < unsent || !self.entries.contains_key(&name) {
-            return self.end(name, never(How::Cancelled));
+            return self.end(name, AttemptOutcome::new(How::Cancelled));
         }
         if cancel.is_forced() {
             let kill_at = clock::monotonic() + FORCE_PATIENCE;
@@ -301,7 +304,7 @@ impl Attempts {
     /// Hears the shepherds of a spawner that is gone.
     pub fn hear_old(&mut self, source: PollSource, poller: &mut Poller) {
         while let Some(socket) = poller.kept(source) {
-            match super::spawner::receive(socket) {
+            match spawner_messages::receive(socket) {
                 Ok(Some((word, passed))) => self.heard(word, passed, poller),
                 Ok(None) => return poller.forget(source),
                 Err(_) => return,
@@ -326,7 +329,7 @@ impl Attempts {
                 .said
                 .push(NodeReport::StagingOut(name.job, name.attempt)),
             SpawnerCommand::Failed(name, why) if self.starting(name) => {
-                self.end(name, never(How::NodeFault(why)))
+                self.end(name, AttemptOutcome::new(How::NodeFault(why)))
             }
             SpawnerCommand::Over(name) => self.examine(name, poller),
             SpawnerCommand::Unrecorded(name, outcome, why) => {
@@ -377,7 +380,7 @@ impl Attempts {
         let folder = Folder::of(&self.site.state, name);
         if !folder.exists() {
             let why = "the shepherd ended before it had recorded the attempt";
-            return self.end(name, never(How::NodeFault(why.into())));
+            return self.end(name, AttemptOutcome::new(How::NodeFault(why.into())));
         }
         match adopt::find(&self.site, &folder) {
             AdoptedAttempt::Ended(outcome) => self.end(name, outcome),

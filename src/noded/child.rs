@@ -5,10 +5,10 @@
 //! opens nothing. What fails is told to the shepherd over a socket that a successful exec closes.
 
 use super::delivery::{self, Stream};
-use super::environment::{self, Environment};
+use super::launch_fault::LaunchFault;
 use super::limits;
 use super::program::ProgramToRun;
-use super::shepherd::UMASK;
+use super::variables::{self, Environment};
 use crate::model::job::Join;
 use crate::model::server_name::same_server;
 use crate::model::text::{Text, shortened};
@@ -30,6 +30,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// The umask of a job that requests none, and of users' notification programs.
+pub const UMASK: u32 = 0o077;
 /// The most that is said of one stream, in characters.
 const LONGEST_NOTE: usize = 400;
 
@@ -118,40 +120,6 @@ pub enum ChildMessage {
     Note(String),
     /// It cannot.
     Failed(LaunchFault),
-}
-
-/// Why a job cannot start, and who can mend that.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LaunchFault {
-    /// Its owner: `what: on what: why`.
-    Owner(String),
-    /// This node: to be tried again.
-    Node(String),
-}
-
-impl LaunchFault {
-    fn of(what: &str, on: &Path, error: Errno) -> LaunchFault {
-        let text = format!("{what}: {}: {}", on.display(), error.desc());
-        match error {
-            Errno::ENOMEM
-            | Errno::EAGAIN
-            | Errno::EMFILE
-            | Errno::ENFILE
-            | Errno::EIO
-            | Errno::ENOSPC => LaunchFault::Node(text),
-            _ => LaunchFault::Owner(text),
-        }
-    }
-
-    fn node(what: &'static str) -> impl Fn(io::Error) -> LaunchFault {
-        move |error| LaunchFault::Node(format!("{what}: {error}"))
-    }
-
-    fn text(&self) -> &str {
-        match self {
-            LaunchFault::Owner(text) | LaunchFault::Node(text) => text,
-        }
-    }
 }
 
 /// Becomes the job. Returns never: into the user's program, or out.
@@ -349,7 +317,7 @@ fn executable(path: &Path) -> Result<(), Errno> {
 
 fn execute(plan: &ChildPlan) -> Result<Infallible, LaunchFault> {
     let program = &plan.program;
-    let environment = environment::entries(&plan.environment);
+    let environment = variables::entries(&plan.environment);
     let what = program.needs.last().map_or("command", |(what, _)| *what);
     let mut error = Errno::ENOENT;
     for file in candidates(&program.file, &plan.environment) {

@@ -4,7 +4,7 @@
 //! (`JOB_ID`, `QUEUE`), and are set for jobs that were submitted in its words: qsub marks these by
 //! `SGE_O_WORKDIR`.
 
-use super::environment::{Environment, here};
+use super::variables::{Environment, handed_on, here};
 use crate::model::job::NodeShare;
 use crate::wire::order::Launch;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ pub fn files(launch: &Launch) -> Vec<(&'static str, String)> {
     if launch.shares.iter().any(|share| !share.gpus.is_empty()) {
         files.push((GPU_FILE, gpu_file(&launch.shares)));
     }
-    if is_marked(&super::environment::handed_on(&launch.environ)) {
+    if is_marked(&handed_on(&launch.environ)) {
         files.push((HOST_FILE, host_file(launch)));
     }
     files
@@ -145,7 +145,7 @@ mod tests {
     use crate::model::time::Span;
 
     fn told(launch: &Launch) -> Environment {
-        let mut environment = super::super::environment::handed_on(&launch.environ);
+        let mut environment = handed_on(&launch.environ);
         tell(&mut environment, launch, Path::new("/f/nodes"));
         environment
     }

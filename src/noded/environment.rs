@@ -1,11 +1,12 @@
 //! The environment of a job (`PBS_*` and what else it finds set).
 
+use super::dialects;
+use super::variables::{Environment, handed_on, here};
 use crate::model::job::NodeShare;
 use crate::model::job::grant::{self, HostGrant};
 use crate::sys::user::UserAccount;
 use crate::wire::order::Launch;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CString;
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -39,14 +40,11 @@ pub struct EnvironmentSource<'a> {
     pub commands: Option<&'a Path>,
 }
 
-/// Variables by name.
-pub type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
-
 /// The environment: what the submitter handed on, then what only the node knows.
 pub fn of(launch: &Launch, around: &EnvironmentSource) -> Environment {
     let mut environment = match launch.place.task {
         0 => of_script(launch, around),
-        _ => super::task::environment(launch, around),
+        _ => of_task(launch, around),
     };
     if let Some(folder) = around.commands {
         append_to_path(&mut environment, folder);
@@ -118,35 +116,35 @@ fn of_script(launch: &Launch, around: &EnvironmentSource) -> Environment {
     count_nodes(&mut environment, &launch.shares);
     tell_grant(&mut environment, &launch.shares);
     set_gpus(&mut environment, launch, around);
-    super::dialects::tell(&mut environment, launch, around.nodes);
+    dialects::tell(&mut environment, launch, around.nodes);
     environment
         .entry("PATH".into())
         .or_insert_with(|| PATH.into());
     environment
 }
 
-/// The variables in `K=V` entries, each ended by a zero byte.
-pub fn handed_on(environ: &[u8]) -> Environment {
-    let entries = environ.split(|&b| b == 0).filter_map(|entry| {
-        let equals = entry.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
-        Some((entry[..equals].to_vec(), entry[equals + 1..].to_vec()))
-    });
-    entries.collect()
-}
-
-/// The same entries with some variables changed: set, or, without a value, taken out.
-pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> {
-    let mut variables = handed_on(environ);
-    for (name, value) in changes {
-        match value {
-            Some(value) => variables.insert(name.as_bytes().to_vec(), value.as_bytes().to_vec()),
-            None => variables.remove(name.as_bytes()),
-        };
-    }
-    variables
-        .iter()
-        .flat_map(|(name, value)| [name, &b"="[..], value, b"\0"].concat())
-        .collect()
+/// The environment of a task: that of the process that requested it, then what only this node
+/// knows.
+fn of_task(launch: &Launch, around: &EnvironmentSource) -> Environment {
+    let mut environment = handed_on(&launch.environ);
+    let place = &launch.place;
+    let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
+    set("PBS_JOBID", launch.full_id.as_bytes());
+    set("PBS_NODEFILE", around.nodes.as_os_str().as_bytes());
+    set("PBS_NODENUM", place.host.to_string().as_bytes());
+    set("PBS_VNODENUM", place.slot.to_string().as_bytes());
+    // The script is task 1 to PBS.
+    set(
+        "PBS_TASKNUM",
+        (u64::from(place.task) + 1).to_string().as_bytes(),
+    );
+    set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
+    set("LANAI_TASKS", around.tasks.as_os_str().as_bytes());
+    set("PBS_JOBCOOKIE", around.cookie.as_bytes());
+    set("TMPDIR", around.tmpdir.as_os_str().as_bytes());
+    tell_grant(&mut environment, &launch.shares);
+    set_gpus(&mut environment, launch, around);
+    environment
 }
 
 /// TORQUE's words for the size of a job: hosts, lines in the node file, lines of the first host.
@@ -164,7 +162,7 @@ fn count_nodes(environment: &mut Environment, shares: &[NodeShare]) {
 }
 
 /// What the job has of this host, for a Lanai within it.
-pub fn tell_grant(environment: &mut Environment, shares: &[NodeShare]) {
+fn tell_grant(environment: &mut Environment, shares: &[NodeShare]) {
     environment.insert(
         grant::VARIABLE.into(),
         HostGrant::of(here(shares)).text().into_bytes(),
@@ -175,7 +173,7 @@ pub fn tell_grant(environment: &mut Environment, shares: &[NodeShare]) {
 ///
 /// AMD's libraries heed NVIDIA's variable too, and count by it among what ROCr lets them see: with
 /// both set, most of what was given would be hidden.
-pub fn set_gpus(environment: &mut Environment, launch: &Launch, around: &EnvironmentSource) {
+fn set_gpus(environment: &mut Environment, launch: &Launch, around: &EnvironmentSource) {
     let asked = launch.shares.iter().flat_map(|share| &share.taken);
     let asked = asked
         .filter(|(name, _)| name == "ngpus")
@@ -211,24 +209,12 @@ pub fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Environ
     }
 }
 
-/// The shares on the host that runs the script.
-pub fn here(shares: &[NodeShare]) -> impl Iterator<Item = &NodeShare> {
-    shares.iter().filter(|share| share.host == shares[0].host)
-}
-
-/// As an exec wants it. An entry with a zero byte cannot be and is left out.
-pub fn entries(environment: &Environment) -> Vec<CString> {
-    environment
-        .iter()
-        .filter_map(|(name, value)| CString::new([name, &b"="[..], value].concat()).ok())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::launch_for_tests as launch;
     use super::*;
     use crate::model::resource::ResourceValue;
+    use crate::wire::task::TaskPlace;
 
     fn built(launch: &Launch, gpus: bool) -> Environment {
         made(launch, gpus, false)
@@ -306,19 +292,6 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_changed_and_taken_out() {
-        let changes = [
-            ("A".into(), Some("2=".into())),
-            ("B".into(), None),
-            ("C".into(), Some(String::new())),
-        ];
-        assert_eq!(
-            changed(b"A=1\0B=x\0Z=\xff\0", &changes),
-            b"A=2=\0C=\0Z=\xff\0"
-        );
-    }
-
-    #[test]
     fn a_job_sees_its_gpus_on_this_host_and_no_others() {
         let mut launch = launch();
         assert_eq!(
@@ -360,5 +333,55 @@ mod tests {
             ),
             (None, None)
         );
+    }
+
+    #[test]
+    fn a_task_has_its_askers_environment_and_its_own_place() {
+        let mut launch = launch();
+        launch.environ = b"HOME=/elsewhere\0PBS_TASKNUM=1\0PBS_JOBCOOKIE=old\0X=y\0".to_vec();
+        launch.place = TaskPlace {
+            task: 3,
+            slot: 2,
+            host: 1,
+            ..TaskPlace::default()
+        };
+        let account = UserAccount {
+            name: "ann".into(),
+            uid: 1,
+            gid: 1,
+            home: "/h".into(),
+            shell: "/bin/sh".into(),
+        };
+        let (nodes, tmpdir, tasks) = (Path::new("/n"), Path::new("/t"), Path::new("/s"));
+        let (jobdir, home) = (Path::new("/h"), None);
+        let around = EnvironmentSource {
+            account: &account,
+            nodes,
+            jobdir,
+            tmpdir,
+            cookie: "new",
+            gpus: false,
+            amd: false,
+            home,
+            tasks,
+            checkpoint: None,
+            commands: None,
+        };
+        let environment = of(&launch, &around);
+        for (name, value) in [
+            ("HOME", "/elsewhere"),
+            ("X", "y"),
+            ("PBS_TASKNUM", "4"),
+            ("PBS_NODENUM", "1"),
+            ("PBS_VNODENUM", "2"),
+            ("PBS_JOBCOOKIE", "new"),
+            ("LANAI_TASKS", "/s"),
+        ] {
+            assert_eq!(
+                environment.get(name.as_bytes()).map(Vec::as_slice),
+                Some(value.as_bytes()),
+                "{name}"
+            );
+        }
     }
 }

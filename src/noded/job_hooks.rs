@@ -6,11 +6,11 @@
 
 mod instructions;
 
+use super::control::Control;
 use super::folder::Folder;
-use super::shepherd::never;
 use super::site::Site;
 use super::staging_worker::bare_cancel;
-use super::{control::Control, environment};
+use super::variables;
 use crate::model::hook::job_hooks::JobHooks;
 use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent, HookExit, RunsAs, asked};
 use crate::model::job::{AttemptOutcome, How, attempt};
@@ -64,7 +64,7 @@ impl JobHookRunner<'_> {
         for hook in asked(&self.job_hooks.hooks, occasion) {
             let question = self.question(hook, occasion, launch, None);
             let answer = match self.ask(hook, occasion, launch, &question, true) {
-                Ran::Cancelled => return Some(never(How::Cancelled)),
+                Ran::Cancelled => return Some(AttemptOutcome::new(How::Cancelled)),
                 Ran::NotStarted(why) => Err(why),
                 Ran::Ended(result) => answer(&result),
             };
@@ -73,7 +73,7 @@ impl JobHookRunner<'_> {
                 HookAnswer::Accept(set) => variables(set).map(Ok),
             });
             match changed {
-                Ok(Ok(set)) => launch.environ = environment::changed(&launch.environ, &set),
+                Ok(Ok(set)) => launch.environ = variables::changed(&launch.environ, &set),
                 Ok(Err(why)) => {
                     return Some(put_back(format!(
                         "{} hook '{}': {why}",
@@ -127,11 +127,11 @@ impl JobHookRunner<'_> {
     pub fn prologue(&self, launch: &Launch) -> Option<AttemptOutcome> {
         let script = self.job_hooks.scripts.prologue.as_ref()?;
         let why = match self.run_script(script, self.prologue_arguments(launch), true) {
-            Ran::Cancelled => return Some(never(How::Cancelled)),
+            Ran::Cancelled => return Some(AttemptOutcome::new(How::Cancelled)),
             Ran::NotStarted(why) => why,
             Ran::Ended(result) if result.exit.as_ref().is_ok_and(|e| e.status == Some(1)) => {
                 let why = result.blame("the site's prologue ended with status 1".to_string());
-                return Some(never(How::CannotStart {
+                return Some(AttemptOutcome::new(How::CannotStart {
                     status: REFUSED,
                     why,
                 }));
@@ -295,7 +295,7 @@ impl AttemptOrders<'_> {
 
 /// To be started again later (M10).
 fn put_back(why: String) -> AttemptOutcome {
-    never(How::NodeFault(shortened(why, LONGEST)))
+    AttemptOutcome::new(How::NodeFault(shortened(why, LONGEST)))
 }
 
 fn failure(hook: &Hook, occasion: HookEvent, why: &str) -> String {

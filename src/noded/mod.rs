@@ -46,19 +46,23 @@ pub mod folder;
 
 pub mod spawner;
 
+pub mod spawner_messages;
+
 pub mod shepherd;
+
+pub mod variables;
 
 pub mod environment;
 
 pub mod dialects;
-
-pub mod task;
 
 pub mod program;
 
 pub mod tmpdir;
 
 pub mod child;
+
+pub mod launch_fault;
 
 pub mod terminal;
 

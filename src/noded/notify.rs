@@ -2,9 +2,9 @@
 //! processes of its own: one starts it, the other limits the time of both, ends all that they have
 //! started, and outlives noded.
 
-use super::child::LaunchFault;
+use super::child::UMASK;
+use super::launch_fault::LaunchFault;
 use super::poller::Poller;
-use super::shepherd::UMASK;
 use super::site::Site;
 use super::sweep;
 use crate::model::text::shortened;

@@ -6,18 +6,19 @@
 
 mod files;
 
-use super::child::{self, ChildPlan, LaunchFault};
+use super::child::{self, ChildPlan};
 use super::environment::{self, EnvironmentSource};
 use super::folder::{self, AttemptName, Built, Contents, Folder, Identity, ProcessTrace};
 use super::job_hooks::{self, JobHookRunner};
+use super::launch_fault::LaunchFault;
 use super::limits::{self, Fence, Guard};
 use super::meter::UsageMeter;
 use super::shared_memory::SharedMemory;
 use super::site::Site;
-use super::spawner::{self, ShepherdContext, SpawnerCommand, say};
+use super::spawner_messages::{self, SpawnerCommand, say};
 use super::terminal::Terminal;
 use super::watch::{JobWatch, WatchedEnd};
-use super::{dialects, program, task, tmpdir};
+use super::{dialects, program, tmpdir, variables};
 use crate::model::hook::HookEvent;
 use crate::model::job::task::node_file;
 use crate::model::job::value_syntax::for_host;
@@ -42,8 +43,17 @@ use std::time::Duration;
 /// often after that, while no noded listens.
 const PATIENT_TRIES: usize = 10;
 const LAST_TRIES: usize = 360;
-/// The umask of a job that names none.
-pub const UMASK: u32 = 0o077;
+
+/// The descriptors that a spawner gives to each shepherd.
+#[derive(Debug)]
+pub struct ShepherdContext {
+    /// To noded.
+    pub socket: OwnedFd,
+    /// Held until the attempt's folder is in place: a noded that starts waits for it.
+    pub building: OwnedFd,
+    /// Held as long as `building`, so that noded sees the end of both.
+    pub builder: OwnedFd,
+}
 
 /// Runs one attempt, in the process just forked for it.
 pub fn run(
@@ -184,7 +194,7 @@ fn herd(
     (noded, terminal): (&OwnedFd, &mut Option<Terminal>),
 ) -> (AttemptOutcome, Option<PathBuf>) {
     if folder::buried(&site.state, AttemptName::of(&launch)).is_some() {
-        return (never(How::Cancelled), None);
+        return (AttemptOutcome::new(How::Cancelled), None);
     }
     let admitted = account.and_then(|account| {
         Ok((
@@ -194,7 +204,7 @@ fn herd(
     });
     let (hooks, account) = match &admitted {
         Ok((hooks, account)) => (hooks.as_ref(), account),
-        Err(fault) => return (never(unable(&launch, fault.clone())), None),
+        Err(fault) => return (AttemptOutcome::new(fault.clone().end(&launch)), None),
     };
     let begun = hooks.and_then(|hooks| hooks.before(HookEvent::ExecjobBegin, &mut launch));
     let (mut outcome, tmpdir) = match begun {
@@ -260,7 +270,7 @@ impl JobContext<'_> {
             cookie,
             hooks,
         } = *self;
-        let lent = task::script_tmpdir(site, launch);
+        let lent = tmpdir::of_script(site, launch);
         let own = lent.is_none();
         let owner = other_owner(site, account);
         let made = match lent {
@@ -271,7 +281,7 @@ impl JobContext<'_> {
             Ok(tmpdir) => tmpdir,
             Err(e) => {
                 return (
-                    never(How::NodeFault(format!(
+                    AttemptOutcome::new(How::NodeFault(format!(
                         "TMPDIR under {}: {e}",
                         site.tmp.display()
                     ))),
@@ -284,7 +294,7 @@ impl JobContext<'_> {
                 Ok(made) => *terminal = Some(made),
                 Err(e) => {
                     return (
-                        never(How::NodeFault(format!("terminal: {e}"))),
+                        AttemptOutcome::new(How::NodeFault(format!("terminal: {e}"))),
                         Some(tmpdir),
                     );
                 }
@@ -302,7 +312,8 @@ impl JobContext<'_> {
             own,
         };
         let ran = around.run_with_files(noded, terminal.as_mut(), hooks);
-        let outcome = ran.unwrap_or_else(|e| never(unable(around.launch, not_started(&e))));
+        let outcome =
+            ran.unwrap_or_else(|e| AttemptOutcome::new(not_started(&e).end(around.launch)));
         (outcome, own.then_some(tmpdir))
     }
 }
@@ -334,31 +345,6 @@ fn not_started(error: &io::Error) -> LaunchFault {
 fn checkpoint_folder(site: &Site, launch: &Launch) -> Option<PathBuf> {
     let folders = launch.checkpoints.as_deref()?;
     (launch.place.task == 0).then(|| checkpoint::folder(&site.state, folders, &launch.full_id))
-}
-
-/// How a job ended that could not start.
-pub fn unable(launch: &Launch, fault: LaunchFault) -> How {
-    let status = match launch.payload {
-        Payload::Command(_) => 254,
-        Payload::Script(_) if launch.shell.is_some() => 254,
-        Payload::Script(_) => 127,
-    };
-    match fault {
-        LaunchFault::Owner(why) => How::CannotStart { status, why },
-        LaunchFault::Node(why) => How::NodeFault(why),
-    }
-}
-
-/// The outcome of a job that never ran.
-pub fn never(how: How) -> AttemptOutcome {
-    AttemptOutcome {
-        how,
-        sent: None,
-        used: Default::default(),
-        notes: Vec::new(),
-        unfit: None,
-        on_its_own: false,
-    }
 }
 
 /// Everything around the job that is ready before it is forked.
@@ -469,7 +455,7 @@ impl Around<'_> {
             commands: if reads_profile { None } else { commands },
         };
         let processors =
-            environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
+            variables::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
         Ok(ChildPlan {
             launch: self.launch,
             account: self.account,
@@ -558,7 +544,7 @@ fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &At
             continue;
         }
         let word = SpawnerCommand::Unrecorded(name, outcome.clone(), error.to_string());
-        if spawner::deliver(noded, &word).is_ok() {
+        if spawner_messages::deliver(noded, &word).is_ok() {
             return;
         }
         clock::sleep(Duration::from_secs(10));

@@ -1,6 +1,6 @@
 //! What holds for every attempt of one noded.
 
-use super::child::LaunchFault;
+use super::launch_fault::LaunchFault;
 use crate::model::job::Owner;
 use crate::model::job::value_syntax::for_host;
 use crate::sys::clock;

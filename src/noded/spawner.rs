@@ -6,12 +6,12 @@
 //! certain.
 //!
 //! Packets to it: job, attempt, then the launch itself or, if that is large, a file that holds it.
-//! Packets from it and from its shepherds: [`Word`].
+//! Packets from it and from its shepherds: [`SpawnerCommand`].
 
 use super::folder::AttemptName;
-use super::shepherd;
+use super::shepherd::{self, ShepherdContext};
 use super::site::Site;
-use crate::model::job::AttemptOutcome;
+use super::spawner_messages::{self, SpawnerCommand, say};
 use crate::sys::process::{self, Fork, Reaped};
 use crate::sys::{fault, packet};
 use nix::fcntl::OFlag;
@@ -21,42 +21,18 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
-use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// The most that a name takes on the wire.
 const NAME: usize = 32;
-/// The longest word, in bytes: it may hold an outcome with all its notes.
-const LONGEST_WORD: usize = 16 << 10;
 /// Larger launches travel as a file.
 const INLINE: usize = 60 << 10;
 
 /// Held by a spawner, and by its shepherds until their attempts' folders are in place. A noded that
 /// starts waits for it: then no launch of its predecessor is still on its way.
 pub type Building = File;
-
-/// What noded is told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SpawnerCommand {
-    /// A shepherd has been forked; comes with a descriptor that tells when it ends.
-    Forked(AttemptName),
-    /// The job runs, in this session.
-    Running(AttemptName, u32),
-    /// The job's processes, of this session, are all stopped, or go on.
-    Stopped(AttemptName, u32, bool),
-    /// The job is over, and files of it are being copied away.
-    StagingOut(AttemptName),
-    /// How it ended is recorded; its shepherd has still to clear up.
-    Over(AttemptName),
-    /// The attempt could not even be recorded.
-    Failed(AttemptName, String),
-    /// How it ended, which cannot be recorded, and why it cannot.
-    Unrecorded(AttemptName, AttemptOutcome, String),
-    /// What of its files could not be removed, and why.
-    LeftBehind(AttemptName, String),
-}
 
 /// The spawner as noded sees it.
 #[derive(Debug)]
@@ -111,7 +87,7 @@ impl Spawner {
 
     /// The next word from it or a shepherd. None when there is none now.
     pub fn receive(&self) -> Option<(SpawnerCommand, Option<OwnedFd>)> {
-        receive(self.socket.as_fd()).ok()?
+        spawner_messages::receive(self.socket.as_fd()).ok()?
     }
 
     /// Its process.
@@ -123,42 +99,6 @@ impl Spawner {
     pub fn reap(&self) {
         let _ = waitpid(self.pid, None);
     }
-}
-
-/// The next word at noded's end of a socket; None when everybody at the other end is gone.
-pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerCommand, Option<OwnedFd>)>> {
-    let mut buffer = [0; LONGEST_WORD];
-    let Some((length, passed)) = packet::receive(socket, &mut buffer, false)? else {
-        return Ok(None);
-    };
-    let word = postcard::from_bytes(&buffer[..length]).map_err(io::Error::other)?;
-    Ok(Some((word, passed)))
-}
-
-/// Says a word to noded; whether it was taken. True also when there is no noded any more.
-pub fn say(noded: &OwnedFd, word: &SpawnerCommand, passed: Option<&OwnedFd>, wait: bool) -> bool {
-    let Ok(bytes) = postcard::to_stdvec(word) else {
-        return true;
-    };
-    let sent = packet::send(noded.as_fd(), &bytes, passed.map(AsFd::as_fd), wait);
-    !matches!(sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
-}
-
-/// Hands a word to noded; an error when no noded listens, or has no room for it now.
-pub fn deliver(noded: &OwnedFd, word: &SpawnerCommand) -> io::Result<()> {
-    let bytes = postcard::to_stdvec(word).map_err(io::Error::other)?;
-    packet::send(noded.as_fd(), &bytes, None, false)
-}
-
-/// What a spawner hands on to each shepherd.
-#[derive(Debug)]
-pub struct ShepherdContext {
-    /// To noded.
-    pub socket: OwnedFd,
-    /// See [`Building`].
-    pub building: OwnedFd,
-    /// Held as long as `building`; at its other end is [`Spawner::builders`].
-    pub builder: OwnedFd,
 }
 
 fn serve(site: &Site, context: ShepherdContext) -> ! {

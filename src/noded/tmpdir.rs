@@ -1,8 +1,13 @@
 //! A job's private folder for temporary files: `TMPDIR`.
 
+use super::folder::{AttemptName, Folder};
+use super::site::Site;
 use crate::sys::filesystem;
+use crate::wire::order::Launch;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +31,22 @@ pub fn make(
         std::os::unix::fs::lchown(&made, Some(uid), Some(gid))?;
     }
     Ok(made)
+}
+
+/// The `TMPDIR` of the job's script, if the launch is of a task and the script runs here too.
+pub fn of_script(site: &Site, launch: &Launch) -> Option<PathBuf> {
+    if launch.place.task == 0 {
+        return None;
+    }
+    let script = Folder::of(
+        &site.state,
+        AttemptName {
+            task: 0,
+            ..AttemptName::of(launch)
+        },
+    );
+    let tmpdir = script.trace().ok()??.tmpdir;
+    Some(PathBuf::from(OsString::from_vec(tmpdir.0))).filter(|tmpdir| tmpdir.is_dir())
 }
 
 fn private(path: &Path) -> io::Result<()> {

@@ -3,15 +3,17 @@
 mod ending;
 mod stopping;
 
-use super::child::{ChildMessage, LaunchFault};
+use super::child::ChildMessage;
 use super::control::{Cancel, Control};
 use super::delivery::Stream;
 use super::folder::{AttemptName, Built, Identity};
+use super::launch_fault::LaunchFault;
 use super::limits::{self, Guard};
 use super::meter::UsageMeter;
 use super::pause::Pause;
+use super::spawner_messages::{SpawnerCommand, say};
 use super::terminal::{Terminal, TerminalStep};
-use super::{environment, spawner, sweep};
+use super::{sweep, variables};
 use crate::model::job::attempt::RunLimit;
 use crate::model::job::run_limits::{TimeLimits, Warning};
 use crate::model::job::{AttemptOutcome, How};
@@ -132,7 +134,7 @@ impl<'a> JobWatch<'a> {
             pause: None,
             stood: Span(0),
             unsaid_pause: false,
-            bound: environment::here(&launch.shares)
+            bound: variables::here(&launch.shares)
                 .flat_map(|share| share.cpus.iter().copied())
                 .collect(),
             sent: None,
@@ -290,12 +292,12 @@ impl<'a> JobWatch<'a> {
     }
 
     fn say_running(&mut self) {
-        let word = spawner::SpawnerCommand::Running(
+        let word = SpawnerCommand::Running(
             AttemptName::of(self.launch),
             self.session.as_raw().unsigned_abs(),
         );
         if self.unsaid {
-            self.unsaid = !spawner::say(self.noded, &word, None, false);
+            self.unsaid = !say(self.noded, &word, None, false);
         }
     }
 

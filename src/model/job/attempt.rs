@@ -205,6 +205,18 @@ impl How {
 }
 
 impl AttemptOutcome {
+    /// An outcome without a signal, usage or notes.
+    pub fn new(how: How) -> AttemptOutcome {
+        AttemptOutcome {
+            how,
+            sent: None,
+            used: Usage::default(),
+            notes: Vec::new(),
+            unfit: None,
+            on_its_own: false,
+        }
+    }
+
     /// Describes the end beyond its status: figures, then notes.
     pub fn remark(&self) -> Option<String> {
         let figures = self.how.excess().map(|text| format!(" ({text})"));

@@ -1,7 +1,7 @@
 //! What the spawner is given to start, also when one is killed and another follows it.
 
-use super::{Attempts, Runner, never};
-use crate::model::job::How;
+use super::{Attempts, Runner};
+use crate::model::job::{AttemptOutcome, How};
 use crate::noded::folder::{AttemptName, Folder};
 use crate::noded::poller::{PollSource, Poller};
 use crate::noded::spawner::Spawner;
@@ -47,7 +47,7 @@ impl Attempts {
         }
         failed
             .into_iter()
-            .for_each(|(name, why)| self.end(name, never(How::NodeFault(why))));
+            .for_each(|(name, why)| self.end(name, AttemptOutcome::new(How::NodeFault(why))));
     }
 
     /// The spawner has been killed: forks another one. What the old one was given stays in doubt

@@ -27,7 +27,7 @@ fn what_was_cancelled_before_it_was_seen_never_starts() {
     let name = AttemptName::of(&running());
     attempts.cancel(name, Cancel::default());
     attempts.start(&running(), &mut poller);
-    let cancelled = AttemptStatus::Ended(never(How::Cancelled));
+    let cancelled = AttemptStatus::Ended(AttemptOutcome::new(How::Cancelled));
     assert_eq!(attempts.statuses(), [(JobId::job(1), 1, 0, cancelled)]);
     assert!(folder::buried(folder.path(), name).is_some());
     attempts.confirm(name);
@@ -73,7 +73,7 @@ fn an_attempt_that_cannot_be_looked_at_is_kept_and_looked_at_again() {
             JobId::job(1),
             1,
             0,
-            AttemptStatus::Ended(never(How::ShepherdLost))
+            AttemptStatus::Ended(AttemptOutcome::new(How::ShepherdLost))
         )]
     );
 }

@@ -1,6 +1,6 @@
 //! The input of the site's programs around a job: JSON for hooks, PBS's arguments for scripts.
 
-use super::super::environment::handed_on;
+use super::super::variables::handed_on;
 use super::{JobHookRunner, status};
 use crate::model::hook::{Hook, HookEvent};
 use crate::model::job::{AttemptOutcome, Usage};

@@ -1,15 +1,16 @@
 //! Files of a job: stage-in before it runs, delivery of output and stage-out after it.
 
+use super::super::child::UMASK;
 use super::super::delivery::{self, Stream};
 use super::super::folder::AttemptName;
 use super::super::job_hooks;
-use super::super::spawner::{SpawnerCommand, say};
+use super::super::spawner_messages::{SpawnerCommand, say};
 use super::super::staging::Staging;
 use super::super::staging_worker::{
     Cancels, HelperResult, StagingWorker, all_of, not_delivered, together,
 };
 use super::super::watch::WatchedEnd;
-use super::{Around, UMASK, never, other_owner};
+use super::{Around, other_owner};
 use crate::model::job::{AttemptOutcome, How, Join};
 use crate::model::text::shortened;
 use crate::model::time::Span;
@@ -45,18 +46,20 @@ impl Around<'_> {
         let limit = self.launch.staging_timeout;
         match self.staging_worker(Cancels::All, limit, |staging| staging.before())? {
             HelperResult::Well => Ok(None),
-            HelperResult::Failed(why) => Ok(Some(never(How::CannotStart {
+            HelperResult::Failed(why) => Ok(Some(AttemptOutcome::new(How::CannotStart {
                 status: STAGE_IN_FAILED,
                 why,
             }))),
-            HelperResult::Cancelled => self.discard().map(|()| Some(never(How::Cancelled))),
+            HelperResult::Cancelled => self
+                .discard()
+                .map(|()| Some(AttemptOutcome::new(How::Cancelled))),
             HelperResult::Late => {
                 self.discard_private()?;
                 let why = format!(
                     "stage-in failed: it took longer than {} s",
                     limit.as_seconds()
                 );
-                Ok(Some(never(How::CannotStart {
+                Ok(Some(AttemptOutcome::new(How::CannotStart {
                     status: STAGE_IN_FAILED,
                     why,
                 })))
@@ -81,12 +84,12 @@ impl Around<'_> {
         let limit = self.quick_limit();
         Ok(match self.staging_worker(Cancels::All, limit, work)? {
             HelperResult::Well => None,
-            HelperResult::Failed(why) => Some(never(unable(why))),
-            HelperResult::Cancelled => Some(never(How::Cancelled)),
+            HelperResult::Failed(why) => Some(AttemptOutcome::new(unable(why))),
+            HelperResult::Cancelled => Some(AttemptOutcome::new(How::Cancelled)),
             HelperResult::Late => {
                 let seconds = limit.as_seconds();
                 let why = format!("its owner's files could not be looked at within {seconds} s");
-                Some(never(How::NodeFault(why)))
+                Some(AttemptOutcome::new(How::NodeFault(why)))
             }
         })
     }

@@ -6,7 +6,6 @@ use crate::model::job::{AttemptOutcome, How};
 use crate::model::time::Span;
 use crate::noded::control::Cancel;
 use crate::noded::meter::UsageMeter;
-use crate::noded::shepherd::unable;
 use crate::noded::sweep;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::clock;
@@ -211,7 +210,7 @@ impl JobWatch<'_> {
             .as_ref()
             .and_then(|ending| ending.overran.clone());
         match (&self.fault, overran, self.status) {
-            (Some(fault), ..) => unable(self.launch, fault.clone()),
+            (Some(fault), ..) => fault.clone().end(self.launch),
             (None, Some(overran), _) => overran,
             (None, None, Some(ProcessEnd::Exited(code))) => How::Exited(code),
             (None, None, Some(ProcessEnd::Signaled(number))) => How::Signaled(number),

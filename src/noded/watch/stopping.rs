@@ -3,7 +3,8 @@
 use super::{JobWatch, Pause};
 use crate::model::time::Span;
 use crate::noded::folder::AttemptName;
-use crate::noded::{pause, spawner};
+use crate::noded::pause;
+use crate::noded::spawner_messages::{SpawnerCommand, say};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::clock;
 
@@ -60,9 +61,8 @@ impl JobWatch<'_> {
         if self.unsaid_pause {
             let is_still = self.pause.as_ref().is_some_and(|pause| pause.is_still);
             let session = self.session.as_raw().unsigned_abs();
-            let word =
-                spawner::SpawnerCommand::Stopped(AttemptName::of(self.launch), session, is_still);
-            self.unsaid_pause = !spawner::say(self.noded, &word, None, false);
+            let word = SpawnerCommand::Stopped(AttemptName::of(self.launch), session, is_still);
+            self.unsaid_pause = !say(self.noded, &word, None, false);
         }
     }
 }

@@ -1,0 +1,59 @@
+//! Why a job cannot start.
+
+use crate::model::job::How;
+use crate::wire::message::Payload;
+use crate::wire::order::Launch;
+use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::Path;
+
+/// Why a job cannot start, and who can correct that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LaunchFault {
+    /// The owner: `operation: path: error`.
+    Owner(String),
+    /// The administrator of this node. The job is started again.
+    Node(String),
+}
+
+impl LaunchFault {
+    /// The fault that an operation on a path failed with this error.
+    pub fn of(what: &str, on: &Path, error: Errno) -> LaunchFault {
+        let text = format!("{what}: {}: {}", on.display(), error.desc());
+        match error {
+            Errno::ENOMEM
+            | Errno::EAGAIN
+            | Errno::EMFILE
+            | Errno::ENFILE
+            | Errno::EIO
+            | Errno::ENOSPC => LaunchFault::Node(text),
+            _ => LaunchFault::Owner(text),
+        }
+    }
+
+    /// Turns an error of an operation into a fault of this node.
+    pub fn node(what: &'static str) -> impl Fn(io::Error) -> LaunchFault {
+        move |error| LaunchFault::Node(format!("{what}: {error}"))
+    }
+
+    /// The text for the job's error file.
+    pub fn text(&self) -> &str {
+        match self {
+            LaunchFault::Owner(text) | LaunchFault::Node(text) => text,
+        }
+    }
+
+    /// How an attempt ends that has this fault.
+    pub fn end(self, launch: &Launch) -> How {
+        let status = match launch.payload {
+            Payload::Command(_) => 254,
+            Payload::Script(_) if launch.shell.is_some() => 254,
+            Payload::Script(_) => 127,
+        };
+        match self {
+            LaunchFault::Owner(why) => How::CannotStart { status, why },
+            LaunchFault::Node(why) => How::NodeFault(why),
+        }
+    }
+}
