@@ -1,8 +1,7 @@
 //! The connections of clients: accepted, read, answered, and bounded in number, size and time.
 
-pub mod ahead;
-pub mod attach;
 pub mod callers;
+pub mod calls;
 pub mod limits;
 pub mod listen;
 pub mod readers;

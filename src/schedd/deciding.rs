@@ -3,7 +3,7 @@
 use crate::model::trigger::{AwaitedMoment, CycleRecord, Trigger, Triggers};
 use crate::sched::cycle;
 use crate::sched::view::plan::Plan;
-use crate::schedd::Schedd;
+use crate::schedd::state::Schedd;
 use crate::schedd::timers;
 use crate::server::effects::Effects;
 use crate::spool::SpoolError;

@@ -1,14 +1,13 @@
-//! What schedd does by the clock, whether anybody asks or not, and how it leaves.
+//! What schedd does by the clock, whether anybody asks or not.
 
 use crate::model::trigger::{AwaitedMoment, Trigger};
-use crate::schedd::Schedd;
+use crate::schedd::state::Schedd;
 use crate::schedd::storage::expiry;
 use crate::schedd::timers;
 use crate::schedd::timers::Timers;
 use crate::server::launch_timeout;
 use crate::server::node_reports;
-use crate::spool::Checkpointer;
-use crate::sys::{clock as machine, record};
+use crate::sys::clock as machine;
 use crate::update::Update;
 
 impl Schedd {
@@ -118,29 +117,5 @@ impl Schedd {
             self.busy = machine::monotonic();
         }
         machine::monotonic() > self.busy + setup.config.server.idle
-    }
-
-    /// Leaves in order: running jobs go on under their shepherds.
-    pub(super) fn leave(&mut self) {
-        tracing::info!("leaving");
-        self.mailer.leave();
-        self.send_last_notices();
-        self.notifier.leave();
-        self.allocation_script.leave();
-        self.resource_poller.leave();
-        self.hooks.leave();
-        if !self.server.setup.shared {
-            self.nodes.leave();
-        }
-        let home = &self.home;
-        self.listener.remove();
-        record::erase(home);
-        self.write_cycles();
-        let home = &self.home;
-        if let Err(error) = Checkpointer::open(&crate::spool::file(home))
-            .and_then(|checkpointer| checkpointer.checkpoint())
-        {
-            tracing::debug!("the spool's log was not emptied: {error}");
-        }
     }
 }

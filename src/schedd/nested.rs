@@ -7,12 +7,13 @@
 
 use crate::model::job::state::JobState;
 use crate::model::time::Span;
+use crate::schedd::control;
+use crate::schedd::nested::installation::NestedOptions;
 use crate::schedd::nested::installation::quoted;
 use crate::schedd::nested::installation::settle;
 use crate::schedd::nested::taking::Taker;
 use crate::schedd::programs::process_tree::ProcessTree;
 use crate::schedd::programs::process_tree::WakeReason;
-use crate::schedd::start;
 use crate::spool;
 use crate::spool::SpoolReader;
 use crate::spool::query::Viewer;
@@ -30,11 +31,10 @@ use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-mod installation;
+pub mod installation;
 
 mod taking;
 
@@ -43,19 +43,6 @@ const PATIENCE: Span = Span::seconds(10);
 /// How long what is left may take to end by itself, and once it has been asked to.
 const LINGER: Span = Span::seconds(3);
 const GRACE: Span = Span::seconds(10);
-
-/// What is asked of a nested instance.
-#[derive(Debug)]
-pub struct NestedOptions<'a> {
-    /// `--preset`: whose habits are its defaults.
-    pub preset: Option<&'a str>,
-    /// `--config`: its `lanai.toml`.
-    pub config: Option<&'a Path>,
-    /// `--queue`: the parent's queue whose jobs it takes.
-    pub queue: Option<&'a str>,
-    /// The command to run; empty for none.
-    pub command: &'a [OsString],
-}
 
 /// Serves the job this process belongs to; the result is the exit status of the command.
 pub fn run(options: &NestedOptions) -> Result<ExitCode> {
@@ -80,7 +67,7 @@ pub fn run(options: &NestedOptions) -> Result<ExitCode> {
         &mut children,
     );
     if !matches!(served, Ok(Over::Signal(_))) {
-        let _ = start::stop(&home);
+        let _ = control::stop(&home);
     }
     children.end(
         LINGER,

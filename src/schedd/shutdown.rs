@@ -1,10 +1,17 @@
-//! The end of schedd after `qterm`: until it exits it starts no more jobs.
+//! The end of schedd: after `qterm` it starts no more jobs, and it exits in order.
 
-use crate::schedd::Schedd;
+use crate::model::time::Span;
+use crate::schedd::state::Schedd;
 use crate::server::requests::shutdown::running;
+use crate::spool::Checkpointer;
+use crate::sys::{clock, record};
 use crate::wire::batch::{Act, Batch};
 use crate::wire::message::{ClientRequest, QtermMode};
 use crate::wire::order::ScheddOrder;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// How long the notices that still wait may delay the exit.
+const LAST: Span = Span::seconds(2);
 
 impl Schedd {
     /// Exits after `qterm`, once the jobs that it waits for have ended.
@@ -34,5 +41,67 @@ impl Schedd {
             })
         );
         self.shutdown_mode.is_some() && begins
+    }
+
+    /// Exits in order: running jobs go on under their shepherds.
+    pub(super) fn leave(&mut self) {
+        tracing::info!("leaving");
+        self.mailer.leave();
+        self.send_last_notices();
+        self.notifier.leave();
+        self.allocation_script.leave();
+        self.resource_poller.leave();
+        self.hooks.leave();
+        if !self.server.setup.shared {
+            self.nodes.leave();
+        }
+        let home = &self.home;
+        self.listener.remove();
+        record::erase(home);
+        self.write_cycles();
+        let home = &self.home;
+        if let Err(error) = Checkpointer::open(&crate::spool::file(home))
+            .and_then(|checkpointer| checkpointer.checkpoint())
+        {
+            tracing::debug!("the spool's log was not emptied: {error}");
+        }
+    }
+
+    /// Sends the notices to users that still wait, within [`LAST`]. Their programs go on under
+    /// nodeds.
+    fn send_last_notices(&mut self) {
+        let until = clock::monotonic() + LAST;
+        self.user_notices.end_rounds(Span(i64::MAX));
+        loop {
+            self.notify_users();
+            let left = until.0 - clock::monotonic().0;
+            if !self.user_notices.can_send_more() || left <= 0 {
+                break;
+            }
+            self.hear_nodes(left);
+        }
+        self.user_notices.give_up("schedd ends");
+    }
+
+    /// Waits up to `milliseconds` for reports and takes them in.
+    fn hear_nodes(&mut self, milliseconds: i64) {
+        let (indices, mut fds): (Vec<usize>, Vec<PollFd>) = self
+            .nodes
+            .watched()
+            .map(|(index, fd, _)| (index, PollFd::new(fd, PollFlags::POLLIN)))
+            .unzip();
+        let _ = poll(
+            &mut fds,
+            PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::ZERO),
+        );
+        let is_ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+        for (index, _) in indices
+            .into_iter()
+            .zip(is_ready)
+            .filter(|&(_, is_ready)| is_ready)
+        {
+            let news = self.nodes.receive(index);
+            self.note(news);
+        }
     }
 }

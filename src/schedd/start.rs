@@ -1,32 +1,28 @@
-//! The command `schedd`: start in the foreground or on its own, ask a running one, stop it.
+//! The command `schedd`: its options, and the start of the daemon.
 
 use crate::model::policy::Preset;
 use crate::model::time::Span;
-use crate::schedd::Schedd;
 use crate::schedd::check;
 use crate::schedd::clients::listen::Listener;
+use crate::schedd::control;
 use crate::schedd::nested;
-use crate::schedd::nested::NestedOptions;
+use crate::schedd::nested::installation::NestedOptions;
+use crate::schedd::state::Schedd;
 use crate::schedd::storage::recover::Recovered;
 use crate::schedd::storage::recover::recover;
 use crate::spool::lock::LockError;
 use crate::sys::home::Home;
 use crate::sys::signals::Signals;
-use crate::sys::{clock, daemon, record};
-use crate::wire::client::{Client, ClientError};
-use crate::wire::message::{ClientRequest, Reply, ScheddStatus};
+use crate::sys::{clock, daemon};
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser};
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long a schedd that holds the spool may take to serve or to be gone, and to answer once.
+/// How long a schedd that holds the spool may take to serve or to exit.
 const PATIENCE: Span = Span::seconds(30);
-const ANSWER: Duration = Duration::from_secs(5);
 
 /// Decide which job runs where and when.
 ///
@@ -120,8 +116,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn serve_or_ask(arguments: &Arguments) -> Result<()> {
     let home = Home::find()?;
     match arguments {
-        Arguments { status: true, .. } => status(&home),
-        Arguments { stop: true, .. } => stop(&home),
+        Arguments { status: true, .. } => control::status(&home),
+        Arguments { stop: true, .. } => control::stop(&home),
         Arguments {
             check: true,
             format,
@@ -164,7 +160,7 @@ fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
             Err(error) if ready && matches!(error.downcast_ref(), Some(LockError::Held(_))) => {}
             other => return other.map(Some),
         }
-        if another_serves(home) {
+        if control::is_served(home) {
             return Ok(None);
         }
         clock::sleep(Duration::from_millis(10));
@@ -173,19 +169,6 @@ fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
         "another schedd holds {} and does not answer",
         home.spool().display()
     )
-}
-
-/// Whether a schedd answers. That one listens is not enough: it may be dying, or on its way out.
-fn another_serves(home: &Home) -> bool {
-    let Ok(mut client) = Client::reach(home) else {
-        return false;
-    };
-    client.be_impatient(ANSWER);
-    let answer = client
-        .begin(&ClientRequest::Status)
-        .and_then(|()| client.reply());
-    // One of another version is for whoever wants something of it to be told of.
-    !matches!(answer, Err(ClientError::Unreachable(_)))
 }
 
 fn log_to_stderr() {
@@ -205,79 +188,4 @@ fn raise_descriptor_limit() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard.min(65_536), hard);
     }
-}
-
-fn status(home: &Home) -> Result<()> {
-    let reply = Client::reach(home)
-        .context("no schedd is running here")?
-        .call(&ClientRequest::Status)?;
-    let Reply::Status(status) = reply else {
-        bail!("an unexpected answer")
-    };
-    println!("{}", status_table(&status));
-    Ok(())
-}
-
-fn status_table(status: &ScheddStatus) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING);
-    let jobs = status
-        .jobs
-        .iter()
-        .map(|(state, count)| format!("{count} {}", state.letter()))
-        .collect::<Vec<_>>();
-    let mut nodes = Vec::new();
-    for (name, is_up) in &status.nodes {
-        nodes.push(format!("{name} {}", if *is_up { "up" } else { "down" }));
-    }
-    table.add_row([
-        "schedd",
-        &format!("{} (process {})", status.version, status.pid),
-    ]);
-    table.add_row(["up", &status.uptime.to_string()]);
-    table.add_row(["spool", &status.spool.to_string()]);
-    table.add_row(["jobs", &or_none(&jobs)]);
-    table.add_row(["nodes", &or_none(&nodes)]);
-    table
-}
-
-fn or_none(list: &[String]) -> String {
-    if list.is_empty() {
-        "none".to_string()
-    } else {
-        list.join(", ")
-    }
-}
-
-/// Asks the schedd to leave and waits until the spool is free.
-pub(super) fn stop(home: &Home) -> Result<()> {
-    let asked = Client::reach(home).and_then(|mut client| client.call(&ClientRequest::Stop));
-    match asked {
-        Ok(Reply::Done) => {}
-        Ok(Reply::Refused(refusal)) => bail!("{refusal}"),
-        Ok(_) => bail!("an unexpected answer"),
-        Err(_) if !crate::spool::lock::is_held(home) => {
-            println!("no schedd is running here");
-            return Ok(());
-        }
-        Err(error) => terminate(home).context(error)?,
-    }
-    for _ in 0..1000 {
-        if !crate::spool::lock::is_held(home) {
-            return Ok(());
-        }
-        clock::sleep(Duration::from_millis(5));
-    }
-    bail!(
-        "schedd was told to leave, but still holds {}",
-        home.spool().display()
-    )
-}
-
-/// For one that does not understand us, being of another version, or that cannot be reached.
-fn terminate(home: &Home) -> Result<()> {
-    let record = record::read(home).context("nothing tells which process it is")?;
-    let process = nix::unistd::Pid::from_raw(record.pid as i32);
-    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM)
-        .context("it cannot be told to leave")
 }

@@ -6,16 +6,12 @@
 //! reference to the stored script. When the last reference is gone, the job is on disk or will
 //! never be, and a script without a job is removed.
 
-use crate::model::refusal::Refusal;
-use crate::schedd::Schedd;
 use crate::server::caller::Caller;
 use crate::server::effects::Token;
-use crate::server::requests::RequestContext;
-use crate::spool::scripts::{self, SMALLEST};
+use crate::spool::scripts;
 use crate::spool::{SpoolError, SpoolReader};
-use crate::sys::clock::monotonic;
 use crate::sys::home::Home;
-use crate::wire::message::{ClientRequest, NewJob, Payload, Reply, StoredScript};
+use crate::wire::message::{NewJob, Payload, StoredScript};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -57,11 +53,14 @@ struct Pending {
     submission: Box<NewJob>,
 }
 
-/// A submission whose script has been stored, or why it was not.
+/// A submission that need no longer wait for its script.
 pub struct Stored {
-    token: Token,
-    caller: Caller,
-    submission: Result<Box<NewJob>, SpoolError>,
+    /// The client that waits.
+    pub token: Token,
+    /// Its user.
+    pub caller: Caller,
+    /// The submission, or why its script was not stored.
+    pub submission: Result<Box<NewJob>, SpoolError>,
 }
 
 impl Scripts {
@@ -91,9 +90,14 @@ impl Scripts {
         })
     }
 
-    fn store(&mut self, pending: Pending) {
-        *self.waiting.entry(pending.caller.owner.uid).or_default() += 1;
-        let _ = self.tasks.send(ScriptTask::Store(pending));
+    /// Lets a submission wait until its script is stored.
+    pub fn store(&mut self, token: Token, caller: Caller, submission: Box<NewJob>) {
+        *self.waiting.entry(caller.owner.uid).or_default() += 1;
+        let _ = self.tasks.send(ScriptTask::Store(Pending {
+            token,
+            caller,
+            submission,
+        }));
     }
 
     /// Removes the scripts of jobs that have left the history.
@@ -248,72 +252,5 @@ impl Worker {
 fn log(removed: Result<(), SpoolError>) {
     if let Err(error) = removed {
         tracing::warn!("scripts that no job needs were not removed: {error}");
-    }
-}
-
-impl Schedd {
-    /// Whether the script of a submission has to be stored before the submission can be granted.
-    /// What is refused for its size or for lack of room, or was accepted before, is not stored.
-    pub(in crate::schedd) fn awaits_storage(
-        &mut self,
-        caller: &Caller,
-        submission: &NewJob,
-    ) -> bool {
-        let Payload::Script(text) = &submission.payload else {
-            return false;
-        };
-        let most = self.server.setup.config.server.jobscript_max_size.bytes();
-        if text.len() < SMALLEST || text.len() as u64 > most || !self.reserve.is_whole() {
-            return false;
-        }
-        let context = RequestContext {
-            server: &mut self.server,
-            history: &self.spool,
-            caller,
-        };
-        context.admit().is_ok() && matches!(context.submitted(submission.token), Ok(None))
-    }
-
-    /// Lets a submission wait until its script is stored.
-    pub(in crate::schedd) fn store_script(
-        &mut self,
-        token: Token,
-        caller: Caller,
-        asked: Box<NewJob>,
-    ) {
-        self.clients.await_change(token);
-        self.scripts.store(Pending {
-            token,
-            caller,
-            submission: asked,
-        });
-    }
-
-    /// A full disk is noticed here before the database notices it.
-    fn note_unstored(&mut self, error: SpoolError) {
-        match error {
-            SpoolError::Full => self.reserve.used(error),
-            error => tracing::error!("a script was not stored: {error}"),
-        }
-    }
-
-    /// Goes on with the submissions whose scripts are stored.
-    pub(in crate::schedd) fn take_stored(&mut self) {
-        for Stored {
-            token,
-            caller,
-            submission,
-        } in self.scripts.take_stored()
-        {
-            self.busy = monotonic();
-            match submission {
-                Ok(submission) => self.hear(token, caller, ClientRequest::Submit(submission)),
-                Err(error) => {
-                    let refusal = Refusal::spool(&error);
-                    self.note_unstored(error);
-                    self.clients.answer(token, &Reply::Refused(refusal));
-                }
-            }
-        }
     }
 }

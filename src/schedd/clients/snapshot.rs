@@ -23,11 +23,13 @@ use crate::sched::explain::why;
 use crate::sched::priority::queue_order::QueueOrder;
 use crate::sched::view::snapshot::ClusterState;
 use crate::schedd::clients::limits;
+use crate::server::caller::Caller;
 use crate::server::state::ServerState;
 use crate::sys::clock::monotonic;
 use crate::sys::user;
-use crate::wire::ahead::ForecastAnswer;
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use std::collections::BTreeSet;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The longest time that a copy of an unchanged state is shared: time passes in it, too.
@@ -44,6 +46,10 @@ const MOST: usize = 4;
 
 /// How many jobs one part of an answer holds.
 const PART: usize = 500;
+
+/// Questions that may wait for a newer copy of the state in all, and those of one user.
+const ASIDE: usize = 256;
+const ASIDE_OF_ONE: usize = 16;
 
 /// The state at one moment.
 pub struct Snapshot {
@@ -141,6 +147,26 @@ impl Snapshots {
     /// Drops a snapshot that may be used no longer.
     pub fn expire(&mut self, now: Span) {
         self.latest.take_if(|latest| now >= latest.shared);
+    }
+}
+
+/// Questions that wait for a newer copy of the state.
+#[derive(Default)]
+pub struct Aside {
+    /// Each with its connection.
+    pub questions: Vec<(UnixStream, Caller, ForecastQuery)>,
+    /// When they can be answered.
+    pub due: Option<Span>,
+}
+
+impl Aside {
+    /// Whether this caller's question has to be refused.
+    pub fn is_full_for(&self, caller: &Caller) -> bool {
+        let own = self
+            .questions
+            .iter()
+            .filter(|(_, other, _)| other.owner.uid == caller.owner.uid);
+        self.questions.len() >= ASIDE || (own.count() >= ASIDE_OF_ONE && !caller.privileged)
     }
 }
 

@@ -3,11 +3,11 @@
 
 use crate::config::Config;
 use crate::model::job::grant::{self, HostGrant};
-use crate::schedd::nested::NestedOptions;
 use crate::spool::lock;
 use crate::sys::home::Home;
 use crate::sys::{env, filesystem};
 use anyhow::{Context, Result, anyhow, bail};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// What holds in a nested instance that is told nothing else: strictly first come, first served.
@@ -17,6 +17,19 @@ const IDLE: &str = "1m";
 /// The remedy where it cannot live in `TMPDIR`.
 const OWN_TMPDIR: &str = "leave TMPDIR as the job was given it, or name a folder of your own with \
                           export TMPDIR=$(mktemp -d)";
+
+/// The options of a nested instance.
+#[derive(Debug)]
+pub struct NestedOptions<'a> {
+    /// `--preset`: its defaults.
+    pub preset: Option<&'a str>,
+    /// `--config`: its `lanai.toml`.
+    pub config: Option<&'a Path>,
+    /// `--queue`: the queue of the parent from which it takes jobs.
+    pub queue: Option<&'a str>,
+    /// The command to run; empty for none.
+    pub command: &'a [OsString],
+}
 
 /// Makes the installation, and has this process and all that it starts belong to it.
 pub fn settle(options: &NestedOptions) -> Result<Home> {

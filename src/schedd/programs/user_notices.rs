@@ -3,16 +3,13 @@
 //! user's.
 
 use crate::model::time::Span;
-use crate::schedd::Schedd;
 use crate::schedd::nodes::NodedEvent;
 use crate::schedd::nodes::Nodes;
 use crate::schedd::programs::notice_digest::NoticeDigest;
 use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::notices::Notice;
 use crate::server::notices::Recipient;
-use crate::sys::clock;
 use crate::wire::order::{Notification, ScheddOrder};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
@@ -25,8 +22,6 @@ const HOLD: Span = Span::seconds(300);
 /// After how long a program without a report counts as lost. noded ends it after 30 s and reports
 /// that.
 const PATIENCE: Span = Span::seconds(60);
-/// How long the notices that still wait may delay the end of schedd.
-const LAST: Span = Span::seconds(2);
 
 /// The notices that wait, and the programs that run.
 #[derive(Debug)]
@@ -103,21 +98,23 @@ impl UserNotices {
         }
     }
 
-    fn waits(&self) -> bool {
-        !self.waiting.is_empty()
+    /// Whether notices wait for a noded that is connected.
+    pub fn can_send_more(&self) -> bool {
+        !self.waiting.is_empty() && self.unreachable.is_none()
     }
 
     /// Queues the digests of rounds that end by `now`.
-    fn end_rounds(&mut self, now: Span) {
+    pub fn end_rounds(&mut self, now: Span) {
         self.rounds
             .due(now)
             .into_iter()
             .for_each(|notice| self.line_up(notice));
     }
 
-    /// Sends what can be sent; gives up programs whose noded is lost and notices that no noded
-    /// takes.
-    fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<NodedEvent> {
+    /// Sends the notices that can be sent now. Drops programs whose noded is lost, and notices that
+    /// no noded takes.
+    pub fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<NodedEvent> {
+        self.end_rounds(now);
         self.running.retain(|user, running| {
             let is_lost = now >= running.until || !nodes.is_admitted(running.noded);
             if is_lost {
@@ -211,61 +208,13 @@ impl UserNotices {
         Some(ScheddOrder::Notify(Box::new(notification)))
     }
 
-    fn give_up(&mut self, why: &str) {
+    /// Drops the notices that wait.
+    pub fn give_up(&mut self, why: &str) {
         for (user, line) in std::mem::take(&mut self.waiting)
             .into_iter()
             .filter(|(_, line)| !line.is_empty())
         {
             tracing::warn!("{} notifications of {user} are dropped: {why}", line.len());
-        }
-    }
-}
-
-impl Schedd {
-    /// Sends users' notices that can be sent now.
-    pub(in crate::schedd) fn notify_users(&mut self) {
-        let now = clock::monotonic();
-        self.user_notices.end_rounds(now);
-        let news = self
-            .user_notices
-            .send(&mut self.nodes, &self.server.setup.host, now);
-        self.note(news);
-    }
-
-    /// Sends users' notices that still wait, within [`LAST`]. Their programs go on under nodeds.
-    pub(in crate::schedd) fn send_last_notices(&mut self) {
-        let until = clock::monotonic() + LAST;
-        self.user_notices.end_rounds(Span(i64::MAX));
-        loop {
-            self.notify_users();
-            let left = until.0 - clock::monotonic().0;
-            if !self.user_notices.waits() || self.user_notices.unreachable.is_some() || left <= 0 {
-                break;
-            }
-            self.hear_nodes(left);
-        }
-        self.user_notices.give_up("schedd ends");
-    }
-
-    /// Waits up to `milliseconds` for reports and takes them in.
-    fn hear_nodes(&mut self, milliseconds: i64) {
-        let (indices, mut fds): (Vec<usize>, Vec<PollFd>) = self
-            .nodes
-            .watched()
-            .map(|(index, fd, _)| (index, PollFd::new(fd, PollFlags::POLLIN)))
-            .unzip();
-        let _ = poll(
-            &mut fds,
-            PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::ZERO),
-        );
-        let is_ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-        for (index, _) in indices
-            .into_iter()
-            .zip(is_ready)
-            .filter(|&(_, is_ready)| is_ready)
-        {
-            let news = self.nodes.receive(index);
-            self.note(news);
         }
     }
 }

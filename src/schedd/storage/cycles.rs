@@ -2,12 +2,8 @@
 //! a reason of its own, so that one that decides nothing costs no sync; and when somebody asks for
 //! them.
 
-use crate::model::refusal::Refusal;
 use crate::model::trigger::CycleRecord;
-use crate::schedd::Schedd;
-use crate::server::effects::Token;
 use crate::update::Update;
-use crate::wire::message::{Question, Reply};
 use std::collections::VecDeque;
 
 /// The looks that the spool does not have yet.
@@ -46,33 +42,6 @@ impl Cycles {
     /// The rows are on disk.
     pub fn written(&mut self) {
         self.unwritten.clear();
-    }
-}
-
-impl Schedd {
-    /// `qstat --cycles`: for operators, and for whom it is his own.
-    pub(in crate::schedd) fn tell_cycles(&mut self, token: Token, is_privileged: bool) {
-        if !is_privileged {
-            return self
-                .clients
-                .answer(token, &Reply::Refused(Refusal::unauthorized()));
-        }
-        self.write_cycles();
-        if let Some((stream, caller)) = self.clients.take(token) {
-            self.readers.serve(stream, caller, Question::Cycles);
-        }
-    }
-
-    /// Writes what nothing else has had written.
-    pub(in crate::schedd) fn write_cycles(&mut self) {
-        let rows: Vec<Update> = self.cycles.changes().collect();
-        if rows.is_empty() || !self.reserve.is_whole() {
-            return;
-        }
-        match self.spool.commit(&rows) {
-            Ok(()) => self.cycles.written(),
-            Err(error) => tracing::warn!("the record of the cycles cannot be written now: {error}"),
-        }
     }
 }
 

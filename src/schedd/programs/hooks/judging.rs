@@ -4,6 +4,7 @@ use crate::model::job::Job;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::text::Text;
+use crate::sched::view::plan::Start;
 use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
 use crate::server::caller::Caller;
@@ -62,7 +63,7 @@ pub fn judge(
                 }
                 ClientRequest::Run { job, on, detached } => {
                     let (job, start) = context.planned_run(*job, on, *detached)?;
-                    let nodes = start.as_ref().map(super::nodes_of).unwrap_or_default();
+                    let nodes = start.as_ref().map(nodes_of).unwrap_or_default();
                     let mut context = RequestContext {
                         server: context.server,
                         history: spool,
@@ -115,6 +116,18 @@ fn started(
         is_new: false,
         nodes,
     })
+}
+
+/// The nodes of a start, each once.
+pub fn nodes_of(start: &Start) -> Vec<String> {
+    let mut nodes: Vec<String> = start
+        .shares
+        .iter()
+        .map(|share| share.node.clone())
+        .collect();
+    nodes.sort();
+    nodes.dedup();
+    nodes
 }
 
 fn names(case: &Case) -> String {

@@ -1,4 +1,4 @@
-//! Questions about what is to come: what the loop has to add before a reader can answer them.
+//! Forecasts: what the loop adds to a question before a reader can answer it.
 
 use crate::model::job::state::JobState;
 use crate::model::job::{Digest, Job, Life};
@@ -6,12 +6,11 @@ use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::report::outlook::{Explanation, Overtaker};
 use crate::model::system_resource::PoolUse;
-use crate::model::time::Span;
-use crate::schedd::Schedd;
 use crate::schedd::clients::readers;
 use crate::schedd::clients::snapshot::SnapshotQuery;
 use crate::schedd::clients::snapshot::Study;
 use crate::schedd::programs::resource_poller::ResourcePoller;
+use crate::schedd::state::Schedd;
 use crate::server::caller::Caller;
 use crate::server::effects::Token;
 use crate::server::requests::RequestContext;
@@ -27,38 +26,16 @@ use std::sync::Arc;
 /// How many jobs one question may name.
 const MOST_JOBS: usize = 1000;
 
-/// Questions that may wait for a newer copy of the state in all, and those of one user.
-const ASIDE: usize = 256;
-const ASIDE_OF_ONE: usize = 16;
-
-/// Questions that wait for a newer copy of the state.
-#[derive(Default)]
-pub struct Aside {
-    questions: Vec<(UnixStream, Caller, ForecastQuery)>,
-    /// When they are asked again.
-    pub due: Option<Span>,
-}
-
-impl Aside {
-    fn is_full_for(&self, caller: &Caller) -> bool {
-        let own = self
-            .questions
-            .iter()
-            .filter(|(_, other, _)| other.owner.uid == caller.owner.uid);
-        self.questions.len() >= ASIDE || (own.count() >= ASIDE_OF_ONE && !caller.privileged)
-    }
-}
-
 impl Schedd {
-    /// A client asks what is to come.
-    pub(in crate::schedd) fn look_ahead(&mut self, token: Token, ahead: ForecastQuery) {
+    /// Answers a forecast query of a client.
+    pub(super) fn look_ahead(&mut self, token: Token, ahead: ForecastQuery) {
         if let Some((stream, caller)) = self.clients.take(token) {
             self.study(stream, caller, ahead);
         }
     }
 
-    /// Asks again what was put aside.
-    pub(in crate::schedd) fn take_up_again(&mut self) {
+    /// Tries the queries again that wait for a newer copy of the state.
+    pub(super) fn take_up_again(&mut self) {
         let now = monotonic();
         self.snapshots.expire(now);
         if self.aside.due.take_if(|due| *due <= now).is_some() {

@@ -1,19 +1,13 @@
-//! Connecting `qsub -I` to the terminal of its job.
+//! The connection of `qsub -I` to the terminal of its job.
 //!
-//! schedd dials the noded once more and says for which attempt; when noded has accepted, the
-//! client is handed that connection, and schedd is out of the way: no byte of a session passes
-//! through it, and its end ends none.
+//! schedd dials the noded of the job once more and names the attempt. When noded has accepted,
+//! schedd passes that connection to the client: no byte of a session goes through schedd, and a
+//! session survives the end of schedd.
 
-use crate::model::job::Attempt;
-use crate::model::job_id::JobId;
-use crate::model::refusal::Refusal;
 use crate::model::time::Span;
-use crate::schedd::Schedd;
-use crate::server::caller::Caller;
 use crate::server::effects::Token;
 use crate::sys::{clock, socket};
 use crate::wire::frame::{FrameError, FrameSocket};
-use crate::wire::message::Reply;
 use crate::wire::order::{NodeReport, ScheddOrder};
 use std::collections::BTreeMap;
 use std::io;
@@ -21,11 +15,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// How long a noded may take to accept, and how many may be about it at once.
+/// How long a noded may take to accept, and how many calls there may be at once.
 const PATIENCE: Span = Span::seconds(10);
 const MOST: usize = 8;
 
-/// Connections that no noded has accepted yet, by the client each is for.
+/// Connections that no noded has accepted yet, by client.
 #[derive(Default)]
 pub struct Calls {
     calls: BTreeMap<Token, Call>,
@@ -37,8 +31,8 @@ struct Call {
 }
 
 impl Calls {
-    /// Dials.
-    fn begin(
+    /// Dials noded.
+    pub fn begin(
         &mut self,
         client: Token,
         noded: &Path,
@@ -66,8 +60,9 @@ impl Calls {
             .map(|(&client, call)| (client, call.link.as_fd()))
     }
 
-    /// What noded says to the call for this client; None for nothing yet.
-    fn hear(&mut self, client: Token) -> Option<Result<UnixStream, String>> {
+    /// The connection for this client once noded has accepted it, or why there is none. None if
+    /// noded has not answered yet.
+    pub fn hear(&mut self, client: Token) -> Option<Result<UnixStream, String>> {
         let call = self.calls.get_mut(&client)?;
         let heard = call
             .link
@@ -89,7 +84,7 @@ impl Calls {
     }
 
     /// The clients whose calls were not accepted in time.
-    fn expired(&mut self) -> Vec<Token> {
+    pub fn expired(&mut self) -> Vec<Token> {
         let now = clock::monotonic();
         let late: Vec<Token> = self
             .calls
@@ -102,68 +97,10 @@ impl Calls {
     }
 }
 
-impl Schedd {
-    /// Only the job's owner sits down at its terminal, whoever else may act on the job.
-    pub(in crate::schedd) fn attach(&mut self, token: Token, caller: &Caller, id: JobId) {
-        let begun = self.terminal_of(caller, id).and_then(|(node, attempt)| {
-            let noded = self
-                .nodes
-                .socket_of(&node)
-                .ok_or_else(|| not_now("its node does not answer"))?;
-            let order = ScheddOrder::Attach {
-                epoch: self.nodes.epoch(),
-                job: id,
-                attempt,
-            };
-            self.calls.begin(token, noded, &order).map_err(not_now)
-        });
-        if let Err(refusal) = begun {
-            self.clients.answer(token, &Reply::Refused(refusal));
-        }
-    }
-
-    fn terminal_of(&self, caller: &Caller, id: JobId) -> Result<(String, Attempt), Refusal> {
-        let job = self.server.job(id).ok_or_else(Refusal::unknown_job)?;
-        if !caller.owner.is_same_account(&job.owner) {
-            return Err(Refusal::unauthorized());
-        }
-        let run = job
-            .life
-            .open_run()
-            .filter(|run| run.session.is_some() && job.spec.interactive);
-        let run = run.ok_or_else(Refusal::bad_state)?;
-        Ok((
-            job.script_node().unwrap_or_default().to_string(),
-            run.attempt,
-        ))
-    }
-
-    /// Hands a connection over to its client once noded has accepted it.
-    pub(in crate::schedd) fn hear_call(&mut self, token: Token) {
-        match self.calls.hear(token) {
-            None => {}
-            Some(Ok(stream)) => self
-                .clients
-                .hand_over(token, &Reply::Attached, stream.as_fd()),
-            Some(Err(why)) => self.clients.answer(token, &Reply::Refused(not_now(why))),
-        }
-    }
-
-    pub(in crate::schedd) fn end_late_calls(&mut self) {
-        for token in self.calls.expired() {
-            self.clients
-                .answer(token, &Reply::Refused(not_now("its node does not answer")));
-        }
-    }
-}
-
-fn not_now(why: impl std::fmt::Display) -> Refusal {
-    Refusal::no_terminal(&why.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::job_id::JobId;
     use crate::wire::frame;
     use std::io::{Read, Write};
 

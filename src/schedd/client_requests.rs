@@ -1,0 +1,229 @@
+//! Requests of clients: those that change nothing are answered or passed to a reader, the others
+//! wait for the tick, some of them first for their script to be stored or for hooks.
+
+use crate::model::job::Attempt;
+use crate::model::job::state::JobState;
+use crate::model::job_id::JobId;
+use crate::model::refusal::Refusal;
+use crate::model::time::Span;
+use crate::schedd::clients::scripts::Stored;
+use crate::schedd::inbox::Input;
+use crate::schedd::state::Schedd;
+use crate::server::caller::Caller;
+use crate::server::effects::Token;
+use crate::server::requests::RequestContext;
+use crate::spool::SpoolError;
+use crate::spool::scripts::SMALLEST;
+use crate::sys::clock::monotonic;
+use crate::wire::message::{
+    ClientRequest, NewJob, Payload, Question, Reply, ScheddStatus, WatchedJobs,
+};
+use crate::wire::order::ScheddOrder;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+impl Schedd {
+    /// Answers a request that changes nothing, and lets the others wait for the tick.
+    pub(super) fn hear(&mut self, token: Token, caller: Caller, request: ClientRequest) {
+        match request {
+            ClientRequest::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
+            ClientRequest::Ask(Question::Cycles) => self.tell_cycles(token, caller.privileged),
+            ClientRequest::Ask(question) => {
+                if let Some((stream, caller)) = self.clients.take(token) {
+                    self.readers.serve(stream, caller, question);
+                }
+            }
+            ClientRequest::Attach(id) => self.attach(token, &caller, id),
+            ClientRequest::Watch { of, since } => self.watch_jobs(token, &caller, &of, since),
+            ClientRequest::Status => {
+                let status = self.status();
+                self.clients.answer(token, &Reply::Status(Box::new(status)));
+            }
+            ClientRequest::Stop => match caller.must_be_privileged() {
+                Ok(()) => {
+                    self.clients.answer(token, &Reply::Done);
+                    self.stopping = true;
+                }
+                Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
+            },
+            request if self.is_too_late_for(&request) => {
+                self.clients
+                    .answer(token, &Reply::Refused(Refusal::shutting_down()));
+            }
+            ClientRequest::Submit(submission) if submission.defaults != self.default_options() => {
+                let defaults = self.default_options().to_string();
+                self.clients.answer(token, &Reply::Defaults(defaults));
+            }
+            ClientRequest::Submit(submission) if self.awaits_storage(&caller, &submission) => {
+                self.clients.await_change(token);
+                self.scripts.store(token, caller, submission);
+            }
+            request => match self.occasion(&request) {
+                Some(_) if matches!(request, ClientRequest::Batch(_)) => {
+                    self.clients.answer(token, &Reply::NotBatched)
+                }
+                Some(occasion) => self.consult(occasion, token, caller, request),
+                None => self.inbox.push(Input::Request(token, caller, request)),
+            },
+        }
+    }
+
+    fn default_options(&self) -> &str {
+        &self.server.setup.config.server.default_qsub_arguments
+    }
+
+    fn watch_jobs(&mut self, token: Token, caller: &Caller, of: &WatchedJobs, since: u64) {
+        match self
+            .watchers
+            .open(token, caller.owner.uid, of, since, monotonic())
+        {
+            Some(reply) => self.clients.answer(token, &reply),
+            None => self.clients.await_change(token),
+        }
+    }
+
+    fn status(&mut self) -> ScheddStatus {
+        let mut jobs: BTreeMap<JobState, u64> = BTreeMap::new();
+        for job in self
+            .server
+            .jobs()
+            .map(Arc::as_ref)
+            .filter(|job| job.life.state != JobState::Finished)
+        {
+            *jobs.entry(job.life.state).or_default() += 1;
+        }
+        ScheddStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            spool: self.home.spool().to_string_lossy().into_owned().into(),
+            jobs: jobs.into_iter().collect(),
+            nodes: self
+                .server
+                .nodes()
+                .map(|node| (node.facts.name.clone(), node.up))
+                .collect(),
+            uptime: monotonic() + Span(-self.started.0),
+            stuck: self.server.stuck(),
+        }
+    }
+
+    /// `qstat --cycles`: only operators may read it, and the owner of a personal installation.
+    fn tell_cycles(&mut self, token: Token, is_privileged: bool) {
+        if !is_privileged {
+            return self
+                .clients
+                .answer(token, &Reply::Refused(Refusal::unauthorized()));
+        }
+        self.write_cycles();
+        if let Some((stream, caller)) = self.clients.take(token) {
+            self.readers.serve(stream, caller, Question::Cycles);
+        }
+    }
+
+    /// Whether the script of a submission has to be stored before the submission can be granted. A
+    /// script is not stored if it is too large, if the disk is full, or if the submission is a
+    /// repetition.
+    fn awaits_storage(&mut self, caller: &Caller, submission: &NewJob) -> bool {
+        let Payload::Script(text) = &submission.payload else {
+            return false;
+        };
+        let most = self.server.setup.config.server.jobscript_max_size.bytes();
+        if text.len() < SMALLEST || text.len() as u64 > most || !self.reserve.is_whole() {
+            return false;
+        }
+        let context = RequestContext {
+            server: &mut self.server,
+            history: &self.spool,
+            caller,
+        };
+        context.admit().is_ok() && matches!(context.submitted(submission.token), Ok(None))
+    }
+
+    /// Notes that a script was not stored: a full disk shows here before it does in the database.
+    fn note_unstored(&mut self, error: SpoolError) {
+        match error {
+            SpoolError::Full => self.reserve.used(error),
+            error => tracing::error!("a script was not stored: {error}"),
+        }
+    }
+
+    /// Continues with the submissions whose scripts are stored.
+    pub(super) fn take_stored(&mut self) {
+        for Stored {
+            token,
+            caller,
+            submission,
+        } in self.scripts.take_stored()
+        {
+            self.busy = monotonic();
+            match submission {
+                Ok(submission) => self.hear(token, caller, ClientRequest::Submit(submission)),
+                Err(error) => {
+                    let refusal = Refusal::spool(&error);
+                    self.note_unstored(error);
+                    self.clients.answer(token, &Reply::Refused(refusal));
+                }
+            }
+        }
+    }
+
+    /// Connects a client to the terminal of its job. Only the job's owner may have it, also where
+    /// others may act on the job.
+    fn attach(&mut self, token: Token, caller: &Caller, id: JobId) {
+        let begun = self.terminal_of(caller, id).and_then(|(node, attempt)| {
+            let noded = self
+                .nodes
+                .socket_of(&node)
+                .ok_or_else(|| not_now("its node does not answer"))?;
+            let order = ScheddOrder::Attach {
+                epoch: self.nodes.epoch(),
+                job: id,
+                attempt,
+            };
+            self.calls.begin(token, noded, &order).map_err(not_now)
+        });
+        if let Err(refusal) = begun {
+            self.clients.answer(token, &Reply::Refused(refusal));
+        }
+    }
+
+    fn terminal_of(&self, caller: &Caller, id: JobId) -> Result<(String, Attempt), Refusal> {
+        let job = self.server.job(id).ok_or_else(Refusal::unknown_job)?;
+        if !caller.owner.is_same_account(&job.owner) {
+            return Err(Refusal::unauthorized());
+        }
+        let run = job
+            .life
+            .open_run()
+            .filter(|run| run.session.is_some() && job.spec.interactive);
+        let run = run.ok_or_else(Refusal::bad_state)?;
+        Ok((
+            job.script_node().unwrap_or_default().to_string(),
+            run.attempt,
+        ))
+    }
+
+    /// Passes a connection to its client once noded has accepted it.
+    pub(super) fn hear_call(&mut self, token: Token) {
+        match self.calls.hear(token) {
+            None => {}
+            Some(Ok(stream)) => self
+                .clients
+                .hand_over(token, &Reply::Attached, stream.as_fd()),
+            Some(Err(why)) => self.clients.answer(token, &Reply::Refused(not_now(why))),
+        }
+    }
+
+    /// Refuses the calls that noded has not accepted in time.
+    pub(super) fn end_late_calls(&mut self) {
+        for token in self.calls.expired() {
+            self.clients
+                .answer(token, &Reply::Refused(not_now("its node does not answer")));
+        }
+    }
+}
+
+fn not_now(why: impl std::fmt::Display) -> Refusal {
+    Refusal::no_terminal(&why.to_string())
+}

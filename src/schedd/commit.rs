@@ -1,0 +1,212 @@
+//! Commits what the server has changed, then lets clients, nodes and programs know.
+
+use crate::model::job::state::JobState;
+use crate::model::job::{Job, Want};
+use crate::model::job_id::JobId;
+use crate::model::refusal::Refusal;
+use crate::schedd::state::Schedd;
+use crate::schedd::timers;
+use crate::server::effects::Effects;
+use crate::server::node_reports;
+use crate::server::notices::Recipient;
+use crate::server::orders;
+use crate::server::suspension;
+use crate::server::tasks;
+use crate::spool::SpoolError;
+use crate::sys::clock::monotonic;
+use crate::update::Update;
+use crate::wire::message::Reply;
+use crate::wire::order::ScheddOrder;
+use std::sync::Arc;
+
+impl Schedd {
+    /// Commits the changes of the server. Returns the jobs that have changed. A failure rolls all
+    /// changes back.
+    pub(super) fn commit(&mut self) -> Result<Vec<Arc<Job>>, SpoolError> {
+        let mut changes = self.server.changes();
+        let verdicts_due = self.verdicts.due.is_some_and(|due| due <= monotonic());
+        if changes.is_empty() && !verdicts_due {
+            return Ok(self.server.settle());
+        }
+        let mut reasons = self.verdicts.changes(monotonic());
+        let reasoned = !reasons.is_empty();
+        changes.append(&mut reasons);
+        let saved = self.server.clock().save(&timers::read_clocks());
+        changes.push(Update::Meta("clock", serde_json::to_string(&saved)?));
+        changes.extend(self.cycles.changes());
+        match self.spool.commit(&changes) {
+            Ok(()) => {
+                if changes
+                    .iter()
+                    .any(|change| matches!(change, Update::Sweep | Update::Purge(_)))
+                {
+                    self.scripts.sweep();
+                }
+                self.revision += 1;
+                self.verdicts.written();
+                self.cycles.written();
+                if reasoned {
+                    self.watchers.note_reasons(monotonic());
+                }
+                self.checkpoints.committed();
+                Ok(self.server.settle())
+            }
+            Err(error) => {
+                self.reloaded = None;
+                self.server.roll_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the records of cycles that no other commit has written.
+    pub(super) fn write_cycles(&mut self) {
+        let rows: Vec<Update> = self.cycles.changes().collect();
+        if rows.is_empty() || !self.reserve.is_whole() {
+            return;
+        }
+        match self.spool.commit(&rows) {
+            Ok(()) => self.cycles.written(),
+            Err(error) => tracing::warn!("the record of the cycles cannot be written now: {error}"),
+        }
+    }
+
+    /// Carries out the effects of what has been committed.
+    pub(super) fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
+        self.take_up_setup();
+        self.shutdown_mode = effects.shutdown_mode.or(self.shutdown_mode);
+        let mails = self.server.take_mails();
+        self.mailer.post(mails);
+        let notices = self.server.take_notices();
+        let (site, users) = notices
+            .into_iter()
+            .partition(|notice| notice.recipient == Recipient::Site);
+        self.notifier.tell(site);
+        self.user_notices.take(users, monotonic());
+        for (token, reply) in &effects.replies {
+            self.clients.answer(*token, reply);
+        }
+        for (token, job) in effects.waits {
+            self.clients.await_end(token, job);
+            self.tell_end(job);
+        }
+        self.watchers
+            .note_jobs(touched.iter().map(Arc::as_ref), monotonic());
+        for job in touched {
+            self.tell_node(job);
+            self.tell_end(job.id);
+        }
+        for (target, order) in &effects.back {
+            let news = self.nodes.send_to(*target, order);
+            self.note(news);
+        }
+        for (target, why) in effects.refused {
+            self.nodes.refuse(target, why);
+        }
+        for (node, order) in &effects.orders {
+            // The process that requested a task requests it again.
+            if let ScheddOrder::Start(launch) = order
+                && (!tasks::is_due(&self.server, launch) || self.nodes.is_behind(node))
+            {
+                continue;
+            }
+            let news = self.nodes.send(node, order);
+            self.note(news);
+        }
+        for nodes in effects.met {
+            for job in
+                node_reports::running_on(&self.server, |node| nodes.iter().any(|name| name == node))
+            {
+                self.tell_node(&job);
+            }
+        }
+    }
+
+    /// Sends the notices to users that can be sent now.
+    pub(super) fn notify_users(&mut self) {
+        let host = &self.server.setup.host;
+        let news = self.user_notices.send(&mut self.nodes, host, monotonic());
+        self.note(news);
+    }
+
+    /// Sends the orders that follow from the state of a job.
+    fn tell_node(&mut self, job: &Job) {
+        for (node, order) in suspension::orders(job) {
+            let news = self.nodes.send(&node, &order);
+            self.note(news);
+        }
+        match orders::order(&self.server, &self.spool, job) {
+            Ok(Some((node, order))) => {
+                let news = self.nodes.send(&node, &order);
+                self.note(news);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!("job {} cannot be sent to its node now: {error}", job.id);
+                self.untold.insert(job.id);
+                self.timers.retry = Some(monotonic() + timers::RETRY);
+            }
+        }
+    }
+
+    /// Sends the orders that could not be read from the spool before.
+    pub(super) fn tell_again(&mut self) {
+        for id in std::mem::take(&mut self.untold) {
+            if let Some(job) = self.server.job(id).cloned() {
+                self.tell_node(&job);
+            }
+        }
+    }
+
+    /// Answers the clients that wait for the end of a job, if it has ended.
+    fn tell_end(&mut self, id: JobId) {
+        if self
+            .server
+            .job(id)
+            .is_some_and(|job| job.life.state != JobState::Finished)
+        {
+            return;
+        }
+        let waiting = self.clients.take_awaiting(id);
+        if waiting.is_empty() {
+            return;
+        }
+        let past = match self.spool.job(id) {
+            Ok(past) => past,
+            Err(error) => {
+                tracing::error!("the end of job {id} cannot be read now: {error}");
+                waiting
+                    .into_iter()
+                    .for_each(|token| self.clients.await_end(token, id));
+                return;
+            }
+        };
+        // An element that has not started yet.
+        if past
+            .as_ref()
+            .is_some_and(|job| job.life.state != JobState::Finished)
+        {
+            return waiting
+                .into_iter()
+                .for_each(|token| self.clients.await_end(token, id));
+        }
+        let reply = past
+            .as_ref()
+            .map_or(Reply::Refused(Refusal::unknown_job()), end_of);
+        for token in waiting {
+            self.clients.answer(token, &reply);
+        }
+    }
+}
+
+/// The answer to a client that waits for the end of this job.
+fn end_of(job: &Job) -> Reply {
+    let exit = job.life.exit;
+    Reply::Ended {
+        status: exit.map_or(0, |exit| exit.status),
+        deleted_by: match &job.life.want {
+            Want::Gone(by) => Some(by.clone()),
+            _ => None,
+        },
+    }
+}

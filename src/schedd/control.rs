@@ -1,0 +1,102 @@
+//! Commands to a running schedd: status and stop.
+
+use crate::sys::home::Home;
+use crate::sys::{clock, record};
+use crate::wire::client::{Client, ClientError};
+use crate::wire::message::{ClientRequest, Reply, ScheddStatus};
+use anyhow::{Context, Result, bail};
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use std::time::Duration;
+
+/// How long a schedd may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether a schedd answers. One that only listens may be about to exit.
+pub fn is_served(home: &Home) -> bool {
+    let Ok(mut client) = Client::reach(home) else {
+        return false;
+    };
+    client.be_impatient(PATIENCE);
+    let answer = client
+        .begin(&ClientRequest::Status)
+        .and_then(|()| client.reply());
+    // A schedd of another version serves too.
+    !matches!(answer, Err(ClientError::Unreachable(_)))
+}
+
+/// Prints the status of the running schedd.
+pub fn status(home: &Home) -> Result<()> {
+    let reply = Client::reach(home)
+        .context("no schedd is running here")?
+        .call(&ClientRequest::Status)?;
+    let Reply::Status(status) = reply else {
+        bail!("an unexpected answer")
+    };
+    println!("{}", status_table(&status));
+    Ok(())
+}
+
+fn status_table(status: &ScheddStatus) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    let jobs = status
+        .jobs
+        .iter()
+        .map(|(state, count)| format!("{count} {}", state.letter()))
+        .collect::<Vec<_>>();
+    let mut nodes = Vec::new();
+    for (name, is_up) in &status.nodes {
+        nodes.push(format!("{name} {}", if *is_up { "up" } else { "down" }));
+    }
+    table.add_row([
+        "schedd",
+        &format!("{} (process {})", status.version, status.pid),
+    ]);
+    table.add_row(["up", &status.uptime.to_string()]);
+    table.add_row(["spool", &status.spool.to_string()]);
+    table.add_row(["jobs", &or_none(&jobs)]);
+    table.add_row(["nodes", &or_none(&nodes)]);
+    table
+}
+
+fn or_none(list: &[String]) -> String {
+    if list.is_empty() {
+        "none".to_string()
+    } else {
+        list.join(", ")
+    }
+}
+
+/// Tells schedd to exit and waits until the spool is free.
+pub fn stop(home: &Home) -> Result<()> {
+    let asked = Client::reach(home).and_then(|mut client| client.call(&ClientRequest::Stop));
+    match asked {
+        Ok(Reply::Done) => {}
+        Ok(Reply::Refused(refusal)) => bail!("{refusal}"),
+        Ok(_) => bail!("an unexpected answer"),
+        Err(_) if !crate::spool::lock::is_held(home) => {
+            println!("no schedd is running here");
+            return Ok(());
+        }
+        Err(error) => terminate(home).context(error)?,
+    }
+    for _ in 0..1000 {
+        if !crate::spool::lock::is_held(home) {
+            return Ok(());
+        }
+        clock::sleep(Duration::from_millis(5));
+    }
+    bail!(
+        "schedd was told to leave, but still holds {}",
+        home.spool().display()
+    )
+}
+
+/// Ends a schedd of another version, or one that cannot be reached.
+fn terminate(home: &Home) -> Result<()> {
+    let record = record::read(home).context("nothing tells which process it is")?;
+    let process = nix::unistd::Pid::from_raw(record.pid as i32);
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM)
+        .context("it cannot be told to leave")
+}

@@ -1,0 +1,238 @@
+//! The event loop: waits until there is something to do, takes in what has arrived, and runs a
+//! tick.
+
+use crate::model::time::Span;
+use crate::schedd::inbox::Input;
+use crate::schedd::state::Schedd;
+use crate::schedd::timers;
+use crate::server::effects::Token;
+use crate::sys::clock as machine;
+use crate::wire::order::NodeReport;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::os::fd::AsFd;
+
+/// The source of a descriptor that the loop polls.
+enum Watched {
+    Listener,
+    Signals,
+    Readers,
+    Scripts,
+    Client(Token),
+    Node(usize),
+    Call(Token),
+    /// A program of the site. [`Schedd::serve`] handles it, also when it is late.
+    Site,
+}
+
+impl Schedd {
+    /// Serves until a request or a signal ends schedd, or it has been idle for long enough.
+    pub(super) fn serve(&mut self) {
+        while !self.stopping {
+            self.nodes.dial();
+            let scripts = &self.scripts;
+            self.clients.pause(|uid| scripts.is_full_for(uid));
+            let ready = self.watch();
+            self.gather(ready);
+            self.allocation_script
+                .hear(&mut self.server, machine::monotonic());
+            self.resource_poller
+                .attend(&mut self.server, machine::monotonic());
+            self.hear_hooks();
+            self.answer_watchers();
+            self.take_up_again();
+            self.keep_house();
+            let inputs = if self.lingers() {
+                Vec::new()
+            } else {
+                std::mem::take(&mut self.inbox)
+            };
+            self.tick(inputs);
+            self.notify_users();
+            self.wind_down();
+            self.begin_log_anew();
+        }
+        self.leave();
+    }
+
+    /// Whether the inputs wait, to be committed together with later ones. No client waits for the
+    /// commit of a job's start, and a short job ends soon after it.
+    fn lingers(&mut self) -> bool {
+        if self.inbox.is_empty()
+            || !self.inbox.iter().all(Input::may_linger)
+            || self.somebody_sits_waiting()
+        {
+            self.timers.linger = None;
+            return false;
+        }
+        let now = machine::monotonic();
+        let until = *self.timers.linger.get_or_insert(now + timers::LINGER);
+        let lingers = now < until;
+        self.timers.linger = lingers.then_some(until);
+        lingers
+    }
+
+    /// Whether a user waits for the start of an interactive job.
+    fn somebody_sits_waiting(&self) -> bool {
+        self.inbox.iter().any(|input| match input {
+            Input::Report(_, NodeReport::Attempt(id, ..)) => {
+                self.server.job(*id).is_some_and(|job| job.spec.interactive)
+            }
+            _ => false,
+        })
+    }
+
+    fn begin_log_anew(&self) {
+        if self.checkpoints.take_done()
+            && let Err(error) = self.spool.finish_checkpoint()
+        {
+            tracing::debug!("the spool's log was not begun anew: {error}");
+        }
+    }
+
+    /// Waits until there is something to read, or a timer expires.
+    fn watch(&self) -> Vec<Watched> {
+        let mut watched = vec![
+            Watched::Listener,
+            Watched::Signals,
+            Watched::Readers,
+            Watched::Scripts,
+        ];
+        let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.readers.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.scripts.as_fd(), PollFlags::POLLIN));
+        for (index, fd, writes) in self.nodes.watched() {
+            watched.push(Watched::Node(index));
+            fds.push(PollFd::new(fd, poll_flags(writes)));
+        }
+        for fd in self
+            .allocation_script
+            .watched()
+            .chain(self.resource_poller.watched())
+            .chain(self.hooks.watched())
+        {
+            watched.push(Watched::Site);
+            fds.push(PollFd::new(fd, PollFlags::POLLIN));
+        }
+        for (token, fd) in self.calls.watched() {
+            watched.push(Watched::Call(token));
+            fds.push(PollFd::new(fd, PollFlags::POLLIN));
+        }
+        let clients = (!self.awaits_own_noded()).then(|| self.clients.watched());
+        for (token, fd, writes) in clients.into_iter().flatten() {
+            watched.push(Watched::Client(token));
+            fds.push(PollFd::new(fd, poll_flags(writes)));
+        }
+        let unheard = self.clients.unheard();
+        let patience = if unheard.is_empty() {
+            self.patience()
+        } else {
+            PollTimeout::ZERO
+        };
+        if poll(&mut fds, patience).is_err() {
+            return Vec::new();
+        }
+        let is_ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+        let ready = watched
+            .into_iter()
+            .zip(is_ready)
+            .filter(|&(_, ready)| ready)
+            .map(|(what, _)| what);
+        ready
+            .filter(|what| !matches!(what, Watched::Client(token) if unheard.contains(token)))
+            .chain(unheard.iter().map(|&token| Watched::Client(token)))
+            .collect()
+    }
+
+    /// How long there is nothing to do unless something arrives.
+    fn patience(&self) -> PollTimeout {
+        let now = machine::monotonic();
+        let server = &self.server;
+        let moments = [
+            self.next_cycle,
+            server.next_begin(),
+            server.next_turn(),
+            server.next_routed(),
+        ];
+        let moment = moments.into_iter().flatten().min();
+        let moment = moment.map(|moment| now + moment.since(self.server.now) + Span(1));
+        // While the disk accepts nothing, what cannot be written is no reason to wake up.
+        let timers = match self.timers.retry {
+            Some(retry) => [Some(retry), None, None, None],
+            None => [None, self.timers.linger, self.verdicts.due, moment],
+        };
+        let fixed = [
+            self.timers.housekeeping,
+            self.timers.poll,
+            self.nodes.next(),
+        ];
+        let others = self
+            .watchers
+            .next()
+            .into_iter()
+            .chain(self.aside.due)
+            .chain(self.allocation_script.next())
+            .chain(self.hooks.next());
+        let others = others.chain(self.resource_poller.next());
+        let first = timers
+            .into_iter()
+            .flatten()
+            .chain(others)
+            .chain(fixed)
+            .min()
+            .unwrap_or(now);
+        // Housekeeping comes round every second, so this always fits.
+        PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
+    }
+
+    fn gather(&mut self, ready: Vec<Watched>) {
+        for what in ready {
+            match what {
+                Watched::Listener => self
+                    .clients
+                    .accept(self.listener.socket(), &self.server.setup),
+                Watched::Signals => self.handle_signals(),
+                Watched::Readers => {
+                    for (stream, caller) in self.readers.answered() {
+                        self.clients.take_back(stream, caller);
+                    }
+                }
+                Watched::Scripts => self.take_stored(),
+                Watched::Site => {}
+                Watched::Call(token) => self.hear_call(token),
+                Watched::Node(index) => {
+                    let news = self.nodes.receive(index);
+                    self.note(news);
+                }
+                Watched::Client(token) => {
+                    for (caller, request) in self.clients.receive(token) {
+                        self.busy = machine::monotonic();
+                        self.hear(token, caller, request);
+                    }
+                }
+            }
+        }
+    }
+
+    fn handle_signals(&mut self) {
+        let asked = self.signals.take();
+        self.stopping |= asked.leave;
+        if asked.reload {
+            self.reload();
+        }
+    }
+
+    fn answer_watchers(&mut self) {
+        for (token, reply) in self.watchers.answers(machine::monotonic()) {
+            self.clients.answer(token, &reply);
+        }
+    }
+}
+
+fn poll_flags(writes: bool) -> PollFlags {
+    if writes {
+        PollFlags::POLLIN | PollFlags::POLLOUT
+    } else {
+        PollFlags::POLLIN
+    }
+}

@@ -1,0 +1,179 @@
+//! The state of the daemon, and its parts.
+
+use crate::model::job_id::JobId;
+use crate::model::time::{Span, Time};
+use crate::sched::placement::cycle_cache::CycleCache;
+use crate::schedd::clients::Clients;
+use crate::schedd::clients::calls::Calls;
+use crate::schedd::clients::listen::Listener;
+use crate::schedd::clients::readers::Readers;
+use crate::schedd::clients::scripts::Scripts;
+use crate::schedd::clients::snapshot::{Aside, Snapshots};
+use crate::schedd::clients::watchers::Watchers;
+use crate::schedd::inbox::Input;
+use crate::schedd::nodes::NodedEvent;
+use crate::schedd::nodes::Nodes;
+use crate::schedd::programs::allocation_script::AllocationScript;
+use crate::schedd::programs::hooks::Hooks;
+use crate::schedd::programs::mailer::Mailer;
+use crate::schedd::programs::notifier::Notifier;
+use crate::schedd::programs::resource_poller::ResourcePoller;
+use crate::schedd::programs::user_notices::UserNotices;
+use crate::schedd::storage::checkpoints::Checkpoints;
+use crate::schedd::storage::cycles::Cycles;
+use crate::schedd::storage::faults::Faults;
+use crate::schedd::storage::recover::Recovered;
+use crate::schedd::storage::reserve::Reserve;
+use crate::schedd::storage::verdicts::Verdicts;
+use crate::schedd::timers::Timers;
+use crate::server::requests::shutdown::ShutdownMode;
+use crate::server::startup;
+use crate::server::startup::StartupGrace;
+use crate::server::state::ServerState;
+use crate::spool::Spool;
+use crate::spool::lock::Lock;
+use crate::sys::clock as machine;
+use crate::sys::home::Home;
+use crate::sys::signals::Signals;
+use crate::update::Update;
+use crate::wire::order::NodeReport;
+use anyhow::Result;
+use std::collections::BTreeSet;
+
+/// The daemon.
+pub struct Schedd {
+    /// The folders of the installation.
+    pub(super) home: Home,
+    pub(super) server: ServerState,
+    pub(super) spool: Spool,
+    pub(super) listener: Listener,
+    pub(super) clients: Clients,
+    pub(super) nodes: Nodes,
+    pub(super) watchers: Watchers,
+    pub(super) calls: Calls,
+    pub(super) readers: Readers,
+    pub(super) snapshots: Snapshots,
+    pub(super) aside: Aside,
+    pub(super) checkpoints: Checkpoints,
+    pub(super) reserve: Reserve,
+    pub(super) verdicts: Verdicts,
+    pub(super) cycles: Cycles,
+    pub(super) faults: Faults,
+    pub(super) memory: CycleCache,
+    pub(super) startup_grace: StartupGrace,
+    pub(super) timers: Timers,
+    pub(super) mailer: Mailer,
+    pub(super) notifier: Notifier,
+    pub(super) user_notices: UserNotices,
+    pub(super) allocation_script: AllocationScript,
+    pub(super) resource_poller: ResourcePoller,
+    pub(super) hooks: Hooks,
+    pub(super) signals: Signals,
+    /// What a reload has changed, until the commit.
+    pub(super) reloaded: Option<String>,
+    /// Jobs whose orders could not be read from the spool.
+    pub(super) untold: BTreeSet<JobId>,
+    /// The inputs of the next tick.
+    pub(super) inbox: Vec<Input>,
+    pub(super) scripts: Scripts,
+    /// The number of commits so far: answers of the same revision show the same state.
+    pub(super) revision: u64,
+    /// When a cycle can decide something without an event.
+    pub(super) next_cycle: Option<Time>,
+    /// When schedd last had work.
+    pub(super) busy: Span,
+    pub(super) started: Span,
+    pub(super) stopping: bool,
+    /// How `qterm` ends schedd, once requested.
+    pub(super) shutdown_mode: Option<ShutdownMode>,
+    _lock: Lock,
+}
+
+impl Schedd {
+    /// A daemon that goes on where the last one stopped.
+    pub(super) fn new(
+        home: Home,
+        recovered: Recovered,
+        listener: Listener,
+        signals: Signals,
+    ) -> Result<Schedd> {
+        let Recovered {
+            lock,
+            spool,
+            server,
+            epoch,
+            verdicts,
+            startup_grace,
+            promises,
+            last_cycle,
+        } = recovered;
+        let now = machine::monotonic();
+        Ok(Schedd {
+            nodes: Nodes::new(&server.setup, &home, epoch),
+            watchers: Watchers::new(epoch),
+            calls: Calls::default(),
+            readers: Readers::start(crate::spool::file(&home))?,
+            scripts: Scripts::start(&home)?,
+            snapshots: Snapshots::default(),
+            aside: Aside::default(),
+            checkpoints: Checkpoints::start(crate::spool::file(&home))?,
+            reserve: Reserve::of(crate::spool::log(&home)),
+            verdicts: Verdicts::new(verdicts, promises),
+            cycles: Cycles::new(last_cycle),
+            faults: Faults::default(),
+            memory: CycleCache::default(),
+            startup_grace,
+            timers: Timers::new(server.setup.config.cycle.poll_interval),
+            mailer: Mailer::new(&server.setup),
+            notifier: Notifier::default(),
+            user_notices: UserNotices::new(epoch),
+            allocation_script: AllocationScript::new(&server.setup.policy.placement),
+            resource_poller: ResourcePoller::new(
+                &server.setup.config,
+                &server.setup.resources,
+                now,
+            ),
+            hooks: Hooks::new(),
+            clients: Clients::default(),
+            reloaded: None,
+            untold: BTreeSet::new(),
+            inbox: Vec::new(),
+            revision: 0,
+            next_cycle: None,
+            busy: now,
+            started: now,
+            stopping: false,
+            shutdown_mode: None,
+            listener,
+            signals,
+            home,
+            server,
+            spool,
+            _lock: lock,
+        })
+    }
+
+    /// Whether a personal schedd that has just started still waits for its own noded. Until then it
+    /// does not know the resources of its host: requests and cycles wait.
+    pub(super) fn awaits_own_noded(&self) -> bool {
+        self.nodes.await_own() && !self.server.is_settled(startup::OWN)
+    }
+
+    /// Takes in what nodeds have reported.
+    pub(super) fn note(&mut self, news: Vec<NodedEvent>) {
+        for news in news {
+            match news {
+                NodedEvent::Report(target, NodeReport::Notified { token, why }) => {
+                    self.user_notices.ended(target, token, why);
+                }
+                NodedEvent::Report(target, report) => {
+                    self.inbox.push(Input::Report(target, report))
+                }
+                NodedEvent::Lost(nodes) => self.inbox.push(Input::Lost(nodes)),
+                NodedEvent::Epoch(epoch) => {
+                    self.server.also(Update::Meta("epoch", epoch.to_string()))
+                }
+            }
+        }
+    }
+}
