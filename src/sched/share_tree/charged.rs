@@ -22,6 +22,16 @@ pub struct Charged {
     is_leaf: Vec<bool>,
 }
 
+/// The result of a method for one place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Weighed {
+    pub normalised: f64,
+    pub effective: f64,
+    pub level: Option<f64>,
+    pub factor: f64,
+    pub is_capped: bool,
+}
+
 impl Charged {
     /// Charges each member's usage to those the subject names (X5).
     pub fn new(tree: &Tree, subject: UsageSubject, usage: &BTreeMap<Member, f64>) -> Charged {

@@ -5,8 +5,7 @@
 //! parent's exceeds it, the child's part. So an idle user in a busy account goes after an idle
 //! user in an idle one.
 
-use super::charged::Charged;
-use super::table::Weighed;
+use super::charged::{Charged, Weighed};
 use super::tree::ROOT;
 
 /// The usage held against a child: its `own` part of all usage, that held against its parent, and

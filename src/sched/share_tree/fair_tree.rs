@@ -6,8 +6,7 @@
 //! where the walk comes by, an account opened there; equal accounts are opened as one. The factor
 //! is the rank, counted from below, over the number of users. 0.5 does not mean served perfectly.
 
-use super::charged::{Charged, ratio};
-use super::table::Weighed;
+use super::charged::{Charged, Weighed, ratio};
 use super::tree::ROOT;
 use crate::model::policy::fair_share::TieRule;
 

@@ -1,8 +1,8 @@
 //! An index of the share tree. It holds the place of every member while no member joins or leaves,
 //! so that new usage can be weighed without a search by name.
 
-use super::charged::Charged;
-use super::table::{Weighed, weigh};
+use super::charged::{Charged, Weighed};
+use super::table::weigh;
 use super::tree::Tree;
 use crate::model::account::member::Member;
 use crate::model::policy::FairShare;

@@ -1,8 +1,7 @@
 //! IT4I's rule: the less of all that was used somebody has used, the sooner they go. Shares do not
 //! count, and who is new has the whole value (I3).
 
-use super::charged::{Charged, ratio};
-use super::table::Weighed;
+use super::charged::{Charged, Weighed, ratio};
 
 /// The value of who has used nothing.
 pub const MAX_FAIRSHARE: f64 = 1e6;

@@ -1,6 +1,6 @@
 //! The share table: shares, usage and factor of each account and user.
 
-use super::charged::{Charged, account_of, key};
+use super::charged::{Charged, Weighed, account_of, key};
 use super::tree::Tree;
 use super::{classic, fair_tree, linear, target};
 use crate::model::account::Shares;
@@ -31,16 +31,6 @@ pub struct ShareRow {
     /// From 0 (served too much) to 1 (not at all).
     pub factor: f64,
     /// Whether it is above a cap and so to start nothing; this changes no factor (M12).
-    pub is_capped: bool,
-}
-
-/// What a method makes of one place.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Weighed {
-    pub normalised: f64,
-    pub effective: f64,
-    pub level: Option<f64>,
-    pub factor: f64,
     pub is_capped: bool,
 }
 

@@ -1,7 +1,6 @@
 //! Maui's rule: how far somebody is from what they are to have, in percent (M12).
 
-use super::charged::Charged;
-use super::table::Weighed;
+use super::charged::{Charged, Weighed};
 use crate::model::account::{TargetKind, UsageTarget};
 use crate::model::policy::fair_share::Distance;
 
