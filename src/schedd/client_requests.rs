@@ -11,7 +11,7 @@ use crate::schedd::inbox::Input;
 use crate::schedd::state::Schedd;
 use crate::server::caller::Caller;
 use crate::server::effects::Token;
-use crate::server::requests::RequestContext;
+use crate::server::request_context::RequestContext;
 use crate::spool::SpoolError;
 use crate::spool::scripts::SMALLEST;
 use crate::sys::clock::monotonic;

@@ -13,7 +13,7 @@ use crate::schedd::programs::resource_poller::ResourcePoller;
 use crate::schedd::state::Schedd;
 use crate::server::caller::Caller;
 use crate::server::effects::Token;
-use crate::server::requests::RequestContext;
+use crate::server::request_context::RequestContext;
 use crate::server::state::ServerState;
 use crate::spool::Spool;
 use crate::sys::clock::monotonic;

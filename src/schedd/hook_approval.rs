@@ -29,7 +29,7 @@ use crate::schedd::state::Schedd;
 use crate::schedd::timers;
 use crate::server::caller::Caller;
 use crate::server::effects::Token;
-use crate::server::requests::RequestContext;
+use crate::server::request_context::RequestContext;
 use crate::sys::clock::monotonic;
 use crate::sys::program::{ProgramCall, RunningProgram};
 use crate::wire::message::{ClientRequest, Reply};

@@ -26,7 +26,7 @@ use crate::schedd::storage::recover::Recovered;
 use crate::schedd::storage::reserve::Reserve;
 use crate::schedd::storage::verdicts::Verdicts;
 use crate::schedd::timers::Timers;
-use crate::server::requests::shutdown::ShutdownMode;
+use crate::server::granted::ShutdownMode;
 use crate::server::startup;
 use crate::server::startup::StartupGrace;
 use crate::server::state::ServerState;

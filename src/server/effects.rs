@@ -3,12 +3,12 @@
 
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
+use crate::server::granted::Granted;
+use crate::server::granted::ShutdownMode;
 use crate::server::orders;
-use crate::server::requests::Granted;
-use crate::server::requests::shutdown::ShutdownMode;
+use crate::server::orders::Orders;
 use crate::server::state::ServerState;
 use crate::server::tasks;
-use crate::server::tasks::Orders;
 use crate::wire::message::Reply;
 use crate::wire::order::ScheddOrder;
 

@@ -19,11 +19,17 @@ pub mod dependencies;
 
 pub mod effects;
 
+pub mod granted;
+
 pub mod grantees;
+
+pub mod inventory;
 
 pub mod job_comment;
 
 pub mod launch_timeout;
+
+mod license_counts;
 
 pub mod mail;
 
@@ -44,6 +50,8 @@ pub mod queue_admission;
 pub mod release_nodes;
 
 pub mod report_dispatch;
+
+pub mod request_context;
 
 pub mod requests;
 

@@ -3,45 +3,24 @@
 use crate::model::job::Attempt;
 use crate::model::job::Job;
 use crate::model::job::Run;
-use crate::model::job::TaskNumber;
 use crate::model::job::event::Event;
 use crate::model::job::preemption::shown_some;
 use crate::model::job::run_limits::TimeLimits;
 use crate::model::job::state::JobState;
+use crate::model::job::task::TaskName;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::node::NodeFacts;
-use crate::model::resource::ResourceValue;
 use crate::model::time::Span;
+use crate::server::inventory::Inventory;
 use crate::server::release_nodes;
 use crate::server::state::ServerState;
 use crate::server::suspension;
 use crate::server::tasks;
-use crate::server::tasks::TaskName;
 use crate::wire::order::AttemptStatus;
 use crate::wire::order::ScheddOrder;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// What a node says of all attempts it has: the first report after a connection.
-#[derive(Clone, Debug)]
-pub struct Inventory {
-    /// The kernel's boot id.
-    pub boot: String,
-    /// The identity of the noded's state directory.
-    pub directory: String,
-    /// The nodes presented.
-    pub nodes: Vec<NodeFacts>,
-    /// Every attempt and task not yet confirmed.
-    pub attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
-}
-
-impl Inventory {
-    /// Whether the noded presents a node.
-    pub fn presents(&self, node: &str) -> bool {
-        self.nodes.iter().any(|facts| facts.name == node)
-    }
-}
 
 /// Takes in an inventory: nodes are up, attempts are adopted, and a job that its node should have
 /// but has not is gone.
@@ -316,7 +295,7 @@ pub fn attempt_stands(
 /// A node responds: it presents these facts.
 fn node_up(server: &mut ServerState, facts: &NodeFacts, inventory: &Inventory) {
     server.note_told(facts);
-    let facts = with_overrides(server, facts);
+    let facts = server.setup.configured_facts(facts);
     let (boot, now) = (inventory.boot.clone(), server.now);
     let known = server.node(&facts.name).cloned();
     let node = known.unwrap_or_else(|| Node::new(facts.clone(), boot.clone(), now));
@@ -335,41 +314,13 @@ fn node_up(server: &mut ServerState, facts: &NodeFacts, inventory: &Inventory) {
 pub fn node_changed(server: &mut ServerState, facts: &NodeFacts) {
     if let Some(node) = server.node(&facts.name).filter(|node| node.up).cloned() {
         server.note_told(facts);
-        let facts = with_overrides(server, facts);
+        let facts = server.setup.configured_facts(facts);
         if facts.as_measured_in(&node.facts) == node.facts {
             server.measure(&node.facts.name, facts)
         } else {
             server.set_node(Node { facts, ..node })
         }
     }
-}
-
-/// The administrator's values stand above what was measured.
-pub(crate) fn with_overrides(server: &ServerState, facts: &NodeFacts) -> NodeFacts {
-    let mut facts = facts.clone();
-    if let Some(config) = server
-        .setup
-        .config
-        .nodes
-        .iter()
-        .find(|node| node.name == facts.name)
-    {
-        let gpus = config.gpus(&facts.gpus);
-        if gpus != facts.gpus {
-            facts
-                .available
-                .insert("ngpus".to_string(), ResourceValue::Long(gpus.len() as i64));
-        }
-        facts.gpus = gpus;
-        facts.terms = config.terms.clone();
-        facts.available.extend(config.available.clone());
-    }
-    let gpus = std::mem::take(&mut facts.gpus_outside);
-    facts.gpus_outside = gpus
-        .into_iter()
-        .filter(|number| facts.gpus.contains(number))
-        .collect();
-    facts
 }
 
 /// A hook of the site has failed there, which is said to take nodes out of service.

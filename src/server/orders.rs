@@ -32,6 +32,9 @@ use crate::wire::order::ScheddOrder;
 use crate::wire::task::TaskPlace;
 use serde_json::Value;
 
+/// Orders, each with the node that receives it.
+pub type Orders = Vec<(String, ScheddOrder)>;
+
 /// What the node of this job must be told, if anything, and which node that is.
 pub fn order(
     server: &ServerState,

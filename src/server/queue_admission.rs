@@ -16,8 +16,8 @@ use crate::model::policy::Policy;
 use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
 use crate::server::outside::Accounts;
-use crate::server::requests::RequestContext;
-use crate::server::requests::is_member;
+use crate::server::request_context::RequestContext;
+use crate::server::request_context::is_member;
 use crate::server::state::ServerState;
 use std::cell::OnceCell;
 

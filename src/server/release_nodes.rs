@@ -13,11 +13,11 @@ use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::request::select::Request;
 use crate::model::request::select::Select;
-use crate::server::requests::Granted;
-use crate::server::requests::RequestContext;
+use crate::server::granted::Granted;
+use crate::server::orders::Orders;
+use crate::server::request_context::RequestContext;
 use crate::server::state::ServerState;
 use crate::server::tasks;
-use crate::server::tasks::Orders;
 use crate::wire::order::ScheddOrder;
 
 impl RequestContext<'_> {

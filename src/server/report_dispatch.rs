@@ -2,16 +2,16 @@
 
 use crate::model::job::Attempt;
 use crate::model::job::Usage;
+use crate::model::job::task::TaskName;
 use crate::model::job_id::JobId;
 use crate::server::checkpoint;
 use crate::server::effects::Effects;
+use crate::server::inventory::Inventory;
 use crate::server::node_reports;
-use crate::server::node_reports::Inventory;
 use crate::server::orders;
 use crate::server::release_nodes;
 use crate::server::state::ServerState;
 use crate::server::tasks;
-use crate::server::tasks::TaskName;
 use crate::wire::order::AttemptStatus;
 use crate::wire::order::NodeReport;
 use crate::wire::order::ScheddOrder;

@@ -19,60 +19,25 @@ pub mod subjobs;
 
 pub mod submission;
 
-use crate::model::job::Attempt;
-use crate::model::job::Digest;
-use crate::model::job::Job;
-use crate::model::job::Owner;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
 use crate::model::job::state::Holds;
-use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
-use crate::model::time::Span;
 use crate::server::caller::Caller;
 use crate::server::checkpoint;
 use crate::server::dependencies;
+use crate::server::granted::Granted;
 use crate::server::outside::JobHistory;
-use crate::server::requests::shutdown::ShutdownMode;
-use crate::server::setup::Setup;
+use crate::server::request_context::RequestContext;
+use crate::server::request_context::may_hold;
 use crate::server::state::ServerState;
-use crate::server::tasks::Orders;
-use crate::update::Update;
 use crate::wire::batch;
 use crate::wire::batch::Act;
 use crate::wire::batch::Batch;
 use crate::wire::batch::BatchTarget;
 use crate::wire::message::ClientRequest;
-use crate::wire::order::ScheddOrder;
 use std::sync::Arc;
-
-/// What a granted request comes to.
-#[derive(Clone, Debug)]
-pub enum Granted {
-    /// A new job, and what of it is not as it was asked for.
-    Job(JobId, Vec<String>),
-    /// Done.
-    Done,
-    /// Done, and there is something to know about it.
-    Noted(String),
-    /// Changed: the node of a running job has to be told. What is not as it was asked for.
-    Altered(JobId, Vec<String>),
-    /// To be answered when this job is over.
-    Wait(JobId),
-    /// Done; the nodes of running jobs have to pass on a signal.
-    Signal(Vec<(JobId, Attempt)>, i32),
-    /// Done; the node of a running job has this to do besides.
-    Tell(JobId, ScheddOrder),
-    /// Done; this is what nodes have to do besides.
-    Orders(Orders),
-    /// Done; schedd shuts down.
-    Shutdown(ShutdownMode),
-    /// A reservation known under this full id, and whether it can be had.
-    Reserved(String, Option<bool>),
-    /// What each request of a batch comes to.
-    Batch(Vec<Result<Granted, Refusal>>),
-}
 
 /// Applies a request. `lack` is there when the spool has no room: it refuses every request that
 /// could make the spool grow much, so that jobs can still be held, released and deleted.
@@ -225,70 +190,7 @@ fn needs_room(request: &ClientRequest) -> bool {
     )
 }
 
-/// One request in hand: what it may change, where history is looked up, who asks.
-pub(crate) struct RequestContext<'a> {
-    pub(crate) server: &'a mut ServerState,
-    pub(crate) history: &'a dyn JobHistory,
-    pub(crate) caller: &'a Caller,
-}
-
 impl RequestContext<'_> {
-    /// Stores bytes by their digest: a hundred thousand equal environments are one.
-    pub(crate) fn keep(&mut self, bytes: &[u8]) -> Digest {
-        let digest = Digest::of(bytes);
-        self.server.also(Update::Blob(digest, bytes.into()));
-        digest
-    }
-
-    /// The job, if it is not over; else why it cannot be acted on.
-    pub(crate) fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
-        match self.server.known(id) {
-            Some(job) if job.life.state != JobState::Finished => Ok(job),
-            Some(job) => Err(self.over(&job)),
-            None => Err(self
-                .past(id)?
-                .map_or_else(Refusal::unknown_job, |job| self.over(&job))),
-        }
-    }
-
-    /// What is said of a job that is over: without a history nobody knows of it any more.
-    fn over(&self, job: &Job) -> Refusal {
-        match &job.life.moved_to {
-            _ if !self.has_history() => Refusal::unknown_job(),
-            Some(to) => Refusal::moved(to),
-            None => Refusal::finished(),
-        }
-    }
-
-    /// Whether anybody is shown jobs that are over.
-    pub(crate) fn has_history(&self) -> bool {
-        self.server.setup.config.server.history > Span(0)
-    }
-
-    /// A job out of the history.
-    pub(crate) fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
-        if self.server.is_forgotten(id.parent().unwrap_or(id)) {
-            Ok(None)
-        } else {
-            self.history.job(id)
-        }
-    }
-
-    /// The caller's own job, which elements of an array are not: they are what their array is.
-    pub(crate) fn whole(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
-        if id.index().is_some() {
-            Err(Refusal::invalid_request())
-        } else {
-            self.owned(id)
-        }
-    }
-
-    pub(crate) fn owned(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
-        let job = self.live(id)?;
-        self.caller.must_own(&job)?;
-        Ok(job)
-    }
-
     fn hold(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
         self.whole(id)?;
         may_hold(self.caller, holds)?;
@@ -381,20 +283,5 @@ impl RequestContext<'_> {
         }
         self.server.set_node(node);
         Ok(Granted::Done)
-    }
-}
-
-/// Whether a user is a member of a group. A user who cannot be looked up is a member of none.
-pub(crate) fn is_member(setup: &Setup, owner: &Owner, group: &str) -> bool {
-    let number = setup.installation.accounts.membership(owner, group);
-    number.is_ok_and(|number| number.is_some())
-}
-
-/// The owner sets and releases user holds; the others are for operators.
-pub(crate) fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
-    if Holds::USER.contains(holds) {
-        Ok(())
-    } else {
-        caller.must_be_privileged()
     }
 }

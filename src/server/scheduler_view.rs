@@ -3,6 +3,7 @@
 
 use crate::model::job::eligible_time::OwnLimit;
 use crate::model::job_id::JobId;
+use crate::model::node::Node;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::model::trigger::Triggers;
@@ -10,6 +11,7 @@ use crate::sched::view::change::Change;
 use crate::sched::view::change::RecordedEntry;
 use crate::sched::view::plan::Plan;
 use crate::sched::view::snapshot::ClusterState;
+use crate::server::license_counts::LicenseCounts;
 use crate::server::setup::Setup;
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -55,6 +57,26 @@ impl SchedulerView {
             resources: Cow::Borrowed(&setup.resources),
             policy: Cow::Borrowed(&setup.policy),
         });
+    }
+
+    /// Adds the nodes, queues and system-wide resources.
+    pub(crate) fn furnish<'n>(
+        &mut self,
+        setup: &Setup,
+        license_counts: &LicenseCounts,
+        nodes: impl IntoIterator<Item = &'n Node>,
+    ) {
+        self.make(Change::Order(setup.listed()));
+        for queue in &setup.queues {
+            self.make(Change::Queue(Cow::Borrowed(queue)));
+        }
+        for (name, pool) in &setup.config.pools {
+            let pool = license_counts.pool(name, pool);
+            self.make(Change::Pool(Cow::Borrowed(name), Cow::Owned(pool)));
+        }
+        for node in nodes {
+            self.make(Change::of_node(node));
+        }
     }
 
     /// Makes a change.

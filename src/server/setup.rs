@@ -6,9 +6,11 @@ use crate::config::overrides::QmgrOverrides;
 use crate::config::overrides::apply::Conflict;
 use crate::config::overrides::description::described;
 use crate::model::job::Owner;
+use crate::model::node::NodeFacts;
 use crate::model::policy::Policy;
 use crate::model::policy::PriorityOrder;
 use crate::model::queue::Queue;
+use crate::model::resource::ResourceValue;
 use crate::model::resource::Resources;
 use crate::model::time::ClockTable;
 use crate::model::time::Span;
@@ -201,6 +203,25 @@ impl Setup {
             fair_shares: Vec::new(),
             has_scores: self.policy.precedence.order != PriorityOrder::Fcfs,
         }
+    }
+
+    /// What a node reports of itself, with the values that the configuration sets for it.
+    pub fn configured_facts(&self, reported: &NodeFacts) -> NodeFacts {
+        let mut facts = reported.clone();
+        let nodes = &self.config.nodes;
+        if let Some(config) = nodes.iter().find(|node| node.name == facts.name) {
+            let gpus = config.gpus(&facts.gpus);
+            if gpus != facts.gpus {
+                let count = ResourceValue::Long(gpus.len() as i64);
+                facts.available.insert("ngpus".to_string(), count);
+            }
+            facts.gpus = gpus;
+            facts.terms = config.terms.clone();
+            facts.available.extend(config.available.clone());
+        }
+        let gpus = &facts.gpus;
+        facts.gpus_outside.retain(|number| gpus.contains(number));
+        facts
     }
 }
 

@@ -41,6 +41,7 @@ use crate::model::job::life::EventContext;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
+use crate::model::node::NodeFacts;
 use crate::model::queue::counters::JobCounters;
 use crate::model::system_resource::ReportedCount;
 use crate::model::time::Span;
@@ -55,6 +56,7 @@ use crate::server::accounting::AccountingContext;
 use crate::server::clock::Clock;
 use crate::server::clock::Reading;
 use crate::server::job_comment;
+use crate::server::license_counts::LicenseCounts;
 use crate::server::mail;
 use crate::server::mail::Letter;
 use crate::server::node_uses::NodeUses;
@@ -63,9 +65,6 @@ use crate::server::scheduler_view::Recorder;
 use crate::server::scheduler_view::SchedulerView;
 use crate::server::setup::Setup;
 use crate::server::shared_requests::SharedRequests;
-use crate::server::state::licenses::LicenseCounts;
-use crate::server::state::scheduler_changes::furnish;
-use crate::server::state::scheduler_changes::seen;
 use crate::update::Update;
 use crate::update::VerdictClasses;
 use crate::wire::message::ServerFacts;
@@ -89,7 +88,7 @@ pub struct ServerState {
     measured: BTreeSet<String>,
     cluster: SchedulerView,
     reservations: reservations::Reservations,
-    outside: LicenseCounts,
+    license_counts: LicenseCounts,
     job_counters: JobCounters,
     possible: Possible,
     routed: job_counters::Routed,
@@ -103,7 +102,8 @@ pub struct ServerState {
     tick: Tick,
     /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
     steps: Vec<(Time, i64)>,
-    told: reconfiguration::Told,
+    /// What nodes have reported of themselves.
+    reported_facts: BTreeMap<String, NodeFacts>,
     /// The configuration before the one in force, until that is taken note of everywhere.
     superseded: Option<Box<Setup>>,
     /// What is to be mailed of ticks that are on disk.
@@ -172,11 +172,9 @@ impl ServerState {
             told,
             next,
         } = stored;
-        let (mut cluster, outside) = (
-            SchedulerView::new(&setup, recorder),
-            LicenseCounts::new(told),
-        );
-        furnish(&mut cluster, &setup, &outside, &nodes);
+        let license_counts = LicenseCounts::new(told);
+        let mut cluster = SchedulerView::new(&setup, recorder);
+        cluster.furnish(&setup, &license_counts, &nodes);
         let mut sharing = SharedRequests::default();
         let shared = |mut job: Job| {
             if job.life.deferral.is_none() {
@@ -201,7 +199,7 @@ impl ServerState {
             measured: BTreeSet::new(),
             cluster,
             reservations: Default::default(),
-            outside,
+            license_counts,
             job_counters: JobCounters::default(),
             possible: Possible::default(),
             routed: Default::default(),
@@ -211,7 +209,7 @@ impl ServerState {
             next,
             tick: Tick::default(),
             steps: Vec::new(),
-            told: BTreeMap::new(),
+            reported_facts: BTreeMap::new(),
             superseded: None,
             mails: Vec::new(),
             notices: Vec::new(),

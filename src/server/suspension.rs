@@ -13,14 +13,14 @@ use crate::model::job::Want;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
 use crate::model::job::suspend::SuspendRequest;
+use crate::model::job::task::TaskName;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::sched::view::plan::Resume;
-use crate::server::requests::Granted;
-use crate::server::requests::RequestContext;
+use crate::server::granted::Granted;
+use crate::server::orders::Orders;
+use crate::server::request_context::RequestContext;
 use crate::server::state::ServerState;
-use crate::server::tasks::Orders;
-use crate::server::tasks::TaskName;
 use crate::wire::order::AttemptStatus;
 use crate::wire::order::ScheddOrder;
 

@@ -19,12 +19,14 @@ use crate::model::job::staging::Files;
 use crate::model::job::task::JobTask;
 use crate::model::job::task::MOST;
 use crate::model::job::task::NOT_EXECUTED;
+use crate::model::job::task::TaskName;
 use crate::model::job::task::TaskStage;
 use crate::model::job::task::TaskToken;
 use crate::model::job::task::node_file;
 use crate::model::job_id::JobId;
-use crate::server::node_reports::Inventory;
+use crate::server::inventory::Inventory;
 use crate::server::orders;
+use crate::server::orders::Orders;
 use crate::server::release_nodes;
 use crate::server::state::ServerState;
 use crate::server::suspension;
@@ -41,9 +43,6 @@ use crate::wire::task::TaskRequest;
 use crate::wire::task::TaskRequestKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Orders, each with the node it is for.
-pub type Orders = Vec<(String, ScheddOrder)>;
 
 // ------------------------------------------------------------------------- wishes
 
@@ -355,17 +354,6 @@ pub fn signal(job: &Job, signal: i32) -> Orders {
 }
 
 // ------------------------------------------------------------------------- reports
-
-/// Who a report is about: a task of an attempt.
-#[derive(Clone, Copy, Debug)]
-pub struct TaskName {
-    /// Which job.
-    pub job: JobId,
-    /// Which attempt.
-    pub attempt: Attempt,
-    /// Which task, not 0.
-    pub task: TaskNumber,
-}
 
 /// Takes in what a node says of one task. `back` is for that node's noded.
 pub fn task_stands(

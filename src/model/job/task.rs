@@ -5,7 +5,8 @@
 //! and only when none is left may the job be started again. The script's exit status does not wait
 //! for that.
 
-use super::attempt::{NodeShare, TaskNumber, Usage};
+use super::attempt::{Attempt, NodeShare, TaskNumber, Usage};
+use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,6 +50,17 @@ pub struct JobTask {
     pub ending: bool,
     /// What it has used, until it is over.
     pub used: Usage,
+}
+
+/// Names a task of an attempt, or its script.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskName {
+    /// The job.
+    pub job: JobId,
+    /// The attempt.
+    pub attempt: Attempt,
+    /// The task; 0 is the script.
+    pub task: TaskNumber,
 }
 
 /// How a task stands.

@@ -11,7 +11,7 @@ use crate::model::job::promise::PromisedStart;
 use crate::model::job::state::JobState as Standing;
 use crate::model::job::{Job, NodeShare, Run, SubjobLimit};
 use crate::model::job_id::JobId;
-use crate::model::node::NodeFacts;
+use crate::model::node::{Node, NodeFacts};
 use crate::model::policy::Policy;
 use crate::model::policy::site_time::SiteTime;
 use crate::model::queue::Queue;
@@ -113,6 +113,14 @@ pub enum Change<'a> {
 }
 
 impl<'a> Change<'a> {
+    /// What the scheduler needs to know of a node.
+    pub fn of_node(node: &'a Node) -> Change<'a> {
+        Change::Node {
+            facts: Cow::Borrowed(&node.facts),
+            usable: node.is_usable(),
+        }
+    }
+
     /// What the scheduler is to see of a job as it stands; None for one that is no more.
     /// The policy is asked for what
     /// the job does not say.

@@ -9,7 +9,7 @@ use crate::model::job::dependency::Edge;
 use crate::model::job::dependency::ParsedDependency;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
-use crate::server::requests::RequestContext;
+use crate::server::request_context::RequestContext;
 
 /// So many jobs may one name stand for.
 const MOST: usize = 10_000;

@@ -15,7 +15,7 @@ use crate::model::job::dependency::progress::DependencyVerdict;
 use crate::model::job::dependency::progress::judge;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
-use crate::server::requests::RequestContext;
+use crate::server::request_context::RequestContext;
 
 /// No job waits for more labels than this.
 const MOST: usize = 1000;

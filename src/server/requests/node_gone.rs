@@ -7,12 +7,12 @@ use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::refusal::Refusal;
-use crate::server::requests::Granted;
-use crate::server::requests::RequestContext;
+use crate::server::granted::Granted;
+use crate::server::orders::Orders;
+use crate::server::request_context::RequestContext;
 use crate::server::startup;
 use crate::server::state::ServerState;
 use crate::server::tasks;
-use crate::server::tasks::Orders;
 
 impl RequestContext<'_> {
     /// Ends all that ran on a node: rerunnable jobs are requeued, others terminated. From now on a

@@ -8,8 +8,8 @@ use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
-use crate::server::requests::Granted;
-use crate::server::requests::RequestContext;
+use crate::server::granted::Granted;
+use crate::server::request_context::RequestContext;
 use crate::server::requests::subjobs;
 
 impl RequestContext<'_> {

@@ -7,20 +7,12 @@ use crate::model::job::Want;
 use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
-use crate::server::requests::Granted;
-use crate::server::requests::RequestContext;
+use crate::server::granted::Granted;
+use crate::server::granted::ShutdownMode;
+use crate::server::request_context::RequestContext;
 use crate::server::state::ServerState;
 use crate::wire::message::QtermMode;
 use std::sync::Arc;
-
-/// How the server shuts down.
-#[derive(Clone, Copy, Debug)]
-pub struct ShutdownMode {
-    /// What happens to running jobs.
-    pub manner: QtermMode,
-    /// Whether the nodes' daemons exit too.
-    pub nodes: bool,
-}
 
 impl RequestContext<'_> {
     /// Requeues or deletes running jobs as requested. Their ends do not need this server.

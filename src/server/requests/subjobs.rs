@@ -12,9 +12,9 @@ use crate::model::job::suspend::SuspendRequest;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::signal;
+use crate::server::granted::Granted;
 use crate::server::node_reports;
-use crate::server::requests::Granted;
-use crate::server::requests::RequestContext;
+use crate::server::request_context::RequestContext;
 use std::sync::Arc;
 
 impl RequestContext<'_> {

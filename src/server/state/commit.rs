@@ -6,7 +6,6 @@ use crate::sched::view::change::Change;
 use crate::sched::view::change::is_candidate;
 use crate::server::state::ServerState;
 use crate::server::state::arrays;
-use crate::server::state::seen;
 use crate::server::state::verdict_classes;
 use crate::update::Update;
 use std::borrow::Cow;
@@ -59,7 +58,7 @@ impl ServerState {
             .collect();
         self.settle_charges(tick.charges, &touched);
         self.settle_setup(tick.setup);
-        self.settle_outside();
+        self.license_counts.settle();
         for job in &touched {
             if job.life.state == JobState::Finished && job.life.open_run().is_none() {
                 self.jobs.remove(&job.id);
@@ -73,7 +72,7 @@ impl ServerState {
         let tick = std::mem::take(&mut self.tick);
         self.dependencies.roll_back();
         self.roll_back_setup(tick.setup);
-        self.roll_back_outside();
+        self.roll_back_license_counts();
         self.roll_back_reservations();
         if let Some(next) = tick.next {
             self.next = next;
@@ -91,7 +90,7 @@ impl ServerState {
         for (name, before) in tick.nodes {
             match before {
                 Some(node) => {
-                    self.cluster.make(seen(&node));
+                    self.cluster.make(Change::of_node(&node));
                     self.nodes.insert(name, node);
                 }
                 None => {

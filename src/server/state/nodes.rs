@@ -4,8 +4,8 @@ use crate::model::job::Job;
 use crate::model::node::Node;
 use crate::model::node::NodeFacts;
 use crate::model::trigger::Trigger;
+use crate::sched::view::change::Change;
 use crate::server::state::ServerState;
-use crate::server::state::seen;
 use crate::update::Update;
 use std::collections::BTreeMap;
 
@@ -41,9 +41,9 @@ impl ServerState {
         // When it was last used, or what is said of it, is nothing to a cycle.
         if before
             .as_ref()
-            .is_none_or(|before| seen(before) != seen(&node))
+            .is_none_or(|before| Change::of_node(before) != Change::of_node(&node))
         {
-            self.cluster.make(seen(&node));
+            self.cluster.make(Change::of_node(&node));
             self.want_cycle(Trigger::Node(name.clone()));
         }
         self.tick.nodes.entry(name.clone()).or_insert(before);
@@ -74,7 +74,7 @@ impl ServerState {
             return;
         };
         node.facts = facts;
-        self.cluster.make(seen(node));
+        self.cluster.make(Change::of_node(node));
         if self.setup.policy.placement.heeds_measures() {
             self.tick.changes.push(Update::Node(Box::new(node.clone())));
             self.want_cycle(Trigger::Node(name.to_string()));

@@ -14,17 +14,12 @@ use crate::model::trigger::Trigger;
 use crate::sched::view::change::Change;
 use crate::server::grantees;
 use crate::server::grantees::Grantees;
-use crate::server::node_reports;
 use crate::server::setup::Setup;
 use crate::server::state::ServerState;
-use crate::server::state::furnish;
 use crate::update::Update;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What nodes last told of themselves, before anything was laid over it.
-pub(crate) type Told = BTreeMap<String, NodeFacts>;
 
 impl ServerState {
     /// From now on this holds. It is written with the tick; [`ServerState::take_setup`] tells when it
@@ -120,12 +115,13 @@ impl ServerState {
 
     /// What a node says of itself.
     pub fn note_told(&mut self, facts: &NodeFacts) {
-        self.told.insert(facts.name.clone(), facts.clone());
+        self.reported_facts
+            .insert(facts.name.clone(), facts.clone());
     }
 
     /// What a node has said of itself counts no more.
     pub(crate) fn forget_told(&mut self, name: &str) {
-        self.told.remove(name);
+        self.reported_facts.remove(name);
     }
 
     /// Brings the scheduler's view in line with the configuration, which was another before.
@@ -144,7 +140,7 @@ impl ServerState {
             .iter()
             .filter(|pool| !before.config.pools.contains(pool))
         {
-            let pool = self.outside.pool(name, pool);
+            let pool = self.license_counts.pool(name, pool);
             self.cluster
                 .make(Change::Pool(Cow::Borrowed(name), Cow::Owned(pool)));
         }
@@ -181,12 +177,9 @@ impl ServerState {
     fn view_anew(&mut self) {
         let usage = self.cluster.usage().clone();
         self.cluster.begin_anew(&self.setup);
-        furnish(
-            &mut self.cluster,
-            &self.setup,
-            &self.outside,
-            self.nodes.values(),
-        );
+        let nodes = self.nodes.values();
+        self.cluster
+            .furnish(&self.setup, &self.license_counts, nodes);
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| self.reschedule(id));
         self.view_stale();
@@ -195,12 +188,12 @@ impl ServerState {
     }
 
     fn lay_over_nodes(&mut self) {
-        let told: Vec<NodeFacts> = self.told.values().cloned().collect();
+        let told: Vec<NodeFacts> = self.reported_facts.values().cloned().collect();
         for facts in told {
             let Some(node) = self.nodes.get(&facts.name).filter(|node| node.up).cloned() else {
                 continue;
             };
-            let facts = node_reports::with_overrides(self, &facts);
+            let facts = self.setup.configured_facts(&facts);
             if facts != node.facts {
                 self.set_node(Node { facts, ..node });
             }

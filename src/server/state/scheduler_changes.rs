@@ -4,17 +4,13 @@ use crate::model::job::Job;
 use crate::model::job::eligible_time::Accrues;
 use crate::model::job::promise::PromisedStart;
 use crate::model::job_id::JobId;
-use crate::model::node::Node;
 use crate::model::trigger::Trigger;
 use crate::model::trigger::Triggers;
 use crate::sched::view::change::Change;
 use crate::sched::view::plan::Plan;
 use crate::sched::view::snapshot;
 use crate::sched::view::snapshot::ClassId;
-use crate::server::scheduler_view::SchedulerView;
-use crate::server::setup::Setup;
 use crate::server::state::ServerState;
-use crate::server::state::licenses::LicenseCounts;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -117,34 +113,5 @@ impl ServerState {
             None => change,
         };
         self.cluster.make(change);
-    }
-}
-
-/// What of the cluster is there without any job.
-pub(crate) fn furnish<'n>(
-    cluster: &mut SchedulerView,
-    setup: &Setup,
-    outside: &LicenseCounts,
-    nodes: impl IntoIterator<Item = &'n Node>,
-) {
-    cluster.make(Change::Order(setup.listed()));
-    setup
-        .queues
-        .iter()
-        .for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
-    let pools = setup.config.pools.iter();
-    pools.for_each(|(name, pool)| {
-        cluster.make(Change::Pool(
-            Cow::Borrowed(name),
-            Cow::Owned(outside.pool(name, pool)),
-        ));
-    });
-    nodes.into_iter().for_each(|node| cluster.make(seen(node)));
-}
-
-pub(crate) fn seen(node: &Node) -> Change<'_> {
-    Change::Node {
-        facts: Cow::Borrowed(&node.facts),
-        usable: node.is_usable(),
     }
 }

@@ -5,7 +5,8 @@ use crate::model::job::Usage;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::ResourceValue;
 use crate::model::trigger::Trigger;
-use crate::server::node_reports::{self, Inventory};
+use crate::server::inventory::Inventory;
+use crate::server::node_reports;
 
 impl World {
     /// Adds a node.

@@ -8,7 +8,7 @@ use crate::sched::view::plan::Start;
 use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
 use crate::server::caller::Caller;
-use crate::server::requests::RequestContext;
+use crate::server::request_context::RequestContext;
 use crate::server::state::ServerState;
 use crate::spool::Spool;
 use crate::wire::message::{ClientRequest, NewJob};

@@ -1,0 +1,98 @@
+//! The request of a client that is being handled: what it may change, where history is looked up, and
+//! the caller.
+
+use crate::model::job::Digest;
+use crate::model::job::Job;
+use crate::model::job::Owner;
+use crate::model::job::state::Holds;
+use crate::model::job::state::JobState;
+use crate::model::job_id::JobId;
+use crate::model::refusal::Refusal;
+use crate::model::time::Span;
+use crate::server::caller::Caller;
+use crate::server::outside::JobHistory;
+use crate::server::setup::Setup;
+use crate::server::state::ServerState;
+use crate::update::Update;
+use std::sync::Arc;
+
+/// The request in hand.
+pub(crate) struct RequestContext<'a> {
+    pub(crate) server: &'a mut ServerState,
+    pub(crate) history: &'a dyn JobHistory,
+    pub(crate) caller: &'a Caller,
+}
+
+impl RequestContext<'_> {
+    /// Stores bytes by their digest: equal environments are stored once.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) -> Digest {
+        let digest = Digest::of(bytes);
+        self.server.also(Update::Blob(digest, bytes.into()));
+        digest
+    }
+
+    /// A job that has not finished.
+    pub(crate) fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        match self.server.known(id) {
+            Some(job) if job.life.state != JobState::Finished => Ok(job),
+            Some(job) => Err(self.over(&job)),
+            None => Err(self
+                .past(id)?
+                .map_or_else(Refusal::unknown_job, |job| self.over(&job))),
+        }
+    }
+
+    /// The refusal of a request for a finished job. Without a history such a job is unknown.
+    fn over(&self, job: &Job) -> Refusal {
+        match &job.life.moved_to {
+            _ if !self.has_history() => Refusal::unknown_job(),
+            Some(to) => Refusal::moved(to),
+            None => Refusal::finished(),
+        }
+    }
+
+    /// Whether the server keeps finished jobs.
+    pub(crate) fn has_history(&self) -> bool {
+        self.server.setup.config.server.history > Span(0)
+    }
+
+    /// A job from the history.
+    pub(crate) fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
+        if self.server.is_forgotten(id.parent().unwrap_or(id)) {
+            Ok(None)
+        } else {
+            self.history.job(id)
+        }
+    }
+
+    /// An unfinished job or array that the caller may change. Subjobs are refused.
+    pub(crate) fn whole(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        if id.index().is_some() {
+            Err(Refusal::invalid_request())
+        } else {
+            self.owned(id)
+        }
+    }
+
+    /// An unfinished job that the caller may change.
+    pub(crate) fn owned(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        let job = self.live(id)?;
+        self.caller.must_own(&job)?;
+        Ok(job)
+    }
+}
+
+/// Whether a user is a member of a group. A user who cannot be looked up is a member of none.
+pub(crate) fn is_member(setup: &Setup, owner: &Owner, group: &str) -> bool {
+    let number = setup.installation.accounts.membership(owner, group);
+    number.is_ok_and(|number| number.is_some())
+}
+
+/// Requires the privilege to set and release these holds: owners may change user holds only.
+pub(crate) fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
+    if Holds::USER.contains(holds) {
+        Ok(())
+    } else {
+        caller.must_be_privileged()
+    }
+}
