@@ -11,7 +11,7 @@ use crate::server::node_reports;
 use crate::server::notices::Recipient;
 use crate::server::orders;
 use crate::server::suspension;
-use crate::server::tasks;
+use crate::server::tasks::task_requests;
 use crate::spool::SpoolError;
 use crate::sys::clock::monotonic;
 use crate::update::Update;
@@ -106,7 +106,7 @@ impl Schedd {
         for (node, order) in &effects.orders {
             // The process that requested a task requests it again.
             if let ScheddOrder::Start(launch) = order
-                && (!tasks::is_due(&self.server, launch) || self.nodes.is_behind(node))
+                && (!task_requests::is_due(&self.server, launch) || self.nodes.is_behind(node))
             {
                 continue;
             }

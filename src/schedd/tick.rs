@@ -14,7 +14,7 @@ use crate::server::report_dispatch::ReportingNoded;
 use crate::server::requests;
 use crate::server::reservations;
 use crate::server::routing;
-use crate::server::tasks;
+use crate::server::tasks::cancellation;
 use crate::spool::SpoolError;
 use crate::sys::clock::monotonic;
 use crate::wire::message::{ClientRequest, Reply};
@@ -68,7 +68,7 @@ impl Schedd {
         }
         reservations::attend(&mut self.server);
         routing::attend(&mut self.server);
-        tasks::wind_up(&mut self.server, &mut effects.orders);
+        cancellation::cancel_unwanted(&mut self.server, &mut effects.orders);
         effects
     }
 

@@ -8,7 +8,7 @@ use crate::server::granted::ShutdownMode;
 use crate::server::orders;
 use crate::server::orders::Orders;
 use crate::server::state::ServerState;
-use crate::server::tasks;
+use crate::server::tasks::cancellation;
 use crate::wire::message::Reply;
 use crate::wire::order::ScheddOrder;
 
@@ -88,7 +88,7 @@ impl Effects {
                     };
                     self.order_script(server, job, order);
                     if let Some(job) = server.job(job) {
-                        self.orders.extend(tasks::signal(job, signal));
+                        self.orders.extend(cancellation::signal(job, signal));
                     }
                 }
             }

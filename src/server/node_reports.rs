@@ -17,6 +17,7 @@ use crate::server::release_nodes;
 use crate::server::state::ServerState;
 use crate::server::suspension;
 use crate::server::tasks;
+use crate::server::tasks::cancellation;
 use crate::wire::order::AttemptStatus;
 use crate::wire::order::ScheddOrder;
 use std::collections::BTreeSet;
@@ -160,7 +161,7 @@ pub fn refuse(
             let order = if task == 0 {
                 abandon(server, job, attempt)
             } else {
-                tasks::cancel(server, job, attempt, task)
+                cancellation::cancel(server, job, attempt, task)
             };
             orders.push(order);
         }

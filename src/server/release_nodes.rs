@@ -17,7 +17,7 @@ use crate::server::granted::Granted;
 use crate::server::orders::Orders;
 use crate::server::request_context::RequestContext;
 use crate::server::state::ServerState;
-use crate::server::tasks;
+use crate::server::tasks::cancellation;
 use crate::wire::order::ScheddOrder;
 
 impl RequestContext<'_> {
@@ -97,7 +97,7 @@ fn follow(server: &mut ServerState, id: JobId) -> Orders {
     let Some(job) = server.job(id).cloned() else {
         return Vec::new();
     };
-    let mut orders = tasks::withdraw(server, &job);
+    let mut orders = cancellation::cancel_on_released(server, &job);
     let Some(job) = server.job(id) else {
         return orders;
     };

@@ -12,6 +12,8 @@ use crate::server::orders;
 use crate::server::release_nodes;
 use crate::server::state::ServerState;
 use crate::server::tasks;
+use crate::server::tasks::task_reports;
+use crate::server::tasks::task_requests;
 use crate::wire::order::AttemptStatus;
 use crate::wire::order::NodeReport;
 use crate::wire::order::ScheddOrder;
@@ -148,10 +150,10 @@ impl Effects {
         for &(job, attempt, task, ref status) in &inventory.attempts {
             if task > 0 {
                 let name = TaskName { job, attempt, task };
-                tasks::task_stands(server, name, status, back, &mut self.orders);
+                task_reports::handle_status(server, name, status, back, &mut self.orders);
             }
         }
-        tasks::take_inventory(server, &inventory, &mut self.orders);
+        task_reports::take_inventory(server, &inventory, &mut self.orders);
         back.push(orders::attend(&server.setup));
         for (.., status) in &inventory.attempts {
             take_out_unfit(server, &nodes, status);
@@ -169,7 +171,7 @@ impl Effects {
         back: &mut Vec<ScheddOrder>,
     ) {
         if name.task > 0 {
-            tasks::task_stands(server, name, status, back, &mut self.orders);
+            task_reports::handle_status(server, name, status, back, &mut self.orders);
         } else {
             node_reports::attempt_stands(server, name.job, name.attempt, status, noded.boot, back);
             take_out_unfit(server, noded.presents, status);
@@ -191,7 +193,7 @@ impl Effects {
         let task = request.task;
         let name = TaskName { job, attempt, task };
         let news = if noded.runs(server, name) == Some(true) {
-            tasks::grant(server, request, &mut self.orders)
+            task_requests::grant(server, request, &mut self.orders)
         } else {
             TaskNews::Refused(format!("job {job} does not run on this node"))
         };

@@ -241,7 +241,6 @@ const LONG: &[(&str, &str)] = &[
         "sched/placement/shared_hosts/tests.rs",
         "unit tests of one subject",
     ),
-    ("server/tasks.rs", "not yet divided by subject"),
     ("sim/expectation.rs", "not yet divided by subject"),
 ];
 

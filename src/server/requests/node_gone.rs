@@ -12,7 +12,7 @@ use crate::server::orders::Orders;
 use crate::server::request_context::RequestContext;
 use crate::server::startup;
 use crate::server::state::ServerState;
-use crate::server::tasks;
+use crate::server::tasks::task_reports;
 
 impl RequestContext<'_> {
     /// Ends all that ran on a node: rerunnable jobs are requeued, others terminated. From now on a
@@ -39,7 +39,7 @@ impl RequestContext<'_> {
         }
         let by = self.caller.shown();
         let mut orders = Orders::new();
-        tasks::lose(self.server, name, &mut orders);
+        task_reports::lose_node(self.server, name, &mut orders);
         for job in held(self.server, name) {
             end(self.server, job, name, &by);
         }

@@ -1,0 +1,184 @@
+//! Reports of nodes on tasks.
+
+use crate::model::job::AttemptOutcome;
+use crate::model::job::How;
+use crate::model::job::Job;
+use crate::model::job::TaskNumber;
+use crate::model::job::event::Event;
+use crate::model::job::task::JobTask;
+use crate::model::job::task::NOT_EXECUTED;
+use crate::model::job::task::TaskName;
+use crate::model::job::task::TaskStage;
+use crate::server::inventory::Inventory;
+use crate::server::orders::Orders;
+use crate::server::release_nodes;
+use crate::server::state::ServerState;
+use crate::server::suspension;
+use crate::server::tasks::cancellation;
+use crate::server::tasks::open_attempt;
+use crate::server::tasks::running_on;
+use crate::wire::order::AttemptStatus;
+use crate::wire::order::ScheddOrder;
+use crate::wire::task::TaskNews;
+use std::collections::BTreeSet;
+
+/// Handles the status of a task. Orders for the noded that reports it are added to `back`.
+pub fn handle_status(
+    server: &mut ServerState,
+    name: TaskName,
+    status: &AttemptStatus,
+    back: &mut Vec<ScheddOrder>,
+    orders: &mut Orders,
+) {
+    if let AttemptStatus::Ended(outcome) = status {
+        end_task(server, name, outcome, orders);
+        back.push(ScheddOrder::Confirm {
+            job: name.job,
+            attempt: name.attempt,
+            task: name.task,
+        });
+        return;
+    }
+    let run = open_attempt(server, name.job, name.attempt);
+    let known = run.and_then(|run| run.tasks().known.get(&name.task));
+    let Some(task) = known.filter(|task| task.is_open() && !task.ending) else {
+        // The task is unknown or is to end: it must not continue.
+        back.push(cancellation::cancel(
+            server,
+            name.job,
+            name.attempt,
+            name.task,
+        ));
+        return;
+    };
+    if *status != AttemptStatus::Starting && task.stage == TaskStage::Ordered {
+        let task = task.clone();
+        note_running(server, name, &task, orders);
+    }
+    suspension::part_stands(server, name, status, back);
+    let job = server.job(name.job);
+    back.extend(job.and_then(|job| release_nodes::places(job, name.task)));
+}
+
+/// Notes that a task runs, and notifies the process that requested it.
+fn note_running(server: &mut ServerState, name: TaskName, task: &JobTask, orders: &mut Orders) {
+    server.change_tasks(name.job, |job| {
+        let tasks = job.life.run.as_mut().map(|run| run.tasks_mut());
+        if let Some(task) = tasks.and_then(|tasks| tasks.known.get_mut(&name.task)) {
+            task.stage = TaskStage::Running;
+        }
+    });
+    let job = server.job(name.job);
+    orders.extend(job.and_then(|job| notification(job, task, TaskStage::Running)));
+}
+
+/// Notes that a task has ended, and notifies the process that requested it.
+fn end_task(
+    server: &mut ServerState,
+    name: TaskName,
+    outcome: &AttemptOutcome,
+    orders: &mut Orders,
+) {
+    let Some(job) = server.job(name.job).cloned() else {
+        return;
+    };
+    let run = open_attempt(server, name.job, name.attempt);
+    let known = run.and_then(|run| run.tasks().known.get(&name.task));
+    let Some(task) = known.filter(|task| task.is_open()).cloned() else {
+        return;
+    };
+    let status = match outcome.how {
+        How::Exited(code) => code,
+        How::Signaled(signal) => 128 + signal,
+        _ => NOT_EXECUTED,
+    };
+    server.change_tasks(name.job, |job| {
+        job.task_over(name.task, status, outcome.used)
+    });
+    suspension::note_still(server, name.job);
+    orders.extend(notification(&job, &task, TaskStage::Over(status)));
+}
+
+/// Notifies the process that requested a task of its stage. If that process has ended and is
+/// forgotten, there is nothing to notify.
+fn notification(job: &Job, task: &JobTask, stage: TaskStage) -> Option<(String, ScheddOrder)> {
+    let run = job
+        .life
+        .open_run()
+        .filter(|run| run.has_script() && task.token != 0)?;
+    let order = ScheddOrder::Tell {
+        job: job.id,
+        attempt: run.attempt,
+        asker: None,
+        news: TaskNews::Stages(vec![(task.token, stage)]),
+    };
+    Some((run.share_of_task(task.asker)?.node.clone(), order))
+}
+
+/// Handles the tasks that should be on the nodes of an inventory but are missing. A task that ran is
+/// lost. A task that had not started is requested again, if it is still wanted.
+pub fn take_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Orders) {
+    let mut listed = BTreeSet::new();
+    for &(job, attempt, task, _) in &inventory.attempts {
+        listed.insert((job, attempt, task));
+    }
+    for job in running_on(server, |node| inventory.presents(node)) {
+        let Some(run) = job.life.open_run() else {
+            continue;
+        };
+        let is_wanted = run.has_script() && cancellation::is_to_continue(&job);
+        let missing = run.tasks().open().filter(|&(number, task)| {
+            let share = run.share_of_task(number);
+            let is_here = share.is_some_and(|share| inventory.presents(&share.node));
+            let is_expected = task.stage == TaskStage::Running || task.ending || !is_wanted;
+            is_here && is_expected && !listed.contains(&(job.id, run.attempt, number))
+        });
+        let missing: Vec<TaskNumber> = missing.map(|(number, _)| number).collect();
+        lose_tasks(server, &job, missing, orders);
+        let script = job.script_node();
+        if run.silent
+            && job.life.state.is_under_way()
+            && script.is_none_or(|node| !inventory.presents(node))
+        {
+            server.happen(job.id, Event::ContactRegained);
+        }
+    }
+}
+
+/// Handles the loss of a node: its tasks are lost. The processes that requested them are notified.
+pub fn lose_node(server: &mut ServerState, node: &str, orders: &mut Orders) {
+    for job in running_on(server, |name| name == node) {
+        let Some(run) = job.life.open_run() else {
+            continue;
+        };
+        let here = run.tasks().open().filter(|&(number, _)| {
+            let share = run.share_of_task(number);
+            share.is_some_and(|share| share.node == node)
+        });
+        let here = here.map(|(number, _)| number).collect();
+        lose_tasks(server, &job, here, orders);
+    }
+}
+
+/// Ends tasks of the open attempt without a report of their node.
+fn lose_tasks(server: &mut ServerState, job: &Job, tasks: Vec<TaskNumber>, orders: &mut Orders) {
+    let Some(run) = job.life.open_run() else {
+        return;
+    };
+    let outcome = AttemptOutcome {
+        how: How::ShepherdLost,
+        sent: None,
+        used: Default::default(),
+        notes: Vec::new(),
+        unfit: None,
+        on_its_own: false,
+    };
+    for task in tasks {
+        let name = TaskName {
+            job: job.id,
+            attempt: run.attempt,
+            task,
+        };
+        end_task(server, name, &outcome, orders);
+    }
+}

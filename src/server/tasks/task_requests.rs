@@ -1,0 +1,292 @@
+//! Requests of processes to start, query, end and release tasks.
+
+use crate::model::job::Attempt;
+use crate::model::job::Job;
+use crate::model::job::Run;
+use crate::model::job::TaskNumber;
+use crate::model::job::Want;
+use crate::model::job::run_limits::HostMemoryLimit;
+use crate::model::job::run_limits::RunLimits;
+use crate::model::job::staging::Files;
+use crate::model::job::task::MOST;
+use crate::model::job::task::NOT_EXECUTED;
+use crate::model::job::task::TaskStage;
+use crate::model::job::task::TaskToken;
+use crate::model::job::task::node_file;
+use crate::model::job_id::JobId;
+use crate::server::orders;
+use crate::server::orders::Orders;
+use crate::server::state::ServerState;
+use crate::server::tasks::cancellation;
+use crate::wire::message::Payload;
+use crate::wire::order::Launch;
+use crate::wire::order::ScheddOrder;
+use crate::wire::task::LARGEST;
+use crate::wire::task::LARGEST_TASK_SET;
+use crate::wire::task::TaskNews;
+use crate::wire::task::TaskPlace;
+use crate::wire::task::TaskProgram;
+use crate::wire::task::TaskRequest;
+use crate::wire::task::TaskRequestKind;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Answers a request. The orders that follow from it are added to `orders`.
+pub fn grant(server: &mut ServerState, request: &TaskRequest, orders: &mut Orders) -> TaskNews {
+    let job = server.job(request.job).cloned();
+    let Some((job, run)) = job
+        .as_ref()
+        .and_then(|job| Some((job, startable_run(job, request.attempt)?)))
+    else {
+        return TaskNews::Refused(format!(
+            "job {} is ending: it starts no more tasks",
+            request.job
+        ));
+    };
+    match &request.kind {
+        TaskRequestKind::Start(program) => match check(run, program) {
+            Ok(()) => start(server, request, program, orders),
+            Err(why) => TaskNews::Refused(why),
+        },
+        TaskRequestKind::Ask(tokens) => TaskNews::Stages(stages(run, tokens)),
+        TaskRequestKind::End(tokens) => {
+            let cancels =
+                cancellation::cancel_tasks(server, job, |_, task| tokens.contains(&task.token));
+            orders.extend(cancels);
+            TaskNews::Stages(Vec::new())
+        }
+        TaskRequestKind::Release(tokens) => {
+            release(server, request.job, tokens);
+            TaskNews::Stages(Vec::new())
+        }
+    }
+}
+
+/// The attempt, if its script runs and is not to end: only then it may start tasks.
+fn startable_run(job: &Job, attempt: Attempt) -> Option<&Run> {
+    let is_wanted = job.life.state.is_under_way() && job.life.want == Want::Run;
+    job.life
+        .open_run()
+        .filter(|run| is_wanted && run.has_script() && run.attempt == attempt)
+}
+
+/// Refuses programs that are too large or too many, and tasks outside the job's nodes.
+fn check(run: &Run, program: &TaskProgram) -> Result<(), String> {
+    let size = program.size();
+    let known: BTreeSet<TaskToken> = run.tasks().known.values().map(|task| task.token).collect();
+    let new = program
+        .tasks
+        .iter()
+        .filter(|(token, _)| !known.contains(token))
+        .count();
+    match program.tasks.iter().map(|&(_, slot)| slot).max() {
+        _ if size > LARGEST => Err(format!(
+            "a program with {size} bytes of arguments and environment: at most {LARGEST}"
+        )),
+        _ if program.words.is_empty() => Err("no program".into()),
+        _ if program.tasks.len().saturating_mul(size + 1024)
+            > LARGEST_TASK_SET.max(size + 1024) =>
+        {
+            Err(format!(
+                "{} tasks of {size} bytes at once: ask for fewer",
+                program.tasks.len()
+            ))
+        }
+        _ if run.tasks().open().count() + new > MOST => {
+            Err(format!("a job may have {MOST} tasks at a time"))
+        }
+        _ if run.tasks().made > TaskNumber::MAX - MOST as u32 => {
+            Err("this job has had all its tasks".into())
+        }
+        _ if program.tasks.iter().any(|&(token, _)| token == 0) => {
+            Err("a task without a token".into())
+        }
+        Some(slot) if slot >= run.slots() => Err(format!(
+            "this job has {} places for tasks, not {slot}",
+            run.slots()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Creates the tasks that are new, and orders those to be started that do not run yet.
+fn start(
+    server: &mut ServerState,
+    request: &TaskRequest,
+    program: &TaskProgram,
+    orders: &mut Orders,
+) -> TaskNews {
+    let mut tasks_by_token = Vec::new();
+    server.change_tasks(request.job, |job| {
+        let Some(run) = job.life.run.as_mut() else {
+            return;
+        };
+        let places = run.places();
+        let tasks = run.tasks_mut();
+        let mut known: BTreeMap<TaskToken, TaskNumber> = tasks
+            .known
+            .iter()
+            .map(|(&number, task)| (task.token, number))
+            .collect();
+        for &(token, line) in &program.tasks {
+            let slot = match &places {
+                Some(places) => places.get(line as usize).copied(),
+                None => Some(line),
+            };
+            let Some(slot) = slot else { continue };
+            let number = *known
+                .entry(token)
+                .or_insert_with(|| tasks.make(token, slot, request.task));
+            tasks_by_token.push((number, token, tasks.known[&number].stage));
+        }
+    });
+    let mut stages = Vec::new();
+    for (number, token, stage) in tasks_by_token {
+        if stage == TaskStage::Ordered
+            && let Some(job) = server.job(request.job)
+        {
+            orders.extend(launch(server, job, program, number));
+        }
+        stages.push((token, stage));
+    }
+    TaskNews::Stages(stages)
+}
+
+/// The order to start a task, for its node.
+fn launch(
+    server: &ServerState,
+    job: &Job,
+    program: &TaskProgram,
+    number: TaskNumber,
+) -> Option<(String, ScheddOrder)> {
+    let run = job.life.open_run()?;
+    let task = run.tasks().known.get(&number).filter(|task| !task.ending)?;
+    let share = run.share_of_task(number)?;
+    let payload = Payload::Command(program.words.clone());
+    let place = TaskPlace {
+        task: number,
+        slot: task.slot,
+        host: run.host_number(&share.host),
+        nodes: Some(node_file(&run.shares)),
+        room: HostMemoryLimit::on(&share.host, &run.shares),
+    };
+    let of_script = orders::frame(&server.setup, job, run, payload, program.environ.clone());
+    // The time limits, the files and the terminal of a job belong to its script.
+    let limits = RunLimits {
+        warning: None,
+        ..of_script.limits
+    };
+    let launch = Launch {
+        walltime: None,
+        interactive: false,
+        limits,
+        files: Files::default(),
+        shares: vec![share.clone()],
+        place,
+        ..of_script
+    };
+    Some((share.node.clone(), ScheddOrder::Start(Box::new(launch))))
+}
+
+/// Whether a task has still to be started after all reports and requests of a tick: if its end was
+/// reported after the request, its node has forgotten the task and would start it again.
+pub fn is_due(server: &ServerState, launch: &Launch) -> bool {
+    let run = server
+        .job(launch.job)
+        .and_then(|job| startable_run(job, launch.attempt));
+    let task = run.and_then(|run| run.tasks().known.get(&launch.place.task));
+    task.is_some_and(|task| task.stage == TaskStage::Ordered && !task.ending)
+}
+
+/// The stages of tasks. An unknown task counts as lost.
+fn stages(run: &Run, tokens: &[TaskToken]) -> Vec<(TaskToken, TaskStage)> {
+    let known: BTreeMap<TaskToken, TaskStage> = run
+        .tasks()
+        .known
+        .values()
+        .map(|task| (task.token, task.stage))
+        .collect();
+    let mut stages = Vec::new();
+    for token in tokens.iter().take(MOST) {
+        let stage = known.get(token).copied();
+        stages.push((*token, stage.unwrap_or(TaskStage::Over(NOT_EXECUTED))));
+    }
+    stages
+}
+
+/// Forgets ended tasks. The ends of open ones will not be reported to the process.
+fn release(server: &mut ServerState, id: JobId, tokens: &[TaskToken]) {
+    let tokens: BTreeSet<&TaskToken> = tokens.iter().collect();
+    server.change_tasks(id, |job| {
+        let Some(run) = job.life.run.as_mut() else {
+            return;
+        };
+        let known = &mut run.tasks_mut().known;
+        known.retain(|_, task| task.is_open() || !tokens.contains(&task.token));
+        for task in known.values_mut() {
+            if tokens.contains(&task.token) {
+                task.token = 0;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::tasks::tests::job;
+
+    #[test]
+    fn only_what_is_bounded_and_on_the_jobs_own_nodes_is_granted() {
+        let mut job = job();
+        let run = job.life.run.as_mut().unwrap();
+        let program = |tasks: Vec<(TaskToken, u32)>, environ: usize| TaskProgram {
+            words: vec!["true".into()],
+            environ: vec![0; environ],
+            tasks,
+        };
+        assert_eq!(check(run, &program(vec![(1, 0), (2, 2)], 10)), Ok(()));
+        assert!(
+            check(run, &program(vec![(1, 3)], 10))
+                .unwrap_err()
+                .contains("3 places")
+        );
+        assert!(check(run, &program(vec![(0, 0)], 10)).is_err());
+        assert!(
+            check(run, &program(vec![(1, 0)], LARGEST))
+                .unwrap_err()
+                .contains("bytes of arguments")
+        );
+        assert!(
+            check(run, &program(vec![(1, 0); 100], LARGEST / 2))
+                .unwrap_err()
+                .contains("fewer")
+        );
+        assert!(
+            check(
+                run,
+                &TaskProgram {
+                    words: vec![],
+                    ..program(vec![(1, 0)], 0)
+                }
+            )
+            .is_err()
+        );
+        for token in 100..MOST as u64 + 98 {
+            run.tasks_mut().make(token, 0, 0);
+        }
+        assert!(
+            check(run, &program(vec![(1, 0)], 10))
+                .unwrap_err()
+                .contains("at a time")
+        );
+        assert_eq!(
+            check(run, &program(vec![(100, 0)], 10)),
+            Ok(()),
+            "one that is known is not new"
+        );
+        assert_eq!(
+            stages(run, &[7, 5]),
+            [(7, TaskStage::Ordered), (5, TaskStage::Over(NOT_EXECUTED))]
+        );
+    }
+}
