@@ -1,6 +1,7 @@
 //! A scenario played from beginning to end, and compared with what it expects.
 
-use super::expectation::{Course, Difference, Expectation, seconds};
+use super::expectation::comparison::Course;
+use super::expectation::{Difference, Expectation};
 use super::scenario::{Done, Planned, Scenario};
 use super::schedule;
 use super::world::World;
@@ -232,9 +233,4 @@ impl CheckReport {
         }
         text + "\n" + &self.schedule
     }
-}
-
-/// A moment as a schedule shows it.
-pub(super) fn shown(time: Time, zero: Time) -> String {
-    seconds(time.since(zero))
 }

@@ -27,7 +27,7 @@ mod machines;
 
 pub(super) mod values;
 
-use super::expectation::{self, Expectation};
+use super::expectation::{Expectation, reading};
 use super::world::Submission;
 use super::world::act::Deed;
 use crate::config::Config;
@@ -154,7 +154,7 @@ impl Scenario {
             zero,
         }
         .read()?;
-        let expectations = expectation::read_all(&root)?;
+        let expectations = reading::read_all(&root)?;
         let until = root.read("until", values::A_MOMENT, values::moment)?;
         Ok(Scenario {
             name,

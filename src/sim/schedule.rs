@@ -1,7 +1,7 @@
 //! What came of a scenario, as a small table: one line for each attempt, and for each job without
 //! one.
 
-use super::check::shown;
+use super::expectation::comparison::seconds;
 use super::world::{Past, World};
 use crate::model::job::{Job, NodeShare};
 use crate::model::time::Time;
@@ -34,6 +34,11 @@ pub fn table(world: &World, zero: Time) -> String {
         text += &format!("  ... {more} more\n");
     }
     text
+}
+
+/// A time as seconds from the beginning of the scenario.
+fn shown(time: Time, zero: Time) -> String {
+    seconds(time.since(zero))
 }
 
 fn attempt(job: &Job, past: &Past, zero: Time) -> [String; 7] {

@@ -241,7 +241,6 @@ const LONG: &[(&str, &str)] = &[
         "sched/placement/shared_hosts/tests.rs",
         "unit tests of one subject",
     ),
-    ("sim/expectation.rs", "not yet divided by subject"),
 ];
 
 /// Names that say nothing.

@@ -24,11 +24,6 @@ pub fn text(value: &DeValue) -> Option<String> {
     value.as_str().map(str::to_string)
 }
 
-/// True or false.
-pub fn boolean(value: &DeValue) -> Option<bool> {
-    value.as_bool()
-}
-
 /// A whole number in a range of its own.
 pub fn whole<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
     let number = value.as_integer()?;
