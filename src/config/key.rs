@@ -109,8 +109,7 @@ pub trait KeyRow<T>: Sync {
     fn entry(&self) -> &Entry;
 
     /// Reads the key from a section, if the section has it.
-    fn read(&self, of: &mut T, section: &Section, resources: &Resources)
-    -> Result<(), ConfigError>;
+    fn read(&self, of: &mut T, from: &Section, resources: &Resources) -> Result<(), ConfigError>;
 
     /// The value as the file may hold it; None if it is not set.
     fn value(&self, of: &mut T) -> Option<Value>;
@@ -298,21 +297,16 @@ impl<T, K: Kind> KeyRow<T> for Key<T, K> {
         &self.entry
     }
 
-    fn read(
-        &self,
-        of: &mut T,
-        section: &Section,
-        resources: &Resources,
-    ) -> Result<(), ConfigError> {
+    fn read(&self, of: &mut T, from: &Section, resources: &Resources) -> Result<(), ConfigError> {
         let names = [Some(self.entry.name), self.entry.alias];
         for name in names.into_iter().flatten() {
-            if let Some(value) = self.kind.read_key(section, name, resources)? {
+            if let Some(value) = self.kind.read_key(from, name, resources)? {
                 self.put(of, value);
                 return Ok(());
             }
         }
         if self.entry.is_required {
-            return Err(section.missing(self.entry.name, &self.kind.wanted()));
+            return Err(from.missing(self.entry.name, &self.kind.wanted()));
         }
         Ok(())
     }
@@ -389,16 +383,11 @@ impl<T> KeyRow<T> for Nested<T> {
         &self.entry
     }
 
-    fn read(
-        &self,
-        of: &mut T,
-        section: &Section,
-        resources: &Resources,
-    ) -> Result<(), ConfigError> {
-        match section.section(self.entry.name)? {
-            Some(section) => self.table.read(of, &section, resources),
-            None => Ok(()),
+    fn read(&self, of: &mut T, from: &Section, resources: &Resources) -> Result<(), ConfigError> {
+        if let Some(section) = from.section(self.entry.name)? {
+            self.table.read(of, &section, resources)?;
         }
+        Ok(())
     }
 
     fn value(&self, of: &mut T) -> Option<Value> {

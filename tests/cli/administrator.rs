@@ -2,44 +2,13 @@
 //! all jobs of somebody held, a limit raised, a configuration changed while all runs, and the log
 //! read for why.
 
-use crate::support::sandbox::{Sandbox, kill};
+use crate::support::sandbox::{Sandbox, kill, user};
 use serde_json::{Value, json};
 use std::fs;
 use std::time::{Duration, Instant};
 
 /// Cycles come with what happens, and not with this clock.
 const CONFIG: &str = "[cycle]\npoll_interval = \"1h\"\n";
-
-/// Two nodes of 4 processors.
-fn cluster() -> Sandbox {
-    let sandbox = Sandbox::configured(CONFIG);
-    sandbox
-        .run(
-            "noded",
-            &[
-                "--nodes", "2", "--ncpus", "4", "--mem", "4gb", "--name", "n",
-            ],
-        )
-        .ok();
-    sandbox.run("schedd", &[]).ok();
-    let up = || {
-        sandbox
-            .run("pbsnodes", &["-a"])
-            .out
-            .matches("state = free")
-            .count()
-            == 2
-    };
-    sandbox.until("both nodes", || up().then_some(()));
-    sandbox
-}
-
-fn user() -> String {
-    nix::unistd::User::from_uid(nix::unistd::geteuid())
-        .unwrap()
-        .unwrap()
-        .name
-}
 
 #[track_caller]
 fn qmgr(sandbox: &Sandbox, command: &str) -> String {
@@ -89,7 +58,8 @@ fn reload(sandbox: &Sandbox, config: &str, said: &str) -> String {
 
 #[test]
 fn an_administrators_day() {
-    let sandbox = cluster();
+    let sandbox = Sandbox::configured(CONFIG);
+    sandbox.start_nodes(2, 4);
 
     // A queue for the night, in which nobody runs more than two jobs at once.
     qmgr(

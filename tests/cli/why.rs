@@ -3,33 +3,10 @@
 use crate::support::sandbox::Sandbox;
 use serde_json::{Value, json};
 
-/// A sandbox of so many nodes of four processors, as if each were a host, and this configuration.
-fn nodes(count: u32, config: &str) -> Sandbox {
+/// A sandbox with `count` nodes of four processors and this configuration.
+fn nodes(count: usize, config: &str) -> Sandbox {
     let sandbox = Sandbox::configured(config);
-    sandbox
-        .run(
-            "noded",
-            &[
-                "--nodes",
-                &count.to_string(),
-                "--ncpus",
-                "4",
-                "--mem",
-                "4gb",
-                "--name",
-                "n",
-            ],
-        )
-        .ok();
-    sandbox.run("schedd", &[]).ok();
-    sandbox.until("the nodes", || {
-        let free = sandbox
-            .run("pbsnodes", &["-a"])
-            .out
-            .matches("state = free")
-            .count();
-        (free == count as usize).then_some(())
-    });
+    sandbox.start_nodes(count, 4);
     sandbox
 }
 

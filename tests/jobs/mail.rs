@@ -201,13 +201,7 @@ fn by_default_only_what_went_wrong_is_mailed_to_the_owner() {
     let sandbox = mailbox.sandbox();
     let quiet = sandbox.submit(&["-m", "n", "-l", "walltime=1"], "sleep 60\n");
     let fine = sandbox.submit(&[], "sleep 0.1; exit 1\n");
-    let owner = sandbox.job(&fine)["Job_Owner"]
-        .as_str()
-        .unwrap()
-        .split('@')
-        .next()
-        .unwrap()
-        .to_string();
+    let owner = sandbox.owner(&fine);
     let over = sandbox.submit(&["-l", "walltime=1"], "sleep 60\n");
     for id in [&quiet, &fine, &over] {
         sandbox.ended(id);

@@ -1,7 +1,7 @@
 //! Who has had enough: what `qstat --limits` and `qstat --why` tell of limits, through the real
 //! programs (P9, M22).
 
-use crate::support::sandbox::{Sandbox, number};
+use crate::support::sandbox::{Sandbox, number, user};
 use serde_json::{Value, json};
 
 /// A node of 8 processors, and limits.
@@ -11,13 +11,6 @@ fn limited(limits: &str) -> Sandbox {
         .run("noded", &["--ncpus", "8", "--mem", "8gb", "--name", "n1"])
         .ok();
     sandbox
-}
-
-fn user() -> String {
-    nix::unistd::User::from_uid(nix::unistd::geteuid())
-        .unwrap()
-        .unwrap()
-        .name
 }
 
 fn limits(sandbox: &Sandbox, arguments: &[&str]) -> Vec<Value> {

@@ -29,24 +29,7 @@ fn with_program(script: &str, more: &str) -> Sandbox {
     );
     let config = format!("[launch]\nlogin = false\n{placement}");
     fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
-    sandbox
-        .run(
-            "noded",
-            &[
-                "--nodes", "3", "--ncpus", "4", "--mem", "4gb", "--name", "n",
-            ],
-        )
-        .ok();
-    sandbox.run("schedd", &[]).ok();
-    sandbox.until("the nodes", || {
-        (sandbox
-            .run("pbsnodes", &["-a"])
-            .out
-            .matches("state = free")
-            .count()
-            == 3)
-            .then_some(())
-    });
+    sandbox.start_nodes(3, 4);
     sandbox
 }
 

@@ -235,13 +235,7 @@ fn one_job_too_many_is_refused_with_the_count() {
     let ids: Vec<String> = (0..2)
         .map(|_| sandbox.run("qsub", &["-h", "job.sh"]).line())
         .collect();
-    let user = sandbox.job(&ids[0])["Job_Owner"]
-        .as_str()
-        .unwrap()
-        .split('@')
-        .next()
-        .unwrap()
-        .to_string();
+    let user = sandbox.owner(&ids[0]);
     let array = sandbox.run("qsub", &["-h", "-J", "1-2", "job.sh"]);
     refused(
         &array,

@@ -193,6 +193,32 @@ impl Sandbox {
             .unwrap()
     }
 
+    /// Starts `count` nodes n1, n2, ... of `ncpus` processors and 4 GB each, as if each were a host,
+    /// and schedd. Waits until all are free.
+    #[track_caller]
+    pub fn start_nodes(&self, count: usize, ncpus: usize) {
+        let (nodes, processors) = (count.to_string(), ncpus.to_string());
+        self.run(
+            "noded",
+            &[
+                "--nodes",
+                &nodes,
+                "--ncpus",
+                &processors,
+                "--mem",
+                "4gb",
+                "--name",
+                "n",
+            ],
+        )
+        .ok();
+        self.run("schedd", &[]).ok();
+        self.until("the nodes", || {
+            let shown = self.run("pbsnodes", &["-a"]).out;
+            (shown.matches("state = free").count() == count).then_some(())
+        });
+    }
+
     /// Runs a program that reads this from its standard input.
     pub fn run_with_input(&self, program: &str, arguments: &[&str], input: &str) -> Done {
         let mut command = self.command(program);
@@ -242,6 +268,13 @@ impl Sandbox {
             .as_str()
             .unwrap_or("none")
             .to_string()
+    }
+
+    /// The user name of the job's owner.
+    pub fn owner(&self, id: &str) -> String {
+        let job = self.job(id);
+        let owner = job["Job_Owner"].as_str().unwrap();
+        owner.split('@').next().unwrap().to_string()
     }
 
     /// Waits until the job is over; all that is known of it then.
@@ -417,7 +450,8 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-fn user() -> String {
+/// The name of the user who runs the tests.
+pub fn user() -> String {
     nix::unistd::User::from_uid(nix::unistd::geteuid())
         .ok()
         .flatten()

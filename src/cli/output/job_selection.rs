@@ -342,22 +342,13 @@ impl FoundJobs {
 
     /// The jobs of a part of an answer.
     fn of(part: ClientAnswer) -> Option<FoundJobs> {
-        match part {
-            ClientAnswer::Rows(rows) => Some(FoundJobs::Rows(rows)),
-            ClientAnswer::Jobs(jobs) => Some(FoundJobs::Jobs(jobs)),
-            ClientAnswer::Queues(_)
-            | ClientAnswer::Nodes(_)
-            | ClientAnswer::Events(_)
-            | ClientAnswer::Reservations(_) => None,
-            ClientAnswer::Server(_)
-            | ClientAnswer::Longest(_)
-            | ClientAnswer::Ahead(_)
-            | ClientAnswer::Objects(_) => None,
-            ClientAnswer::Tallies(_)
-            | ClientAnswer::Entries(_)
-            | ClientAnswer::Cycles(_)
-            | ClientAnswer::Offer(_) => None,
+        if let ClientAnswer::Rows(rows) = part {
+            return Some(FoundJobs::Rows(rows));
         }
+        if let ClientAnswer::Jobs(jobs) = part {
+            return Some(FoundJobs::Jobs(jobs));
+        }
+        None
     }
 }
 

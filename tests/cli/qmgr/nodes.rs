@@ -75,24 +75,7 @@ fn nodes(sandbox: &Sandbox) -> Vec<String> {
 #[test]
 fn an_unused_node_that_no_noded_reports_is_removed() {
     let sandbox = Sandbox::configured("[[node]]\nname = \"n1\"\n");
-    sandbox
-        .run(
-            "noded",
-            &[
-                "--nodes", "2", "--name", "n", "--ncpus", "2", "--mem", "2gb",
-            ],
-        )
-        .ok();
-    sandbox.run("schedd", &[]).ok();
-    let up = || {
-        sandbox
-            .run("pbsnodes", &["-a"])
-            .out
-            .matches("state = free")
-            .count()
-            == 2
-    };
-    sandbox.until("both nodes", || up().then_some(()));
+    sandbox.start_nodes(2, 2);
     manage(
         &sandbox,
         "set node n2 Priority = 5, resources_available.ncpus = 1",

@@ -36,13 +36,7 @@ fn flags_and_ids_may_stand_in_any_order_and_together() {
 fn names_of_servers_queues_and_users_choose_jobs_in_full() {
     let sandbox = head();
     let id = sandbox.submit(&["-h", "-q", "workq@head"], "true\n");
-    let user = sandbox.job(&id)["Job_Owner"]
-        .as_str()
-        .unwrap()
-        .split('@')
-        .next()
-        .unwrap()
-        .to_string();
+    let user = sandbox.owner(&id);
     let full = sandbox.run("qstat", &["-f", &id]).ok();
     let glued = format!("-u{user}");
     for arguments in [
@@ -84,13 +78,7 @@ fn every_row_of_the_wide_list_has_all_columns_and_a_comment() {
     let over = sandbox.submit(&["-l", "mem=10mb,walltime=1:0:0"], "true\n");
     let held = sandbox.submit(&["-h", "-J", "1-2"], "true\n");
     sandbox.ended(&over);
-    let user = sandbox.job(&over)["Job_Owner"]
-        .as_str()
-        .unwrap()
-        .split('@')
-        .next()
-        .unwrap()
-        .to_string();
+    let user = sandbox.owner(&over);
     let table = sandbox.run("qstat", &["-s", "-x", "-w", "-u", &user]).ok();
     let lines: Vec<&str> = table
         .lines()
@@ -179,13 +167,7 @@ fn subjobs_are_counted_and_shown_as_members_of_their_array() {
     let array = sandbox.submit(&["-h", "-J", "1-3"], "true\n");
     let single = sandbox.submit(&["-h"], "true\n");
     let listed = |arguments: &[&str]| sandbox.run("qselect", arguments).ok().lines().count();
-    let user = sandbox.job(&single)["Job_Owner"]
-        .as_str()
-        .unwrap()
-        .split('@')
-        .next()
-        .unwrap()
-        .to_string();
+    let user = sandbox.owner(&single);
     assert_eq!(
         (
             listed(&["-u", &user]),

@@ -8,13 +8,7 @@ use serde_json::Value;
 
 /// The three lines of `qstat` about a job of ours called `job.sh` or otherwise.
 fn table(sandbox: &Sandbox, id: &str, name: &str, time: &str, state: &str) -> String {
-    let owner = sandbox.job(id)["Job_Owner"]
-        .as_str()
-        .unwrap()
-        .split('@')
-        .next()
-        .unwrap()
-        .to_string();
+    let owner = sandbox.owner(id);
     let queue = "workq";
     let row = format!("{id:<17} {name:<16} {owner:<16}  {time:>8} {state:1} {queue:<16}\n");
     let heading = "Job id            Name             User              Time Use S Queue\n";
