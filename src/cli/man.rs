@@ -246,7 +246,8 @@ mod tests {
     #[test]
     fn paragraphs_terms_and_examples_are_distinguished() {
         let mut roff = Roff::new();
-        let text = "\nA paragraph\non two lines.\n\nterm, other\n    What it\n    means.\n\n    a\n\n      b\n\nEnd.\n";
+        let text = "\nA paragraph\non two lines.\n\nterm, other\n    What it\n    means.\n\n\
+                    \u{20}   a\n\n      b\n\nEnd.\n";
         write_blocks(&mut roff, text);
         assert_eq!(
             roff.to_roff(),

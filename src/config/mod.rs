@@ -1,8 +1,8 @@
 //! The configuration: `lanai.toml`, its defaults, and what qmgr overrides.
 //!
 //! Reading is pure: text in, [`Config`] out, or a [`ConfigError`] that names the line, the key and
-//! the remedy. A file is accepted whole or not at all. [`sections::listed`] is the list of all keys;
-//! the manual `lanai.toml(5)` is held to it by a test.
+//! the remedy. A file is accepted whole or not at all. [`sections::listed`] is the list of all
+//! keys; the manual `lanai.toml(5)` is held to it by a test.
 
 pub mod document;
 mod key;

@@ -143,8 +143,8 @@ pub struct Limit {
     pub quantity: Quantity,
     /// So much only when all others within theirs have started or are promised a start (M23).
     pub soft: Option<i64>,
-    /// Never more than this. Of resources as [`super::resource::ResourceValue::amount`] counts: sizes in
-    /// bytes.
+    /// Never more than this. Of resources as [`super::resource::ResourceValue::amount`] counts:
+    /// sizes in bytes.
     pub hard: Option<i64>,
     /// For its quality of service it stands in the place of all limits on the same quantity that do
     /// not name one (M26).
@@ -238,8 +238,8 @@ impl LimitScope {
     }
 }
 
-/// The names by which limits know a job, in the order of [`LimitScope::selectors`]: one or none of each,
-/// but of an account all above it too, the own one first.
+/// The names by which limits know a job, in the order of [`LimitScope::selectors`]: one or none of
+/// each, but of an account all above it too, the own one first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LimitSubject {
     /// Its names.

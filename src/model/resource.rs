@@ -85,7 +85,8 @@ impl ResourceValue {
         }
     }
 
-    /// The value of `kind` that stands for a counted amount; the inverse of [`ResourceValue::amount`].
+    /// The value of `kind` that stands for a counted amount; the inverse of
+    /// [`ResourceValue::amount`].
     pub fn of_amount(kind: ResourceType, amount: i64) -> ResourceValue {
         match kind {
             ResourceType::Time => ResourceValue::Time(Span(amount)),

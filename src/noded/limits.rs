@@ -227,8 +227,8 @@ impl Guard {
         self.pause_after(&UsageSample::default(), Span(1))
     }
 
-    /// How long until the next look: as long as no limit can be exceeded, judged by this look and the
-    /// last one.
+    /// How long until the next look: as long as no limit can be exceeded, judged by this look and
+    /// the last one.
     fn pause_after(&self, reading: &UsageSample, since: Span) -> Option<Span> {
         let last = &self.last.1;
         let counts = [

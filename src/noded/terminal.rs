@@ -1,10 +1,10 @@
 //! The terminal of an interactive job, as its shepherd keeps it.
 //!
 //! The shepherd listens in the attempt's folder. For each call of
-//! [`crate::wire::order::ScheddOrder::Attach`] noded knocks there and hands in a connection at whose
-//! other end `qsub -I` will speak; from then on the two need neither noded nor schedd. What qsub
-//! does not read stays in the terminal, and the job's programs wait; what they do not read stays
-//! with qsub. When qsub goes away, the terminal hangs up.
+//! [`crate::wire::order::ScheddOrder::Attach`] noded knocks there and hands in a connection at
+//! whose other end `qsub -I` will speak; from then on the two need neither noded nor schedd. What
+//! qsub does not read stays in the terminal, and the job's programs wait; what they do not read
+//! stays with qsub. When qsub goes away, the terminal hangs up.
 
 use super::folder::Folder;
 use crate::model::time::Span;

@@ -1,6 +1,6 @@
 //! The way into a queue, as schedd has it: the same door for `qsub`, `qmove` and what routing
-//! queues pass on ([`QueueAdmission`]), with what only schedd knows: reservations, groups, and how many
-//! jobs there are.
+//! queues pass on ([`QueueAdmission`]), with what only schedd knows: reservations, groups, and how
+//! many jobs there are.
 
 use crate::model::account::lineage::Lineages;
 use crate::model::admission::Entered;

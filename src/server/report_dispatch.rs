@@ -224,7 +224,8 @@ fn take_out_unfit(server: &mut ServerState, nodes: &[String], status: &AttemptSt
     }
 }
 
-/// Notes what a process of the open attempt has used. A job without tasks is charged for its script.
+/// Notes what a process of the open attempt has used. A job without tasks is charged for its
+/// script.
 fn note_usage(server: &mut ServerState, name: TaskName, used: Usage) {
     let open = server.job(name.job).and_then(|job| job.life.open_run());
     let Some(run) = open.filter(|run| run.attempt == name.attempt) else {

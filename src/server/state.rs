@@ -1,8 +1,8 @@
 //! What schedd knows, in memory, and what the current tick has changed of it.
 //!
 //! The spool is the durable twin: every change made here is also a row to be written, and until
-//! that has happened the tick can be taken back whole ([`ServerState::roll_back`]), as if nobody had
-//! asked.
+//! that has happened the tick can be taken back whole ([`ServerState::roll_back`]), as if nobody
+//! had asked.
 
 mod arrays;
 
@@ -490,7 +490,8 @@ impl ServerState {
         }
     }
 
-    /// A finished job leaves the history; [`ServerState::sweep`] then takes away what was kept for it.
+    /// A finished job leaves the history; [`ServerState::sweep`] then takes away what was kept for
+    /// it.
     pub fn forget(&mut self, id: JobId) {
         self.tick.forgotten.insert(id);
         self.also(Update::Forget(id));

@@ -1,9 +1,9 @@
 //! Jobs that stand still in the middle of their runs: who may ask for it, what nodes are told, and
 //! what they say.
 //!
-//! What is wanted of a job follows from how it stands ([`crate::model::job::suspension`]), and is told
-//! to each of its nodes until that has said so: after any change of the job, at each greeting, and
-//! when a node says otherwise.
+//! What is wanted of a job follows from how it stands ([`crate::model::job::suspension`]), and is
+//! told to each of its nodes until that has said so: after any change of the job, at each greeting,
+//! and when a node says otherwise.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;

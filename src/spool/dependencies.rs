@@ -55,7 +55,8 @@ impl Spool {
 
     /// The most recently submitted job with a label, other than `but`; finished jobs count too.
     pub fn labelled(&self, mark: &Mark, but: Option<JobId>) -> Result<Option<JobId>, SpoolError> {
-        let sql = "SELECT id, is_array FROM job WHERE uid = ?1 AND label = ?2 AND id <> ?3 ORDER BY id DESC LIMIT 1";
+        let sql = "SELECT id, is_array FROM job \
+                   WHERE uid = ?1 AND label = ?2 AND id <> ?3 ORDER BY id DESC LIMIT 1";
         let but = but.map_or(-1, super::load::number);
         let mut statement = self.connection.prepare_cached(sql)?;
         let found = statement.query_row((mark.uid, &mark.text, but), |row| {

@@ -5,7 +5,8 @@ use crate::config::overrides::QmgrOverrides;
 use rusqlite::{Connection, Transaction, params};
 
 /// The table; the target and its override are JSON.
-pub(super) const SCHEMA: &str = "CREATE TABLE amendment (place INTEGER PRIMARY KEY, target TEXT NOT NULL UNIQUE, said TEXT NOT NULL);";
+pub(super) const SCHEMA: &str = "CREATE TABLE amendment (place INTEGER PRIMARY KEY, \
+                                 target TEXT NOT NULL UNIQUE, said TEXT NOT NULL);";
 
 impl Spool {
     /// All overrides.

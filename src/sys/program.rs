@@ -1,6 +1,6 @@
-//! The one runner for programs of the site and of users: hooks, scripts, pollers, mailers. A program
-//! runs in a process group of its own, with limits on its time and its output. Callers watch
-//! descriptors and never wait, except in the functions named `wait`.
+//! The one runner for programs of the site and of users: hooks, scripts, pollers, mailers. A
+//! program runs in a process group of its own, with limits on its time and its output. Callers
+//! watch descriptors and never wait, except in the functions named `wait`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -316,8 +316,8 @@ impl RunningProgram {
         (!self.is_finished).then_some(self.until)
     }
 
-    /// Its result, once: when it has finished, or when its time is over at `now`. It is killed if it
-    /// still runs then, and may exist until [`is_gone`](Self::is_gone).
+    /// Its result, once: when it has finished, or when its time is over at `now`. It is killed if
+    /// it still runs then, and may exist until [`is_gone`](Self::is_gone).
     pub fn poll(&mut self, now: Span) -> Option<ProgramResult> {
         if self.is_finished {
             return None;

@@ -18,7 +18,8 @@ pub const LARGEST: usize = 24 << 20;
 const MAGIC: [u8; 2] = *b"LN";
 const HEADER: usize = 8;
 
-/// What one call to [`FrameSocket::receive`] reads at most, so that one talker does not starve the rest.
+/// What one call to [`FrameSocket::receive`] reads at most, so that one talker does not starve the
+/// rest.
 const GULP: usize = 1 << 20;
 
 /// Why a conversation cannot go on.

@@ -151,8 +151,8 @@ pub enum ScheddOrder {
         cpus: Vec<u16>,
     },
     /// Write down how far a running job has come, by the site's command, and then end it with KILL.
-    /// Answered by its end, or by [`NodeReport::NotCheckpointed`]; repeating it changes nothing while
-    /// the command runs.
+    /// Answered by its end, or by [`NodeReport::NotCheckpointed`]; repeating it changes nothing
+    /// while the command runs.
     Checkpoint(Box<Checkpoint>),
     /// The answer to a [`NodeReport::Hello`] that is not accepted: jobs may still run under a noded
     /// with another state directory. schedd closes the connection and dials again later.

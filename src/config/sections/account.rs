@@ -30,8 +30,8 @@ const SHARES: Custom<Shares> = custom(
 /// A part of all usage.
 pub const TARGET: Custom<UsageTarget> = custom(
     || {
-        "percent of all usage, as 25 or \"25\", as \"25+\" (at least), \"25-\" (at most), \"25%\" (never more), or \
-         \"86400^\" (never more seconds)"
+        "percent of all usage, as 25 or \"25\", as \"25+\" (at least), \"25-\" (at most), \
+         \"25%\" (never more), or \"86400^\" (never more seconds)"
             .to_string()
     },
     read_target,
@@ -39,8 +39,8 @@ pub const TARGET: Custom<UsageTarget> = custom(
 );
 const USERS: Custom<Vec<(String, Shares)>> = custom(
     || {
-        "a list of users, each once, as [\"ann\", \"bob\"], or a table of their shares, as { ann = 1, bob = \
-         \"parent\" }"
+        "a list of users, each once, as [\"ann\", \"bob\"], or a table of their shares, \
+         as { ann = 1, bob = \"parent\" }"
             .to_string()
     },
     read_users,
@@ -350,7 +350,8 @@ mod tests {
     #[test]
     fn shares_and_names_out_of_bounds_are_refused() {
         let of = |more: &str| refusal(&format!("[[account]]\nname = \"a\"\n{more}"));
-        let said = "line 3: `shares` in [[account]] must be a number from 0 to 1000000000, or \"parent\", not -1";
+        let said = "line 3: `shares` in [[account]] must be a number from 0 to 1000000000, \
+                    or \"parent\", not -1";
         assert_eq!(of("shares = -1"), said);
         for shares in ["inf", "nan", "1e-30", "1e10", "\"10\"", "true"] {
             assert!(

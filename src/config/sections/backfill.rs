@@ -231,8 +231,8 @@ mod tests {
         let refusal = |text: &str| Config::parse(text).unwrap_err().to_string();
         assert_eq!(
             refusal("[backfill]\npolicy = \"best\""),
-            "line 2: `policy` in [backfill] must be \"none\", \"skip\", \"firstfit\", \"bestfit\", \"greedy\" or \
-             \"preempt\", not \"best\""
+            "line 2: `policy` in [backfill] must be \"none\", \"skip\", \"firstfit\", \
+             \"bestfit\", \"greedy\" or \"preempt\", not \"best\""
         );
         assert_eq!(
             refusal("[backfill]\nchunk_size = 4"),

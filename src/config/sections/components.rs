@@ -72,7 +72,8 @@ pub static COMPONENTS: Table<Config> = Table::new(
         &Nested::new(
             "target",
             &TARGETS,
-            "The distance from the service targets of its quality of service, in a table of its own.",
+            "The distance from the service targets of its quality of service, \
+             in a table of its own.",
         ),
         &Nested::new(
             "usage",

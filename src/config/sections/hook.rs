@@ -125,8 +125,10 @@ mod tests {
 
     #[test]
     fn a_hook_says_when_it_is_asked_and_what_is_run() {
-        let text = "[[hook]]\nname = \"a\"\nevent = [\"queuejob\", \"modifyjob\"]\ncommand = [\"/bin/a\", \"-x\"]\n\
-                    [[hook]]\nname = \"b\"\nevent = \"exechost_periodic\"\ncommand = \"/bin/b\"\nfreq = \"10m\"\norder = 7\n";
+        let text = "[[hook]]\nname = \"a\"\nevent = [\"queuejob\", \"modifyjob\"]\n\
+                    command = [\"/bin/a\", \"-x\"]\n\
+                    [[hook]]\nname = \"b\"\nevent = \"exechost_periodic\"\n\
+                    command = \"/bin/b\"\nfreq = \"10m\"\norder = 7\n";
         let hooks = Config::parse(text).unwrap().hooks;
         assert_eq!(
             hooks[0].occasions,

@@ -25,8 +25,9 @@ const FOLDER: Scalar<PathBuf> = scalar("the absolute path of a folder", |path| p
 const RETRY: Scalar<Span> = above_zero("a time above zero, as \"60s\"");
 const LIMITS: Custom<Responses> = custom(
     || {
-        "a table of what is done about a job over mem, pmem, vmem or cput: \"cancel\" or \"requeue\", \
-         or that \"after\" a time, as { mem = \"cancel after 5m\", cput = \"requeue\" }"
+        "a table of what is done about a job over mem, pmem, vmem or cput: \"cancel\" or \
+         \"requeue\", or that \"after\" a time, as { mem = \"cancel after 5m\", \
+         cput = \"requeue\" }"
             .to_string()
     },
     read_limits,

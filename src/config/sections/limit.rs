@@ -134,7 +134,8 @@ fn finish(row: &mut LimitConfig, section: &Section, _: &Resources) -> Result<(),
     for (name, hard) in [("queued", &row.queued), ("waiting", &row.waiting)] {
         if hard.contains_key(Quantity::Equivalents.name()) {
             let text = format!(
-                "`pe` is measured against the nodes there are: limit what runs by it, not what is {name}"
+                "`pe` is measured against the nodes there are: limit what runs by it, \
+                 not what is {name}"
             );
             return Err(section.wrong_at(name, text));
         }
@@ -284,7 +285,8 @@ mod tests {
 
     #[test]
     fn a_section_may_limit_several_quantities_at_several_stages() {
-        let text = "[[limit]]\nqueue = \"batch\"\nuser = \"*\"\nrunning = { jobs = 8, mem = \"1gb\" }\n\
+        let text = "[[limit]]\nqueue = \"batch\"\nuser = \"*\"\n\
+                    running = { jobs = 8, mem = \"1gb\" }\n\
                     running_soft = { jobs = 2, nodes = 3 }\nidle = { jobs = 9 }\n";
         let limits = Config::parse(text).unwrap().effective_policy().limits.all;
         let told: Vec<_> = limits

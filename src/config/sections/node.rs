@@ -259,7 +259,8 @@ mod tests {
             refusal("host_level = false"),
             "line 5: jobs take `nuke` of what the whole system has: say how much, as total = 50"
         );
-        let said = "line 5: `total` is for what the whole system has: consumable = true and host_level = false";
+        let said = "line 5: `total` is for what the whole system has: \
+                    consumable = true and host_level = false";
         assert_eq!(refusal("total = 5"), said);
     }
 

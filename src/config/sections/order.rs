@@ -240,8 +240,9 @@ mod tests {
     /// F1, F2.
     #[test]
     fn factors_have_weights_and_bounds() {
-        let text = "[order]\nby = \"multifactor\"\n[order.weights]\nwait_time = 2\nqos = 0.5\nmax_wait = \"1d\"\n\
-                    [[queue]]\nname = \"debug\"\nfactor = 1\n[[queue]]\nname = \"batch\"\nfactor = 0.3\n";
+        let text = "[order]\nby = \"multifactor\"\n[order.weights]\nwait_time = 2\nqos = 0.5\n\
+                    max_wait = \"1d\"\n[[queue]]\nname = \"debug\"\nfactor = 1\n\
+                    [[queue]]\nname = \"batch\"\nfactor = 0.3\n";
         let precedence = Config::parse(text).unwrap().effective_policy().precedence;
         assert_eq!(
             (

@@ -20,8 +20,8 @@ type Availabilities = (Availability, BTreeMap<String, Availability>);
 
 const AVAILABILITY: Custom<Availabilities> = custom(
     || {
-        "\"dedicated\", \"utilized\" or \"combined\", or a table of these by resource, with \"default\" for the \
-         others, as { default = \"dedicated\", mem = \"combined\" }"
+        "\"dedicated\", \"utilized\" or \"combined\", or a table of these by resource, \
+         with \"default\" for the others, as { default = \"dedicated\", mem = \"combined\" }"
             .to_string()
     },
     read_availability,
@@ -30,7 +30,8 @@ const AVAILABILITY: Custom<Availabilities> = custom(
 const CHOOSER: Scalar<PathBuf> = scalar("the absolute path of a program", |path| is_program(path));
 const SETS: Custom<NodeSets> = custom(
     || {
-        "a table, as { choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], delay = \"10m\" }"
+        "a table, as { choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], \
+         delay = \"10m\" }"
             .to_string()
     },
     read_sets,

@@ -19,8 +19,8 @@ const TRIGGERS: List<OneOf<PreemptTrigger>> = list(OneOf(PreemptTrigger::ALL), "
 const ACTIONS: Custom<Actions> = Custom {
     wanted: || {
         format!(
-            "{}, a list of them in the order in which they are tried, or PBS's letters with percents \
-             of the walltime left, as \"SCR 80 SC 50 S\"",
+            "{}, a list of them in the order in which they are tried, \
+             or PBS's letters with percents of the walltime left, as \"SCR 80 SC 50 S\"",
             one_of(&PreemptAction::configurable())
         )
     },
@@ -31,8 +31,9 @@ const ACTIONS: Custom<Actions> = Custom {
 };
 const LEVELS: Custom<Vec<Vec<LevelCondition>>> = Custom {
     wanted: || {
-        "a list of levels, the highest first, as [\"express_queue\", \"normal_jobs\"]; of express_queue, \
-         starving_jobs, fairshare, queue_softlimits, server_softlimits and normal_jobs, joined by `+`"
+        "a list of levels, the highest first, as [\"express_queue\", \"normal_jobs\"]; \
+         of express_queue, starving_jobs, fairshare, queue_softlimits, \
+         server_softlimits and normal_jobs, joined by `+`"
             .to_string()
     },
     read: read_levels,
@@ -208,9 +209,11 @@ mod tests {
 
     #[test]
     fn who_makes_way_is_said_by_name() {
-        let text = "[preemption]\ntriggers = [\"qos\", \"levels\"]\nmode = \"aggressive\"\nvictims = \"cheapest\"\n\
-                    action = [\"suspend\", \"cancel\"]\ngrace = \"2s\"\nexempt = \"1m\"\nrepair = false\n\
-                    levels = [\"starving_jobs + express_queue\", \"normal_jobs\"]\nexpress = 200\n";
+        let text = "[preemption]\ntriggers = [\"qos\", \"levels\"]\nmode = \"aggressive\"\n\
+                    victims = \"cheapest\"\naction = [\"suspend\", \"cancel\"]\ngrace = \"2s\"\n\
+                    exempt = \"1m\"\nrepair = false\n\
+                    levels = [\"starving_jobs + express_queue\", \"normal_jobs\"]\n\
+                    express = 200\n";
         let found = Config::parse(text).unwrap().effective_policy().preemption;
         assert_eq!(
             found.triggers,

@@ -216,8 +216,9 @@ mod tests {
     fn qualities_of_service_are_read() {
         let policy = |text: &str| Config::parse(text).unwrap().effective_policy();
         assert_eq!(policy("").qualities, Qualities::default());
-        let text = "[[qos]]\nname = \"high\"\nfactor = 0.8\nusers = [\"ann\"]\naccounts = [\"a\"]\nexempt = true\n\
-                    priority = 7\ncharge = false\n[[qos]]\nname = \"low\"\n[order]\nby = \"multifactor\"\n";
+        let text = "[[qos]]\nname = \"high\"\nfactor = 0.8\nusers = [\"ann\"]\n\
+                    accounts = [\"a\"]\nexempt = true\npriority = 7\ncharge = false\n[[qos]]\n\
+                    name = \"low\"\n[order]\nby = \"multifactor\"\n";
         let policy = policy(text);
         let [high, low, normal] = policy.qualities.all.as_slice() else {
             panic!("{policy:?}")
@@ -254,9 +255,9 @@ mod tests {
     /// M27.
     #[test]
     fn flags_and_who_has_a_quality_without_asking_are_read() {
-        let text = "[[qos]]\nname = \"a\"\nflags = [\"NOBF\", \"IGNMAXJOB\"]\nqueues = [\"night\"]\n\
-                    default_for = { users = [\"ann\"] }\n[[limit]]\nuser = \"*\"\n\
-                    running = { jobs = 2, nodes = 3 }\nqueued = { jobs = 9 }\n";
+        let text = "[[qos]]\nname = \"a\"\nflags = [\"NOBF\", \"IGNMAXJOB\"]\n\
+                    queues = [\"night\"]\ndefault_for = { users = [\"ann\"] }\n[[limit]]\n\
+                    user = \"*\"\nrunning = { jobs = 2, nodes = 3 }\nqueued = { jobs = 9 }\n";
         let policy = Config::parse(text).unwrap().effective_policy();
         let quality = policy.qualities.find("a").unwrap();
         assert_eq!(
@@ -337,8 +338,8 @@ mod tests {
             lowest_is_best: true,
             user_factor_ratchet: true,
         };
-        let text = "[order]\nuser_priority = \"clamp\"\nhighest_user_priority = 100\nlowest_is_best = true\n\
-                    user_factor_ratchet = true\n";
+        let text = "[order]\nuser_priority = \"clamp\"\nhighest_user_priority = 100\n\
+                    lowest_is_best = true\nuser_factor_ratchet = true\n";
         assert_eq!(own_say(text), clamp);
         let qube = own_say("preset = \"qube\"");
         assert_eq!(

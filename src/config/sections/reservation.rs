@@ -380,8 +380,9 @@ mod tests {
 
     #[test]
     fn m40_a_recurring_reservation_is_read() {
-        let text = "[[reservation]]\nname = \"office\"\nnodes = [\"n1\"]\nusers = [\"john\"]\ndays = [\"mon\", \"fri\"]\n\
-                    start = \"8h\"\nend = \"17:00:00\"\ntime_limit = \"1h\"\ntime_limit_for = \"all\"\nflags = [\"byname\"]\n";
+        let text = "[[reservation]]\nname = \"office\"\nnodes = [\"n1\"]\nusers = [\"john\"]\n\
+                    days = [\"mon\", \"fri\"]\nstart = \"8h\"\nend = \"17:00:00\"\n\
+                    time_limit = \"1h\"\ntime_limit_for = \"all\"\nflags = [\"byname\"]\n";
         let config = Config::parse(text).unwrap();
         let found = &config.reservations[0];
         let Times::Standing(standing) = &found.times else {

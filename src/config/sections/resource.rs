@@ -230,7 +230,8 @@ fn finish(row: &mut ResourceConfig, section: &Section, _: &Resources) -> Result<
     );
     if row.definition.consumable && !can_be_counted {
         let text = format!(
-            "only `long`, `float` and `size` can be counted: give `{name}` one of them, or consumable = false"
+            "only `long`, `float` and `size` can be counted: give `{name}` one of them, \
+             or consumable = false"
         );
         return Err(section.wrong_at("consumable", text));
     }

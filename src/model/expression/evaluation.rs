@@ -2,8 +2,8 @@
 //!
 //! What is undefined makes undefined whatever is computed from it, except that `false and x` is
 //! false and `true or x` is true for any x. What makes no sense at all, as a division by zero or a
-//! sum of a number and a word, is a [`EvaluationFault`]. Nothing is allocated, but by the scope and for a
-//! fault.
+//! sum of a number and a word, is a [`EvaluationFault`]. Nothing is allocated, but by the scope and
+//! for a fault.
 
 use super::node::{Conditional, ExpressionNode};
 use super::operator::{Binary, Function};

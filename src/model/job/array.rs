@@ -302,7 +302,10 @@ mod tests {
         /// What the spool holds after any changes, in any batches, is what memory holds.
         #[test]
         fn rewrites_keep_the_stored_runs_true(
-            batches in prop::collection::vec(prop::collection::vec((0u32..40, 0u32..12, subjob_state()), 1..6), 1..8)
+            batches in prop::collection::vec(
+                prop::collection::vec((0u32..40, 0u32..12, subjob_state()), 1..6),
+                1..8,
+            )
         ) {
             let mut elements = Elements::new(50);
             let mut plain = vec![SubjobState::Waiting; 50];
@@ -317,8 +320,13 @@ mod tests {
                 for (first, last) in rewrite.gone {
                     stored.retain(|&start, _| start < first || start > last);
                 }
-                stored.extend(rewrite.runs.into_iter().map(|(first, last, state)| (first, (last, state))));
-                let runs: Vec<SubjobRange> = stored.iter().map(|(&first, &(last, state))| (first, last, state)).collect();
+                for (first, last, state) in rewrite.runs {
+                    stored.insert(first, (last, state));
+                }
+                let runs: Vec<SubjobRange> = stored
+                    .iter()
+                    .map(|(&first, &(last, state))| (first, last, state))
+                    .collect();
                 prop_assert_eq!(&runs, &elements.runs());
                 let again = Elements::of_runs(runs);
                 for (position, state) in plain.iter().enumerate() {

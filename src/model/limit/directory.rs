@@ -4,8 +4,8 @@
 use super::{LimitScope, LimitStage, LimitSubject, Limits, Selector};
 use std::collections::BTreeMap;
 
-/// By place among [`LimitScope::selectors`], the credentials by which a limit is found, those that tell
-/// most people apart first.
+/// By place among [`LimitScope::selectors`], the credentials by which a limit is found, those that
+/// tell most people apart first.
 const TELLING: [usize; 6] = [1, 3, 4, 2, 5, 0];
 
 /// The limits on a stage, by place among all, each under one of the names it names.

@@ -91,7 +91,8 @@ pub const FACTORS: &[FactorRow] = &[
         Factor::User,
         "user",
         [1000.0, 10000.0],
-        "The factor that its owner sets with --user-factor, 1 by default; it only lowers the priority.",
+        "The factor that its owner sets with --user-factor, 1 by default; \
+         it only lowers the priority.",
     ),
     row(
         Factor::Slowdown,
@@ -191,7 +192,10 @@ mod tests {
 
     #[test]
     fn weights_are_stored_by_name_and_missing_ones_are_zero() {
-        let text = r#"{"wait_time":1000.0,"fair_share":10000.0,"qos":5000.0,"queue":500.0,"job_size":1000.0,"user":1000.0,"slowdown":0.0}"#;
+        let text = concat!(
+            r#"{"wait_time":1000.0,"fair_share":10000.0,"qos":5000.0,"queue":500.0,"#,
+            r#""job_size":1000.0,"user":1000.0,"slowdown":0.0}"#
+        );
         assert_eq!(serde_json::to_string(&Factors::FLUX).unwrap(), text);
         assert_eq!(
             serde_json::from_str::<Factors>(text).unwrap(),

@@ -211,7 +211,8 @@ fn letters_of(actions: &[PreemptAction]) -> String {
 /// The text is no list of actions: letters, with falling percentages between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "letters of {}, as \"SCR\", with falling percents of the walltime left between, as \"SCR 80 SC 50 S\"",
+    "letters of {}, as \"SCR\", with falling percents of the walltime left between, \
+     as \"SCR 80 SC 50 S\"",
     PreemptAction::order_characters()
 )]
 pub struct NoActions;

@@ -100,10 +100,12 @@ impl Reason {
             } => take(row(
                 "unsatisfiable",
                 format_args!(
-                    "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})"
+                    "Insufficient amount of resource: {resource} \
+                     (R: {requested} A: {available} T: {total})"
                 ),
                 format_args!(
-                    "it asks for {resource}={requested} at once, and at most {available} can be had (of {total} in all)"
+                    "it asks for {resource}={requested} at once, \
+                     and at most {available} can be had (of {total} in all)"
                 ),
                 "only to ask for less (qalter -l), or more or other nodes",
             )),
@@ -162,7 +164,8 @@ impl Reason {
                 "queue_routes",
                 format_args!("Queue not an execution queue."),
                 format_args!(
-                    "Its queue, {}, passes jobs on, and none of its destinations takes this one now.",
+                    "Its queue, {}, passes jobs on, \
+                     and none of its destinations takes this one now.",
                     job.queue
                 ),
                 "a destination of its queue taking it (qstat -Qf), or another queue (qmove)",
@@ -171,7 +174,8 @@ impl Reason {
                 "nested_queue",
                 format_args!("Job waits for a nested instance of its owner to take it"),
                 format_args!(
-                    "Jobs of its queue, {}, run in nested instances: it waits for one of its owner to take it.",
+                    "Jobs of its queue, {}, run in nested instances: \
+                     it waits for one of its owner to take it.",
                     job.queue
                 ),
                 "schedd --nested --queue QUEUE in a job of its owner, or another queue (qmove)",
@@ -203,7 +207,8 @@ impl Reason {
                     "It might still run at {}, when dedicated time begins or ends.",
                     (job.moment)(*at)
                 ),
-                "a walltime short enough to be over before then (qalter -l walltime=...), or that moment",
+                "a walltime short enough to be over before then (qalter -l walltime=...), \
+                 or that moment",
             )),
             R::PrimeOnly => take(row(
                 "prime_only",
@@ -227,7 +232,8 @@ impl Reason {
                     "It might still run at {}, when prime time begins.",
                     (job.moment)(*at)
                 ),
-                "a walltime short enough to be over before then (qalter -l walltime=...), or that moment",
+                "a walltime short enough to be over before then (qalter -l walltime=...), \
+                 or that moment",
             )),
             R::CrossesPrime {
                 into_prime: false,
@@ -239,7 +245,8 @@ impl Reason {
                     "It might still run at {}, when prime time ends.",
                     (job.moment)(*at)
                 ),
-                "a walltime short enough to be over before then (qalter -l walltime=...), or that moment",
+                "a walltime short enough to be over before then (qalter -l walltime=...), \
+                 or that moment",
             )),
             R::Deferred { until } => match job.refused_start {
                 Some((hook, why)) => take(row(
@@ -271,9 +278,11 @@ impl Reason {
                     "Job is under job_sort_formula threshold value ({value} <= {threshold})"
                 ),
                 format_args!(
-                    "Not Running: Job is under job_sort_formula threshold value ({value} <= {threshold})."
+                    "Not Running: Job is under job_sort_formula \
+                     threshold value ({value} <= {threshold})."
                 ),
-                "a higher priority (qstat -f tells what it has), or a lower [order] formula_threshold",
+                "a higher priority (qstat -f tells what it has), \
+                 or a lower [order] formula_threshold",
             )),
             R::ArrayLimit {
                 limit,
@@ -331,7 +340,8 @@ impl Reason {
                     code,
                     format_args!("{excess}"),
                     format_args!(
-                        "A {soft}limit lets {} have {} {} {}: {} in use{}{by}, and it would add {}.",
+                        "A {soft}limit lets {} have {} {} {}: {} in use{}{by}, \
+                         and it would add {}.",
                         excess.scope_text(),
                         excess.most,
                         excess.stage.name(),
@@ -353,7 +363,8 @@ impl Reason {
             } => take(row(
                 "licence_wait",
                 format_args!(
-                    "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})"
+                    "Insufficient amount of resource: {resource} \
+                     (R: {requested} A: {available} T: {total})"
                 ),
                 format_args!(
                     "Not enough {resource}, which all nodes share, is free now: \
@@ -383,10 +394,12 @@ impl Reason {
             } => take(row(
                 codes::amount(resource),
                 format_args!(
-                    "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})"
+                    "Insufficient amount of resource: {resource} \
+                     (R: {requested} A: {available} T: {total})"
                 ),
                 format_args!(
-                    "Not enough {resource} is free now: asked for {requested}, free {available} of {total}."
+                    "Not enough {resource} is free now: asked for {requested}, \
+                     free {available} of {total}."
                 ),
                 "the end of jobs that run, or asking for less",
             )),
@@ -398,12 +411,12 @@ impl Reason {
             } => take(row(
                 "used_outside",
                 format_args!(
-                    "Insufficient amount of resource: ngpus (R: {requested} A: {available} T: {total}, \
-                     {outside} in use by processes outside the queue)"
+                    "Insufficient amount of resource: ngpus (R: {requested} A: {available} \
+                     T: {total}, {outside} in use by processes outside the queue)"
                 ),
                 format_args!(
-                    "Not enough ngpus is free now: asked for {requested}, free {available} of {total}; \
-                     processes outside the queue use {outside}."
+                    "Not enough ngpus is free now: asked for {requested}, \
+                     free {available} of {total}; processes outside the queue use {outside}."
                 ),
                 "the end of the processes outside the queue, or of jobs that run",
             )),
@@ -425,8 +438,9 @@ impl Reason {
                 take(row(
                     "in_use",
                     format_args!(
-                        "Insufficient amount of resource: {resource} (R: {requested} A: {available} \
-                         T: {total}{comma}{in_use}{beyond}; load average {load} on {node})"
+                        "Insufficient amount of resource: {resource} \
+                         (R: {requested} A: {available} T: {total}{comma}{in_use}{beyond}; \
+                         load average {load} on {node})"
                     ),
                     format_args!(
                         "Not enough {resource} free: {requested} requested, {available} of {total} \
@@ -442,7 +456,8 @@ impl Reason {
                     "Reservation {window} has set aside what it would need, from {} on.",
                     (job.moment)(*from)
                 ),
-                "a walltime short enough to be over before that reservation (pbs_rstat), or its end",
+                "a walltime short enough to be over before that reservation (pbs_rstat), \
+                 or its end",
             )),
             R::Nowhere { code, said, nodes } => take(row(
                 Code::find(code).map_or("fragmented", |code| code.name),
@@ -454,7 +469,8 @@ impl Reason {
                 "fragmented",
                 format_args!("Not enough free nodes available (R: {needed} A: {fitting})"),
                 format_args!(
-                    "Enough is free in all, but not in pieces as asked: {fitting} of {needed} chunks find a place."
+                    "Enough is free in all, but not in pieces as asked: \
+                     {fitting} of {needed} chunks find a place."
                 ),
                 "the end of jobs that run, or chunks that fit into what is free (qstat --holes)",
             )),
@@ -503,7 +519,8 @@ impl Reason {
                 "depth_cut",
                 format_args!("Not among the first {limit} jobs considered behind a blocked one"),
                 format_args!(
-                    "It was not looked at: only {limit} jobs are behind the first that waits for room."
+                    "It was not looked at: \
+                     only {limit} jobs are behind the first that waits for room."
                 ),
                 "the start of jobs ahead of it",
             )),
@@ -511,7 +528,8 @@ impl Reason {
                 "no_backfill",
                 format_args!("Job would pass a blocked job, which its quality of service does not"),
                 format_args!(
-                    "There is room for it now, but its quality of service lets it pass no job that waits for room."
+                    "There is room for it now, \
+                     but its quality of service lets it pass no job that waits for room."
                 ),
                 "the start of jobs ahead of it, or another quality of service (qalter -W qos=...)",
             )),
@@ -530,7 +548,8 @@ impl Reason {
                     "What became free is kept for jobs of {size} processors or more for a while"
                 ),
                 format_args!(
-                    "There is room for it now, but until {} that is kept for jobs of {size} processors or more.",
+                    "There is room for it now, \
+                     but until {} that is kept for jobs of {size} processors or more.",
                     (job.moment)(*until)
                 ),
                 "time, or asking for more processors at once",

@@ -4,8 +4,9 @@
 //! still good? The walk of a cycle asks them whatever the number of promises: with one it is EASY
 //! backfill, with one for every job it is conservative backfill.
 //!
-//! Kept in one of two ways, which give the same moments where both apply: by counting ([`FreeTimeline`])
-//! where any free place is as good as any other, else pinned to nodes ([`Pins`]).
+//! Kept in one of two ways, which give the same moments where both apply: by counting
+//! ([`FreeTimeline`]) where any free place is as good as any other, else pinned to nodes
+//! ([`Pins`]).
 
 use super::measure::ResourceMeasure;
 use super::pins::{Pins, SearchTerms, Slot};
@@ -302,8 +303,13 @@ impl<'s> Calendar<'s> {
         claim: &JobAmounts,
         until: Time,
     ) -> bool {
-        self.lets_pass(until)
-            || matches!(self.open(space), CalendarKind::Pinned(pins) if pins.has_room(space, claim, until))
+        if self.lets_pass(until) {
+            return true;
+        }
+        match self.open(space) {
+            CalendarKind::Pinned(pins) => pins.has_room(space, claim, until),
+            CalendarKind::Counted(..) | CalendarKind::Shut(_) => false,
+        }
     }
 
     /// When such a claim can be had first for so long, beside all promises; None if nobody can

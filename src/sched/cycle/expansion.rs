@@ -7,8 +7,8 @@
 //!
 //! So this is the last walk of a cycle, when all that wait have had their turn and all promises are
 //! given: what starts delays none of these. Of several such arrays the one that goes first takes
-//! all it may. What has started so is marked ([`crate::sched::view::plan::Start::beyond`]): who wants the room
-//! later may have it back.
+//! all it may. What has started so is marked ([`crate::sched::view::plan::Start::beyond`]): who
+//! wants the room later may have it back.
 
 use super::state::{CycleState, Pass};
 use crate::model::job::array;
@@ -335,7 +335,10 @@ mod tests {
         /// Q15, G4: with extras or without, all else starts and is promised the same; and no array
         /// has more than its maximum.
         #[test]
-        fn over_limit_subjobs_take_nothing_from_other_jobs(asked in prop::collection::vec(asked(), 1..7), taken in 1u32..7) {
+        fn over_limit_subjobs_take_nothing_from_other_jobs(
+            asked in prop::collection::vec(asked(), 1..7),
+            taken in 1u32..7,
+        ) {
             let (with, without) = (queue(&asked, taken, true).plan(), queue(&asked, taken, false).plan());
             let own = |plan: &Plan| {
                 let starts = plan.starts.iter().filter(|start| start.beyond.is_none());

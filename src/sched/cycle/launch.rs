@@ -1,5 +1,5 @@
-//! Launch: turns an allocation into a start, with the numbers of the processors and GPUs that the job
-//! may use on each node. schedd sends it to the nodes once the plan is on disk.
+//! Launch: turns an allocation into a start, with the numbers of the processors and GPUs that the
+//! job may use on each node. schedd sends it to the nodes once the plan is on disk.
 
 use super::matching::Match;
 use super::state::{CycleState, Pass};

@@ -1,8 +1,8 @@
 //! Filter: the nodes that a job may use.
 //!
-//! First the terms, whatever a node has free: requirements (Q3), host lists (Q24), restrictions both
-//! ways (Q19), scopes of system-wide resources (Q21), the site's veto (Q26). Then the resources: how
-//! many chunks of a kind go on a node.
+//! First the terms, whatever a node has free: requirements (Q3), host lists (Q24), restrictions
+//! both ways (Q19), scopes of system-wide resources (Q21), the site's veto (Q26). Then the
+//! resources: how many chunks of a kind go on a node.
 //!
 //! Terms that depend on the kind of a node are checked once for each kind, and resources once for
 //! each class of nodes with the same free resources. Only the rest is checked node by node.

@@ -3,7 +3,8 @@
 //!
 //! A chunk is compared with classes of nodes, and only the nodes that are chosen are looked at, in
 //! their order. Requests of one kind of chunk are decided exactly; for several kinds the order of
-//! the request is tried, then the most demanding kind first, then a bounded search (see [`search`]).
+//! the request is tried, then the most demanding kind first, then a bounded search (see
+//! [`search`]).
 
 mod node_groups;
 mod search;

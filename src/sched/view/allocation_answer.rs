@@ -47,9 +47,9 @@ impl ClusterState {
             .any(|answer| matches!(answer, AllocationAnswer::Awaited))
     }
 
-    /// Keeps the answer for a class: node names, the best first, or None for no choice. Returns false
-    /// if it names an unknown node; the answer then counts as empty. Nothing is kept for a class
-    /// without waiting jobs.
+    /// Keeps the answer for a class: node names, the best first, or None for no choice. Returns
+    /// false if it names an unknown node; the answer then counts as empty. Nothing is kept for a
+    /// class without waiting jobs.
     pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
         self.edition += 1;
         let is_known =

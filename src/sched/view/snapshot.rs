@@ -369,8 +369,8 @@ impl ClusterState {
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
-    /// Makes a job of a class a candidate as [`ClusterState::enqueue`] does, without a look at the job: of
-    /// two of a class, the lower rank goes first. It waits since then. Not for arrays.
+    /// Makes a job of a class a candidate as [`ClusterState::enqueue`] does, without a look at the
+    /// job: of two of a class, the lower rank goes first. It waits since then. Not for arrays.
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         let eligibility = Eligibility {
             accrues: Accrues::Eligible,

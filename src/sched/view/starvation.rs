@@ -49,8 +49,8 @@ impl TimeBelow {
         self.0.get(subject).copied()
     }
 
-    /// Those that are below now. What was below before keeps its time; all others begin now. What is
-    /// no longer below is forgotten at once (Y2).
+    /// Those that are below now. What was below before keeps its time; all others begin now. What
+    /// is no longer below is forgotten at once (Y2).
     pub fn renewed(&self, below: impl Iterator<Item = StarvationSubject>, now: Time) -> TimeBelow {
         TimeBelow(
             below

@@ -1,5 +1,6 @@
-//! Runs the commands that report the amounts of dynamic resources (Q21), beside the loop. A reported
-//! amount holds until the next report. A failure is logged once and shown with the resource.
+//! Runs the commands that report the amounts of dynamic resources (Q21), beside the loop. A
+//! reported amount holds until the next report. A failure is logged once and shown with the
+//! resource.
 
 use crate::config::Config;
 use crate::model::resource::{ResourceType, Resources};

@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl ServerState {
-    /// From now on this holds. It is written with the tick; [`ServerState::take_setup`] tells when it
-    /// is.
+    /// From now on this holds. It is written with the tick; [`ServerState::take_setup`] tells when
+    /// it is.
     pub fn reconfigure(&mut self, setup: Setup) -> serde_json::Result<()> {
         let facts = setup.facts_on_disk()?;
         let before = std::mem::replace(&mut self.setup, setup);

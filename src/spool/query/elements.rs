@@ -363,13 +363,19 @@ mod tests {
             prop_assert_eq!(spool.job(ID).unwrap().unwrap().elements.unwrap().runs(), array.elements.as_ref().unwrap().runs());
             let indices = array.indices().unwrap();
             let expected: Vec<(JobId, JobState)> = indices.iter()
-                .map(|index| (JobId::element(7, index), shown(array.subjob_state(index).unwrap(), &array)))
+                .map(|index| {
+                    let state = array.subjob_state(index).unwrap();
+                    (JobId::element(7, index), shown(state, &array))
+                })
                 .collect();
             let told = |question| rows(&file, &question).iter().map(|row| (row.id, row.state)).collect::<Vec<_>>();
             prop_assert_eq!(told(Question::Elements(ID, None, Detail::Row)), expected.clone());
             let filter = Filter { arrays: Arrays::ElementsOnly, history: crate::wire::message::History::All, ..Filter::default() };
             prop_assert_eq!(told(Question::Jobs(filter, Detail::Row)), expected.clone());
-            let one: Vec<(JobId, JobState)> = expected.into_iter().filter(|(id, _)| *id == JobId::element(7, only)).collect();
+            let one: Vec<(JobId, JobState)> = expected
+                .into_iter()
+                .filter(|(id, _)| *id == JobId::element(7, only))
+                .collect();
             prop_assert_eq!(told(Question::Elements(ID, Some(Indices::one(only)), Detail::Row)), one.clone());
             prop_assert_eq!(told(Question::JobsById(vec![JobId::element(7, only)], Detail::Row)), one);
         }

@@ -91,7 +91,9 @@ impl JobView<'_> {
             "waits_for_more": explanation.more,
             "passed_by": overtakers.collect::<Value>(),
             "room_made_by": match &explanation.way {
-                Some(PreemptionOutlook::Made(jobs)) => jobs.iter().map(|job| self.id(*job)).collect::<Value>(),
+                Some(PreemptionOutlook::Made(jobs)) => {
+                    jobs.iter().map(|job| self.id(*job)).collect::<Value>()
+                }
                 _ => json!([]),
             },
             "fair_share": explanation.owed.as_ref().map(|owed| fair_share::data(owed, self.server)),

@@ -1,8 +1,8 @@
 //! What ties jobs to one another does to them, wherever they are kept.
 //!
-//! Whoever keeps jobs notes every turn of a tied one ([`DependencyGraph::observe`]); [`pass_on`] judges its
-//! dependents, and theirs in turn, one after another from a list: a chain of any length falls at
-//! once, in linear time. A job without dependencies costs a look into an index.
+//! Whoever keeps jobs notes every turn of a tied one ([`DependencyGraph::observe`]); [`pass_on`]
+//! judges its dependents, and theirs in turn, one after another from a list: a chain of any length
+//! falls at once, in linear time. A job without dependencies costs a look into an index.
 
 use super::graph::{DependencyGraph, TieEvent};
 use super::label::Mark;

@@ -813,31 +813,33 @@ fn hosts(fixture: &TestCluster) -> i64 {
 }
 
 proptest! {
-        /// G2: whatever comes and goes, so many are in use as there are hosts of arrays and jobs,
-        /// never more than there are, and nobody who could start is left waiting.
-        #[test]
-        fn as_many_are_in_use_as_there_are_hosts(
-            total in 1..4_i64,
-            ends in collection::vec(any::<Index>(), 1..20),
-            wants in collection::vec((1..3_u32, 1..3_u32, 10..99_u32), 1..4),
-        ) {
-            let mut fixture = fixture("3 x ncpus=4", total);
-            for (id, (chunks, ncpus, walltime)) in (1..).zip(wants) {
-                let text = format!("select={chunks}:ncpus={ncpus} walltime={walltime} site_lic=1");
-                fixture = fixture.queued(2 * id, &format!("{text} array=1-5")).queued(2 * id + 1, &text);
-            }
-            for end in ends {
-                let plan = fixture.plan();
-                prop_assert_eq!(plan.audit(&fixture.state), Ok(()));
-                fixture.apply(&plan);
+    /// G2: whatever comes and goes, so many are in use as there are hosts of arrays and jobs,
+    /// never more than there are, and nobody who could start is left waiting.
+    #[test]
+    fn as_many_are_in_use_as_there_are_hosts(
+        total in 1..4_i64,
+        ends in collection::vec(any::<Index>(), 1..20),
+        wants in collection::vec((1..3_u32, 1..3_u32, 10..99_u32), 1..4),
+    ) {
+        let mut fixture = fixture("3 x ncpus=4", total);
+        for (id, (chunks, ncpus, walltime)) in (1..).zip(wants) {
+            let text = format!("select={chunks}:ncpus={ncpus} walltime={walltime} site_lic=1");
+            fixture = fixture
+                .queued(2 * id, &format!("{text} array=1-5"))
+                .queued(2 * id + 1, &text);
+        }
+        for end in ends {
+            let plan = fixture.plan();
+            prop_assert_eq!(plan.audit(&fixture.state), Ok(()));
+            fixture.apply(&plan);
+            prop_assert_eq!(used(&fixture), hosts(&fixture));
+            prop_assert!(used(&fixture) <= total);
+            prop_assert_eq!(fixture.starts(), "");
+            let running: Vec<JobId> = fixture.state.running.keys().copied().collect();
+            if let Some(&job) = (!running.is_empty()).then(|| end.get(&running)) {
+                fixture.state.vacate(job);
                 prop_assert_eq!(used(&fixture), hosts(&fixture));
-prop_assert!(used(&fixture) <= total);
-                prop_assert_eq!(fixture.starts(), "");
-                let running: Vec<JobId> = fixture.state.running.keys().copied().collect();
-                if let Some(&job) = (!running.is_empty()).then(|| end.get(&running)) {
-                    fixture.state.vacate(job);
-                    prop_assert_eq!(used(&fixture), hosts(&fixture));
-                }
             }
         }
     }
+}

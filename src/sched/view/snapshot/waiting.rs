@@ -42,8 +42,8 @@ impl ClusterState {
         }
     }
 
-    /// What a job has in common with others, to be made once for many: see [`ClusterState::enqueue_as`].
-    /// It shares its shape with those that wait and ask for the same.
+    /// What a job has in common with others, to be made once for many: see
+    /// [`ClusterState::enqueue_as`]. It shares its shape with those that wait and ask for the same.
     pub fn class_key(&self, job: &Job) -> ClassKey {
         let shape = self
             .alike

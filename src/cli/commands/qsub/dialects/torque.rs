@@ -47,7 +47,8 @@ pub fn tasks_as_select(requests: &[OsString]) -> Result<String, Failure> {
 }
 
 fn illegal_request(part: &str) -> Failure {
-    let remedy = "tasks=N:lprocs=N:memory=SIZE:gpus=N is understood; ask with -l select= for what else there is";
+    let remedy = "tasks=N:lprocs=N:memory=SIZE:gpus=N is understood; \
+                  ask with -l select= for what else there is";
     Failure::usage(format!("illegal -L value: {part}: {remedy}"))
 }
 
