@@ -1,5 +1,11 @@
 //! How command lines are read: options, directives, scripts and their values.
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_html_tags,
+    reason = "doc comments of options are help texts, in which brackets are no links"
+)]
+
 pub mod getopt;
 
 pub mod date;

@@ -1,5 +1,11 @@
 //! One file per command; a command of several files has a directory of its own.
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_html_tags,
+    reason = "doc comments of options are help texts, in which brackets are no links"
+)]
+
 pub mod job_command;
 
 pub mod pbs_ralter;

@@ -142,8 +142,8 @@ impl Poller {
         }
     }
 
-    /// Waits at most so many milliseconds; who has something to say, in the order of [`Source`]:
-    /// what shepherds say is heard before their end is.
+    /// Waits at most `milliseconds`. Returns the sources that are ready, in the order of
+    /// [`PollSource`]: messages of shepherds come before their ends.
     pub fn wait(&mut self, milliseconds: i64) -> Vec<PollSource> {
         let mut events = [EpollEvent::empty(); 256];
         let timeout =

@@ -40,10 +40,10 @@ impl BatchTarget {
     }
 }
 
-/// What a command with a list of jobs does to each of them. The variants are those of [`Request`]
-/// without the job.
+/// What a command with a list of jobs does to each of them. The variants are those of
+/// [`ClientRequest`] without the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "Request documents the fields")]
+#[allow(missing_docs, reason = "ClientRequest documents the fields")]
 pub enum Act {
     Alter(Vec<AttributeSetting>),
     Hold(Holds),

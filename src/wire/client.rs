@@ -238,7 +238,7 @@ impl Client {
         Ok(frame::read(&mut self.stream)?)
     }
 
-    /// The answer to a [`Request::Watch`].
+    /// The answer to a [`ClientRequest::Watch`].
     pub fn changed(&mut self) -> Result<u64, ClientError> {
         match self.reply()? {
             Reply::Changed { seen } => Ok(seen),

@@ -232,26 +232,26 @@ pub enum Reply {
     },
     /// With it comes a descriptor: at its other end is the job's shepherd ([`super::terminal`]).
     Attached,
-    /// To [`Request::Watch`].
+    /// To [`ClientRequest::Watch`].
     Changed {
         /// To send with the next [`ClientRequest::Watch`], so that no change from now on is missed.
         seen: u64,
     },
-    /// Part of the answer to [`Request::Ask`]; [`Reply::Done`] follows the last part.
+    /// Part of the answer to [`ClientRequest::Ask`]; [`Reply::Done`] follows the last part.
     Part(ClientAnswer),
-    /// To [`Request::Status`].
+    /// To [`ClientRequest::Status`].
     Status(Box<ScheddStatus>),
-    /// To [`Request::Reserve`] and [`Request::AlterReservation`]: known under this full id.
+    /// To [`ClientRequest::Reserve`] and [`ClientRequest::AlterReservation`]: known under this full id.
     Reserved {
         /// `R12.head`.
         id: String,
         /// Whether it can be had; None if that is not known yet.
         confirmed: Option<bool>,
     },
-    /// To [`Request::Batch`], for each of its jobs in their order: done, with what is not as it was
+    /// To [`ClientRequest::Batch`], for each of its jobs in their order: done, with what is not as it was
     /// asked for, or refused.
     Batch(Vec<Result<Vec<String>, Refusal>>),
-    /// To [`Request::Batch`]: nothing was done. Hooks of the site are asked about each of these
+    /// To [`ClientRequest::Batch`]: nothing was done. Hooks of the site are asked about each of these
     /// requests, so they must be sent one by one.
     NotBatched,
 }
@@ -634,7 +634,7 @@ pub struct JobRecord {
     /// Its dependencies: what it waits for, and who waits for it.
     pub links: Vec<DependencyView>,
     /// The priority that the order computed for it, while it waits. The spool does not know it: the
-    /// client adds what schedd answers to [`super::ahead::Ahead::Scores`].
+    /// client adds what schedd answers to [`super::ahead::ForecastQuery::Scores`].
     #[serde(default)]
     pub score: Option<f64>,
 }

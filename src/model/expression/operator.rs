@@ -9,7 +9,7 @@ pub(super) enum Binding {
     Or,
     /// `and`
     And,
-    /// The word `not`; the sign `!` binds as [`Level::Unary`].
+    /// The word `not`; the sign `!` binds as [`Binding::Unary`].
     Not,
     /// `== != < <= > >= in has`, which do not chain.
     Comparison,

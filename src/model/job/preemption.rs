@@ -45,8 +45,8 @@ named! {
     }
 }
 
-/// What an action does. Other modules ask these methods and compare no variants, so that a new
-/// action is described here and takes effect in [`Job`](super::job::Job).
+/// The properties of an action. Other modules call these methods and compare no variants: a new
+/// action is described here and takes effect in [`Job`](crate::model::job::Job).
 impl PreemptAction {
     /// The letter in PBS's `preempt_order`; None for an action that a site cannot configure.
     pub fn letter(self) -> Option<char> {

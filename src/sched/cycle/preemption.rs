@@ -1,7 +1,7 @@
 //! Who makes way: once all have started that find room, running jobs may give theirs to those that
 //! wait.
 //!
-//! One engine with four slots (X12): what triggers it ([`Trigger`]), who may be asked to leave
+//! One engine with four slots (X12): what triggers it ([`PreemptTrigger`]), who may be asked to leave
 //! (`candidates`), in which order (`victims`), and how they leave ([`Actions`]). Nobody is asked in
 //! vain: the smallest set is sought with which the other fits (`eviction`), and what they leave is
 //! kept for it (G8): a promise that stands before all else (`Booking::earmark`), until it starts.
@@ -10,7 +10,7 @@
 //! and wants 2. The newest are asked first: without 3 and 2 it fits. So it does without 1 alone,
 //! but that has run for longest.
 //!
-//! [`Trigger`]: crate::model::policy::preemption::Trigger
+//! [`PreemptTrigger`]: crate::model::policy::preemption::PreemptTrigger
 //! [`Actions`]: crate::model::policy::preemption::Actions
 
 mod candidates;

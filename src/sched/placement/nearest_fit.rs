@@ -59,7 +59,7 @@ pub struct Possible {
 }
 
 impl Possible {
-    /// [`never`], remembered until nodes change.
+    /// [`never()`], remembered until nodes change.
     pub fn never(
         &mut self,
         (state, policy, resources): (&ClusterState, &Policy, &Resources),

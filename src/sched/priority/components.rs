@@ -19,8 +19,8 @@ use crate::model::time::Span;
 use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
 
-/// What the jobs of a class have in common: of each part of a component, in the order of
-/// [`Kind::parts`].
+/// What the jobs of a class have in common: a value for each part of a component, in the order of
+/// [`ComponentKind::parts`].
 pub struct Common<'y> {
     rule: &'y Components,
     credential: [f64; 5],

@@ -212,9 +212,9 @@ impl UsageTable {
         self.members.keys()
     }
 
-    /// What is left at a later moment of what each member has used, in the order of
-    /// [`Usage::members`]: if nothing of theirs runs from `now` on, and if all that runs now goes
-    /// on until then.
+    /// The decayed usage of each member at the later moment `then`, in the order of
+    /// [`UsageTable::members`]: first if none of its jobs run from `now` on, then if those that run
+    /// now go on.
     pub fn ahead(&self, now: Time, then: Time) -> impl Iterator<Item = (f64, f64)> {
         self.members.values().map(move |tally| {
             (

@@ -1,4 +1,4 @@
-//! Clients that want to hear when jobs change ([`crate::wire::message::Request::Watch`]).
+//! Clients that wait for changes of jobs ([`crate::wire::message::ClientRequest::Watch`]).
 //!
 //! Every change has a number, and an answer tells the latest: a client that looks at the jobs and
 //! then asks again with that number misses nothing, and asks nothing twice. The numbers of a

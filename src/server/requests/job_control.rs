@@ -1,7 +1,5 @@
-//! What is done to jobs beside the order in which they would start by themselves: put into another
-//! queue, swapped, started at once, spoken to. One function for each request, as in [`requests`].
-//!
-//! [`requests`]: super::requests
+//! Requests that move a job to another queue (qmove), swap two jobs (qorder), start a job at once
+//! (qrun) or write a message to it (qmsg). One function for each, as in [`super`].
 
 use crate::model::admission::elsewhere;
 use crate::model::attribute;

@@ -196,8 +196,8 @@ impl ClusterState {
         self.edition += 1;
     }
 
-    /// What the running jobs that are past their ends would have left, which is nothing: to be
-    /// taken from what [`Pledge::left`] says. Each with whose it is, its processors and its end.
+    /// The running jobs that are past their expected ends: owner, processors and end of each. Their
+    /// remaining time is zero, but sums of remaining times count it as negative.
     pub(in crate::sched) fn overdue(
         &self,
         now: Time,
