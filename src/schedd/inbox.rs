@@ -51,10 +51,12 @@ pub fn keep(inbox: &mut Vec<Input>, kept: Input) {
             | NodeReport::StagingOut(..),
         ) => return,
         Input::Report(from, NodeReport::Attempt(job, attempt, task, _)) => {
-            let of = (*from, *job, *attempt, *task);
-            inbox.retain(
-                |other| !matches!(other, Input::Report(f, NodeReport::Attempt(j, a, t, _)) if (*f, *j, *a, *t) == of),
-            );
+            inbox.retain(|input| match input {
+                Input::Report(node, NodeReport::Attempt(id, number, part, _)) => {
+                    (node, id, number, part) != (from, job, attempt, task)
+                }
+                _ => true,
+            });
         }
         _ => {}
     }
