@@ -5,6 +5,7 @@ pub mod calculator;
 pub mod components;
 pub(in crate::sched) mod factors;
 pub(in crate::sched) mod formula;
+pub mod inputs;
 pub(in crate::sched) mod pool_satisfaction;
 pub mod queue_order;
 pub(in crate::sched) mod ranking;

@@ -218,7 +218,7 @@ impl ClusterState {
         let mut heads: Vec<(RequestGroup, QueuePosition, ClassId)> = rated.collect();
         let are_held_back = !self.hold_back(&mut classes, &policy.precedence).is_empty();
         if policy.precedence.takes_turns() {
-            round_robin::deal(&mut classes, &calculator);
+            round_robin::deal(&mut classes, &calculator.inputs);
         }
         if are_held_back || policy.precedence.takes_turns() {
             heads = classes.values().filter_map(|class| head(class)).collect();

@@ -1,9 +1,10 @@
-//! What jobs are worth at a moment, under the order of the policy: first what all jobs of a class
-//! have in common, then what each has of its own.
+//! The priority of jobs at a moment, by the order of the policy: first what all jobs of a class have
+//! in common, then what each job has of its own.
 
 use super::components::Common;
 use super::factors::FactorContext;
 use super::formula::FormulaJob;
+use super::inputs::PriorityInputs;
 use super::pool_satisfaction::PoolTurns;
 use super::{tiers, user_priority};
 use crate::model::expression::{EvaluationFault, Expression};
@@ -19,17 +20,12 @@ use crate::sched::view::sort_key::SortKey;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// What jobs are measured by at a moment.
+/// Computes the priority of jobs at a moment.
 pub struct PriorityCalculator<'s> {
-    pub(super) state: &'s ClusterState,
-    pub(super) policy: &'s Policy,
-    pub(super) now: Time,
-    pub(super) shares: Arc<FairShareFactors>,
-    /// The number of nodes.
-    pub(super) nodes: usize,
-    /// The first thing in which the formula made no sense.
+    pub(super) inputs: PriorityInputs<'s>,
+    /// The first error of the formula.
     fault: OnceCell<EvaluationFault>,
-    /// How well pools and operations are served, once somebody asks.
+    /// How well pools and operations are served, computed on demand.
     pools: OnceCell<PoolTurns>,
 }
 
@@ -54,8 +50,7 @@ enum Basis<'y> {
 }
 
 impl<'s> PriorityCalculator<'s> {
-    /// The yardstick of the policy, where everybody stands so. Of the state it uses all but the
-    /// jobs that wait.
+    /// The calculator of the policy. Of the state it uses all but the jobs that wait.
     pub(super) fn new(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -64,11 +59,13 @@ impl<'s> PriorityCalculator<'s> {
     ) -> PriorityCalculator<'s> {
         let nodes = state.cluster.present().count();
         PriorityCalculator {
-            state,
-            policy,
-            now,
-            shares,
-            nodes,
+            inputs: PriorityInputs {
+                state,
+                policy,
+                now,
+                shares,
+                nodes,
+            },
             fault: OnceCell::new(),
             pools: OnceCell::new(),
         }
@@ -76,7 +73,7 @@ impl<'s> PriorityCalculator<'s> {
 
     /// What the jobs of a class are worth.
     pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
-        let precedence = &self.policy.precedence;
+        let precedence = &self.inputs.policy.precedence;
         let basis = match precedence.order {
             PriorityOrder::Fcfs | PriorityOrder::Pool => Basis::Whole(0.0),
             PriorityOrder::Cluster | PriorityOrder::Priority => {
@@ -89,42 +86,24 @@ impl<'s> PriorityCalculator<'s> {
             PriorityOrder::Multifactor => {
                 Basis::Factors(self.factor_context(class, Span(0)).factors())
             }
-            PriorityOrder::Components => Basis::Components(Common::of(self, class)),
+            PriorityOrder::Components => Basis::Components(Common::of(&self.inputs, class)),
         };
         // M11: what an operator says stands above whatever the order says.
         let basis = class.system_priority.map_or(basis, Basis::Ordered);
         Rating {
             calculator: self,
             class,
-            tier: tiers::of_class(self, class),
+            tier: tiers::of_class(&self.inputs, class),
             basis,
         }
     }
 
     fn factor_context<'a>(&'a self, class: &'a ClassKey, waited: Span) -> FactorContext<'a> {
         FactorContext {
-            calculator: self,
+            inputs: &self.inputs,
             class,
             waited,
         }
-    }
-
-    /// What a job of a class is planned with.
-    pub(super) fn walltime(&self, class: &ClassKey) -> Span {
-        class.walltime.unwrap_or(self.policy.default_walltime)
-    }
-
-    /// The priority of its queue.
-    pub(super) fn queue_priority(&self, class: &ClassKey) -> i64 {
-        self.state
-            .queues
-            .get(&class.who.queue)
-            .map_or(0, |queue| i64::from(queue.priority))
-    }
-
-    /// How long a job has been waiting, as far as that counts.
-    pub(super) fn waited(&self, wait: &Wait) -> Span {
-        wait.eligibility.at(self.now).max(Span(0))
     }
 
     /// In what the formula made no sense for one of the jobs measured so far, whose score is 0 for
@@ -137,10 +116,13 @@ impl<'s> PriorityCalculator<'s> {
     /// turn comes, which is the score, negated, and how well its operation is served within the
     /// pool.
     fn pool_parts(&self, job: JobId, class: &ClassKey, score: f64) -> Vec<ScorePart> {
-        let classes = self.state.classes.values().map(|class| &**class);
+        let PriorityInputs {
+            state, policy, now, ..
+        } = self.inputs;
+        let classes = state.classes.values().map(|class| &**class);
         let pools = self
             .pools
-            .get_or_init(|| PoolTurns::new(self.state, self.policy, classes, self.now));
+            .get_or_init(|| PoolTurns::new(state, policy, classes, now));
         let (pool, operation) = (pools.pool_of(class), pools.place(job, class));
         vec![
             ScorePart {
@@ -150,19 +132,12 @@ impl<'s> PriorityCalculator<'s> {
             ScorePart::named("operation_satisfaction", operation),
         ]
     }
-
-    /// What a class asks for in all of a resource: bytes, seconds, plain numbers.
-    pub(super) fn amount(&self, class: &ClassKey, resource: &str) -> Option<f64> {
-        let catalog = &self.state.cluster.catalog;
-        let index = catalog.index(resource)?;
-        Some(catalog.number(index, class.shape.total[index]))
-    }
 }
 
 impl Rating<'_> {
     /// What a job of the class is worth that has waited like this.
     pub(in crate::sched) fn sort_key(&self, wait: &Wait) -> SortKey {
-        tiers::of_job(self.calculator, self.tier, wait, self.score(wait))
+        tiers::of_job(&self.calculator.inputs, self.tier, wait, self.score(wait))
     }
 
     fn score(&self, wait: &Wait) -> f64 {
@@ -175,7 +150,7 @@ impl Rating<'_> {
             Basis::Factors(factors) => self
                 .factor_context(wait)
                 .after(*factors)
-                .weighed(&self.calculator.policy.precedence.weights),
+                .weighed(&self.calculator.inputs.policy.precedence.weights),
             Basis::Components(common) => common.score(self.waited(wait), wait),
             Basis::Ordered(number) => Components::MOST + f64::from(*number),
         }
@@ -184,7 +159,7 @@ impl Rating<'_> {
     /// What the score is made of.
     pub(super) fn parts(&self, wait: &Wait) -> Vec<ScorePart> {
         let waited = self.waited(wait);
-        let rule = &self.calculator.policy.precedence;
+        let rule = &self.calculator.inputs.policy.precedence;
         match &self.basis {
             Basis::Whole(_) if matches!(rule.order, PriorityOrder::Fcfs | PriorityOrder::Pool) => {
                 Vec::new()
@@ -216,7 +191,7 @@ impl Rating<'_> {
     /// As a formula asks about it.
     fn subject<'a>(&'a self, wait: &'a Wait) -> FormulaJob<'a> {
         FormulaJob {
-            calculator: self.calculator,
+            inputs: &self.calculator.inputs,
             class: self.class,
             wait,
         }
@@ -229,7 +204,7 @@ impl Rating<'_> {
     }
 
     fn waited(&self, wait: &Wait) -> Span {
-        self.calculator.waited(wait)
+        self.calculator.inputs.waited(wait)
     }
 }
 
@@ -248,7 +223,7 @@ impl ClusterState {
         job: JobId,
     ) -> Option<PriorityScore> {
         let (class, waiting) = (self.waiting_class(job)?, self.waiting(job)?);
-        let (score, parts) = match calculator.policy.precedence.order {
+        let (score, parts) = match calculator.inputs.policy.precedence.order {
             PriorityOrder::Fcfs if class.system_priority.is_none() => {
                 let (rank, score) = self.first_come(job)?;
                 (
@@ -268,7 +243,7 @@ impl ClusterState {
                 calculator.rate(class).parts(&waiting.wait),
             ),
         };
-        let own = user_priority::part(&calculator.policy.precedence, class, score, &parts);
+        let own = user_priority::part(&calculator.inputs.policy.precedence, class, score, &parts);
         let parts = parts.into_iter().chain(own).collect();
         Some(PriorityScore {
             job,

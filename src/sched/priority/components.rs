@@ -11,7 +11,7 @@ mod service;
 
 pub mod usage;
 
-use super::calculator::PriorityCalculator;
+use super::inputs::PriorityInputs;
 use crate::model::policy::Components;
 use crate::model::policy::components::{ComponentKind, Goal};
 use crate::model::report::priority_score::ScorePart;
@@ -34,15 +34,14 @@ pub struct Common<'y> {
 
 impl<'y> Common<'y> {
     /// That of a class.
-    pub fn of(calculator: &'y PriorityCalculator, class: &ClassKey) -> Common<'y> {
-        let rule = &calculator.policy.precedence.components;
-        let credential = credential::values(rule, class, calculator.queue_priority(class));
-        let fair_share =
-            calculator
-                .shares
-                .percents
-                .distances(rule, &calculator.policy.fair_share, class);
-        let resource = resource::values(calculator, class);
+    pub fn of(inputs: &'y PriorityInputs, class: &ClassKey) -> Common<'y> {
+        let rule = &inputs.policy.precedence.components;
+        let credential = credential::values(rule, class, inputs.queue_priority(class));
+        let fair_share = inputs
+            .shares
+            .percents
+            .distances(rule, &inputs.policy.fair_share, class);
+        let resource = resource::values(inputs, class);
         let qos = class.who.qos.as_deref();
         let sum = rule.value(ComponentKind::Credential, &credential)
             + rule.value(ComponentKind::FairShare, &fair_share)
@@ -52,7 +51,7 @@ impl<'y> Common<'y> {
             credential,
             fair_share,
             resource,
-            walltime: calculator.walltime(class),
+            walltime: inputs.walltime(class),
             goal: qos
                 .and_then(|qos| rule.goals.get(qos))
                 .copied()

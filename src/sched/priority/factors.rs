@@ -1,7 +1,7 @@
 //! The functions that compute the factors of a job's priority, each from 0 to 1 (F1). Names and
 //! weights are in [`FACTORS`].
 
-use super::calculator::PriorityCalculator;
+use super::inputs::PriorityInputs;
 use crate::model::policy::{FACTORS, Factor, Factors, Favor, Precedence};
 use crate::model::queue::Queue;
 use crate::model::report::priority_score::ScorePart;
@@ -12,7 +12,7 @@ use crate::sched::view::shape::ClassKey;
 /// A job, as the factors know it.
 pub struct FactorContext<'a> {
     /// The policy, the cluster and the fair shares.
-    pub calculator: &'a PriorityCalculator<'a>,
+    pub inputs: &'a PriorityInputs<'a>,
     /// The request and the owner.
     pub class: &'a ClassKey,
     /// The time that the job has been waiting.
@@ -36,7 +36,7 @@ const fn measure(factor: Factor) -> FactorMeasure {
             input: |job| seconds(job.waited),
         },
         Factor::FairShare => FactorMeasure {
-            value: |job| job.calculator.shares.factor(job.class),
+            value: |job| job.inputs.shares.factor(job.class),
             grows: false,
             input: |job| job.class.who.user.clone(),
         },
@@ -54,7 +54,7 @@ const fn measure(factor: Factor) -> FactorMeasure {
             input: |job| job.class.who.queue.clone(),
         },
         Factor::JobSize => FactorMeasure {
-            value: |job| size(job.nodes(), job.calculator.nodes, job.rule().favor),
+            value: |job| size(job.nodes(), job.inputs.nodes, job.rule().favor),
             grows: false,
             input: |job| counted(job.nodes()),
         },
@@ -108,15 +108,15 @@ impl FactorContext<'_> {
     }
 
     fn rule(&self) -> &Precedence {
-        &self.calculator.policy.precedence
+        &self.inputs.policy.precedence
     }
 
     fn walltime(&self) -> Span {
-        self.calculator.walltime(self.class)
+        self.inputs.walltime(self.class)
     }
 
     fn nodes(&self) -> u64 {
-        fewest_nodes(&self.class.shape, &self.calculator.state.cluster)
+        fewest_nodes(&self.class.shape, &self.inputs.state.cluster)
     }
 }
 
@@ -147,8 +147,7 @@ fn qos(rule: &Precedence, name: Option<&str>) -> f64 {
 /// from -1 to 1.
 fn queue(job: &FactorContext) -> f64 {
     let factor = job.rule().queues.get(&job.class.who.queue).copied();
-    factor
-        .unwrap_or_else(|| job.calculator.queue_priority(job.class) as f64 / Queue::PRIORITY_SCALE)
+    factor.unwrap_or_else(|| job.inputs.queue_priority(job.class) as f64 / Queue::PRIORITY_SCALE)
 }
 
 /// F6: the size factor of a job that needs `asked` of all nodes.
@@ -186,7 +185,7 @@ mod tests {
             ..Precedence::default()
         };
         let job = FactorContext {
-            calculator: &fixture.state.rated_by(&fixture.policy),
+            inputs: &fixture.state.rated_by(&fixture.policy).inputs,
             class: fixture.state.waiting_class(JobId::job(1)).unwrap(),
             waited: Span::seconds(12 * HOUR),
         };

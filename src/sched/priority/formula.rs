@@ -1,7 +1,7 @@
 //! What a formula can ask of a job (I15): PBS's names, and what is asked for in all of each
 //! resource.
 
-use super::calculator::PriorityCalculator;
+use super::inputs::PriorityInputs;
 use crate::model::expression::{EvaluationFault, Expression, ExpressionValue, NameScope};
 use crate::model::report::priority_score::ScorePart;
 use crate::sched::share_tree::FairShareEntry;
@@ -12,7 +12,7 @@ use crate::sched::view::shape::ClassKey;
 /// A job whose priority is a formula's value.
 pub struct FormulaJob<'a> {
     /// By what it is measured.
-    pub calculator: &'a PriorityCalculator<'a>,
+    pub inputs: &'a PriorityInputs<'a>,
     /// What it asks for.
     pub class: &'a ClassKey,
     /// How it has waited.
@@ -34,21 +34,21 @@ impl FormulaJob<'_> {
     }
 
     fn due(&self) -> Option<FairShareEntry> {
-        self.calculator.shares.due(self.class)
+        self.inputs.shares.due(self.class)
     }
 
     fn number(&self, name: &str) -> Option<f64> {
         let FormulaJob {
-            calculator,
+            inputs,
             class,
             wait,
         } = self;
         Some(match name {
-            "eligible_time" => calculator.waited(wait).as_seconds() as f64,
+            "eligible_time" => inputs.waited(wait).as_seconds() as f64,
             "accrue_type" => wait.eligibility.accrues.number() as f64,
             "job_priority" => f64::from(class.priority),
-            "queue_priority" => calculator.queue_priority(class) as f64,
-            "walltime" => calculator.walltime(class).as_seconds() as f64,
+            "queue_priority" => inputs.queue_priority(class) as f64,
+            "walltime" => inputs.walltime(class).as_seconds() as f64,
             "nodect" => class.shape.instances as f64,
             // I3, and the same scale for every other method.
             "fairshare" => MAX_FAIRSHARE * self.due()?.factor,
@@ -57,7 +57,7 @@ impl FormulaJob<'_> {
             "fairshare_factor" => self.due()?.factor,
             "fairshare_perc" | "fair_share_perc" => self.due()?.owed,
             "fairshare_tree_usage" => self.due()?.used,
-            resource => calculator.amount(class, resource)?,
+            resource => inputs.amount(class, resource)?,
         })
     }
 }

@@ -2,7 +2,7 @@
 //! have been served (X10). A job's turn hangs on the jobs before it in its own queue or pool, so
 //! turns are dealt once all are rated. An array takes one turn with all its elements.
 
-use super::calculator::PriorityCalculator;
+use super::inputs::PriorityInputs;
 use super::pool_satisfaction::PoolTurns;
 use crate::model::policy::{Precedence, PriorityOrder, TurnPolicy};
 use crate::sched::view::class::{Class, QueuePlace, WaitingJob};
@@ -39,10 +39,10 @@ impl InLine<'_> {
 }
 
 /// Deals the turns.
-pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, calculator: &PriorityCalculator) {
-    let turns = match calculator.policy.precedence.order {
-        PriorityOrder::Pool => by_pool(classes, calculator),
-        _ => by_queue(classes, &calculator.state.served),
+pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) {
+    let turns = match inputs.policy.precedence.order {
+        PriorityOrder::Pool => by_pool(classes, inputs),
+        _ => by_queue(classes, &inputs.state.served),
     };
     for (id, class) in classes.iter_mut() {
         Arc::make_mut(class).rate_by(|place, waiting| {
@@ -98,9 +98,9 @@ const STEP: f64 = 1e-9;
 
 /// Who is of the pool that has been served worst, were all before it served; in each pool the
 /// operation that has been (Y22), or who stands first in line (Y23).
-fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, calculator: &PriorityCalculator) -> Dealt {
+fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) -> Dealt {
     let all = classes.values().map(|class| &**class);
-    let mut pools = PoolTurns::new(calculator.state, calculator.policy, all, calculator.now);
+    let mut pools = PoolTurns::new(inputs.state, inputs.policy, all, inputs.now);
     let lines = in_lines(classes, |class| pools.pool_of(class));
     let mut dealt = Dealt::new();
     for (pool, line) in lines {

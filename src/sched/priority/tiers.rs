@@ -1,6 +1,6 @@
 //! What goes before the score of a job (X18).
 
-use super::calculator::PriorityCalculator;
+use super::inputs::PriorityInputs;
 use crate::model::policy::TurnPolicy;
 use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
@@ -11,33 +11,29 @@ const QUEUE: i64 = 1 << 36;
 const STARVING: i64 = 1 << 52;
 
 /// The tier of all jobs of a class: jobs of a higher one come first, whatever they are worth.
-pub fn of_class(calculator: &PriorityCalculator, class: &ClassKey) -> i64 {
-    let rule = &calculator.policy.precedence;
+pub fn of_class(inputs: &PriorityInputs, class: &ClassKey) -> i64 {
+    let rule = &inputs.policy.precedence;
     let by_queue = rule.lexicographic || rule.tiers.turns != TurnPolicy::Together;
     let tier = if by_queue {
-        calculator.queue_priority(class) * QUEUE
+        inputs.queue_priority(class) * QUEUE
     } else {
         0
     };
     match rule.tiers.turns {
         // One queue after the other, those of the same priority by name.
         TurnPolicy::ByQueue => {
-            tier - calculator
-                .state
-                .queues
-                .range(..class.who.queue.clone())
-                .count() as i64
+            tier - inputs.state.queues.range(..class.who.queue.clone()).count() as i64
         }
         TurnPolicy::Together | TurnPolicy::RoundRobin => tier,
     }
 }
 
 /// The tier of one of them, and what it is worth there.
-pub fn of_job(calculator: &PriorityCalculator, tier: i64, wait: &Wait, score: f64) -> SortKey {
-    let rule = &calculator.policy.precedence.tiers;
+pub fn of_job(inputs: &PriorityInputs, tier: i64, wait: &Wait, score: f64) -> SortKey {
+    let rule = &inputs.policy.precedence.tiers;
     let starves = rule
         .max_starve
-        .is_some_and(|most| calculator.waited(wait) > most);
+        .is_some_and(|most| inputs.waited(wait) > most);
     SortKey::of(tier + if starves { STARVING } else { 0 }, score)
 }
 

@@ -1,6 +1,6 @@
 //! What a job asks for (M15).
 
-use crate::sched::priority::calculator::PriorityCalculator;
+use crate::sched::priority::inputs::PriorityInputs;
 use crate::sched::view::processor_equivalents::equivalents;
 use crate::sched::view::shape::ClassKey;
 
@@ -9,12 +9,9 @@ const MEGABYTE: f64 = 1_048_576.0;
 
 /// Nodes (chunks), processors, megabytes of memory, swap and disk, processor-seconds, processor
 /// equivalents, and seconds of walltime of a job of a class.
-pub fn values(calculator: &PriorityCalculator, class: &ClassKey) -> [f64; 8] {
-    let amount = |resource| calculator.amount(class, resource).unwrap_or(0.0);
-    let (processors, walltime) = (
-        amount("ncpus"),
-        calculator.walltime(class).as_seconds() as f64,
-    );
+pub fn values(inputs: &PriorityInputs, class: &ClassKey) -> [f64; 8] {
+    let amount = |resource| inputs.amount(class, resource).unwrap_or(0.0);
+    let (processors, walltime) = (amount("ncpus"), inputs.walltime(class).as_seconds() as f64);
     [
         class.shape.instances as f64,
         processors,
@@ -22,7 +19,7 @@ pub fn values(calculator: &PriorityCalculator, class: &ClassKey) -> [f64; 8] {
         amount("swap") / MEGABYTE,
         amount("disk") / MEGABYTE,
         processors * walltime,
-        equivalents(&class.shape, &calculator.state.cluster),
+        equivalents(&class.shape, &inputs.state.cluster),
         walltime,
     ]
 }

@@ -9,6 +9,7 @@ use crate::model::policy::{Precedence, PriorityOrder};
 use crate::model::report::priority_score::PriorityScore;
 use crate::model::time::Time;
 use crate::sched::fixture::{TestCluster, cluster};
+use crate::sched::priority::calculator::PriorityCalculator;
 
 /// A cluster of 128 processors and 512 gb, ordered by components that are set up so.
 fn fixture(set: impl Fn(&mut Components)) -> TestCluster {
@@ -265,5 +266,8 @@ fn being_passed_counts() {
         Default::default(),
     );
     let class = fixture.state.waiting_class(JobId::job(1)).unwrap();
-    assert_eq!(Common::of(&calculator, class).score(Span(0), &wait), 15.0);
+    assert_eq!(
+        Common::of(&calculator.inputs, class).score(Span(0), &wait),
+        15.0
+    );
 }
