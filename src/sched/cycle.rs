@@ -15,9 +15,11 @@ pub(in crate::sched) mod greedy;
 pub(in crate::sched) mod launch;
 pub(in crate::sched) mod limits;
 pub(in crate::sched) mod matching;
+pub(in crate::sched) mod numbers;
 pub(in crate::sched) mod preemptible_backfill;
 pub(in crate::sched) mod preemption;
 pub(in crate::sched) mod priority_threshold;
+pub(in crate::sched) mod refusals;
 pub(in crate::sched) mod resuming;
 pub(in crate::sched) mod soft_limits;
 pub(in crate::sched) mod state;
@@ -33,8 +35,9 @@ use crate::sched::priority::ranking::{self, Candidate, Ranking};
 use crate::sched::view::plan::Plan;
 use crate::sched::view::snapshot::ClusterState;
 use launch::PossibleStart;
+use refusals::Refused;
 use resuming::ResumeOrder;
-use state::{CycleState, Pass, Refused};
+use state::{CycleState, Pass};
 use std::sync::Arc;
 
 /// Decides what is to start now, and says of every class that waits why. Pure: equal state, policy
@@ -141,7 +144,7 @@ fn start_all<'s>(
         cycle.consider();
         match place(job, Pass::Order, cycle) {
             Ok(attempt) => {
-                cycle.start(job, attempt);
+                launch::launch(job, attempt, cycle);
                 ranking.follow(job);
             }
             Err(reason) => {

@@ -3,6 +3,7 @@
 //! near and better, fits there. That is each host taking its best (X20), with the walk of all other
 //! orders.
 
+use super::launch;
 use super::state::{CycleState, Pass};
 use crate::model::policy::Filling;
 use crate::sched::cycle;
@@ -25,7 +26,7 @@ pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, cycle: &mut
         cycle.consider();
         match cycle::place(job, Pass::Order, cycle) {
             Ok(attempt) => {
-                cycle.start(job, attempt);
+                launch::launch(job, attempt, cycle);
                 ranking.follow(job);
             }
             Err(_) if promises && is_blocked(job, whole, cycle) => break,

@@ -10,6 +10,7 @@
 //! all it may. What has started so is marked ([`crate::sched::view::plan::Start::beyond`]): who
 //! wants the room later may have it back.
 
+use super::launch;
 use super::state::{CycleState, Pass};
 use crate::model::job::array;
 use crate::model::job_id::JobId;
@@ -81,7 +82,7 @@ impl<'s> ExpandingClass<'s> {
             }
             cycle.consider();
             match cycle::place(candidate, Pass::Expansion, cycle) {
-                Ok(attempt) => cycle.start(candidate, attempt),
+                Ok(attempt) => launch::launch(candidate, attempt, cycle),
                 Err(reason) => return cycle.look_again_for(&reason),
             }
         }

@@ -10,6 +10,7 @@
 //! foretell, as a node that is down, holds nobody up. Where only some are looked at behind a
 //! blocked job (M36), those over a soft limit are the last of them.
 
+use super::launch;
 use super::state::{CycleState, Pass};
 use crate::model::job_id::JobId;
 use crate::model::reason::{CycleStage, Reason};
@@ -93,7 +94,7 @@ fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
                 None => ranking.pass(job),
             },
             Ok(attempt) => {
-                cycle.start(job, attempt);
+                launch::launch(job, attempt, cycle);
                 ranking.follow(job);
             }
         }
@@ -123,7 +124,7 @@ fn start<'s>(
             cycle.consider();
             match cycle::place(job, Pass::OverSoftLimits, cycle) {
                 Ok(attempt) => {
-                    cycle.start(job, attempt);
+                    launch::launch(job, attempt, cycle);
                     ranking.follow(job);
                 }
                 Err(reason) => {

@@ -6,13 +6,12 @@ mod preemptions;
 
 mod resumptions;
 
-mod refusals;
+mod refused_together;
 
-pub use refusals::Refused;
-
-use super::launch::{self, Numbers, PossibleStart};
 use super::limits::LimitCounters;
+use super::numbers::Numbers;
 use super::preemptible_backfill::Borrowed;
+use super::refusals::{Refusals, Refused};
 use crate::model::job::SubjobLimit;
 use crate::model::job_id::JobId;
 use crate::model::policy::{self, Backfill, Filling, Policy};
@@ -22,17 +21,16 @@ use crate::sched::backfill::bookings::{self, BookingBudget};
 use crate::sched::backfill::calendar::Calendar;
 use crate::sched::backfill::limits::BackfillLimits;
 use crate::sched::backfill::reservation_access::Windows;
-use crate::sched::placement::availability_map::AvailabilityMap;
+use crate::sched::placement::availability_map::{AvailabilityMap, JobAmounts};
 use crate::sched::placement::rank::Guide;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::placement::{availability_policy, place};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::current_bookings::OVERDUE;
-use crate::sched::view::plan::Plan;
+use crate::sched::view::plan::{Plan, Start};
 use crate::sched::view::shape::{ClassId, ClassKey, Shape, ShapeId};
 use crate::sched::view::snapshot::ClusterState;
-use refusals::Refusals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -243,9 +241,8 @@ impl<'s> CycleState<'s> {
         self.started = self.plan.starts.iter().map(|start| start.job).collect();
     }
 
-    /// Enters a start.
-    pub fn start(&mut self, job: Candidate, attempt: PossibleStart) {
-        let (start, claim) = launch::start(job, attempt, self);
+    /// Enters a start of a job that takes these resources.
+    pub fn enter(&mut self, job: Candidate, start: Start, claim: JobAmounts) {
         self.promises.visit(job.job, job.class);
         if job.class.at_once.or(job.class.beyond).is_some() {
             *self
