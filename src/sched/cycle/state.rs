@@ -22,7 +22,7 @@ use crate::sched::backfill::calendar::Calendar;
 use crate::sched::backfill::limits::BackfillLimits;
 use crate::sched::backfill::reservation_access::Windows;
 use crate::sched::placement::availability_map::{AvailabilityMap, JobAmounts};
-use crate::sched::placement::rank::Guide;
+use crate::sched::placement::guide::Guide;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::placement::{availability_policy, place};
 use crate::sched::priority::ranking::Candidate;

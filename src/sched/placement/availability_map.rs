@@ -4,8 +4,9 @@
 //! one costs the number of buckets, and a claim costs the nodes it touches.
 
 use super::columns::Columns;
+use super::guide::{Guide, Rank};
 use super::node_class::{MergedNodes, NodeClass, NodeClassSummary};
-use super::rank::{Guide, Rank, RankedNodes};
+use super::ranked_nodes::RankedNodes;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, subtract};
 use crate::sched::view::cluster::Need;

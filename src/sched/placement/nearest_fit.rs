@@ -2,7 +2,7 @@
 //! configured (P24).
 
 use super::availability_map::AvailabilityMap;
-use super::rank::Guide;
+use super::guide::Guide;
 use super::resolution::Resolution;
 use super::{place, shortage};
 use crate::model::job::{Job, Spec};

@@ -1,6 +1,6 @@
 //! Nodes that are alike, as a space lays them over the cluster's own.
 
-use super::rank::Rank;
+use super::guide::Rank;
 use crate::sched::view::cluster::{Joinable, KindIx, NodeClassKey, NodeIx};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;

@@ -11,7 +11,8 @@ mod search;
 
 use super::availability_map::AvailabilityMap;
 use super::filter::{self, fitting_classes, fitting_nodes, welcomes};
-use super::rank::{Candidates, Rank, class_rank, rank, ranks_kinds};
+use super::guide::Rank;
+use super::rank::{Candidates, class_rank, rank, ranks_kinds};
 use super::shared_hosts;
 use crate::model::request::placement_policy::{Distribution, NodeAllocation};
 use crate::model::request::select::Arrangement;

@@ -1,97 +1,17 @@
-//! Which of the nodes that would do (M8): by rank, the lowest first; ties go by the order of the
-//! nodes.
+//! Rank: the order of the nodes that fit (M8), the lowest rank first, ties by the order of the nodes.
 //!
-//! A rank that hangs on what a node *is* counts for a whole bucket at once. One that hangs on what
-//! goes on there is asked of each node that would do.
+//! A rank that depends on the kind of a node holds for a whole node class. One that depends on the
+//! current use of a node is computed for each node that fits.
 
 use super::availability_map::AvailabilityMap;
-use super::columns::Columns;
 use super::expression_context::NodeView;
 use super::filter::{self, FittingClass};
-use crate::model::expression::Expression;
-use crate::model::node::NodeTerms;
-use crate::model::policy::{Availability, PlacementPolicy};
-use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
-use crate::model::resource::ResourceValue;
-use crate::sched::amounts::{MOST_OF_A_NODE, counted};
-use crate::sched::view::cluster::{Cluster, KindIx, NodeIx, NodeKind};
+use super::guide::{Guide, Rank};
+use crate::model::request::placement_policy::NodeAllocation;
+use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::Shape;
-use crate::sched::view::sort_key::highest_first;
-
-/// Where a node stands, the lowest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank(i64);
-
-impl Rank {
-    /// In the order of these places; what has none comes last.
-    pub fn at(place: Option<usize>) -> Rank {
-        Rank(place.map_or(i64::MAX, |place| place as i64))
-    }
-
-    /// Highest first.
-    fn highest(score: f64) -> Rank {
-        Rank(highest_first(score))
-    }
-}
-
-/// What the policy says of where jobs go that do not say it themselves.
-#[derive(Clone, Debug, Default)]
-pub struct Guide {
-    /// Which of the nodes that would do.
-    pub allocation: NodeAllocation,
-    /// How tasks are dealt to the nodes.
-    pub distribution: Distribution,
-    expression: Option<Expression>,
-    /// How much a kind of node has, by kind.
-    wealth: Vec<Rank>,
-    /// Its speed, in thousandths.
-    speed: Vec<i64>,
-    is_indifferent: bool,
-}
 
 impl Guide {
-    /// The guide of a policy on these nodes.
-    pub fn new(placement: &PlacementPolicy, cluster: &Cluster) -> Guide {
-        let mut guide = Guide {
-            allocation: placement.allocation,
-            distribution: placement.distribution,
-            expression: placement.rank.clone(),
-            is_indifferent: is_indifferent(placement, cluster),
-            ..Guide::default()
-        };
-        let most = most_of_each(cluster);
-        for (ix, kind) in cluster.kinds() {
-            let place = ix.0 as usize;
-            guide
-                .wealth
-                .resize(guide.wealth.len().max(place + 1), Rank(0));
-            guide.speed.resize(guide.wealth.len(), 1000);
-            guide.wealth[place] = wealth(kind, &most);
-            guide.speed[place] = speed(kind);
-        }
-        guide
-    }
-
-    /// Whether it matters which places a request gets together, beyond what its chunks say.
-    pub fn is_choosy(&self, shape: &Shape) -> bool {
-        let policy = shape.allocation.unwrap_or(self.allocation);
-        shape.sets.is_some()
-            || matches!(
-                policy,
-                NodeAllocation::Contiguous | NodeAllocation::MaxBalance
-            )
-    }
-
-    /// Whether any place on a node is as good as any other, as far as nodes and the policy say.
-    pub fn is_indifferent(&self) -> bool {
-        self.is_indifferent
-    }
-
-    /// The speed of a kind of node, in thousandths: its resource `speed`, else 1.
-    pub fn speed(&self, kind: KindIx) -> i64 {
-        self.speed.get(kind.0 as usize).copied().unwrap_or(1000)
-    }
-
     /// The policy by which nodes are chosen for a job in this space.
     pub fn policy(&self, space: &AvailabilityMap, shape: &Shape) -> NodeAllocation {
         shape
@@ -102,22 +22,6 @@ impl Guide {
     /// The same for a job that does not say.
     pub fn usual(&self, space: &AvailabilityMap) -> NodeAllocation {
         then(self.allocation, space)
-    }
-
-    /// The rank of a kind of node; None where it hangs on each node.
-    pub fn of_kind(&self, policy: NodeAllocation, kind: KindIx) -> Option<Rank> {
-        match policy {
-            NodeAllocation::FirstAvailable
-            | NodeAllocation::Contiguous
-            | NodeAllocation::MaxBalance => Some(Rank(0)),
-            NodeAllocation::MinResource | NodeAllocation::Site => {
-                self.wealth.get(kind.0 as usize).copied()
-            }
-            NodeAllocation::Fastest => Some(Rank(-self.speed(kind))),
-            NodeAllocation::LastAvailable | NodeAllocation::CpuLoad | NodeAllocation::Priority => {
-                None
-            }
-        }
     }
 
     /// The rank of a node.
@@ -160,23 +64,6 @@ fn then(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAllocation {
     }
 }
 
-fn is_indifferent(placement: &PlacementPolicy, cluster: &Cluster) -> bool {
-    let is_choosy = matches!(
-        placement.allocation,
-        NodeAllocation::Contiguous | NodeAllocation::MaxBalance | NodeAllocation::Site
-    );
-    let mut availabilities = placement.availabilities.values();
-    !is_choosy
-        && placement.access == NodeAccess::Shared
-        && placement.sets.is_none()
-        && placement.veto.is_none()
-        && placement.availability == Availability::Dedicated
-        && availabilities.all(|how| *how == Availability::Dedicated)
-        && cluster
-            .kinds()
-            .all(|(_, kind)| kind.terms == NodeTerms::default())
-}
-
 /// M8b: how long a node would lie idle between the job's end and the next promise.
 fn gap(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
     match (space.next_promise(ix), shape.end) {
@@ -194,38 +81,6 @@ fn idle_processors(space: &AvailabilityMap, ix: NodeIx) -> Rank {
     let all = space.cluster.kind(kind).empty.free[index].saturating_mul(1000);
     let given = all - space.room(ix).free[index].saturating_mul(1000);
     Rank(-(all - given.max(i64::from(node.load))))
-}
-
-/// The most that any node has of each resource.
-fn most_of_each(cluster: &Cluster) -> Vec<i64> {
-    let mut most = cluster.catalog.no_room().to_vec();
-    for (_, kind) in cluster.kinds() {
-        for (most, has) in most.iter_mut().zip(&kind.empty.free) {
-            *most = (*most).max(*has);
-        }
-    }
-    most
-}
-
-/// M8c: the sum of its shares of the most there is, in millionths. What has no bound counts
-/// nothing.
-fn wealth(kind: &NodeKind, most: &[i64]) -> Rank {
-    let shares = kind.empty.free.iter().zip(most);
-    let shares = shares.map(|(has, most)| match most {
-        1..MOST_OF_A_NODE => {
-            i64::try_from(i128::from(*has) * 1_000_000 / i128::from(*most)).unwrap_or(0)
-        }
-        _ => 0,
-    });
-    Rank(shares.sum())
-}
-
-fn speed(kind: &NodeKind) -> i64 {
-    match kind.attributes.get("speed") {
-        Some(ResourceValue::Float(speed)) => (speed * 1000.0) as i64,
-        Some(value) => counted(value).map_or(1000, |speed| speed.saturating_mul(1000)),
-        None => 1000,
-    }
 }
 
 /// Where a kind of chunk could go, as far as buckets tell, and how many chunks go on one node.
@@ -343,59 +198,13 @@ pub fn rank(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
         .of_node(space.guide().policy(space, shape), space, shape, ix)
 }
 
-/// Nodes, those to be given first first.
-#[derive(Clone, Debug)]
-pub struct RankedNodes {
-    nodes: Vec<NodeIx>,
-    /// The place of each node.
-    places: Vec<u32>,
-    columns: Columns,
-}
-
-impl RankedNodes {
-    /// All nodes by rank and then in their order, which nobody can join so far; `ranks` has one for
-    /// each, `width` is the number of resources.
-    pub fn closed(ranks: impl Iterator<Item = (Rank, NodeIx)>, width: usize) -> RankedNodes {
-        let mut ranked: Vec<(Rank, NodeIx)> = ranks.collect();
-        ranked.sort_unstable();
-        let mut places = vec![0; ranked.len()];
-        for (place, (_, ix)) in ranked.iter().enumerate() {
-            places[ix.0 as usize] = place as u32;
-        }
-        let columns = Columns::closed(width, ranked.len());
-        RankedNodes {
-            nodes: ranked.into_iter().map(|(_, ix)| ix).collect(),
-            places,
-            columns,
-        }
-    }
-
-    /// What these nodes have free, of which nobody could join any so far.
-    pub fn fill<'a>(&mut self, nodes: impl Iterator<Item = (NodeIx, &'a [i64])>) {
-        let RankedNodes {
-            places, columns, ..
-        } = self;
-        columns.fill(nodes.map(|(ix, free)| (places[ix.0 as usize] as usize, free)));
-    }
-
-    /// What a node has free; None when nobody can join it.
-    pub fn set(&mut self, ix: NodeIx, free: Option<&[i64]>) {
-        self.columns.set(self.places[ix.0 as usize] as usize, free);
-    }
-
-    /// The nodes that have at least these amounts (see [`Columns::at_least`]).
-    pub fn at_least(&self, asked: Vec<(usize, i64)>) -> impl Iterator<Item = NodeIx> {
-        self.columns.at_least(asked).map(|place| self.nodes[place])
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::Rank;
     use crate::model::expression::Expression;
     use crate::model::request::placement_policy::NodeAllocation;
     use crate::model::time::Time;
     use crate::sched::fixture::{TestCluster, cluster};
+    use crate::sched::placement::guide::Rank;
 
     /// M8's four nodes, each with its load.
     fn four(policy: NodeAllocation) -> TestCluster {

@@ -3,7 +3,7 @@
 //! fault of a node is kept off that host for a while.
 
 use super::availability_map::AvailabilityMap;
-use super::rank::Guide;
+use super::guide::Guide;
 use super::{cluster_passes, place};
 use crate::model::expression::Expression;
 use crate::model::policy::Policy;

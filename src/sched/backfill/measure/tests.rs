@@ -12,7 +12,7 @@ use crate::model::time::Time;
 use crate::sched::backfill::reservation_window;
 use crate::sched::fixture::{TestCluster, cluster};
 use crate::sched::placement::availability_map::AvailabilityMap;
-use crate::sched::placement::rank::Guide;
+use crate::sched::placement::guide::Guide;
 use std::sync::Arc;
 
 fn counts(fixture: &TestCluster) -> bool {

@@ -7,7 +7,8 @@
 use super::{Placement, TentativePlacement};
 use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::filter::FittingClass;
-use crate::sched::placement::rank::{Candidates, Rank};
+use crate::sched::placement::guide::Rank;
+use crate::sched::placement::rank::Candidates;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::Shape;
 

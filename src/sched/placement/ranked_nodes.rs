@@ -1,0 +1,51 @@
+//! Nodes in the order of their ranks, with what is free on each.
+
+use super::columns::Columns;
+use super::guide::Rank;
+use crate::sched::view::cluster::NodeIx;
+
+/// Nodes, the first to be allocated first.
+#[derive(Clone, Debug)]
+pub struct RankedNodes {
+    nodes: Vec<NodeIx>,
+    /// The place of each node.
+    places: Vec<u32>,
+    columns: Columns,
+}
+
+impl RankedNodes {
+    /// All nodes by rank and then in their order, which nobody can join so far; `ranks` has one for
+    /// each, `width` is the number of resources.
+    pub fn closed(ranks: impl Iterator<Item = (Rank, NodeIx)>, width: usize) -> RankedNodes {
+        let mut ranked: Vec<(Rank, NodeIx)> = ranks.collect();
+        ranked.sort_unstable();
+        let mut places = vec![0; ranked.len()];
+        for (place, (_, ix)) in ranked.iter().enumerate() {
+            places[ix.0 as usize] = place as u32;
+        }
+        let columns = Columns::closed(width, ranked.len());
+        RankedNodes {
+            nodes: ranked.into_iter().map(|(_, ix)| ix).collect(),
+            places,
+            columns,
+        }
+    }
+
+    /// What these nodes have free, of which nobody could join any so far.
+    pub fn fill<'a>(&mut self, nodes: impl Iterator<Item = (NodeIx, &'a [i64])>) {
+        let RankedNodes {
+            places, columns, ..
+        } = self;
+        columns.fill(nodes.map(|(ix, free)| (places[ix.0 as usize] as usize, free)));
+    }
+
+    /// What a node has free; None when nobody can join it.
+    pub fn set(&mut self, ix: NodeIx, free: Option<&[i64]>) {
+        self.columns.set(self.places[ix.0 as usize] as usize, free);
+    }
+
+    /// The nodes that have at least these amounts (see [`Columns::at_least`]).
+    pub fn at_least(&self, asked: Vec<(usize, i64)>) -> impl Iterator<Item = NodeIx> {
+        self.columns.at_least(asked).map(|place| self.nodes[place])
+    }
+}
