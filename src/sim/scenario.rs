@@ -28,8 +28,8 @@ mod machines;
 pub(super) mod values;
 
 use super::expectation::{Expectation, reading};
-use super::world::Submission;
 use super::world::act::Deed;
+use super::world::act::Submission;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
 use crate::model::attribute::AttributeSetting;

@@ -14,12 +14,12 @@ mod fate;
 
 mod history;
 
-mod nodes;
+pub mod nodes;
 
 use crate::config::Config;
 use crate::model::account::charge::Charge;
 use crate::model::job::state::{Holds, JobState};
-use crate::model::job::{How, Job, Owner};
+use crate::model::job::{How, Job, NodeShare, Owner};
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::report::outlook::Prospect;
@@ -37,11 +37,8 @@ use crate::server::setup::{Installation, Setup};
 use crate::server::state::{ServerState, StoredState};
 use crate::update::Update;
 use accounts::WorldAccounts;
-pub use act::Submission;
-pub use attempts::Past;
 pub use fate::{Fate, OverLimitPeriod};
 use history::WorldHistory;
-pub use nodes::number;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,6 +51,21 @@ const BOOT: &str = "1";
 
 /// A world that needs more cycles than this at one instant never finishes.
 const MOST_CYCLES: usize = 10_000;
+
+/// The record of an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Past {
+    /// The job.
+    pub job: JobId,
+    /// When it started.
+    pub start: Time,
+    /// When it ended; None while it runs.
+    pub end: Option<Time>,
+    /// What it was allocated.
+    pub shares: Vec<NodeShare>,
+    /// Whether it was started ahead of a job with a planned start.
+    pub is_backfilled: bool,
+}
 
 /// The server, and what it does not know: what jobs will do, and what has happened so far.
 pub struct World {

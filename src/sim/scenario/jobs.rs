@@ -8,7 +8,8 @@ use crate::model::job::Owner;
 use crate::model::job::attempt::RunLimit;
 use crate::model::resource::{ResourceType, ResourceValue};
 use crate::model::time::{Span, Time};
-use crate::sim::world::{Fate, OverLimitPeriod, Submission};
+use crate::sim::world::act::Submission;
+use crate::sim::world::{Fate, OverLimitPeriod};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 

@@ -6,7 +6,7 @@ use crate::config::document::{ConfigError, Section};
 use crate::config::{Config, NodeConfig};
 use crate::model::node::NodeFacts;
 use crate::model::resource::ResourceValue;
-use crate::sim::world::number;
+use crate::sim::world::nodes::number;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::de::DeValue;
 use toml::{Table, Value as Toml};

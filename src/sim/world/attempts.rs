@@ -1,27 +1,12 @@
 //! What the nodes of a world report of attempts: they begin, stop, and end as their fates say.
 
-use super::{BOOT, World};
-use crate::model::job::{Attempt, AttemptOutcome, How, Job, NodeShare, Run, Usage, Want};
+use super::{BOOT, Past, World};
+use crate::model::job::{Attempt, AttemptOutcome, How, Job, Run, Usage, Want};
 use crate::model::job_id::JobId;
 use crate::model::signal;
 use crate::model::time::{Span, Time};
 use crate::server::node_reports;
 use crate::wire::order::AttemptStatus;
-
-/// One attempt, for the record.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Past {
-    /// The job.
-    pub job: JobId,
-    /// When it started.
-    pub start: Time,
-    /// When it ended; None while it runs.
-    pub end: Option<Time>,
-    /// What it was allocated.
-    pub shares: Vec<NodeShare>,
-    /// Whether it was started ahead of a job with a planned start.
-    pub is_backfilled: bool,
-}
 
 impl World {
     /// The nodes of a job that was just started begin it, or fail to: then false.
