@@ -5,7 +5,7 @@
 
 use super::installation;
 use super::operand::Operand;
-use super::unreachable_server::{self, Away};
+use super::unreachable_server::Away;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::wire::client::ClientError;
@@ -17,6 +17,9 @@ pub const USAGE: u8 = 2;
 
 /// The error number PBS clients show when no server answers: 15010, mod 256.
 pub const NO_SERVER: u8 = 162;
+
+/// The exit status for a host that is unknown: 15008, mod 256.
+const UNKNOWN_HOST: u8 = 160;
 
 /// Why a command did not do all it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +64,24 @@ impl Failure {
         Failure::new(code, "")
     }
 
+    /// The server does not answer, for this reason.
+    pub fn silent_server(why: &str) -> Failure {
+        let text = format!("cannot connect to server: {why} (errno=15010)");
+        Failure {
+            away: Some(Away::Silent(why.into())),
+            ..Failure::new(NO_SERVER, text)
+        }
+    }
+
+    /// No server of this name is known here.
+    pub fn unknown_host(host: &str) -> Failure {
+        let text = format!("cannot connect to server {host} (errno=15008): Unknown Host.");
+        Failure {
+            away: Some(Away::Unknown(host.into())),
+            ..Failure::new(UNKNOWN_HOST, text)
+        }
+    }
+
     /// A refusal of a request that concerns job `id` (shown as `12.head`). PBS names the job in
     /// all of them but two: what is about a node names that, and `Job has finished` stands alone,
     /// except in `qdel`.
@@ -92,12 +113,12 @@ impl Failure {
     pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
         // PBS puts no blank before a text that begins with a tab.
         let blank = if self.text.starts_with('\t') { "" } else { " " };
-        let mut said = match Away::told(self, command) {
-            Some(said) => said,
+        let mut said = match &self.away {
+            Some(away) => away.lines(command),
             None if self.text.is_empty() => String::new(),
             None => format!("{command}:{blank}{}\n", self.text),
         };
-        if let Some(hint) = installation::hint(self) {
+        if let Some(hint) = installation::hint(self.away.as_ref(), self.unknown) {
             said.push_str(&format!("{command}: {hint}\n"));
         }
         if self.usage {
@@ -142,7 +163,7 @@ fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
-            ClientError::Unreachable(why) => unreachable_server::silent(&why),
+            ClientError::Unreachable(why) => Failure::silent_server(&why),
             ClientError::Protocol(why) => Failure::new(183, why),
         }
     }

@@ -3,7 +3,6 @@
 //! A user may have jobs in a personal and in a shared installation, and a command talks to one of
 //! them: see [`Home::find`].
 
-use super::exit::Failure;
 use super::source::QuerySource;
 use super::unreachable_server::Away;
 use crate::model::job_id::JobId;
@@ -25,13 +24,13 @@ pub fn other() -> Option<String> {
     ))
 }
 
-/// The same for a failure that the choice of the installation may explain: no server answers, or a
-/// job that is unknown here is known to the other one.
-pub fn hint(failure: &Failure) -> Option<String> {
-    if let Some(Away::Silent(_)) = failure.away {
+/// The same for a failure that the choice of the installation may explain: no server answers, or
+/// the other installation knows a job that is unknown here.
+pub fn hint(away: Option<&Away>, unknown: Option<JobId>) -> Option<String> {
+    if let Some(Away::Silent(_)) = away {
         return other();
     }
-    let job = failure.unknown?;
+    let job = unknown?;
     let (home, other) = both()?;
     knows(&other, job).then(|| {
         format!(

@@ -1,7 +1,6 @@
 //! Job ids as people write them: `12`, `12.head`, `12@head`, `12[3].head`.
 
 use super::exit::Failure;
-use super::unreachable_server::unknown_host;
 use crate::model::job::array::Indices;
 use crate::model::job_id::JobId;
 use crate::model::server_name::same_server;
@@ -69,7 +68,7 @@ impl Operand {
     /// the id, and is wrong; behind an `@` stands a host, and is unknown.
     pub fn misplaced(&self, word: &OsStr) -> Failure {
         match &self.server {
-            Some(host) if self.is_at => unknown_host(host),
+            Some(host) if self.is_at => Failure::unknown_host(host),
             _ => {
                 let text = format!(
                     "illegally formed job identifier: {}",

@@ -2,7 +2,6 @@
 
 use super::exit::Failure;
 use super::source::{Answers, QuerySource};
-use super::unreachable_server;
 use crate::sys::home::Home;
 use crate::wire::client::Continue;
 use crate::wire::message::{ClientAnswer, Question};
@@ -76,7 +75,7 @@ pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failur
 
 /// The failure for a server that does not answer, with this exit status.
 pub fn no_server(why: &str, code: u8) -> Failure {
-    unreachable_server::silent(why).with_code(code)
+    Failure::silent_server(why).with_code(code)
 }
 
 impl CommandOutput {

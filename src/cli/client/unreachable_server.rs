@@ -1,12 +1,8 @@
 //! Unreachable and unknown servers, in PBS's words, which differ from command to command.
 
-use super::exit::{Failure, NO_SERVER};
 use super::source;
 
-/// The exit status for a host that is unknown: 15008, mod 256.
-pub const UNKNOWN_HOST: u8 = 160;
-
-/// Why there is no server to ask.
+/// Why a command reaches no server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Away {
     /// The server does not answer; the text says why.
@@ -16,8 +12,8 @@ pub enum Away {
 }
 
 impl Away {
-    /// What `command` says of it: first the reason, as a line of its own.
-    fn lines(&self, command: &str) -> String {
+    /// The message of `command`: first the reason, as a line of its own.
+    pub fn lines(&self, command: &str) -> String {
         let (why, server, number) = match self {
             Away::Silent(why) => (
                 format!("Connection refused: {why}"),
@@ -43,29 +39,6 @@ impl Away {
         };
         format!("{why}\n{said}\n")
     }
-
-    /// What `failure` has to say when `command` says it, if it is about a server.
-    pub fn told(failure: &Failure, command: &str) -> Option<String> {
-        failure.away.as_ref().map(|away| away.lines(command))
-    }
-}
-
-/// The failure for a server that does not answer.
-pub fn silent(why: &str) -> Failure {
-    let text = format!("cannot connect to server: {why} (errno=15010)");
-    Failure {
-        away: Some(Away::Silent(why.into())),
-        ..Failure::new(NO_SERVER, text)
-    }
-}
-
-/// No server of that name is known here.
-pub fn unknown_host(host: &str) -> Failure {
-    let text = format!("cannot connect to server {host} (errno=15008): Unknown Host.");
-    Failure {
-        away: Some(Away::Unknown(host.into())),
-        ..Failure::new(UNKNOWN_HOST, text)
-    }
 }
 
 #[cfg(test)]
@@ -74,7 +47,7 @@ mod tests {
 
     #[test]
     fn each_command_has_its_own_words() {
-        let said = |command| Away::told(&unknown_host("other"), command).unwrap();
+        let said = |command| Away::Unknown("other".into()).lines(command);
         assert_eq!(
             said("qalter"),
             "Unknown Host.\nqalter: cannot connect to server other (errno=15008)\n"
@@ -91,11 +64,10 @@ mod tests {
             said("pbsnodes"),
             "Unknown Host.\npbsnodes: cannot connect to server other, error=15008\n"
         );
-        let silent = Away::told(&silent("/s: none"), "qrun").unwrap();
+        let silent = Away::Silent("/s: none".into()).lines("qrun");
         assert_eq!(
             silent,
             "Connection refused: /s: none\nqrun: could not connect to server  (15010)\n"
         );
-        assert_eq!(Away::told(&Failure::new(1, "x"), "qrun"), None);
     }
 }

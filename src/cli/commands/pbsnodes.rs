@@ -3,7 +3,6 @@
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::query::{self, Ask};
-use crate::cli::client::unreachable_server::{self, unknown_host};
 use crate::cli::output::attribute_output::preamble;
 use crate::cli::output::dsv;
 use crate::cli::output::full;
@@ -111,7 +110,7 @@ fn as_failed(failure: Failure) -> Failure {
 }
 
 fn no_server(why: &str) -> Failure {
-    as_failed(unreachable_server::silent(why))
+    as_failed(Failure::silent_server(why))
 }
 
 /// What is said: output, and complaints that PBS words without the command's name.
@@ -172,7 +171,9 @@ impl PbsnodesArgs {
 
     fn check_server(&self, server: &ServerFacts) -> Result<(), Failure> {
         match &self.server {
-            Some(named) if !same_server(named, &server.name) => Err(as_failed(unknown_host(named))),
+            Some(named) if !same_server(named, &server.name) => {
+                Err(as_failed(Failure::unknown_host(named)))
+            }
             _ => Ok(()),
         }
     }

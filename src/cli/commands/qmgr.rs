@@ -14,7 +14,6 @@ use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::source::{Answers, QuerySource};
-use crate::cli::client::unreachable_server::unknown_host;
 use crate::config::overrides::attributes::known;
 use crate::config::overrides::command::{Op, QmgrCommand, Verb};
 use crate::config::overrides::{AttributeKey, QmgrObject};
@@ -121,7 +120,7 @@ impl<'a> Session<'a> {
             .iter()
             .find(|server| **server != name && *server != "default")
         {
-            return Err(unknown_host(other).with_code(NO_SERVER));
+            return Err(Failure::unknown_host(other).with_code(NO_SERVER));
         }
         let (active, history) = (BTreeMap::new(), Vec::new());
         Ok(Session {

@@ -3,7 +3,6 @@
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure, NO_SERVER};
 use crate::cli::client::query::{self, Ask, Feed};
-use crate::cli::client::unreachable_server::unknown_host;
 use crate::cli::output::conditions::{self, JobCondition};
 use crate::cli::output::job_selection::OwnerPattern;
 use crate::model::refusal::Refusal;
@@ -210,7 +209,7 @@ impl QselectArgs {
         };
         let (name, host) = text.split_once('@').unwrap_or((text, &server.name));
         if !same_server(host, &server.name) {
-            return Err(unknown_host(host));
+            return Err(Failure::unknown_host(host));
         }
         if name.is_empty() {
             return Ok(None);

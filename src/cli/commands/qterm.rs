@@ -2,7 +2,6 @@
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::unreachable_server::unknown_host;
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::sys::clock;
@@ -82,7 +81,7 @@ fn run() -> Result<u8, Failure> {
     // One that does not run is not started to be ended.
     let mut client = Client::reach(&home)?;
     if let Some(stranger) = stranger(&args.servers, &mut client)? {
-        return Err(unknown_host(stranger));
+        return Err(Failure::unknown_host(stranger));
     }
     match client.call(&ClientRequest::Terminate {
         manner,

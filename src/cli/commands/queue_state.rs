@@ -4,7 +4,6 @@
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
-use crate::cli::client::unreachable_server::unknown_host;
 use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
 use crate::config::overrides::{AttributeKey, QmgrObject};
 use crate::model::refusal::Refusal;
@@ -132,7 +131,7 @@ fn turn(
 ) -> Result<Option<Refusal>, Failure> {
     let (queue, server) = queue.split_once('@').unwrap_or((queue, ""));
     if !server.is_empty() && !same_server(server, &schedd.name()?) {
-        return Err(unknown_host(server).with_code(FAILED));
+        return Err(Failure::unknown_host(server).with_code(FAILED));
     }
     let edit = Edit {
         key: AttributeKey::plain(gate.attribute),

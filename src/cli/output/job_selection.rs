@@ -3,7 +3,6 @@
 use crate::cli::client::exit::Failure;
 use crate::cli::client::operand::Operand;
 use crate::cli::client::query::{self, Feed};
-use crate::cli::client::unreachable_server::unknown_host;
 use crate::model::job::array::Indices;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
@@ -262,7 +261,7 @@ pub fn is_job_id(word: &OsStr) -> bool {
 
 /// No server of that name is known here.
 pub fn elsewhere(host: &str) -> Failure {
-    unknown_host(host).with_code(255)
+    Failure::unknown_host(host).with_code(255)
 }
 
 /// The jobs that operands name.
