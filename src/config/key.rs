@@ -352,7 +352,7 @@ pub const fn computed<K: Kind>(
     Key::computed(name, kind, get, set)
 }
 
-/// A key that stands for a table of its own.
+/// A key whose value is a table with keys of its own.
 pub struct Nested<T: 'static> {
     entry: Entry,
     table: &'static Table<T>,

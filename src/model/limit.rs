@@ -359,7 +359,7 @@ impl Limits {
 /// Whom a scope counts a subject for; nobody if it does not concern it.
 fn keys(scope: &LimitScope, subject: &LimitSubject) -> Vec<LimitKey> {
     let selectors = scope.selectors().into_iter().zip(&subject.names);
-    // Most limits name somebody else.
+    // Most limits name another user, group or queue.
     for (selector, names) in selectors.clone() {
         if matches!(selector, Selector::Named(name) if !names.contains(name)) {
             return Vec::new();

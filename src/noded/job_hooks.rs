@@ -164,7 +164,7 @@ impl JobHookRunner<'_> {
         occasion: HookEvent,
         launch: &Launch,
         question: &[u8],
-        heeds: bool,
+        ends_on_cancel: bool,
     ) -> Ran {
         let environment = [
             ("PBS_HOOK_EVENT", occasion.name()),
@@ -181,22 +181,25 @@ impl JobHookRunner<'_> {
             identity: groups.map(|groups| (&self.account, groups)),
             ..ProgramCall::new(&hook.command, hook.alarm)
         };
-        self.run(&call, heeds)
+        self.run(&call, ends_on_cancel)
     }
 
-    fn run_script(&self, script: &Path, arguments: Vec<String>, heeds: bool) -> Ran {
+    fn run_script(&self, script: &Path, arguments: Vec<String>, ends_on_cancel: bool) -> Ran {
         let mut words = vec![script.display().to_string()];
         words.extend(arguments);
         let call = ProgramCall {
             surroundings: Surroundings::Own(&[]),
             ..ProgramCall::new(&words, self.job_hooks.scripts.timeout)
         };
-        self.run(&call, heeds)
+        self.run(&call, ends_on_cancel)
     }
 
-    /// Runs a program until it ends or its time is over. `heeds`: a cancel ends it.
-    fn run(&self, call: &ProgramCall, heeds: bool) -> Ran {
-        let mut orders = match heeds.then(|| AttemptOrders::open(self.folder)).transpose() {
+    /// Runs a program until it ends or its time is over. If `ends_on_cancel`, a cancel ends it.
+    fn run(&self, call: &ProgramCall, ends_on_cancel: bool) -> Ran {
+        let mut orders = match ends_on_cancel
+            .then(|| AttemptOrders::open(self.folder))
+            .transpose()
+        {
             Ok(orders) => orders,
             Err(e) => return Ran::NotStarted(format!("signals: {e}")),
         };

@@ -3,7 +3,8 @@
 //! No clock, no files, no randomness, no order that depends on hashing: the same state gives the
 //! same plan in schedd, in the simulator and in every test.
 //!
-//! Each directory imports only those above it in this list; `tests/architecture.rs` enforces it.
+//! Each directory imports only those above it in this list; `tests/repository/architecture.rs`
+//! enforces it.
 
 // Amounts of resources, as arrays of integers.
 pub(in crate::sched) mod amounts;

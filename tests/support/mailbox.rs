@@ -42,7 +42,7 @@ impl Mailbox {
             .collect()
     }
 
-    /// Waits for so many mails.
+    /// Waits for `count` mails.
     #[track_caller]
     pub fn mails(&self, sandbox: &Sandbox, count: usize) -> Vec<String> {
         sandbox.until(&format!("{count} mails"), || {

@@ -151,7 +151,7 @@ fn listed(quality: &Quality) -> Option<&JobOwners> {
     }
 }
 
-/// Changes the lists of those who may request it; without any list, everybody may.
+/// Changes the lists of those who may request it; without any list, all users may.
 fn grant(quality: &mut Quality, change: impl FnOnce(&mut JobOwners)) {
     let mut named = listed(quality).cloned().unwrap_or_default();
     change(&mut named);

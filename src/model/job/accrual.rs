@@ -17,7 +17,7 @@ enum WaitCause {
     RunLimit,
     IdleLimit,
     TooLittleWorth,
-    /// Somebody suspended it.
+    /// The job is suspended.
     Stopped,
     /// An array without waiting subjobs.
     NothingLeft,

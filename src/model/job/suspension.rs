@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// How long a suspension lasts, and which resources the job releases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SuspendMode {
-    /// Until somebody resumes the job.
+    /// Until a user resumes the job.
     UntilTold {
         /// The names of the released resources.
         releases: Vec<String>,

@@ -236,7 +236,7 @@ impl FromStr for Actions {
     }
 }
 
-/// The actions of a word of letters. Each letter stands once.
+/// The actions of a word of letters. No letter occurs twice.
 fn actions(word: &str) -> Result<Vec<PreemptAction>, NoActions> {
     let mut actions = Vec::new();
     for letter in word.chars() {

@@ -160,7 +160,7 @@ impl<'s> CycleState<'s> {
     /// Whether the request could run on the nodes as configured, with nobody there.
     pub fn is_possible(&mut self, shape: &Shape) -> bool {
         let vacant = &self.vacant;
-        // A cluster without nodes says nothing about any request.
+        // Without nodes it is not known which requests are possible.
         *self
             .possible
             .entry(shape.id)
