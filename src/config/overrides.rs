@@ -134,13 +134,13 @@ impl QmgrOverrides {
         self.all
             .iter()
             .find(|(known, _)| known == target)
-            .map(|(_, amendment)| amendment)
+            .map(|(_, change)| change)
     }
 
     /// Whether a value was said.
     pub fn says(&self, target: &QmgrObject, key: &AttributeKey) -> bool {
         self.of(target)
-            .is_some_and(|amendment| amendment.values.contains_key(key))
+            .is_some_and(|change| change.values.contains_key(key))
     }
 
     /// Whether an attribute has a value by them, whatever its letters' case; of a list, any
@@ -148,7 +148,7 @@ impl QmgrOverrides {
     pub fn says_of(&self, target: &QmgrObject, attribute: &str) -> bool {
         let is_meant = |key: &AttributeKey| key.attribute.eq_ignore_ascii_case(attribute);
         self.of(target)
-            .is_some_and(|amendment| amendment.values.keys().any(is_meant))
+            .is_some_and(|change| change.values.keys().any(is_meant))
     }
 
     fn entry(&mut self, target: &QmgrObject) -> &mut QmgrOverride {

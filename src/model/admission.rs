@@ -63,7 +63,7 @@ pub fn elsewhere(spec: &Spec, queue: &str) -> Spec {
 impl QueueAdmission<'_> {
     /// Lets a job that will stand so into the queue that it names, or right on to where that routes
     /// it.
-    pub fn enter(&self, spec: &Spec, standing: JobState) -> Result<Entered, Refusal> {
+    pub fn enter(&self, spec: &Spec, state: JobState) -> Result<Entered, Refusal> {
         let queue = self.find(&spec.queue)?;
         let own = self.admit(spec, queue, false)?;
         let Some(route) = &queue.route else {
@@ -72,7 +72,7 @@ impl QueueAdmission<'_> {
         // A job that no destination could ever take is not let in, whether it is passed on now or
         // not. Passed on is what it comes to here: as when it has waited.
         match self.pass_on(&own, queue)? {
-            Some(entered) if queue.started && route.passes(standing) => Ok(entered),
+            Some(entered) if queue.started && route.passes(state) => Ok(entered),
             _ => self.settle(own),
         }
     }

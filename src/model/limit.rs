@@ -271,7 +271,7 @@ pub struct Concern {
     /// Its place among all.
     pub place: usize,
     /// With whom it counts them.
-    pub whom: LimitKey,
+    pub key: LimitKey,
     /// What of it no other limit stands in the place of; something is.
     pub bounds: LimitValues,
 }
@@ -321,10 +321,10 @@ impl Limits {
         let mut found = Vec::new();
         for place in directory.of(subject) {
             let limit = &self.all[place];
-            for whom in keys(&limit.scope, subject) {
+            for key in keys(&limit.scope, subject) {
                 found.push(Concern {
                     place,
-                    whom,
+                    key,
                     bounds: limit.bounds(),
                 });
             }
@@ -348,7 +348,7 @@ impl Limits {
         }
         let mut left = one.bounds;
         for other in found {
-            if other.whom == one.whom && self.all[other.place].outranks(limit) {
+            if other.key == one.key && self.all[other.place].outranks(limit) {
                 left = left.replaced(other.bounds);
             }
         }

@@ -85,8 +85,8 @@ impl Route {
     pub const RETRY: Span = Span::seconds(30);
 
     /// Whether a job that stands so is passed on.
-    pub fn passes(&self, standing: JobState) -> bool {
-        match standing {
+    pub fn passes(&self, state: JobState) -> bool {
+        match state {
             JobState::Held => self.held_jobs,
             JobState::Waiting => self.waiting_jobs,
             JobState::Queued => true,
@@ -164,13 +164,10 @@ impl Queue {
 
     /// Whether a job that stands so may leave by routing: because it is passed on, or has waited
     /// too long for that.
-    pub fn routes(&self, standing: JobState) -> bool {
-        let waits = matches!(
-            standing,
-            JobState::Queued | JobState::Held | JobState::Waiting
-        );
+    pub fn routes(&self, state: JobState) -> bool {
+        let waits = matches!(state, JobState::Queued | JobState::Held | JobState::Waiting);
         self.route.as_ref().is_some_and(|route| {
-            self.started && route.passes(standing) || waits && route.lifetime.is_some()
+            self.started && route.passes(state) || waits && route.lifetime.is_some()
         })
     }
 
@@ -230,7 +227,7 @@ mod tests {
             JobState::Waiting,
             JobState::Running,
         ]
-        .map(|standing| queue.routes(standing))
+        .map(|state| queue.routes(state))
     }
 
     #[test]

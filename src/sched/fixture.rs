@@ -8,11 +8,11 @@
 //! Text that cannot be read panics: it is the test that is wrong.
 
 use crate::model::account::{Account, Shares};
-use crate::model::job::array::{Elements, Indices, SubjobState as ElementStanding};
+use crate::model::job::array::{Elements, Indices, SubjobState};
 use crate::model::job::eligible_time::{Accrues, Eligibility};
 use crate::model::job::event::Event;
 use crate::model::job::life::EventContext;
-use crate::model::job::state::{Holds, JobState as Standing};
+use crate::model::job::state::{Holds, JobState};
 use crate::model::job::suspension::SuspendMode;
 use crate::model::job::{Digest, Job, JobProgram, Life, NodeShare, Owner, Spec, value_syntax};
 use crate::model::job_id::JobId;
@@ -239,14 +239,14 @@ impl TestCluster {
 
     /// What others ask of a running job who could have its place: since so many seconds, worth so
     /// much, and what else is said.
-    pub fn tenured(
+    pub fn candidate(
         mut self,
         id: JobId,
         started: i64,
         score: f64,
         also: impl FnOnce(&mut PreemptionCandidate),
     ) -> TestCluster {
-        let mut tenure = PreemptionCandidate {
+        let mut candidate = PreemptionCandidate {
             started: Time(started * 1000),
             score: Some(score),
             rerunnable: true,
@@ -254,8 +254,8 @@ impl TestCluster {
             can_stop: true,
             ..PreemptionCandidate::default()
         };
-        also(&mut tenure);
-        self.state.set_candidate(id, tenure);
+        also(&mut candidate);
+        self.state.set_candidate(id, candidate);
         self
     }
 
@@ -359,7 +359,7 @@ impl TestCluster {
         let elements = job.elements.as_mut().map(Arc::make_mut);
         elements
             .expect("an array")
-            .mark(first, last, ElementStanding::Begun);
+            .mark(first, last, SubjobState::Begun);
         self.state.enqueue(job);
     }
 
@@ -406,12 +406,12 @@ impl TestCluster {
                 .occupy(resume.job, &resume.shares, resume.exclusive, resume.until);
         }
         for start in &plan.starts {
-            let tenure = self.state.future_candidate(&self.policy, start, plan.now);
+            let candidate = self.state.future_candidate(&self.policy, start, plan.now);
             self.state
                 .occupy(start.job, &start.shares, start.exclusive, start.until);
-            tenure
+            candidate
                 .into_iter()
-                .for_each(|tenure| self.state.set_candidate(start.job, tenure));
+                .for_each(|candidate| self.state.set_candidate(start.job, candidate));
             let indices = self.arrays.get(&start.job.number).and_then(Job::indices);
             let position = indices
                 .zip(start.job.index())
@@ -705,7 +705,7 @@ fn spec(request: Request, queue: String) -> Spec {
 
 fn life() -> Life {
     Life {
-        state: Standing::Queued,
+        state: JobState::Queued,
         etime: Some(Time(0)),
         eligibility: Eligibility {
             accrues: Accrues::Eligible,

@@ -42,11 +42,11 @@ pub fn numbers_of(reason: &Reason, server: &ServerFacts) -> serde_json::Value {
             .map(|job| job.full(&server.name).into())
             .collect::<Vec<serde_json::Value>>();
         object.insert("by".into(), by.into());
-        let whom = excess
+        let subject = excess
             .names()
             .into_iter()
             .map(|(kind, name)| (kind.to_string(), name.into()));
-        object.insert("whom".into(), serde_json::Value::Object(whom.collect()));
+        object.insert("whom".into(), serde_json::Value::Object(subject.collect()));
         object.remove("scope");
         object.insert("counts".into(), excess.stage.name().into());
     }

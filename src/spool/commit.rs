@@ -75,7 +75,7 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
                 .execute(params![digest.0, &bytes[..]])?;
         }
         Update::Event(at, job, event) => write_event(transaction, *at, *job, event)?,
-        Update::Tie(tie, standing) => dependencies::write(transaction, tie, *standing)?,
+        Update::Tie(tie, state) => dependencies::write(transaction, tie, *state)?,
         Update::Verdict(class, reason) => write_verdict(transaction, *class, reason.as_ref())?,
         Update::Promise(job, promise) => write_promise(transaction, *job, promise.as_ref())?,
         Update::Charge(part, charge) => charges::write(transaction, *part, charge)?,
@@ -230,22 +230,19 @@ fn write_subjob_states(
             .prepare_cached(sql)?
             .execute(params![id.number, first, last])?;
     }
-    for (first, last, standing) in &rewrite.runs {
+    for (first, last, state) in &rewrite.runs {
         let sql =
             "INSERT OR REPLACE INTO standing (job, first, last, standing) VALUES (?1, ?2, ?3, ?4)";
-        transaction.prepare_cached(sql)?.execute(params![
-            id.number,
-            first,
-            last,
-            word(*standing)
-        ])?;
+        transaction
+            .prepare_cached(sql)?
+            .execute(params![id.number, first, last, word(*state)])?;
     }
     Ok(())
 }
 
 /// How a standing is kept: `Q`, `R`, or an exit status.
-fn word(standing: SubjobState) -> String {
-    match standing {
+fn word(state: SubjobState) -> String {
+    match state {
         SubjobState::Waiting => "Q".to_string(),
         SubjobState::Begun => "R".to_string(),
         SubjobState::Ended(status) => status.to_string(),
@@ -306,14 +303,14 @@ fn write_promise(
     };
     let sql = "INSERT OR REPLACE INTO promise (job, idx, at, first, nodes, earmark) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let (at, first, nodes) = (promise.at.0, promise.first.0, json(&promise.nodes)?);
-    let earmark = promise.earmark.map(|until| until.0);
+    let held_until = promise.held_until.map(|until| until.0);
     transaction.prepare_cached(sql)?.execute(params![
         job.number,
         load::index(job),
         at,
         first,
         nodes,
-        earmark
+        held_until
     ])?;
     Ok(())
 }

@@ -36,13 +36,13 @@ impl Spool {
             FROM tie JOIN job ON job.id = tie.job WHERE standing = 0 AND job.state <> 'F'";
         let mut statement = self.connection.prepare(sql)?;
         let mut rows = statement.query([])?;
-        let mut ties = Vec::new();
+        let mut dependencies = Vec::new();
         while let Some(row) = rows.next()? {
             let kind =
                 DependencyKind::from_name(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
             let Some(kind) = kind else { continue };
             let job = named(row.get(0)?, row.get(1)?);
-            ties.push(Tie {
+            dependencies.push(Tie {
                 job,
                 edge: Edge {
                     kind,
@@ -50,7 +50,7 @@ impl Spool {
                 },
             });
         }
-        Ok(ties)
+        Ok(dependencies)
     }
 
     /// The most recently submitted job with a label, other than `but`; finished jobs count too.
@@ -86,7 +86,7 @@ fn named(number: u64, is_array: bool) -> JobId {
 pub(super) fn write(
     transaction: &Transaction,
     tie: &Tie,
-    standing: TieState,
+    state: TieState,
 ) -> Result<(), SpoolError> {
     let sql =
         "INSERT INTO tie (job, job_is_array, kind, other, other_is_array, standing) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -98,7 +98,7 @@ pub(super) fn write(
         tie.edge.kind.name(),
         other.number,
         other.is_array(),
-        standing as u8,
+        state as u8,
     ])?;
     Ok(())
 }

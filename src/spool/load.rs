@@ -107,14 +107,14 @@ pub(super) fn promises(
         let id =
             u32::try_from(index).map_or(JobId::job(number), |index| JobId::element(number, index));
         let nodes = serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?;
-        let earmark = row.get::<_, Option<i64>>(5)?.map(Time);
+        let held_until = row.get::<_, Option<i64>>(5)?.map(Time);
         promises.insert(
             id,
             PromisedStart {
                 at: Time(row.get(2)?),
                 first: Time(row.get(3)?),
                 nodes,
-                earmark,
+                held_until,
             },
         );
     }

@@ -139,10 +139,10 @@ impl Site {
         self.usage.insert(member(account, user), usage);
     }
 
-    fn stand(self, method: Method, ties: TieRule) -> ShareTable {
+    fn stand(self, method: Method, tie_rule: TieRule) -> ShareTable {
         let policy = FairShare {
             method,
-            ties,
+            tie_rule,
             accounts: self.accounts,
             ..FairShare::default()
         };

@@ -156,11 +156,11 @@ fn is_within(
     now: i64,
 ) -> bool {
     let job = &jobs[place];
-    concerning(limits, job, half).all(|(limit, whom, most)| {
+    concerning(limits, job, half).all(|(limit, key, most)| {
         let counts = |other: &Made| {
             let mut same =
                 concerning(limits, other, half).filter(|(same, ..)| std::ptr::eq(*same, limit));
-            same.any(|(_, key, _)| key == whom)
+            same.any(|(_, other, _)| other == key)
         };
         let counted = running.iter().filter(|(place, _)| counts(&jobs[**place]));
         let used: i64 = counted

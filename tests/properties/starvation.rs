@@ -72,7 +72,7 @@ fn crowded(sizes: &[u32], needs: u32) -> TestCluster {
     ];
     for (size, number) in sizes.iter().zip(1u64..) {
         fixture = fixture.running(number, &format!("select=1:ncpus={size}"), "n1", 100_000);
-        fixture = fixture.tenured(JobId::job(number), number as i64, 0.0, |_| ());
+        fixture = fixture.candidate(JobId::job(number), number as i64, 0.0, |_| ());
     }
     let mut job = fixture.job(99, &format!("select=1:ncpus={needs}"));
     Arc::make_mut(&mut job.spec).account = Some("own".to_string());

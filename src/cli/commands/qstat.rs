@@ -474,14 +474,14 @@ impl QstatArgs {
         } else if self.full {
             let resources = &answers.server.resources;
             let preamble = attribute_output::preamble(&answers.server, now);
-            let mut sheet = AttributeWriter::begin("Queue", format, &preamble);
+            let mut writer = AttributeWriter::begin("Queue", format, &preamble);
             for queue in chosen {
                 let name = &queue.queue.name;
                 let told = queues::of_queue(queue, resources);
                 let target = QmgrObject::Queue(name.clone());
-                sheet.add(name, &objects.joined(&target, told, resources));
+                writer.add(name, &objects.joined(&target, told, resources));
             }
-            sheet.end()
+            writer.end()
         } else {
             queues::list(&chosen, objects).into_bytes()
         };
@@ -534,16 +534,16 @@ impl QstatArgs {
         let shown = self.operands.is_empty() || failures.len() < self.operands.len();
         let out = if self.full {
             let preamble = attribute_output::preamble(server, now);
-            let mut sheet = AttributeWriter::begin("Server", format, &preamble);
+            let mut writer = AttributeWriter::begin("Server", format, &preamble);
             if shown {
                 let configured = ask(&Question::Objects)?.objects;
                 let sums = queues::assigned_in_all(&answers.queues);
                 let mut told = queues::of_server(&answers.queues, &sums, server);
                 told.text_if("installation", installation::current());
                 let all = Objects(&configured).joined(&QmgrObject::Server, told, &server.resources);
-                sheet.add(&server.name, &all);
+                writer.add(&server.name, &all);
             }
-            sheet.end()
+            writer.end()
         } else if shown {
             queues::server_list(&answers.queues, server).into_bytes()
         } else {

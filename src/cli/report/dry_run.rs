@@ -112,7 +112,7 @@ mod tests {
             more: 0,
             overtakers: vec![],
             way: None,
-            owed: None,
+            fair_share: None,
         };
         let said = |explanation, held| shown(&explanation, held, &example::server());
         assert!(

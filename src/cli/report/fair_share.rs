@@ -22,15 +22,15 @@ pub fn text(all: &[FairShareReport], server: &ServerFacts) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let rows = all.iter().map(|owed| {
+    let rows = all.iter().map(|report| {
         [
-            "  ".repeat(owed.pools.len()) + &name(owed, server),
-            percent(owed.fair),
-            percent(owed.used),
-            satisfaction(owed).map_or("--".into(), |part| format!("{part:.2}")),
-            owed.resource.clone().unwrap_or_else(|| "--".into()),
-            owed.status.name().to_string(),
-            since(owed, server).unwrap_or_else(|| "--".into()),
+            "  ".repeat(report.pools.len()) + &name(report, server),
+            percent(report.fair),
+            percent(report.used),
+            satisfaction(report).map_or("--".into(), |part| format!("{part:.2}")),
+            report.resource.clone().unwrap_or_else(|| "--".into()),
+            report.status.name().to_string(),
+            since(report, server).unwrap_or_else(|| "--".into()),
         ]
     });
     format!(
@@ -40,20 +40,20 @@ pub fn text(all: &[FairShareReport], server: &ServerFacts) -> String {
 }
 
 /// What there is to say of a waiting job's operation.
-pub fn sentence(owed: &FairShareReport, server: &ServerFacts) -> String {
-    let of = owed
+pub fn sentence(report: &FairShareReport, server: &ServerFacts) -> String {
+    let of = report
         .resource
         .as_ref()
         .map_or(String::new(), |resource| format!(" of {resource}"));
     let has = format!(
         "it has {}{of}, its fair share is {}",
-        percent(owed.used),
-        percent(owed.fair)
+        percent(report.used),
+        percent(report.fair)
     );
-    let Some(since) = since(owed, server) else {
+    let Some(since) = since(report, server) else {
         return format!("{has}: it is not below that");
     };
-    match owed.status {
+    match report.status {
         FairShareStatus::Normal => has,
         FairShareStatus::Below => {
             format!("{has}: below that since {since}, not for long enough to starve")
@@ -66,12 +66,14 @@ pub fn sentence(owed: &FairShareReport, server: &ServerFacts) -> String {
 }
 
 /// One of them for programs.
-pub fn data(owed: &FairShareReport, server: &ServerFacts) -> Value {
-    let (pool, operation, jobs) = match &owed.who {
+pub fn data(report: &FairShareReport, server: &ServerFacts) -> Value {
+    let (pool, operation, jobs) = match &report.who {
         ShareHolder::Pool(name) => (Some(name), None, None),
-        ShareHolder::Operation(job) => (owed.pools.first(), Some(job.full(&server.name)), Some(1)),
+        ShareHolder::Operation(job) => {
+            (report.pools.first(), Some(job.full(&server.name)), Some(1))
+        }
         ShareHolder::Alike(job, number) => (
-            owed.pools.first(),
+            report.pools.first(),
             Some(job.full(&server.name)),
             Some(*number),
         ),
@@ -80,18 +82,18 @@ pub fn data(owed: &FairShareReport, server: &ServerFacts) -> Value {
         "pool": pool,
         "operation": operation,
         "alike": jobs,
-        "depth": owed.pools.len(),
-        "fair_share": owed.fair,
-        "usage_share": owed.used,
-        "satisfaction": satisfaction(owed),
-        "dominant_resource": owed.resource,
-        "status": owed.status.name(),
-        "below_since": owed.since.map(|since| server.clock.wall(since).0),
+        "depth": report.pools.len(),
+        "fair_share": report.fair,
+        "usage_share": report.used,
+        "satisfaction": satisfaction(report),
+        "dominant_resource": report.resource,
+        "status": report.status.name(),
+        "below_since": report.since.map(|since| server.clock.wall(since).0),
     })
 }
 
-fn name(owed: &FairShareReport, server: &ServerFacts) -> String {
-    match &owed.who {
+fn name(report: &FairShareReport, server: &ServerFacts) -> String {
+    match &report.who {
         ShareHolder::Pool(name) => name.clone(),
         ShareHolder::Operation(job) | ShareHolder::Alike(job, 1) => job.full(&server.name),
         ShareHolder::Alike(job, number) => {
@@ -101,16 +103,16 @@ fn name(owed: &FairShareReport, server: &ServerFacts) -> String {
 }
 
 /// The part of its fair share that it uses; None without a fair share.
-fn satisfaction(owed: &FairShareReport) -> Option<f64> {
-    (owed.fair > 0.0).then(|| owed.used / owed.fair)
+fn satisfaction(report: &FairShareReport) -> Option<f64> {
+    (report.fair > 0.0).then(|| report.used / report.fair)
 }
 
 fn percent(part: f64) -> String {
     format!("{:.2}%", 100.0 * part)
 }
 
-fn since(owed: &FairShareReport, server: &ServerFacts) -> Option<String> {
-    Some(timestamp::ctime(server.clock.wall(owed.since?)).to_string())
+fn since(report: &FairShareReport, server: &ServerFacts) -> Option<String> {
+    Some(timestamp::ctime(server.clock.wall(report.since?)).to_string())
 }
 
 #[cfg(test)]
@@ -119,7 +121,7 @@ mod tests {
     use crate::cli::example;
     use crate::model::job_id::JobId;
 
-    fn owed(who: ShareHolder, pools: &[&str], status: FairShareStatus) -> FairShareReport {
+    fn report(who: ShareHolder, pools: &[&str], status: FairShareStatus) -> FairShareReport {
         let pools = pools.iter().map(|pool| pool.to_string()).collect();
         let since = (status != FairShareStatus::Normal).then_some(example::SUBMITTED);
         FairShareReport {
@@ -138,13 +140,13 @@ mod tests {
         let server = example::server();
         let (prod, id) = (ShareHolder::Pool("prod".into()), JobId::array(7));
         let all = [
-            owed(prod, &[], FairShareStatus::Normal),
-            owed(
+            report(prod, &[], FairShareStatus::Normal),
+            report(
                 ShareHolder::Operation(id),
                 &["prod"],
                 FairShareStatus::Starving,
             ),
-            owed(
+            report(
                 ShareHolder::Alike(JobId::job(9), 3),
                 &["prod"],
                 FairShareStatus::Below,

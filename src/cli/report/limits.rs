@@ -67,7 +67,7 @@ fn name_alone(user: &str) -> &str {
 fn user_of(one: &LimitUse) -> Option<&str> {
     one.limit
         .scope
-        .names(&one.whom)
+        .names(&one.key)
         .into_iter()
         .find(|(kind, _)| *kind == "user")
         .map(|(_, name)| name)
@@ -93,7 +93,7 @@ fn nearest_first(a: &LimitUse, b: &LimitUse) -> Ordering {
     zero_first
         .then(right.cmp(&left))
         .then(a.place.cmp(&b.place))
-        .then(a.whom.cmp(&b.whom))
+        .then(a.key.cmp(&b.key))
 }
 
 /// The smaller of the soft and the hard limit.
@@ -146,7 +146,7 @@ impl LimitTable<'_> {
             ""
         };
         [
-            limit.scope.scope_text(&one.whom) + overrides,
+            limit.scope.scope_text(&one.key) + overrides,
             limit.stage.name().to_string(),
             limit.quantity.name().to_string(),
             round(&one.used.shown),
@@ -185,12 +185,12 @@ impl LimitTable<'_> {
         let limit = &one.limit;
         let names = limit
             .scope
-            .names(&one.whom)
+            .names(&one.key)
             .into_iter()
             .map(|(kind, name)| (kind.to_string(), json!(name)));
         let (soft, hard) = (one.soft.as_ref(), one.hard.as_ref());
         json!({
-            "whose": limit.scope.scope_text(&one.whom),
+            "whose": limit.scope.scope_text(&one.key),
             "scope": names.collect::<Map<_, _>>(),
             "stage": limit.stage.name(),
             "quantity": limit.quantity.name(),
@@ -252,7 +252,7 @@ mod tests {
     use crate::model::job_id::JobId;
     use crate::model::limit::{Limit, LimitScope, LimitStage, Selector};
 
-    fn one(place: usize, scope: LimitScope, whom: &[&str], used: i64, hard: i64) -> LimitUse {
+    fn one(place: usize, scope: LimitScope, key: &[&str], used: i64, hard: i64) -> LimitUse {
         let figure = |amount: i64| Figure {
             amount,
             shown: amount.to_string(),
@@ -268,7 +268,7 @@ mod tests {
         LimitUse {
             place,
             limit,
-            whom: whom.iter().map(|name| name.to_string()).collect(),
+            key: key.iter().map(|name| name.to_string()).collect(),
             used: figure(used),
             soft: None,
             hard: Some(figure(hard)),
@@ -296,7 +296,7 @@ mod tests {
             .map(|one| {
                 format!(
                     "{} {}",
-                    one.limit.scope.scope_text(&one.whom),
+                    one.limit.scope.scope_text(&one.key),
                     one.used.amount
                 )
             })

@@ -62,7 +62,7 @@ fn document_of_queue(inquiry: &mut ReportContext, out: &mut dyn Write) -> Result
             data["formula"] = formula.clone().into();
             document.thing(
                 "Jobs",
-                &turn.worth.job.full(&inquiry.server.name),
+                &turn.priority.job.full(&inquiry.server.name),
                 &attributes(turn, data),
             );
         }
@@ -91,7 +91,7 @@ pub fn shown(
             waiting.extend(some);
         }
     }
-    let known: BTreeSet<JobId> = waiting.iter().map(|told| told.own.worth.job).collect();
+    let known: BTreeSet<JobId> = waiting.iter().map(|told| told.own.priority.job).collect();
     let others: Vec<JobId> = ids
         .iter()
         .filter(|id| !known.contains(id))
@@ -140,12 +140,12 @@ impl PriorityView<'_> {
             .as_ref()
             .map(|account| format!(", account {account}"))
             .unwrap_or_default();
-        let (id, user, queue) = (self.id(own.worth.job), &own.user, &own.queue);
+        let (id, user, queue) = (self.id(own.priority.job), &own.user, &own.queue);
         let mut out = format!(
             "Job {id} of {user} in queue {queue}{account}: {} of {}\n",
             own.rank, self.all
         );
-        out += &parts(&own.worth.parts);
+        out += &parts(&own.priority.parts);
         out += &formula_line("  ", self.formula.as_deref());
         if let Some(cluster) = &own.cluster {
             let _ = writeln!(
@@ -156,7 +156,7 @@ impl PriorityView<'_> {
         if !own.precedence.is_empty() {
             let _ = writeln!(out, "  First:  {}", own.precedence);
         }
-        let _ = writeln!(out, "  Score:  {}", short(own.worth.score));
+        let _ = writeln!(out, "  Score:  {}", short(own.priority.score));
         let above = self.neighbour_text(own, above.as_ref(), true);
         let below = self.neighbour_text(own, below.as_ref(), false);
         let _ = writeln!(out, "  Before: {above}\n  After:  {below}");
@@ -178,7 +178,11 @@ impl PriorityView<'_> {
             .iter()
             .map(|difference| sentence(difference, comes_first))
             .collect();
-        let (rank, id, score) = (turn.rank, self.id(turn.worth.job), short(turn.worth.score));
+        let (rank, id, score) = (
+            turn.rank,
+            self.id(turn.priority.job),
+            short(turn.priority.score),
+        );
         format!(
             "{rank}, job {id} of {}, score {score}: {}",
             turn.user,
@@ -210,7 +214,7 @@ impl PriorityView<'_> {
             data["formula"] = self.formula.clone().into();
             data["before"] = self.neighbour(own, above.as_ref());
             data["after"] = self.neighbour(own, below.as_ref());
-            document.thing("Jobs", &self.id(own.worth.job), &attributes(own, data));
+            document.thing("Jobs", &self.id(own.priority.job), &attributes(own, data));
         }
         for record in others {
             let mut attributes = Attributes::default();
@@ -229,7 +233,7 @@ impl PriorityView<'_> {
     fn neighbour(&self, own: &QueueTurn, turn: Option<&QueueTurn>) -> Value {
         let Some(turn) = turn else { return Value::Null };
         let mut data = data(turn);
-        data["job"] = self.id(turn.worth.job).into();
+        data["job"] = self.id(turn.priority.job).into();
         data["Job_Owner"] = turn.user.as_str().into();
         data["differences"] = own.differences(turn).iter().map(difference).collect();
         data
@@ -247,8 +251,8 @@ fn attributes(turn: &QueueTurn, data: Value) -> Attributes<'_> {
 
 /// F18: every input, factor, weight and product.
 fn data(turn: &QueueTurn) -> Value {
-    let worth = &turn.worth;
-    let parts = worth.parts.iter().map(|part| {
+    let priority = &turn.priority;
+    let parts = priority.parts.iter().map(|part| {
         json!({
             "name": part.name,
             "input": part.input,
@@ -261,9 +265,9 @@ fn data(turn: &QueueTurn) -> Value {
         "rank": turn.rank,
         "reserved": turn.is_reserved,
         "cluster": turn.cluster,
-        "tier": worth.tier,
+        "tier": priority.tier,
         "precedence": turn.precedence,
-        "score": worth.score,
+        "score": priority.score,
         "parts": parts.collect::<Vec<_>>(),
     })
 }
@@ -390,7 +394,7 @@ fn parts(parts: &[ScorePart]) -> String {
 /// The first places, and how many there are beside them.
 fn table(turns: &[QueueTurn], all: u64, server: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
-    for part in turns.iter().flat_map(|turn| &turn.worth.parts) {
+    for part in turns.iter().flat_map(|turn| &turn.priority.parts) {
         if !names.contains(&&*part.name) {
             names.push(&part.name);
         }
@@ -429,14 +433,14 @@ const HEADS: [table::ColumnHead; 6] = [
 fn row(turn: &QueueTurn, names: &[&str], server: &str) -> Vec<String> {
     let mut cells = vec![
         turn.rank.to_string(),
-        turn.worth.job.full(server),
+        turn.priority.job.full(server),
         turn.user.clone(),
         turn.account.clone().unwrap_or_else(|| "--".to_string()),
         turn.queue.clone(),
-        short(turn.worth.score),
+        short(turn.priority.score),
     ];
     for name in names {
-        let part = turn.worth.parts.iter().find(|part| part.name == *name);
+        let part = turn.priority.parts.iter().find(|part| part.name == *name);
         cells.push(part.map_or("--".to_string(), |part| short(part.counts())));
     }
     cells.extend(turn.cluster.clone());
@@ -457,7 +461,7 @@ mod tests {
             is_reserved: false,
             cluster: None,
             precedence: String::new(),
-            worth: PriorityScore {
+            priority: PriorityScore {
                 job: JobId::job(10 + rank),
                 tier: 0,
                 score,
@@ -493,7 +497,7 @@ and 7 more; -F json lists them all
     #[test]
     fn an_operators_word_is_named_where_it_sets_jobs_apart() {
         let [first, mut second] = two();
-        second.worth.parts = vec![ScorePart::named(PriorityScore::SYSTEM_PRIORITY, 5.0)];
+        second.priority.parts = vec![ScorePart::named(PriorityScore::SYSTEM_PRIORITY, 5.0)];
         let [told] = &first.differences(&second)[..] else {
             panic!("one difference")
         };
@@ -512,7 +516,7 @@ and 7 more; -F json lists them all
     wait_time   43200 s  0.0714    1000     71.4
     fair_share  ann         0.5   10000     5000
 ";
-        assert_eq!(parts(&first.worth.parts), expected);
+        assert_eq!(parts(&first.priority.parts), expected);
         let told: Vec<String> = second
             .differences(&first)
             .iter()

@@ -114,7 +114,7 @@ impl ShareDisplay {
         document.fact(
             "FairShares",
             &all.iter()
-                .map(|owed| fair_share::data(owed, &inquiry.server))
+                .map(|report| fair_share::data(report, &inquiry.server))
                 .collect(),
         );
         document.end()

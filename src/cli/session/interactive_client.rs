@@ -35,15 +35,15 @@ pub enum SessionEnd {
 /// Sits down at the other end of `connection`, until the session ends. The terminal is raw
 /// meanwhile, and as it was before whatever happens.
 pub fn sit(connection: UnixStream, signals: &SignalFd) -> Result<SessionEnd, Failure> {
-    let mut seat = InteractiveClient {
+    let mut client = InteractiveClient {
         link: FrameSocket::new(connection)?,
         signals,
         keys: Keys::new(),
         raw: Some(Raw::enter()?),
     };
-    seat.tell_window()?;
+    client.tell_window()?;
     loop {
-        if let Some(end) = seat.turn()? {
+        if let Some(end) = client.turn()? {
             return Ok(end);
         }
     }

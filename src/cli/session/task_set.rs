@@ -318,14 +318,14 @@ impl TaskSet {
     fn wait(&self) {
         let now = clock::monotonic();
         let link = self.line.link.as_ref();
-        let settling = self
+        let launching = self
             .members
             .iter()
             .any(|member| member.is_open() && !member.runs());
         let until = match link {
             None => Some(self.line.dial_at),
             Some(_) => {
-                if settling || self.line.asked {
+                if launching || self.line.asked {
                     Some(self.line.again_at)
                 } else {
                     None

@@ -34,20 +34,20 @@ impl fmt::Display for Conflict {
 
 impl Config {
     /// This with what was said laid over it, and what of that does not fit and was passed over.
-    pub fn with_overrides(&self, amendments: &QmgrOverrides) -> (Config, Vec<Conflict>) {
+    pub fn with_overrides(&self, overrides: &QmgrOverrides) -> (Config, Vec<Conflict>) {
         let mut misfits = Vec::new();
         // The default queue stays when another one becomes it.
         let mut config = Config {
             queues: self.stated_queues(),
             ..self.clone()
         };
-        let mut all: Vec<&(QmgrObject, QmgrOverride)> = amendments.all.iter().collect();
+        let mut all: Vec<&(QmgrObject, QmgrOverride)> = overrides.all.iter().collect();
         // Of one kind those first that were named first.
         all.sort_by_key(|(target, _)| {
             std::mem::discriminant(target) != std::mem::discriminant(&RESOURCE)
         });
-        for (target, amendment) in all {
-            lay_over(&mut config, target, amendment, &mut misfits);
+        for (target, change) in all {
+            lay_over(&mut config, target, change, &mut misfits);
         }
         config.queues = config.stated_queues();
         (config, misfits)
@@ -97,7 +97,7 @@ const RESOURCE: QmgrObject = QmgrObject::Resource(String::new());
 fn lay_over(
     config: &mut Config,
     target: &QmgrObject,
-    amendment: &QmgrOverride,
+    change: &QmgrOverride,
     misfits: &mut Vec<Conflict>,
 ) {
     let mut misfit = |key: Option<&AttributeKey>, why| {
@@ -107,7 +107,7 @@ fn lay_over(
             why,
         })
     };
-    match amendment.being {
+    match change.being {
         Existence::Deleted => return delete(config, target),
         Existence::Created => create(config, target),
         Existence::Filed => {
@@ -116,7 +116,7 @@ fn lay_over(
             }
         }
     }
-    for (key, text) in in_order(target, amendment) {
+    for (key, text) in in_order(target, change) {
         if let Err(why) = write(config, target, key, text) {
             misfit(Some(key), why);
         }
@@ -126,9 +126,9 @@ fn lay_over(
 /// What says whether something counts comes after what says what: `job_history_enable`.
 fn in_order<'a>(
     target: &QmgrObject,
-    amendment: &'a QmgrOverride,
+    change: &'a QmgrOverride,
 ) -> Vec<(&'a AttributeKey, Option<&'a str>)> {
-    let mut values: Vec<(&AttributeKey, Option<&str>)> = amendment
+    let mut values: Vec<(&AttributeKey, Option<&str>)> = change
         .values
         .iter()
         .map(|(key, text)| (key, text.as_deref()))

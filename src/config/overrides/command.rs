@@ -238,9 +238,9 @@ impl QmgrOverrides {
             (Verb::Unset, true) => present(config, target, &key),
             _ => vec![key],
         };
-        let amendment = self.entry(target);
+        let change = self.entry(target);
         for key in unset {
-            amendment.values.insert(key, value.clone());
+            change.values.insert(key, value.clone());
         }
         Ok(())
     }
@@ -255,9 +255,7 @@ impl QmgrOverrides {
     ) -> Result<String, Refusal> {
         let known = known(target, &key.attribute).ok_or_else(Refusal::undefined_attribute)?;
         let illegal = || Refusal::illegal_value(&key.to_string());
-        let said = self
-            .of(target)
-            .and_then(|amendment| amendment.values.get(key));
+        let said = self.of(target).and_then(|change| change.values.get(key));
         let before = said
             .cloned()
             .unwrap_or_else(|| Some(current(config, target, key)).filter(|text| !text.is_empty()));

@@ -27,7 +27,7 @@ pub struct Described {
 
 /// All objects that are configured: resources and queues in the order in which they came, the
 /// server, the scheduler, nodes of which something is said.
-pub fn described(config: &Config, amendments: &QmgrOverrides) -> Vec<Described> {
+pub fn described(config: &Config, overrides: &QmgrOverrides) -> Vec<Described> {
     let resources = config
         .resources
         .iter()
@@ -51,7 +51,7 @@ pub fn described(config: &Config, amendments: &QmgrOverrides) -> Vec<Described> 
     let others: Vec<QmgrObject> = others.collect();
     let mut scratch = config.clone();
     let others = others.into_iter();
-    let others = others.map(|target| object(&mut scratch, amendments, target));
+    let others = others.map(|target| object(&mut scratch, overrides, target));
     resources.chain(others).collect()
 }
 
@@ -70,12 +70,12 @@ fn resource(config: &Config, name: &str) -> Described {
     }
 }
 
-fn object(config: &mut Config, amendments: &QmgrOverrides, target: QmgrObject) -> Described {
+fn object(config: &mut Config, overrides: &QmgrOverrides, target: QmgrObject) -> Described {
     let mut lines = Vec::new();
     for attribute in attributes::all(&target) {
-        let is_said = amendments.says_value(&target, attribute.name);
+        let is_said = overrides.says_value(&target, attribute.name);
         if !is_said
-            && (is_of_a_new_queue(amendments, &target, attribute.name)
+            && (is_of_a_new_queue(overrides, &target, attribute.name)
                 || is_default(config, &target, attribute.name))
         {
             continue;
@@ -108,8 +108,8 @@ fn entries(text: &str) -> Vec<String> {
 
 /// Of a queue that was created, PBS does not show whether it is open, and what it is, before that
 /// was said.
-fn is_of_a_new_queue(amendments: &QmgrOverrides, target: &QmgrObject, attribute: &str) -> bool {
-    let is_created = amendments
+fn is_of_a_new_queue(overrides: &QmgrOverrides, target: &QmgrObject, attribute: &str) -> bool {
+    let is_created = overrides
         .of(target)
         .is_some_and(|said| said.being == Existence::Created);
     is_created && matches!(target, QmgrObject::Queue(_)) && OF_A_NEW_QUEUE.contains(&attribute)

@@ -60,7 +60,7 @@ fn queue(target: &QmgrObject) -> Selector {
 
 /// Whom a limit is for, if it is one of the target's that PBS's language can say: none of a quality
 /// of service, and so none that overrides others.
-fn whom(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
+fn owners(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
     if limit.scope.queue == queue(target) {
         LimitOwners::of(&limit.scope)
     } else {
@@ -75,7 +75,7 @@ pub(super) fn has_any(config: &Config, target: &QmgrObject) -> bool {
         .limits
         .all
         .iter()
-        .any(|limit| limit.stage != LimitStage::Idle && whom(limit, target).is_some())
+        .any(|limit| limit.stage != LimitStage::Idle && owners(limit, target).is_some())
 }
 
 /// Whether limits of a target were said in the old style.
@@ -113,12 +113,12 @@ fn entry(
     form: LimitForm,
     resources: &Resources,
 ) -> Option<(Option<String>, String)> {
-    let whom = whom(limit, target)?;
+    let owners = owners(limit, target)?;
     let resource = resource_of(&limit.quantity)?;
     let amount = if form.is_soft { limit.soft } else { limit.hard }?;
     let is_shown = limit.stage == form.stage
         && resource.is_some() == form.of_resources
-        && form.old.is_none_or(|old| old.owners() == whom);
+        && form.old.is_none_or(|old| old.owners() == owners);
     if !is_shown {
         return None;
     }
@@ -130,7 +130,7 @@ fn entry(
     let text = if form.old.is_some() {
         amount
     } else {
-        LimitEntry { whom, amount }.to_string()
+        LimitEntry { owners, amount }.to_string()
     };
     Some((resource, text))
 }
@@ -149,7 +149,7 @@ pub(super) fn write(
         (None, _) => Vec::new(),
         (Some(text), None) => pbs::parse(text).ok_or_else(illegal)?,
         (Some(text), Some(old)) => vec![LimitEntry {
-            whom: old.owners(),
+            owners: old.owners(),
             amount: text.trim().to_string(),
         }],
     };
@@ -167,7 +167,7 @@ pub(super) fn write(
     for (entry, amount) in entries.iter().zip(amounts) {
         set(
             config,
-            entry.whom.scope(&queue(target)),
+            entry.owners.scope(&queue(target)),
             form,
             &quantity,
             amount,
@@ -197,10 +197,10 @@ fn not_mixed(config: &Config, target: &QmgrObject, form: LimitForm) -> Result<()
 
 fn clear(config: &mut Config, target: &QmgrObject, form: LimitForm, quantity: &Quantity) {
     for limit in &mut config.policy.limits.all {
-        let Some(whom) = whom(limit, target) else {
+        let Some(owners) = owners(limit, target) else {
             continue;
         };
-        let is_meant = form.old.is_none_or(|old| old.owners() == whom);
+        let is_meant = form.old.is_none_or(|old| old.owners() == owners);
         if is_meant && limit.stage == form.stage && limit.quantity == *quantity {
             if form.is_soft {
                 limit.soft = None;

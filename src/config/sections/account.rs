@@ -259,7 +259,7 @@ mod tests {
             (Method::Tree, UsageSubject::Account)
         );
         assert_eq!(
-            (policy.ties, policy.distance),
+            (policy.tie_rule, policy.distance),
             (TieRule::Flux, Distance::Ratio)
         );
         let [crystals, physics, guests] = policy.accounts.as_slice() else {

@@ -21,7 +21,7 @@ pub static FAIR_SHARE: Table<Config> = Table::new(
         })
         .text("Whose usage counts for a job."),
         &key("ties", OneOf(TieRule::ALL), |c| {
-            &mut c.policy.fair_share.ties
+            &mut c.policy.fair_share.tie_rule
         })
         .text("Which levels \"fairtree\" considers equal."),
         &key("distance", OneOf(Distance::ALL), |c| {

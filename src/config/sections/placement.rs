@@ -27,7 +27,7 @@ const AVAILABILITY: Custom<Availabilities> = custom(
     read_availability,
     write_availability,
 );
-const CHOOSER: Scalar<PathBuf> = scalar("the absolute path of a program", |path| is_program(path));
+const PROGRAM: Scalar<PathBuf> = scalar("the absolute path of a program", |path| is_program(path));
 const SETS: Custom<NodeSets> = custom(
     || {
         "a table, as { choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], \
@@ -71,7 +71,7 @@ pub static PLACEMENT: Table<Config> = Table::new(
         .text("The expression by which \"priority\" ranks nodes, the highest first.")
         .default("none")
         .example("\"SPEED - 10 * JOBCOUNT\""),
-        &key("program", Optional(CHOOSER), |c| {
+        &key("program", Optional(PROGRAM), |c| {
             &mut c.policy.placement.program
         })
         .text("The absolute path of the program that ranks nodes for \"local\".")

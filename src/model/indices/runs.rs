@@ -16,7 +16,7 @@ type RunPage = BTreeMap<u32, u32>;
 #[serde(from = "RunPage", into = "RunPage")]
 pub struct Runs {
     /// None is empty.
-    sheets: BTreeMap<u32, Arc<RunPage>>,
+    blocks: BTreeMap<u32, Arc<RunPage>>,
     count: usize,
 }
 
@@ -28,45 +28,45 @@ impl Runs {
 
     /// The last that begins at this number or before.
     pub fn last_up_to(&self, number: u32) -> Option<(u32, u32)> {
-        let mut sheets = self.sheets.range(..=number / WIDTH).rev();
-        sheets
-            .find_map(|(_, sheet)| sheet.range(..=number).next_back())
+        let mut blocks = self.blocks.range(..=number / WIDTH).rev();
+        blocks
+            .find_map(|(_, block)| block.range(..=number).next_back())
             .map(|(&first, &last)| (first, last))
     }
 
     /// Those that begin at this number or later, in order.
     pub fn from(&self, number: u32) -> impl Iterator<Item = (u32, u32)> {
-        let sheets = self.sheets.range(number / WIDTH..);
-        sheets
-            .flat_map(move |(_, sheet)| sheet.range(number..))
+        let blocks = self.blocks.range(number / WIDTH..);
+        blocks
+            .flat_map(move |(_, block)| block.range(number..))
             .map(|(&first, &last)| (first, last))
     }
 
     /// The last number of the run that begins here.
     pub fn get(&self, first: u32) -> Option<u32> {
-        self.sheets.get(&(first / WIDTH))?.get(&first).copied()
+        self.blocks.get(&(first / WIDTH))?.get(&first).copied()
     }
 
     /// Adds a run, in the place of one that begins where it does.
     pub fn insert(&mut self, first: u32, last: u32) {
-        let sheet = Arc::make_mut(self.sheets.entry(first / WIDTH).or_default());
-        self.count += usize::from(sheet.insert(first, last).is_none());
+        let block = Arc::make_mut(self.blocks.entry(first / WIDTH).or_default());
+        self.count += usize::from(block.insert(first, last).is_none());
     }
 
     /// Takes out the run that begins here.
     pub fn remove(&mut self, first: u32) {
-        let Some(sheet) = self
-            .sheets
+        let Some(block) = self
+            .blocks
             .get_mut(&(first / WIDTH))
-            .filter(|sheet| sheet.contains_key(&first))
+            .filter(|block| block.contains_key(&first))
         else {
             return;
         };
-        let sheet = Arc::make_mut(sheet);
-        sheet.remove(&first);
+        let block = Arc::make_mut(block);
+        block.remove(&first);
         self.count -= 1;
-        if sheet.is_empty() {
-            self.sheets.remove(&(first / WIDTH));
+        if block.is_empty() {
+            self.blocks.remove(&(first / WIDTH));
         }
     }
 }
@@ -100,11 +100,11 @@ mod tests {
         let before = runs.clone();
         runs.remove(50_000);
         let shared = runs
-            .sheets
+            .blocks
             .values()
-            .zip(before.sheets.values())
+            .zip(before.blocks.values())
             .filter(|(new, old)| Arc::ptr_eq(new, old));
-        assert_eq!(shared.count(), runs.sheets.len() - 1);
+        assert_eq!(shared.count(), runs.blocks.len() - 1);
         assert_eq!(
             (runs.len(), runs.get(50_000), before.get(50_000)),
             (49_999, None, Some(50_000))
@@ -127,7 +127,7 @@ mod tests {
         runs.remove(WIDTH - 1);
         runs.remove(7);
         assert_eq!(
-            (runs.last_up_to(8 * WIDTH), runs.sheets.len(), runs.len()),
+            (runs.last_up_to(8 * WIDTH), runs.blocks.len(), runs.len()),
             (Some((5, 9)), 2, 2)
         );
         let text = serde_json::to_string(&runs).unwrap();

@@ -16,7 +16,7 @@ enum WaitCause {
     BeginTime,
     RunLimit,
     IdleLimit,
-    TooLittleWorth,
+    BelowThreshold,
     /// The job is suspended.
     Stopped,
     /// An array without waiting subjobs.
@@ -28,7 +28,7 @@ impl OwnLimit {
         match self {
             OwnLimit::Running => WaitCause::RunLimit,
             OwnLimit::Waiting => WaitCause::IdleLimit,
-            OwnLimit::Worth => WaitCause::TooLittleWorth,
+            OwnLimit::Threshold => WaitCause::BelowThreshold,
         }
     }
 }

@@ -65,8 +65,9 @@ pub enum OwnLimit {
     Running,
     /// On how many jobs wait.
     Waiting,
-    /// On how little it may be worth.
-    Worth,
+    /// On its priority: the formula threshold.
+    #[serde(rename = "worth")]
+    Threshold,
 }
 
 impl OwnLimit {
@@ -76,7 +77,7 @@ impl OwnLimit {
         match reason {
             Reason::ArrayLimit { .. } => Some(OwnLimit::Running),
             Reason::Limited(excess) => OwnLimit::exceeded(excess),
-            Reason::UnderThreshold { .. } => Some(OwnLimit::Worth),
+            Reason::UnderThreshold { .. } => Some(OwnLimit::Threshold),
             Reason::NeverEnough { .. }
             | Reason::NeverMatches { .. }
             | Reason::NeverNodes { .. } => None,

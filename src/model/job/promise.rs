@@ -14,9 +14,9 @@ pub struct PromisedStart {
     pub first: Time,
     /// Where, chunk by chunk, as far as can be told.
     pub nodes: Vec<String>,
-    /// Others make way for it: until then at least the room is kept.
-    #[serde(default)]
-    pub earmark: Option<Time>,
+    /// Other jobs are preempted for it: its resources are held until at least this time.
+    #[serde(default, rename = "earmark")]
+    pub held_until: Option<Time>,
 }
 
 /// Why a job is promised a later start than before.

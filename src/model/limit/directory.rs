@@ -4,9 +4,9 @@
 use super::{LimitScope, LimitStage, LimitSubject, Limits, Selector};
 use std::collections::BTreeMap;
 
-/// By place among [`LimitScope::selectors`], the credentials by which a limit is found, those that
-/// tell most people apart first.
-const TELLING: [usize; 6] = [1, 3, 4, 2, 5, 0];
+/// By place among [`LimitScope::selectors`], the credentials by which a limit is found, the
+/// most selective first.
+const SELECTIVITY: [usize; 6] = [1, 3, 4, 2, 5, 0];
 
 /// The limits on a stage, by place among all, each under one of the names it names.
 #[derive(Clone, Debug, Default)]
@@ -53,8 +53,10 @@ impl Directory {
 /// The name under which a scope is found, and of which credential it is.
 fn name(scope: &LimitScope) -> Option<(usize, &String)> {
     let selectors = scope.selectors();
-    TELLING.into_iter().find_map(|kind| match selectors[kind] {
-        Selector::Named(name) => Some((kind, name)),
-        Selector::All | Selector::Each => None,
-    })
+    SELECTIVITY
+        .into_iter()
+        .find_map(|kind| match selectors[kind] {
+            Selector::Named(name) => Some((kind, name)),
+            Selector::All | Selector::Each => None,
+        })
 }

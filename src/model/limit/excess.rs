@@ -14,19 +14,19 @@ const KINDS: [&str; 6] = ["queue", "user", "group", "project", "account", "qos"]
 
 impl LimitScope {
     /// The kinds and names of a key of this scope: `[("queue", "batch"), ("user", "ann")]`.
-    pub fn names<'a>(&self, whom: &'a LimitKey) -> Vec<(&'static str, &'a str)> {
+    pub fn names<'a>(&self, key: &'a LimitKey) -> Vec<(&'static str, &'a str)> {
         KINDS
             .into_iter()
             .zip(self.selectors())
             .filter(|(_, selector)| **selector != Selector::All)
-            .zip(whom)
+            .zip(key)
             .map(|((kind, _), name)| (kind, name.as_str()))
             .collect()
     }
 
     /// The scope in words: `user ann in queue batch`, `all jobs`.
-    pub fn scope_text(&self, whom: &LimitKey) -> String {
-        let names = self.names(whom);
+    pub fn scope_text(&self, key: &LimitKey) -> String {
+        let names = self.names(key);
         let owners: Vec<String> = names
             .iter()
             .filter(|(kind, _)| *kind != "queue")
@@ -53,8 +53,9 @@ pub struct LimitExcess {
     pub stage: LimitStage,
     /// What of them.
     pub quantity: Quantity,
-    /// Whom the job counts for: a name for each selector that is not for all.
-    pub whom: LimitKey,
+    /// The subject of the limit: a name for each selector that is not for all.
+    #[serde(rename = "whom")]
+    pub key: LimitKey,
     /// What the job would add, as shown.
     pub asked: String,
     /// What is used, as shown.
@@ -85,12 +86,12 @@ impl LimitExcess {
 
     /// Whom it counts for, each with what it is: `[("queue", "batch"), ("user", "ann")]`.
     pub fn names(&self) -> Vec<(&'static str, &str)> {
-        self.scope.names(&self.whom)
+        self.scope.names(&self.key)
     }
 
     /// For whom it is, in words: `user ann in queue batch`, `all jobs`.
     pub fn scope_text(&self) -> String {
-        self.scope.scope_text(&self.whom)
+        self.scope.scope_text(&self.key)
     }
 
     fn queue(&self) -> Option<&str> {
@@ -116,14 +117,18 @@ impl LimitExcess {
         is_known.then(|| {
             Some((
                 kind,
-                self.whom.last().map_or("", String::as_str),
+                self.key.last().map_or("", String::as_str),
                 matches!(selector, Selector::Named(_)),
             ))
         })
     }
 
-    fn write_jobs(&self, f: &mut fmt::Formatter, whom: Option<(&str, &str, bool)>) -> fmt::Result {
-        match (whom, self.queue()) {
+    fn write_jobs(
+        &self,
+        f: &mut fmt::Formatter,
+        subject: Option<(&str, &str, bool)>,
+    ) -> fmt::Result {
+        match (subject, self.queue()) {
             (None, None) => f.write_str("Server job limit has been reached."),
             (None, Some(queue)) => write!(f, "Queue {queue} job limit has been reached."),
             (Some((kind, name, true)), None) => {
@@ -150,13 +155,13 @@ impl LimitExcess {
     fn write_amount(
         &self,
         f: &mut fmt::Formatter,
-        whom: Option<(&str, &str, bool)>,
+        subject: Option<(&str, &str, bool)>,
     ) -> fmt::Result {
         let resource = self.quantity.name();
         let place = self
             .queue()
             .map_or("complex".to_string(), |queue| format!("queue {queue}"));
-        match whom {
+        match subject {
             None => write!(
                 f,
                 "would exceed overall limit on resource {resource} in {place}"
@@ -182,14 +187,14 @@ impl LimitExcess {
 impl fmt::Display for LimitExcess {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match (self.in_pbs(), &self.quantity) {
-            (Some(whom), Quantity::Jobs) => self.write_jobs(f, whom)?,
-            (Some(whom), _) => self.write_amount(f, whom)?,
+            (Some(subject), Quantity::Jobs) => self.write_jobs(f, subject)?,
+            (Some(subject), _) => self.write_amount(f, subject)?,
             (None, quantity) => {
-                let (stage, what, whose) = (self.stage.name(), quantity.name(), self.scope_text());
+                let (stage, what, scope) = (self.stage.name(), quantity.name(), self.scope_text());
                 let (used, most) = (&self.used, &self.most);
                 write!(
                     f,
-                    "Limit on {stage} {what} of {whose} has been reached ({used} of {most})"
+                    "Limit on {stage} {what} of {scope} has been reached ({used} of {most})"
                 )?;
             }
         }
@@ -214,7 +219,7 @@ pub(crate) mod tests {
             },
             stage: LimitStage::Running,
             quantity: Quantity::Jobs,
-            whom: vec!["ann".to_string()],
+            key: vec!["ann".to_string()],
             asked: "1".to_string(),
             used: "2".to_string(),
             most: "2".to_string(),
@@ -229,11 +234,11 @@ pub(crate) mod tests {
         Selector::Named(name.to_string())
     }
 
-    fn said(scope: LimitScope, whom: &[&str], quantity: &str) -> String {
-        let whom = whom.iter().map(ToString::to_string).collect();
+    fn said(scope: LimitScope, key: &[&str], quantity: &str) -> String {
+        let key = key.iter().map(ToString::to_string).collect();
         LimitExcess {
             scope,
-            whom,
+            key,
             quantity: Quantity::from(quantity.to_string()),
             ..of_user()
         }
@@ -349,7 +354,7 @@ pub(crate) mod tests {
         let nobody = LimitExcess {
             stage: LimitStage::Idle,
             scope: LimitScope::default(),
-            whom: vec![],
+            key: vec![],
             ..of_user()
         };
         assert_eq!(

@@ -27,7 +27,7 @@ pub enum LimitOwners {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitEntry {
     /// Whose jobs.
-    pub whom: LimitOwners,
+    pub owners: LimitOwners,
     /// How much there may be, as it was written.
     pub amount: String,
 }
@@ -119,7 +119,7 @@ impl fmt::Display for LimitOwners {
 
 impl fmt::Display for LimitEntry {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "[{}={}]", self.whom, self.amount)
+        write!(f, "[{}={}]", self.owners, self.amount)
     }
 }
 
@@ -139,7 +139,7 @@ pub fn parse(text: &str) -> Option<Vec<LimitEntry>> {
             one.strip_prefix(&[sign(',')])?
         };
         let entry = entry(one.strip_prefix(&[sign('[')])?)?;
-        if !known.insert(entry.whom.clone()) {
+        if !known.insert(entry.owners.clone()) {
             return None;
         }
         entries.push(entry);
@@ -173,7 +173,7 @@ fn entry(letters: &[QuotedChar]) -> Option<LimitEntry> {
     let kind = plain(letters.get(..colon)?)?;
     let name = plain(letters.get(colon + 1..equals)?)?;
     Some(LimitEntry {
-        whom: LimitOwners::read(&kind, &name)?,
+        owners: LimitOwners::read(&kind, &name)?,
         amount: plain(&letters[equals + 1..])?,
     })
 }
@@ -201,13 +201,13 @@ pub fn with(entries: &[LimitEntry], more: &[LimitEntry]) -> Vec<LimitEntry> {
     let mut all = entries.to_vec();
     let mut places: BTreeMap<LimitOwners, usize> = (0..)
         .zip(entries)
-        .map(|(place, entry)| (entry.whom.clone(), place))
+        .map(|(place, entry)| (entry.owners.clone(), place))
         .collect();
     for entry in more {
-        match places.get(&entry.whom) {
+        match places.get(&entry.owners) {
             Some(place) => all[*place].amount.clone_from(&entry.amount),
             None => {
-                places.insert(entry.whom.clone(), all.len());
+                places.insert(entry.owners.clone(), all.len());
                 all.push(entry.clone());
             }
         }
@@ -219,7 +219,7 @@ pub fn with(entries: &[LimitEntry], more: &[LimitEntry]) -> Vec<LimitEntry> {
 pub fn without(entries: &[LimitEntry], fewer: &[LimitEntry]) -> Vec<LimitEntry> {
     entries
         .iter()
-        .filter(|entry| fewer.iter().all(|other| other.whom != entry.whom))
+        .filter(|entry| fewer.iter().all(|other| other.owners != entry.owners))
         .cloned()
         .collect()
 }
@@ -242,8 +242,8 @@ mod tests {
         );
         for entry in parse(all).unwrap() {
             assert_eq!(
-                LimitOwners::of(&entry.whom.scope(&Selector::All)),
-                Some(entry.whom.clone()),
+                LimitOwners::of(&entry.owners.scope(&Selector::All)),
+                Some(entry.owners.clone()),
                 "{entry}"
             );
         }
@@ -285,7 +285,7 @@ mod tests {
         let text = "[g:\"domain users\"=4],[u:\"a,b]=\"=2],[p:x;y=1]";
         assert_eq!(told(text).as_deref(), Some(text));
         assert_eq!(
-            parse(text).unwrap()[0].whom,
+            parse(text).unwrap()[0].owners,
             LimitOwners::Group(Selector::Named("domain users".into()))
         );
         assert_eq!((told("[u:\"a=1]"), told("[u:\"\"=1]")), (None, None));

@@ -39,7 +39,7 @@ fn found(limits: &Limits, user: &str, qos: &str) -> Vec<(i64, String)> {
     );
     found
         .iter()
-        .map(|found| (found.bounds.hard.unwrap(), found.whom.join("/")))
+        .map(|found| (found.bounds.hard.unwrap(), found.key.join("/")))
         .collect()
 }
 
@@ -209,7 +209,7 @@ fn a_group_that_is_named_is_known_by_its_number() {
         let found = limits.concerning(&subject, &Directory::new(&limits, LimitStage::Running));
         found
             .into_iter()
-            .map(|found| (found.bounds.hard.unwrap(), found.whom.join("/")))
+            .map(|found| (found.bounds.hard.unwrap(), found.key.join("/")))
             .collect::<Vec<_>>()
     };
     assert_eq!(

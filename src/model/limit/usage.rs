@@ -22,7 +22,7 @@ pub struct LimitUse {
     pub limit: Limit,
     /// Whose jobs these are: a name for each selector that is not for all, in the order of
     /// [`crate::model::limit::LimitScope::selectors`].
-    pub whom: LimitKey,
+    pub key: LimitKey,
     /// What of it is used.
     pub used: Figure,
     /// Its soft limit, if it has one.

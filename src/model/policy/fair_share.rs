@@ -12,7 +12,8 @@ pub struct FairShare {
     /// Whose usage counts for a job.
     pub subject: UsageSubject,
     /// What `fairtree` takes for equal.
-    pub ties: TieRule,
+    #[serde(rename = "ties")]
+    pub tie_rule: TieRule,
     /// How `target` measures the distance.
     pub distance: Distance,
     /// The account below which who asks for none, and is listed by none, has one of their own for

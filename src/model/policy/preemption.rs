@@ -193,15 +193,15 @@ impl Actions {
 
 impl fmt::Display for Actions {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(&letters_of(&self.first))?;
+        f.write_str(&codes(&self.first))?;
         for (from, actions) in &self.below {
-            write!(f, " {from} {}", letters_of(actions))?;
+            write!(f, " {from} {}", codes(actions))?;
         }
         Ok(())
     }
 }
 
-fn letters_of(actions: &[PreemptAction]) -> String {
+fn codes(actions: &[PreemptAction]) -> String {
     actions
         .iter()
         .filter_map(|action| action.letter())

@@ -196,7 +196,7 @@ impl Preset {
                 ..default
             },
             Preset::Flux => FairShare {
-                ties: TieRule::Flux,
+                tie_rule: TieRule::Flux,
                 ..default
             },
             Preset::Hybrid => default,
@@ -214,10 +214,10 @@ mod tests {
             let FairShare {
                 method,
                 subject,
-                ties,
+                tie_rule,
                 ..
             } = preset.fair_share();
-            (method, subject, ties)
+            (method, subject, tie_rule)
         };
         assert_eq!(
             of(Preset::Flux),

@@ -59,7 +59,7 @@ pub enum Comer {
 type LimitPlace = (usize, LimitKey);
 
 fn place(concern: &Concern) -> LimitPlace {
-    (concern.place, concern.whom.clone())
+    (concern.place, concern.key.clone())
 }
 
 /// The amount of a resource that a request names, else 0.
@@ -115,11 +115,11 @@ impl JobCount {
     }
 
     /// Of one that is yet to come, and will stand so.
-    fn of_new(spec: &Spec, standing: JobState) -> JobCount {
+    fn of_new(spec: &Spec, state: JobState) -> JobCount {
         let all = spec.element_count().unwrap_or(1).into();
         JobCount {
             all,
-            waiting: if standing == JobState::Queued { all } else { 0 },
+            waiting: if state == JobState::Queued { all } else { 0 },
         }
     }
 
@@ -134,10 +134,10 @@ impl JobCount {
 
 impl CounterEntry {
     /// What it adds at a place.
-    fn amount(&self, (place, whom): &LimitPlace) -> i64 {
+    fn amount(&self, (place, key): &LimitPlace) -> i64 {
         let mut known = self.party.concerns.iter().zip(&self.amounts);
         known
-            .find(|(known, _)| known.place == *place && known.whom == *whom)
+            .find(|(known, _)| known.place == *place && known.key == *key)
             .map_or(0, |(_, amount)| *amount)
     }
 }

@@ -181,7 +181,7 @@ pub struct Explanation {
     pub way: Option<PreemptionOutlook>,
     /// What its operation is owed now, and has, where who has less for too long has others make
     /// way.
-    pub owed: Option<FairShareReport>,
+    pub fair_share: Option<FairShareReport>,
 }
 
 /// Whether running jobs make way for one that waits.

@@ -23,7 +23,7 @@ pub struct QueueTurn {
     /// What goes before its score, in words; empty for nothing.
     pub precedence: String,
     /// What it is worth, and why.
-    pub worth: PriorityScore,
+    pub priority: PriorityScore,
 }
 
 /// A job's place, and who is next to it.
@@ -69,18 +69,25 @@ impl QueueTurn {
         {
             all.push(OrderDifference::Cluster(own.clone(), theirs.clone()));
         }
-        if self.worth.tier != other.worth.tier {
+        if self.priority.tier != other.priority.tier {
             let (own, theirs) = (self.precedence.clone(), other.precedence.clone());
             all.push(OrderDifference::Tier(own, theirs));
         }
-        let (own, theirs) = (self.worth.system_priority(), other.worth.system_priority());
+        let (own, theirs) = (
+            self.priority.system_priority(),
+            other.priority.system_priority(),
+        );
         if own != theirs {
             all.push(OrderDifference::SystemPriority(own, theirs));
             return all;
         }
         let mut parts: Vec<(f64, OrderDifference)> = Vec::new();
-        for part in &self.worth.parts {
-            let same = other.worth.parts.iter().find(|same| same.name == part.name);
+        for part in &self.priority.parts {
+            let same = other
+                .priority
+                .parts
+                .iter()
+                .find(|same| same.name == part.name);
             if let Some(same) = same
                 && part.counts() != same.counts()
             {
@@ -91,7 +98,7 @@ impl QueueTurn {
         parts.sort_by(|a, b| b.0.total_cmp(&a.0));
         all.extend(parts.into_iter().map(|(_, part)| part));
         if all.is_empty() {
-            let (own, theirs) = (self.worth.score, other.worth.score);
+            let (own, theirs) = (self.priority.score, other.priority.score);
             all.push(if own == theirs {
                 OrderDifference::Place
             } else {
@@ -132,7 +139,7 @@ mod tests {
             } else {
                 format!("queue priority {tier}")
             },
-            worth: PriorityScore {
+            priority: PriorityScore {
                 job: JobId::job(1),
                 tier,
                 score,
@@ -196,13 +203,13 @@ mod tests {
     fn what_an_operator_says_decides_alone_and_a_score_without_parts_speaks_for_itself() {
         let one = turn(0, &[("wait_time", 0.5, 100.0)]);
         let mut ordered = turn(0, &[]);
-        ordered.worth.parts = vec![ScorePart::named(PriorityScore::SYSTEM_PRIORITY, 5.0)];
-        ordered.worth.score = 1e9 + 5.0;
+        ordered.priority.parts = vec![ScorePart::named(PriorityScore::SYSTEM_PRIORITY, 5.0)];
+        ordered.priority.score = 1e9 + 5.0;
         assert_eq!(told(&one, &ordered), ["SystemPriority(None, Some(5.0))"]);
         let with = |score| QueueTurn {
-            worth: PriorityScore {
+            priority: PriorityScore {
                 score,
-                ..turn(0, &[]).worth
+                ..turn(0, &[]).priority
             },
             ..turn(0, &[])
         };

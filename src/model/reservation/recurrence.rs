@@ -422,7 +422,7 @@ mod tests {
         }
     }
 
-    fn instances(standing: &RecurringWindow, now: &str) -> Vec<String> {
+    fn instances(recurring: &RecurringWindow, now: &str) -> Vec<String> {
         let shown = |instance: Instance| {
             let to = instance
                 .to
@@ -433,7 +433,11 @@ mod tests {
                 instance.from.format("%d %H:%M")
             )
         };
-        standing.instances(at(now)).into_iter().map(shown).collect()
+        recurring
+            .instances(at(now))
+            .into_iter()
+            .map(shown)
+            .collect()
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl<'s> BookingBudget<'s> {
         let left = left
             .map(|depth| if policy.promises() { depth } else { 0 })
             .collect();
-        let is_loose = state.standing.is_loose(now);
+        let is_loose = state.bookings.is_loose(now);
         let mut promises = BookingBudget {
             policy,
             state,
@@ -86,9 +86,9 @@ impl<'s> BookingBudget<'s> {
         };
         if policy.keeps()
             || state
-                .standing
+                .bookings
                 .promises()
-                .any(|booking| booking.earmark.is_some())
+                .any(|booking| booking.held_until.is_some())
         {
             promises.renew(calendar, resolved, (space, windows), now, may_run);
         }
@@ -105,7 +105,7 @@ impl<'s> BookingBudget<'s> {
     ) {
         let state = self.state;
         let mut kept: Vec<&Booking> = state
-            .standing
+            .bookings
             .promises()
             .filter(|booking| self.policy.keeps() || state.held_until(booking.job, now).is_some())
             .collect();
@@ -118,7 +118,7 @@ impl<'s> BookingBudget<'s> {
             let is_good = class.is_some_and(|class| {
                 let class = resolved.of(class);
                 // Preempted jobs end in the next cycle at the earliest.
-                let soonest = if booking.earmark.is_some() {
+                let soonest = if booking.held_until.is_some() {
                     now + OVERDUE
                 } else {
                     now
@@ -186,7 +186,7 @@ impl<'s> BookingBudget<'s> {
 
     /// Whether a job has been promised a start that is to be kept.
     pub fn had(&self, job: JobId) -> bool {
-        let is_kept = self.policy.keeps() && self.state.standing.promise(job).is_some();
+        let is_kept = self.policy.keeps() && self.state.bookings.promise(job).is_some();
         is_kept || self.is_preemptor(job)
     }
 
@@ -194,9 +194,9 @@ impl<'s> BookingBudget<'s> {
     pub fn has_preemptors(&self) -> bool {
         let mut promised = self
             .state
-            .standing
+            .bookings
             .promises()
-            .filter(|booking| booking.earmark.is_some());
+            .filter(|booking| booking.held_until.is_some());
         promised.any(|booking| self.is_preemptor(booking.job))
     }
 
@@ -240,7 +240,7 @@ pub fn booking(
     promise: &CalendarEntry,
     state: &ClusterState,
 ) -> Booking {
-    let had = state.standing.promise(job);
+    let had = state.bookings.promise(job);
     let before = had.filter(|before| before.at != promise.at);
     Booking {
         job,
@@ -252,7 +252,7 @@ pub fn booking(
         cause: before
             .filter(|before| promise.at > before.at)
             .and_then(|before| cause(state, plan, windows, (job, class), before)),
-        earmark: state.held_until(job, plan.now),
+        held_until: state.held_until(job, plan.now),
     }
 }
 
@@ -284,7 +284,7 @@ fn cause(
     }
     let started = plan.starts.iter().map(|start| start.job);
     let mut ahead = started.chain(plan.bookings.iter().map(|booking| booking.job));
-    let overtaking = ahead.find(|job| state.standing.promise(*job).is_none());
+    let overtaking = ahead.find(|job| state.bookings.promise(*job).is_none());
     Some(overtaking.map_or(SlipCause::Changed, |by| SlipCause::Overtaken { by }))
 }
 

@@ -42,7 +42,7 @@ pub struct Calendar<'s> {
     now: Time,
     promises: BTreeMap<JobId, CalendarEntry<'s>>,
     by_start: BTreeSet<(Time, JobId)>,
-    books: CalendarKind<'s>,
+    kind: CalendarKind<'s>,
 }
 
 /// A start promised to a job.
@@ -70,13 +70,13 @@ enum CalendarKind<'s> {
 impl<'s> Calendar<'s> {
     /// No promises.
     pub fn new(state: &'s ClusterState, now: Time) -> Calendar<'s> {
-        let books = CalendarKind::Shut(BTreeMap::new());
+        let kind = CalendarKind::Shut(BTreeMap::new());
         Calendar {
             state,
             now,
             promises: BTreeMap::new(),
             by_start: BTreeSet::new(),
-            books,
+            kind,
         }
     }
 
@@ -87,7 +87,7 @@ impl<'s> Calendar<'s> {
 
     /// Whether it takes no more promises.
     pub fn is_full(&self) -> bool {
-        let most = if matches!(self.books, CalendarKind::Pinned(_)) {
+        let most = if matches!(self.kind, CalendarKind::Pinned(_)) {
             MOST_PINNED
         } else {
             MOST_COUNTED
@@ -102,7 +102,7 @@ impl<'s> Calendar<'s> {
 
     /// The promise that a job would break that runs until then, which fits nowhere beside them all.
     pub fn in_the_way(&self, shape: &Shape, until: Time) -> Option<(JobId, Time)> {
-        let short = match &self.books {
+        let short = match &self.kind {
             CalendarKind::Counted(measure, tally, _) => {
                 tally.shortage(&measure.count(&shape.total), self.now, until)
             }
@@ -178,8 +178,8 @@ impl<'s> Calendar<'s> {
                 // Where it was before, as long as nothing has ended: so a second look finds what
                 // the first one found. After an end it is placed anew, to leave the fillers the
                 // most.
-                let before = state.standing.promise(job).filter(|before| {
-                    state.standing.is_as_planned()
+                let before = state.bookings.promise(job).filter(|before| {
+                    state.bookings.is_as_planned()
                         && before.class == class.id
                         && now < before.at
                         && before.at <= at
@@ -262,7 +262,7 @@ impl<'s> Calendar<'s> {
     pub fn cancel(&mut self, job: JobId) -> Option<CalendarEntry<'s>> {
         let promise = self.promises.remove(&job)?;
         self.by_start.remove(&(promise.at, job));
-        match &mut self.books {
+        match &mut self.kind {
             CalendarKind::Counted(measure, tally, _) => {
                 tally.give(
                     &measure.count(&promise.shape.total),
@@ -284,7 +284,7 @@ impl<'s> Calendar<'s> {
         until: Time,
         space: &AvailabilityMap<'s>,
     ) {
-        match &mut self.books {
+        match &mut self.kind {
             CalendarKind::Shut(started) => drop(started.insert(job, (claim, until))),
             CalendarKind::Counted(measure, tally, begun) => {
                 for taken in claim.holds.values() {
@@ -346,7 +346,7 @@ impl<'s> Calendar<'s> {
     }
 
     fn open(&mut self, space: &AvailabilityMap<'s>) -> &mut CalendarKind<'s> {
-        if let CalendarKind::Shut(started) = &mut self.books {
+        if let CalendarKind::Shut(started) = &mut self.kind {
             let started = std::mem::take(started);
             // A job that stands still goes on where it is: places matter.
             let is_counted = self.state.windows.is_empty() && self.state.suspended.is_empty();
@@ -355,7 +355,7 @@ impl<'s> Calendar<'s> {
             } else {
                 None
             };
-            self.books = match measure {
+            self.kind = match measure {
                 Some((measure, free)) => {
                     let tally = self.count(&measure, free, &started);
                     let begun = started
@@ -367,7 +367,7 @@ impl<'s> Calendar<'s> {
                 None => CalendarKind::Pinned(Box::new(Pins::new(self.state, started, self.now))),
             };
         }
-        &mut self.books
+        &mut self.kind
     }
 
     /// What is free from now on, if nothing is promised.
@@ -423,7 +423,7 @@ impl<'s> Calendar<'s> {
                 }
             }
         }
-        if let CalendarKind::Counted(_, _, begun) = &self.books {
+        if let CalendarKind::Counted(_, _, begun) = &self.kind {
             for (_, claim) in begun.iter().filter(|(until, _)| *until <= at) {
                 for (&ix, taken) in &claim.holds {
                     forecast.put(ix, taken);

@@ -51,14 +51,14 @@ impl BackfillLimits {
     pub fn keep(
         &self,
         policy: &Backfill,
-        standing: &CurrentBookings,
+        bookings: &CurrentBookings,
         processors: i64,
         now: Time,
     ) -> Result<(), Reason> {
         if !self.wide || policy.policy != Filling::FirstFit {
             return Ok(());
         }
-        let Some((chunk, freed)) = policy.chunk.zip(standing.freed(now)) else {
+        let Some((chunk, freed)) = policy.chunk.zip(bookings.freed(now)) else {
             return Ok(());
         };
         let until = freed + chunk.duration;
@@ -89,10 +89,10 @@ mod tests {
             chunk,
             ..Backfill::default()
         };
-        let mut standing = CurrentBookings::default();
-        standing.note_release(Time(9));
+        let mut bookings = CurrentBookings::default();
+        bookings.note_release(Time(9));
         let refused = |gaps: &BackfillLimits, processors| {
-            gaps.keep(&policy, &standing, processors, Time(0)).is_err()
+            gaps.keep(&policy, &bookings, processors, Time(0)).is_err()
         };
         let mut gaps = BackfillLimits::default();
         gaps.note_blocked(&policy, 3);

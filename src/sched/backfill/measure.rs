@@ -43,7 +43,7 @@ impl ResourceMeasure {
             return None;
         };
         let mut shapes = state.shapes();
-        let is_shared = shapes.all(|shape| shape.tenancy <= AccessPolicy::Shared)
+        let is_shared = shapes.all(|shape| shape.access <= AccessPolicy::Shared)
             && !state.running.values().any(|running| running.alone);
         if state.cluster.slots() != 1 || bucket.key.condition == Joinable::Alone || !is_shared {
             return None;
@@ -108,7 +108,7 @@ impl ResourceMeasure {
 /// The one piece that all chunks of a request are, if they may lie anywhere.
 fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
     let is_anywhere =
-        shape.arrangement == Arrangement::Free && shape.tenancy <= AccessPolicy::Shared;
+        shape.arrangement == Arrangement::Free && shape.access <= AccessPolicy::Shared;
     if !is_anywhere || shape.group.is_some() {
         return None;
     }

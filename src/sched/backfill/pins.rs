@@ -544,13 +544,13 @@ impl<'s> Pins<'s> {
         }
         for (&ix, &count) in &per_node {
             let cluster = &self.state.cluster;
-            match (shape.arrangement, shape.tenancy) {
+            match (shape.arrangement, shape.access) {
                 (Arrangement::Scatter, _) => {
                     for neighbour in cluster.nodes_of_host(&cluster.node(ix).host) {
                         left.close(neighbour);
                     }
                 }
-                (Arrangement::Free, tenancy) if !tenancy.is_exclusive() => {
+                (Arrangement::Free, access) if !access.is_exclusive() => {
                     left.admit(
                         ix,
                         &shape.chunks[0].amounts(count, &cluster.catalog),

@@ -20,7 +20,7 @@ pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, cycle: &mut
             ranking.follow(job);
             continue;
         }
-        if promises && cycle.state.standing.promise(job.job).is_some() {
+        if promises && cycle.state.bookings.promise(job.job).is_some() {
             break;
         }
         cycle.consider();

@@ -38,7 +38,7 @@ pub(in crate::sched) fn list_with<'s>(
     resolved: &'s Resolved,
     cycle: &mut CycleState<'s>,
 ) -> Option<(Eligible, LimitCounters<'s>)> {
-    let mut books = LimitCounters::blank(cycle.state, policy, LimitStage::Idle, cycle.now)?;
+    let mut counters = LimitCounters::blank(cycle.state, policy, LimitStage::Idle, cycle.now)?;
     let (mut listed, mut eligible) = (
         BTreeMap::<ClassId, BTreeSet<JobId>>::new(),
         Eligible::default(),
@@ -49,13 +49,13 @@ pub(in crate::sched) fn list_with<'s>(
         let can_run = feasibility::check(&class.shape, cycle).is_ok()
             && priority_threshold::check(job, cycle).is_ok();
         let is_out = !can_run || throttling::is_out(job, cycle);
-        if is_out || books.accounts_of(&class.who).is_empty() {
+        if is_out || counters.accounts_of(&class.who).is_empty() {
             ranking.pass(job);
             continue;
         }
-        match books.bar(class) {
+        match counters.bar(class) {
             None => {
-                books.enter(class, job.job);
+                counters.enter(class, job.job);
                 listed
                     .entry(class.id)
                     .or_default()
@@ -65,14 +65,14 @@ pub(in crate::sched) fn list_with<'s>(
             Some(bar) => {
                 let (jobs, why) = (
                     listed.remove(&class.id).unwrap_or_default(),
-                    books.reason(bar, class),
+                    counters.reason(bar, class),
                 );
                 eligible.0.insert(class.id, Few { jobs, why });
                 ranking.pass(job);
             }
         }
     }
-    Some((eligible, books))
+    Some((eligible, counters))
 }
 
 /// Says of each class of which not all jobs are considered why the others wait, and of each of

@@ -92,7 +92,7 @@ impl<'s> ExpandingClass<'s> {
 #[cfg(test)]
 mod tests {
     use crate::model::job::Run;
-    use crate::model::job::state::JobState as Standing;
+    use crate::model::job::state::JobState;
     use crate::model::job_id::JobId;
     use crate::model::policy::Filling;
     use crate::model::report::outlook::{Foreseen, Prospect};
@@ -397,7 +397,7 @@ mod tests {
                 extra: start.beyond.is_some(),
                 ..Run::new(1, start.shares, Time(0))
             };
-            (element.life.state, element.life.run) = (Standing::Running, Some(run));
+            (element.life.state, element.life.run) = (JobState::Running, Some(run));
             let change =
                 serde_json::to_string(&Change::of(element.id, Some(&element), &anew.policy))
                     .unwrap();

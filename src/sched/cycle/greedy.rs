@@ -31,12 +31,12 @@ pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId
         let may = may_pass && throttling::check(candidate, Pass::Order, cycle).is_ok();
         let shape = class.shape.clone();
         if may && feasibility::check(&shape, cycle).is_ok() && place::fits(&cycle.space, &shape) {
-            let worth = backfill_order::metric_value(cycle.backfill().metric, class, cycle);
+            let value = backfill_order::metric_value(cycle.backfill().metric, class, cycle);
             options.push(BackfillOption {
                 class,
                 shape,
                 jobs,
-                worth,
+                value,
                 until: cycle.end_of(class),
             });
         }
@@ -73,7 +73,7 @@ struct BackfillOption<'s> {
     class: &'s ClassKey,
     shape: Arc<Shape>,
     jobs: Vec<JobId>,
-    worth: i64,
+    value: i64,
     until: Time,
 }
 
@@ -95,15 +95,17 @@ impl<'s> Combination<'s> {
 
     /// With one more job; None where it does not fit.
     fn with(&self, choice: &BackfillOption, job: JobId) -> Option<Combination<'s>> {
-        let mut books = Combination {
+        let mut combination = Combination {
             space: self.space.clone(),
             calendar: self.calendar.clone(),
         };
-        let placement = books.place(choice)?;
-        let claim = allocation::claim(books.space.cluster, &choice.shape, &placement);
-        books.space.claim(&claim);
-        books.calendar.start(job, claim, choice.until, &books.space);
-        Some(books)
+        let placement = combination.place(choice)?;
+        let claim = allocation::claim(combination.space.cluster, &choice.shape, &placement);
+        combination.space.claim(&claim);
+        combination
+            .calendar
+            .start(job, claim, choice.until, &combination.space);
+        Some(combination)
     }
 }
 
@@ -118,7 +120,7 @@ struct BestCombination<'s> {
 
 impl<'s> BestCombination<'s> {
     /// Adds jobs of the options from `from` on, each way in turn; those first in the order first.
-    fn extend(&mut self, from: usize, books: &Combination<'s>, value: i64) {
+    fn extend(&mut self, from: usize, combination: &Combination<'s>, value: i64) {
         if value > self.best {
             (self.best, self.chosen) = (value, self.taken.clone());
         }
@@ -131,12 +133,12 @@ impl<'s> BestCombination<'s> {
             let Some(&job) = choice.jobs.get(self.taken[option]) else {
                 continue;
             };
-            let worth = choice.worth;
-            let Some(further) = books.with(choice, job) else {
+            let gain = choice.value;
+            let Some(further) = combination.with(choice, job) else {
                 continue;
             };
             self.taken[option] += 1;
-            self.extend(option, &further, value.saturating_add(worth));
+            self.extend(option, &further, value.saturating_add(gain));
             self.taken[option] -= 1;
         }
     }
@@ -148,11 +150,11 @@ mod tests {
     use crate::model::policy::quality::{Flag, Quality};
     use crate::sched::fixture::{TestCluster, cluster};
 
-    fn greedy(fillers: &[&str]) -> TestCluster {
+    fn greedy(options: &[&str]) -> TestCluster {
         let mut fixture = cluster("1 x ncpus=8").running(1, "select=1:ncpus=4", "n1", 3600);
         fixture.policy.backfill.policy = Filling::Greedy;
         let fixture = fixture.queued(2, "select=1:ncpus=8 walltime=1:00:00");
-        fillers
+        options
             .iter()
             .zip(3..)
             .fold(fixture, |fixture, (text, id)| {
@@ -176,12 +178,12 @@ mod tests {
     /// Jobs that may not run, or run anywhere, take no place in a combination.
     #[test]
     fn m30_who_may_not_run_stands_for_nothing() {
-        let fillers = [
+        let options = [
             "select=1:ncpus=4 queue=stopped",
             "select=1:ncpus=4:color=red",
             "select=1:ncpus=2",
         ];
-        assert_eq!(greedy(&fillers).starts(), "5 on n1");
+        assert_eq!(greedy(&options).starts(), "5 on n1");
     }
 
     /// M27: what passes nobody is worth nothing to fill with, however much room it would take.
@@ -203,12 +205,12 @@ mod tests {
     /// M30: so many of a class as are worth it, not all that would fit.
     #[test]
     fn m30_no_more_of_a_class_start_than_were_chosen() {
-        let fillers = [
+        let options = [
             "select=1:ncpus=1",
             "select=1:ncpus=1",
             "select=1:ncpus=1",
             "select=1:ncpus=3",
         ];
-        assert_eq!(greedy(&fillers).starts(), "3 on n1; 6 on n1");
+        assert_eq!(greedy(&options).starts(), "3 on n1; 6 on n1");
     }
 }

@@ -54,7 +54,7 @@ pub(in crate::sched) struct LimitCounter<'s> {
     /// The limit's place among all.
     pub place: usize,
     /// Who they are.
-    pub whom: LimitKey,
+    pub key: LimitKey,
     /// How much they may.
     pub bounds: LimitValues,
     /// What they use.
@@ -181,22 +181,15 @@ impl<'s> LimitCounters<'s> {
         found
     }
 
-    fn account(
-        &mut self,
-        Concern {
-            place,
-            whom,
-            bounds,
-        }: Concern,
-    ) -> usize {
+    fn account(&mut self, Concern { place, key, bounds }: Concern) -> usize {
         let (new, accounts) = (self.accounts.len(), &mut self.accounts);
         *self
             .places
-            .entry((place, whom))
-            .or_insert_with_key(|(_, whom)| {
+            .entry((place, key))
+            .or_insert_with_key(|(_, key)| {
                 accounts.push(LimitCounter {
                     place,
-                    whom: whom.clone(),
+                    key: key.clone(),
                     bounds,
                     used: 0,
                     pledge: Pledge::default(),
@@ -214,13 +207,9 @@ impl<'s> LimitCounters<'s> {
     }
 
     /// The account of those a limit names, of whom there may be no jobs.
-    pub fn note(&mut self, place: usize, whom: LimitKey) {
+    pub fn note(&mut self, place: usize, key: LimitKey) {
         let bounds = self.policy.limits.all[place].bounds();
-        self.account(Concern {
-            place,
-            whom,
-            bounds,
-        });
+        self.account(Concern { place, key, bounds });
     }
 
     fn limit(&self, account: usize) -> &'s Limit {
@@ -324,7 +313,7 @@ impl<'s> LimitCounters<'s> {
             scope: limit.scope.clone(),
             stage: limit.stage,
             quantity: limit.quantity.clone(),
-            whom: account.whom.clone(),
+            key: account.key.clone(),
             asked: shown(asked),
             used: shown(account.used),
             most: shown(most),

@@ -89,7 +89,7 @@ impl<'s> CycleState<'s> {
 
     fn privileges(&self, job: Candidate) -> Privileges {
         // Q9: a job that is never preempted borrows nothing.
-        let is_preemptible = !job.class.protected && self.state.standing.may_borrow(job.job);
+        let is_preemptible = !job.class.protected && self.state.bookings.may_borrow(job.job);
         Privileges {
             is_preemptor: self.promises.is_preemptor(job.job),
             may_borrow: is_preemptible && self.lends(),
@@ -177,7 +177,7 @@ impl<'s> CycleState<'s> {
         }
         self.gaps.keep(
             self.backfill(),
-            &self.state.standing,
+            &self.state.bookings,
             self.processors(shape),
             self.now,
         )?;

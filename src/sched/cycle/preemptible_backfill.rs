@@ -25,9 +25,9 @@ impl<'s> Borrowed<'s> {
     /// All fillers stay so far; the last to come is the first to go.
     pub fn new(state: &'s ClusterState, space: &AvailabilityMap<'s>) -> Borrowed<'s> {
         let left = state
-            .standing
+            .bookings
             .preemptible_backfill()
-            .filter(|job| state.running.contains_key(job) && !state.standing.is_preempted(*job))
+            .filter(|job| state.running.contains_key(job) && !state.bookings.is_preempted(*job))
             .collect();
         let mut borrowed = Borrowed {
             state,
@@ -36,7 +36,7 @@ impl<'s> Borrowed<'s> {
             gone: BTreeSet::new(),
         };
         let mut space = space.clone();
-        for (job, _) in state.standing.preempted() {
+        for (job, _) in state.bookings.preempted() {
             borrowed.leaves(&mut space, job);
         }
         borrowed.space = space;
@@ -127,8 +127,8 @@ mod tests {
         fixture.policy.backfill.policy = Filling::Preempt;
         fixture.policy.backfill.depth = Backfill::ALL;
         fixture = fixture.queued(2, "select=1:ncpus=7 walltime=100");
-        for filler in [3, 4, 5] {
-            fixture = fixture.queued(filler, "select=1:ncpus=2 walltime=1:00:00");
+        for option in [3, 4, 5] {
+            fixture = fixture.queued(option, "select=1:ncpus=2 walltime=1:00:00");
         }
         let plan = fixture.plan();
         assert!(plan.starts.len() == 3 && plan.starts.iter().all(|start| start.preemptible));
@@ -155,7 +155,7 @@ mod tests {
                 && plan
                     .bookings
                     .iter()
-                    .all(|booking| booking.earmark.is_none())
+                    .all(|booking| booking.held_until.is_none())
         );
     }
 

@@ -89,7 +89,7 @@ mod tests {
             let mut plan = Plan::new(fixture.now);
             plan.verdicts = told
                 .iter()
-                .map(|(whom, reason)| (*whom, Arc::new(Reason::clone(reason))))
+                .map(|(job, reason)| (*job, Arc::new(Reason::clone(reason))))
                 .collect();
             tell_low(&fixture.state, policy, &mut plan);
             plan.verdicts.split_off(told.len())

@@ -424,7 +424,7 @@ impl<'s> CycleState<'s> {
         let booking =
             bookings::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
-        let had = self.state.standing.promise(job);
+        let had = self.state.bookings.promise(job);
         let moves = self.promises.had(job)
             && had.is_some_and(|had| had.at != at || had.nodes != promise.nodes);
         // An overdue job has no known end: to look again at once would not help.

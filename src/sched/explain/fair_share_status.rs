@@ -56,12 +56,13 @@ pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<FairShareReport> 
 }
 
 /// The pools from the top down; a pool's own name stands last.
-fn path(owed: &FairShareReport) -> Vec<&str> {
-    let own = match &owed.who {
+fn path(report: &FairShareReport) -> Vec<&str> {
+    let own = match &report.who {
         ShareHolder::Pool(name) => Some(name.as_str()),
         ShareHolder::Operation(_) | ShareHolder::Alike(..) => None,
     };
-    owed.pools
+    report
+        .pools
         .iter()
         .rev()
         .map(String::as_str)
@@ -198,13 +199,13 @@ mod tests {
 
     fn told(fixture: &TestCluster) -> Vec<(ShareHolder, i64, i64, FairShareStatus, Option<Time>)> {
         let percent = |part: f64| (part * 100.0).round() as i64;
-        let row = |owed: FairShareReport| {
+        let row = |report: FairShareReport| {
             (
-                owed.who,
-                percent(owed.fair),
-                percent(owed.used),
-                owed.status,
-                owed.since,
+                report.who,
+                percent(report.fair),
+                percent(report.used),
+                report.status,
+                report.since,
             )
         };
         reports(&fixture.state, &fixture.policy, fixture.now)
@@ -222,7 +223,9 @@ mod tests {
             crate::sched::view::holdings::RunningOwner::of(&fixture.job(1, "select=1:ncpus=8"));
         fixture.state.belongs_to(JobId::job(1), &one);
         fixture = fixture
-            .tenured(JobId::job(1), 0, 0.0, |tenure| tenure.protected = true)
+            .candidate(JobId::job(1), 0, 0.0, |candidate| {
+                candidate.protected = true
+            })
             .queued(2, "select=1:ncpus=5")
             .queued(3, "select=1:ncpus=5");
         assert!(told(&fixture).is_empty(), "nobody is looked at");
@@ -253,7 +256,7 @@ mod tests {
             fixture.now,
             &mut CycleCache::default(),
         );
-        let who = |id| of_job(JobId::job(id), &cycle).map(|owed| owed.who);
+        let who = |id| of_job(JobId::job(id), &cycle).map(|report| report.who);
         assert_eq!(
             [1, 3].map(who),
             [
@@ -296,13 +299,13 @@ mod tests {
         let fixture = of_account(fixture, 2, "x", "select=1:ncpus=11");
         let fixture = of_account(fixture, 3, "x", "select=1:ncpus=2 array=1-2");
         let fixture = of_account(fixture, 6, "x", "select=1:ncpus=3 array=1-2");
-        let spelt = |owed: FairShareReport| {
-            let who = match owed.who {
+        let spelt = |report: FairShareReport| {
+            let who = match report.who {
                 ShareHolder::Pool(name) => name,
                 ShareHolder::Operation(job) => job.to_string(),
                 ShareHolder::Alike(job, number) => format!("{number} from {job} on"),
             };
-            format!("{who} in {}", owed.pools.join(" "))
+            format!("{who} in {}", report.pools.join(" "))
         };
         let all: Vec<String> = reports(&fixture.state, &fixture.policy, fixture.now)
             .into_iter()

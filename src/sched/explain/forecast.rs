@@ -98,7 +98,7 @@ fn foresee(
         state,
         starts: Vec::new(),
         looks: 0,
-        fillers: BTreeMap::new(),
+        backfilled: BTreeMap::new(),
         stopped: BTreeSet::new(),
     };
     let (mut at, mut cycles, mut memory) = (now, 0, CycleCache::default());
@@ -143,7 +143,7 @@ struct ForecastRun {
     starts: Vec<Foreseen>,
     looks: usize,
     /// What started on borrowed room, with its rank and class, and since when it had waited.
-    fillers: BTreeMap<JobId, (u64, ClassKey, Time)>,
+    backfilled: BTreeMap<JobId, (u64, ClassKey, Time)>,
     /// What ran at first and stands still since: it has started long ago.
     stopped: BTreeSet<JobId>,
 }
@@ -182,11 +182,11 @@ impl ForecastRun {
             if start.preemptible {
                 self.note_backfilled(start.job);
             }
-            let tenure = self.state.future_candidate(policy, start, plan.now);
+            let candidate = self.state.future_candidate(policy, start, plan.now);
             self.state
                 .occupy(start.job, &start.shares, start.exclusive, start.until);
-            if let Some(tenure) = tenure {
-                self.state.set_candidate(start.job, tenure);
+            if let Some(candidate) = candidate {
+                self.state.set_candidate(start.job, candidate);
             }
             self.state.element_stands(start.job, SubjobState::Begun);
             let prospect = Prospect::Starts {
@@ -209,7 +209,7 @@ impl ForecastRun {
             .find_map(|id| self.state.jobs.get(&id));
         let class = self.state.waiting_class(job).cloned();
         let since = self.state.waits_since(job);
-        self.fillers.extend(
+        self.backfilled.extend(
             rank.zip(class)
                 .zip(since)
                 .map(|((&(_, rank), class), since)| (job, (rank, class, since))),
@@ -219,7 +219,7 @@ impl ForecastRun {
     /// A job goes back into the queue, if it was seen to come from there.
     fn make_way(&mut self, job: JobId) {
         self.state.vacate(job);
-        if let Some((rank, class, since)) = self.fillers.remove(&job) {
+        if let Some((rank, class, since)) = self.backfilled.remove(&job) {
             self.state.enqueue_as(job, rank, &class, since);
         }
     }
@@ -393,7 +393,9 @@ mod tests {
         fixture.policy.preemption.actions = vec![PreemptAction::Suspend].into();
         let walltime = Some(Span::seconds(100));
         let fixture = fixture
-            .tenured(JobId::job(1), 0, -9.0, |tenure| tenure.walltime = walltime)
+            .candidate(JobId::job(1), 0, -9.0, |candidate| {
+                candidate.walltime = walltime
+            })
             .at(10);
         let fixture = fixture.queued(2, "select=1:ncpus=4:mem=1gb walltime=50");
         let fixture = fixture.queued(3, "select=1:ncpus=1:mem=4gb walltime=5");

@@ -32,7 +32,7 @@ pub fn limits_in_force(state: &ClusterState, policy: &Policy, now: Time) -> Vec<
             all.extend(in_force.told());
         }
     }
-    all.sort_by(|a, b| (a.place, &a.whom).cmp(&(b.place, &b.whom)));
+    all.sort_by(|a, b| (a.place, &a.key).cmp(&(b.place, &b.key)));
     all
 }
 
@@ -41,7 +41,7 @@ struct InForce<'s> {
     state: &'s ClusterState,
     policy: &'s Policy,
     stage: LimitStage,
-    books: LimitCounters<'s>,
+    counters: LimitCounters<'s>,
     eligible: Eligible,
 }
 
@@ -55,29 +55,29 @@ impl<'s> InForce<'s> {
         let (state, policy, resolved) = view;
         if stage == LimitStage::Idle {
             let mut cycle = CycleState::open(state, policy, resolved, now);
-            let (eligible, books) = eligibility::list_with(policy, resolved, &mut cycle)?;
+            let (eligible, counters) = eligibility::list_with(policy, resolved, &mut cycle)?;
             return Some(InForce {
                 state,
                 policy,
                 stage,
-                books,
+                counters,
                 eligible,
             });
         }
-        let mut books = LimitCounters::blank(state, policy, stage, now)?;
+        let mut counters = LimitCounters::blank(state, policy, stage, now)?;
         if stage != LimitStage::Waiting {
-            books = books.with_running();
+            counters = counters.with_running();
         }
         if stage != LimitStage::Running {
             for class in state.classes.values() {
-                enter(class, &mut books);
+                enter(class, &mut counters);
             }
         }
         Some(InForce {
             state,
             policy,
             stage,
-            books,
+            counters,
             eligible: Eligible::default(),
         })
     }
@@ -91,13 +91,13 @@ impl<'s> InForce<'s> {
             .enumerate()
             .filter(|(_, limit)| limit.stage == self.stage)
         {
-            if let Some(whom) = named(limit) {
-                self.books.note(place, whom);
+            if let Some(key) = named(limit) {
+                self.counters.note(place, key);
             }
         }
         let counts = self.waits();
-        let used = (0..self.books.accounts().len())
-            .map(|account| told(&self.books, self.state, self.policy, account));
+        let used = (0..self.counters.accounts().len())
+            .map(|account| told(&self.counters, self.state, self.policy, account));
         used.zip(counts)
             .map(|(used, (waiting, barred))| LimitUse {
                 waiting,
@@ -112,21 +112,25 @@ impl<'s> InForce<'s> {
         let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for class in self.state.classes.values() {
             let jobs = waiting(class);
-            for &account in &*self.books.accounts_of(&class.key.who) {
+            for &account in &*self.counters.accounts_of(&class.key.who) {
                 let (all, barred) = counts.entry(account).or_default();
                 *all += jobs;
                 *barred += self.barred(account, class, jobs);
             }
         }
-        (0..self.books.accounts().len())
+        (0..self.counters.accounts().len())
             .map(|account| counts.remove(&account).unwrap_or_default())
             .collect()
     }
 
     fn barred(&self, account: usize, class: &Class, jobs: u64) -> u64 {
-        let bounds = self.books.accounts()[account].bounds;
+        let bounds = self.counters.accounts()[account].bounds;
         match self.stage {
-            LimitStage::Running if self.books.exceeds(account, &class.key, bounds.soft_limit()) => {
+            LimitStage::Running
+                if self
+                    .counters
+                    .exceeds(account, &class.key, bounds.soft_limit()) =>
+            {
                 jobs
             }
             LimitStage::Idle => self
@@ -139,14 +143,14 @@ impl<'s> InForce<'s> {
 }
 
 /// All jobs of a class count.
-fn enter(class: &Class, books: &mut LimitCounters) {
+fn enter(class: &Class, counters: &mut LimitCounters) {
     let jobs: Vec<_> = class
         .jobs()
         .map(|((_, job), _)| job)
         .take(LimitUse::MOST)
         .collect();
     let more = class.jobs().count() - jobs.len();
-    books.enter_many(&class.key, waiting(class), (&jobs, more as u64));
+    counters.enter_many(&class.key, waiting(class), (&jobs, more as u64));
 }
 
 /// Whom a limit is for that names everybody it means.
@@ -165,11 +169,16 @@ fn waiting(class: &Class) -> u64 {
     class.jobs().map(|(_, waiting)| waiting.count()).sum()
 }
 
-fn told(books: &LimitCounters, state: &ClusterState, policy: &Policy, account: usize) -> LimitUse {
-    let account = &books.accounts()[account];
+fn told(
+    counters: &LimitCounters,
+    state: &ClusterState,
+    policy: &Policy,
+    account: usize,
+) -> LimitUse {
+    let account = &counters.accounts()[account];
     let (limit, count) = (
         &policy.limits.all[account.place],
-        books.count(account.place),
+        counters.count(account.place),
     );
     let figure = |amount| count.figure(amount, &state.cluster.catalog);
     let mut by: Vec<_> = account.jobs().take(LimitUse::MOST).collect();
@@ -177,7 +186,7 @@ fn told(books: &LimitCounters, state: &ClusterState, policy: &Policy, account: u
     LimitUse {
         place: account.place,
         limit: limit.clone(),
-        whom: account.whom.clone(),
+        key: account.key.clone(),
         used: figure(account.used),
         soft: account.bounds.soft.map(|soft| figure(count.most(soft))),
         hard: account.bounds.hard.map(|hard| figure(count.most(hard))),
@@ -198,10 +207,10 @@ mod tests {
     fn told(fixture: &TestCluster) -> Vec<String> {
         let all = limits_in_force(&fixture.state, &fixture.policy, fixture.now);
         let one = |one: &LimitUse| {
-            let (stage, quantity, whom) = (
+            let (stage, quantity, key) = (
                 one.limit.stage.name(),
                 one.limit.quantity.name(),
-                one.whom.join("/"),
+                one.key.join("/"),
             );
             let shown = |figure: &Option<crate::model::limit::usage::Figure>| {
                 figure
@@ -221,7 +230,7 @@ mod tests {
             };
             let (used, soft, hard) = (&one.used.shown, shown(&one.soft), shown(&one.hard));
             format!(
-                "{stage} {quantity} {whom}: {used} of {soft}/{hard} by {by}{more}, {}/{}",
+                "{stage} {quantity} {key}: {used} of {soft}/{hard} by {by}{more}, {}/{}",
                 one.barred, one.waiting
             )
         };

@@ -223,7 +223,7 @@ impl Poll<'_> {
             ("access_policy", "one job has it for itself")
         } else if is_full {
             ("node_limit", "as many jobs are there as it takes")
-        } else if self.shape.tenancy.is_exclusive() || is_taken {
+        } else if self.shape.access.is_exclusive() || is_taken {
             (
                 "access_policy",
                 "the job wants it for itself, and others are there",

@@ -61,7 +61,7 @@ pub fn explain(
         more,
         overtakers: Vec::new(),
         way: found.way,
-        owed: found.owed,
+        fair_share: found.fair_share,
     })
 }
 
@@ -79,7 +79,7 @@ struct Obstacles {
     /// How many elements run of an array that limits them.
     begun: u32,
     way: Option<PreemptionOutlook>,
-    owed: Option<FairShareReport>,
+    fair_share: Option<FairShareReport>,
 }
 
 /// Has a cycle decide, and asks its books. The cycle's word comes first.
@@ -99,7 +99,7 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
         .first()
         .and_then(|first| obstacles::shorter(candidate, &mut cycle, first));
     let way = preemption::way_for(candidate, &mut cycle);
-    let owed = fair_share_status::of_job(job, &cycle);
+    let fair_share = fair_share_status::of_job(job, &cycle);
     let plan = cycle::close(cycle);
     let mut objections = obstacles::led_by(plan.verdict_on(&class.key, job), job, found);
     if plan.starts.iter().any(|start| is_of(start.job, job)) {
@@ -116,7 +116,7 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
         shorter,
         begun,
         way,
-        owed,
+        fair_share,
     })
 }
 
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_job_names_the_jobs_whose_end_it_awaits() {
+    fn a_blocked_job_names_the_jobs_it_waits_for() {
         let fixture = cluster("3 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 100)
             .running(2, "select=1:ncpus=4", "n2", 50)

@@ -20,14 +20,14 @@ impl MemberPlaces {
         state: &ClusterState,
         policy: &FairShare,
     ) -> MemberPlaces {
-        let kept = before.filter(|seats| seats.do_for(state, policy));
-        kept.and_then(|seats| seats.joined(state))
+        let kept = before.filter(|indices| indices.do_for(state, policy));
+        kept.and_then(|indices| indices.joined(state))
             .unwrap_or_else(|| MemberPlaces::new(state, policy))
     }
 
     fn new(state: &ClusterState, policy: &FairShare) -> MemberPlaces {
         let usage = state.usage();
-        let seating = ShareIndex::new(policy, |tree| {
+        let share_index = ShareIndex::new(policy, |tree| {
             let waiting = state
                 .owners
                 .values()
@@ -37,24 +37,24 @@ impl MemberPlaces {
         });
         let used: Vec<(Member, TreeIndex)> = usage
             .members()
-            .filter_map(|member| Some((member.clone(), seating.index_of(member)?)))
+            .filter_map(|member| Some((member.clone(), share_index.index_of(member)?)))
             .collect();
         let waiting: BTreeMap<ClassOwner, TreeIndex> = state
             .owners
             .iter()
             .filter_map(|(owner, (_, who))| {
-                let seat = seating.index(&who.user, who.account.as_deref())?;
-                Some((owner.clone(), seat))
+                let index = share_index.index(&who.user, who.account.as_deref())?;
+                Some((owner.clone(), index))
             })
             .collect();
-        let taken: BTreeSet<TreeIndex> = used.iter().map(|(_, seat)| *seat).collect();
+        let taken: BTreeSet<TreeIndex> = used.iter().map(|(_, index)| *index).collect();
         let new = waiting
             .iter()
-            .filter(|(_, seat)| !taken.contains(seat))
+            .filter(|(_, index)| !taken.contains(index))
             .map(|(owner, _)| owner.clone())
             .collect();
         MemberPlaces {
-            seating,
+            share_index,
             used,
             waiting,
             new,
@@ -63,7 +63,7 @@ impl MemberPlaces {
 
     /// Whether nobody who sits there has left.
     fn do_for(&self, state: &ClusterState, policy: &FairShare) -> bool {
-        self.seating.is_of(policy)
+        self.share_index.is_of(policy)
             && state
                 .usage()
                 .members()
@@ -74,12 +74,12 @@ impl MemberPlaces {
                 .all(|owner| state.owners.contains_key(owner))
     }
 
-    /// With those who wait now; None if somebody has no seat yet.
+    /// With those who wait now; None if a waiting user has no index yet.
     fn joined(mut self, state: &ClusterState) -> Option<MemberPlaces> {
         for (owner, (_, who)) in &state.owners {
             if !self.waiting.contains_key(owner) {
-                let seat = self.seating.index(&who.user, who.account.as_deref())?;
-                self.waiting.insert(owner.clone(), seat);
+                let index = self.share_index.index(&who.user, who.account.as_deref())?;
+                self.waiting.insert(owner.clone(), index);
             }
         }
         Some(self)
@@ -95,34 +95,34 @@ impl FairShareFactors {
         now: Time,
         before: &mut Arc<FairShareFactors>,
     ) -> FairShareFactors {
-        let mut seats = MemberPlaces::after(
-            Arc::make_mut(before).seats.take(),
+        let mut indices = MemberPlaces::after(
+            Arc::make_mut(before).indices.take(),
             state,
             &policy.fair_share,
         );
-        let seats_used = seats.used.iter().map(|(_, seat)| *seat);
-        let dues = seats
-            .seating
-            .weigh(seats_used.zip(state.usage().all_decayed(now)));
+        let indices_used = indices.used.iter().map(|(_, index)| *index);
+        let entries = indices
+            .share_index
+            .weigh(indices_used.zip(state.usage().all_decayed(now)));
         let mut shares = FairShareFactors {
             percents: percents(state, policy, now),
             ..FairShareFactors::default()
         };
         for (user, account) in state.owners.keys() {
-            let seat = seats.waiting.get(&(*user, account.clone()));
-            let due = seat.map(|seat| (account.clone(), dues.of(*seat)));
-            shares.dues.entry(*user).or_default().extend(due);
+            let index = indices.waiting.get(&(*user, account.clone()));
+            let entry = index.map(|index| (account.clone(), entries.of(*index)));
+            shares.entries.entry(*user).or_default().extend(entry);
         }
         if policy.fair_share.method == Method::Linear {
-            let running = seats
+            let running = indices
                 .used
                 .iter()
                 .filter(|(member, _)| state.usage().in_use(member) > 0.0);
             shares.running = running
-                .map(|(member, seat)| (member.clone(), dues.of(*seat).factor))
+                .map(|(member, index)| (member.clone(), entries.of(*index).factor))
                 .collect();
         }
-        shares.seats = Some(seats);
+        shares.indices = Some(indices);
         shares
     }
 
@@ -134,10 +134,10 @@ impl FairShareFactors {
         before: &mut Arc<FairShareFactors>,
     ) -> FairShareFactors {
         let mut shares = FairShareFactors::of(state, policy, now, before);
-        for (user, accounts) in &mut shares.dues {
-            for (account, earlier) in before.dues.get(user).into_iter().flatten() {
-                for (_, due) in accounts.iter_mut().filter(|(own, _)| own == account) {
-                    *due = *earlier;
+        for (user, accounts) in &mut shares.entries {
+            for (account, earlier) in before.entries.get(user).into_iter().flatten() {
+                for (_, entry) in accounts.iter_mut().filter(|(own, _)| own == account) {
+                    *entry = *earlier;
                 }
             }
         }
@@ -148,12 +148,12 @@ impl FairShareFactors {
     }
 
     /// That of the owner of a class's jobs; None for who had no jobs that waited.
-    pub fn due(&self, class: &ClassKey) -> Option<FairShareEntry> {
-        let of_user = self.dues.get(&class.user)?;
+    pub fn entry(&self, class: &ClassKey) -> Option<FairShareEntry> {
+        let of_user = self.entries.get(&class.user)?;
         of_user
             .iter()
             .find(|(account, _)| *account == class.who.account)
-            .map(|(_, due)| *due)
+            .map(|(_, entry)| *entry)
     }
 
     /// Members with running jobs and their factors, under the linear method.
@@ -163,21 +163,21 @@ impl FairShareFactors {
 
     /// All of them, with user and account.
     pub fn all(&self) -> impl Iterator<Item = (User, Option<&str>, f64)> {
-        self.dues.iter().flat_map(|(user, accounts)| {
+        self.entries.iter().flat_map(|(user, accounts)| {
             accounts
                 .iter()
-                .map(move |(account, due)| (*user, account.as_deref(), due.factor))
+                .map(move |(account, entry)| (*user, account.as_deref(), entry.factor))
         })
     }
 
     /// The factor of the owner of a class's jobs; 0 where shares do not count.
     pub fn factor(&self, class: &ClassKey) -> f64 {
-        self.due(class).map_or(0.0, |due| due.factor)
+        self.entry(class).map_or(0.0, |entry| entry.factor)
     }
 
     /// Whether the owner of a class's jobs is among them.
     pub fn knows(&self, class: &ClassKey) -> bool {
-        self.due(class).is_some()
+        self.entry(class).is_some()
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
 
     /// Who comes and goes, has used something, or is of another policy.
     #[test]
-    fn seats_that_are_kept_are_as_good_as_new_ones() {
+    fn kept_indices_give_the_same_result_as_new_ones() {
         let mut dice = 7_u64;
         let mut roll = |sides: u64| {
             dice = dice

@@ -88,12 +88,12 @@ mod tests {
         let expected =
             [("new", 1e6), ("p2", 7e5)].map(|(user, priority)| (Member::new("", user), priority));
         assert_eq!(told, expected);
-        let stakes = fixture
+        let entries = fixture
             .state
             .share_rows(&fixture.policy.fair_share, fixture.now);
-        let told: Vec<_> = stakes
+        let told: Vec<_> = entries
             .iter()
-            .map(|stake| (stake.user.as_deref().unwrap_or_default(), stake.raw))
+            .map(|entry| (entry.user.as_deref().unwrap_or_default(), entry.raw))
             .collect();
         assert_eq!(
             told,

@@ -231,8 +231,8 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// What a job of this tenancy could have in all, were it in small pieces.
-    pub fn free(&self, tenancy: AccessPolicy) -> &[i64] {
-        if tenancy.is_exclusive() {
+    pub fn free(&self, access: AccessPolicy) -> &[i64] {
+        if access.is_exclusive() {
             &self.idle
         } else {
             &self.free

@@ -269,8 +269,8 @@ pub fn times_on(
 
 /// Whether a job may join the nodes of a bucket, as far as they are alike in that.
 pub fn welcomes(space: &AvailabilityMap, key: &NodeClassKey, owner: JobOwner) -> bool {
-    let tenancy = owner.on(space.cluster.kind(key.kind).empty.bounds);
-    !key.barred.contains(&owner.user) && key.condition.admits(tenancy, owner.user)
+    let access = owner.on(space.cluster.kind(key.kind).empty.bounds);
+    !key.barred.contains(&owner.user) && key.condition.admits(access, owner.user)
 }
 
 /// The nodes with room for a kind of chunk as the guide prefers them, with how many chunks go on

@@ -214,7 +214,7 @@ pub fn is_enough_free(space: &AvailabilityMap, shape: &Shape) -> bool {
 }
 
 fn has_total(space: &AvailabilityMap, shape: &Shape) -> bool {
-    let mut sums = shape.total.iter().zip(space.free(shape.tenancy));
+    let mut sums = shape.total.iter().zip(space.free(shape.access));
     sums.all(|(asked, free)| *asked == 0 || asked <= free)
 }
 

@@ -173,7 +173,7 @@ impl<'a> Resolution<'a> {
         let shapes = || state.shapes();
         let is_personal = is_personal(&state.cluster)
             || placement.access == NodeAccess::SingleUser
-            || shapes().any(|shape| shape.tenancy == AccessPolicy::User);
+            || shapes().any(|shape| shape.access == AccessPolicy::User);
         let is_needed = is_personal
             || placement.veto.is_some()
             || placement.access != NodeAccess::Shared
@@ -198,8 +198,8 @@ impl<'a> Resolution<'a> {
     pub fn class(&self, class: &ClassKey, may_span: bool) -> ClassKey {
         let placement = &self.policy.placement;
         let mut shape = Shape::clone(&class.shape);
-        if shape.tenancy == AccessPolicy::Unsaid {
-            shape.tenancy = shape.owner().by_default(placement.access).tenancy;
+        if shape.access == AccessPolicy::Unsaid {
+            shape.access = shape.owner().by_default(placement.access).access;
             shape.is_single_task |= placement.access == NodeAccess::SingleTask;
         }
         if shape.allocation.unwrap_or(placement.allocation) == NodeAllocation::LastAvailable {

@@ -86,7 +86,7 @@ pub fn eased(space: &AvailabilityMap, shape: &Shape) -> Option<Shape> {
     if shape.array.is_none() || shape.sets.is_some() || shape.group.is_some() {
         return None;
     }
-    let free = space.free(shape.tenancy);
+    let free = space.free(shape.access);
     let mut eased: Option<Shape> = None;
     for index in space.cluster.pools.by_host() {
         if shape.total[index] > free[index] && shared_hosts(space, shape, index).next().is_some() {

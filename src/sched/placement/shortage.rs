@@ -50,7 +50,7 @@ pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
         return reason;
     }
     let catalog = &space.cluster.catalog;
-    let free = space.free(shape.tenancy);
+    let free = space.free(shape.access);
     if let Misfit::Places { fitting, needed } = misfit {
         return Reason::Scattered { fitting, needed };
     }
@@ -158,7 +158,7 @@ fn used_outside(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let is_to_blame = outside > 0 && place::fits(&freed, shape);
     is_to_blame.then(|| Reason::UsedOutside {
         requested: shape.shown_total(index, catalog),
-        available: shape.shown(index, space.free(shape.tenancy)[index], catalog),
+        available: shape.shown(index, space.free(shape.access)[index], catalog),
         total: shape.shown(index, space.cluster.capacity()[index], catalog),
         outside,
     })
@@ -176,7 +176,7 @@ fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     if !place::fits(&freed, shape) {
         return None;
     }
-    let (cluster, free) = (space.cluster, space.free(shape.tenancy));
+    let (cluster, free) = (space.cluster, space.free(shape.access));
     let catalog = &cluster.catalog;
     let used = |index: usize| -> i64 {
         let in_use = space.in_use().values();
@@ -324,7 +324,7 @@ fn key_of<'a>(space: &'a AvailabilityMap, ix: NodeIx) -> Option<&'a NodeClassKey
 
 /// A resource of which all nodes together have too little.
 fn too_much_for_all(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
-    let all = space.free(shape.tenancy);
+    let all = space.free(shape.access);
     let index = shape
         .resources()
         .into_iter()

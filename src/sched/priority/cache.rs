@@ -350,13 +350,17 @@ mod tests {
         };
         let factor = |fixture: &mut TestCluster, job| {
             put_in_order(fixture);
-            let worth = fixture
+            let priority = fixture
                 .state
                 .report(&fixture.policy, fixture.now, JobId::job(job))
                 .unwrap();
-            let sum: f64 = worth.parts.iter().filter_map(|part| part.product()).sum();
-            assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
-            worth
+            let sum: f64 = priority
+                .parts
+                .iter()
+                .filter_map(|part| part.product())
+                .sum();
+            assert!((sum - priority.score).abs() < 1e-9, "{priority:?}");
+            priority
                 .parts
                 .iter()
                 .find(|part| part.name == "fair_share")

@@ -33,8 +33,8 @@ impl FormulaJob<'_> {
             .collect()
     }
 
-    fn due(&self) -> Option<FairShareEntry> {
-        self.inputs.shares.due(self.class)
+    fn entry(&self) -> Option<FairShareEntry> {
+        self.inputs.shares.entry(self.class)
     }
 
     fn number(&self, name: &str) -> Option<f64> {
@@ -51,12 +51,12 @@ impl FormulaJob<'_> {
             "walltime" => inputs.walltime(class).as_seconds() as f64,
             "nodect" => class.shape.instances as f64,
             // I3, and the same scale for every other method.
-            "fairshare" => MAX_FAIRSHARE * self.due()?.factor,
+            "fairshare" => MAX_FAIRSHARE * self.entry()?.factor,
             // I16: the factor is 2 to the power of minus the usage over the percentage, by
             // `classic`.
-            "fairshare_factor" => self.due()?.factor,
-            "fairshare_perc" | "fair_share_perc" => self.due()?.owed,
-            "fairshare_tree_usage" => self.due()?.used,
+            "fairshare_factor" => self.entry()?.factor,
+            "fairshare_perc" | "fair_share_perc" => self.entry()?.entitlement,
+            "fairshare_tree_usage" => self.entry()?.used,
             resource => inputs.amount(class, resource)?,
         })
     }

@@ -16,11 +16,11 @@ pub struct QueueOrder<'s> {
     state: Cow<'s, ClusterState>,
     policy: &'s Policy,
     /// First who asks for a reservation (M1), then who is worth most, then who came first.
-    seats: Vec<QueueSeat>,
+    entries: Vec<OrderEntry>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct QueueSeat {
+struct OrderEntry {
     is_unreserved: bool,
     sort_key: SortKey,
     place: QueuePlace,
@@ -32,32 +32,32 @@ impl<'s> QueueOrder<'s> {
     /// they were rated last, if that still holds then (F9).
     pub fn of(state: &'s ClusterState, policy: &'s Policy, now: Time) -> QueueOrder<'s> {
         let state = state.prioritised(policy, now);
-        let seats = state.classes.values().flat_map(|class| {
+        let entries = state.classes.values().flat_map(|class| {
             let (is_unreserved, id) = (class.key.asks_for.is_none(), class.key.id);
-            class.jobs().map(move |(place, waiting)| QueueSeat {
+            class.jobs().map(move |(place, waiting)| OrderEntry {
                 is_unreserved,
                 sort_key: waiting.sort_key,
                 place,
                 class: id,
             })
         });
-        let mut seats: Vec<QueueSeat> = seats.collect();
-        seats.sort_unstable();
+        let mut entries: Vec<OrderEntry> = entries.collect();
+        entries.sort_unstable();
         QueueOrder {
             state,
             policy,
-            seats,
+            entries,
         }
     }
 
     /// How many places there are.
     pub fn len(&self) -> usize {
-        self.seats.len()
+        self.entries.len()
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.seats.is_empty()
+        self.entries.is_empty()
     }
 
     /// The places, first to last.
@@ -84,8 +84,8 @@ impl<'s> QueueOrder<'s> {
             }
         }
         let calculator = &self.calculator();
-        let seats = self.seats.iter().enumerate();
-        let found = seats.filter_map(|(at, seat)| Some((at, wanted.get(&seat.place.1)?)));
+        let entries = self.entries.iter().enumerate();
+        let found = entries.filter_map(|(at, entry)| Some((at, wanted.get(&entry.place.1)?)));
         found
             .flat_map(|(at, jobs)| {
                 jobs.iter()
@@ -101,7 +101,7 @@ impl<'s> QueueOrder<'s> {
         calculator: &PriorityCalculator,
     ) -> Option<Neighbours> {
         let mut own = self.turn(at, calculator)?;
-        own.worth.job = job;
+        own.priority.job = job;
         let above = at
             .checked_sub(1)
             .and_then(|above| self.turn(above, calculator));
@@ -113,9 +113,9 @@ impl<'s> QueueOrder<'s> {
     }
 
     fn turn(&self, at: usize, calculator: &PriorityCalculator) -> Option<QueueTurn> {
-        let seat = self.seats.get(at)?;
-        let worth = self.state.report_by(calculator, seat.place.1)?;
-        let key = &self.state.classes.get(&seat.class)?.key;
+        let entry = self.entries.get(at)?;
+        let priority = self.state.report_by(calculator, entry.place.1)?;
+        let key = &self.state.classes.get(&entry.class)?.key;
         let (who, is_by_cluster) = (
             &key.who,
             self.policy.precedence.order == PriorityOrder::Cluster,
@@ -125,10 +125,10 @@ impl<'s> QueueOrder<'s> {
             user: who.user.clone(),
             account: who.account.clone(),
             queue: who.queue.clone(),
-            is_reserved: !seat.is_unreserved,
+            is_reserved: !entry.is_unreserved,
             cluster: is_by_cluster.then(|| key.cluster().to_string()),
-            precedence: tiers::told(worth.tier),
-            worth,
+            precedence: tiers::told(priority.tier),
+            priority,
         })
     }
 
@@ -204,7 +204,7 @@ mod tests {
 
     fn order(fixture: &TestCluster) -> Vec<u64> {
         let order = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
-        order.turns().map(|turn| turn.worth.job.number).collect()
+        order.turns().map(|turn| turn.priority.job.number).collect()
     }
 
     /// I12.
@@ -242,8 +242,8 @@ mod tests {
             assert_eq!(
                 fixture
                     .state
-                    .report(&fixture.policy, fixture.now, turn.worth.job),
-                Some(turn.worth)
+                    .report(&fixture.policy, fixture.now, turn.priority.job),
+                Some(turn.priority)
             );
         }
     }
@@ -259,14 +259,16 @@ mod tests {
             JobId::job(77),
         ];
         let told: Vec<_> = queue.places_of(&jobs);
-        let ids =
-            |turn: &Option<QueueTurn>| turn.as_ref().map(|turn| (turn.rank, turn.worth.job.number));
+        let ids = |turn: &Option<QueueTurn>| {
+            turn.as_ref()
+                .map(|turn| (turn.rank, turn.priority.job.number))
+        };
         let shown: Vec<_> = told
             .iter()
             .map(|told| {
                 (
                     ids(&told.above),
-                    told.own.worth.job,
+                    told.own.priority.job,
                     told.own.rank,
                     ids(&told.below),
                 )
@@ -348,12 +350,16 @@ mod tests {
             ]
         );
         for (job, part) in [(1, "rank"), (9, "system_priority")] {
-            let worth = fixture
+            let priority = fixture
                 .state
                 .report(&fixture.policy, fixture.now, JobId::job(job))
                 .unwrap();
             assert_eq!(
-                (Some(worth.score), &*worth.parts[0].name, worth.parts.len()),
+                (
+                    Some(priority.score),
+                    &*priority.parts[0].name,
+                    priority.parts.len()
+                ),
                 (score(job), part, 1)
             );
         }
@@ -363,11 +369,11 @@ mod tests {
     fn what_counts_is_told_and_nothing_where_nothing_does() {
         let parts = |order| {
             let fixture = fixture(order);
-            let worth = fixture
+            let priority = fixture
                 .state
                 .report(&fixture.policy, fixture.now, JobId::job(2))
                 .unwrap();
-            worth
+            priority
                 .parts
                 .into_iter()
                 .map(|part| part.name)
@@ -428,15 +434,19 @@ mod tests {
             let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
             queue
                 .turns()
-                .map(|turn| turn.worth)
+                .map(|turn| turn.priority)
                 .collect::<Vec<PriorityScore>>()
         };
         let first = told(&fixture);
         let fixture = fixture.at(4000);
         assert_eq!(told(&fixture), first);
-        for worth in &first {
-            let sum: f64 = worth.parts.iter().filter_map(|part| part.product()).sum();
-            assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
+        for priority in &first {
+            let sum: f64 = priority
+                .parts
+                .iter()
+                .filter_map(|part| part.product())
+                .sum();
+            assert!((sum - priority.score).abs() < 1e-9, "{priority:?}");
         }
         assert_ne!(told(&fixture.at(4600)), first);
     }

@@ -151,10 +151,10 @@ impl<'s> Ranking<'s> {
 
     /// From here on the jobs of the classes worth most come first; between equals it stays as it
     /// was.
-    pub fn prefer(&mut self, worth: impl Fn(&ClassKey) -> i64) {
+    pub fn prefer(&mut self, priority: impl Fn(&ClassKey) -> i64) {
         self.reorder(|line| {
             let key = &line.class.key;
-            line.ahead = ahead_of(key.asks_for.is_some(), worth(key));
+            line.ahead = ahead_of(key.asks_for.is_some(), priority(key));
         });
     }
 

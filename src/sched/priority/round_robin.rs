@@ -157,7 +157,7 @@ mod tests {
 
     fn order(fixture: &TestCluster) -> Vec<u64> {
         let order = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
-        order.turns().map(|turn| turn.worth.job.number).collect()
+        order.turns().map(|turn| turn.priority.job.number).collect()
     }
 
     /// X10: a is owed what its hundred elements want, and has it once they have had their turn.

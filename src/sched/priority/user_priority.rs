@@ -162,7 +162,7 @@ mod tests {
         fixture.state.prioritise(&policy, now);
         QueueOrder::of(&fixture.state, &policy, now)
             .turns()
-            .map(|turn| turn.worth.job.number)
+            .map(|turn| turn.priority.job.number)
             .collect()
     }
 
@@ -170,7 +170,7 @@ mod tests {
         let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         queue
             .turns()
-            .map(|turn| (turn.worth.job.number, turn.worth.score))
+            .map(|turn| (turn.priority.job.number, turn.priority.score))
             .collect()
     }
 
@@ -274,14 +274,14 @@ mod tests {
         let mut fixture = fixture([0, 0, 5, 0, 0]);
         order(&mut fixture);
         for job in 1..=5 {
-            let worth = fixture
+            let priority = fixture
                 .state
                 .report(&fixture.policy, fixture.now, JobId::job(job))
                 .unwrap();
-            let sum: f64 = worth.parts.iter().filter_map(ScorePart::product).sum();
-            assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
-            let own = worth.parts.iter().find(|part| part.name == PART);
-            assert_eq!(own.is_some(), job <= 3, "{worth:?}");
+            let sum: f64 = priority.parts.iter().filter_map(ScorePart::product).sum();
+            assert!((sum - priority.score).abs() < 1e-9, "{priority:?}");
+            let own = priority.parts.iter().find(|part| part.name == PART);
+            assert_eq!(own.is_some(), job <= 3, "{priority:?}");
         }
     }
 }

@@ -57,8 +57,8 @@ impl DecayedSums {
 impl UsageTrend<'_> {
     /// For each place.
     pub fn balances(&self) -> Vec<TimeToBalance> {
-        let owed = self.charged.entitlements();
-        let mut last = self.excesses(Span(0), &owed);
+        let entitlements = self.charged.entitlements();
+        let mut last = self.excesses(Span(0), &entitlements);
         let mut balances: Vec<TimeToBalance> = last
             .iter()
             .map(|excess| {
@@ -72,7 +72,7 @@ impl UsageTrend<'_> {
         let (mut before, mut after) = (Span(0), Span::seconds(1));
         let far = self.usage.rules().counts_for().unwrap_or(FAR).min(FARTHEST);
         while before < far && balances.contains(&TimeToBalance::Never) {
-            let excesses = self.excesses(after, &owed);
+            let excesses = self.excesses(after, &entitlements);
             for (place, balance) in balances
                 .iter_mut()
                 .enumerate()
@@ -93,10 +93,10 @@ impl UsageTrend<'_> {
 
     /// How much more than their share each will have had after a while, as parts of the machine; 0
     /// or less for who will not.
-    fn excesses(&self, after: Span, owed: &[f64]) -> Vec<f64> {
+    fn excesses(&self, after: Span, entitlements: &[f64]) -> Vec<f64> {
         let mut sums = DecayedSums {
-            idle: vec![0.0; owed.len()],
-            going: vec![0.0; owed.len()],
+            idle: vec![0.0; entitlements.len()],
+            going: vec![0.0; entitlements.len()],
         };
         for (entry, (idle, going)) in self
             .seats
@@ -112,16 +112,16 @@ impl UsageTrend<'_> {
         let places = self
             .charged
             .places()
-            .map(|place| self.excess(&sums, place, owed[place]));
+            .map(|place| self.excess(&sums, place, entitlements[place]));
         std::iter::once(0.0).chain(places).collect()
     }
 
-    fn excess(&self, sums: &DecayedSums, place: usize, owed: f64) -> f64 {
+    fn excess(&self, sums: &DecayedSums, place: usize, entitlement: f64) -> f64 {
         let tree = self.charged;
         match self.policy.method {
             Method::Off => 0.0,
-            Method::Linear => sums.used(place, place) - owed,
-            Method::Classic => self.held(sums, place, place) - owed,
+            Method::Linear => sums.used(place, place) - entitlement,
+            Method::Classic => self.held(sums, place, place) - entitlement,
             Method::Tree => tree.part(place).map_or(0.0, |part| {
                 ratio(
                     sums.usage(place, place),
@@ -130,7 +130,11 @@ impl UsageTrend<'_> {
             }),
             Method::Target => {
                 let percent = 100.0 * sums.used(place, place);
-                -target::delta(target::of(tree, place, owed), percent, self.policy.distance) / 100.0
+                -target::delta(
+                    target::of(tree, place, entitlement),
+                    percent,
+                    self.policy.distance,
+                ) / 100.0
             }
         }
     }

@@ -145,11 +145,11 @@ impl Charged {
 
     /// The part of the whole machine that each is owed, from 0 to 1, by place.
     pub fn entitlements(&self) -> Vec<f64> {
-        let mut owed = vec![1.0; self.usage.len()];
+        let mut entitlements = vec![1.0; self.usage.len()];
         for place in self.places() {
-            owed[place] = owed[self.above[place]] * self.part(place).unwrap_or(1.0);
+            entitlements[place] = entitlements[self.above[place]] * self.part(place).unwrap_or(1.0);
         }
-        owed
+        entitlements
     }
 }
 

@@ -25,8 +25,8 @@ pub fn factor(effective: f64, shares: f64) -> f64 {
 }
 
 pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
-    let owed = tree.entitlements();
-    let mut held = vec![1.0; owed.len()];
+    let entitlements = tree.entitlements();
+    let mut held = vec![1.0; entitlements.len()];
     for place in tree.places() {
         let (above, used) = (tree.above(place), tree.used(place));
         held[place] = match tree.part(place) {
@@ -36,7 +36,8 @@ pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
             Some(part) => effective(used, held[above], part),
         };
     }
-    owed.into_iter()
+    entitlements
+        .into_iter()
         .zip(held)
         .map(|(normalised, effective)| Weighed {
             normalised,

@@ -13,7 +13,7 @@ use crate::model::policy::fair_share::TieRule;
 /// How far apart levels may be to be equal but for rounding.
 const ROUNDING: f64 = 1e-9;
 
-pub(super) fn weigh(tree: &Charged, ties: TieRule) -> Vec<Weighed> {
+pub(super) fn weigh(tree: &Charged, tie_rule: TieRule) -> Vec<Weighed> {
     let mut weighed = vec![at_level(tree, ROOT, 1.0)];
     for place in tree.places() {
         let parents = weighed[tree.above(place)].normalised;
@@ -23,7 +23,7 @@ pub(super) fn weigh(tree: &Charged, ties: TieRule) -> Vec<Weighed> {
         .iter()
         .map(|row| row.level.unwrap_or(f64::INFINITY))
         .collect();
-    let factors = Walk::new(tree, ties, levels).factors();
+    let factors = Walk::new(tree, tie_rule, levels).factors();
     for (row, factor) in weighed.iter_mut().zip(factors) {
         row.factor = factor;
     }
@@ -54,7 +54,7 @@ fn at_level(tree: &Charged, place: usize, parents: f64) -> Weighed {
 /// The walk, under way.
 struct Walk<'a> {
     tree: &'a Charged,
-    ties: TieRule,
+    tie_rule: TieRule,
     levels: Vec<f64>,
     /// Who shares right below each.
     below: Vec<Vec<usize>>,
@@ -68,7 +68,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(tree: &'a Charged, ties: TieRule, levels: Vec<f64>) -> Walk<'a> {
+    fn new(tree: &'a Charged, tie_rule: TieRule, levels: Vec<f64>) -> Walk<'a> {
         let mut below = vec![Vec::new(); levels.len()];
         for place in tree
             .places()
@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
         let factors = vec![1.0; levels.len()];
         Walk {
             tree,
-            ties,
+            tie_rule,
             levels,
             below,
             count,
@@ -104,8 +104,8 @@ impl<'a> Walk<'a> {
 
     /// Ranks siblings and all below them; `tied` if the first of them are as good as who was ranked
     /// last. As deep as the accounts, of which there are few below one another.
-    fn visit(&mut self, siblings: Vec<usize>, mut tied: bool) {
-        for equals in self.groups(siblings) {
+    fn visit(&mut self, children: Vec<usize>, mut tied: bool) {
+        for equals in self.groups(children) {
             let (leaves, accounts): (Vec<usize>, Vec<usize>) =
                 equals.iter().partition(|&&p| self.tree.is_leaf(p));
             if !tied && !leaves.is_empty() {
@@ -117,7 +117,7 @@ impl<'a> Walk<'a> {
             }
             self.open(
                 accounts,
-                self.ties == TieRule::Slurm && (tied || !leaves.is_empty()),
+                self.tie_rule == TieRule::Slurm && (tied || !leaves.is_empty()),
             );
             tied = false;
         }
@@ -137,10 +137,10 @@ impl<'a> Walk<'a> {
     }
 
     /// Siblings from the highest level to the lowest, equal ones together.
-    fn groups(&self, mut siblings: Vec<usize>) -> Vec<Vec<usize>> {
+    fn groups(&self, mut children: Vec<usize>) -> Vec<Vec<usize>> {
         let levels = &self.levels;
-        siblings.sort_by(|&a, &b| levels[b].total_cmp(&levels[a]).then(a.cmp(&b)));
-        siblings
+        children.sort_by(|&a, &b| levels[b].total_cmp(&levels[a]).then(a.cmp(&b)));
+        children
             .chunk_by(|&a, &b| self.is_equal(levels[a], levels[b]))
             .map(<[usize]>::to_vec)
             .collect()
@@ -148,6 +148,6 @@ impl<'a> Walk<'a> {
 
     fn is_equal(&self, high: f64, low: f64) -> bool {
         high == low
-            || (self.ties == TieRule::Flux && high.is_finite() && high - low <= ROUNDING * high)
+            || (self.tie_rule == TieRule::Flux && high.is_finite() && high - low <= ROUNDING * high)
     }
 }

@@ -26,7 +26,7 @@ pub struct FairShareEntry {
     /// From 0, served too much, to 1, not at all.
     pub factor: f64,
     /// What is theirs of the machine, from 0 to 1.
-    pub owed: f64,
+    pub entitlement: f64,
     /// What the method holds against that, from 0 to 1.
     pub used: f64,
 }
@@ -86,7 +86,7 @@ impl Dues {
         } = self.0[place];
         FairShareEntry {
             factor,
-            owed: normalised,
+            entitlement: normalised,
             used: effective,
         }
     }

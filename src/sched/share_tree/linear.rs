@@ -12,16 +12,17 @@ pub fn priority(usage: f64, total: f64) -> f64 {
 }
 
 pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
-    let owed = tree.entitlements().into_iter().enumerate();
-    owed.map(|(place, normalised)| {
-        let level = priority(tree.used(place), 1.0);
-        Weighed {
-            normalised,
-            effective: tree.used(place),
-            level: Some(level),
-            factor: level / MAX_FAIRSHARE,
-            is_capped: false,
-        }
-    })
-    .collect()
+    let entitlements = tree.entitlements().into_iter().enumerate();
+    entitlements
+        .map(|(place, normalised)| {
+            let level = priority(tree.used(place), 1.0);
+            Weighed {
+                normalised,
+                effective: tree.used(place),
+                level: Some(level),
+                factor: level / MAX_FAIRSHARE,
+                is_capped: false,
+            }
+        })
+        .collect()
 }

@@ -25,7 +25,7 @@ pub fn outline(policy: &FairShare) -> String {
     );
     let mut outline = Outline {
         tree: &tree,
-        owed: tree.entitlements(),
+        entitlements: tree.entitlements(),
         accounts: &policy.accounts,
         text: head,
     };
@@ -36,7 +36,7 @@ pub fn outline(policy: &FairShare) -> String {
 /// The text as far as it is written.
 struct Outline<'a> {
     tree: &'a Charged,
-    owed: Vec<f64>,
+    entitlements: Vec<f64>,
     accounts: &'a [Account],
     text: String,
 }
@@ -55,7 +55,7 @@ impl Outline<'_> {
             let line = format!(
                 "{:depth$}{name}: shares {shares}, {:.2}% of all",
                 "",
-                100.0 * self.owed[place],
+                100.0 * self.entitlements[place],
                 depth = 2 * depth
             );
             self.line(&line, name);

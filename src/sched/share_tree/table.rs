@@ -88,7 +88,7 @@ pub(super) fn weigh(charged: &Charged, policy: &FairShare) -> Vec<Weighed> {
     match policy.method {
         Method::Classic => classic::weigh(charged),
         Method::Linear => linear::weigh(charged),
-        Method::Tree => fair_tree::weigh(charged, policy.ties),
+        Method::Tree => fair_tree::weigh(charged, policy.tie_rule),
         Method::Target => target::weigh(charged, policy.distance),
         Method::Off => off(charged),
     }
@@ -134,13 +134,14 @@ fn ranked<K: Ord>(all: impl Iterator<Item = (K, ShareRow)>) -> BTreeMap<K, Share
 
 /// Without a method everybody is served perfectly.
 fn off(charged: &Charged) -> Vec<Weighed> {
-    let owed = charged.entitlements().into_iter().enumerate();
-    owed.map(|(place, normalised)| Weighed {
-        normalised,
-        effective: charged.used(place),
-        level: None,
-        factor: 0.5,
-        is_capped: false,
-    })
-    .collect()
+    let entitlements = charged.entitlements().into_iter().enumerate();
+    entitlements
+        .map(|(place, normalised)| Weighed {
+            normalised,
+            effective: charged.used(place),
+            level: None,
+            factor: 0.5,
+            is_capped: false,
+        })
+        .collect()
 }

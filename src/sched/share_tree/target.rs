@@ -46,18 +46,19 @@ pub(super) fn weigh(tree: &Charged, distance: Distance) -> Vec<Weighed> {
     } else {
         1.0
     };
-    let owed = tree.entitlements().into_iter().enumerate();
-    owed.map(|(place, normalised)| {
-        let percent = 100.0 * tree.used(place);
-        let target = of(tree, place, normalised);
-        let level = delta(target, percent, distance);
-        Weighed {
-            normalised,
-            effective: tree.used(place),
-            level: Some(level),
-            factor: (0.5 + level / full / 2.0).clamp(0.0, 1.0),
-            is_capped: is_capped(target, tree.usage(place), percent),
-        }
-    })
-    .collect()
+    let entitlements = tree.entitlements().into_iter().enumerate();
+    entitlements
+        .map(|(place, normalised)| {
+            let percent = 100.0 * tree.used(place);
+            let target = of(tree, place, normalised);
+            let level = delta(target, percent, distance);
+            Weighed {
+                normalised,
+                effective: tree.used(place),
+                level: Some(level),
+                factor: (0.5 + level / full / 2.0).clamp(0.0, 1.0),
+                is_capped: is_capped(target, tree.usage(place), percent),
+            }
+        })
+        .collect()
 }

@@ -78,9 +78,14 @@ const HIERARCHY: &[&str] = &[
 #[test]
 fn f10_children_divide_what_their_parent_has() {
     let table = table(Method::Classic, HIERARCHY, &[]);
-    let owed = |name: &str| six(table.accounts[name].normalised);
+    let entitlement = |name: &str| six(table.accounts[name].normalised);
     assert_eq!(
-        [owed("A"), owed("D"), owed("B"), owed("C")],
+        [
+            entitlement("A"),
+            entitlement("D"),
+            entitlement("B"),
+            entitlement("C")
+        ],
         ["0.400000", "0.600000", "0.300000", "0.100000"]
     );
     assert_eq!(six(table.members[&member("C/3")].normalised), "0.050000");
@@ -147,10 +152,10 @@ fn f12_the_walk_ranks_the_example() {
         ("account2/leaf.2.2", 3.0),
         ("account3/leaf.3.2", 1.0),
     ];
-    for ties in [TieRule::Slurm, TieRule::Flux] {
+    for tie_rule in [TieRule::Slurm, TieRule::Flux] {
         let policy = FairShare {
             method: Method::Tree,
-            ties,
+            tie_rule,
             accounts: self::accounts(&accounts),
             ..FairShare::default()
         };
@@ -295,7 +300,7 @@ fn m12_without_a_target_shares_are_the_target() {
 }
 
 #[test]
-fn f20_siblings_differ_by_their_usage() {
+fn f20_accounts_of_one_parent_differ_by_their_usage() {
     for method in [
         Method::Classic,
         Method::Linear,
@@ -525,9 +530,14 @@ fn f10_an_account_that_stands_where_its_parent_stands_leaves_no_level() {
         ("c/w", 40.0),
     ];
     let table = table(Method::Classic, &all, &used);
-    let owed = |name: &str| table.members[&member(name)].normalised;
+    let entitlement = |name: &str| table.members[&member(name)].normalised;
     assert_eq!(
-        [owed("sub/x"), owed("sub/y"), owed("b/z"), owed("c/w")],
+        [
+            entitlement("sub/x"),
+            entitlement("sub/y"),
+            entitlement("b/z"),
+            entitlement("c/w")
+        ],
         [0.125, 0.125, 0.25, 0.5]
     );
     assert_eq!(
@@ -550,11 +560,11 @@ fn f10_an_account_that_stands_where_its_parent_stands_leaves_no_level() {
 #[test]
 fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
     let accounts = accounts(&["a:1", "b:1", "c:1"]);
-    let ranks = |ties, more: f64, of_all: f64| {
+    let ranks = |tie_rule, more: f64, of_all: f64| {
         let policy = FairShare {
             method: Method::Tree,
             subject: UsageSubject::Account,
-            ties,
+            tie_rule,
             accounts: accounts.clone(),
             ..FairShare::default()
         };

@@ -57,7 +57,7 @@ pub struct Drinker {
     /// The account, by place among those that are given.
     pub pool: usize,
     /// What all alike claim together.
-    pub claim: Demand,
+    pub demand: Demand,
 }
 
 /// What each has in the end, of the whole.
@@ -93,28 +93,28 @@ pub fn pour(
         .filter(|(name, _)| is_in_line(name))
         .map(|(_, at)| *at)
         .collect();
-    let mut owed = BTreeMap::from([(ROOT, 1.0)]);
+    let mut entitlements = BTreeMap::from([(ROOT, 1.0)]);
     let mut parts = vec![0.0; drinkers.len()];
     // Parents come before their children.
     for place in std::iter::once(ROOT).chain(charged.places()) {
-        let Some(amount) = owed.get(&place).copied() else {
+        let Some(amount) = entitlements.get(&place).copied() else {
             continue;
         };
         let (children, here) = (&basin.children[place], &basin.drinkers[place]);
         if lined.contains(&place) && children.is_empty() {
             let mut left = amount;
             for &drinker in here {
-                parts[drinker] = drinkers[drinker].claim.most.min(left);
+                parts[drinker] = drinkers[drinker].demand.most.min(left);
                 left -= parts[drinker];
             }
             continue;
         }
-        let of_children = children.iter().map(|&child| basin.claims[child]);
-        let claims: Vec<Demand> = of_children
-            .chain(here.iter().map(|&drinker| drinkers[drinker].claim))
+        let of_children = children.iter().map(|&child| basin.demands[child]);
+        let demands: Vec<Demand> = of_children
+            .chain(here.iter().map(|&drinker| drinkers[drinker].demand))
             .collect();
-        let split = split(amount, &claims);
-        owed.extend(children.iter().copied().zip(split.iter().copied()));
+        let split = split(amount, &demands);
+        entitlements.extend(children.iter().copied().zip(split.iter().copied()));
         for (&drinker, part) in here.iter().zip(&split[children.len()..]) {
             parts[drinker] = *part;
         }
@@ -122,9 +122,9 @@ pub fn pour(
     let mut pools: BTreeMap<String, f64> = BTreeMap::new();
     for (name, place) in &charged.tree.accounts {
         // An account without a part of its own gets what its parent gets.
-        let part = owed
+        let part = entitlements
             .get(place)
-            .or_else(|| owed.get(&charged.above(*place)))
+            .or_else(|| entitlements.get(&charged.above(*place)))
             .copied();
         pools.insert(name.clone(), part.unwrap_or(0.0));
     }
@@ -138,7 +138,7 @@ pub fn pour(
 /// The tree with what is claimed at each place.
 struct Basin {
     /// Of each place what it and all below it claim together.
-    claims: Vec<Demand>,
+    demands: Vec<Demand>,
     /// The places that have a share of each.
     children: Vec<Vec<usize>>,
     /// Who drinks right there.
@@ -153,7 +153,7 @@ impl Basin {
     ) -> Basin {
         let count = charged.places().end;
         let mut basin = Basin {
-            claims: vec![
+            demands: vec![
                 Demand {
                     weight: 0.0,
                     least: 0.0,
@@ -182,14 +182,14 @@ impl Basin {
             basin.children[charged.above(place)].push(place);
             let of_children = basin.children[place]
                 .iter()
-                .map(|&child| basin.claims[child]);
+                .map(|&child| basin.demands[child]);
             let all = of_children.chain(
                 basin.drinkers[place]
                     .iter()
-                    .map(|&drinker| drinkers[drinker].claim),
+                    .map(|&drinker| drinkers[drinker].demand),
             );
-            let (least, most) = all.fold((0.0, 0.0), |(least, most), claim| {
-                (least + claim.least, most + claim.most)
+            let (least, most) = all.fold((0.0, 0.0), |(least, most), demand| {
+                (least + demand.least, most + demand.most)
             });
             let (own_least, own_most) = names.get(&place).map_or(UNBOUNDED, |name| bounds(name));
             let most = own_most.min(most);
@@ -197,7 +197,7 @@ impl Basin {
                 Shares::Of(shares) => shares,
                 Shares::Parent => 0.0,
             };
-            basin.claims[place] = Demand {
+            basin.demands[place] = Demand {
                 weight,
                 least: own_least.max(least).min(most),
                 most,
@@ -222,38 +222,38 @@ fn entry(charged: &Charged, pool: &str) -> usize {
     }
 }
 /// Splits an amount among claims: to a level at which all that want more get the same by weight.
-pub fn split(amount: f64, claims: &[Demand]) -> Vec<f64> {
-    let claims: Vec<Demand> = claims
+pub fn split(amount: f64, demands: &[Demand]) -> Vec<f64> {
+    let demands: Vec<Demand> = demands
         .iter()
-        .map(|claim| Demand {
-            least: claim.least.min(claim.most),
-            ..*claim
+        .map(|demand| Demand {
+            least: demand.least.min(demand.most),
+            ..*demand
         })
         .collect();
-    let least: f64 = claims.iter().map(|claim| claim.least).sum();
+    let least: f64 = demands.iter().map(|demand| demand.least).sum();
     if least >= amount {
         let part = if least > 0.0 {
             amount.max(0.0) / least
         } else {
             0.0
         };
-        return claims.iter().map(|claim| claim.least * part).collect();
+        return demands.iter().map(|demand| demand.least * part).collect();
     }
-    let level = level(amount - least, &claims);
-    claims.iter().map(|claim| claim.at(level)).collect()
+    let level = level(amount - least, &demands);
+    demands.iter().map(|demand| demand.at(level)).collect()
 }
 
 /// How far the level comes when so much is poured in above what all get in any case. Each begins to
 /// rise where its weight has come to what it gets in any case, and ends where that is what it
 /// wants.
-fn level(mut left: f64, claims: &[Demand]) -> f64 {
-    let weighty = claims
+fn level(mut left: f64, demands: &[Demand]) -> f64 {
+    let weighty = demands
         .iter()
-        .filter(|claim| claim.weight > 0.0 && claim.most > claim.least);
-    let turns = weighty.flat_map(|claim| {
+        .filter(|demand| demand.weight > 0.0 && demand.most > demand.least);
+    let turns = weighty.flat_map(|demand| {
         [
-            (claim.least / claim.weight, claim.weight),
-            (claim.most / claim.weight, -claim.weight),
+            (demand.least / demand.weight, demand.weight),
+            (demand.most / demand.weight, -demand.weight),
         ]
     });
     let mut turns: Vec<(f64, f64)> = turns.collect();
@@ -284,7 +284,7 @@ mod tests {
             .collect()
     }
 
-    fn claims(all: &[(f64, f64, f64)]) -> Vec<Demand> {
+    fn demands(all: &[(f64, f64, f64)]) -> Vec<Demand> {
         all.iter()
             .map(|&(weight, least, most)| Demand {
                 weight,
@@ -297,7 +297,7 @@ mod tests {
     /// Y20.
     #[test]
     fn what_somebody_does_not_want_goes_to_the_others() {
-        let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &claims(all)));
+        let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &demands(all)));
         assert_eq!(
             split(&[(1.0, 0.0, 0.1), (1.0, 0.0, 1.0), (1.0, 0.0, 1.0)]),
             [0.1, 0.45, 0.45]
@@ -310,7 +310,7 @@ mod tests {
     /// Y20: A has .6 in any case, B .2.
     #[test]
     fn what_is_guaranteed_is_there_before_anything_is_shared() {
-        let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &claims(all)));
+        let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &demands(all)));
         assert_eq!(split(&[(1.0, 0.6, 1.0), (1.0, 0.2, 1.0)]), [0.6, 0.4]);
         assert_eq!(split(&[(3.0, 0.6, 1.0), (1.0, 0.2, 1.0)]), [0.75, 0.25]);
         assert_eq!(
@@ -361,7 +361,7 @@ mod tests {
         let place = |pool: &str| pools.iter().position(|known| *known == pool).unwrap();
         let drinker = |&(pool, most): &(&str, f64)| Drinker {
             pool: place(pool),
-            claim: Demand::wanting(most),
+            demand: Demand::wanting(most),
         };
         let drinkers: Vec<Drinker> = drinkers.iter().map(drinker).collect();
         let poured = pour(&tree(), (&pools, &drinkers), bounds, |name| name == line);
@@ -401,9 +401,9 @@ mod tests {
         let all = [("b", 1.0), ("c", 1.0), ("d", 1.0)];
         let capped = |name: &str| if name == "a" { (0.0, 0.3) } else { UNBOUNDED };
         assert_eq!(poured(&all, capped, "").0, [0.3, 0.7, 0.1, 0.2]);
-        let owed = |name: &str| if name == "b" { (0.6, 1.0) } else { UNBOUNDED };
+        let bounds = |name: &str| if name == "b" { (0.6, 1.0) } else { UNBOUNDED };
         assert_eq!(
-            rounded(poured(&all, owed, "").0),
+            rounded(poured(&all, bounds, "").0),
             [0.4, 0.6, 0.133333, 0.266667]
         );
         let deep = |name: &str| if name == "c" { (0.9, 1.0) } else { UNBOUNDED };

@@ -8,7 +8,7 @@ use crate::model::account::charge::Charge;
 use crate::model::credentials::Credentials;
 use crate::model::job::eligible_time::Eligibility;
 use crate::model::job::promise::PromisedStart;
-use crate::model::job::state::JobState as Standing;
+use crate::model::job::state::JobState;
 use crate::model::job::{Job, NodeShare, Run, SubjobLimit};
 use crate::model::job_id::JobId;
 use crate::model::node::{Node, NodeFacts};
@@ -75,9 +75,9 @@ pub enum Change<'a> {
         /// Whose it is, and what it asked for, where limits count it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         claimant: Option<Box<RunningOwner>>,
-        /// What counts where another could have its place.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        tenure: Option<Box<PreemptionCandidate>>,
+        /// What preemption needs to know of it.
+        #[serde(rename = "tenure", default, skip_serializing_if = "Option::is_none")]
+        candidate: Option<Box<PreemptionCandidate>>,
         /// Of an element beyond what its array limits itself to (Q15): that limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beyond: Option<u32>,
@@ -144,7 +144,7 @@ impl<'a> Change<'a> {
             until: end_of(job, run, policy),
             inside: None,
             claimant: Some(Box::new(RunningOwner::of(job))),
-            tenure: PreemptionCandidate::of(job).map(Box::new),
+            candidate: PreemptionCandidate::of(job).map(Box::new),
             beyond: if run.extra {
                 job.spec.max_run_subjobs
             } else {
@@ -158,7 +158,7 @@ impl<'a> Change<'a> {
     /// without a limit is not told of.
     pub fn of_limit(id: JobId, job: Option<&Job>, state: &ClusterState) -> Option<Change<'a>> {
         let known = state.subjob_limit(id.number);
-        let array = job.filter(|job| id.is_array() && job.life.state != Standing::Finished);
+        let array = job.filter(|job| id.is_array() && job.life.state != JobState::Finished);
         let limit = array.and_then(|array| {
             array
                 .spec
@@ -190,8 +190,8 @@ fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
 /// Whether a cycle could start a job, or elements of it.
 pub fn is_candidate(job: &Job) -> bool {
     match (job.life.state, &job.elements) {
-        (Standing::Queued, None) => true,
-        (Standing::Queued | Standing::Begun, Some(elements)) => !elements.waiting().is_empty(),
+        (JobState::Queued, None) => true,
+        (JobState::Queued | JobState::Begun, Some(elements)) => !elements.waiting().is_empty(),
         _ => false,
     }
 }
@@ -222,20 +222,20 @@ impl ClusterState {
                 until,
                 inside,
                 claimant,
-                tenure,
+                candidate,
                 beyond,
                 waits,
             } => {
                 self.user(user);
                 self.occupy(*job, shares, *owner, *until);
                 if let Some(limit) = beyond {
-                    self.standing.note_extra(*job, *limit);
+                    self.bookings.note_extra(*job, *limit);
                 }
                 if let Some(claimant) = claimant {
                     self.belongs_to(*job, claimant);
                 }
-                if let Some(tenure) = tenure {
-                    self.set_candidate(*job, PreemptionCandidate::clone(tenure))
+                if let Some(candidate) = candidate {
+                    self.set_candidate(*job, PreemptionCandidate::clone(candidate))
                 }
                 if let Some(reservation) = inside {
                     self.enclose(*job, reservation);
@@ -461,7 +461,7 @@ mod tests {
                 owner: JobOwner::default(),
                 until: Time(60),
                 inside: None,
-                tenure: None,
+                candidate: None,
                 claimant: None,
                 beyond: None,
                 waits: None,
@@ -517,7 +517,7 @@ mod tests {
             at: Time(9),
             first: Time(7),
             nodes: vec!["n1".into()],
-            earmark: None,
+            held_until: None,
         };
         for change in [
             Change::of(job.id, Some(&job), &Policy::default()),

@@ -267,7 +267,7 @@ impl Cluster {
 
     /// Whether a job of this tenant may get whole hosts on some node.
     pub fn gives_whole_hosts(&self, owner: JobOwner) -> bool {
-        owner.tenancy == AccessPolicy::Hosts
+        owner.access == AccessPolicy::Hosts
             || self
                 .kinds()
                 .any(|(_, kind)| owner.on(kind.empty.bounds) == AccessPolicy::Hosts)

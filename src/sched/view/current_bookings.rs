@@ -23,11 +23,11 @@ pub struct CurrentBookings {
     /// Waiting jobs that must not be put back into the queue once they run; arrays once.
     lasting: BTreeSet<JobId>,
     /// Running jobs that must make way when a promise is due (M34).
-    fillers: BTreeSet<JobId>,
+    backfilled: BTreeSet<JobId>,
     /// Running jobs that have been told to make way, for whom, and how.
-    leaving: BTreeMap<JobId, (Option<JobId>, PreemptAction)>,
+    preempted: BTreeMap<JobId, (Option<JobId>, PreemptAction)>,
     /// Running elements beyond what their arrays limit themselves to, with that limit (Q15).
-    extras: BTreeMap<JobId, u32>,
+    over_limit: BTreeMap<JobId, u32>,
     /// When something ended last, as far as plans know.
     freed: Option<Time>,
 }
@@ -77,9 +77,9 @@ impl CurrentBookings {
 
     /// A job is over that could have run until then.
     pub fn note_end(&mut self, job: JobId, until: Time) {
-        self.fillers.remove(&job);
-        self.leaving.remove(&job);
-        self.extras.remove(&job);
+        self.backfilled.remove(&job);
+        self.preempted.remove(&job);
+        self.over_limit.remove(&job);
         self.note_release(until);
     }
 
@@ -91,21 +91,21 @@ impl CurrentBookings {
 
     /// The running jobs that must make way when a promise is due.
     pub fn preemptible_backfill(&self) -> impl DoubleEndedIterator<Item = JobId> {
-        self.fillers.iter().copied()
+        self.backfilled.iter().copied()
     }
 
     /// A running job was told to make way, or was not.
     pub fn note_told(&mut self, job: JobId, told: Option<&JobPreemption>) {
         match told {
-            Some(told) => drop(self.leaving.insert(job, (told.to, told.action))),
-            None => drop(self.leaving.remove(&job)),
+            Some(told) => drop(self.preempted.insert(job, (told.to, told.action))),
+            None => drop(self.preempted.remove(&job)),
         }
     }
 
     /// Whether a running job has been told to make way. One that may finish first stays if the
     /// other has found room elsewhere, or wants it no more.
     pub fn is_preempted(&self, job: JobId) -> bool {
-        self.leaving
+        self.preempted
             .get(&job)
             .is_some_and(|way| self.is_awaited(*way))
     }
@@ -115,13 +115,13 @@ impl CurrentBookings {
             return true;
         }
         let booking = to.and_then(|to| self.promise(to));
-        booking.is_some_and(|booking| booking.earmark.is_some())
+        booking.is_some_and(|booking| booking.held_until.is_some())
     }
 
     /// The running jobs that have been told to make way, each with how.
     pub fn preempted(&self) -> impl Iterator<Item = (JobId, PreemptAction)> + '_ {
         let awaited = self
-            .leaving
+            .preempted
             .iter()
             .filter(|(_, way)| self.is_awaited(**way));
         awaited.map(|(&job, &(_, action))| (job, action))
@@ -129,7 +129,7 @@ impl CurrentBookings {
 
     /// The running jobs that leave for one of these.
     pub fn preempted_for(&self, is_meant: impl Fn(JobId) -> bool) -> impl Iterator<Item = JobId> {
-        self.leaving
+        self.preempted
             .iter()
             .filter(move |(_, (to, _))| to.is_some_and(&is_meant))
             .map(|(job, _)| *job)
@@ -137,7 +137,7 @@ impl CurrentBookings {
 
     /// A running element goes beyond so many that its array limits itself to.
     pub fn note_extra(&mut self, element: JobId, limit: u32) {
-        self.extras.insert(element, limit);
+        self.over_limit.insert(element, limit);
     }
 
     /// A job has what it was promised.
@@ -162,12 +162,12 @@ impl ClusterState {
     /// preempted jobs.
     pub(in crate::sched) fn making_way(&self) -> impl Iterator<Item = JobId> + '_ {
         let preempted = self
-            .standing
-            .leaving
+            .bookings
+            .preempted
             .keys()
-            .filter(|job| !self.standing.fillers.contains(job));
-        self.standing
-            .fillers
+            .filter(|job| !self.bookings.backfilled.contains(job));
+        self.bookings
+            .backfilled
             .iter()
             .chain(preempted)
             .copied()
@@ -177,30 +177,30 @@ impl ClusterState {
     /// A job that may finish ends when its walltime is over. If it has none, its end is unknown:
     /// the job that preempts it could be promised nothing, and its resources would not be kept.
     fn makes_way(&self, job: JobId) -> bool {
-        if self.standing.fillers.contains(&job) {
+        if self.bookings.backfilled.contains(&job) {
             return true;
         }
-        let Some((_, action)) = self.standing.leaving.get(&job) else {
+        let Some((_, action)) = self.bookings.preempted.get(&job) else {
             return false;
         };
         let is_endless = self
             .running
             .get(&job)
             .is_some_and(|running| running.is_endless());
-        self.standing.is_preempted(job) && (!action.waits_for_end() || is_endless)
+        self.bookings.is_preempted(job) && (!action.waits_for_end() || is_endless)
     }
 
     /// The running elements beyond what their arrays limit themselves to, which they have because
     /// nobody else wanted the room (Q15): of those that were started so the last ones, as many as
     /// run above the limit now.
     pub fn over_limit_subjobs(&self) -> Vec<JobId> {
-        let extras: Vec<(JobId, u32)> = self
-            .standing
-            .extras
+        let over_limit: Vec<(JobId, u32)> = self
+            .bookings
+            .over_limit
             .iter()
             .map(|(&id, &limit)| (id, limit))
             .collect();
-        let of_arrays = extras.chunk_by(|(one, _), (other, _)| one.number == other.number);
+        let of_arrays = over_limit.chunk_by(|(one, _), (other, _)| one.number == other.number);
         of_arrays
             .flat_map(|of_array| self.over_limit_among(of_array))
             .collect()
@@ -231,36 +231,36 @@ impl ClusterState {
     pub fn take_over(&mut self, plan: &Plan) {
         self.count_bypasses(plan);
         self.starvation = plan.starving.clone().unwrap_or_default();
-        self.standing.promises = plan
+        self.bookings.promises = plan
             .bookings
             .iter()
             .map(|booking| (booking.job, booking.clone()))
             .collect();
-        self.standing.fillers.extend(
+        self.bookings.backfilled.extend(
             plan.starts
                 .iter()
                 .filter(|start| start.preemptible)
                 .map(|start| start.job),
         );
-        self.standing.leaving.extend(
+        self.bookings.preempted.extend(
             plan.preempts
                 .iter()
                 .map(|way| (way.job, (way.by, way.action))),
         );
-        let extras = plan
+        let over_limit = plan
             .starts
             .iter()
             .filter_map(|start| Some((start.job, start.beyond?)));
-        self.standing.extras.extend(extras);
-        self.standing.freed = self.standing.freed(plan.now);
-        self.standing.released = None;
+        self.bookings.over_limit.extend(over_limit);
+        self.bookings.freed = self.bookings.freed(plan.now);
+        self.bookings.released = None;
     }
 
     /// Until when the room is kept at least that others make for a job that waits: as long as any
     /// of them has not made way yet, and a while longer.
     pub(in crate::sched) fn held_until(&self, job: JobId, now: Time) -> Option<Time> {
-        let booking = self.standing.promise(job)?;
-        let until = booking.earmark?;
+        let booking = self.bookings.promise(job)?;
+        let until = booking.held_until?;
         // Told anew only once half of it is over: it is written down.
         let goes_on = until.since(now).0 < KEPT.0 / 2 && self.is_made_way_for(booking);
         let until = if goes_on { now + KEPT } else { until };
@@ -270,10 +270,10 @@ impl ClusterState {
     /// Whether anybody still makes way for a promise: for its job, or on its nodes for one that has
     /// found room elsewhere, perhaps where others had made way for this one.
     fn is_made_way_for(&self, booking: &Booking) -> bool {
-        self.standing.leaving.iter().any(|(leaver, (to, _))| {
+        self.bookings.preempted.iter().any(|(leaver, (to, _))| {
             to.is_some_and(|to| {
                 to == booking.job
-                    || (self.standing.promise(to).is_none() && self.is_on(*leaver, &booking.nodes))
+                    || (self.bookings.promise(to).is_none() && self.is_on(*leaver, &booking.nodes))
             })
         })
     }
@@ -290,9 +290,9 @@ impl ClusterState {
 
     /// Whether a waiting job is to have what others give up for it.
     pub fn keeps_room_for(&self, job: JobId) -> bool {
-        self.standing
+        self.bookings
             .promise(job)
-            .is_some_and(|booking| booking.earmark.is_some())
+            .is_some_and(|booking| booking.held_until.is_some())
     }
 
     /// Stands by what a candidate was promised by an earlier scheduler, for so long. What has
@@ -311,10 +311,10 @@ impl ClusterState {
             nodes,
             was: None,
             cause: None,
-            earmark: promise.earmark,
+            held_until: promise.held_until,
         };
-        self.standing.promises.insert(job, booking);
-        self.standing.note_release(at);
+        self.bookings.promises.insert(job, booking);
+        self.bookings.note_release(at);
     }
 }
 
@@ -348,7 +348,7 @@ mod tests {
                 at: Time(600_000),
                 first: Time(600_000),
                 nodes: vec!["n1".to_string()],
-                earmark: None,
+                held_until: None,
             };
             fixture
                 .state
@@ -386,7 +386,7 @@ mod tests {
             last = fixture.state.edition;
             fixture
         };
-        let fixture = is_counted(fixture.tenured(JobId::job(1), 0, 5.0, |_| ()), "tenure");
+        let fixture = is_counted(fixture.candidate(JobId::job(1), 0, 5.0, |_| ()), "tenure");
         let mut fixture = is_counted(
             fixture.suspended(3, "select=1:ncpus=1", "n1", 10, 0.0),
             "a suspended job",
@@ -395,7 +395,7 @@ mod tests {
             at: Time(60_000),
             first: Time(60_000),
             nodes: vec!["n1".to_string()],
-            earmark: None,
+            held_until: None,
         };
         fixture
             .state
@@ -409,16 +409,16 @@ mod tests {
         let mut fixture = cluster("2 x ncpus=4").running(1, "select=1:ncpus=2", "n1", 60);
         let job = JobId::job(1);
         fixture.state.take_over(&Plan::new(Time(0)));
-        fixture.state.standing.fillers.insert(job);
+        fixture.state.bookings.backfilled.insert(job);
         let fixture = fixture.running(1, "select=1:ncpus=2", "n1", 60);
         assert!(
-            fixture.state.standing.preemptible_backfill().eq([job])
-                && !fixture.state.standing.is_loose(Time(0))
+            fixture.state.bookings.preemptible_backfill().eq([job])
+                && !fixture.state.bookings.is_loose(Time(0))
         );
         let fixture = fixture.running(1, "select=1:ncpus=1", "n1", 60);
         assert!(
-            fixture.state.standing.preemptible_backfill().eq([job])
-                && fixture.state.standing.is_loose(Time(0))
+            fixture.state.bookings.preemptible_backfill().eq([job])
+                && fixture.state.bookings.is_loose(Time(0))
         );
     }
 
@@ -442,7 +442,7 @@ mod tests {
                 "n1",
                 100,
             );
-            fixture.state.standing.fillers.insert(JobId::job(1));
+            fixture.state.bookings.backfilled.insert(JobId::job(1));
             for is_told in [false, true] {
                 let way = JobPreemption {
                     attempt: None,
@@ -453,7 +453,7 @@ mod tests {
                 };
                 fixture
                     .state
-                    .standing
+                    .bookings
                     .note_told(JobId::job(1), Some(&way).filter(|_| is_told));
                 let case = format!("{until} {other} {is_told}");
                 assert_eq!(
@@ -473,9 +473,9 @@ mod tests {
     /// Q11: who may finish what it is at does not leave for one that waits for its room no more.
     #[test]
     fn who_may_finish_makes_way_for_nobody_who_does_not_wait() {
-        let (job, mut standing) = (JobId::job(1), CurrentBookings::default());
+        let (job, mut bookings) = (JobId::job(1), CurrentBookings::default());
         let to = Some(JobId::job(2));
-        standing.note_told(
+        bookings.note_told(
             job,
             Some(&JobPreemption {
                 attempt: None,
@@ -486,10 +486,10 @@ mod tests {
             }),
         );
         assert_eq!(
-            (standing.is_preempted(job), standing.preempted().count()),
+            (bookings.is_preempted(job), bookings.preempted().count()),
             (false, 0)
         );
-        standing.note_told(
+        bookings.note_told(
             job,
             Some(&JobPreemption {
                 attempt: None,
@@ -500,7 +500,7 @@ mod tests {
             }),
         );
         assert!(
-            standing.is_preempted(job) && standing.preempted().eq([(job, PreemptAction::Requeue)])
+            bookings.is_preempted(job) && bookings.preempted().eq([(job, PreemptAction::Requeue)])
         );
     }
 
@@ -511,12 +511,12 @@ mod tests {
         for (job, kept) in [(JobId::job(1), Some(Time(60_000))), (JobId::job(9), None)] {
             let mut fixture = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 100);
             fixture.policy.backfill.policy = Filling::Preempt;
-            fixture.state.standing.fillers.insert(job);
+            fixture.state.bookings.backfilled.insert(job);
             let plan = fixture.queued(2, "select=1:ncpus=4").plan();
             let kept_for: Vec<_> = plan
                 .bookings
                 .iter()
-                .map(|booking| (booking.job, booking.earmark))
+                .map(|booking| (booking.job, booking.held_until))
                 .collect();
             assert_eq!(kept_for, [(JobId::job(2), kept)], "{plan}");
         }

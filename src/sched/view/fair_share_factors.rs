@@ -22,11 +22,11 @@ pub(in crate::sched) fn owner_of(class: &ClassKey) -> ClassOwner {
 #[derive(Clone, Debug, Default)]
 pub(in crate::sched) struct FairShareFactors {
     /// By user, then by the requested account.
-    pub dues: BTreeMap<User, Vec<(Option<String>, FairShareEntry)>>,
+    pub entries: BTreeMap<User, Vec<(Option<String>, FairShareEntry)>>,
     /// Members with running jobs, by the requested account, and their factors.
     pub running: Vec<(Member, f64)>,
     /// The places of the members, kept for the next computation.
-    pub seats: Option<MemberPlaces>,
+    pub indices: Option<MemberPlaces>,
     /// The usage of each member in percent, where the order needs it.
     pub percents: UsagePercents,
 }
@@ -35,7 +35,7 @@ pub(in crate::sched) struct FairShareFactors {
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct MemberPlaces {
     /// The index that gives them.
-    pub seating: ShareIndex,
+    pub share_index: ShareIndex,
     /// The members with usage, as the usage names them, and their places.
     pub used: Vec<(Member, TreeIndex)>,
     /// The owners of jobs that wait or have waited.

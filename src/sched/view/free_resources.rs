@@ -19,11 +19,11 @@ pub enum Joinable {
 
 impl Joinable {
     /// Whether a job of this user may join that there bears whom `tenancy` says.
-    pub fn admits(self, tenancy: AccessPolicy, user: User) -> bool {
+    pub fn admits(self, access: AccessPolicy, user: User) -> bool {
         match self {
             Joinable::Idle => true,
-            Joinable::Shared => tenancy <= AccessPolicy::Shared,
-            Joinable::Of(owner) => tenancy <= AccessPolicy::User && owner == user,
+            Joinable::Shared => access <= AccessPolicy::Shared,
+            Joinable::Of(owner) => access <= AccessPolicy::User && owner == user,
             Joinable::Alone => false,
         }
     }
@@ -178,9 +178,9 @@ impl InUse {
 mod tests {
     use super::*;
 
-    fn of(user: &str, tenancy: AccessPolicy) -> JobOwner {
+    fn of(user: &str, access: AccessPolicy) -> JobOwner {
         JobOwner {
-            tenancy,
+            access,
             user: User::of(user),
         }
     }

@@ -86,8 +86,9 @@ impl From<NodeAccess> for AccessPolicy {
 /// What a node's other jobs need to know of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobOwner {
-    /// Whom it bears.
-    pub tenancy: AccessPolicy,
+    /// Which other jobs may share its nodes.
+    #[serde(rename = "tenancy")]
+    pub access: AccessPolicy,
     /// Whose it is.
     pub user: User,
 }
@@ -97,7 +98,7 @@ impl JobOwner {
     pub fn of(job: &Job, access: NodeAccess) -> JobOwner {
         let asked = AccessPolicy::asked(&job.spec.request.place, &job.spec.placement);
         JobOwner {
-            tenancy: asked,
+            access: asked,
             user: User::of(&job.owner.user),
         }
         .by_default(access)
@@ -105,10 +106,10 @@ impl JobOwner {
 
     /// The same, where those that say nothing have `access`.
     pub fn by_default(self, access: NodeAccess) -> JobOwner {
-        match (self.tenancy, access) {
+        match (self.access, access) {
             (_, NodeAccess::Shared) => self,
             (AccessPolicy::Unsaid, access) => JobOwner {
-                tenancy: access.into(),
+                access: access.into(),
                 ..self
             },
             _ => self,
@@ -117,7 +118,7 @@ impl JobOwner {
 
     /// Whom it bears on a node with these bounds; never `Unsaid`.
     pub fn on(self, bounds: JobCountLimits) -> AccessPolicy {
-        let asked = match self.tenancy {
+        let asked = match self.access {
             AccessPolicy::Unsaid | AccessPolicy::User => Sharing::Default,
             AccessPolicy::Shared => Sharing::Shared,
             AccessPolicy::Nodes => Sharing::Excl,
@@ -128,7 +129,7 @@ impl JobOwner {
             Sharing::Excl => AccessPolicy::Nodes,
             Sharing::Default | Sharing::Shared => AccessPolicy::Shared,
         };
-        let own = if self.tenancy == AccessPolicy::User {
+        let own = if self.access == AccessPolicy::User {
             AccessPolicy::User
         } else {
             AccessPolicy::Shared
@@ -138,9 +139,9 @@ impl JobOwner {
 }
 
 impl<T: Into<AccessPolicy>> From<T> for JobOwner {
-    fn from(tenancy: T) -> JobOwner {
+    fn from(access: T) -> JobOwner {
         JobOwner {
-            tenancy: tenancy.into(),
+            access: access.into(),
             user: User::default(),
         }
     }
@@ -211,7 +212,7 @@ mod tests {
     #[test]
     fn the_sites_access_is_for_those_that_say_nothing() {
         let by_default =
-            |said: AccessPolicy, access| JobOwner::from(said).by_default(access).tenancy;
+            |said: AccessPolicy, access| JobOwner::from(said).by_default(access).access;
         assert_eq!(
             by_default(AccessPolicy::Unsaid, NodeAccess::Shared),
             AccessPolicy::Unsaid

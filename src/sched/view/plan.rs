@@ -83,7 +83,7 @@ pub struct Booking {
     pub cause: Option<SlipCause>,
     /// Others make way for it: until then at least the room is kept for it, whoever else wants it
     /// (G8).
-    pub earmark: Option<Time>,
+    pub held_until: Option<Time>,
 }
 
 impl Booking {
@@ -165,7 +165,7 @@ impl Plan {
         let own = ClassId(reason::own_name(job));
         self.verdicts
             .iter()
-            .find(|(whom, _)| *whom == own)
+            .find(|(preemptor, _)| *preemptor == own)
             .map(|(_, reason)| &**reason)
     }
 
@@ -197,7 +197,7 @@ impl fmt::Display for Plan {
                 .map(|share| share.node.as_str())
                 .collect();
             write!(f, "start  {}  {}", start.job, runs(&nodes))?;
-            if start.exclusive.tenancy.is_exclusive() {
+            if start.exclusive.access.is_exclusive() {
                 f.write_str(" alone")?;
             }
             if start.beyond.is_some() {
@@ -221,8 +221,8 @@ impl fmt::Display for Plan {
             job, by, action, ..
         } in &self.preempts
         {
-            let whom = by.map_or("nobody".to_string(), |by| by.to_string());
-            writeln!(f, "{}  {job}  for {whom}", action.name())?;
+            let preemptor = by.map_or("nobody".to_string(), |by| by.to_string());
+            writeln!(f, "{}  {job}  for {preemptor}", action.name())?;
         }
         for (job, nodes) in &self.asks {
             writeln!(f, "ask    {job}  {}", nodes.join(","))?;

@@ -47,17 +47,17 @@ impl ClusterState {
 
     /// A running job stands still, or no longer does: while it does it is not asked to make way.
     pub(in crate::sched) fn note_still(&mut self, id: JobId, is_still: bool) {
-        let tenure = self
+        let candidate = self
             .running
             .get(&id)
-            .and_then(|running| running.tenure.as_deref().cloned());
-        if let Some(tenure) = tenure {
+            .and_then(|running| running.candidate.as_deref().cloned());
+        if let Some(candidate) = candidate {
             self.set_candidate(
                 id,
                 PreemptionCandidate {
                     told: None,
                     suspended: is_still,
-                    ..tenure
+                    ..candidate
                 },
             )
         }
@@ -71,7 +71,7 @@ impl ClusterState {
         releases: &[String],
         now: Time,
     ) -> Option<(Suspended, JobOwner)> {
-        let (holder, tenure) = (running.holder.as_ref()?, running.tenure.as_deref()?);
+        let (holder, candidate) = (running.holder.as_ref()?, running.candidate.as_deref()?);
         let shares: Vec<NodeShare> = running
             .nodes
             .iter()
@@ -86,7 +86,7 @@ impl ClusterState {
         let key = ClassKey {
             id: ClassId(0),
             shape: Arc::new(Shape::of_request(&request(&shares), &self.cluster.catalog)),
-            walltime: tenure.walltime,
+            walltime: candidate.walltime,
             who: holder.who.clone(),
             user: owner.user,
             priority: 0,
@@ -95,10 +95,10 @@ impl ClusterState {
             asks_for: None,
             not_before: None,
             unpromised: false,
-            protected: tenure.protected,
-            rerunnable: tenure.rerunnable,
-            checkpoints: tenure.checkpoints,
-            may_be_checkpointed: tenure.may_be_checkpointed,
+            protected: candidate.protected,
+            rerunnable: candidate.rerunnable,
+            checkpoints: candidate.checkpoints,
+            may_be_checkpointed: candidate.may_be_checkpointed,
             targets: None,
             at_once: None,
             expands_to: None,
@@ -107,16 +107,16 @@ impl ClusterState {
         let suspended = Suspended {
             key,
             place: (id.number, id),
-            score: tenure.score,
+            score: candidate.score,
             needed: shares
                 .iter()
                 .map(|share| share.part(|name| is_in(releases, name)))
                 .collect(),
             shares,
             made_way_for: None,
-            ran: ran(tenure, running.until, now),
+            ran: ran(candidate, running.until, now),
             wait: Wait {
-                since: tenure.started - tenure.waited,
+                since: candidate.started - candidate.waited,
                 eligibility: Eligibility::default(),
                 bypassed: 0,
             },
@@ -171,12 +171,12 @@ fn request(shares: &[NodeShare]) -> Request {
 }
 
 /// How long a job has run that would have ended then, its pauses left aside.
-fn ran(tenure: &PreemptionCandidate, until: Time, now: Time) -> Span {
+fn ran(candidate: &PreemptionCandidate, until: Time, now: Time) -> Span {
     let left = until.since(now).0.max(0);
     Span(
-        tenure
+        candidate
             .walltime
-            .map_or(now.since(tenure.started).0, |walltime| walltime.0 - left)
+            .map_or(now.since(candidate.started).0, |walltime| walltime.0 - left)
             .max(0),
     )
 }

@@ -175,7 +175,7 @@ pub struct Shape {
     /// How the chunks lie; `Free` where there is but one.
     pub arrangement: Arrangement,
     /// Who else may be on the nodes.
-    pub tenancy: AccessPolicy,
+    pub access: AccessPolicy,
     /// Whose it is, where that matters for where it fits; else nobody's, so that one shape serves
     /// all.
     pub user: User,
@@ -281,7 +281,7 @@ impl Shape {
             } else {
                 arrangement
             },
-            tenancy: AccessPolicy::asked(&request.place, placement),
+            access: AccessPolicy::asked(&request.place, placement),
             user: User::default(),
             is_single_task: placement.access == Some(NodeAccess::SingleTask),
             group: request.place.group.clone(),
@@ -305,7 +305,7 @@ impl Shape {
     /// What its nodes' other jobs need to know of it.
     pub fn owner(&self) -> JobOwner {
         JobOwner {
-            tenancy: self.tenancy,
+            access: self.access,
             user: self.user,
         }
     }

@@ -27,7 +27,7 @@ pub use super::shape::{AccessPolicy, ClassId, ClassKey, JobOwner, User};
 use super::sort_key::SortKey;
 use super::starvation::Starving;
 use super::suspended::Suspended;
-use crate::model::job::array::SubjobState as ElementStanding;
+use crate::model::job::array::SubjobState;
 use crate::model::job::eligible_time::{Accrues, Eligibility};
 use crate::model::job::{Job, SubjobLimit};
 use crate::model::job_id::JobId;
@@ -60,7 +60,7 @@ pub struct ClusterState {
     /// What they give back, by the moment.
     pub(in crate::sched) releases: BTreeMap<Time, Amounts>,
     /// What was promised, and what has happened since.
-    pub(in crate::sched) standing: CurrentBookings,
+    pub(in crate::sched) bookings: CurrentBookings,
     /// What reservations set aside, now and later, by id; none that is over.
     pub(in crate::sched) windows: BTreeMap<String, Window>,
     /// The jobs that run in a reservation, and its name.
@@ -125,7 +125,7 @@ impl ClusterState {
             running: BTreeMap::new(),
             ends: BTreeSet::new(),
             releases: BTreeMap::new(),
-            standing: CurrentBookings::default(),
+            bookings: CurrentBookings::default(),
             windows: BTreeMap::new(),
             insiders: BTreeMap::new(),
             site_time: SiteTime::default(),
@@ -366,7 +366,7 @@ impl ClusterState {
             |state| state.class_key(job),
         );
         self.limited.note_new(job.id);
-        self.standing.note_rerunnable(job.id, job.spec.rerunnable);
+        self.bookings.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
     /// Makes a job of a class a candidate as [`ClusterState::enqueue`] does, without a look at the
@@ -456,7 +456,7 @@ impl ClusterState {
         let Some((class_id, rank)) = self.jobs.remove(&id) else {
             return;
         };
-        self.standing.note_rerunnable(id, true);
+        self.bookings.note_rerunnable(id, true);
         if let Some(class) = self.classes.get_mut(&class_id).map(Arc::make_mut) {
             let first = class.first();
             class.remove((rank, id));
@@ -483,7 +483,7 @@ impl ClusterState {
     }
 
     /// An element of a waiting array stands so now, where nobody has the array to enqueue it anew.
-    pub(in crate::sched) fn element_stands(&mut self, id: JobId, standing: ElementStanding) {
+    pub(in crate::sched) fn element_stands(&mut self, id: JobId, state: SubjobState) {
         self.edition += 1;
         let Some((parent, index)) = id.parent().zip(id.index()) else {
             return;
@@ -500,7 +500,7 @@ impl ClusterState {
             return;
         };
         let elements = Arc::make_mut(&mut array.elements);
-        elements.mark(position, position, standing);
+        elements.mark(position, position, state);
         if elements.waiting().is_empty() {
             self.withdraw(parent);
         }

@@ -18,21 +18,21 @@ pub fn with_counted(
     group: impl Fn(u32) -> String,
 ) -> Vec<LimitUse> {
     let considered = considered.into_iter().map(|one| LimitUse {
-        whom: with_group(&one, &group),
+        key: with_group(&one, &group),
         ..one
     });
     let (kept, mut all): (Vec<LimitUse>, Vec<LimitUse>) = considered
         .partition(|one| matches!(one.limit.stage, LimitStage::Queued | LimitStage::Waiting));
     let mut kept: BTreeMap<_, _> = kept
         .into_iter()
-        .map(|one| ((one.place, one.whom.clone()), one))
+        .map(|one| ((one.place, one.key.clone()), one))
         .collect();
     for one in counted {
         let Some(limit) = limits.all.get(one.place) else {
             continue;
         };
         let waiting = kept
-            .remove(&(one.place, one.whom.clone()))
+            .remove(&(one.place, one.key.clone()))
             .map_or(0, |same| same.waiting);
         all.push(LimitUse {
             waiting,
@@ -45,7 +45,7 @@ pub fn with_counted(
         let bounds = one.limit.bounds();
         let nobody = Counted {
             place: one.place,
-            whom: one.whom,
+            key: one.key,
             bounds,
             ..Counted::default()
         };
@@ -53,7 +53,7 @@ pub fn with_counted(
     }));
     // What stands in the place of others to exempt somebody limits nothing.
     all.retain(|one| one.soft.is_some() || one.hard.is_some());
-    all.sort_by(|a, b| (a.place, &a.whom).cmp(&(b.place, &b.whom)));
+    all.sort_by(|a, b| (a.place, &a.key).cmp(&(b.place, &b.key)));
     all
 }
 
@@ -65,18 +65,18 @@ fn with_group(one: &LimitUse, group: impl Fn(u32) -> String) -> LimitKey {
         group: of_group,
         ..
     } = &one.limit.scope;
-    let mut whom = one.whom.clone();
+    let mut key = one.key.clone();
     let place = [queue, user]
         .into_iter()
         .filter(|selector| **selector != Selector::All)
         .count();
     if *of_group == Selector::Each
-        && let Some(name) = whom.get_mut(place)
+        && let Some(name) = key.get_mut(place)
         && let Ok(number) = name.parse()
     {
         *name = group(number);
     }
-    whom
+    key
 }
 
 fn names_all(limit: &Limit) -> bool {
@@ -98,19 +98,19 @@ mod tests {
                     [[limit]]\nqueue = \"night\"\nqueued = { jobs = 9 }\n";
         let config = Config::parse(text).unwrap();
         let (limits, resources) = (config.effective_policy().limits, config.resources());
-        let count = |place: usize, whom: &str, used| {
+        let count = |place: usize, key: &str, used| {
             let bounds = limits.all[place].bounds();
             Counted {
                 place,
-                whom: vec![whom.into()],
+                key: vec![key.into()],
                 bounds,
                 used,
                 ..Counted::default()
             }
         };
-        let considered = |place, whom, used, waiting| LimitUse {
+        let considered = |place, key, used, waiting| LimitUse {
             waiting,
-            ..count(place, whom, used).told(&limits.all[place], &resources)
+            ..count(place, key, used).told(&limits.all[place], &resources)
         };
         // Of bob the scheduler knows, but not he who counts: he has just gone.
         let known = vec![
@@ -130,7 +130,7 @@ mod tests {
             format!(
                 "{} {} {} {}",
                 one.limit.stage.name(),
-                one.whom[0],
+                one.key[0],
                 one.used.shown,
                 one.waiting
             )
@@ -152,11 +152,11 @@ mod tests {
         let text = "[[limit]]\nuser = \"*\"\ngroup = \"*\"\nrunning = { jobs = 2 }\nqueued = { jobs = 9 }\n";
         let config = Config::parse(text).unwrap();
         let (limits, resources) = (config.effective_policy().limits, config.resources());
-        let whom = |group: &str| vec!["50".to_string(), group.to_string()];
+        let key = |group: &str| vec!["50".to_string(), group.to_string()];
         let of = |place, group, waiting| {
             let one = Counted {
                 place,
-                whom: whom(group),
+                key: key(group),
                 used: 1,
                 ..Counted::default()
             };
@@ -169,7 +169,7 @@ mod tests {
         let bounds = limits.all[1].bounds();
         let counted = [Counted {
             place: 1,
-            whom: whom("staff"),
+            key: key("staff"),
             bounds,
             used: 3,
             ..Counted::default()
@@ -190,11 +190,11 @@ mod tests {
         );
         let told: Vec<_> = all
             .iter()
-            .map(|one| (one.whom.clone(), one.waiting))
+            .map(|one| (one.key.clone(), one.waiting))
             .collect();
         assert_eq!(
             told,
-            [(whom("staff"), 4), (whom("staff"), 4)],
+            [(key("staff"), 4), (key("staff"), 4)],
             "user 50 is no group"
         );
     }

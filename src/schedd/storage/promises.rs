@@ -108,7 +108,7 @@ impl Promises {
             at: booking.at,
             first: booking.at,
             nodes: booking.nodes.to_vec(),
-            earmark: booking.earmark,
+            held_until: booking.held_until,
         };
         let Some(kept) = self.given.get_mut(&booking.job) else {
             self.given.insert(booking.job, Kept::new(promise));
@@ -203,7 +203,7 @@ mod tests {
             at: Time(at * 1000),
             first: Time(at * 1000),
             nodes: vec![],
-            earmark: None,
+            held_until: None,
         })
     }
 
@@ -247,7 +247,7 @@ mod tests {
             nodes,
             was: None,
             cause: None,
-            earmark: None,
+            held_until: None,
         }
     }
 

@@ -331,8 +331,8 @@ mod tests {
     }
 
     /// How an element is shown that stands so.
-    fn shown(standing: SubjobState, array: &Job) -> JobState {
-        match standing {
+    fn shown(state: SubjobState, array: &Job) -> JobState {
+        match state {
             SubjobState::Waiting => JobState::Queued,
             SubjobState::Begun => JobState::Running,
             SubjobState::Ended(_) if array.life.state == JobState::Finished => JobState::Finished,

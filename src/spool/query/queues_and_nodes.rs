@@ -5,7 +5,7 @@ use super::state_of;
 use crate::model::job::Job;
 use crate::model::job::state::JobState;
 use crate::model::queue::Queue;
-use crate::model::reservation::ReservationState as Standing;
+use crate::model::reservation::ReservationState;
 use crate::model::resource::ResourceValue;
 use crate::wire::message::{NodeRecord, QueueCounts};
 use rusqlite::Connection;
@@ -116,7 +116,7 @@ pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeRecord>, SpoolErr
                 continue;
             };
             record.reservations.push(reservation.id.clone());
-            record.reserved |= is_alone && reservation.state == Standing::Running;
+            record.reserved |= is_alone && reservation.state == ReservationState::Running;
         }
     }
     Ok(records.into_values().collect())

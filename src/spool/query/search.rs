@@ -443,8 +443,8 @@ impl Waits {
         key: VerdictKey,
         job: JobId,
     ) -> Result<Option<(Reason, Time)>, SpoolError> {
-        for whom in [key.0, key.1].into_iter().flatten() {
-            match self.verdict(connection, whom)? {
+        for class in [key.0, key.1].into_iter().flatten() {
+            match self.verdict(connection, class)? {
                 Some(found) if found.0.is_of_list() => {
                     let own = verdict(connection, reason::own_name(job) as i64)?;
                     return Ok(own.or(Some(found)));

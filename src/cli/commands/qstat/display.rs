@@ -93,7 +93,7 @@ impl<'a> Display<'a> {
     pub fn finish(mut self) -> Result<(), Failure> {
         self.print()?;
         let rest = match (self.printing, &self.form) {
-            (Some(Printing::Full(sheet)), _) => sheet.end(),
+            (Some(Printing::Full(writer)), _) => writer.end(),
             (None, JobFormat::Full(format)) => attribute_output::without_server(format, self.now),
             _ => Vec::new(),
         };
@@ -146,15 +146,15 @@ impl<'a> Display<'a> {
                 list.write(&mut text, &jobs, server);
                 text.into_bytes()
             }
-            Printing::Full(sheet) => {
+            Printing::Full(writer) => {
                 self.scores.add_to(&mut jobs);
                 for record in &jobs {
-                    sheet.add(
+                    writer.add(
                         &record.job.id.full(&server.name),
                         &attributes::of_job(record, server),
                     );
                 }
-                sheet.take()
+                writer.take()
             }
         };
         Ok(self.out.write_all(&written)?)

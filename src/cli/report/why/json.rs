@@ -96,7 +96,7 @@ impl JobView<'_> {
                 }
                 _ => json!([]),
             },
-            "fair_share": explanation.owed.as_ref().map(|owed| fair_share::data(owed, self.server)),
+            "fair_share": explanation.fair_share.as_ref().map(|report| fair_share::data(report, self.server)),
             "limits": limits.collect::<Value>(),
             "nodes": explanation.survey.as_ref().map(nodes),
             "walltime_to_start_now": explanation.shorter.map(|walltime| walltime.as_seconds()),

@@ -163,7 +163,7 @@ impl JobView<'_> {
     /// The fair share and the use of its pool, where starvation leads to preemption.
     fn fair_share(&self) -> Option<String> {
         Some(fair_share::sentence(
-            self.found.explanation.as_ref()?.owed.as_ref()?,
+            self.found.explanation.as_ref()?.fair_share.as_ref()?,
             self.server,
         ))
     }

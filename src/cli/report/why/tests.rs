@@ -48,7 +48,7 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
         more: 0,
         overtakers: vec![],
         way: None,
-        owed: None,
+        fair_share: None,
     }
 }
 

@@ -48,11 +48,11 @@ impl JobView<'_> {
         }
         self.promise(&mut out);
         if let Some(explanation) = &self.found.explanation {
-            if let Some(owed) = &explanation.owed {
+            if let Some(report) = &explanation.fair_share {
                 let _ = writeln!(
                     out,
                     "  Fair share: {}",
-                    fair_share::sentence(owed, self.server)
+                    fair_share::sentence(report, self.server)
                 );
             }
             if let Some(survey) = &explanation.survey {
@@ -260,7 +260,7 @@ impl JobView<'_> {
                 format!(" on {}", nodes(&promise.nodes))
             };
             let (at, first) = (self.moment(promise.at), self.moment(promise.first));
-            let _ = if self.knows_start() || promise.earmark.is_none() {
+            let _ = if self.knows_start() || promise.held_until.is_none() {
                 writeln!(out, "  Promised:   {at}{on}; first promised for {first}")
             } else {
                 writeln!(

@@ -24,7 +24,7 @@ pub trait Tied {
     /// Takes note of what happened to a job alone.
     fn note(&mut self, id: JobId, event: Event);
     /// A tie stands otherwise than before.
-    fn keep(&mut self, tie: Tie, standing: TieState);
+    fn keep(&mut self, tie: Tie, state: TieState);
     /// The name after the dot of every job id.
     fn server(&self) -> &str;
 }

@@ -51,8 +51,8 @@ const LAST: JobId = JobId {
 
 impl DependencyGraph {
     /// The bonds that the spool held.
-    pub fn load(&mut self, ties: Vec<Tie>) {
-        for tie in ties {
+    pub fn load(&mut self, graph: Vec<Tie>) {
+        for tie in graph {
             self.put(tie);
         }
     }
@@ -292,47 +292,47 @@ mod tests {
 
     #[test]
     fn a_bond_is_found_from_both_ends_until_it_is_removed() {
-        let mut ties = DependencyGraph::default();
+        let mut graph = DependencyGraph::default();
         assert!(
-            ties.add(tie(2, "afterok", 1))
-                && ties.add(tie(3, "after", 1))
-                && !ties.add(tie(3, "after", 1))
+            graph.add(tie(2, "afterok", 1))
+                && graph.add(tie(3, "after", 1))
+                && !graph.add(tie(3, "after", 1))
         );
         let two = (JobId::job(2), DependencyCondition::EndedOk);
         assert_eq!(
-            ties.dependents(JobId::job(1)),
+            graph.dependents(JobId::job(1)),
             [two, (JobId::job(3), DependencyCondition::Begun)]
         );
         assert_eq!(
-            ties.conditions(JobId::job(3)),
+            graph.conditions(JobId::job(3)),
             [(JobId::job(1), DependencyCondition::Begun)]
         );
-        ties.forget(JobId::job(3));
-        assert_eq!(ties.dependents(JobId::job(1)), [two]);
+        graph.forget(JobId::job(3));
+        assert_eq!(graph.dependents(JobId::job(1)), [two]);
         assert!(
-            !ties.has_dependents(JobId::array(1)),
+            !graph.has_dependents(JobId::array(1)),
             "an array is not the job of its number"
         );
     }
 
     #[test]
     fn a_tick_that_is_taken_back_leaves_no_trace() {
-        let mut ties = DependencyGraph::default();
-        ties.load(vec![
+        let mut graph = DependencyGraph::default();
+        graph.load(vec![
             tie(2, "afterok", 1),
             tie(5, "runone", 4),
             tie(4, "runone", 4),
         ]);
-        ties.remove(tie(2, "afterok", 1));
-        ties.remove(tie(5, "runone", 4));
-        ties.add(tie(5, "runone", 6));
-        ties.add(tie(3, "after", 1));
-        ties.roll_back();
+        graph.remove(tie(2, "afterok", 1));
+        graph.remove(tie(5, "runone", 4));
+        graph.add(tie(5, "runone", 6));
+        graph.add(tie(3, "after", 1));
+        graph.roll_back();
         assert_eq!(
-            ties.dependents(JobId::job(1)),
+            graph.dependents(JobId::job(1)),
             [(JobId::job(2), DependencyCondition::EndedOk)]
         );
-        assert_eq!(ties.rivals(JobId::job(5)), [JobId::job(4)]);
-        assert!(ties.members(JobId::job(6)).is_empty());
+        assert_eq!(graph.rivals(JobId::job(5)), [JobId::job(4)]);
+        assert!(graph.members(JobId::job(6)).is_empty());
     }
 }

@@ -96,7 +96,7 @@ fn a_job_lost_with_its_node_is_run_again_at_once_but_only_the_first_time() {
 
 #[test]
 fn an_unconfirmed_start_is_repeated_only_after_its_node_reports() {
-    let limbo = || {
+    let launching = || {
         let mut job = queued();
         let moment = started(&mut job, 1);
         job.apply(
@@ -117,11 +117,11 @@ fn an_unconfirmed_start_is_repeated_only_after_its_node_reports() {
         (How::Signaled(15), Some(15), JobState::Queued),
         (How::Exited(0), None, JobState::Finished),
     ] {
-        let (mut job, moment) = limbo();
+        let (mut job, moment) = launching();
         ended(&mut job, 1, how.clone(), sent, moment);
         assert_eq!(job.life.state, state, "{how:?}");
     }
-    let (mut job, moment) = limbo();
+    let (mut job, moment) = launching();
     job.spec = std::sync::Arc::new(crate::model::job::Spec {
         rerunnable: false,
         ..(*job.spec).clone()

@@ -372,12 +372,12 @@ fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
 fn who_is_submitted_held_is_not_one_who_waits() {
     let counted_jobs = counted_jobs("[[limit]]\nwaiting = { jobs = 1 }\nqueued = { jobs = 4 }\n")
         .with(1, "ann", "select=1:ncpus=1");
-    let may_come = |words: &str, standing| {
+    let may_come = |words: &str, state| {
         let job = counted_jobs.job(99, "ann", words);
         counted_jobs
             .counters
             .admit(
-                Comer::New(standing),
+                Comer::New(state),
                 &job.spec,
                 &subject(&Credentials::of(&job)),
                 &counted_jobs.resources,
@@ -413,7 +413,7 @@ fn what_is_used_is_told_with_the_jobs_that_use_it() {
         let by = one.by.iter().map(ToString::to_string).collect::<Vec<_>>();
         (
             one.place,
-            one.whom.join("/"),
+            one.key.join("/"),
             one.used,
             by.len() as u64 + one.more,
             by.first().cloned().unwrap_or_default(),
@@ -427,8 +427,8 @@ fn what_is_used_is_told_with_the_jobs_that_use_it() {
         (2, "ann", 7, 2, "1"),
         (2, "bob", 30, 30, "10"),
     ];
-    let expected = expected.map(|(place, whom, used, jobs, first)| {
-        (place, whom.to_string(), used, jobs, first.to_string())
+    let expected = expected.map(|(place, key, used, jobs, first)| {
+        (place, key.to_string(), used, jobs, first.to_string())
     });
     assert_eq!(
         counted_jobs

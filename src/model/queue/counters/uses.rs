@@ -15,7 +15,7 @@ pub struct Counted {
     /// The limit's place among all.
     pub place: usize,
     /// Who they are.
-    pub whom: LimitKey,
+    pub key: LimitKey,
     /// How much they may have by this limit.
     pub bounds: LimitValues,
     /// What they have, as the limit counts.
@@ -42,7 +42,7 @@ impl Counted {
         LimitUse {
             place: self.place,
             limit: limit.clone(),
-            whom: self.whom.clone(),
+            key: self.key.clone(),
             used: figure(quantity, self.used, resources),
             soft: soft.map(|amount| figure(quantity, amount, resources)),
             hard: hard.map(|amount| figure(quantity, amount, resources)),
@@ -79,15 +79,15 @@ impl JobCounters {
     pub fn uses(&self) -> Vec<Counted> {
         let users = self.users();
         let mut all = Vec::new();
-        for key in self.sums.keys() {
-            let (place, whom) = key;
+        for limit in self.sums.keys() {
+            let (place, key) = limit;
             let LimitUsers { bounds, by, more } =
-                users.get(&(*place, whom)).cloned().unwrap_or_default();
+                users.get(&(*place, key)).cloned().unwrap_or_default();
             all.push(Counted {
                 place: *place,
-                whom: whom.clone(),
+                key: key.clone(),
                 bounds,
-                used: self.sum(key),
+                used: self.sum(limit),
                 by,
                 more,
             });
@@ -114,7 +114,7 @@ impl JobCounters {
         for party in self.parties.values() {
             let users = parties.get(&Arc::as_ptr(party)).into_iter().flatten();
             for (one, users) in party.concerns.iter().zip(users) {
-                let all = all.entry((one.place, &one.whom)).or_default();
+                let all = all.entry((one.place, &one.key)).or_default();
                 all.bounds = one.bounds;
                 all.add(&users.by, users.more);
             }

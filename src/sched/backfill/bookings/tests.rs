@@ -368,7 +368,7 @@ fn m32_nobody_waits_for_a_promise_of_the_next_moment() {
     assert_eq!(
         fixture
             .state
-            .standing
+            .bookings
             .promise(JobId::job(2))
             .map(|booking| booking.at),
         Some(Time(10_001))

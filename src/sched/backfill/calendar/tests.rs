@@ -49,7 +49,7 @@ fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
             action: PreemptAction::Requeue,
             at: Time(0),
         };
-        fixture.state.standing.note_told(JobId::job(1), Some(&way));
+        fixture.state.bookings.note_told(JobId::job(1), Some(&way));
         let fixture = fixture.running(2, "select=1:ncpus=1", "n1", 200).at(50);
         assert_eq!(
             times(&fixture.clone().queued(3, "select=1:ncpus=1")),

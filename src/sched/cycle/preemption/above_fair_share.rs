@@ -54,7 +54,7 @@ pub struct Assessor<'a> {
     policy: &'a Policy,
     shares: &'a FairShares,
     /// Those that leave already are as good as gone.
-    leaving: &'a BTreeSet<JobId>,
+    preempted: &'a BTreeSet<JobId>,
     now: Time,
 }
 
@@ -62,29 +62,29 @@ impl AboveFairShare {
     /// Those of groups no later than this, on nodes that are open.
     pub fn of(
         assessor: &Assessor,
-        shield: &PreemptionExemption,
+        exemption: &PreemptionExemption,
         last: AllocationGroup,
         is_open: impl Fn(NodeIx) -> bool,
     ) -> AboveFairShare {
-        let mut surplus = AboveFairShare {
+        let mut above_share = AboveFairShare {
             spares: Vec::new(),
-            to: shield.by_line(),
+            to: exemption.by_line(),
             later: None,
         };
         for (id, operation) in assessor.state.operations.all() {
             let row = assessor.shares.row(ShareParty::Operation(id));
-            if let Some(row) = row.filter(|row| !shield.is_before(row)) {
+            if let Some(row) = row.filter(|row| !exemption.is_before(row)) {
                 let lost = assessor.lost(operation, row, last);
                 for (group, allocation) in lost {
-                    surplus.enter(assessor, row, group, allocation)
+                    above_share.enter(assessor, row, group, allocation)
                 }
             }
         }
-        surplus.spares.retain(|spare| is_open(spare.node));
-        surplus
+        above_share.spares.retain(|spare| is_open(spare.node));
+        above_share
             .spares
             .sort_unstable_by_key(|one| (one.node, one.group, Reverse((one.started, one.job))));
-        surplus
+        above_share
     }
 
     /// A job may be told to make way unless it has not run for long enough.
@@ -135,14 +135,14 @@ impl<'a> Assessor<'a> {
     pub fn new(
         (state, policy): (&'a ClusterState, &'a Policy),
         shares: &'a FairShares,
-        leaving: &'a BTreeSet<JobId>,
+        preempted: &'a BTreeSet<JobId>,
         now: Time,
     ) -> Assessor<'a> {
         Assessor {
             state,
             policy,
             shares,
-            leaving,
+            preempted,
             now,
         }
     }
@@ -164,7 +164,7 @@ impl<'a> Assessor<'a> {
             .allocations
             .iter()
             .rev()
-            .filter(|age| !self.leaving.contains(&age.1));
+            .filter(|age| !self.preempted.contains(&age.1));
         let allocations = staying.filter_map(|age| Some((*age, self.running(age.1)?)));
         let newest_first = allocations.map(|(age, running)| ((age, running), &running.taken));
         divide(
@@ -179,12 +179,12 @@ impl<'a> Assessor<'a> {
     /// What an operation has without those that leave.
     fn together(&self, operation: &'a Operation) -> Cow<'a, [i64]> {
         let mut together = Cow::Borrowed(&*operation.taken);
-        if !self.leaving.is_empty() {
-            let leaving = operation
+        if !self.preempted.is_empty() {
+            let preempted = operation
                 .allocations
                 .iter()
-                .filter(|age| self.leaving.contains(&age.1));
-            let gone = leaving.filter_map(|age| self.running(age.1));
+                .filter(|age| self.preempted.contains(&age.1));
+            let gone = preempted.filter_map(|age| self.running(age.1));
             for running in gone {
                 subtract(together.to_mut(), &running.taken);
             }
@@ -211,28 +211,28 @@ impl<'a> Assessor<'a> {
     /// From when on a job may be told to make way. One that has made way before is left alone for
     /// longer each time: so however often others starve, it is done in the end.
     fn settled(&self, row: &OperationShare, running: &RunningJob) -> Time {
-        let Some(tenure) = running.tenure.as_deref() else {
+        let Some(candidate) = running.candidate.as_deref() else {
             return Time::NEVER;
         };
         let timeout = self.shares.lines[row.line].patience.timeout;
-        let again = match tenure.preempted {
+        let again = match candidate.preempted {
             0 => Span(0),
             times => Span(timeout.0.max(1000).saturating_mul(1 << times.min(30))),
         };
-        tenure.started + again.max(self.policy.preemption.exempt)
+        candidate.started + again.max(self.policy.preemption.exempt)
     }
 
     /// How a job makes way, if it may be asked at all: not if its owner wants it left alone, or it
     /// has what a reservation set aside.
     fn action(&self, job: JobId, running: &RunningJob) -> Option<PreemptAction> {
-        let tenure = running.tenure.as_deref()?;
-        if tenure.protected || self.state.insiders.contains_key(&job) {
+        let candidate = running.candidate.as_deref()?;
+        if candidate.protected || self.state.insiders.contains_key(&job) {
             return None;
         }
-        let actions = self.policy.preemption.actions.of(tenure.left(self.now));
+        let actions = self.policy.preemption.actions.of(candidate.left(self.now));
         actions
             .iter()
             .copied()
-            .find(|action| tenure.can(*action, &self.policy.preemption))
+            .find(|action| candidate.can(*action, &self.policy.preemption))
     }
 }

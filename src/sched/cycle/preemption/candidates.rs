@@ -59,7 +59,7 @@ impl<'s> Rivalry<'s> {
         };
         let (protected, others): (Vec<_>, Vec<_>) = victims::exposed(state, policy, now)
             .into_iter()
-            .partition(|one| one.tenure.protected);
+            .partition(|one| one.candidate.protected);
         let (given, exposed): (Vec<_>, Vec<_>) = others
             .into_iter()
             .partition(|one| cycle.is_preempted(one.job));
@@ -110,7 +110,7 @@ impl<'s> Rivalry<'s> {
     /// Whom a waiting job may have make way, in the order in which they are asked, each with how it
     /// can; of several levels the lowest first.
     pub fn victims_of(&mut self, job: Candidate) -> Vec<(Exposed<'s>, Vec<PreemptAction>)> {
-        let claim = self.claim(job);
+        let preemptor = self.preemptor(job);
         let exposed = std::mem::take(&mut self.exposed);
         let targets = job.class.targets.as_deref();
         let mut found = Vec::new();
@@ -119,8 +119,8 @@ impl<'s> Rivalry<'s> {
             .iter()
             .filter(|one| targets.is_none_or(|targets| is_target(one, targets, catalog)))
         {
-            if let Some(rank) = self.rank_below(one, &claim) {
-                let actions = self.actions(one, &claim);
+            if let Some(rank) = self.rank_below(one, &preemptor) {
+                let actions = self.actions(one, &preemptor);
                 found.extend((!actions.is_empty()).then_some((rank, *one, actions)));
             }
         }
@@ -136,16 +136,16 @@ impl<'s> Rivalry<'s> {
     /// How many could be asked, or could have been, and how many besides, did their owners not want
     /// them left alone.
     pub fn below(&mut self, job: Candidate<'s>) -> (u64, u64) {
-        let claim = self.claim(job);
+        let preemptor = self.preemptor(job);
         let given = std::mem::take(&mut self.given);
         let protected = std::mem::take(&mut self.protected);
-        let late = self.count_below(&given, &claim);
-        let barred = self.count_below(&protected, &claim);
+        let late = self.count_below(&given, &preemptor);
+        let barred = self.count_below(&protected, &preemptor);
         (self.given, self.protected) = (given, protected);
         (self.victims_of(job).len() as u64 + late, barred)
     }
 
-    fn claim(&mut self, job: Candidate) -> Preemptor {
+    fn preemptor(&mut self, job: Candidate) -> Preemptor {
         let flags = self.policy.qualities.flags(job.class.who.qos.as_deref());
         Preemptor {
             preempts: flags.contains(&Flag::Preemptor),
@@ -162,60 +162,63 @@ impl<'s> Rivalry<'s> {
     }
 
     /// The number of those that are below a waiting job.
-    fn count_below(&mut self, all: &[Exposed], claim: &Preemptor) -> u64 {
+    fn count_below(&mut self, all: &[Exposed], preemptor: &Preemptor) -> u64 {
         let below = all
             .iter()
-            .filter(|one| self.rank_below(one, claim).is_some());
+            .filter(|one| self.rank_below(one, preemptor).is_some());
         below.count() as u64
     }
 
     /// How far below a waiting job a running one stands; None if it does not.
-    fn rank_below(&mut self, one: &Exposed, claim: &Preemptor) -> Option<usize> {
+    fn rank_below(&mut self, one: &Exposed, preemptor: &Preemptor) -> Option<usize> {
         let holder = one.running.holder.as_ref().map(|holder| &holder.who);
         match self.trigger {
-            PreemptTrigger::Qube => self.sorts_behind(one, claim).then_some(0),
+            PreemptTrigger::Qube => self.sorts_behind(one, preemptor).then_some(0),
             PreemptTrigger::Qos => {
                 holder?;
-                let is_exposed =
-                    self.yields_by_flag(one, claim) || (claim.restarts && one.tenure.rerunnable);
-                (is_exposed && claim.score > one.tenure.score?).then_some(0)
+                let is_exposed = self.yields_by_flag(one, preemptor)
+                    || (preemptor.restarts && one.candidate.rerunnable);
+                (is_exposed && preemptor.score > one.candidate.score?).then_some(0)
             }
             PreemptTrigger::Levels => {
-                let level = self.levels.as_mut()?.of(holder?, one.tenure.waited);
-                (level > claim.level).then_some(level)
+                let level = self.levels.as_mut()?.of(holder?, one.candidate.waited);
+                (level > preemptor.level).then_some(level)
             }
             PreemptTrigger::Starvation => None,
         }
     }
 
     /// M43: whether one's quality of service preempts, and the other's makes way.
-    fn yields_by_flag(&self, one: &Exposed, claim: &Preemptor) -> bool {
+    fn yields_by_flag(&self, one: &Exposed, preemptor: &Preemptor) -> bool {
         let qos = one
             .running
             .holder
             .as_ref()
             .and_then(|holder| holder.who.qos.as_deref());
-        claim.preempts && self.policy.qualities.flags(qos).contains(&Flag::Preemptee)
+        preemptor.preempts && self.policy.qualities.flags(qos).contains(&Flag::Preemptee)
     }
 
     /// Q8: by how far they are from its nodes, where clusters count, then by what they are worth;
     /// of equals nobody drives the other out.
-    fn sorts_behind(&self, one: &Exposed, claim: &Preemptor) -> bool {
-        let is_worth_less = one.tenure.score.is_some_and(|score| score < claim.score);
+    fn sorts_behind(&self, one: &Exposed, preemptor: &Preemptor) -> bool {
+        let has_lower_score = one
+            .candidate
+            .score
+            .is_some_and(|score| score < preemptor.score);
         if self.policy.precedence.order != PriorityOrder::Cluster {
-            return is_worth_less;
+            return has_lower_score;
         }
-        let mut distances = one.distances(self.state, &claim.cluster);
-        distances.all(|(own, others)| others < own || (others == own && is_worth_less))
+        let mut distances = one.distances(self.state, &preemptor.cluster);
+        distances.all(|(own, others)| others < own || (others == own && has_lower_score))
     }
 
     /// How it can make way, what is tried first first (Q11 to Q13).
-    fn actions(&self, one: &Exposed, claim: &Preemptor) -> Vec<PreemptAction> {
+    fn actions(&self, one: &Exposed, preemptor: &Preemptor) -> Vec<PreemptAction> {
         let rule = &self.policy.preemption;
         let is_element = one.job.index().is_some();
         let finishes = match rule.mode {
             // Rerunnable jobs without the flag are requeued: nothing else was agreed to.
-            _ if self.trigger == PreemptTrigger::Qos && !self.yields_by_flag(one, claim) => {
+            _ if self.trigger == PreemptTrigger::Qos && !self.yields_by_flag(one, preemptor) => {
                 return vec![PreemptAction::Requeue];
             }
             _ if self.trigger != PreemptTrigger::Qube => false,
@@ -223,7 +226,7 @@ impl<'s> Rivalry<'s> {
             PreemptMode::Aggressive => false,
             PreemptMode::Passive if is_element => true,
             PreemptMode::Mixed if is_element => {
-                one.tenure.left(self.now).is_none_or(|left| left <= 50.0)
+                one.candidate.left(self.now).is_none_or(|left| left <= 50.0)
             }
             PreemptMode::Passive | PreemptMode::Mixed => rule.no_agenda == NoAgenda::Wait,
         };
@@ -270,11 +273,11 @@ fn asks_for(one: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
             amount > 0 && equals(&catalog.value(index, amount), value)
         }
         None if name == "walltime" => one
-            .tenure
+            .candidate
             .walltime
             .is_some_and(|walltime| equals(&ResourceValue::Time(walltime), value)),
         None => one
-            .tenure
+            .candidate
             .asked
             .iter()
             .any(|(known, asked)| known == name && equals(asked, value)),

@@ -36,7 +36,7 @@ pub struct Stage<'s> {
     /// Those that are gone from it.
     gone: BTreeSet<JobId>,
     /// What limits leave to those for which others make way.
-    books: Option<LimitCounters<'s>>,
+    counters: Option<LimitCounters<'s>>,
     /// Those for which others make way.
     awaiting: BTreeSet<JobId>,
     left: usize,
@@ -63,24 +63,24 @@ impl<'s> Stage<'s> {
     pub fn open(cycle: &CycleState<'s>) -> Stage<'s> {
         let (state, trial) = (cycle.state, cycle.space.clone());
         let releases = cycle.preemption().releases.as_slice();
-        let books = cycle.limit_counters().cloned();
+        let counters = cycle.limit_counters().cloned();
         let (gone, awaiting) = (BTreeSet::new(), BTreeSet::new());
         let mut stage = Stage {
             state,
             releases,
             trial,
             gone,
-            books,
+            counters,
             awaiting,
             left: MOST,
         };
-        for (job, action) in state.standing.preempted().chain(cycle.preempted()) {
+        for (job, action) in state.bookings.preempted().chain(cycle.preempted()) {
             stage.leaves(job, action);
         }
         let due = cycle
             .bookings()
             .iter()
-            .filter(|booking| booking.earmark.is_some());
+            .filter(|booking| booking.held_until.is_some());
         for booking in due {
             stage.keep_place(booking);
         }
@@ -128,9 +128,9 @@ impl<'s> Stage<'s> {
         cycle: &mut CycleState<'s>,
     ) -> bool {
         if self
-            .books
+            .counters
             .as_mut()
-            .is_some_and(|books| books.bar(job.class).is_some())
+            .is_some_and(|counters| counters.bar(job.class).is_some())
         {
             return false;
         }
@@ -165,9 +165,9 @@ impl<'s> Stage<'s> {
         cycle: &mut CycleState<'s>,
     ) -> Option<Room> {
         let is_barred = self
-            .books
+            .counters
             .as_mut()
-            .is_some_and(|books| books.bar(job.class).is_some());
+            .is_some_and(|counters| counters.bar(job.class).is_some());
         let found = if is_barred {
             None
         } else {
@@ -193,8 +193,8 @@ impl<'s> Stage<'s> {
         }
         self.trial.claim(&claim);
         self.awaiting.insert(job.job);
-        if let Some(books) = &mut self.books {
-            books.enter(job.class, job.job);
+        if let Some(counters) = &mut self.counters {
+            counters.enter(job.class, job.job);
         }
         if !cycle.may_displace(job.job) {
             cycle.ask(job.job, &placement);
@@ -258,8 +258,8 @@ impl<'s> Stage<'s> {
         if let Some(claim) = claim {
             self.trial.claim(&claim);
         }
-        if let Some(books) = &mut self.books {
-            books.enter(class, booking.job);
+        if let Some(counters) = &mut self.counters {
+            counters.enter(class, booking.job);
         }
     }
 
@@ -321,7 +321,7 @@ impl<'s> Stage<'s> {
             .bookings()
             .iter()
             .take_while(|booking| booking.job != job.job);
-        let ahead = ahead.filter(|booking| booking.earmark.is_none() && booking.at < until);
+        let ahead = ahead.filter(|booking| booking.held_until.is_none() && booking.at < until);
         ahead
             .flat_map(|booking| &*booking.nodes)
             .filter_map(|name| self.state.cluster.find(name))

@@ -17,7 +17,7 @@ pub struct Levels<'s> {
     state: &'s ClusterState,
     policy: &'s Policy,
     /// What counts against limits with all that runs, if any level asks.
-    books: Option<LimitCounters<'s>>,
+    counters: Option<LimitCounters<'s>>,
     /// What the levels name beside the normal one.
     named: BTreeSet<LevelCondition>,
     /// The members that have used more than their share, if any level asks.
@@ -32,7 +32,7 @@ impl<'s> Levels<'s> {
     pub fn open(
         state: &'s ClusterState,
         policy: &'s Policy,
-        books: Option<&LimitCounters<'s>>,
+        counters: Option<&LimitCounters<'s>>,
         now: Time,
     ) -> Option<Levels<'s>> {
         let levels = &policy.preemption.levels;
@@ -45,12 +45,12 @@ impl<'s> Levels<'s> {
             && policy.precedence.tiers.max_starve.is_some();
         let has_limits = contains(levels, LevelCondition::QueueSoftLimits)
             || contains(levels, LevelCondition::ServerSoftLimits);
-        let counters = if has_limits { books.cloned() } else { None };
+        let counters = if has_limits { counters.cloned() } else { None };
         let has_shares = contains(levels, LevelCondition::FairShare);
         (has_express || has_starving || counters.is_some() || has_shares).then(|| Levels {
             state,
             policy,
-            books: counters,
+            counters,
             named: levels
                 .iter()
                 .flatten()
@@ -111,12 +111,12 @@ impl<'s> Levels<'s> {
         if let Some(known) = self.over.get(who) {
             return *known;
         }
-        let Some(books) = &mut self.books else {
+        let Some(counters) = &mut self.counters else {
             return (false, false);
         };
         let mut over = (false, false);
-        for &account in &*books.accounts_of(who) {
-            let account = &books.accounts()[account];
+        for &account in &*counters.accounts_of(who) {
+            let account = &counters.accounts()[account];
             let is_over = account.bounds.soft.is_some_and(|soft| account.used > soft);
             let is_queues =
                 self.policy.limits.all[account.place].scope.queue != Selector::default();
@@ -140,8 +140,8 @@ fn sated(state: &ClusterState, policy: &Policy, now: Time) -> BTreeSet<Member> {
     let users = state
         .share_rows(&policy.fair_share, now)
         .into_iter()
-        .filter(|stake| stake.used > stake.normalised);
+        .filter(|entry| entry.used > entry.normalised);
     users
-        .filter_map(|stake| Some(Member::new(&stake.account, &stake.user?)))
+        .filter_map(|entry| Some(Member::new(&entry.account, &entry.user?)))
         .collect()
 }

@@ -33,7 +33,7 @@ pub fn run<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
         return;
     }
     let mut exposed = victims::exposed(state, cycle.policy(), cycle.now);
-    exposed.retain(|one| !one.tenure.protected);
+    exposed.retain(|one| !one.candidate.protected);
     if cycle.preemption().has(PreemptTrigger::Starvation) {
         by_right(&mut exposed, cycle);
     }
@@ -93,7 +93,7 @@ fn shrink_pools<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     let limits = &cycle.policy().limits.all;
     let accounts = cycle
         .limit_counters()
-        .map(|books| books.accounts())
+        .map(|counters| counters.accounts())
         .unwrap_or_default();
     let of_pools = accounts
         .iter()
@@ -142,18 +142,18 @@ fn shrink<'s>(
 ) {
     let (state, policy) = (cycle.state, cycle.policy());
     let mut exposed = victims::exposed(state, policy, cycle.now);
-    exposed.retain(|one| !one.tenure.protected && jobs.contains(&one.job));
+    exposed.retain(|one| !one.candidate.protected && jobs.contains(&one.job));
     if cycle.preemption().has(PreemptTrigger::Starvation) {
         by_right(&mut exposed, cycle);
     }
     // A suspended job counts against the limit.
     let told = state
-        .standing
+        .bookings
         .preempted()
         .filter(|(_, action)| !action.keeps_memory());
-    let leaving: BTreeSet<JobId> = told.chain(cycle.preempted()).map(|(job, _)| job).collect();
-    let leaving = jobs.iter().filter(|job| leaving.contains(job));
-    excess -= leaving
+    let preempted: BTreeSet<JobId> = told.chain(cycle.preempted()).map(|(job, _)| job).collect();
+    let preempted = jobs.iter().filter(|job| preempted.contains(job));
+    excess -= preempted
         .filter_map(|job| counts(quantity, state.running.get(job)?, state))
         .sum::<i64>();
     for one in exposed

@@ -91,7 +91,7 @@ pub fn shares(cycle: &CycleState) -> FairShares {
     let awaited = cycle
         .bookings()
         .iter()
-        .filter(|booking| booking.earmark.is_some())
+        .filter(|booking| booking.held_until.is_some())
         .map(|booking| booking.job);
     let coming = cycle
         .starts()
@@ -101,7 +101,7 @@ pub fn shares(cycle: &CycleState) -> FairShares {
     // Who starts has been awaited, perhaps.
     let ahead = PendingChanges {
         coming,
-        leaving: preempted_jobs(cycle),
+        preempted: preempted_jobs(cycle),
     };
     FairShares::after(
         cycle.starving().held.as_ref(),
@@ -168,14 +168,14 @@ impl<'s> Relief<'s> {
             if line.is_empty() {
                 return;
             }
-            let surplus = self.above_fair_share(level, cycle);
-            if surplus.is_empty() {
+            let above_share = self.above_fair_share(level, cycle);
+            if above_share.is_empty() {
                 return;
             }
             let mut is_helped = false;
             for (job, party) in line.into_iter().take(left) {
                 left -= 1;
-                is_helped = self.make_room((job, party), level, &surplus, stage, cycle);
+                is_helped = self.make_room((job, party), level, &above_share, stage, cycle);
                 if is_helped {
                     self.shares = shares(cycle);
                     break;
@@ -273,25 +273,26 @@ impl<'s> Relief<'s> {
 
     /// The running jobs that may be told to make way.
     fn above_fair_share(&mut self, level: Level, cycle: &CycleState) -> AboveFairShare {
-        let (policy, starving, leaving) = (cycle.policy(), cycle.starving(), preempted_jobs(cycle));
+        let (policy, starving, preempted) =
+            (cycle.policy(), cycle.starving(), preempted_jobs(cycle));
         let last = level.takes();
-        let shield = PreemptionExemption {
+        let exemption = PreemptionExemption {
             shares: &self.shares,
             time_below: &starving.time_below,
             last,
             now: cycle.now,
         };
-        let assessor = Assessor::new((cycle.state, policy), &self.shares, &leaving, cycle.now);
+        let assessor = Assessor::new((cycle.state, policy), &self.shares, &preempted, cycle.now);
         let backing_off = starving
             .backoff
             .keys()
             .filter_map(|name| cycle.state.cluster.find(name));
         let closed: BTreeSet<NodeIx> = backing_off.chain(self.visited.iter().copied()).collect();
-        let surplus = AboveFairShare::of(&assessor, &shield, last, |ix| {
+        let above_share = AboveFairShare::of(&assessor, &exemption, last, |ix| {
             cycle.state.cluster.node(ix).usable && !closed.contains(&ix)
         });
-        self.later = self.later.into_iter().chain(surplus.later).min();
-        surplus
+        self.later = self.later.into_iter().chain(above_share.later).min();
+        above_share
     }
 
     /// Has those leave that must so that a job can start, all of one node; false if there is no
@@ -300,17 +301,17 @@ impl<'s> Relief<'s> {
         &mut self,
         (job, party): (Candidate<'s>, ShareParty),
         level: Level,
-        surplus: &AboveFairShare,
+        above_share: &AboveFairShare,
         stage: &mut Stage<'s>,
         cycle: &mut CycleState<'s>,
     ) -> bool {
         let line = self.shares.line(party);
-        let is_to: Vec<bool> = surplus
+        let is_to: Vec<bool> = above_share
             .to
             .iter()
             .map(|to: &Exposure| to.is_to(line))
             .collect();
-        for (ix, spares) in surplus.by_node() {
+        for (ix, spares) in above_share.by_node() {
             let ways: Vec<(JobId, PreemptAction)> = spares
                 .iter()
                 .filter(|spare| spare.party != party && is_to[spare.line])
@@ -356,7 +357,7 @@ fn is_alike(party: ShareParty) -> bool {
 
 /// Those that have been told to make way.
 fn preempted_jobs(cycle: &CycleState) -> BTreeSet<JobId> {
-    let told = cycle.state.standing.preempted().map(|(job, _)| job);
+    let told = cycle.state.bookings.preempted().map(|(job, _)| job);
     told.chain(cycle.preempted_jobs()).collect()
 }
 
@@ -365,8 +366,8 @@ fn preempted_jobs(cycle: &CycleState) -> BTreeSet<JobId> {
 /// (Y8).
 pub fn first_to_go(cycle: &CycleState, is_meant: impl Fn(JobId) -> bool) -> Vec<JobId> {
     let state = cycle.state;
-    let (shares, leaving) = (shares(cycle), preempted_jobs(cycle));
-    let assessor = Assessor::new((state, cycle.policy()), &shares, &leaving, cycle.now);
+    let (shares, preempted) = (shares(cycle), preempted_jobs(cycle));
+    let assessor = Assessor::new((state, cycle.policy()), &shares, &preempted, cycle.now);
     let meant = state.running.keys().copied().filter(|job| is_meant(*job));
     let operations: BTreeSet<JobId> = meant.map(operation_of).collect();
     let mut all: Vec<(AllocationGroup, Age)> = Vec::new();
@@ -401,7 +402,9 @@ mod tests {
     /// alone.
     fn full() -> TestCluster {
         let mut fixture = cluster("1 x ncpus=10").running(9, "select=1:ncpus=4", "n1", 10_000);
-        fixture = fixture.tenured(JobId::job(9), 0, 0.0, |tenure| tenure.protected = true);
+        fixture = fixture.candidate(JobId::job(9), 0, 0.0, |candidate| {
+            candidate.protected = true
+        });
         let (array, one) = (
             fixture.job(1, "array=1-6"),
             cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").plan(),
@@ -412,7 +415,7 @@ mod tests {
                 .state
                 .occupy(element, &one.starts[0].shares, false, Time(10_000_000));
             fixture.state.belongs_to(element, &RunningOwner::of(&array));
-            fixture = fixture.tenured(element, i64::from(index), 0.0, |_| ());
+            fixture = fixture.candidate(element, i64::from(index), 0.0, |_| ());
         }
         fixture.policy.preemption = PreemptionPolicy::by(PreemptTrigger::Starvation);
         fixture.policy.starvation.patience.timeout = Span::seconds(30);

@@ -40,7 +40,7 @@ fn runs(
 ) -> TestCluster {
     fixture
         .running(id, request, node, 10_000)
-        .tenured(JobId::job(id), since, score, |_| ())
+        .candidate(JobId::job(id), since, score, |_| ())
 }
 
 fn also(
@@ -48,14 +48,14 @@ fn also(
     id: u64,
     change: impl FnOnce(&mut PreemptionCandidate),
 ) -> TestCluster {
-    let mut tenure = fixture.state.running[&JobId::job(id)]
-        .tenure
+    let mut candidate = fixture.state.running[&JobId::job(id)]
+        .candidate
         .as_deref()
         .unwrap()
         .clone();
-    change(&mut tenure);
+    change(&mut candidate);
     let mut fixture = fixture;
-    fixture.state.set_candidate(JobId::job(id), tenure);
+    fixture.state.set_candidate(JobId::job(id), candidate);
     fixture
 }
 
@@ -123,10 +123,10 @@ fn equal_priority_and_exempt_jobs_are_not_preempted() {
         .at(100)
         .queued(2, "select=1:ncpus=1");
     assert_eq!(preempts(&fixture), "", "equal is not strict");
-    let less = also(fixture, 1, |tenure| tenure.score = Some(-1.0));
+    let less = also(fixture, 1, |candidate| candidate.score = Some(-1.0));
     assert_eq!(preempts(&less), "1 for 2");
     assert_eq!(
-        preempts(&also(less, 1, |tenure| tenure.protected = true)),
+        preempts(&also(less, 1, |candidate| candidate.protected = true)),
         ""
     );
 }
@@ -163,7 +163,7 @@ fn what_is_freed_for_a_job_is_kept_for_it() {
         let plan = fixture.plan();
         assert_eq!(told(&plan), "2 for 4; 1 for 4", "{policy:?}");
         assert_eq!(
-            (plan.bookings[0].at, plan.bookings[0].earmark),
+            (plan.bookings[0].at, plan.bookings[0].held_until),
             (Time(100_001), Some(Time(160_000)))
         );
         fixture.apply(&plan);
@@ -181,7 +181,7 @@ fn what_is_freed_for_a_job_is_kept_for_it() {
             waiting
                 .bookings
                 .iter()
-                .any(|booking| booking.job == JobId::job(4) && booking.earmark.is_some())
+                .any(|booking| booking.job == JobId::job(4) && booking.held_until.is_some())
         );
         fixture.apply(&waiting);
         fixture.state.vacate(JobId::job(1));
@@ -254,7 +254,7 @@ fn no_job_is_preempted_before_hooks_have_let_the_start() {
     assert!(
         plan.bookings
             .iter()
-            .all(|booking| booking.earmark.is_none())
+            .all(|booking| booking.held_until.is_none())
     );
     fixture.state.set_permits(Some([JobId::job(2)].into()));
     assert_eq!(preempts(&fixture), "1 for 2");
@@ -280,8 +280,8 @@ fn elements_may_finish_where_preemption_is_passive() {
             .state
             .occupy(element, &shares, false, Time(10_000_000));
         let walltime = Some(Span::seconds(100));
-        let fixture = fixture.tenured(element, 100 - (100 - left), -9.0, |tenure| {
-            tenure.walltime = walltime
+        let fixture = fixture.candidate(element, 100 - (100 - left), -9.0, |candidate| {
+            candidate.walltime = walltime
         });
         fixture.at(100).queued(2, "select=1:ncpus=1 walltime=10")
     };
@@ -393,9 +393,9 @@ fn a_qos_preempts_its_allowed_targets() {
         "",
         "no preemptor"
     );
-    let worth_more = also(lo, 1, |tenure| tenure.score = Some(20.0));
+    let higher_score = also(lo, 1, |candidate| candidate.score = Some(20.0));
     assert_eq!(
-        preempts(&worth_more.queued(2, "select=1:ncpus=1 qos=hi")),
+        preempts(&higher_score.queued(2, "select=1:ncpus=1 qos=hi")),
         "",
         "worth less"
     );
@@ -427,12 +427,12 @@ fn a_quality_of_service_may_have_what_can_be_run_again() {
         "no preemptor"
     );
     assert_eq!(
-        preempts(&also(asked.clone(), 1, |tenure| tenure.score = Some(20.0))),
+        preempts(&also(asked.clone(), 1, |candidate| candidate.score = Some(20.0))),
         "",
         "worth less"
     );
     assert_eq!(
-        preempts(&also(asked, 1, |tenure| tenure.rerunnable = false)),
+        preempts(&also(asked, 1, |candidate| candidate.rerunnable = false)),
         "",
         "it cannot be run again"
     );
@@ -470,8 +470,8 @@ fn who_makes_way_first_is_the_sites_to_say() {
             quality("lo", Flag::Preemptee),
         ]);
         let fixture = runs(fixture, 1, "select=1:ncpus=4 qos=lo", "n1", (0, -100.0));
-        let fixture = also(fixture, 1, |tenure| {
-            (tenure.processors, tenure.score) = (4, Some(-100.0))
+        let fixture = also(fixture, 1, |candidate| {
+            (candidate.processors, candidate.score) = (4, Some(-100.0))
         });
         let fixture = runs(fixture, 2, "select=1:ncpus=1 qos=lo", "n1", (9, -60.0)).at(100);
         preempts(&fixture.queued(3, &format!("select=1:ncpus={need} qos=hi")))
@@ -524,7 +524,7 @@ fn how_a_job_makes_way_is_tried_in_turn() {
         .at(100)
         .queued(2, "select=1:ncpus=1");
     assert_eq!(
-        preempts(&also(lasting, 1, |tenure| tenure.rerunnable = false)),
+        preempts(&also(lasting, 1, |candidate| candidate.rerunnable = false)),
         "",
         "it cannot be run again"
     );
@@ -542,7 +542,7 @@ fn who_is_promised_a_start_ahead_is_not_delayed() {
         ]);
         let fixture = fixture.running(1, "select=1:ncpus=2 qos=lo walltime=400", "n1", 400);
         let fixture = fixture
-            .tenured(JobId::job(1), 0, -9.0, |_| ())
+            .candidate(JobId::job(1), 0, -9.0, |_| ())
             .running(9, "select=1:ncpus=2", "n1", 400)
             .at(10);
         // Job 2 is promised 400.
@@ -572,7 +572,7 @@ fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
     repaired.policy.preemption.repair = true;
     assert_eq!(preempts(&repaired), "6 for nobody; 5 for nobody");
     assert_eq!(
-        preempts(&also(repaired, 6, |tenure| tenure.protected = true)),
+        preempts(&also(repaired, 6, |candidate| candidate.protected = true)),
         "5 for nobody; 4 for nobody"
     );
 }
@@ -625,7 +625,7 @@ fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
     told_already.apply(&plan);
     assert_eq!(preempts(&told_already), "", "one that leaves is enough");
     assert_eq!(
-        preempts(&also(fixture, 2, |tenure| tenure.protected = true)),
+        preempts(&also(fixture, 2, |candidate| candidate.protected = true)),
         "1 for nobody"
     );
 }
@@ -688,8 +688,8 @@ fn a_job_may_name_its_preemption_targets() {
         ("1 for 3", "")
     );
     let asked = |name: &str, value: ResourceValue| vec![(name.to_string(), value)];
-    let worded = also(fixture.clone(), 1, |tenure| {
-        tenure.asked = asked("software", ResourceValue::String("vasp".into()))
+    let worded = also(fixture.clone(), 1, |candidate| {
+        candidate.asked = asked("software", ResourceValue::String("vasp".into()))
     });
     let wants = |targets: &str| {
         preempts(&worded.clone().queued(
@@ -704,8 +704,8 @@ fn a_job_may_name_its_preemption_targets() {
         ),
         ("1 for 3", "")
     );
-    let timed = also(fixture.clone(), 1, |tenure| {
-        tenure.walltime = Some(Span::seconds(3600))
+    let timed = also(fixture.clone(), 1, |candidate| {
+        candidate.walltime = Some(Span::seconds(3600))
     });
     let wants = |targets: &str| {
         preempts(&timed.clone().queued(
@@ -756,10 +756,13 @@ fn why_nobody_makes_way_is_told() {
             protected,
         })
     };
-    let left_alone = also(fixture.clone(), 1, |tenure| tenure.protected = true);
+    let left_alone = also(fixture.clone(), 1, |candidate| candidate.protected = true);
     assert_eq!(why(&left_alone, 2), barred(0, 1));
     assert_eq!(
-        why(&also(left_alone, 1, |tenure| tenure.score = Some(9.0)), 2),
+        why(
+            &also(left_alone, 1, |candidate| candidate.score = Some(9.0)),
+            2
+        ),
         barred(0, 0)
     );
     assert_eq!(
@@ -767,7 +770,7 @@ fn why_nobody_makes_way_is_told() {
         barred(1, 0),
         "its place is given already"
     );
-    let mut off = also(fixture.clone(), 1, |tenure| tenure.protected = true);
+    let mut off = also(fixture.clone(), 1, |candidate| candidate.protected = true);
     off.policy.preemption.mode = PreemptMode::Disabled;
     assert_eq!(why(&off, 2), barred(0, 0));
     off.policy.preemption.triggers.clear();
@@ -922,8 +925,8 @@ fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
         fixture
             .state
             .occupy(element, &shares, false, Time(10_000_000));
-        fixture.state.standing.note_extra(element, 1);
-        fixture = fixture.tenured(element, i64::from(index), -9.0, |_| ());
+        fixture.state.bookings.note_extra(element, 1);
+        fixture = fixture.candidate(element, i64::from(index), -9.0, |_| ());
     }
     assert_eq!(
         preempts(&fixture.at(100).queued(3, "select=1:ncpus=1")),

@@ -19,17 +19,17 @@ pub struct Exposed<'s> {
     /// What it has.
     pub running: &'s RunningJob,
     /// Since when, and what it is worth.
-    pub tenure: &'s PreemptionCandidate,
+    pub candidate: &'s PreemptionCandidate,
 }
 
 impl Exposed<'_> {
     /// How it can make way, what is tried first first.
     pub fn actions(&self, policy: &Policy, now: Time) -> impl Iterator<Item = PreemptAction> {
-        let actions = policy.preemption.actions.of(self.tenure.left(now));
+        let actions = policy.preemption.actions.of(self.candidate.left(now));
         actions
             .iter()
             .copied()
-            .filter(|action| self.tenure.can(*action, &policy.preemption))
+            .filter(|action| self.candidate.can(*action, &policy.preemption))
     }
 
     /// How far it is from its nodes, and how far one of another cluster would be, on each of them.
@@ -43,7 +43,7 @@ impl Exposed<'_> {
             .iter()
             .map(|&ix| match state.cluster.label(ix) {
                 Some(label) => (
-                    distance(label, &self.tenure.cluster),
+                    distance(label, &self.candidate.cluster),
                     distance(label, other),
                 ),
                 None => (0, 0),
@@ -55,24 +55,24 @@ impl Exposed<'_> {
 /// those that leave already, have run for too short a time, or have what a reservation set aside.
 pub fn exposed<'s>(state: &'s ClusterState, policy: &Policy, now: Time) -> Vec<Exposed<'s>> {
     let all = state.running.iter().filter_map(|(&job, running)| {
-        let tenure = running.tenure.as_deref()?;
+        let candidate = running.candidate.as_deref()?;
         // G9: whoever has made way for it, and so before it started, leaves it alone as long.
-        let has_settled = now >= tenure.started + policy.preemption.exempt;
+        let has_settled = now >= candidate.started + policy.preemption.exempt;
         let is_free = has_settled
-            && !tenure.suspended
+            && !candidate.suspended
             && !state.insiders.contains_key(&job)
-            && !state.standing.is_preempted(job);
+            && !state.bookings.is_preempted(job);
         is_free.then_some(Exposed {
             job,
             running,
-            tenure,
+            candidate,
         })
     });
     let mut all: Vec<Exposed> = all.collect();
     put_in_order(&mut all, policy, now);
     // Who has more than its array limits itself to has what nobody else wanted (Q15).
-    let extras = state.over_limit_subjobs();
-    all.sort_by_key(|one| !extras.contains(&one.job));
+    let over_limit = state.over_limit_subjobs();
+    all.sort_by_key(|one| !over_limit.contains(&one.job));
     all
 }
 
@@ -81,7 +81,9 @@ pub fn next_exposed(state: &ClusterState, policy: &Policy, now: Time) -> Option<
     state
         .running
         .values()
-        .filter_map(|running| Some(running.tenure.as_deref()?.started + policy.preemption.exempt))
+        .filter_map(|running| {
+            Some(running.candidate.as_deref()?.started + policy.preemption.exempt)
+        })
         .filter(|moment| *moment > now)
         .min()
 }
@@ -91,13 +93,13 @@ fn put_in_order(all: &mut [Exposed], policy: &Policy, now: Time) {
     all.sort_by_key(|one| {
         let priority = match policy.preemption.victims {
             Victims::Newest => 0.0,
-            Victims::Worst => one.tenure.priority(components, now),
+            Victims::Worst => one.candidate.priority(components, now),
             Victims::Cheapest => {
-                let processors = f64::from(one.tenure.processors.max(1));
-                (one.tenure.priority(components, now) / processors).floor()
+                let processors = f64::from(one.candidate.processors.max(1));
+                (one.candidate.priority(components, now) / processors).floor()
             }
         };
-        let newest = (Reverse(one.tenure.started), Reverse(one.job));
+        let newest = (Reverse(one.candidate.started), Reverse(one.job));
         (Reverse(highest_first(priority)), newest)
     });
 }

@@ -103,7 +103,7 @@ impl<'s> CycleState<'s> {
         if let Some(booking) = bookings.find(|booking| booking.job == job)
             && !ways.is_empty()
         {
-            booking.earmark = Some(self.now + KEPT);
+            booking.held_until = Some(self.now + KEPT);
         }
     }
 
@@ -147,7 +147,7 @@ impl<'s> CycleState<'s> {
             nodes: nodes.collect(),
             was: None,
             cause: None,
-            earmark: Some(self.now + KEPT),
+            held_until: Some(self.now + KEPT),
         });
     }
 
@@ -166,13 +166,13 @@ impl<'s> CycleState<'s> {
     /// Room that is kept for somebody who does not come is free when that is over; at once, if it
     /// is not room any more that he waits for.
     pub fn look_again_when_room_is_free(&mut self) {
-        let forfeited = self.state.standing.promises().any(|booking| {
-            booking.earmark.is_some()
+        let forfeited = self.state.bookings.promises().any(|booking| {
+            booking.held_until.is_some()
                 && !self.is_planned(booking.job)
                 && self.state.held_until(booking.job, self.now).is_some()
         });
         let kept = self.plan.bookings.iter();
-        let next = kept.filter_map(|booking| booking.earmark).min();
+        let next = kept.filter_map(|booking| booking.held_until).min();
         let next = if forfeited {
             next.into_iter().chain([self.now + Span(1)]).min()
         } else {
@@ -205,7 +205,7 @@ impl<'s> CycleState<'s> {
             .filter(|way| way.by.is_some_and(is_meant))
             .map(|way| way.job);
         self.state
-            .standing
+            .bookings
             .preempted_for(is_meant)
             .chain(now)
             .collect()

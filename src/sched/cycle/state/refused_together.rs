@@ -134,19 +134,20 @@ mod tests {
     #[test]
     fn what_is_too_long_for_a_promise_bars_nobody_who_fits_beside_all() {
         assert_eq!(promised().booked(), "2 at 100 on n1; 3 at 200 on n1");
-        let filler = |id: u64, walltime: u64| (id, format!("select=1:ncpus=1 walltime={walltime}"));
-        let with = |fillers: &[(u64, String)]| {
-            fillers
+        let backfilled =
+            |id: u64, walltime: u64| (id, format!("select=1:ncpus=1 walltime={walltime}"));
+        let with = |backfilled: &[(u64, String)]| {
+            backfilled
                 .iter()
                 .fold(promised(), |fixture, (id, text)| fixture.queued(*id, text))
         };
-        let fixture = with(&[filler(4, 201), filler(5, 200), filler(6, 300)]);
+        let fixture = with(&[backfilled(4, 201), backfilled(5, 200), backfilled(6, 300)]);
         assert_eq!(fixture.starts(), "5 on n1");
         assert_eq!(
             [4, 6].map(|job| fixture.reason(job).unwrap().code().to_string()),
             ["would_delay_booking"; 2]
         );
-        assert_eq!(with(&[filler(4, 300), filler(5, 201)]).starts(), "");
+        assert_eq!(with(&[backfilled(4, 300), backfilled(5, 201)]).starts(), "");
     }
     /// G5: those who lack room are refused together, but none for whom something else comes first.
     #[test]

@@ -21,7 +21,7 @@ pub struct PendingChanges {
     /// Waiting jobs that start, or for which others make way.
     pub coming: BTreeSet<JobId>,
     /// Running jobs that make way.
-    pub leaving: BTreeSet<JobId>,
+    pub preempted: BTreeSet<JobId>,
 }
 
 /// An operation, or operations alike. What is nothing may be empty.
@@ -120,7 +120,7 @@ impl<'s> ResourceDemand<'s> {
     }
 
     fn look_ahead(&mut self, state: &'s ClusterState, ahead: &PendingChanges) {
-        for job in &ahead.leaving {
+        for job in &ahead.preempted {
             self.leave(state, *job);
         }
         let new: Vec<OperationDemand> = ahead

@@ -370,7 +370,7 @@ fn poured(
         .iter()
         .map(|operation| Drinker {
             pool: operation.line,
-            claim: Demand::wanting(whole.part(&operation.wants)).times(operation.number),
+            demand: Demand::wanting(whole.part(&operation.wants)).times(operation.number),
         })
         .collect();
     let pools: Vec<&str> = demand

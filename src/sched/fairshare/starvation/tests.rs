@@ -56,7 +56,7 @@ fn array(
 impl TestCluster {
     /// A running job has run since so many seconds.
     fn begun_at(self, id: JobId, started: i64) -> TestCluster {
-        self.tenured(id, started, 0.0, |_| ())
+        self.candidate(id, started, 0.0, |_| ())
     }
 }
 
@@ -274,7 +274,7 @@ fn what_is_as_good_as_happened_counts() {
     });
     let ahead = PendingChanges {
         coming: [JobId::element(2, 2), JobId::job(3)].into(),
-        leaving: [JobId::element(1, 7), JobId::element(1, 6)].into(),
+        preempted: [JobId::element(1, 7), JobId::element(1, 6)].into(),
     };
     let shares = FairShares::of(&fixture.state, &fixture.policy, &ahead, fixture.now);
     let used = |party| rounded(shares.entitled(party).unwrap().used);
@@ -324,7 +324,7 @@ fn lets(
     fixture.policy.starvation.preemption_threshold = threshold;
     let shares = shares(&fixture);
     let time_below = TimeBelow::default().renewed(starving.iter().cloned(), Time(-1_000_000));
-    let shield = PreemptionExemption {
+    let exemption = PreemptionExemption {
         shares: &shares,
         time_below: &time_below,
         last: AllocationGroup::Preemptible,
@@ -335,9 +335,9 @@ fn lets(
             .row(shares.party(JobId::array(id), None).unwrap())
             .unwrap()
     };
-    let to = &shield.by_line()[row(victim).line];
+    let to = &exemption.by_line()[row(victim).line];
     victim != newcomer
-        && !shield.is_before(row(victim))
+        && !exemption.is_before(row(victim))
         && to.is_to(shares.line(row(newcomer).party))
 }
 
@@ -392,14 +392,15 @@ fn pools_say_what_makes_theirs_starve() {
     .at(200);
     let shares = shares(&fixture);
     let time_below = TimeBelow::default().renewed(shares.below(), Time(0));
-    let hunger = |subject: StarvationSubject| shares.starvation(&subject, &time_below, fixture.now);
+    let starvation =
+        |subject: StarvationSubject| shares.starvation(&subject, &time_below, fixture.now);
     let party = |id| StarvationSubject::Party(ShareParty::Operation(JobId::array(id)));
     assert_eq!(
-        [1, 2].map(|id| hunger(party(id))),
+        [1, 2].map(|id| starvation(party(id))),
         [StarvationStatus::Aggressive, StarvationStatus::Starving]
     );
     assert_eq!(
-        ["prod", "x", "dev"].map(|name| hunger(StarvationSubject::Pool(name.to_string()))),
+        ["prod", "x", "dev"].map(|name| starvation(StarvationSubject::Pool(name.to_string()))),
         [
             StarvationStatus::Aggressive,
             StarvationStatus::Aggressive,

@@ -76,7 +76,7 @@ fn an_exclusive_host_is_barred_as_a_whole() {
         .queued(3, "select=1:ncpus=1");
     assert_eq!(fixture.starts(), "1 on n3; 2 on n1,n2,n2");
     assert_eq!(
-        fixture.plan().starts[0].exclusive.tenancy,
+        fixture.plan().starts[0].exclusive.access,
         crate::sched::view::snapshot::AccessPolicy::Hosts
     );
 }

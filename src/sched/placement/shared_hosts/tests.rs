@@ -225,7 +225,7 @@ fn ends_and_operations_know_who_holds_it() {
         fixture
             .state
             .belongs_to(JobId::element(1, index), &claimant);
-        fixture.tenured(JobId::element(1, index), 0, 0.0, |_| ())
+        fixture.candidate(JobId::element(1, index), 0, 0.0, |_| ())
     };
     fixture = belongs(fixture, 1);
     assert_eq!(parts(&fixture), ([1, 0], [1, 0], 1));
@@ -424,13 +424,13 @@ fn nobody_is_told_of_what_has_not_changed() {
         assert!(
             on(fixture.clone(), index, "n1", until)
                 .state
-                .standing
+                .bookings
                 .is_as_planned()
         );
         assert!(
             !on(fixture.clone(), index, "n1", 40)
                 .state
-                .standing
+                .bookings
                 .is_as_planned()
         );
     }
@@ -460,15 +460,14 @@ fn all_that_have_it_together_make_way_together() {
     };
     fixture = fixture
         .running(3, "select=1:ncpus=1 site_lic=1", "n1", 9000)
-        .tenured(JobId::job(3), 0, -9.0, |_| ());
+        .candidate(JobId::job(3), 0, -9.0, |_| ());
     for index in [1, 2] {
         let id = JobId::element(1, index);
-        fixture = on(fixture, index, "n1", 9000).tenured(id, i64::from(index), -9.0, |_| ());
+        fixture = on(fixture, index, "n1", 9000).candidate(id, i64::from(index), -9.0, |_| ());
     }
-    fixture =
-        fixture
-            .running(6, "select=1:ncpus=1", "n1", 9000)
-            .tenured(JobId::job(6), 9, -9.0, |_| ());
+    fixture = fixture
+        .running(6, "select=1:ncpus=1", "n1", 9000)
+        .candidate(JobId::job(6), 9, -9.0, |_| ());
     let fixture = fixture
         .at(100)
         .queued(4, "select=1:ncpus=1 site_lic=1")
@@ -497,7 +496,7 @@ fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
         let claimant = RunningOwner::of(&fixture.job(1, "select=1:ncpus=1 qos=lo"));
         for index in [1, 2] {
             let id = JobId::element(1, index);
-            fixture = on(fixture, index, "n1", 1000).tenured(id, i64::from(index), -9.0, |_| ());
+            fixture = on(fixture, index, "n1", 1000).candidate(id, i64::from(index), -9.0, |_| ());
             fixture.state.belongs_to(id, &claimant);
         }
         // Job 2 is promised 400.

@@ -31,7 +31,7 @@ fn count(rule: &mut Components, kind: ComponentKind, counts: &[(&str, WeightAndC
     }
 }
 
-fn worth(fixture: &TestCluster, id: u64) -> PriorityScore {
+fn priority(fixture: &TestCluster, id: u64) -> PriorityScore {
     fixture
         .state
         .report(&fixture.policy, fixture.now, JobId::job(id))
@@ -39,7 +39,7 @@ fn worth(fixture: &TestCluster, id: u64) -> PriorityScore {
 }
 
 fn score(fixture: &TestCluster, id: u64) -> f64 {
-    worth(fixture, id).score
+    priority(fixture, id).score
 }
 
 /// M11.
@@ -79,7 +79,7 @@ fn a_priority_is_the_sum_of_its_components() {
         .at(2400);
     // 2 * 30 minutes + 1 + 40/60, 3 * (8 + 50 as 40), and -7.
     assert_eq!(format!("{:.3}", score(&fixture, 1)), "174.667");
-    let parts = worth(&fixture, 1).parts;
+    let parts = priority(&fixture, 1).parts;
     let sum: f64 = parts.iter().filter_map(ScorePart::product).sum();
     assert!((sum - score(&fixture, 1)).abs() < 1e-9, "{parts:?}");
     let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
@@ -114,7 +114,7 @@ fn bounds_are_a_component_of_the_priority() {
         [-7.0, 1.0]
     );
     assert_eq!(
-        worth(&negative(false), 1).parts.last().unwrap(),
+        priority(&negative(false), 1).parts.last().unwrap(),
         &ScorePart::weighed("bounds", "1".to_string(), 8.0, 1.0)
     );
 }

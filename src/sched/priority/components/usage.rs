@@ -63,7 +63,7 @@ impl PreemptionCandidate {
 
 /// What a running job is worth beside others that run, and why (M20); None for one that does not
 /// run.
-pub fn worth(rule: &Components, job: &Job, now: Time) -> Option<PriorityScore> {
+pub fn priority(rule: &Components, job: &Job, now: Time) -> Option<PriorityScore> {
     let course = RunProgress::of(job, now)?;
     Some(PriorityScore {
         job: job.id,
@@ -76,7 +76,7 @@ pub fn worth(rule: &Components, job: &Job, now: Time) -> Option<PriorityScore> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::state::JobState as Standing;
+    use crate::model::job::state::JobState;
     use crate::model::job::{NodeShare, Run};
     use crate::model::policy::components::WeightAndCap;
     use crate::model::resource::ResourceValue;
@@ -137,7 +137,7 @@ mod tests {
     fn the_usage_component_counts_running_jobs_only() {
         let fixture = cluster("2 x ncpus=4");
         let mut job = fixture.job(1, "select=2:ncpus=3 walltime=1000");
-        assert_eq!(worth(&counting(0), &job, Time(0)), None);
+        assert_eq!(priority(&counting(0), &job, Time(0)), None);
         let share = |node: &str| NodeShare {
             node: node.to_string(),
             host: node.to_string(),
@@ -148,10 +148,10 @@ mod tests {
             pooled: Vec::new(),
             ranks: Vec::new(),
         };
-        job.life.state = Standing::Running;
+        job.life.state = JobState::Running;
         job.life.run = Some(Run::new(1, vec![share("n1"), share("n2")], Time(50_000)));
         let of = |part, second: i64| {
-            worth(&counting(part), &job, Time(second * 1000))
+            priority(&counting(part), &job, Time(second * 1000))
                 .unwrap()
                 .score
         };

@@ -91,7 +91,7 @@ fn told(policy: &FairShare, usage: &UsageTable, waiting: &[Member], hour: i64) -
 }
 
 fn balance(entries: &[ShareStatus], name: &str) -> TimeToBalance {
-    let is_meant = |stake: &&ShareStatus| stake.user.as_ref().unwrap_or(&stake.account) == name;
+    let is_meant = |entry: &&ShareStatus| entry.user.as_ref().unwrap_or(&entry.account) == name;
     entries
         .iter()
         .find(is_meant)
@@ -124,9 +124,9 @@ fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
         ..FairShare::default()
     };
     let entries = told(&policy, &usage, &[Member::new("physics", "new")], 1);
-    let row = |stake: &ShareStatus| {
-        let name = stake.user.as_ref().unwrap_or(&stake.account).clone();
-        (name, stake.depth, stake.raw / 3600.0, stake.in_use)
+    let row = |entry: &ShareStatus| {
+        let name = entry.user.as_ref().unwrap_or(&entry.account).clone();
+        (name, entry.depth, entry.raw / 3600.0, entry.in_use)
     };
     let rows: Vec<_> = entries.iter().map(row).collect();
     let expected = [
@@ -251,7 +251,7 @@ fn caps_and_methods_without_shares_unbalance_nobody() {
         &[("light", "bob", 1)],
     );
     let off = table(Method::Off, &["heavy:1", "light:1"], &used);
-    assert!(off.iter().all(|stake| stake.balance == TimeToBalance::Kept));
+    assert!(off.iter().all(|entry| entry.balance == TimeToBalance::Kept));
     let mut capped = accounts(&["heavy:1", "light:1"]);
     capped[0].target = UsageTarget::parse("20%");
     let policy = FairShare {

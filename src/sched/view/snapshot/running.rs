@@ -33,7 +33,7 @@ pub(in crate::sched) struct RunningJob {
     /// Whose it is, where that is known.
     pub holder: Option<Holder>,
     /// What counts where another could have its place, where that is known.
-    pub tenure: Option<Box<PreemptionCandidate>>,
+    pub candidate: Option<Box<PreemptionCandidate>>,
 }
 
 impl RunningJob {
@@ -66,7 +66,7 @@ impl ClusterState {
             self.holdings
                 .enter(id, holder, until, &self.cluster.catalog)
         }
-        self.standing.redeem(id);
+        self.bookings.redeem(id);
         self.cluster.reserve_slots(shares);
         self.put_in_order();
         // Every share's node has a slot now.
@@ -75,7 +75,7 @@ impl ClusterState {
         let nodes = holds.keys().copied().collect();
         let (mut taken, alone) = (
             self.cluster.catalog.nothing(),
-            owner.tenancy > AccessPolicy::Shared,
+            owner.access > AccessPolicy::Shared,
         );
         for (ix, hold) in holds {
             add(&mut taken, &hold.taken);
@@ -95,13 +95,13 @@ impl ClusterState {
             taken,
             alone,
             holder,
-            tenure: None,
+            candidate: None,
         };
-        running.tenure = before.as_ref().and_then(|before| before.tenure.clone());
+        running.candidate = before.as_ref().and_then(|before| before.candidate.clone());
         self.running.insert(id, Arc::new(running));
         self.join_subjobs(id);
         if let Some(before) = before.filter(|before| self.running.get(&id) != Some(before)) {
-            self.standing.note_release(before.until);
+            self.bookings.note_release(before.until);
         }
         self.enroll(id);
     }
@@ -126,7 +126,7 @@ impl ClusterState {
     pub fn vacate(&mut self, id: JobId) {
         self.edition += 1;
         if let Some(running) = self.take_off(id) {
-            self.standing.note_end(id, running.until);
+            self.bookings.note_end(id, running.until);
         }
     }
 
@@ -234,7 +234,7 @@ impl ClusterState {
     fn enrolled(&self, id: JobId) -> Option<(Age, Arc<Credentials>)> {
         let running = self.running.get(&id)?;
         Some((
-            (running.tenure.as_ref()?.started, id),
+            (running.candidate.as_ref()?.started, id),
             running.holder.as_ref()?.who.clone(),
         ))
     }
@@ -269,19 +269,19 @@ impl ClusterState {
     }
 
     /// Says what of a running job others ask who could have its place.
-    pub fn set_candidate(&mut self, id: JobId, tenure: PreemptionCandidate) {
+    pub fn set_candidate(&mut self, id: JobId, candidate: PreemptionCandidate) {
         if self
             .running
             .get(&id)
-            .is_none_or(|running| running.tenure.as_deref() == Some(&tenure))
+            .is_none_or(|running| running.candidate.as_deref() == Some(&candidate))
         {
             return;
         }
         self.strike(id);
-        self.standing.note_told(id, tenure.told.as_ref());
+        self.bookings.note_told(id, candidate.told.as_ref());
         self.running
             .entry(id)
-            .and_modify(|running| Arc::make_mut(running).tenure = Some(Box::new(tenure)));
+            .and_modify(|running| Arc::make_mut(running).candidate = Some(Box::new(candidate)));
         self.enroll(id);
         self.edition += 1;
     }

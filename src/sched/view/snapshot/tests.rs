@@ -165,14 +165,14 @@ fn a_job_that_has_started_is_promised_nothing_more() {
     let plan = fixture.plan();
     fixture.apply(&plan);
     assert!(
-        fixture.state.standing.promise(JobId::job(2)).is_some()
-            && fixture.state.standing.is_as_planned()
+        fixture.state.bookings.promise(JobId::job(2)).is_some()
+            && fixture.state.bookings.is_as_planned()
     );
     fixture.state.vacate(JobId::job(1));
     let fixture = fixture.running(2, "select=1:ncpus=8", "n1", 120);
     assert!(
-        fixture.state.standing.promise(JobId::job(2)).is_none()
-            && !fixture.state.standing.is_as_planned()
+        fixture.state.bookings.promise(JobId::job(2)).is_none()
+            && !fixture.state.bookings.is_as_planned()
     );
 }
 

@@ -38,14 +38,14 @@ impl Newcomer {
     /// A job of this owner that asks for this, with what it is to be bound by besides what binds it
     /// as it is.
     pub fn of(
-        ties: &DependencyGraph,
+        graph: &DependencyGraph,
         before: Option<&Job>,
         (owner, spec): (&Owner, &Spec),
         dependencies: &JobDependencies,
     ) -> Newcomer {
         let group = spec.process_group.as_deref();
         let had = before.iter().flat_map(|job| &job.life.awaits);
-        let known = before.iter().flat_map(|job| ties.conditions(job.id));
+        let known = before.iter().flat_map(|job| graph.conditions(job.id));
         Newcomer {
             id: before.map(|job| job.id),
             carries: spec
@@ -86,11 +86,11 @@ pub enum CircleMember {
 
 /// The way along what each waits for, from the newcomer back to it, if none of it could ever come;
 /// the newcomer itself is left out.
-pub fn find(ties: &DependencyGraph, new: &Newcomer) -> Option<Vec<CircleMember>> {
+pub fn find(graph: &DependencyGraph, new: &Newcomer) -> Option<Vec<CircleMember>> {
     if new.carries.is_none() || new.labels.is_empty() {
         return None;
     }
-    let (edges, found) = explored(ties, new)?;
+    let (edges, found) = explored(graph, new)?;
     let stuck = stuck(&edges, &found);
     trail(&edges, &stuck)
 }
@@ -116,14 +116,14 @@ type Edges = BTreeMap<CircleMember, Vec<CircleMember>>;
 
 /// What each waits for of all that the newcomer waits for in the end, in the order in which it is
 /// found; None where that is too much.
-fn explored(ties: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<CircleMember>)> {
+fn explored(graph: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<CircleMember>)> {
     let (mut edges, mut found) = (Edges::new(), Vec::new());
     let (mut ahead, mut left) = (VecDeque::from([CircleMember::This]), MOST);
     while let Some(link) = ahead.pop_front() {
         if edges.contains_key(&link) {
             continue;
         }
-        let next = waited_for(ties, new, &link, left);
+        let next = waited_for(graph, new, &link, left);
         left = left.checked_sub(next.len().max(1))?;
         ahead.extend(
             next.iter()
@@ -138,7 +138,7 @@ fn explored(ties: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<Circle
 
 /// What it waits for; no more of it than one beyond what may be looked at.
 fn waited_for(
-    ties: &DependencyGraph,
+    graph: &DependencyGraph,
     new: &Newcomer,
     link: &CircleMember,
     most: usize,
@@ -152,10 +152,11 @@ fn waited_for(
             .chain(new.jobs.iter().map(|&id| new.member(id)))
             .collect(),
         CircleMember::Job(id) => {
-            let labels = ties.labels_awaited_by(*id).map(CircleMember::Label);
+            let labels = graph.labels_awaited_by(*id).map(CircleMember::Label);
             labels
                 .chain(
-                    ties.conditions(*id)
+                    graph
+                        .conditions(*id)
                         .into_iter()
                         .map(|(id, _)| new.member(id)),
                 )
@@ -166,7 +167,7 @@ fn waited_for(
             let of_array = mark.frame().map(|(array, _)| array);
             let mark = of_array.as_ref().unwrap_or(mark);
             let own = (new.carries.as_ref() == Some(mark)).then_some(CircleMember::This);
-            let others = ties
+            let others = graph
                 .carriers(mark)
                 .filter(|id| Some(*id) != new.id)
                 .map(CircleMember::Job);
@@ -385,16 +386,16 @@ mod tests {
     #[test]
     fn what_is_too_much_to_look_at_is_let_be() {
         // Two steps for each that carries the label, and one from and to the newcomer.
-        let crowd = |many: usize| {
+        let jobs = |many: usize| {
             let jobs: Vec<Job> = (1..=many as u64)
                 .map(|id| job(id, Some("sim"), &["comp"]))
                 .collect();
             graph(&jobs)
         };
-        assert!(found(&crowd(MOST / 2 - 1), "comp", &["sim"]).is_some());
-        assert_eq!(found(&crowd(MOST / 2), "comp", &["sim"]), None);
+        assert!(found(&jobs(MOST / 2 - 1), "comp", &["sim"]).is_some());
+        assert_eq!(found(&jobs(MOST / 2), "comp", &["sim"]), None);
         let next = waited_for(
-            &crowd(100),
+            &jobs(100),
             &Newcomer::default(),
             &CircleMember::Label(mark("sim")),
             10,
