@@ -1,6 +1,6 @@
 //! A row of the table of keys: name, kind of value, place in the configuration, qmgr's name and
-//! description. The reader of `lanai.toml`, `schedd --check` and qmgr work through these rows; tests
-//! compare the manual page and the example file with them.
+//! description. The reader of `lanai.toml`, `schedd --check` and qmgr work through these rows;
+//! tests compare the manual page and the example file with them.
 
 use super::Config;
 use super::document::{ConfigError, Section};

@@ -1,11 +1,11 @@
 //! Approval by the site's hooks ([`crate::model::hook`]), as far as schedd runs them: before a job
 //! is accepted, altered or started.
 //!
-//! A request that needs approval has passed all checks of the server and waits beside the loop. Once
-//! the hooks allow it, the next tick checks it again, with their changes. Nothing is stored until
-//! then: when the client disconnects or schedd is killed, the request is gone, and no client has
-//! seen a job id. A start that needs approval is left out of its plan; once the hooks allow it, the
-//! next cycle makes it. No job is preempted for a start before that is allowed.
+//! A request that needs approval has passed all checks of the server and waits beside the loop.
+//! Once the hooks allow it, the next tick checks it again, with their changes. Nothing is stored
+//! until then: when the client disconnects or schedd is killed, the request is gone, and no client
+//! has seen a job id. A start that needs approval is left out of its plan; once the hooks allow it,
+//! the next cycle makes it. No job is preempted for a start before that is allowed.
 
 use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
 use crate::config::overrides::{AttributeKey, QmgrObject};

@@ -1,5 +1,5 @@
-//! The amounts of system-wide resources, such as licenses, that commands and operators report (Q21).
-//! A reported amount stays in force, also after a restart, until another one is reported.
+//! The amounts of system-wide resources, such as licenses, that commands and operators report
+//! (Q21). A reported amount stays in force, also after a restart, until another one is reported.
 
 use crate::model::system_resource::Pool;
 use crate::model::system_resource::ReportedCount;

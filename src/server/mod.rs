@@ -1,9 +1,10 @@
 //! The server: handles requests of clients and reports of nodes.
 //!
-//! It is pure. What it needs from outside comes through two traits: [`JobHistory`](outside::JobHistory) finds what is
-//! stored of earlier jobs, and [`Accounts`](outside::Accounts) knows the users and groups of the machine. What is to
-//! be stored leaves it as [`crate::update::Update`]s. schedd implements the traits with the
-//! spool and the machine, the simulator with memory.
+//! It is pure. What it needs from outside comes through two traits:
+//! [`JobHistory`](outside::JobHistory) finds what is stored of earlier jobs, and
+//! [`Accounts`](outside::Accounts) knows the users and groups of the machine. What is to be stored
+//! leaves it as [`crate::update::Update`]s. schedd implements the traits with the spool and the
+//! machine, the simulator with memory.
 
 pub mod accounting;
 

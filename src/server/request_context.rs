@@ -1,5 +1,5 @@
-//! The request of a client that is being handled: what it may change, where history is looked up, and
-//! the caller.
+//! The request of a client that is being handled: what it may change, where history is looked up,
+//! and the caller.
 
 use crate::model::job::Digest;
 use crate::model::job::Job;

@@ -241,18 +241,19 @@ pub enum Reply {
     Part(ClientAnswer),
     /// To [`ClientRequest::Status`].
     Status(Box<ScheddStatus>),
-    /// To [`ClientRequest::Reserve`] and [`ClientRequest::AlterReservation`]: known under this full id.
+    /// To [`ClientRequest::Reserve`] and [`ClientRequest::AlterReservation`]: known under this full
+    /// id.
     Reserved {
         /// `R12.head`.
         id: String,
         /// Whether it can be had; None if that is not known yet.
         confirmed: Option<bool>,
     },
-    /// To [`ClientRequest::Batch`], for each of its jobs in their order: done, with what is not as it was
-    /// asked for, or refused.
+    /// To [`ClientRequest::Batch`], for each of its jobs in their order: done, with what is not as
+    /// it was asked for, or refused.
     Batch(Vec<Result<Vec<String>, Refusal>>),
-    /// To [`ClientRequest::Batch`]: nothing was done. Hooks of the site are asked about each of these
-    /// requests, so they must be sent one by one.
+    /// To [`ClientRequest::Batch`]: nothing was done. Hooks of the site are asked about each of
+    /// these requests, so they must be sent one by one.
     NotBatched,
 }
 

@@ -1,14 +1,15 @@
-//! Who makes way: once all have started that find room, running jobs may give theirs to those that
-//! wait.
+//! Preemption: once all jobs that fit have started, running jobs may have to release their
+//! resources to waiting jobs.
 //!
-//! One engine with four slots (X12): what triggers it ([`PreemptTrigger`]), who may be asked to leave
-//! (`candidates`), in which order (`victims`), and how they leave ([`Actions`]). Nobody is asked in
-//! vain: the smallest set is sought with which the other fits (`eviction`), and what they leave is
-//! kept for it (G8): a promise that stands before all else (`Booking::earmark`), until it starts.
+//! One engine with four parts (X12): the trigger ([`PreemptTrigger`]), the running jobs that may be
+//! preempted (`candidates`), their order (`victims`) and the action ([`Actions`]). No job is
+//! preempted in vain: `eviction` finds the smallest set of victims with which the waiting job fits.
+//! What they release is booked for it until it starts, before all other bookings (G8,
+//! `Booking::earmark`).
 //!
-//! Example: 4 processors, and jobs 1, 2 and 3 run on 2, 1 and 1 of them. Job 4 goes before them all
-//! and wants 2. The newest are asked first: without 3 and 2 it fits. So it does without 1 alone,
-//! but that has run for longest.
+//! Example: jobs 1, 2 and 3 run on 2, 1 and 1 of 4 processors. Job 4 precedes all of them and
+//! requests 2. The newest jobs are tried first: it fits without 3 and 2. It would also fit without
+//! 1 alone, but that job has run for the longest time.
 //!
 //! [`PreemptTrigger`]: crate::model::policy::preemption::PreemptTrigger
 //! [`Actions`]: crate::model::policy::preemption::Actions

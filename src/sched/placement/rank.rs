@@ -1,4 +1,5 @@
-//! Rank: the order of the nodes that fit (M8), the lowest rank first, ties by the order of the nodes.
+//! Rank: the order of the nodes that fit (M8), the lowest rank first, ties by the order of the
+//! nodes.
 //!
 //! A rank that depends on the kind of a node holds for a whole node class. One that depends on the
 //! current use of a node is computed for each node that fits.

@@ -1,5 +1,5 @@
-//! The priority of jobs at a moment, by the order of the policy: first what all jobs of a class have
-//! in common, then what each job has of its own.
+//! The priority of jobs at a moment, by the order of the policy: first what all jobs of a class
+//! have in common, then what each job has of its own.
 
 use super::components::Common;
 use super::factors::FactorContext;

@@ -115,8 +115,8 @@ fn notification(job: &Job, task: &JobTask, stage: TaskStage) -> Option<(String, 
     Some((run.share_of_task(task.asker)?.node.clone(), order))
 }
 
-/// Handles the tasks that should be on the nodes of an inventory but are missing. A task that ran is
-/// lost. A task that had not started is requested again, if it is still wanted.
+/// Handles the tasks that should be on the nodes of an inventory but are missing. A task that ran
+/// is lost. A task that had not started is requested again, if it is still wanted.
 pub fn take_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Orders) {
     let mut listed = BTreeSet::new();
     for &(job, attempt, task, _) in &inventory.attempts {

@@ -207,7 +207,8 @@ pub fn read_all(root: &Section) -> Result<Vec<Expectation>, ConfigError> {
         .map(read)
         .collect::<Result<_, _>>()?;
     if all.is_empty() {
-        let text = "this scenario expects nothing, so it shows nothing: add an [[expect]], as job = 1, start = 0";
+        let text = "this scenario expects nothing, so it shows nothing: add an [[expect]], \
+                    as job = 1, start = 0";
         Err(root.wrong(text.to_string()))
     } else {
         Ok(all)
