@@ -326,6 +326,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// One of each kind.
+    #[allow(clippy::too_many_lines, reason = "one value of each kind")]
     pub fn all() -> Vec<Reason> {
         let (text, at) = (|| "x".to_string(), Time(5));
         let unsuitable = |bar, never| Reason::Unsuitable {

@@ -57,6 +57,7 @@ fn reload(sandbox: &Sandbox, config: &str, said: &str) -> String {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one day, from beginning to end")]
 fn an_administrators_day() {
     let sandbox = Sandbox::configured(CONFIG);
     sandbox.start_nodes(2, 4);

@@ -83,6 +83,7 @@ fn touch(sandbox: &Sandbox, name: &str) {
 const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done\n";
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "the life of one array")]
 fn an_array_begins_runs_and_ends() {
     let sandbox = head(4);
     let id = sandbox.submit(

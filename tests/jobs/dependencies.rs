@@ -181,6 +181,7 @@ fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "tables")]
 fn what_cannot_be_meant_is_refused_at_submission() {
     let sandbox = head();
     let fails = quick(&sandbox, &[], 3);

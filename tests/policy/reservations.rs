@@ -177,6 +177,7 @@ fn a_reservation_is_made_shown_changed_and_deleted() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "tables")]
 fn errors_use_the_messages_of_pbs() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
     let run = |program: &str, arguments: &[&str]| sandbox.run(program, arguments);

@@ -232,6 +232,7 @@ fn refused(rows: &[(&str, u8, &str)]) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn faulty_resources_are_refused_in_the_words_of_pbs() {
     refused(&[
         ("foo=1", 187, "Unknown resource Resource_List.foo"),
@@ -340,6 +341,7 @@ fn faulty_resources_are_refused_in_the_words_of_pbs() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn faulty_selects_are_refused_in_the_words_of_pbs() {
     refused(&[
         ("select=0", 166, "Illegal attribute or resource value"),

@@ -4,6 +4,9 @@ use super::super::control::{Cancel, Control};
 use super::super::folder::AttemptName;
 use super::super::poller::PollSource;
 use super::Daemon;
+use crate::model::hook::Hook;
+use crate::model::job::Attempt;
+use crate::model::job_id::JobId;
 use crate::sys::clock;
 use crate::wire::frame::FrameError;
 use crate::wire::order::{Checkpoint, NodeReport, ScheddOrder};
@@ -11,6 +14,7 @@ use std::os::fd::AsFd;
 use tracing::{error, info, warn};
 
 impl Daemon {
+    /// Carries out an order that arrived on this connection.
     pub(super) fn carry_out(&mut self, number: u64, order: ScheddOrder) {
         if let ScheddOrder::Hello { epoch } = order {
             return self.greet(number, epoch);
@@ -21,15 +25,7 @@ impl Daemon {
             attempt,
         } = order
         {
-            return self.attach(
-                number,
-                epoch,
-                AttemptName {
-                    job,
-                    attempt,
-                    task: 0,
-                },
-            );
+            return self.attach(number, epoch, script(job, attempt));
         }
         if self.schedd != Some(number) {
             let unsaid = std::io::Error::other("an order before a greeting");
@@ -47,18 +43,12 @@ impl Daemon {
                 signal,
                 again,
             } => {
-                let name = AttemptName { job, attempt, task };
-                self.checkpoints
-                    .iter_mut()
-                    .for_each(|checkpoints| checkpoints.give_up(name));
-                attempts.cancel(
-                    name,
-                    Cancel {
-                        grace,
-                        signal,
-                        again,
-                    },
-                );
+                let cancel = Cancel {
+                    grace,
+                    signal,
+                    again,
+                };
+                self.cancel(AttemptName { job, attempt, task }, cancel);
             }
             ScheddOrder::Checkpoint(order) => self.checkpoint(&order),
             ScheddOrder::Signal {
@@ -74,14 +64,7 @@ impl Daemon {
                 attempt,
                 times,
             } => {
-                attempts.tell(
-                    AttemptName {
-                        job,
-                        attempt,
-                        task: 0,
-                    },
-                    Control::Times(times),
-                );
+                attempts.tell(script(job, attempt), Control::Times(times));
             }
             ScheddOrder::Message {
                 job,
@@ -90,18 +73,12 @@ impl Daemon {
                 errors,
                 text,
             } => {
-                attempts.tell(
-                    AttemptName {
-                        job,
-                        attempt,
-                        task: 0,
-                    },
-                    Control::Message {
-                        output,
-                        errors,
-                        text,
-                    },
-                );
+                let message = Control::Message {
+                    output,
+                    errors,
+                    text,
+                };
+                attempts.tell(script(job, attempt), message);
             }
             ScheddOrder::Places {
                 job,
@@ -130,22 +107,31 @@ impl Daemon {
                 self.askers
                     .tell((job, attempt), asker, &news, &mut self.poller);
             }
-            ScheddOrder::Attend { server, hooks } => {
-                // What every noded is told that is admitted.
-                if self.refused.take().is_some() {
-                    info!("following a schedd of epoch {}", self.epoch);
-                }
-                let now = clock::monotonic();
-                self.periodic
-                    .iter_mut()
-                    .for_each(|periodic| periodic.attend(server.clone(), hooks.clone(), now));
-            }
+            ScheddOrder::Attend { server, hooks } => self.attend(server, hooks),
             ScheddOrder::Ping => self.send(number, &NodeReport::Pong),
             ScheddOrder::Leave => self.stopping = true,
             ScheddOrder::Notify(notification) => {
                 self.notifications.begin(&notification, &mut self.poller)
             }
             ScheddOrder::Refuse { why } => self.be_refused(number, why),
+        }
+    }
+
+    /// Ends an attempt or a task, without waiting for its checkpoint.
+    fn cancel(&mut self, name: AttemptName, cancel: Cancel) {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.give_up(name);
+        }
+        self.attempts.cancel(name, cancel);
+    }
+
+    /// Runs these periodic hooks from now on. schedd sends this order to every noded that it admits.
+    fn attend(&mut self, server: String, hooks: Vec<Hook>) {
+        if self.refused.take().is_some() {
+            info!("following a schedd of epoch {}", self.epoch);
+        }
+        if let Some(periodic) = &mut self.periodic {
+            periodic.attend(server, hooks, clock::monotonic());
         }
     }
 
@@ -160,11 +146,7 @@ impl Daemon {
 
     /// Has it written down how far a running job has come, and then ends the job.
     fn checkpoint(&mut self, order: &Checkpoint) {
-        let name = AttemptName {
-            job: order.job,
-            attempt: order.attempt,
-            task: 0,
-        };
+        let name = script(order.job, order.attempt);
         if self.attempts.session(name).is_none() {
             return;
         }
@@ -235,5 +217,14 @@ impl Daemon {
         if let Err(e) = door.hand_in(guest.link.as_fd()) {
             warn!("the terminal of attempt {name} cannot be handed its connection: {e}");
         }
+    }
+}
+
+/// The script of an attempt.
+fn script(job: JobId, attempt: Attempt) -> AttemptName {
+    AttemptName {
+        job,
+        attempt,
+        task: 0,
     }
 }

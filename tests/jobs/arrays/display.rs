@@ -77,6 +77,7 @@ fn a_waiting_array_is_listed_as_pbs_lists_it() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "lists of attributes")]
 fn an_array_in_full_has_the_attributes_of_pbs_in_its_order() {
     let sandbox = head(4);
     sandbox.script("job.sh", "true");
