@@ -55,11 +55,7 @@ impl AccountingContext<'_> {
     /// its nodes.
     pub fn of_forced(&self, job: &Job) -> Option<Update> {
         let run = job.life.open_run()?;
-        Some(self.row(
-            job,
-            Some((run, job.life.used)),
-            self.now.since(run.started + run.stood_still(self.now)),
-        ))
+        Some(self.row(job, Some((run, job.life.used)), run.ran(self.now)))
     }
 
     /// The row for a job that has ended just now and does not run.

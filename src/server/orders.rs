@@ -69,9 +69,9 @@ pub fn order(
     Ok(Some((node.to_string(), order)))
 }
 
-/// How long a job that ends has, and what it is told first: one that makes way for others may know
-/// how to write down how far it has come (Y17).
-fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
+/// The time that a job has to end, and the signal sent first: a preempted job may save its state
+/// (Y17).
+pub fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
     // Finished while its attempt is open: deleted by force. noded knows that by this order.
     if job.life.state == JobState::Finished {
         return (Span(0), Some(signal::KILL));

@@ -117,10 +117,8 @@ impl<'a> Play<'a> {
     }
 
     fn carry_out(&mut self, done: &Done) {
-        let result = done.deeds.iter().try_for_each(|deed| match &done.user {
-            Some(user) => self.world.act_as(user, deed),
-            None => self.world.act(deed),
-        });
+        let mut deeds = done.deeds.iter();
+        let result = deeds.try_for_each(|deed| self.world.act(done.user.as_deref(), deed));
         let (expected, found) = match (&done.refused, result) {
             (None, Ok(())) => return,
             (Some(part), Err(why)) if why.contains(part.as_str()) => return,

@@ -19,7 +19,7 @@ pub mod nodes;
 use crate::config::Config;
 use crate::model::account::charge::Charge;
 use crate::model::job::state::{Holds, JobState};
-use crate::model::job::{How, Job, NodeShare, Owner};
+use crate::model::job::{Job, NodeShare, Owner};
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::report::outlook::Prospect;
@@ -222,19 +222,12 @@ impl World {
     /// The name of the reason for which a job waits before the scheduler considers it (M3).
     pub fn barred_by(&self, id: JobId) -> Option<&'static str> {
         let life = &self.find(id)?.life;
-        let names = [
-            (Holds::USER, "held.user"),
-            (Holds::OPERATOR, "held.operator"),
-            (Holds::SYSTEM, "held.system"),
-        ];
         match life.state {
             JobState::Waiting => Some("begin_time"),
-            JobState::Held => {
-                let hold = names
-                    .into_iter()
-                    .find(|(hold, _)| life.holds.contains(*hold));
-                Some(hold.map_or("dep_wait", |(_, name)| name))
-            }
+            JobState::Held if life.holds.contains(Holds::USER) => Some("held.user"),
+            JobState::Held if life.holds.contains(Holds::OPERATOR) => Some("held.operator"),
+            JobState::Held if life.holds.contains(Holds::SYSTEM) => Some("held.system"),
+            JobState::Held => Some("dep_wait"),
             _ => None,
         }
     }
@@ -247,12 +240,13 @@ impl World {
     }
 
     /// The priority of a waiting job at a moment since the last change, or that of a running job
-    /// when it started (F9); None for a job that was never rated.
+    /// when it started (F9); None for a job that never had a priority.
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
         let policy = &self.server.setup.policy;
-        let waiting = self.server.cluster().report(policy, at, id);
-        let waiting = waiting.map(|report| report.score);
-        waiting.or_else(|| self.find(id)?.life.run.as_ref()?.score)
+        match self.server.cluster().report(policy, at, id) {
+            Some(priority) => Some(priority.score),
+            None => self.find(id)?.life.run.as_ref()?.score,
+        }
     }
 
     /// Whether all jobs have finished.
@@ -264,30 +258,29 @@ impl World {
 
     /// When something happens next, if nobody does anything.
     pub fn next(&self) -> Option<Time> {
-        let ends = self.server.jobs().filter_map(|job| self.end_of(job));
         let server = &self.server;
-        let turns = [
+        let ends = server.jobs().filter_map(|job| Some(self.end_of(job)?.0));
+        let timers = [
             server.next_begin(),
             server.next_calendar_change(),
             server.next_routed(),
             self.plan.next,
         ];
-        ends.map(|(end, _)| end)
-            .chain(turns.into_iter().flatten())
-            .filter(|next| *next > server.now)
-            .min()
+        let all = ends.chain(timers.into_iter().flatten());
+        all.filter(|next| *next > server.now).min()
     }
 
     /// Lets time pass until `now`: jobs end, and delayed jobs become eligible.
     pub fn reach(&mut self, now: Time) {
         self.server.begin(&reading(now));
-        let ends: Vec<(JobId, How)> = self
-            .server
-            .jobs()
-            .filter_map(|job| Some((job.id, self.end_of(job)?)))
-            .filter(|(_, (end, _))| *end <= now)
-            .map(|(id, (_, how))| (id, how))
-            .collect();
+        let mut ends = Vec::new();
+        for job in self.server.jobs() {
+            if let Some((end, how)) = self.end_of(job)
+                && end <= now
+            {
+                ends.push((job.id, how));
+            }
+        }
         for (id, how) in ends {
             self.end(id, how);
         }

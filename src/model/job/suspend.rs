@@ -47,6 +47,11 @@ impl Run {
         }
     }
 
+    /// How long the attempt has run until `now`, without suspensions.
+    pub fn ran(&self, now: Time) -> Span {
+        now.since(self.started + self.stood_still(now))
+    }
+
     /// The names of the resources that other jobs may use until the job resumes; empty unless all
     /// processes are stopped.
     pub fn releases(&self) -> &[String] {

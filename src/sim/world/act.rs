@@ -103,7 +103,7 @@ impl World {
             defaults: String::new(),
             stored: Some(Arc::new(stored)),
         }));
-        let granted = self.grant(&caller, &request);
+        let granted = requests::apply(&mut self.server, &self.history, &caller, &request, None);
         self.commit();
         let Granted::Job(id, notes) = granted? else {
             return Err(Refusal::invalid_request());
@@ -113,25 +113,24 @@ impl World {
         Ok(id)
     }
 
-    /// Does something as an operator. The error says why it was refused.
-    pub fn act(&mut self, deed: &Deed) -> Result<(), String> {
-        let operator = Owner {
-            user: OPERATOR.to_string(),
-            uid: 0,
-            gid: 0,
+    /// Does something as this user, else as an operator. The error says why it was refused.
+    pub fn act(&mut self, user: Option<&str>, deed: &Deed) -> Result<(), String> {
+        let owner = match user {
+            None => account(OPERATOR, 0),
+            Some(user) => match self.users.get(user) {
+                Some(owner) => owner.clone(),
+                None => account(user, u32::MAX - 1),
+            },
         };
-        self.act_with(operator, deed)
-    }
-
-    /// Does something as this user.
-    pub fn act_as(&mut self, user: &str, deed: &Deed) -> Result<(), String> {
-        let unknown = Owner {
-            user: user.to_string(),
-            uid: u32::MAX - 1,
-            gid: u32::MAX - 1,
+        let caller = self.caller(owner);
+        let result = match request(deed) {
+            Some(request) => self.ask(&caller, deed, &request),
+            None if caller.privileged || *deed == Deed::Cycle => self.happen_to_machine(deed),
+            None => Err(Refusal::unauthorized().text),
         };
-        let owner = self.users.get(user).cloned().unwrap_or(unknown);
-        self.act_with(owner, deed)
+        self.obey();
+        self.commit();
+        result
     }
 
     /// A user with the rights that the configuration grants. All users of a personal installation
@@ -144,31 +143,13 @@ impl World {
         caller
     }
 
-    fn act_with(&mut self, owner: Owner, deed: &Deed) -> Result<(), String> {
-        let caller = self.caller(owner);
-        let done = match request(deed) {
-            Some(request) => self.ask(&caller, deed, &request),
-            None if caller.privileged || *deed == Deed::Cycle => self.happen_to_machine(deed),
-            None => Err(Refusal::unauthorized().text),
-        };
-        self.obey();
-        self.commit();
-        done
-    }
-
-    fn grant(&mut self, caller: &Caller, request: &ClientRequest) -> Result<Granted, Refusal> {
-        requests::apply(&mut self.server, &self.history, caller, request, None)
-    }
-
     /// Sends a request to the server.
     fn ask(&mut self, caller: &Caller, deed: &Deed, request: &ClientRequest) -> Result<(), String> {
         if let Deed::Reserve(_) = deed {
             self.server.number_from(self.reservations + 1);
         }
-        let granted = self
-            .grant(caller, request)
-            .map_err(|refusal| refusal.text)?;
-        match (deed, granted) {
+        let granted = requests::apply(&mut self.server, &self.history, caller, request, None);
+        match (deed, granted.map_err(|refusal| refusal.text)?) {
             (Deed::Act(Act::Alter(_), id, _), Granted::Altered(_, notes)) => {
                 self.notes.insert(*id, notes);
             }
@@ -258,6 +239,15 @@ impl World {
     fn waiting_class(&self, job: JobId) -> Result<ClassId, String> {
         let class = self.server.cluster().class_of(job);
         class.ok_or_else(|| format!("job {job} does not wait to be started"))
+    }
+}
+
+/// A user whose group has the same number.
+fn account(user: &str, number: u32) -> Owner {
+    Owner {
+        user: user.to_string(),
+        uid: number,
+        gid: number,
     }
 }
 

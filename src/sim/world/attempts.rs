@@ -6,6 +6,7 @@ use crate::model::job_id::JobId;
 use crate::model::signal;
 use crate::model::time::{Span, Time};
 use crate::server::node_reports;
+use crate::server::orders;
 use crate::wire::order::AttemptStatus;
 
 impl World {
@@ -22,10 +23,8 @@ impl World {
             shares,
             is_backfilled,
         });
-        if let Some(fate) = self
-            .fates
-            .get_mut(&id.number)
-            .filter(|fate| fate.failures > 0)
+        if let Some(fate) = self.fates.get_mut(&id.number)
+            && fate.failures > 0
         {
             fate.failures -= 1;
             self.end(id, How::NodeFault("the node refused it".to_string()));
@@ -56,43 +55,35 @@ impl World {
     /// A preempted job may use its grace period, and may exit with 0 if it handles the signal
     /// (Y17). Other jobs end at once.
     fn end_of_unwanted(&self, job: &Job, run: &Run, stops: Span) -> (Time, How) {
-        let setup = &self.server.setup;
-        let rule = &setup.policy.preemption;
-        let Some(told) = &job.life.preemption else {
-            return (self.server.now, How::Signaled(signal::TERM));
+        let preemption = match &job.life.preemption {
+            Some(preemption) if job.makes_way(run) => preemption,
+            _ => return (self.server.now, How::Signaled(signal::TERM)),
         };
-        if !job.makes_way(run) {
-            return (self.server.now, How::Signaled(signal::TERM));
-        }
-        let (patience, how) = match job.interruption() {
-            Some(_) => (rule.interruption, How::Exited(0)),
-            None => (
-                rule.grace.unwrap_or(setup.config.launch.grace),
-                How::Signaled(signal::TERM),
-            ),
-        };
-        let how = if stops > patience {
+        let (grace, _) = orders::end_grace(&self.server.setup, job, run);
+        let how = if stops > grace {
             How::Signaled(signal::KILL)
+        } else if job.interruption().is_some() {
+            How::Exited(0)
         } else {
-            how
+            How::Signaled(signal::TERM)
         };
-        (told.at + stops.min(patience), how)
+        (preemption.at + stops.min(grace), how)
     }
 
     /// The nodes that respond stop jobs that are to be suspended, and end jobs that are to end now.
     pub(super) fn obey(&mut self) {
-        let runs = |job: &Job| job.life.open_run().is_some_and(|run| !run.silent);
-        let jobs = self.server.holders().filter(|job| runs(job));
-        let ids: Vec<JobId> = jobs.map(|job| job.id).collect();
-        for id in ids {
-            let is_to_stop = |run: &&Run| run.suspension.is_some() && !run.is_still();
-            let stopped = self.open_run(id).filter(is_to_stop).map(|run| run.attempt);
-            if let Some(attempt) = stopped {
-                self.report(id, attempt, &AttemptStatus::Suspended(1));
+        let jobs: Vec<JobId> = self.server.holders().map(|job| job.id).collect();
+        for id in jobs {
+            if let Some(run) = self.open_run(id)
+                && !run.silent
+                && run.suspension.is_some()
+                && !run.is_still()
+            {
+                self.report(id, run.attempt, &AttemptStatus::Suspended(1));
             }
-            let unwanted = self.server.job(id).filter(|job| job.life.want != Want::Run);
-            let end = unwanted.and_then(|job| self.end_of(job));
-            if let Some((at, how)) = end
+            let job = self.server.job(id);
+            let unwanted = job.filter(|job| job.life.want != Want::Run);
+            if let Some((at, how)) = unwanted.and_then(|job| self.end_of(job))
                 && at <= self.server.now
             {
                 self.end(id, how);
@@ -100,15 +91,14 @@ impl World {
         }
     }
 
+    /// The nodes report the end of a job.
     pub(super) fn end(&mut self, id: JobId, how: How) {
-        let Some(attempt) = self.open_attempt(id) else {
+        let Some(run) = self.open_run(id) else {
             return;
         };
+        let attempt = run.attempt;
+        let used = self.used(run);
         let sent = matches!(how, How::Signaled(_)).then_some(signal::TERM);
-        let used = Usage {
-            walltime: self.ran(id),
-            ..Usage::default()
-        };
         let outcome = AttemptOutcome {
             how,
             sent,
@@ -127,6 +117,7 @@ impl World {
         node_reports::attempt_stands(&mut self.server, id, attempt, status, BOOT, &mut Vec::new());
     }
 
+    /// Notes the end of an attempt for the record.
     pub(super) fn close(&mut self, id: JobId) {
         let now = self.server.now;
         let mut past = self.past.iter_mut().rev();
@@ -135,14 +126,12 @@ impl World {
         }
     }
 
-    pub(super) fn open_attempt(&self, id: JobId) -> Option<Attempt> {
-        self.open_run(id).map(|run| run.attempt)
-    }
-
-    pub(super) fn ran(&self, id: JobId) -> Span {
-        let now = self.server.now;
-        self.open_run(id)
-            .map_or(Span(0), |run| now.since(run.started + run.stood_still(now)))
+    /// What an attempt has used.
+    pub(super) fn used(&self, run: &Run) -> Usage {
+        Usage {
+            walltime: run.ran(self.server.now),
+            ..Usage::default()
+        }
     }
 
     fn open_run(&self, id: JobId) -> Option<&Run> {

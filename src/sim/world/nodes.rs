@@ -1,7 +1,6 @@
 //! The nodes of a world, which come, go, and change.
 
 use super::{BOOT, World};
-use crate::model::job::Usage;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::ResourceValue;
 use crate::model::trigger::Trigger;
@@ -95,13 +94,10 @@ impl World {
             ..node
         });
         for job in node_reports::running_on(&self.server, |node| node == name) {
-            let walltime = self.ran(job.id);
-            let used = Usage {
-                walltime,
-                ..Usage::default()
-            };
-            self.server.used(job.id, used);
-            self.close(job.id);
+            if let Some(run) = job.life.open_run() {
+                self.server.used(job.id, self.used(run));
+                self.close(job.id);
+            }
         }
         node_reports::lose_missing(&mut self.server, &inventory);
         Ok(())

@@ -14,9 +14,8 @@ impl RunProgress {
     /// That of a job's attempt that runs; None for a job of which none does.
     pub fn of(job: &Job, now: Time) -> Option<RunProgress> {
         let run = job.life.open_run()?;
-        let ran = Span(now.since(run.started + run.stood_still(now)).0.max(0));
         Some(RunProgress {
-            ran,
+            ran: run.ran(now).max(Span(0)),
             walltime: job.spec.walltime(),
             processors: Held::of(&run.shares).cores,
         })
