@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_measured_again_only_where_it_seems_too_much_with_that_of_kin() {
+    fn memory_is_measured_again_only_if_it_seems_too_much_with_other_processes() {
         let (alive, others) = ([gone(500), gone(300)], [gone(200)]);
         let own = UsageSample {
             mem_kb: 800,

@@ -91,12 +91,12 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
 /// The action that follows the failed one in the order of actions. A suspension does not follow: it
 /// frees less than the preemptor counts on, and the next cycles find out whether it suffices.
 fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option<PreemptAction> {
-    let tenure = PreemptionCandidate::of(server.job(id)?)?;
+    let candidate = PreemptionCandidate::of(server.job(id)?)?;
     let rule = &server.setup.policy.preemption;
-    let order = rule.actions.of(tenure.left(server.now)).iter().copied();
+    let order = rule.actions.of(candidate.left(server.now)).iter().copied();
     let mut later = order.skip_while(|action| *action != failed).skip(1);
     later
-        .find(|action| tenure.can(*action, rule))
+        .find(|action| candidate.can(*action, rule))
         .filter(|action| !action.keeps_memory())
 }
 

@@ -83,8 +83,8 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
         Update::Entry(at, entry) => accounting::write(transaction, *at, entry)?,
         Update::ForgetEntries(before) => accounting::forget(transaction, *before)?,
         Update::Cycle(record) => cycles::write(transaction, record)?,
-        Update::ReportedCount(resource, telling) => {
-            license_reports::write(transaction, resource, telling.as_ref())?
+        Update::ReportedCount(resource, reported) => {
+            license_reports::write(transaction, resource, reported.as_ref())?
         }
         Update::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";

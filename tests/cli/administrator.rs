@@ -103,24 +103,24 @@ fn an_administrators_day() {
 
     // Nodes are drained: what runs there runs on, nothing starts there any more, until they are
     // back.
-    let fillers: Vec<String> = (0..2)
+    let backfilled: Vec<String> = (0..2)
         .map(|_| sandbox.submit(&["-l", "select=1:ncpus=3"], "sleep 1000\n"))
         .collect();
-    until(&sandbox, &fillers, "RQ");
+    until(&sandbox, &backfilled, "RQ");
     sandbox
         .run("pbsnodes", &["-o", "-C", "fans", "n1", "n2"])
         .ok();
     assert!(sandbox.run("pbsnodes", &["-l"]).ok().contains("offline"));
-    sandbox.run("qdel", &[&fillers[0]]).ok();
-    let filler = sandbox.ended(&fillers[0]);
+    sandbox.run("qdel", &[&backfilled[0]]).ok();
+    let ended = sandbox.ended(&backfilled[0]);
     assert_eq!(states(&sandbox, &ids[..2]), "RR", "what runs runs on");
     assert_eq!(
-        sandbox.state(&fillers[1]),
+        sandbox.state(&backfilled[1]),
         "Q",
         "there is room for it, on nodes that take nothing"
     );
     sandbox.run("pbsnodes", &["-r", "n1", "n2"]).ok();
-    sandbox.running(&fillers[1]);
+    sandbox.running(&backfilled[1]);
 
     // Who has used what.
     let said = sandbox
@@ -129,7 +129,7 @@ fn an_administrators_day() {
     let used: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert!(
         said.contains(&user()) && said.contains("workq"),
-        "{filler}: {used:#}"
+        "{ended}: {used:#}"
     );
 
     // All that somebody has waiting is held, and let go again.

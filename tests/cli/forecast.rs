@@ -185,11 +185,11 @@ fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
     sandbox.until("the promise", || {
         Some(sandbox.job(&waits)["estimated"].clone()).filter(|e| !e.is_null())
     });
-    let filler = sandbox.submit(
+    let backfilled = sandbox.submit(
         &["-l", "select=1:ncpus=1", "-l", "walltime=600"],
         "sleep 600\n",
     );
-    sandbox.running(&filler);
+    sandbox.running(&backfilled);
     let why = sandbox.until("a fresh answer", || {
         let why = json_of(&sandbox, &["--why", &waits])["Jobs"][&waits]["why"].clone();
         (why["passed_by"]
@@ -198,7 +198,7 @@ fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
         .then_some(why)
     });
     assert_eq!(why["reason"]["code"], "amount.ncpus", "{why}");
-    assert_eq!(why["passed_by"][0]["job"], json!(filler));
+    assert_eq!(why["passed_by"][0]["job"], json!(backfilled));
     let verdicts: Vec<&str> = why["stages"]
         .as_array()
         .unwrap()
@@ -213,7 +213,7 @@ fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
     assert_eq!(why["estimated"]["start"], why["promise"]["start"]);
     let text = sandbox.run("qstat", &["--why", &waits]).ok();
     for part in [
-        format!("Job {filler} passed you: it ends at "),
+        format!("Job {backfilled} passed you: it ends at "),
         format!("Waits for:  job {first} on "),
         "before your promised start ".to_string(),
         format!(
@@ -361,11 +361,12 @@ fn a_delayed_planned_start_is_reported_with_its_cause() {
         text.contains(&format!(": {cause}")) && text.contains("first promised for"),
         "{text}"
     );
-    let story = sandbox.run("tracejob", &[&second]).ok();
+    let output = sandbox.run("tracejob", &[&second]).ok();
     let start = promised["start_time"].as_str().unwrap();
     assert!(
-        story.contains(&format!("Promised start moved from {start} to ")) && story.contains(cause),
-        "{story}"
+        output.contains(&format!("Promised start moved from {start} to "))
+            && output.contains(cause),
+        "{output}"
     );
     sandbox.kill("schedd");
     sandbox.run("schedd", &[]).ok();

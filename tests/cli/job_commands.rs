@@ -250,12 +250,12 @@ fn qrun_starts_a_job_only_on_free_resources() {
     sandbox.until("the hold", || (sandbox.state(&held) == "H").then_some(()));
     silent(sandbox.run("qrun", &["-H", "-", &held]));
     assert_eq!(sandbox.running(&held)["run_count"], 2);
-    let story = sandbox.run("tracejob", &[&held]).ok();
+    let output = sandbox.run("tracejob", &[&held]).ok();
     assert!(
         [1, 2]
             .iter()
-            .all(|attempt| story.contains(&format!("Job run, attempt {attempt}, "))),
-        "{story}"
+            .all(|attempt| output.contains(&format!("Job run, attempt {attempt}, "))),
+        "{output}"
     );
     assert_eq!(sandbox.state(&all), "Q", "nothing is given twice");
 }

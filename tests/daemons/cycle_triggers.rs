@@ -119,11 +119,11 @@ fn an_unauthorized_shove_is_refused_and_a_shoved_deferred_job_starts() {
         refused.code != 0 && refused.err.contains("invalid for state of job"),
         "{refused:?}"
     );
-    let story = sandbox.run("tracejob", &[&waits]).out;
+    let output = sandbox.run("tracejob", &[&waits]).out;
     assert_eq!(
-        story.matches("Job to be looked at now").count(),
+        output.matches("Job to be looked at now").count(),
         2,
-        "{story}"
+        "{output}"
     );
     sandbox.run("qdel", &[&waits]);
 }

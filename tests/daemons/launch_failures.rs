@@ -149,10 +149,10 @@ fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
         "before its time"
     );
     assert!(starts[1].0 >= cancelled + slow, "before it was confirmed");
-    let story = sandbox.run("tracejob", &[&id]).ok();
+    let output = sandbox.run("tracejob", &[&id]).ok();
     assert!(
-        story.contains("Attempt 1 not begun within 1 s: cancelled"),
-        "{story}"
+        output.contains("Attempt 1 not begun within 1 s: cancelled"),
+        "{output}"
     );
     played.is_free();
 }

@@ -97,8 +97,8 @@ impl Node {
             if let Some(at) = self.heard.iter().position(|(id, _)| *id == JobId::job(job)) {
                 return self.heard.remove(at).1;
             }
-            if let NodeReport::Attempt(id, _, 0, standing) = self.next() {
-                self.heard.push((id, standing));
+            if let NodeReport::Attempt(id, _, 0, status) = self.next() {
+                self.heard.push((id, status));
             }
         }
         panic!("nothing is said of job {job}");

@@ -306,11 +306,11 @@ fn a_host_that_never_returns_is_declared_gone_and_its_jobs_are_requeued_once_or_
         "{job}"
     );
     assert_eq!(status(&cluster.sandbox.ended(&once)), -4);
-    let story = cluster.sandbox.run("tracejob", &[&rerunnable]).ok();
+    let output = cluster.sandbox.run("tracejob", &[&rerunnable]).ok();
     assert_eq!(
-        story.matches("n1 was declared gone by ").count(),
+        output.matches("n1 was declared gone by ").count(),
         1,
-        "{story}"
+        "{output}"
     );
     // The host was there all the same: what runs on it is ended before its node gets jobs.
     let shepherds = cluster.sandbox.pids_of("lanai-shepherd");

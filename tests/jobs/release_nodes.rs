@@ -277,10 +277,10 @@ fn with_release_nodes_on_stageout_other_hosts_are_given_back_when_files_are_copi
         sandbox.ended(&keeps)["exec_vnode"],
         json!("(h1:ncpus=1)+(h2:ncpus=1)")
     );
-    let story = sandbox.run("tracejob", &[&altered]).ok();
+    let output = sandbox.run("tracejob", &[&altered]).ok();
     assert!(
-        story.contains("Nodes h2 released at request of schedd@"),
-        "{story}"
+        output.contains("Nodes h2 released at request of schedd@"),
+        "{output}"
     );
     assert_eq!(sandbox.read("copy"), "\n");
 }

@@ -438,10 +438,10 @@ fn a_start_is_put_off_by_a_hook_until_it_lets_the_job_start() {
         job["comment"].as_str().unwrap().starts_with("Job run at "),
         "{job}"
     );
-    let story = sandbox.run("tracejob", &[&id]).ok();
+    let output = sandbox.run("tracejob", &[&id]).ok();
     assert!(
-        story.contains("Start refused by hook hr: no licence is free"),
-        "{story}"
+        output.contains("Start refused by hook hr: no licence is free"),
+        "{output}"
     );
 }
 

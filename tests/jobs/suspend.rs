@@ -175,14 +175,14 @@ fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
     end(&sandbox);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
     assert_eq!(sandbox.ended(&greedy)["Exit_status"], 0);
-    let story = sandbox.run("tracejob", &[&id]).ok();
+    let output = sandbox.run("tracejob", &[&id]).ok();
     for told in [
         "Job to be suspended at request of",
         "no process of it runs",
         "Job to be resumed at",
         "Resumed, attempt 1",
     ] {
-        assert!(story.contains(told), "{told}: {story}");
+        assert!(output.contains(told), "{told}: {output}");
     }
 }
 

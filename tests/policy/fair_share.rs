@@ -307,18 +307,18 @@ fn openpbs(input: &Value, expected: &Value) {
     for (user, printed) in expected["tree_usage"].as_object().unwrap() {
         let group = (least + below(&parent(user))) / total;
         let held = classic::effective(set(user).unwrap_or(least) / total, group, part(user));
-        let owed = part(&parent(user)) * part(user);
+        let entitlement = part(&parent(user)) * part(user);
         assert_eq!(
             &Value::from(format!("{held:.4}")),
             printed,
             "usage of {user}"
         );
         assert_eq!(
-            format!("{owed:.4}"),
+            format!("{entitlement:.4}"),
             format!("{:.4}", number(&expected["perc"][user])),
             "perc of {user}"
         );
-        let factor = format!("{:.4}", classic::factor(held, owed));
+        let factor = format!("{:.4}", classic::factor(held, entitlement));
         assert_eq!(
             Value::from(factor),
             expected["factor"][user],

@@ -41,29 +41,29 @@ pub fn audit(crew: &Crew, killed: &[Kill]) -> Report {
     require(&mut wrong, whole == "ok", || {
         format!("the spool is damaged: {whole}")
     });
-    let stories = stories(&spool);
+    let records = records(&spool);
     let marks = marks(crew, &mut wrong);
     for id in crew.accepted.lock().unwrap().iter() {
-        require(&mut wrong, stories.contains_key(id), || {
+        require(&mut wrong, records.contains_key(id), || {
             format!("job {id} was accepted and is lost")
         });
     }
-    for (id, story) in &stories {
+    for (id, record) in &records {
         let mut wrongs = Vec::new();
         let empty = BTreeSet::new();
         if id.is_array() {
-            right_array(*id, &stories, &mut wrongs);
+            right_array(*id, &records, &mut wrongs);
         } else {
-            right_end(crew, *id, story, &mut wrongs);
-            right_attempts(story, marks.get(id).unwrap_or(&empty), &mut wrongs);
+            right_end(crew, *id, record, &mut wrongs);
+            right_attempts(record, marks.get(id).unwrap_or(&empty), &mut wrongs);
         }
         wrong.extend(
             wrongs
                 .into_iter()
-                .map(|what| format!("job {id}: {what}\n    {:?}", story.events)),
+                .map(|what| format!("job {id}: {what}\n    {:?}", record.events)),
         );
     }
-    for id in marks.keys().filter(|id| !stories.contains_key(id)) {
+    for id in marks.keys().filter(|id| !records.contains_key(id)) {
         wrong.push(format!("job {id} ran and is in no spool"));
     }
     nothing_lies_about(crew, &mut wrong);
@@ -71,7 +71,7 @@ pub fn audit(crew: &Crew, killed: &[Kill]) -> Report {
     for hung in complaints.keys().filter(|text| text.contains("HANGS")) {
         wrong.push(hung.clone());
     }
-    let counts = counts(crew, &stories, &marks);
+    let counts = counts(crew, &records, &marks);
     Report {
         killed: killed.to_vec(),
         counts,
@@ -86,7 +86,7 @@ fn require(wrong: &mut Vec<String>, so: bool, what: impl FnOnce() -> String) {
     }
 }
 
-fn stories(spool: &Connection) -> BTreeMap<JobId, JobRecord> {
+fn records(spool: &Connection) -> BTreeMap<JobId, JobRecord> {
     let mut events: BTreeMap<JobId, Vec<Event>> = BTreeMap::new();
     let mut statement = spool
         .prepare("SELECT event.job, idx, is_array, event FROM event JOIN job ON job.id = event.job ORDER BY seq")
@@ -96,7 +96,7 @@ fn stories(spool: &Connection) -> BTreeMap<JobId, JobRecord> {
         let event = serde_json::from_str(&row.get::<_, String>(3).unwrap()).unwrap();
         events.entry(id_of(row)).or_default().push(event);
     }
-    let mut stories = BTreeMap::new();
+    let mut records = BTreeMap::new();
     let mut statement = spool
         .prepare(
             "SELECT id, -1, is_array, name, json_extract(life, '$[1]') FROM job
@@ -107,7 +107,7 @@ fn stories(spool: &Connection) -> BTreeMap<JobId, JobRecord> {
     while let Some(row) = rows.next().unwrap() {
         let life: Life = serde_json::from_str(&row.get::<_, String>(4).unwrap()).unwrap();
         let events = events.remove(&id_of(row)).unwrap_or_default();
-        stories.insert(
+        records.insert(
             id_of(row),
             JobRecord {
                 name: row.get(3).unwrap(),
@@ -116,7 +116,7 @@ fn stories(spool: &Connection) -> BTreeMap<JobId, JobRecord> {
             },
         );
     }
-    stories
+    records
 }
 
 /// The id that number, index and whether it is an array make.
@@ -151,8 +151,8 @@ fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<JobId, BTreeSet<u32>>
 
 /// Whether the script had ended by itself when the order to end it came: such a job keeps its exit
 /// status.
-fn ended_before_its_deletion(story: &JobRecord) -> bool {
-    let mut ends = story.events.iter().rev().filter_map(|event| match event {
+fn ended_before_its_deletion(record: &JobRecord) -> bool {
+    let mut ends = record.events.iter().rev().filter_map(|event| match event {
         Event::Ended { outcome, .. } => Some(outcome.on_its_own),
         _ => None,
     });
@@ -160,14 +160,14 @@ fn ended_before_its_deletion(story: &JobRecord) -> bool {
 }
 
 /// Over, with the status of its script, or as deleted when somebody wanted that.
-fn right_end(crew: &Crew, id: JobId, story: &JobRecord, wrong: &mut Vec<String>) {
-    let code: i32 = story.name[1..].parse().unwrap();
-    let Some(exit) = story
+fn right_end(crew: &Crew, id: JobId, record: &JobRecord, wrong: &mut Vec<String>) {
+    let code: i32 = record.name[1..].parse().unwrap();
+    let Some(exit) = record
         .life
         .exit
-        .filter(|_| story.life.state == JobState::Finished)
+        .filter(|_| record.life.state == JobState::Finished)
     else {
-        return wrong.push(format!("state {:?}, not finished", story.life.state));
+        return wrong.push(format!("state {:?}, not finished", record.life.state));
     };
     let asked = crew.deleted.lock().unwrap().get(&id).copied();
     let should = if exit.deleted { DELETED } else { code };
@@ -177,7 +177,7 @@ fn right_end(crew: &Crew, id: JobId, story: &JobRecord, wrong: &mut Vec<String>)
     require(wrong, !exit.deleted || asked.is_some(), || {
         "deleted, which nobody wanted".into()
     });
-    let was_late = ended_before_its_deletion(story);
+    let was_late = ended_before_its_deletion(record);
     require(
         wrong,
         exit.deleted || was_late || asked != Some(true),
@@ -186,16 +186,16 @@ fn right_end(crew: &Crew, id: JobId, story: &JobRecord, wrong: &mut Vec<String>)
 }
 
 /// Over when each of its elements is, with the status that theirs come to.
-fn right_array(id: JobId, stories: &BTreeMap<JobId, JobRecord>, wrong: &mut Vec<String>) {
+fn right_array(id: JobId, records: &BTreeMap<JobId, JobRecord>, wrong: &mut Vec<String>) {
     let indices: Indices = ELEMENTS.parse().unwrap();
     let elements: Vec<_> = indices
         .iter()
-        .map(|index| stories.get(&JobId::element(id.number, index)))
+        .map(|index| records.get(&JobId::element(id.number, index)))
         .collect();
     let statuses: Vec<i32> = elements
         .iter()
         .flatten()
-        .filter_map(|story| Some(story.life.exit?.status))
+        .filter_map(|record| Some(record.life.exit?.status))
         .collect();
     require(wrong, statuses.len() == elements.len(), || {
         format!("only {} elements are over", statuses.len())
@@ -204,7 +204,7 @@ fn right_array(id: JobId, stories: &BTreeMap<JobId, JobRecord>, wrong: &mut Vec<
         () if statuses.iter().all(|&status| status == DELETED) => DELETED,
         () => i32::from(statuses.iter().any(|&status| status != 0)),
     };
-    let exit = stories[&id].life.exit.map(|exit| exit.status);
+    let exit = records[&id].life.exit.map(|exit| exit.status);
     require(wrong, exit == Some(should), || {
         format!("the array's exit status is {exit:?}, not {should}")
     });
@@ -212,10 +212,10 @@ fn right_array(id: JobId, stories: &BTreeMap<JobId, JobRecord>, wrong: &mut Vec<
 
 /// Attempts numbered without gap; each ends once; one follows another only for a reason; a mark
 /// wherever the script began and nowhere else.
-fn right_attempts(story: &JobRecord, marks: &BTreeSet<u32>, wrong: &mut Vec<String>) {
-    let life = &story.life;
+fn right_attempts(record: &JobRecord, marks: &BTreeSet<u32>, wrong: &mut Vec<String>) {
+    let life = &record.life;
     let mut attempts: Vec<(bool, Option<&AttemptOutcome>)> = Vec::new();
-    for event in &story.events {
+    for event in &record.events {
         let last = attempts.len() as u32;
         match event {
             Event::Started { attempt, .. } if *attempt == last + 1 => attempts.push((false, None)),
@@ -338,27 +338,27 @@ fn has_zombies(pid: i32) -> bool {
 
 fn counts(
     crew: &Crew,
-    stories: &BTreeMap<JobId, JobRecord>,
+    records: &BTreeMap<JobId, JobRecord>,
     marks: &BTreeMap<JobId, BTreeSet<u32>>,
 ) -> Vec<(&'static str, usize)> {
     let how = |matches: fn(&How) -> bool| {
-        let ends = stories.values().flat_map(|story| &story.events);
+        let ends = records.values().flat_map(|record| &record.events);
         ends.filter(|event| matches!(event, Event::Ended { outcome, .. } if matches(&outcome.how)))
             .count()
     };
-    let deleted = stories
+    let deleted = records
         .values()
-        .filter(|story| story.life.exit.is_some_and(|exit| exit.deleted))
+        .filter(|record| record.life.exit.is_some_and(|exit| exit.deleted))
         .count();
     vec![
         ("jobs accepted by qsub", crew.accepted.lock().unwrap().len()),
-        ("jobs in the spool", stories.len()),
-        ("arrays", stories.keys().filter(|id| id.is_array()).count()),
+        ("jobs in the spool", records.len()),
+        ("arrays", records.keys().filter(|id| id.is_array()).count()),
         (
             "attempts",
-            stories
+            records
                 .values()
-                .map(|story| story.life.attempt as usize)
+                .map(|record| record.life.attempt as usize)
                 .sum(),
         ),
         ("starts marked", marks.values().map(BTreeSet::len).sum()),
