@@ -42,7 +42,7 @@ pub enum ForecastQuery {
     /// Answered by [`ForecastAnswer::Scores`].
     Scores(Vec<JobId>),
     /// `qstat --shares`: the fair-share tree, entitlement and usage by account and user. Answered
-    /// by [`ForecastAnswer::Shares`], then [`ForecastAnswer::Owed`].
+    /// by [`ForecastAnswer::Shares`], then [`ForecastAnswer::FairShareReports`].
     Shares,
     /// `qstat --limits`: the limits in force and their usage. Answered by
     /// [`ForecastAnswer::Limits`].
