@@ -59,8 +59,12 @@ fn a_user_cannot_keep_a_job_by_stopping_the_process_that_copies_its_files() {
         let id = ann.submit(
             &sandbox,
             &["-N", "s", "-l", "walltime=1", "-W", transfer],
-            "echo output",
+            "echo output; touch ran",
         );
+        // Until it executes the script, the job's process has the shepherd's name, too.
+        if transfer.starts_with("stageout") {
+            ann.await_file(&sandbox, "ran");
+        }
         let copying = sandbox.until("the copying process", || copying_process(&ann));
         kill(copying, SIGSTOP);
         let job = sandbox.ended(&id);
