@@ -11,6 +11,6 @@ pub fn check(shape: &Shape, cycle: &mut CycleState) -> Result<(), Reason> {
     if cycle.is_possible(shape) {
         Ok(())
     } else {
-        Err(shortage::never(&cycle.vacant, shape))
+        Err(shortage::never(cycle.vacant(), shape))
     }
 }

@@ -31,6 +31,7 @@ use crate::sched::view::current_bookings::OVERDUE;
 use crate::sched::view::plan::{Plan, Start};
 use crate::sched::view::shape::{ClassId, ClassKey, Shape, ShapeId};
 use crate::sched::view::snapshot::ClusterState;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -56,8 +57,9 @@ pub struct CycleState<'s> {
     pub now: Time,
     /// What is free now, less what was started.
     pub space: AvailabilityMap<'s>,
-    /// What would be free with every node up and nobody there.
-    pub vacant: AvailabilityMap<'s>,
+    /// Computed for the first request that is checked ([`CycleState::vacant`]).
+    vacant: OnceCell<AvailabilityMap<'s>>,
+    guide: Arc<Guide>,
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     pub(super) policy: &'s Policy,
@@ -117,7 +119,8 @@ impl<'s> CycleState<'s> {
             policy,
             now,
             space,
-            vacant: AvailabilityMap::vacant(&state.cluster).guided(guide),
+            vacant: OnceCell::new(),
+            guide,
             numbers: Numbers::default(),
             windows,
             calendar,
@@ -157,14 +160,22 @@ impl<'s> CycleState<'s> {
         self.windows.end_of(class, self.now + self.span_of(class))
     }
 
-    /// Whether the request could run on the nodes as configured, with nobody there.
+    /// The resources that would be free if every node were up and no job ran.
+    pub fn vacant(&self) -> &AvailabilityMap<'s> {
+        self.vacant
+            .get_or_init(|| AvailabilityMap::vacant(&self.state.cluster).guided(self.guide.clone()))
+    }
+
+    /// Whether the request could run on the configured nodes if no other job ran.
     pub fn is_possible(&mut self, shape: &Shape) -> bool {
-        let vacant = &self.vacant;
+        if let Some(&is_possible) = self.possible.get(&shape.id) {
+            return is_possible;
+        }
+        let vacant = self.vacant();
         // Without nodes it is not known which requests are possible.
-        *self
-            .possible
-            .entry(shape.id)
-            .or_insert_with(|| vacant.is_void() || place::fits(vacant, shape))
+        let is_possible = vacant.is_void() || place::fits(vacant, shape);
+        self.possible.insert(shape.id, is_possible);
+        is_possible
     }
 
     /// How many elements of an array that limits itself have begun, with those that this cycle
