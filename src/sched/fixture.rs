@@ -20,6 +20,7 @@ use crate::model::node::{NodeFacts, NodeTerms};
 use crate::model::policy::{Filling, Policy, Precedence};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
+use crate::model::report::priority_score::PriorityScore;
 use crate::model::request::placement_requirements::{self, PlacementRequirements};
 use crate::model::request::select::{Arrangement, Chunk, Place, Request, Select, Sharing};
 use crate::model::resource::amount::{Amount, split_chunks};
@@ -83,6 +84,14 @@ pub fn resources() -> Resources {
     };
     resources.define("site_lic", licences);
     resources
+}
+
+/// Checks that a priority is the sum of its parts.
+#[track_caller]
+pub fn assert_score_is_sum(priority: &PriorityScore) {
+    let products = priority.parts.iter().filter_map(|part| part.product());
+    let sum: f64 = products.sum();
+    assert!((sum - priority.score).abs() < 1e-9, "{priority:?}");
 }
 
 /// Nodes `n1`, `n2`, ... each on a host of its own: `"4 x ncpus=8:mem=32gb, 1 x ncpus=64"`; and a

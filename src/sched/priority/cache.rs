@@ -245,7 +245,7 @@ mod tests {
     use crate::model::job::held::Held;
     use crate::model::job_id::JobId;
     use crate::model::policy::{Factor, Factors, Precedence, PriorityOrder, Tiers, TurnPolicy};
-    use crate::sched::fixture::{TestCluster, cluster};
+    use crate::sched::fixture::{TestCluster, assert_score_is_sum, cluster};
     use crate::sched::share_tree::usage::UsageTable;
     use crate::sched::view::change::Change;
 
@@ -354,12 +354,7 @@ mod tests {
                 .state
                 .report(&fixture.policy, fixture.now, JobId::job(job))
                 .unwrap();
-            let sum: f64 = priority
-                .parts
-                .iter()
-                .filter_map(|part| part.product())
-                .sum();
-            assert!((sum - priority.score).abs() < 1e-9, "{priority:?}");
+            assert_score_is_sum(&priority);
             priority
                 .parts
                 .iter()

@@ -179,7 +179,7 @@ mod tests {
     use crate::model::policy::{Components, Precedence, TurnPolicy};
     use crate::model::report::priority_score::PriorityScore;
     use crate::model::report::queue_place::OrderDifference;
-    use crate::sched::fixture::{TestCluster, cluster};
+    use crate::sched::fixture::{TestCluster, assert_score_is_sum, cluster};
     use std::sync::Arc;
 
     /// Jobs that differ in all that may count.
@@ -430,24 +430,19 @@ mod tests {
         let mut fixture = fixture(PriorityOrder::Multifactor);
         fixture.policy.precedence.update_period = crate::model::time::Span::seconds(3600);
         fixture.state.prioritise(&fixture.policy, fixture.now);
-        let told = |fixture: &TestCluster| {
+        let priorities = |fixture: &TestCluster| {
             let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
             queue
                 .turns()
                 .map(|turn| turn.priority)
                 .collect::<Vec<PriorityScore>>()
         };
-        let first = told(&fixture);
+        let first = priorities(&fixture);
         let fixture = fixture.at(4000);
-        assert_eq!(told(&fixture), first);
+        assert_eq!(priorities(&fixture), first);
         for priority in &first {
-            let sum: f64 = priority
-                .parts
-                .iter()
-                .filter_map(|part| part.product())
-                .sum();
-            assert!((sum - priority.score).abs() < 1e-9, "{priority:?}");
+            assert_score_is_sum(priority);
         }
-        assert_ne!(told(&fixture.at(4600)), first);
+        assert_ne!(priorities(&fixture.at(4600)), first);
     }
 }
