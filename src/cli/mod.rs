@@ -25,9 +25,5 @@ pub mod programs;
 
 pub mod multicall;
 
-pub mod completion;
-
-pub mod man;
-
 #[cfg(test)]
 pub(crate) mod example;

@@ -198,7 +198,7 @@ const RESERVED: &[(&[&str], &[&str])] = &[
     (&["unsafe"], &["sys/"]),
     (&["rusqlite"], &["spool/"]),
     (
-        &["clap", "clap_complete", "clap_mangen"],
+        &["clap"],
         &[
             "cli/",
             "bin/",

@@ -2,9 +2,12 @@
 //! pages, completions. `BLESS=1 cargo test --test all generated` (or `make man completions`)
 //! writes it anew.
 
+mod completion;
+
+mod man;
+
 use crate::support::{files, root};
 use lanai::cli::programs::PROGRAMS;
-use lanai::cli::{completion, man};
 use lanai::config::overrides::QmgrOverrides;
 use lanai::config::sections::{Listed, listed};
 use lanai::config::settings::effective;

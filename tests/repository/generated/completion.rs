@@ -1,7 +1,7 @@
 //! Completions for shells, written from the same definitions that read the command line.
 
-use super::programs::CliProgram;
 use clap_complete::Shell;
+use lanai::cli::programs::CliProgram;
 use std::path::PathBuf;
 
 /// The shells served, and how each names its files.

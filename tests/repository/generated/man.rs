@@ -7,29 +7,29 @@
 //! page. Blank lines separate blocks. A block is a paragraph, a term with its indented description,
 //! or, when all of it is indented, an example.
 
-use super::programs::{CliProgram, PROGRAMS};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
+use lanai::cli::programs::{CliProgram, PROGRAMS};
 use std::io;
 
 /// The prose of the pages. A page shows its sections in this order.
 const PARTS: &[&str] = &[
-    include_str!("../../man/parts/pbsdsh.txt"),
-    include_str!("../../man/parts/qsub.txt"),
-    include_str!("../../man/parts/qsig.txt"),
-    include_str!("../../man/parts/reservations.txt"),
-    include_str!("../../man/parts/qrun.txt"),
-    include_str!("../../man/parts/tracejob.txt"),
-    include_str!("../../man/parts/pbs_release_nodes.txt"),
-    include_str!("../../man/parts/qterm.txt"),
-    include_str!("../../man/parts/qstat.txt"),
-    include_str!("../../man/parts/qselect.txt"),
-    include_str!("../../man/parts/qacct.txt"),
-    include_str!("../../man/parts/qsim.txt"),
-    include_str!("../../man/parts/qmgr.txt"),
-    include_str!("../../man/parts/nested.txt"),
-    include_str!("../../man/parts/common.txt"),
-    include_str!("../../man/parts/daemons.txt"),
+    include_str!("../../../man/parts/pbsdsh.txt"),
+    include_str!("../../../man/parts/qsub.txt"),
+    include_str!("../../../man/parts/qsig.txt"),
+    include_str!("../../../man/parts/reservations.txt"),
+    include_str!("../../../man/parts/qrun.txt"),
+    include_str!("../../../man/parts/tracejob.txt"),
+    include_str!("../../../man/parts/pbs_release_nodes.txt"),
+    include_str!("../../../man/parts/qterm.txt"),
+    include_str!("../../../man/parts/qstat.txt"),
+    include_str!("../../../man/parts/qselect.txt"),
+    include_str!("../../../man/parts/qacct.txt"),
+    include_str!("../../../man/parts/qsim.txt"),
+    include_str!("../../../man/parts/qmgr.txt"),
+    include_str!("../../../man/parts/nested.txt"),
+    include_str!("../../../man/parts/common.txt"),
+    include_str!("../../../man/parts/daemons.txt"),
 ];
 
 /// The indentation of descriptions and examples in [`PARTS`].
