@@ -256,12 +256,13 @@ impl Folder {
         if part.is_empty() {
             return Ok(None);
         }
-        Ok(Some(serde_json::from_slice(part)?))
+        let text = str::from_utf8(part).map_err(io::Error::other)?;
+        Ok(Some(serde_json::from_str(text)?))
     }
 
     /// What it has used, as last written.
     pub fn usage(&self) -> Option<Usage> {
-        serde_json::from_slice(&fs::read(self.path.join("usage")).ok()?).ok()
+        serde_json::from_str(&fs::read_to_string(self.path.join("usage")).ok()?).ok()
     }
 
     /// Writes down what it has used so far; a full disk loses it, which does no harm.

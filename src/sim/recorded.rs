@@ -56,6 +56,12 @@ pub enum Fault {
     Empty,
 }
 
+/// Reads a line of a recording; the error says what is wrong with it.
+fn read_entry(line: &[u8]) -> Result<RecordedEntry<'static>, String> {
+    let text = str::from_utf8(line).map_err(|error| error.to_string())?;
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
 /// Decides once more what a recording says was decided, up to the first difference.
 pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
     let mut replayed = Replayed {
@@ -67,14 +73,11 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
     let mut torn = None;
     for (number, text) in recording.split(b'\n').enumerate() {
         let (line, text) = (number + 1, text?);
-        let entry = match (serde_json::from_slice(&text), torn.take()) {
+        let entry = match (read_entry(&text), torn.take()) {
             (Ok(entry @ RecordedEntry::Begin { .. }), _) | (Ok(entry), None) => entry,
             // Who was killed while writing has left half a line, and the next one began anew.
             (Err(why), None) => {
-                torn = Some(Fault::Malformed {
-                    line,
-                    why: why.to_string(),
-                });
+                torn = Some(Fault::Malformed { line, why });
                 continue;
             }
             (_, Some(fault)) => return Err(fault),

@@ -23,7 +23,7 @@ pub struct SpoolRecord {
 
 /// The record of who holds the spool, or held it last.
 pub fn read(home: &Home) -> Option<SpoolRecord> {
-    serde_json::from_slice(&std::fs::read(home.record()).ok()?).ok()
+    serde_json::from_str(&std::fs::read_to_string(home.record()).ok()?).ok()
 }
 
 /// Writes the record; the caller holds the lock.
