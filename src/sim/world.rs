@@ -23,7 +23,6 @@ use crate::model::job::{Job, NodeShare, Owner};
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::report::outlook::Prospect;
-use crate::model::resource::Resources;
 use crate::model::time::{Span, Time};
 use crate::model::trigger::{AwaitedMoment, Trigger, Triggers};
 use crate::sched::explain::forecast::{self, Budget};
@@ -158,11 +157,6 @@ impl World {
     /// The usage of the cluster by account and user.
     pub fn usage(&self) -> &Used {
         self.server.cluster().usage()
-    }
-
-    /// The resources of the configuration.
-    pub fn resources(&self) -> &Resources {
-        &self.server.setup.resources
     }
 
     /// A job, finished or not; a subjob only once it has started.

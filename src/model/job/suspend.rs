@@ -145,16 +145,6 @@ pub enum SuspendRequest {
 }
 
 impl SuspendRequest {
-    /// The name in `qsig`.
-    pub fn name(self) -> &'static str {
-        match self {
-            SuspendRequest::Suspend => "suspend",
-            SuspendRequest::Resume => "resume",
-            SuspendRequest::AdminSuspend => "admin-suspend",
-            SuspendRequest::AdminResume => "admin-resume",
-        }
-    }
-
     /// The request with this name.
     pub fn named(name: &str) -> Option<SuspendRequest> {
         match name {

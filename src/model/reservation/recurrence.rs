@@ -236,17 +236,6 @@ pub enum WindowPeriod {
     Infinity,
 }
 
-impl WindowPeriod {
-    /// As the file says it.
-    pub fn name(self) -> &'static str {
-        match self {
-            WindowPeriod::Day => "day",
-            WindowPeriod::Week => "week",
-            WindowPeriod::Infinity => "infinity",
-        }
-    }
-}
-
 /// When a standing window of the configuration is open (M40).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecurringWindow {
