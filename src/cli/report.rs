@@ -50,46 +50,49 @@ mod usage;
 
 mod why;
 
-/// Options of qstat about what only schedd can work out.
+/// Heading of these options in `qstat --help`.
+pub const HEADING: &str = "Reports (-F json for JSON)";
+
+/// Options of qstat that show reports of the scheduler.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ReportOptions {
-    /// When each waiting job starts, and where, if jobs end at their walltimes; with -F json too
-    #[arg(long)]
-    start: bool,
-    /// What is free beside all promises, and for how long; with -F json too
-    #[arg(long)]
-    holes: bool,
-    /// Why each of these jobs waits, stage by stage, and until when; with -F json too
-    #[arg(long)]
+    /// Why each of these jobs waits, stage by stage, and until when
+    #[arg(long, help_heading = HEADING)]
     why: bool,
-    /// With --why: what is in the job's way at every stage, not only at the first that refuses
-    #[arg(short = 'v', long)]
-    verbose: bool,
-    /// What has been used, by account and user, and what of it still counts; with -F json too
-    #[arg(long)]
-    usage: bool,
-    /// What each of these jobs is worth, why, and whose turn is before and after its own; without
-    /// jobs the queue in its order; with -F json too
-    #[arg(long)]
+    /// Forecast: when and where each waiting job starts if running jobs end at their walltimes
+    #[arg(long, help_heading = HEADING)]
+    start: bool,
+    /// Priority of each of these jobs, its components, and its neighbors in the queue; without
+    /// jobs, the whole queue in order
+    #[arg(long, help_heading = HEADING)]
     priority: bool,
-    /// Who owns which share of the machine, and has had how much of it; with -F json too
-    #[arg(long)]
-    shares: bool,
-    /// Every limit in force: whose, on what, how much of it is used, by which jobs, and how many
-    /// wait because of it; with -u those that concern these users; with -F json too
-    #[arg(id = "in_force", long = "limits")]
+    /// Unreserved resources, and for how long they are free
+    #[arg(long, help_heading = HEADING)]
+    holes: bool,
+    /// All active limits: scope, resource, usage, the jobs counted, and how many jobs each limit
+    /// blocks; with -u, only limits that apply to these users
+    #[arg(id = "in_force", long = "limits", help_heading = HEADING)]
     limits: bool,
-    /// What the whole system has, as licenses: how much, of which kind, by jobs and elsewhere in
-    /// use, free, on which hosts, who said so and when; with -F json too
-    #[arg(id = "of_the_system", long = "resources")]
+    /// Fair-share tree: entitlement and usage by account and user
+    #[arg(long, help_heading = HEADING)]
+    shares: bool,
+    /// Usage by account and user, total and after decay
+    #[arg(long, help_heading = HEADING)]
+    usage: bool,
+    /// Resources of the whole system, such as licenses: total, used by jobs, used elsewhere, free,
+    /// hosts, source and time of the report
+    #[arg(id = "of_the_system", long = "resources", help_heading = HEADING)]
     pools: bool,
-    /// The last 1000 looks of the scheduler: when, why (the triggers), how many jobs were looked
-    /// at, started and preempted, how long it took; for operators; with -F json too
-    #[arg(long)]
+    /// The last 1000 scheduling cycles: time, triggers, jobs considered, started and preempted,
+    /// duration (operators only)
+    #[arg(long, help_heading = HEADING)]
     cycles: bool,
-    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for
-    /// processors. Before job ids as in TORQUE: no id is cut, which none is anyway
-    #[arg(short = 'l', value_name = "resource_list")]
+    /// With --why: every obstacle at every stage, not only the first one
+    #[arg(short = 'v', long, help_heading = HEADING)]
+    verbose: bool,
+    /// With --holes: request to fit, such as select=... or place=... of qsub (default: processors).
+    /// Before job ids, as in TORQUE, -l has no effect
+    #[arg(short = 'l', value_name = "resource_list", help_heading = HEADING)]
     resources: Vec<OsString>,
 }
 

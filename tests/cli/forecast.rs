@@ -213,18 +213,18 @@ fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
     assert_eq!(why["estimated"]["start"], why["promise"]["start"]);
     let text = sandbox.run("qstat", &["--why", &waits]).ok();
     for part in [
-        format!("Job {backfilled} passed you: it ends at "),
+        format!("Job {backfilled} was backfilled: it ends at "),
         format!("Waits for:  job {first} on "),
-        "before your promised start ".to_string(),
+        "before the planned start ".to_string(),
         format!(
-            "Not enough ncpus is free now: asked for {NCPUS}, free 0 of {NCPUS}.  (match: amount.ncpus)"
+            "Not enough ncpus free: {NCPUS} requested, 0 of {NCPUS} free.  (match: amount.ncpus)"
         ),
     ] {
         assert!(text.contains(&part), "{part}: {text}");
     }
     let runs = sandbox.run("qstat", &["--why", &first]).ok();
     assert!(
-        runs.contains(" runs since ") && runs.lines().count() == 1,
+        runs.contains(" has been running since ") && runs.lines().count() == 1,
         "{runs}"
     );
     let unknown = sandbox.run("qstat", &["--why", "9999"]);
@@ -291,19 +291,19 @@ fn a_dry_run_reports_start_time_and_nodes_and_stores_nothing() {
         let line = [&["--dry-run"], arguments, &["--", "true"]].concat();
         sandbox.run("qsub", &line).ok()
     };
-    assert!(tried(&["-l", "select=1:ncpus=1"]).contains("It would start now on "));
+    assert!(tried(&["-l", "select=1:ncpus=1"]).contains("The job would start now on "));
     let later = tried(&["-l", &all, "-l", "walltime=60"]);
     assert!(
-        later.contains("It would start at ") && later.contains("Insufficient amount of resource"),
+        later.contains("The job would start at ") && later.contains("Insufficient amount of resource"),
         "{later}"
     );
     assert!(
-        tried(&["-l", &all, "-h"]).contains("It would be held; free to start, it would start at ")
+        tried(&["-l", &all, "-h"]).contains("The job would be held; once released, it would start at ")
     );
-    assert!(tried(&["-l", "select=1:ncpus=1", "-J", "1-3"]).contains("It would start now"));
+    assert!(tried(&["-l", "select=1:ncpus=1", "-J", "1-3"]).contains("The job would start now"));
     let never = tried(&["-l", &format!("select=1:ncpus={}", NCPUS + 1)]);
     assert!(
-        never.contains("It would not start.") && never.contains("Can Never Run"),
+        never.contains("The job would not start.") && never.contains("Can Never Run"),
         "{never}"
     );
     let wrong = sandbox.run("qsub", &["--dry-run", "-q", "nosuch", "--", "true"]);

@@ -87,7 +87,7 @@ fn every_node_shows_its_reason_for_rejecting_the_job() {
     assert_eq!(amounts, ["4", "1", "3"]);
     let text = sandbox.run("qstat", &["--why", &waits]).ok();
     assert!(
-        text.contains("3 nodes    amount.ncpus         ncpus: 4 asked, 1 to 3 free  [n1,n2,n5]"),
+        text.contains("3 nodes    amount.ncpus         ncpus: 4 requested, 1 to 3 free  [n1,n2,n5]"),
         "{text}"
     );
 }
@@ -106,7 +106,7 @@ fn a_held_job_shows_its_hold_and_the_next_obstacle() {
     );
     assert_eq!(
         answer["reason"]["help"],
-        json!([format!("release it: qrls {held}")])
+        json!([format!("its owner releases it: qrls {held}")])
     );
     assert_eq!(answer["objections"][1]["code"], "amount.ncpus", "{answer}");
     assert_eq!(answer["waits_for"][0]["job"], json!(runs), "{answer}");
@@ -189,11 +189,11 @@ fn all_obstacles_are_shown_on_request() {
     let plain = sandbox.run("qstat", &["--why", &stopped]).ok();
     let all = sandbox.run("qstat", &["--why", "-v", &stopped]).ok();
     assert!(
-        plain.contains("Its queue, night, starts no jobs at present.  (admission: queue_stopped)"),
+        plain.contains("Queue night is stopped and starts no jobs.  (admission: queue_stopped)"),
         "{plain}"
     );
     assert!(
-        !plain.contains("In its way:") && all.contains("  In its way: 2 things\n"),
+        !plain.contains("Obstacles:") && all.contains("  Obstacles:  2\n"),
         "{all}"
     );
     assert_eq!(

@@ -111,7 +111,7 @@ fn a_dry_run_is_right_as_the_first_command_and_after_the_daemons_have_left() {
     let would_start = |sandbox: &Sandbox| {
         let done = sandbox.run("qsub", &["--dry-run", "--", "/bin/true"]);
         assert!(
-            done.code == 0 && done.out.contains("It would start now"),
+            done.code == 0 && done.out.contains("The job would start now"),
             "{done:?}\n{}",
             sandbox.log()
         );
@@ -147,7 +147,7 @@ fn what_is_to_come_contains_the_callers_last_command() {
                 &["--dry-run", "-l", "walltime=60", "--", "/bin/true"],
             )
             .ok();
-        assert!(!dry.contains("It would start now"), "{round}: {dry}");
+        assert!(!dry.contains("The job would start now"), "{round}: {dry}");
         let next = sandbox
             .run("qsub", &["-l", &whole, "--", "/bin/true"])
             .line();
@@ -167,6 +167,6 @@ fn what_is_to_come_contains_the_callers_last_command() {
                 &["--dry-run", "-l", "walltime=60", "--", "/bin/true"],
             )
             .ok();
-        assert!(dry.contains("It would start now"), "{round}: {dry}");
+        assert!(dry.contains("The job would start now"), "{round}: {dry}");
     }
 }

@@ -184,10 +184,10 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
     );
     let text = sandbox.run("qstat", &["--priority", heavy]).ok();
     assert!(
-        text.contains(": 7 of 12\n") && text.contains("Before: 6, job "),
+        text.contains(": place 7 of 12\n") && text.contains("Before: 6, job "),
         "{text}"
     );
-    assert!(text.contains("fair_share 2500 here, 10000 there"), "{text}");
+    assert!(text.contains("fair_share 2500 against 10000"), "{text}");
     let queue = told(sandbox, &["--priority"]);
     let mut ranks: Vec<i64> = queue["Jobs"]
         .as_object()
@@ -381,8 +381,8 @@ fn a_starving_job_is_shown_by_shares_and_why() {
     );
     let why = sandbox.run("qstat", &["--why", &second]).ok();
     assert!(
-        why.contains("it has 0.00% of ncpus, its fair share is 50.00%")
-            && why.contains("it starves"),
+        why.contains("usage 0.00% of ncpus, fair share 50.00%")
+            && why.contains("starving"),
         "{why}"
     );
     println!("{text}\n{why}");

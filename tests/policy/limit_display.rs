@@ -157,7 +157,7 @@ fn the_absence_of_limits_is_shown() {
     let sandbox = limited("");
     assert_eq!(
         sandbox.run("qstat", &["--limits"]).ok(),
-        "No limit is in force.\n"
+        "No limit is active.\n"
     );
     assert!(limits(&sandbox, &[]).is_empty());
 }

@@ -119,7 +119,7 @@ fn a_subjob_ends_by_itself_under_passive_preemption() {
     assert_eq!(sandbox.read("begun"), "1\n2\n3\n", "none was begun twice");
 }
 
-/// The time after a word of `qstat --why`, such as `Promised:`, as far as the nodes.
+/// The time after a word of `qstat --why`, such as `Planned:`, as far as the nodes.
 fn moment(why: &str, word: &str) -> Option<String> {
     let line = why
         .lines()
@@ -160,7 +160,7 @@ fn the_planned_start_under_passive_preemption_equals_the_estimate() {
         begun(&sandbox, "low");
         let high = submit(&sandbox, 10, &["-l", "walltime=60"], HIGH);
         let why = || sandbox.run("qstat", &["--why", &high]).ok();
-        let promised = sandbox.until("a promise", || moment(&why(), "Promised:"));
+        let promised = sandbox.until("a promise", || moment(&why(), "Planned:"));
         let text = why();
         assert_eq!(
             moment(&text, "Predicted:"),
@@ -169,10 +169,10 @@ fn the_planned_start_under_passive_preemption_equals_the_estimate() {
         );
         cycles_pass(&sandbox);
         let text = why();
-        assert_eq!(moment(&text, "Promised:"), Some(promised), "{text}");
+        assert_eq!(moment(&text, "Planned:"), Some(promised), "{text}");
         let trace = sandbox.run("tracejob", &[&high]).ok();
         assert!(
-            !trace.contains("were changed") && !text.contains("Slipped"),
+            !trace.contains("were changed") && !text.contains("Delayed"),
             "{trace}{text}"
         );
         std::fs::write(sandbox.file("go"), "").unwrap();
@@ -207,7 +207,7 @@ fn no_start_is_planned_if_the_end_of_the_victim_is_unknown() {
     });
     let why = sandbox.run("qstat", &["--why", &high]).ok();
     assert!(
-        why.contains("as soon as the preempted jobs have ended") && !why.contains("Slipped"),
+        why.contains("as soon as the preempted jobs have ended") && !why.contains("Delayed"),
         "{why}"
     );
 }

@@ -257,13 +257,13 @@ fn an_ineffective_qorder_is_reported() {
         )
     });
     let help = format!(
-        "places decide only between jobs worth the same (qstat --priority); qalter --user-factor=0.5 {short}"
+        "places decide only between jobs of equal priority (qstat --priority); qalter --user-factor=0.5 {short}"
     );
     for jobs in [[&short, &long], [&long, &short]] {
         sandbox.until("a warning", || {
             let done = sandbox.run("qorder", &[jobs[0], jobs[1]]);
             done.err
-                .contains(&format!("qorder: warning: {short} still goes first"))
+                .contains(&format!("qorder: warning: {short} still starts first"))
                 .then(|| warned(&done, &help))
         });
     }
@@ -293,11 +293,11 @@ fn an_ineffective_qorder_is_reported_with_a_hint() {
                 "true\n",
             )
         });
-        let help = format!("worth the same (qstat --priority){help}\n");
+        let help = format!("of equal priority (qstat --priority){help}\n");
         sandbox.until("a warning", || {
             let done = sandbox.run("qorder", &[&low, &high]);
             done.err
-                .contains(&format!("qorder: warning: {high} still goes first"))
+                .contains(&format!("qorder: warning: {high} still starts first"))
                 .then(|| warned(&done, &help))
         });
     }
@@ -444,10 +444,10 @@ fn qstat_priority_shows_what_decides() {
         [&["-W", "cluster=/a"], &["-W", "cluster=/b", "-p", "9"]],
     );
     assert!(
-        text.contains("  First:  on nodes of cluster /a, before jobs of all other clusters\n"),
+        text.contains("  First:  on nodes of cluster /a, ahead of jobs of all other clusters\n"),
         "{text}"
     );
-    assert!(text.contains("cluster /a here, /b there"), "{text}");
+    assert!(text.contains("cluster /a against /b"), "{text}");
     assert_eq!(data["cluster"], "/a");
     let (text, _) = shown("by = \"pool\"", [&[], &[]]);
     assert!(
@@ -505,7 +505,7 @@ fn qstat_why_shows_the_cluster_that_decides() {
         let (text, data) = why(id);
         assert!(
             text.contains(&format!(
-                "on nodes of cluster {cluster} before jobs of all other clusters"
+                "on nodes of cluster {cluster} ahead of jobs of all other clusters"
             )),
             "{text}"
         );
@@ -516,7 +516,7 @@ fn qstat_why_shows_the_cluster_that_decides() {
         );
         assert!(data.contains(&format!("\"ahead\":{ahead},")), "{data}");
         let priority = sandbox.run("qstat", &["--priority", id]).ok();
-        let expected = format!("on nodes of cluster {cluster}, before jobs of all other clusters");
+        let expected = format!("on nodes of cluster {cluster}, ahead of jobs of all other clusters");
         assert!(priority.contains(&expected), "{priority}");
     }
     let start = sandbox.run("qstat", &["--start"]).ok();

@@ -327,7 +327,7 @@ fn a_job_that_became_infeasible_shows_since_when() {
     sandbox.until("it to say the same", || (comment() == said).then_some(()));
     let why = sandbox.run("qstat", &["--why", &waits]).ok();
     assert!(
-        why.contains("It can never start on this system as it is, since "),
+        why.contains("The job can never start on this system as configured, since "),
         "{why}"
     );
 }

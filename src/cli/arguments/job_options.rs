@@ -17,92 +17,109 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// Options of a job, for qsub and qalter.
+/// Heading of the most common options in `--help`.
+pub const COMMON: &str = "Common options";
+
+/// Heading of the options that affect when and where a job starts.
+pub const SCHEDULING: &str = "Scheduling";
+
+/// Heading of the options on output files and mail.
+pub const MAIL: &str = "Output and mail";
+
+/// Heading of the options on how the script runs.
+pub const EXECUTION: &str = "Execution";
+
+/// Heading of all other options.
+pub const OTHER: &str = "Other options";
+
+/// Options of a job, shared by qsub and qalter.
 #[derive(Args, Clone, Debug, Default)]
 pub struct JobOptions {
-    /// Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time. Without a day: the
-    /// next time it is hhmm, which is tomorrow during that minute
-    #[arg(short = 'a', value_name = "date_time")]
-    pub begin: Option<OsString>,
-    /// Account to charge, any text
-    #[arg(short = 'A', value_name = "account_string")]
-    pub account: Option<OsString>,
-    /// Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES. With n no program of the site's checkpoints
-    /// the job; all else is kept and shown, without effect
-    #[arg(short = 'c', value_name = "interval")]
-    pub checkpoint: Option<OsString>,
-    /// File for standard error: [host:]path; a folder gets <job id>.ER in it
-    #[arg(short = 'e', value_name = "path")]
-    pub error: Option<OsString>,
-    /// Join output and errors: oe into the output file, eo into the error file, n not at all
-    #[arg(short = 'j', value_name = "oe|eo|n")]
-    pub join: Option<OsString>,
-    /// Output to write in the home folder on the node, from the start: n, or letters of o e; with d
-    /// (-k oed) straight to its place
-    #[arg(short = 'k', value_name = "keep")]
-    pub keep: Option<OsString>,
-    /// Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...;
-    /// sizes take b, kb, mb, gb, tb, pb
-    #[arg(short = 'l', value_name = "resource_list")]
-    pub resources: Vec<OsString>,
-    /// Mail on abort, begin, end: n, or letters of a b e; j too for each subjob of an array
-    #[arg(short = 'm', value_name = "mail_options")]
-    pub mail_points: Option<OsString>,
-    /// Recipients of mail: plain addresses, user[@host],... (default: the owner)
-    #[arg(short = 'M', value_name = "user_list")]
-    pub mail_users: Option<OsString>,
     /// Name of the job: up to 230 letters, digits and - _ + .
-    #[arg(short = 'N', value_name = "jobname")]
+    #[arg(short = 'N', value_name = "jobname", help_heading = COMMON)]
     pub name: Option<OsString>,
-    /// File for standard output: [host:]path; a folder gets <job id>.OU in it
-    #[arg(short = 'o', value_name = "path")]
+    /// Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...
+    /// Sizes take b, kb, mb, gb, tb, pb
+    #[arg(short = 'l', value_name = "resource_list", help_heading = COMMON)]
+    pub resources: Vec<OsString>,
+    /// File for standard output: [host:]path. In a directory, the file is named <job id>.OU
+    #[arg(short = 'o', value_name = "path", help_heading = COMMON)]
     pub output: Option<OsString>,
-    /// Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the
-    /// lowest best. How good owners may make it is for the site to say. In the default order it
-    /// orders the jobs of one owner in one queue and does not affect other users
-    #[arg(short = 'p', value_name = "priority")]
+    /// File for standard error: [host:]path. In a directory, the file is named <job id>.ER
+    #[arg(short = 'e', value_name = "path", help_heading = COMMON)]
+    pub error: Option<OsString>,
+    /// Join standard output and error: oe into the output file, eo into the error file, n separate
+    #[arg(short = 'j', value_name = "oe|eo|n", help_heading = COMMON)]
+    pub join: Option<OsString>,
+    /// Do not start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time. Without a day, the
+    /// next occurrence of hhmm; during that minute, tomorrow
+    #[arg(short = 'a', value_name = "date_time", help_heading = SCHEDULING)]
+    pub begin: Option<OsString>,
+    /// Priority, -1024 (lowest) to 1023 (highest); if [order] lowest_is_best is set, 1 (highest) to
+    /// 9999 (lowest). The site limits how far owners may raise it. In the default order, it orders
+    /// the jobs of one owner in one queue and does not affect other users
+    #[arg(short = 'p', value_name = "priority", help_heading = SCHEDULING)]
     pub priority: Option<OsString>,
-    /// What to leave of the job's priority, 0 to 1, where the order is a sum of factors: 1, as if
-    /// it were not said, leaves all of it
-    #[arg(long, value_name = "factor")]
-    pub user_factor: Option<OsString>,
-    /// Process group, in which its label counts and those it waits for; up to 230 letters, digits
-    /// and - _ + .
-    #[arg(long, value_name = "group")]
-    pub group: Option<OsString>,
-    /// Label, by which other jobs of its process group may wait for it before it is there: see
-    /// DEPENDENCIES
-    #[arg(long, value_name = "label")]
-    pub label: Option<OsString>,
-    /// Of an array that limits its subjobs (-J X-Y%N): so many at most where there is room that
-    /// nobody else wants; -1 or unlimited for any number, 0 for no more than the limit
-    #[arg(long, value_name = "most")]
-    pub expand: Option<OsString>,
-    /// Project
-    #[arg(short = 'P', value_name = "project")]
+    /// Account to charge (any text)
+    #[arg(short = 'A', value_name = "account_string", help_heading = SCHEDULING)]
+    pub account: Option<OsString>,
+    /// Project of the job
+    #[arg(short = 'P', value_name = "project", help_heading = SCHEDULING)]
     pub project: Option<OsString>,
-    /// Whether the job may be started again from the beginning
-    #[arg(short = 'r', value_name = "y|n")]
+    /// Whether the job may be requeued and run again from the beginning (default y)
+    #[arg(short = 'r', value_name = "y|n", help_heading = SCHEDULING)]
     pub rerunnable: Option<OsString>,
-    /// Output to remove if the job ends with status 0: letters of o e
-    #[arg(short = 'R', value_name = "o|e|oe")]
+    /// For an array with a limit (-J X-Y%N): run up to this many subjobs when resources would
+    /// otherwise be idle; -1 or unlimited for any number, 0 to keep the limit
+    #[arg(long, value_name = "most", help_heading = SCHEDULING)]
+    pub expand: Option<OsString>,
+    /// Scale the job's priority by this factor, 0 to 1 (default 1). It applies where the order is a
+    /// sum of factors
+    #[arg(long, value_name = "factor", help_heading = SCHEDULING)]
+    pub user_factor: Option<OsString>,
+    /// Process group, the scope of the job's label and of its dependencies on labels: up to 230
+    /// letters, digits and - _ + .
+    #[arg(long, value_name = "group", help_heading = SCHEDULING)]
+    pub group: Option<OsString>,
+    /// Label: jobs of the same process group may depend on it before this job is submitted. See
+    /// DEPENDENCIES
+    #[arg(long, value_name = "label", help_heading = SCHEDULING)]
+    pub label: Option<OsString>,
+    /// Send mail on abort, begin, end: n, or letters of a b e. With j, also for each subjob of an
+    /// array
+    #[arg(short = 'm', value_name = "mail_options", help_heading = MAIL)]
+    pub mail_points: Option<OsString>,
+    /// Recipients of mail: user[@host],... (default: the owner)
+    #[arg(short = 'M', value_name = "user_list", help_heading = MAIL)]
+    pub mail_users: Option<OsString>,
+    /// Write output in the home directory on the node while the job runs: n, or letters of o e.
+    /// With d (-k oed), write directly to the final files
+    #[arg(short = 'k', value_name = "keep", help_heading = MAIL)]
+    pub keep: Option<OsString>,
+    /// Output files to remove if the job exits with status 0: letters of o e
+    #[arg(short = 'R', value_name = "o|e|oe", help_heading = MAIL)]
     pub remove: Option<OsString>,
-    /// Shell to run the script: path[@host],...
-    #[arg(short = 'S', value_name = "path")]
+    /// Shell that runs the script: path[@host],...
+    #[arg(short = 'S', value_name = "path", help_heading = EXECUTION)]
     pub shell: Option<OsString>,
-    /// Users to run as: user[@host],...; only the owner is accepted
-    #[arg(short = 'u', value_name = "user_list")]
+    /// User to run as: user[@host],... Only the owner is accepted
+    #[arg(short = 'u', value_name = "user_list", help_heading = EXECUTION)]
     pub users: Option<OsString>,
-    /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see
-    /// DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is
-    /// over), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob's
-    /// index), sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS,
-    /// max_run_subjobs=N (as -J %N), expand=N (as --expand), no_preempt=true (leave it alone, see
-    /// lanai-scheduling(7)), interrupt=SIGNAL (sent in place of TERM if it makes way for others),
-    /// notify=PATH (a program of yours that reads as JSON when the job begins, ends or goes wrong;
-    /// noded runs it as you, within 30 seconds, 1 GB of memory and 256 processes, and ends all that
-    /// it has started), those of WHERE IT RUNS, or any attribute by name
-    #[arg(short = 'W', value_name = "attribute=value")]
+    /// Checkpoints: n, s, c, w, c=MINUTES or w=MINUTES. With n, the site never checkpoints the job;
+    /// the other values are stored and shown but have no effect
+    #[arg(short = 'c', value_name = "interval", help_heading = EXECUTION)]
+    pub checkpoint: Option<OsString>,
+    /// Other attributes, separated by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see
+    /// DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (signal this long before the
+    /// walltime ends), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both stands
+    /// for the index of a subjob), sandbox=PRIVATE, retry=N (rerun the job up to N times if it
+    /// fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand),
+    /// no_preempt=true (do not preempt the job, see lanai-scheduling(7)), interrupt=SIGNAL (sent
+    /// instead of TERM when the job is preempted), notify=PATH (your own program; it reads JSON
+    /// from standard input when the job begins, ends or fails; noded runs it as you, for at most 30
+    /// seconds, with 1 GB of memory and 256 processes, and then ends all its processes), the
+    /// attributes of WHERE IT RUNS, or any attribute by name
+    #[arg(short = 'W', value_name = "attribute=value", help_heading = OTHER)]
     pub others: Vec<OsString>,
 }
 

@@ -14,44 +14,45 @@ use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Change a reservation. A change that cannot be had changes nothing.
+/// Change a reservation. Changes are all-or-nothing.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_ralter")]
 pub struct PbsRalterArgs {
-    /// When it begins: [[[[CC]YY]MM]DD]hhmm[.SS], local time; not once it has begun
+    /// Start time: [[[[CC]YY]MM]DD]hhmm[.SS], local time; cannot change once the reservation has
+    /// started
     #[arg(short = 'R', value_name = "start_time")]
     pub from: Option<OsString>,
-    /// When it ends, likewise
+    /// End time, in the same form
     #[arg(short = 'E', value_name = "end_time")]
     pub to: Option<OsString>,
-    /// How long it lasts: HH:MM:SS, or seconds
+    /// Duration: HH:MM:SS, or seconds
     #[arg(short = 'D', value_name = "duration")]
     pub duration: Option<String>,
-    /// Resources: select=N:ncpus=4; not once it has begun
+    /// Resources: select=N:ncpus=4; cannot change once the reservation has started
     #[arg(short = 'l', value_name = "resource_list")]
     pub resources: Vec<OsString>,
     /// Name of the reservation
     #[arg(short = 'N', value_name = "reservation_name")]
     pub name: Option<String>,
-    /// Who may use it: a new list, or +user and -user for who is added and taken out
+    /// Users who may use it: a new list, or +user and -user to add and remove users
     #[arg(short = 'U', value_name = "(+/-)username", allow_hyphen_values = true)]
     pub users: Option<String>,
-    /// Members of which groups may, likewise
+    /// Groups whose members may use it, in the same form
     #[arg(short = 'G', value_name = "(+/-)group", allow_hyphen_values = true)]
     pub groups: Option<String>,
-    /// Say whether it can be had; it is known at once, so that no number of seconds matters
+    /// Accepted for compatibility; the answer is immediate
     #[arg(short = 'I', value_name = "seconds", allow_hyphen_values = true)]
     pub wait: Option<i64>,
-    /// Kept and shown: mail points
+    /// Mail points; stored and shown only
     #[arg(short = 'm', value_name = "mail_points")]
     pub mail_points: Option<String>,
-    /// Kept and shown: whom to mail
+    /// Recipients of mail; stored and shown only
     #[arg(short = 'M', value_name = "mail_list")]
     pub mail_users: Option<String>,
-    /// force: whatever jobs and other reservations are in the way; for operators
+    /// force: change the reservation despite conflicting jobs and reservations (operators only)
     #[arg(short = 'W', value_name = "force")]
     pub how: Option<String>,
-    /// The reservation: R12, R12.server
+    /// Reservation id: R12 or R12.server
     #[arg(value_name = "resv_id", required = true)]
     pub reservation: OsString,
 }

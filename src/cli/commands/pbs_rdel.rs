@@ -9,14 +9,14 @@ use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Delete reservations, and the jobs in them.
+/// Delete reservations and the jobs in them.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "pbs_rdel")]
 pub struct PbsRdelArgs {
-    /// The server: @server
+    /// Server: @server
     #[arg(short = 'q', value_name = "dest")]
     pub destination: Option<String>,
-    /// Reservations, by id: R12, R12.server
+    /// Reservation ids: R12 or R12.server
     #[arg(value_name = "resv_identifier", required = true)]
     pub reservations: Vec<OsString>,
 }

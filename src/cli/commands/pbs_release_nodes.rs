@@ -17,11 +17,11 @@ const COMMAND: &str = "pbs_release_nodes";
 /// The exit status of what is wrong before anybody is asked.
 const USAGE: u8 = 2;
 
-/// Give nodes of a running job back before its end, for good.
+/// Release nodes of a running job before it ends.
 ///
-/// What the job has on the host of its script it keeps. On nodes given back its tasks are ended,
-/// their lines leave PBS_NODEFILE, others may use them at once, and the job is charged for them
-/// until then.
+/// The job keeps its resources on the host of its script. On released nodes, its tasks are ended
+/// and the lines of the nodes are removed from PBS_NODEFILE. Other jobs may use released nodes at
+/// once; the job is charged for them until the release.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(
     name = COMMAND,
@@ -31,17 +31,18 @@ const USAGE: u8 = 2;
                       pbs_release_nodes [-j job_identifier] -k <node count>"
 )]
 pub struct PbsReleaseNodesArgs {
-    /// Which job; the one that this is called from, if it is not given
+    /// Job id (default: the job in which the command runs)
     #[arg(short = 'j', value_name = "job_identifier")]
     pub job: Option<OsString>,
-    /// All nodes but those of the script's host
+    /// All nodes except those on the host of the script
     #[arg(short = 'a')]
     pub all: bool,
-    /// All but so many hosts besides the script's; or all that is not needed for a select, as
-    /// select=2:ncpus=4+1:ngpus=1, in which the script's host counts first
+    /// Release all but this number of hosts, besides the host of the script; or all that the given
+    /// select does not need, such as select=2:ncpus=4+1:ngpus=1, whose first chunk is on the host
+    /// of the script
     #[arg(short = 'k', value_name = "select|count")]
     pub keep: Option<OsString>,
-    /// Nodes of the job, or hosts: each stands for all its nodes
+    /// Nodes of the job, or hosts with all their nodes
     #[arg(value_name = "host_or_vnode")]
     pub nodes: Vec<OsString>,
 }

@@ -29,19 +29,19 @@ const FAILED: u8 = 1;
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_rstat")]
 pub struct PbsRstatArgs {
-    /// All attributes
+    /// Show all attributes
     #[arg(short = 'f')]
     pub full: bool,
-    /// The same; followed by json, as JSON
+    /// As -f; followed by json, as JSON
     #[arg(short = 'F')]
     pub full_too: bool,
-    /// Ids alone
+    /// Show ids only
     #[arg(short = 'B')]
     pub brief: bool,
-    /// One line for each, as without options
+    /// Show one line for each reservation (the default)
     #[arg(short = 'S')]
     pub short: bool,
-    /// Reservations, by id: R12, R12.server; all if none is named
+    /// Reservation ids: R12 or R12.server (default: all)
     #[arg(value_name = "reservation-id")]
     pub reservations: Vec<OsString>,
 }

@@ -14,63 +14,64 @@ use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Have resources set aside for a while. Jobs submitted to the reservation's queue (qsub -q R12)
-/// run there. Two of beginning, end and length say when.
+/// Create an advance reservation. Jobs submitted to its queue (qsub -q R12) run in it. Give two of
+/// start time, end time and duration.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_rsub")]
 pub struct PbsRsubArgs {
-    /// When it begins: [[[[CC]YY]MM]DD]hhmm[.SS], local time
+    /// Start time: [[[[CC]YY]MM]DD]hhmm[.SS], local time
     #[arg(short = 'R', value_name = "start_time")]
     pub from: Option<OsString>,
-    /// When it ends, likewise
+    /// End time, in the same form
     #[arg(short = 'E', value_name = "end_time")]
     pub to: Option<OsString>,
-    /// How long it lasts: HH:MM:SS, or seconds
+    /// Duration: HH:MM:SS, or seconds
     #[arg(short = 'D', value_name = "duration")]
     pub duration: Option<String>,
-    /// Resources: select=N:ncpus=4:mem=8gb, place=scatter; sizes take b, kb, mb, gb, tb, pb
+    /// Resources: select=N:ncpus=4:mem=8gb, place=scatter. Sizes take b, kb, mb, gb, tb, pb
     #[arg(short = 'l', value_name = "resource_list")]
     pub resources: Vec<OsString>,
     /// Name of the reservation
     #[arg(short = 'N', value_name = "reservation_name")]
     pub name: Option<String>,
-    /// Who may use it besides its owner: user[@host],..., with - in front who may not
+    /// Users who may use it besides its owner: user[@host],... A leading - excludes a user
     #[arg(short = 'U', value_name = "auth_user_list")]
     pub users: Option<String>,
-    /// Members of these groups may use it
+    /// Groups whose members may use it
     #[arg(short = 'G', value_name = "auth_group_list")]
     pub groups: Option<String>,
-    /// Kept and shown: hosts from which jobs may come
+    /// Hosts from which jobs may be submitted; stored and shown only
     #[arg(short = 'H', value_name = "auth_host_list")]
     pub hosts: Option<String>,
-    /// It comes again: FREQ=HOURLY, DAILY or WEEKLY, with INTERVAL, BYDAY=MO,... and COUNT or
-    /// UNTIL, joined by semicolons. The variable PBS_TZID must name the time zone: the server's
-    /// own, or UTC
+    /// Recurrence: FREQ=HOURLY, DAILY or WEEKLY, with INTERVAL, BYDAY=MO,... and COUNT or UNTIL,
+    /// separated by semicolons. The variable PBS_TZID must name the time zone: the server's own, or
+    /// UTC
     #[arg(short = 'r', value_name = "rrule_expression")]
     pub rule: Option<String>,
-    /// Say whether it can be had; it is known at once, so that no number of seconds matters
+    /// Accepted for compatibility; the answer is immediate
     #[arg(short = 'I', value_name = "seconds", allow_hyphen_values = true)]
     pub wait: Option<i64>,
-    /// Kept and shown: mail on abort, begin, end, confirmation, by letters of a b e c, or n
+    /// Mail on abort, begin, end, confirmation: letters of a b e c, or n; stored and shown only
     #[arg(short = 'm', value_name = "mail_points")]
     pub mail_points: Option<String>,
-    /// Kept and shown: whom to mail
+    /// Recipients of mail; stored and shown only
     #[arg(short = 'M', value_name = "mail_list")]
     pub mail_users: Option<String>,
-    /// Kept and shown
+    /// Users; stored and shown only
     #[arg(short = 'u', value_name = "user_list")]
     pub as_user: Option<String>,
-    /// Kept and shown
+    /// Groups; stored and shown only
     #[arg(short = 'g', value_name = "group_list")]
     pub as_group: Option<String>,
-    /// The server: @server
+    /// Server: @server
     #[arg(short = 'q', value_name = "destination")]
     pub destination: Option<String>,
-    /// The hosts named as operands as a whole, whatever runs there: for maintenance, by operators
+    /// Reserve whole hosts, named as operands, despite running jobs: for maintenance (operators
+    /// only)
     #[arg(long = "hosts")]
     pub whole: bool,
-    /// The nodes of the running job named as operand, until its walltime is over; it goes into the
-    /// reservation
+    /// Convert the running job named as operand: reserve its nodes until its walltime ends, and
+    /// move the job into the reservation
     #[arg(long = "job")]
     pub of_job: bool,
     /// Hosts, or a job

@@ -11,36 +11,36 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
-/// Run a program on every node of the job this is called from: once for each line of the node file.
+/// Run a program on every node of the current job, once for each line of the node file.
 ///
-/// The program runs as the job's user in the job's working directory, with the environment of
-/// pbsdsh. Its output goes where the job's goes. It ends with the job at the latest.
+/// The program runs as the owner of the job, in the working directory of the job, with the
+/// environment of pbsdsh. Its output goes to the output of the job. It ends no later than the job.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(
     name = "pbsdsh",
     override_usage = "pbsdsh [-c copies | -n index | -h host] [-s] [-v] [-o] -- program [args ...]"
 )]
 pub struct PbsdshArgs {
-    /// So many copies, one for each line of the node file, and from its beginning again when there
-    /// are more
+    /// Run this number of copies, one for each line of the node file, starting over when there are
+    /// more copies than lines
     #[arg(short = 'c', value_name = "copies")]
     pub copies: Option<OsString>,
-    /// On this line of the node file alone, counted from 0
+    /// Run only on this line of the node file, counted from 0
     #[arg(short = 'n', value_name = "index")]
     pub index: Option<OsString>,
-    /// On this host alone
+    /// Run only on this host
     #[arg(short = 'h', value_name = "host")]
     pub host: Option<OsString>,
-    /// One after another, instead of all at once
+    /// Run one copy after another instead of all at once
     #[arg(short = 's')]
     pub sequential: bool,
-    /// Tell of each start and each end
+    /// Report each start and end
     #[arg(short = 'v')]
     pub verbose: bool,
     /// Do not wait for the programs to end
     #[arg(short = 'o')]
     pub leave: bool,
-    /// The program and its arguments; options of its own need a -- before it
+    /// The program and its arguments; put -- before a program with options
     #[arg(value_name = "program")]
     pub program: Vec<OsString>,
 }

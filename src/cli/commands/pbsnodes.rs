@@ -27,7 +27,7 @@ use std::process::ExitCode;
 /// The exit status of whatever goes wrong here.
 const FAILED: u8 = 1;
 
-/// Show nodes and what runs on them; mark them offline.
+/// Show nodes and the jobs on them; mark nodes offline.
 #[derive(Debug, Default, Parser)]
 #[command(
     name = "pbsnodes",
@@ -39,47 +39,46 @@ pub struct PbsnodesArgs {
     /// All hosts; with -v, all nodes
     #[arg(short = 'a')]
     all: bool,
-    /// Nodes, each for itself, where a host presents several
+    /// Show each node of a host that has several nodes
     #[arg(short = 'v')]
     vnodes: bool,
-    /// Hosts, each with all its nodes
+    /// Show these hosts with all their nodes
     #[arg(short = 'H')]
     hosts: bool,
     /// Nodes that are offline or down, with their comments
     #[arg(short = 'l')]
     list: bool,
-    /// A summary, one line for each
+    /// Summary, one line for each host or node
     #[arg(short = 'S')]
     summary: bool,
-    /// With -S: of jobs, and of what is free
+    /// With -S: show jobs and free resources
     #[arg(short = 'j')]
     jobs: bool,
-    /// With -S: names are not cut
+    /// With -S: do not shorten names
     #[arg(short = 'L')]
     long: bool,
-    /// The format: json or dsv
+    /// Output format: json or dsv
     #[arg(short = 'F', value_name = "FORMAT")]
     format: Option<String>,
-    /// With -F dsv: what sets the values apart
+    /// Delimiter between values, with -F dsv
     #[arg(short = 'D', value_name = "DELIMITER")]
     delimiter: Option<String>,
-    /// Mark offline: no job starts there any more
+    /// Mark nodes offline: no further job starts on them
     #[arg(short = 'o')]
     offline: bool,
-    /// Mark online again
+    /// Clear the offline state
     #[arg(short = 'r')]
     online: bool,
-    /// Set the comment; an empty one clears it
+    /// Set the comment; an empty comment clears it
     #[arg(short = 'C', value_name = "COMMENT")]
     comment: Option<String>,
-    /// Declare hosts gone for good: their jobs are requeued, or terminated if they are not
-    /// rerunnable
+    /// Declare hosts lost: their jobs are requeued, or ended if they are not rerunnable
     #[arg(long)]
     gone: bool,
-    /// Say nothing about what goes wrong
+    /// Do not print error messages
     #[arg(short = 'q')]
     quiet: bool,
-    /// The server
+    /// Server
     #[arg(short = 's', value_name = "SERVER")]
     server: Option<String>,
     /// Hosts; with -v, nodes

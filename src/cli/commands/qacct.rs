@@ -29,9 +29,9 @@ mod job_filter;
 
 pub use entries::fields;
 
-/// Tell what jobs have used, from the accounts.
+/// Report resource usage from accounting records.
 ///
-/// Without options, a line for each user with all that the accounts hold.
+/// Without options, qacct prints one line for each user over all records.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(
     name = "qacct",
@@ -43,7 +43,7 @@ pub struct QacctArgs {
     /// Jobs of these users
     #[arg(short = 'u', value_name = "USER,...", value_delimiter = ',')]
     users: Vec<String>,
-    /// Jobs of these accounts; "" for jobs of none
+    /// Jobs charged to these accounts; "" for jobs without one
     #[arg(short = 'A', value_name = "ACCOUNT,...", value_delimiter = ',')]
     accounts: Vec<String>,
     /// Jobs of these projects
@@ -52,42 +52,43 @@ pub struct QacctArgs {
     /// Jobs in these queues
     #[arg(short = 'q', value_name = "QUEUE,...", value_delimiter = ',')]
     queues: Vec<String>,
-    /// What was over then or later: 7d, today, 2026-11, 2026-11-20, or a date as qsub -a has it
+    /// Jobs that ended at or after this time: 7d, today, 2026-11, 2026-11-20, or a date as for qsub
+    /// -a
     #[arg(short = 'b', value_name = "BEGIN")]
     begin: Option<String>,
-    /// What was over before the end of this
+    /// Jobs that ended before the end of this period
     #[arg(short = 'e', value_name = "END")]
     end: Option<String>,
-    /// What to add up by, in this order
+    /// Group the sums by these keys, in this order
     #[arg(long, value_name = "KEY,...", value_delimiter = ',', value_enum)]
     by: Vec<By>,
-    /// All that is known of these jobs, attempt by attempt
+    /// All records of these jobs, attempt by attempt
     #[arg(short = 'j', value_name = "JOB,...", value_delimiter = ',')]
     jobs: Vec<OsString>,
-    /// Each attempt on a line, instead of sums
+    /// Print each attempt on a line instead of sums
     #[arg(long)]
     list: bool,
-    /// The format: csv or json, with times in seconds and moments since 1970
+    /// Output format: csv or json; durations in seconds, times in seconds since 1970
     #[arg(short = 'F', value_name = "FORMAT", value_enum)]
     format: Option<AccountFormat>,
 }
 
-/// What sums are made by.
+/// Key by which usage is grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum By {
-    /// The owner.
+    /// Owner of the job.
     User,
-    /// `-A`.
+    /// Account of the job (`qsub -A`).
     Account,
-    /// `-P`.
+    /// Project of the job (`qsub -P`).
     Project,
-    /// The queue.
+    /// Queue of the job.
     Queue,
-    /// The quality of service.
+    /// Quality of service of the job.
     Qos,
-    /// The month of the end.
+    /// Month in which the attempt ended.
     Month,
-    /// The day of the end.
+    /// Day on which the attempt ended.
     Day,
 }
 
@@ -119,12 +120,12 @@ impl By {
 /// The output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum AccountFormat {
-    /// For people.
+    /// Tables.
     #[default]
     Text,
-    /// Comma-separated values, with their names in the first line.
+    /// Comma-separated values with a header line.
     Csv,
-    /// One document.
+    /// One JSON document.
     Json,
 }
 

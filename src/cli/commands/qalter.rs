@@ -11,7 +11,7 @@ use crate::wire::batch::Act;
 use clap::Parser;
 use std::ffi::OsString;
 
-/// Change attributes of jobs. A refused change changes nothing.
+/// Change attributes of jobs. Changes are all-or-nothing.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qalter")]
 pub struct QalterArgs {
@@ -21,21 +21,20 @@ pub struct QalterArgs {
     /// Holds: letters of u (user), o (operator), s (system), p (password), or n for none
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
-    /// Before all jobs without one, and before those with a lower one: 0 to 1000000, or none; for
-    /// operators
+    /// Run the job before all jobs without a system priority and before those with a lower one: 0
+    /// to 1000000, or none (operators only)
     #[arg(long, value_name = "number", require_equals = true)]
     pub system_priority: Option<OsString>,
-    /// Run jobs once more that have failed or were deleted: each comes back into its queue under
-    /// its id, an array with those of its subjobs that did, a subjob or a range of them (12[3],
-    /// 12[1-9]) alone. Stands without other options
+    /// Run failed or deleted jobs again: each returns to its queue with its id. An array returns
+    /// with its failed and deleted subjobs, a subjob or range (12[3], 12[1-9]) alone. Cannot be
+    /// combined with other options
     #[arg(long)]
     pub retry: bool,
-    /// Have the scheduler look at these jobs now: one that was put off after a failed start, or for
-    /// its retry_delay, may start at once. A hold or a begin time stays. Other changes are made
-    /// first
+    /// Consider these jobs now: a job that waits after a failed start, or for its retry_delay, may
+    /// start at once. Holds and begin times still apply. Other changes are made first
     #[arg(long)]
     pub shove: bool,
-    /// Jobs, by id: 12, 12.server; 12[] for an array
+    /// Job ids: 12 or 12.server; 12[] for an array
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

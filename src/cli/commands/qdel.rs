@@ -6,18 +6,18 @@ use crate::wire::batch::Act;
 use clap::Parser;
 use std::ffi::{OsStr, OsString};
 
-/// Delete jobs. A running one gets SIGTERM, and some seconds later SIGKILL.
+/// Delete jobs. A running job receives SIGTERM and, some seconds later, SIGKILL.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qdel")]
 pub struct QdelArgs {
-    /// force: over at once, whatever the node says; suppress_email=N is accepted: mail is bounded
-    /// in any case
+    /// force: remove the job immediately, without waiting for the node. suppress_email=N is
+    /// accepted and has no effect: the number of mails is always limited
     #[arg(short = 'W', value_name = "force|suppress_email=X")]
     pub how: Option<OsString>,
-    /// Also delete finished jobs, out of the history
+    /// Also remove finished jobs from the history
     #[arg(short = 'x')]
     pub purge: bool,
-    /// Jobs, by id: 12, 12.server; 12[], 12[3] and 12[1-9:2] for arrays and their subjobs
+    /// Job ids: 12 or 12.server; 12[], 12[3] or 12[1-9:2] for arrays and subjobs
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

@@ -7,16 +7,16 @@ use crate::wire::batch::Act;
 use clap::Parser;
 use std::ffi::OsString;
 
-/// Keep jobs from starting. One that runs goes on, unless the site has a program that checkpoints
-/// jobs (checkpoint in [launch] of lanai.toml): then it is checkpointed, ended and held.
+/// Hold jobs, so that they do not start. A running job continues, unless the site can checkpoint
+/// jobs (checkpoint in [launch] of lanai.toml): then the job is checkpointed, ended and held.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qhold")]
 pub struct QholdArgs {
-    /// Place holds of these kinds: letters of u (user), o (operator), s (system), p (password), or
-    /// n (none); u if not given
+    /// Holds to set, as letters: u (user), o (operator), s (system), p (password), n (none);
+    /// default u
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
-    /// Jobs, by id: 12, 12.server; 12[] for an array
+    /// Job ids: 12 or 12.server; 12[] for an array
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

@@ -31,27 +31,27 @@ use std::process::ExitCode;
 
 /// Change queues, limits, resources, nodes and the server while they run.
 ///
-/// What is said here stands above lanai.toml, is kept in the spool, and holds at once. Without -c,
-/// commands are read from standard input.
+/// The changes take effect at once, are stored in the spool and override lanai.toml. Without -c,
+/// qmgr reads commands from standard input.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qmgr")]
 pub struct QmgrArgs {
-    /// Stop at the first error of commands that are read
+    /// Stop at the first error
     #[arg(short = 'a')]
     pub abort: bool,
-    /// One command, or several with ; between them: "set queue gpu enabled = True"
+    /// Command, or several separated by ;: "set queue gpu enabled = True"
     #[arg(short = 'c', value_name = "command")]
     pub command: Option<String>,
-    /// Print each command before it is done
+    /// Print each command before running it
     #[arg(short = 'e')]
     pub echo: bool,
-    /// Only read the commands, to see whether they are well formed
+    /// Only check the syntax of the commands
     #[arg(short = 'n')]
     pub no_execution: bool,
-    /// Say nothing of errors
+    /// Do not print error messages
     #[arg(short = 'z')]
     pub silent: bool,
-    /// The server's name
+    /// Name of the server
     #[arg(value_name = "server")]
     pub servers: Vec<String>,
 }

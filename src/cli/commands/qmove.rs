@@ -7,14 +7,14 @@ use crate::wire::batch::Act;
 use clap::Parser;
 use std::ffi::OsString;
 
-/// Put jobs that do not run into another queue.
+/// Move jobs that are not running to another queue.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qmove")]
 pub struct QmoveArgs {
-    /// Where to: queue, queue@server, or @server for its default queue
+    /// Destination: queue, queue@server, or @server for its default queue
     #[arg(value_name = "destination", required = true)]
     pub destination: OsString,
-    /// Jobs, by id: 12, 12.server
+    /// Job ids: 12 or 12.server
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

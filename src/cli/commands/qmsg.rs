@@ -8,20 +8,20 @@ use clap::Parser;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-/// Write a message into the error file of running jobs, or into their output file.
+/// Write a message to the standard error or output of running jobs.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qmsg")]
 pub struct QmsgArgs {
-    /// Into the standard error of the job; so it is if neither -E nor -O is given
+    /// Write to the standard error of the job (the default)
     #[arg(short = 'E')]
     pub errors: bool,
-    /// Into the standard output of the job
+    /// Write to the standard output of the job
     #[arg(short = 'O')]
     pub output: bool,
-    /// What to say: one word, so quote it; at most 1024 bytes
+    /// The message, as one argument of at most 1024 bytes
     #[arg(value_name = "message", required = true)]
     pub message: OsString,
-    /// Jobs, by id: 12, 12.server
+    /// Job ids: 12 or 12.server
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

@@ -14,18 +14,19 @@ use std::process::ExitCode;
 /// The exit status when no server answers.
 const NO_SERVER: u8 = 1;
 
-/// Swap the places of two jobs in the order in which they start, and their queues if these differ.
+/// Exchange the places of two jobs in the queue, and their queues if they differ.
 ///
-/// Places decide between jobs that are worth the same, as all are with [order] by = "fcfs": where
-/// the order goes by worth, as it does by default, qorder says which of the two still goes first
-/// (qstat --priority tells why). qalter --user-factor lowers what a job is worth.
+/// Places decide between jobs of equal priority; with [order] by = "fcfs" all jobs have equal
+/// priority. If the priorities of the two jobs differ, as is common in the default order, the job
+/// with the higher priority still starts first, and qorder says so (see qstat --priority). qalter
+/// --user-factor lowers the priority of a job.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qorder")]
 pub struct QorderArgs {
-    /// A job, by id: 12, 12.server
+    /// Job id: 12 or 12.server
     #[arg(value_name = "job_identifier", required = true)]
     pub one: OsString,
-    /// The job to change places with
+    /// The other job
     #[arg(value_name = "job_identifier", required = true)]
     pub other: OsString,
 }

@@ -6,25 +6,25 @@ use crate::wire::batch::Act;
 use clap::Parser;
 use std::ffi::OsString;
 
-/// End running jobs and put them back into their queue, to start from the beginning. For operators.
+/// Stop running jobs and requeue them, to start again from the beginning (operators only).
 ///
-/// With --failed, let the subjobs of job arrays that have failed run once more, also when the array
-/// is over; those that ended well or were deleted stay as they are. The owner may do that.
+/// With --failed, rerun the failed subjobs of job arrays, even of finished arrays. Subjobs that
+/// succeeded or were deleted do not run again. Owners may use --failed.
 ///
-/// Who knows Qube: its interrupt and its migrate of an instance are qrerun of a subjob, which
-/// starts wherever there is room; its kill is qdel, its retry of what failed or was killed qalter
-/// --retry, its retry of a frame qalter --retry of a subjob, its block and unblock are qhold and
+/// For users of Qube: interrupt and migrate of an instance correspond to qrerun of a subjob, which
+/// then starts on any node with free resources; kill to qdel; retry of a failed or killed job to
+/// qalter --retry; retry of a frame to qalter --retry of a subjob; block and unblock to qhold and
 /// qrls.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrerun")]
 pub struct QrerunArgs {
-    /// force: at once, whatever the node says
+    /// force: requeue the job immediately, without waiting for the node
     #[arg(short = 'W', value_name = "force")]
     pub how: Option<OsString>,
-    /// Run the failed subjobs of these arrays once more; nothing that runs is ended
+    /// Rerun the failed subjobs of these arrays; running subjobs continue
     #[arg(long, conflicts_with = "how")]
     pub failed: bool,
-    /// Jobs, by id: 12, 12.server; 12[], 12[3] and 12[1-9:2] for arrays and their subjobs
+    /// Job ids: 12 or 12.server; 12[], 12[3] or 12[1-9:2] for arrays and subjobs
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

@@ -7,15 +7,15 @@ use crate::wire::batch::Act;
 use clap::Parser;
 use std::ffi::OsString;
 
-/// Release jobs from holds, so that they may start.
+/// Release holds on jobs.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrls")]
 pub struct QrlsArgs {
-    /// Release holds of these kinds: letters of u (user), o (operator), s (system), p (password),
-    /// or n (none); u if not given
+    /// Holds to release, as letters: u (user), o (operator), s (system), p (password), n (none);
+    /// default u
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
-    /// Jobs, by id: 12, 12.server; 12[] for an array
+    /// Job ids: 12 or 12.server; 12[] for an array
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

@@ -8,18 +8,18 @@ use crate::wire::message::Placing;
 use clap::Parser;
 use std::ffi::{OsStr, OsString};
 
-/// Start jobs now, ahead of all others, if what they ask for is free. For operators.
+/// Start jobs now, before all other jobs, if the requested resources are free (operators only).
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrun")]
 pub struct QrunArgs {
     /// Do not wait for the answer whether the job fits
     #[arg(short = 'a')]
     pub detached: bool,
-    /// On these nodes only: n1+n2, or as exec_vnode says it, (n1:ncpus=2)+(n2:ncpus=2), the amounts
-    /// without effect; - for the nodes where the job ran before
+    /// Use only these nodes: n1+n2, or the form of exec_vnode, (n1:ncpus=2)+(n2:ncpus=2), whose
+    /// amounts have no effect; - for the nodes on which the job last ran
     #[arg(short = 'H', value_name = "vnode_specification")]
     pub nodes: Option<OsString>,
-    /// Jobs, by id: 12, 12.server
+    /// Job ids: 12 or 12.server
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

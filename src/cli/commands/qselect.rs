@@ -14,9 +14,9 @@ use clap::{CommandFactory, Parser};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Print the ids of the jobs that meet all conditions given.
+/// Print the ids of the jobs that satisfy all conditions.
 ///
-/// OP is one of .eq. .ne. .ge. .gt. .le. .lt., and .eq. when left out.
+/// OP is one of .eq. .ne. .ge. .gt. .le. .lt. (default .eq.).
 #[derive(Debug, Default, Parser)]
 #[command(
     name = "qselect",
@@ -25,56 +25,56 @@ use std::process::ExitCode;
     args_override_self = true
 )]
 pub struct QselectArgs {
-    /// Not to be started before: [[[[CC]YY]MM]DD]hhmm[.SS]
+    /// Begin time: [[[[CC]YY]MM]DD]hhmm[.SS]
     #[arg(short = 'a', value_name = "[OP]DATE_TIME")]
     begin: Option<String>,
-    /// Of this account
+    /// Account
     #[arg(short = 'A', value_name = "ACCOUNT")]
     account: Option<String>,
-    /// With this checkpointing: n, s, c, w or u
+    /// Checkpoint attribute: n, s, c, w or u
     #[arg(short = 'c', value_name = "[OP]CHECKPOINT")]
     checkpoint: Option<String>,
-    /// With exactly these holds: letters of u o s p, or n
+    /// Exactly these holds: letters of u o s p, or n
     #[arg(short = 'h', value_name = "HOLDS")]
     holds: Option<String>,
-    /// Finished jobs
+    /// Finished jobs only
     #[arg(short = 'H')]
     finished: bool,
     /// Job arrays only
     #[arg(short = 'J')]
     arrays: bool,
-    /// That asked for these resources: ncpus.gt.4,walltime.le.1:00:00
+    /// Requested resources, such as ncpus.gt.4,walltime.le.1:00:00
     #[arg(short = 'l', value_name = "RESOURCE.OP.VALUE,...")]
     resources: Option<String>,
-    /// Of this name
+    /// Name of the job
     #[arg(short = 'N', value_name = "NAME")]
     name: Option<String>,
-    /// With this priority
+    /// Priority of the job
     #[arg(short = 'p', value_name = "[OP]PRIORITY")]
     priority: Option<String>,
-    /// Of this project
+    /// Project
     #[arg(short = 'P', value_name = "PROJECT")]
     project: Option<String>,
-    /// In this queue
+    /// Queue
     #[arg(short = 'q', value_name = "QUEUE")]
     queue: Option<String>,
-    /// That may be run again: y or n
+    /// Whether the job is rerunnable: y or n
     #[arg(short = 'r', value_name = "y|n")]
     rerunnable: Option<String>,
-    /// In these states: letters, as RQ
+    /// Job states, as letters such as RQ
     #[arg(short = 's', value_name = "STATES")]
     states: Option<String>,
-    /// By a moment of its life: a c e g m q s t for Execution_Time, ctime, etime, eligible_time,
-    /// mtime, qtime, stime, estimated start; twice for a range
+    /// Time of an event: a c e g m q s t for Execution_Time, ctime, etime, eligible_time, mtime,
+    /// qtime, stime, estimated start; give it twice for a range
     #[arg(short = 't', value_name = "MOMENT[OP]DATE_TIME", action = clap::ArgAction::Append)]
     moments: Vec<String>,
-    /// Subjobs of job arrays too
+    /// Include the subjobs of job arrays
     #[arg(short = 'T')]
     subjobs: bool,
-    /// Of these users
+    /// Owners of the jobs
     #[arg(short = 'u', value_name = "USER[@HOST],...")]
     users: Option<String>,
-    /// Finished jobs too
+    /// Include finished jobs
     #[arg(short = 'x')]
     history: bool,
 }

@@ -10,11 +10,11 @@ use std::ffi::OsString;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qsig")]
 pub struct QsigArgs {
-    /// The signal: a name, with or without SIG, or a number, SIGTERM if not given; or suspend,
-    /// resume, admin-suspend, admin-resume
+    /// Signal: a name, with or without SIG, or a number (default SIGTERM); or suspend, resume,
+    /// admin-suspend, admin-resume
     #[arg(short = 's', value_name = "signal")]
     pub signal: Option<OsString>,
-    /// Jobs, by id: 12, 12.server; 12[], 12[3] and 12[1-9:2] for arrays and their subjobs
+    /// Job ids: 12 or 12.server; 12[], 12[3] or 12[1-9:2] for arrays and subjobs
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

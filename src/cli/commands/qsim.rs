@@ -11,9 +11,9 @@ pub mod grammar;
 
 mod replay;
 
-/// Runs the scheduler on other jobs than those of this moment.
+/// Simulate the scheduler on recorded or invented workloads.
 ///
-/// It is the one that runs in schedd, to the letter: only jobs, nodes and clock are made up.
+/// qsim runs the same scheduler as schedd; only jobs, nodes and the clock are simulated.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qsim", version)]
 pub struct QsimArgs {

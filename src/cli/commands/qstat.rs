@@ -44,9 +44,14 @@ pub fn no_server(why: &str) -> Failure {
     query::no_server(why, 255)
 }
 
-/// Show jobs, queues or the server.
+// The headings of `qstat --help`.
+const JOBS: &str = "Jobs to show";
+const OUTPUT: &str = "Output";
+const OBJECTS: &str = "Queues and server";
+
+/// Show the status of jobs, queues, or the server.
 ///
-/// Without options, one line for each job that is not over.
+/// Without options, qstat prints one line for each unfinished job.
 #[derive(Debug, Default, Parser)]
 #[command(
     name = "qstat",
@@ -55,84 +60,84 @@ pub fn no_server(why: &str) -> Failure {
     args_override_self = true
 )]
 pub struct QstatArgs {
-    /// All jobs, with what they asked for
-    #[arg(short = 'a')]
-    all: bool,
-    /// Jobs that are not running
-    #[arg(short = 'i')]
-    idle: bool,
-    /// Running jobs
-    #[arg(short = 'r')]
-    running: bool,
-    /// Finished jobs
-    #[arg(short = 'H')]
-    finished: bool,
-    /// Finished jobs too
-    #[arg(short = 'x')]
-    history: bool,
-    /// Jobs of these users: exact names, the host as in Job_Owner; with -f all their attributes
-    #[arg(short = 'u', value_name = "USER[@HOST],...")]
+    /// Jobs of these users; the host is that of Job_Owner. With -f, show all attributes
+    #[arg(short = 'u', value_name = "USER[@HOST],...", help_heading = JOBS)]
     users: Option<String>,
-    /// Add the hosts that each job runs on
-    #[arg(short = 'n')]
-    hosts: bool,
-    /// Add the comment of each job: why it does not start, where it runs, how it ended
-    #[arg(short = 's')]
-    comment: bool,
-    /// Put hosts or comment on the job's line; with -f, each attribute on one line
-    #[arg(short = '1')]
-    one_line: bool,
-    /// The promised start instead of the time used
-    #[arg(short = 'T')]
-    starts: bool,
-    /// Memory in gigabytes
-    #[arg(short = 'G')]
-    gigabytes: bool,
-    /// Memory in megawords of 8 bytes each
-    #[arg(short = 'M')]
-    megawords: bool,
-    /// Wide: 120 columns; with -f, each attribute on one line
-    #[arg(short = 'w')]
-    wide: bool,
-    /// All attributes of each job, queue or server
-    #[arg(short = 'f')]
-    full: bool,
-    /// With -f: the format of the attributes, json or dsv
-    #[arg(short = 'F', value_name = "FORMAT")]
-    format: Option<String>,
-    /// With -F dsv: what sets the values apart
-    #[arg(short = 'D', value_name = "DELIMITER")]
-    delimiter: Option<String>,
-    /// Percent of the requested time that is used, instead of the time
-    #[arg(short = 'p')]
-    percent: bool,
-    /// Job arrays only
-    #[arg(short = 'J')]
-    arrays: bool,
-    /// Show the subjobs of job arrays too
-    #[arg(short = 't')]
+    /// Running jobs
+    #[arg(short = 'r', help_heading = JOBS)]
+    running: bool,
+    /// Jobs that are not running
+    #[arg(short = 'i', help_heading = JOBS)]
+    idle: bool,
+    /// Finished jobs
+    #[arg(short = 'H', help_heading = JOBS)]
+    finished: bool,
+    /// Include finished jobs
+    #[arg(short = 'x', help_heading = JOBS)]
+    history: bool,
+    /// All jobs, with the requested resources
+    #[arg(short = 'a', help_heading = JOBS)]
+    all: bool,
+    /// Show the subjobs of job arrays
+    #[arg(short = 't', help_heading = JOBS)]
     subjobs: bool,
-    /// Only job ids are given
-    #[arg(short = 'E')]
+    /// Job arrays only
+    #[arg(short = 'J', help_heading = JOBS)]
+    arrays: bool,
+    /// All operands are job ids
+    #[arg(short = 'E', help_heading = JOBS)]
     express: bool,
-    /// Queues, with their jobs by state
-    #[arg(short = 'Q')]
+    /// Show all attributes of each job, queue or server
+    #[arg(short = 'f', help_heading = OUTPUT)]
+    full: bool,
+    /// Output format: json or dsv; with -f or a report
+    #[arg(short = 'F', value_name = "FORMAT", help_heading = OUTPUT)]
+    format: Option<String>,
+    /// Delimiter between values, with -F dsv
+    #[arg(short = 'D', value_name = "DELIMITER", help_heading = OUTPUT)]
+    delimiter: Option<String>,
+    /// Add the comment of each job: why it waits, where it runs, or how it ended
+    #[arg(short = 's', help_heading = OUTPUT)]
+    comment: bool,
+    /// Add the hosts of each job
+    #[arg(short = 'n', help_heading = OUTPUT)]
+    hosts: bool,
+    /// Print hosts or comment on the line of the job; with -f, each attribute on one line
+    #[arg(short = '1', help_heading = OUTPUT)]
+    one_line: bool,
+    /// Use 120 columns; with -f, print each attribute on one line
+    #[arg(short = 'w', help_heading = OUTPUT)]
+    wide: bool,
+    /// Show the planned start instead of the elapsed time
+    #[arg(short = 'T', help_heading = OUTPUT)]
+    starts: bool,
+    /// Show the percentage of the walltime used instead of the time
+    #[arg(short = 'p', help_heading = OUTPUT)]
+    percent: bool,
+    /// Show memory in gigabytes
+    #[arg(short = 'G', help_heading = OUTPUT)]
+    gigabytes: bool,
+    /// Show memory in megawords (8 bytes each)
+    #[arg(short = 'M', help_heading = OUTPUT)]
+    megawords: bool,
+    /// Update the output whenever it changes, until all jobs named by id have finished, or until
+    /// Ctrl-C. JSON output has one document per line
+    #[arg(long, help_heading = OUTPUT)]
+    watch: bool,
+    /// Queues, with the number of jobs in each state
+    #[arg(short = 'Q', help_heading = OBJECTS)]
     queues: bool,
     /// Queues, with their limits
-    #[arg(short = 'q')]
+    #[arg(short = 'q', help_heading = OBJECTS)]
     limits: bool,
     /// The server
-    #[arg(short = 'B')]
+    #[arg(short = 'B', help_heading = OBJECTS)]
     server: bool,
-    /// Show again whenever what is shown has changed, until all jobs named by id are over, or
-    /// Ctrl-C. JSON is then one document on each line
-    #[arg(long)]
-    watch: bool,
-    /// What these jobs have used of what they asked for, and what to ask for next time; without
-    /// jobs your own that ended in the last week; with -F json too
-    #[arg(long = "eff")]
+    /// Compare used and requested resources of these jobs, and suggest what to request next time.
+    /// Without jobs: your own jobs that ended in the last week
+    #[arg(long = "eff", help_heading = report::HEADING)]
     efficiency: bool,
-    /// What is to come.
+    /// Reports of the scheduler.
     #[command(flatten)]
     ahead: report::ReportOptions,
     /// Not accepted, as in PBS

@@ -5,7 +5,7 @@
 
 use self::submission::{QsubOptions, SubmissionOptions};
 use crate::cli::arguments::getopt;
-use crate::cli::arguments::job_options::{JobOptions, SubmissionPlace, illegal, unsupported};
+use crate::cli::arguments::job_options::{self, JobOptions, SubmissionPlace, illegal, unsupported};
 use crate::cli::arguments::script::ScriptSource;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::session::interactive;
@@ -28,10 +28,10 @@ use dialects::torque;
 use request::SubmissionRequest;
 pub use request::{Here, submission_of};
 
-/// Submit a job: a script from a file or from standard input, or a command. Prints the job's id.
+/// Submit a job: a script from a file or standard input, or a command. Prints the job id.
 ///
-/// Options may also stand in the script, in lines that begin with #PBS, before its first command.
-/// The command line counts more than they do.
+/// The script may contain options in lines that begin with #PBS, before its first command. Options
+/// on the command line take precedence.
 #[derive(Parser, Clone, Debug)]
 #[command(
     name = "qsub",
@@ -41,65 +41,66 @@ pub struct QsubArgs {
     /// Options of the job.
     #[command(flatten)]
     pub job: JobOptions,
-    /// Prefix of directives in the script, instead of #PBS; empty for no directives
-    #[arg(short = 'C', value_name = "directive_prefix")]
-    pub prefix: Option<OsString>,
-    /// Start the job in this folder instead of the working directory
-    #[arg(short = 'd', value_name = "folder")]
-    pub folder: Option<OsString>,
-    /// What the script is given, in quotes; what stands behind the script on the command line is
-    /// the same
-    #[arg(short = 'F', value_name = "arguments")]
-    pub arguments: Option<OsString>,
-    /// Accepted for PBS's sake: there is no helper process to avoid
-    #[arg(short = 'f')]
-    pub foreground: bool,
-    /// Hold the job until qrls releases it
-    #[arg(short = 'h')]
-    pub hold: bool,
-    /// Interactive job: a shell on this terminal, on the nodes asked for. Of a script only the
-    /// directives count. ~. at the start of a line ends the session, ~^Z suspends qsub
-    #[arg(short = 'I')]
-    pub interactive: bool,
-    /// Job array: a subjob for each index from X to Y (X below Y), or each Z-th, of which at most M
-    /// run at once (0: any number). See ARRAYS
-    #[arg(short = 'J', value_name = "X-Y[:Z][%M]")]
-    pub array: Option<OsString>,
-    /// As -J, and as in TORQUE and Grid Engine also a single index, or indices and ranges joined by
-    /// commas
-    #[arg(short = 't', value_name = "X-Y[:Z],N,...[%M]")]
-    pub tasks: Option<OsString>,
-    /// Chunks in TORQUE's spelling: tasks=N:lprocs=N:memory=SIZE:gpus=N
-    #[arg(short = 'L', value_name = "task_request")]
-    pub task_requests: Vec<OsString>,
-    /// Have nodes without other jobs, as -W naccess=singlejob
-    #[arg(short = 'n')]
-    pub node_exclusive: bool,
     /// Queue: queue, queue@server or @server
-    #[arg(short = 'q', value_name = "queue")]
+    #[arg(short = 'q', value_name = "queue", help_heading = job_options::COMMON)]
     pub queue: Option<OsString>,
-    /// Variables for the job: NAME or NAME=VALUE, joined by commas; quotes or \, keep a comma
-    #[arg(short = 'v', value_name = "variable_list")]
+    /// Job array: one subjob for each index from X to Y (X below Y), or each Z-th; at most M run at
+    /// once (0: no limit). See ARRAYS
+    #[arg(short = 'J', value_name = "X-Y[:Z][%M]", help_heading = job_options::COMMON)]
+    pub array: Option<OsString>,
+    /// Interactive job: a shell on this terminal, on the allocated nodes. Only the directives of a
+    /// script are used. ~. at the start of a line ends the session, ~^Z suspends qsub
+    #[arg(short = 'I', help_heading = job_options::COMMON)]
+    pub interactive: bool,
+    /// Environment variables of the job: NAME or NAME=VALUE, separated by commas; quotes or \,
+    /// protect a comma
+    #[arg(short = 'v', value_name = "variable_list", help_heading = job_options::COMMON)]
     pub variables: Option<OsString>,
-    /// Hand on the whole environment
-    #[arg(short = 'V')]
+    /// Export all environment variables to the job
+    #[arg(short = 'V', help_heading = job_options::COMMON)]
     pub all_variables: bool,
-    /// Start the job in this folder, and let paths of files be relative to it
-    #[arg(short = 'w', value_name = "folder")]
+    /// Hold the job until qrls releases it
+    #[arg(short = 'h', help_heading = job_options::COMMON)]
+    pub hold: bool,
+    /// Check the job and report when and where it would start, without submitting it or running
+    /// hooks
+    #[arg(long, help_heading = job_options::COMMON)]
+    pub dry_run: bool,
+    /// Job array as with -J; also a single index, or indices and ranges separated by commas, as in
+    /// TORQUE and Grid Engine
+    #[arg(short = 't', value_name = "X-Y[:Z],N,...[%M]", help_heading = job_options::SCHEDULING)]
+    pub tasks: Option<OsString>,
+    /// Chunks in TORQUE's syntax: tasks=N:lprocs=N:memory=SIZE:gpus=N
+    #[arg(short = 'L', value_name = "task_request", help_heading = job_options::SCHEDULING)]
+    pub task_requests: Vec<OsString>,
+    /// Use nodes exclusively, as -W naccess=singlejob
+    #[arg(short = 'n', help_heading = job_options::SCHEDULING)]
+    pub node_exclusive: bool,
+    /// Start the job in this directory instead of the working directory
+    #[arg(short = 'd', value_name = "folder", help_heading = job_options::EXECUTION)]
+    pub folder: Option<OsString>,
+    /// Start the job in this directory and resolve relative paths of files against it
+    #[arg(short = 'w', value_name = "folder", help_heading = job_options::EXECUTION)]
     pub base: Option<OsString>,
-    /// Forward X11, for interactive jobs; not supported by this version
-    #[arg(short = 'X')]
+    /// Arguments of the script, quoted; the same as arguments after the script on the command line
+    #[arg(short = 'F', value_name = "arguments", help_heading = job_options::EXECUTION)]
+    pub arguments: Option<OsString>,
+    /// Prefix of directives in the script (default #PBS); an empty prefix disables directives
+    #[arg(short = 'C', value_name = "directive_prefix", help_heading = job_options::EXECUTION)]
+    pub prefix: Option<OsString>,
+    /// Do not print the job id
+    #[arg(short = 'z', help_heading = job_options::OTHER)]
+    pub quiet: bool,
+    /// Forward X11 to an interactive job; not supported by this version
+    #[arg(short = 'X', help_heading = job_options::OTHER)]
     pub x11: bool,
+    /// Accepted for compatibility with PBS; no effect
+    #[arg(short = 'f', help_heading = job_options::OTHER)]
+    pub foreground: bool,
     /// `-J` stands before `-I`.
     #[arg(skip)]
     array_comes_first: bool,
-    /// Do not print the job's id
-    #[arg(short = 'z')]
-    pub quiet: bool,
-    /// Check the job and tell when and where it would start; submit nothing, and ask no hooks
-    #[arg(long)]
-    pub dry_run: bool,
-    /// A script file, - or nothing for standard input, or -- and a command with its arguments
+    /// Script file; - or nothing for standard input; or -- and a command with its arguments
     #[arg(value_name = "script")]
     pub operands: Vec<OsString>,
 }

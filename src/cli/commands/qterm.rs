@@ -20,32 +20,31 @@ const FAILED: u8 = 2;
 const LOOKS: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// End schedd. For operators.
+/// Shut down schedd (operators only).
 ///
-/// Nothing is lost: jobs that run go on or are put back into their queues as -t says, and what
-/// waits is on disk. In an installation of one user the next command that needs schedd starts it
-/// again.
+/// No job is lost: -t selects whether running jobs continue or are requeued, and waiting jobs stay
+/// in the spool. In a personal installation, the next command that needs schedd starts it again.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qterm")]
 pub struct QtermArgs {
-    /// What becomes of jobs that run. quick: they go on, and schedd leaves at once. delay: they are
-    /// put back, and schedd leaves when those that cannot be run again have ended. immediate: they
-    /// are put back, those that cannot be run again deleted, and schedd leaves at once
+    /// How to treat running jobs. quick: they continue, and schedd exits at once. delay: they are
+    /// requeued, and schedd exits when the jobs that are not rerunnable have ended. immediate: they
+    /// are requeued, jobs that are not rerunnable are deleted, and schedd exits at once
     #[arg(short = 't', value_name = "immediate|delay|quick")]
     pub manner: Option<String>,
-    /// The nodeds leave too; jobs that run go on under their shepherds
+    /// Shut down the nodeds too; running jobs continue
     #[arg(short = 'm')]
     pub nodes: bool,
-    /// The scheduler leaves too, as it does in any case: it is part of schedd
+    /// Accepted for compatibility: the scheduler is part of schedd and always stops with it
     #[arg(short = 's')]
     pub scheduler: bool,
-    /// The secondary server leaves too; there is none
+    /// Accepted for compatibility: there is no secondary server
     #[arg(short = 'f', conflicts_with = "idle")]
     pub secondary: bool,
-    /// The secondary server goes idle and nothing else happens; there is none
+    /// Accepted for compatibility: there is no secondary server. Nothing happens
     #[arg(short = 'i')]
     pub idle: bool,
-    /// This server, by its name
+    /// Name of this server
     #[arg(value_name = "server")]
     pub servers: Vec<String>,
 }

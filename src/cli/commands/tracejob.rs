@@ -43,47 +43,47 @@ const SORTS: [&str; 13] = [
 /// What stands before the text of a line, in columns.
 const MARGIN: usize = 26;
 
-/// Tell what has happened to jobs, finished ones too.
+/// Show the history of jobs, including finished ones.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "tracejob")]
 pub struct TracejobArgs {
-    /// Leave out accounting: what was asked for, given and used
+    /// Omit accounting records: resources requested, allocated and used
     #[arg(short = 'a')]
     accounting: bool,
-    /// Leave out the server: what was asked of it
+    /// Omit events of the server: requests
     #[arg(short = 's')]
     server: bool,
-    /// Leave out the scheduler: what it decided
+    /// Omit events of the scheduler: decisions
     #[arg(short = 'l')]
     scheduler: bool,
-    /// Leave out the nodes: what became of the job there
+    /// Omit events of the nodes
     #[arg(short = 'm')]
     nodes: bool,
-    /// Accepted, without effect: all there is to tell is told
+    /// Accepted for compatibility; no effect
     #[arg(short = 'v')]
     verbose: bool,
-    /// Show also what was said too often
+    /// Show repeated messages beyond the count of -c
     #[arg(short = 'z')]
     excessive: bool,
-    /// How often the same words are shown
+    /// Number of times that a repeated message is shown
     #[arg(short = 'c', value_name = "count", default_value_t = 15)]
     count: usize,
-    /// How many days back
+    /// Number of days to look back
     #[arg(short = 'n', value_name = "days", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
-    /// Columns after which a line is broken; never if not given
+    /// Wrap lines at this column (default: no wrapping)
     #[arg(short = 'w', value_name = "columns", value_parser = clap::value_parser!(u32).range(40..))]
     width: Option<u32>,
-    /// Leave out lines of a sort: job, admin, sched, error or job_usage; may be given several times
+    /// Omit messages of this kind: job, admin, sched, error or job_usage; may be repeated
     #[arg(short = 'f', value_name = "filter_type", action = clap::ArgAction::Append)]
     filters: Vec<String>,
-    /// Accepted, without effect: there are no log files to be found
+    /// Accepted for compatibility; no effect: there are no log files
     #[arg(short = 'p', value_name = "path")]
     path: Option<OsString>,
-    /// The format: json
+    /// Output format: json
     #[arg(short = 'F', value_name = "format")]
     format: Option<String>,
-    /// Jobs, by id: 12, 12.server
+    /// Job ids: 12 or 12.server
     #[arg(value_name = "job_identifier", required = true)]
     jobs: Vec<OsString>,
 }

@@ -16,11 +16,11 @@ use serde_json::{Map, Value, json};
 
 const HEADS: [ColumnHead; 7] = [
     ("Cycle", true),
-    ("When", false),
+    ("Time", false),
     ("Jobs", true),
     ("Started", true),
     ("Preempted", true),
-    ("Took ms", true),
+    ("Duration ms", true),
     ("Trigger", false),
 ];
 
@@ -47,7 +47,7 @@ fn answer_of_schedd(home: &Home) -> Option<Answers> {
 
 fn text(server: &ServerFacts, cycles: &[CycleRecord]) -> String {
     if cycles.is_empty() {
-        return "No cycle is known.\n".to_string();
+        return "No cycle is recorded.\n".to_string();
     }
     let rows = cycles.iter().map(|cycle| {
         [
@@ -124,11 +124,11 @@ mod tests {
         let head = lines.next().unwrap();
         assert_eq!(
             head,
-            "Cycle When                     Jobs Started Preempted Took ms Trigger"
+            "Cycle Time                     Jobs Started Preempted Duration ms Trigger"
         );
         let row = lines.nth(1).unwrap();
         assert!(
-            row.starts_with("   41 ") && row.contains("    7       1         0   1.250 "),
+            row.starts_with("   41 ") && row.contains("    7       1         0       1.250 "),
             "{text}"
         );
         assert!(row.ends_with("slot_free:n1, shove:3 and 2 more"), "{text}");

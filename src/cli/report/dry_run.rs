@@ -30,9 +30,9 @@ fn ctime(time: Time, server: &ServerFacts) -> String {
 fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String {
     let mut out = "The job is valid; it was not submitted.\n".to_string();
     let would = if held {
-        "It would be held; free to start, it would"
+        "The job would be held; once released, it would"
     } else {
-        "It would"
+        "The job would"
     };
     let _ = match &explanation.prospect {
         Prospect::Starts {
@@ -57,14 +57,14 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
             let horizon = explanation.horizon;
             writeln!(
                 out,
-                "{would} not start before {} ({} cycles ahead).",
+                "{would} not start before {} ({} cycles simulated).",
                 ctime(horizon.until, server),
                 horizon.cycles
             )
         }
     };
     if let Some(reason) = &explanation.reason {
-        let _ = writeln!(out, "{reason}\nWhat would help: {}.", reason.remedy());
+        let _ = writeln!(out, "{reason}\nSooner if: {}.", reason.remedy());
     }
     if let Some(walltime) = explanation.shorter {
         let _ = writeln!(
@@ -117,15 +117,15 @@ mod tests {
         let said = |explanation, held| shown(&explanation, held, &example::server());
         assert!(
             said(explanation(starts(1000), None), false)
-                .contains("It would start now on n1, until")
+                .contains("The job would start now on n1, until")
         );
         let later = said(explanation(starts(4000), Some(Reason::NoNodes)), true);
         assert!(
-            later.contains("It would be held; free to start, it would start at "),
+            later.contains("The job would be held; once released, it would start at "),
             "{later}"
         );
         assert!(
-            later.contains("What would help: a node that answers"),
+            later.contains("Sooner if: a node becomes available"),
             "{later}"
         );
         let never = explanation(
@@ -133,8 +133,9 @@ mod tests {
             Some(Reason::QueueStopped),
         );
         assert!(
-            said(never, false).contains("It would not start.\nNot Running: Queue not started.")
+            said(never, false)
+                .contains("The job would not start.\nNot Running: Queue not started.")
         );
-        assert!(said(explanation(Prospect::Beyond, None), false).contains("(3 cycles ahead)"));
+        assert!(said(explanation(Prospect::Beyond, None), false).contains("(3 cycles simulated)"));
     }
 }

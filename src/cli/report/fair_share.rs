@@ -46,21 +46,24 @@ pub fn sentence(report: &FairShareReport, server: &ServerFacts) -> String {
         .as_ref()
         .map_or(String::new(), |resource| format!(" of {resource}"));
     let has = format!(
-        "it has {}{of}, its fair share is {}",
+        "usage {}{of}, fair share {}",
         percent(report.used),
         percent(report.fair)
     );
     let Some(since) = since(report, server) else {
-        return format!("{has}: it is not below that");
+        return format!("{has}: not below its fair share");
     };
     match report.status {
         FairShareStatus::Normal => has,
         FairShareStatus::Below => {
-            format!("{has}: below that since {since}, not for long enough to starve")
+            format!("{has}: below its fair share since {since}, not starving yet")
         }
-        FairShareStatus::Starving => format!("{has}: below that since {since}, it starves"),
+        FairShareStatus::Starving => format!(
+            "{has}: below its fair share since {since}, \
+                                              starving"
+        ),
         FairShareStatus::Aggressive => {
-            format!("{has}: below that since {since}, it starves aggressively")
+            format!("{has}: below its fair share since {since}, starving aggressively")
         }
     }
 }
@@ -176,7 +179,7 @@ mod tests {
         assert_eq!(
             sentence(&all[1], &server),
             format!(
-                "it has 25.00% of ncpus, its fair share is 50.00%: below that since {since}, it starves"
+                "usage 25.00% of ncpus, fair share 50.00%: below its fair share since {since}, starving"
             )
         );
         let data = data(&all[2], &server);

@@ -39,7 +39,7 @@ pub fn shown(
     }
     let text = match (why, windows) {
         (Some(why), _) => format!("{why}\n"),
-        (None, []) => "Nothing is free now that is not promised.\n".to_string(),
+        (None, []) => "No unreserved resources are free.\n".to_string(),
         (None, windows) => table(windows, request.is_empty(), inquiry.now),
     };
     Ok(text.into_bytes())
@@ -71,7 +71,11 @@ fn table(windows: &[FreeWindow], by_processors: bool, now: Wall) -> String {
     };
     let columns = [Right(8), Right(10), Right(12), Left(0), Rest];
     let mut out = String::new();
-    push_line(&mut out, columns, ["Nodes", copies, "For", "", "Until"]);
+    push_line(
+        &mut out,
+        columns,
+        ["Nodes", copies, "Duration", "", "Until"],
+    );
     let rule = [8, 10, 12, 0, 24].map(|width| "-".repeat(width));
     let _ = writeln!(out, "\n{}", rule.join(" "));
     for window in windows {
@@ -108,7 +112,7 @@ mod tests {
         let now = Wall(1_700_000_000);
         let until = timestamp::ctime(Wall(1_700_003_600));
         let expected = format!(
-            "   Nodes Processors          For  Until
+            "   Nodes Processors     Duration  Until
 -------- ---------- ------------  ------------------------
        4         32     01:00:00  {until}
        1          8    unlimited  --\n"

@@ -119,20 +119,20 @@ struct LimitTable<'a> {
 }
 
 const HEADS: [ColumnHead; 8] = [
-    ("Whose", false),
+    ("Scope", false),
     ("Stage", false),
-    ("What", false),
+    ("Resource", false),
     ("Used", true),
     ("Soft", true),
     ("Hard", true),
-    ("Barred", true),
+    ("Blocked", true),
     ("Used by", false),
 ];
 
 impl LimitTable<'_> {
     fn text(&self) -> String {
         if self.uses.is_empty() {
-            return "No limit is in force.\n".to_string();
+            return "No limit is active.\n".to_string();
         }
         let rows: Vec<[String; 8]> = self.uses.iter().map(|one| self.row(one)).collect();
         table::with_heads(&HEADS, &rows)
@@ -141,7 +141,7 @@ impl LimitTable<'_> {
     fn row(&self, one: &LimitUse) -> [String; 8] {
         let limit = &one.limit;
         let overrides = if limit.overrides {
-            " (in place of others)"
+            " (overrides others)"
         } else {
             ""
         };
@@ -336,9 +336,9 @@ mod tests {
             uses: vec![one(0, scope, &["night", "ann"], 2, 4)],
         };
         let expected = "\
-Whose                   Stage   What Used Soft Hard Barred Used by
------------------------ ------- ---- ---- ---- ---- ------ ------------------
-user ann in queue night running jobs    2   --    4      2 1,2,3,4 and 5 more
+Scope                   Stage   Resource Used Soft Hard Blocked Used by
+----------------------- ------- -------- ---- ---- ---- ------- ------------------
+user ann in queue night running jobs        2   --    4       2 1,2,3,4 and 5 more
 ";
         assert_eq!(table.text(), expected);
         let data = table.data(&table.uses[0]);
@@ -355,7 +355,7 @@ user ann in queue night running jobs    2   --    4      2 1,2,3,4 and 5 more
             uses: Vec::new(),
             ..table
         };
-        assert_eq!(nothing.text(), "No limit is in force.\n");
+        assert_eq!(nothing.text(), "No limit is active.\n");
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl PriorityView<'_> {
             .unwrap_or_default();
         let (id, user, queue) = (self.id(own.priority.job), &own.user, &own.queue);
         let mut out = format!(
-            "Job {id} of {user} in queue {queue}{account}: {} of {}\n",
+            "Job {id} ({user}, queue {queue}{account}): place {} of {}\n",
             own.rank, self.all
         );
         out += &parts(&own.priority.parts);
@@ -150,7 +150,7 @@ impl PriorityView<'_> {
         if let Some(cluster) = &own.cluster {
             let _ = writeln!(
                 out,
-                "  First:  on nodes of cluster {cluster}, before jobs of all other clusters"
+                "  First:  on nodes of cluster {cluster}, ahead of jobs of all other clusters"
             );
         }
         if !own.precedence.is_empty() {
@@ -171,7 +171,7 @@ impl PriorityView<'_> {
         comes_first: bool,
     ) -> String {
         let Some(turn) = turn else {
-            return "nobody".to_string();
+            return "none".to_string();
         };
         let differences = own.differences(turn);
         let sentences: Vec<String> = differences
@@ -195,7 +195,7 @@ impl PriorityView<'_> {
         let job = &record.job;
         let comment = comment::of(record, &self.inquiry.server);
         let head = format!(
-            "Job {} of {} in queue {}: {comment}\n",
+            "Job {} ({}, queue {}): {comment}\n",
             self.id(job.id),
             job.owner.user,
             job.spec.queue
@@ -300,23 +300,23 @@ fn sentence(difference: &OrderDifference, comes_first: bool) -> String {
         ("no", "less", "later")
     };
     match difference {
-        OrderDifference::Reserved => format!("it asks for {a} reservation"),
+        OrderDifference::Reserved => format!("it requests {a} reservation"),
         OrderDifference::Cluster(own, other) => {
-            format!("cluster {own} here, {other} there: each goes first on the nodes of its own")
+            format!(
+                "cluster {own} against {other}: each job is first on the nodes of its \
+                     cluster"
+            )
         }
         OrderDifference::Tier(own, other) => {
-            format!("{} here, {} there", or_nothing(own), or_nothing(other))
+            format!("{} against {}", or_nothing(own), or_nothing(other))
         }
         OrderDifference::SystemPriority(own, other) => {
             let [own, other] = [own, other].map(|number| number.map_or("none".to_string(), short));
-            format!(
-                "{} {own} here, {other} there",
-                PriorityScore::SYSTEM_PRIORITY
-            )
+            format!("{} {own} against {other}", PriorityScore::SYSTEM_PRIORITY)
         }
         OrderDifference::Part(own, other) => {
             format!(
-                "{} {} here, {} there",
+                "{} {} against {}",
                 own.name,
                 short(own.counts()),
                 short(other.counts())
@@ -325,14 +325,14 @@ fn sentence(difference: &OrderDifference, comes_first: bool) -> String {
         OrderDifference::Score(own, other) => {
             format!("{} is {more} than {}", short(*other), short(*own))
         }
-        OrderDifference::Place => format!("worth the same, and came {first}"),
+        OrderDifference::Place => format!("equal priority, submitted {first}"),
     }
 }
 
 /// What goes before the score.
 fn or_nothing(precedence: &str) -> &str {
     if precedence.is_empty() {
-        "nothing before the score"
+        "no precedence before the score"
     } else {
         precedence
     }
@@ -501,7 +501,7 @@ and 7 more; -F json lists them all
         let [told] = &first.differences(&second)[..] else {
             panic!("one difference")
         };
-        assert_eq!(sentence(told, true), "system_priority none here, 5 there");
+        assert_eq!(sentence(told, true), "system_priority none against 5");
         assert_eq!(
             difference(told),
             json!({ "name": "system_priority", "own": null, "other": 5.0 })
@@ -522,7 +522,7 @@ and 7 more; -F json lists them all
             .iter()
             .map(|what| sentence(what, true))
             .collect();
-        assert_eq!(told, ["fair_share 2500 here, 5000 there"]);
+        assert_eq!(told, ["fair_share 2500 against 5000"]);
         let data = data(&first);
         assert_eq!(
             (&data["rank"], &data["parts"][1]["product"]),

@@ -16,13 +16,13 @@ const HEADS: [ColumnHead; 10] = [
     ("Resource", false),
     ("Kind", false),
     ("Total", true),
-    ("Missing", true),
+    ("Short by", true),
     ("By jobs", true),
     ("Elsewhere", true),
     ("Free", true),
     ("Hosts", false),
-    ("Told by", false),
-    ("Told", false),
+    ("Source", false),
+    ("Updated", false),
 ];
 
 /// All system-wide resources.
@@ -47,7 +47,7 @@ pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure
 
 fn text(inquiry: &ReportContext, all: &[PoolUse]) -> String {
     if all.is_empty() {
-        return "The whole system has no resource of its own.\n".to_string();
+        return "There are no system-wide resources.\n".to_string();
     }
     let rows: Vec<[String; 10]> = all
         .iter()
@@ -55,7 +55,7 @@ fn text(inquiry: &ReportContext, all: &[PoolUse]) -> String {
         .collect();
     let faults = all.iter().filter_map(|one| {
         Some(format!(
-            "{}: its command says nothing: {}\n",
+            "{}: its command reports no value: {}\n",
             one.name,
             one.fault.as_ref()?
         ))

@@ -56,7 +56,7 @@ type ShareColumn = (&'static str, bool, fn(&ShareStatus) -> String);
 
 const COLUMNS: [ShareColumn; 9] = [
     ("Shares", true, |share| share.shares.to_string()),
-    ("Owed", true, |share| percent(share.normalised)),
+    ("Fair share", true, |share| percent(share.normalised)),
     ("Used", true, |share| percent(share.used)),
     ("Effective", true, |share| percent(share.effective)),
     ("Decayed", true, |share| format!("{:.1}", share.decayed)),
@@ -222,10 +222,10 @@ mod tests {
         };
         let expected = "\
 fairshare: fairtree, by user@account
-Account or user Shares   Owed   Used Effective Decayed In use   Factor Rank  Balance Level
---------------- ------ ------ ------ --------- ------- ------ -------- ---- -------- -----
---                  40 40.00% 75.00%    80.00%  3600.2      4 0.250000    2 01:02:03    --
-  ann               40 40.00% 75.00%    80.00%  3600.2      4 0.250000    2    never   inf
+Account or user Shares Fair share   Used Effective Decayed In use   Factor Rank  Balance Level
+--------------- ------ ---------- ------ --------- ------- ------ -------- ---- -------- -----
+--                  40     40.00% 75.00%    80.00%  3600.2      4 0.250000    2 01:02:03    --
+  ann               40     40.00% 75.00%    80.00%  3600.2      4 0.250000    2    never   inf
 ";
         assert_eq!(table.text(), expected);
         let json = data(&table.shares[0]);

@@ -143,7 +143,7 @@ impl StartTable<'_> {
             return String::new();
         };
         format!(
-            "not before {}: {} cycles ahead were looked at",
+            "no start found before {} (in {} cycles)",
             self.moment(horizon.until),
             horizon.cycles
         )

@@ -81,7 +81,7 @@ impl Reason {
         let since = job.never_since.map_or(String::new(), |since| {
             format!(", since {}", (job.moment)(since))
         });
-        format!("It can never start on this system as it is{since}: {sentence}.")
+        format!("The job can never start on this system as configured{since}: {sentence}.")
     }
 
     /// Takes the row of this reason. Its texts are formatted only if they are used.
@@ -104,10 +104,10 @@ impl Reason {
                      (R: {requested} A: {available} T: {total})"
                 ),
                 format_args!(
-                    "it asks for {resource}={requested} at once, \
-                     and at most {available} can be had (of {total} in all)"
+                    "{resource}={requested} is requested, but at most {available} of {total} \
+                     can be allocated at once"
                 ),
-                "only to ask for less (qalter -l), or more or other nodes",
+                "the job requests less (qalter -l), or suitable nodes are added",
             )),
             R::NeverMatches {
                 resource,
@@ -119,17 +119,18 @@ impl Reason {
                     "Insufficient amount of resource: {resource} ({requested} != {found})"
                 ),
                 format_args!(
-                    "it asks for {resource}={requested}, which no such node has ({found})"
+                    "{resource}={requested} is requested, but no suitable node has this value \
+                     (found: {found})"
                 ),
-                "only to ask for less (qalter -l), or more or other nodes",
+                "the job requests less (qalter -l), or suitable nodes are added",
             )),
             R::NeverNodes { requested, total } => take(row(
                 "unsatisfiable",
                 format_args!("Not enough total nodes available (R: {requested} T: {total})"),
                 format_args!(
-                    "it asks for {requested} places, and no more than {total} nodes have one"
+                    "{requested} separate nodes are requested, but only {total} are suitable"
                 ),
-                "only to ask for less (qalter -l), or more or other nodes",
+                "the job requests less (qalter -l), or suitable nodes are added",
             )),
             R::Unsuitable {
                 bar,
@@ -138,8 +139,8 @@ impl Reason {
             } => take(row(
                 "unsatisfiable",
                 format_args!("{}: {said}", bar.name()),
-                format_args!("no node suits it ({}: {said})", bar.name()),
-                "other wishes (qalter -W ...), or nodes that suit the job",
+                format_args!("no node is suitable ({}: {said})", bar.name()),
+                "the job has other requirements (qalter -W ...), or suitable nodes are added",
             )),
             R::Unsuitable {
                 bar,
@@ -149,78 +150,84 @@ impl Reason {
                 bar.name(),
                 format_args!("{}: {said}", bar.name()),
                 format_args!(
-                    "There are free nodes, but they do not suit the job ({}: {said}).",
+                    "Nodes are free, but none of them is suitable ({}: {said}).",
                     bar.name()
                 ),
-                "other wishes (qalter -W ...), or nodes that suit the job",
+                "the job has other requirements (qalter -W ...), or suitable nodes are added",
             )),
             R::QueueStopped => take(row(
                 "queue_stopped",
                 format_args!("Queue not started."),
-                format_args!("Its queue, {}, starts no jobs at present.", job.queue),
-                "its queue being started, or another queue (qmove)",
+                format_args!("Queue {} is stopped and starts no jobs.", job.queue),
+                "its queue is started, or the job moves to another queue (qmove)",
             )),
             R::QueueRoutes => take(row(
                 "queue_routes",
                 format_args!("Queue not an execution queue."),
                 format_args!(
-                    "Its queue, {}, passes jobs on, \
-                     and none of its destinations takes this one now.",
+                    "Queue {} is a routing queue, and none of its destinations accepts the job \
+                     now.",
                     job.queue
                 ),
-                "a destination of its queue taking it (qstat -Qf), or another queue (qmove)",
+                "a destination of its queue accepts it (see qstat -Qf), or the job moves to \
+                 another queue (qmove)",
             )),
             R::NestedQueue => take(row(
                 "nested_queue",
                 format_args!("Job waits for a nested instance of its owner to take it"),
                 format_args!(
-                    "Jobs of its queue, {}, run in nested instances: \
-                     it waits for one of its owner to take it.",
+                    "Jobs of queue {} run in nested instances. The job waits until an instance \
+                     of its owner takes it.",
                     job.queue
                 ),
-                "schedd --nested --queue QUEUE in a job of its owner, or another queue (qmove)",
+                "its owner runs schedd --nested --queue QUEUE in a job, or the job moves to \
+                 another queue (qmove)",
             )),
             R::NotOpen { window } => take(row(
                 "not_open",
                 format_args!("Reservation {window} is not open"),
-                format_args!("The reservation it asks for, {window}, is not open."),
-                "its reservation being opened (pbs_rstat tells when), or another queue (qmove)",
+                format_args!("The requested reservation, {window}, is not open."),
+                "the reservation opens (see pbs_rstat), or the job moves to another queue \
+                 (qmove)",
             )),
             R::OutlastsWindow { requested, left } => take(row(
                 "outlasts_window",
                 format_args!(
                     "Insufficient amount of resource: walltime (R: {requested} A: {left} T: {left})"
                 ),
-                format_args!("It may run for {requested}, and its reservation ends in {left}."),
-                "a shorter walltime (qalter -l walltime=...), or another queue (qmove)",
+                format_args!("Its walltime is {requested}, but its reservation ends in {left}."),
+                "its walltime is shorter (qalter -l walltime=...), or the job moves to another \
+                 queue (qmove)",
             )),
             R::DedicatedTime => take(row(
                 "dedicated_time",
                 format_args!("Dedicated time conflict"),
-                format_args!("Its queue starts no jobs in dedicated time, or in no other."),
-                "another queue (qmove), or the end or begin of dedicated time",
+                format_args!(
+                    "Its queue starts jobs either only during dedicated time or never \
+                              during it."
+                ),
+                "dedicated time begins or ends, or the job moves to another queue (qmove)",
             )),
             R::CrossesDedicated { at } => take(row(
                 "crosses_dedicated",
                 format_args!("Job would cross dedicated time boundary"),
                 format_args!(
-                    "It might still run at {}, when dedicated time begins or ends.",
+                    "The job could still be running at {}, when dedicated time begins or ends.",
                     (job.moment)(*at)
                 ),
-                "a walltime short enough to be over before then (qalter -l walltime=...), \
-                 or that moment",
+                "its walltime ends before then (qalter -l walltime=...), or that time has passed",
             )),
             R::PrimeOnly => take(row(
                 "prime_only",
                 format_args!("Job will run in primetime only"),
-                format_args!("Its queue starts jobs in prime time only."),
-                "the time of its queue, or another queue (qmove)",
+                format_args!("Its queue starts jobs only during prime time."),
+                "the hours of its queue begin, or the job moves to another queue (qmove)",
             )),
             R::NonprimeOnly => take(row(
                 "nonprime_only",
                 format_args!("Job will run in nonprimetime only"),
-                format_args!("Its queue starts jobs outside prime time only."),
-                "the time of its queue, or another queue (qmove)",
+                format_args!("Its queue starts jobs only outside prime time."),
+                "the hours of its queue begin, or the job moves to another queue (qmove)",
             )),
             R::CrossesPrime {
                 into_prime: true,
@@ -229,11 +236,10 @@ impl Reason {
                 "crosses_prime",
                 format_args!("Job will cross into primetime"),
                 format_args!(
-                    "It might still run at {}, when prime time begins.",
+                    "The job could still be running at {}, when prime time begins.",
                     (job.moment)(*at)
                 ),
-                "a walltime short enough to be over before then (qalter -l walltime=...), \
-                 or that moment",
+                "its walltime ends before then (qalter -l walltime=...), or that time has passed",
             )),
             R::CrossesPrime {
                 into_prime: false,
@@ -242,11 +248,10 @@ impl Reason {
                 "crosses_prime",
                 format_args!("Job will cross into nonprimetime"),
                 format_args!(
-                    "It might still run at {}, when prime time ends.",
+                    "The job could still be running at {}, when prime time ends.",
                     (job.moment)(*at)
                 ),
-                "a walltime short enough to be over before then (qalter -l walltime=...), \
-                 or that moment",
+                "its walltime ends before then (qalter -l walltime=...), or that time has passed",
             )),
             R::Deferred { until } => match job.refused_start {
                 Some((hook, why)) => take(row(
@@ -255,10 +260,11 @@ impl Reason {
                         "Job failed or could not be started; it is tried again after a pause"
                     ),
                     format_args!(
-                        "The site's hook {hook} refused its start: {why}. It is asked again at {}.",
+                        "Hook {hook} of the site refused the start: {why}. The next attempt is \
+                         at {}.",
                         (job.moment)(*until)
                     ),
-                    "time: it is tried again by itself",
+                    "the pause ends (no action is needed)",
                 )),
                 None => take(row(
                     "deferred",
@@ -266,10 +272,10 @@ impl Reason {
                         "Job failed or could not be started; it is tried again after a pause"
                     ),
                     format_args!(
-                        "It failed, or could not be started; it is tried again at {}.",
+                        "The job failed or could not be started. The next attempt is at {}.",
                         (job.moment)(*until)
                     ),
-                    "time: it is tried again by itself",
+                    "the pause ends (no action is needed)",
                 )),
             },
             R::UnderThreshold { value, threshold } => take(row(
@@ -278,11 +284,10 @@ impl Reason {
                     "Job is under job_sort_formula threshold value ({value} <= {threshold})"
                 ),
                 format_args!(
-                    "Not Running: Job is under job_sort_formula \
-                     threshold value ({value} <= {threshold})."
+                    "Its priority, {value}, does not exceed [order] formula_threshold, \
+                     {threshold}."
                 ),
-                "a higher priority (qstat -f tells what it has), \
-                 or a lower [order] formula_threshold",
+                "its priority rises (see qstat -f), or [order] formula_threshold is lowered",
             )),
             R::ArrayLimit {
                 limit,
@@ -291,10 +296,10 @@ impl Reason {
                 "array_limit",
                 format_args!("Number of concurrent running subjobs limit reached (L: {limit})"),
                 format_args!(
-                    "Its array lets {limit} subjob{} run at once, and so many do.",
+                    "Its array already runs {limit} subjob{}, the limit of the array.",
                     s(*limit)
                 ),
-                "the end of a running element, or a higher limit (qalter -W max_run_subjobs)",
+                "a running subjob ends, or the limit is raised (qalter -W max_run_subjobs)",
             )),
             R::ArrayLimit {
                 limit,
@@ -306,11 +311,11 @@ impl Reason {
                      more where there is room that nobody else wants"
                 ),
                 format_args!(
-                    "Its array lets {limit} subjob{} run at once in its turn, and so many do; \
-                     more when there is room that nobody else wants.",
+                    "Its array already runs {limit} subjob{}, the limit of the array. More run \
+                     only on resources that would otherwise be idle.",
                     s(*limit)
                 ),
-                "the end of a running element, or a higher limit (qalter -W max_run_subjobs)",
+                "a running subjob ends, or the limit is raised (qalter -W max_run_subjobs)",
             )),
             R::ArrayLimit {
                 limit,
@@ -322,11 +327,11 @@ impl Reason {
                      up to {most} where there is room that nobody else wants"
                 ),
                 format_args!(
-                    "Its array lets {limit} subjob{} run at once in its turn, and so many do; \
-                     up to {most} when there is room that nobody else wants.",
+                    "Its array already runs {limit} subjob{}, the limit of the array. Up to \
+                     {most} run only on resources that would otherwise be idle.",
                     s(*limit)
                 ),
-                "the end of a running element, or a higher limit (qalter -W max_run_subjobs)",
+                "a running subjob ends, or the limit is raised (qalter -W max_run_subjobs)",
             )),
             R::Limited(excess) => {
                 let code = match excess.stage {
@@ -340,8 +345,8 @@ impl Reason {
                     code,
                     format_args!("{excess}"),
                     format_args!(
-                        "A {soft}limit lets {} have {} {} {}: {} in use{}{by}, \
-                         and it would add {}.",
+                        "A {soft}limit allows {} {} {} {}: {} in use{}{by}. This job would add \
+                         {}.",
                         excess.scope_text(),
                         excess.most,
                         excess.stage.name(),
@@ -350,7 +355,8 @@ impl Reason {
                         if by.is_empty() { "" } else { ", by " },
                         excess.asked
                     ),
-                    "the end of jobs that use it, or a higher limit (qstat --limits)",
+                    "jobs that count against the limit end, or the limit is raised (see qstat \
+                     --limits)",
                 ))
             }
             R::Busy {
@@ -367,22 +373,22 @@ impl Reason {
                      (R: {requested} A: {available} T: {total})"
                 ),
                 format_args!(
-                    "Not enough {resource}, which all nodes share, is free now: \
-                     asked for {requested}, free {available} of {total}."
+                    "Not enough {resource} free on the whole system: {requested} requested, \
+                     {available} of {total} free."
                 ),
-                "the end of jobs that hold it, or asking for less",
+                "jobs that use it end, or the job requests less",
             )),
             R::AwaitsChoice => take(row(
                 "awaits_choice",
                 format_args!("The site's program is choosing nodes"),
-                format_args!("The site's program is choosing nodes for it."),
-                "time: the site's program answers soon, or is passed over",
+                format_args!("The program of the site is choosing nodes for the job."),
+                "the program of the site answers, or its timeout passes (no action is needed)",
             )),
             R::NoNodes => take(row(
                 "node_state",
                 format_args!("No nodes available: none answers, or all are offline"),
-                format_args!("No node takes jobs now: none answers, or all are offline."),
-                "a node that answers and is not offline (pbsnodes -l)",
+                format_args!("No node is available: all are down, offline or not responding."),
+                "a node becomes available (see pbsnodes -l)",
             )),
             R::Busy {
                 resource,
@@ -398,10 +404,10 @@ impl Reason {
                      (R: {requested} A: {available} T: {total})"
                 ),
                 format_args!(
-                    "Not enough {resource} is free now: asked for {requested}, \
-                     free {available} of {total}."
+                    "Not enough {resource} free: {requested} requested, {available} of {total} \
+                     free."
                 ),
-                "the end of jobs that run, or asking for less",
+                "running jobs end, or the job requests less",
             )),
             R::UsedOutside {
                 requested,
@@ -415,10 +421,10 @@ impl Reason {
                      T: {total}, {outside} in use by processes outside the queue)"
                 ),
                 format_args!(
-                    "Not enough ngpus is free now: asked for {requested}, \
-                     free {available} of {total}; processes outside the queue use {outside}."
+                    "Not enough ngpus free: {requested} requested, {available} of {total} free; \
+                     processes outside the queue use {outside}."
                 ),
-                "the end of the processes outside the queue, or of jobs that run",
+                "processes outside the queue end, or running jobs end",
             )),
             R::InUse(outside) => {
                 let OutsideUse {
@@ -446,51 +452,52 @@ impl Reason {
                         "Not enough {resource} free: {requested} requested, {available} of {total} \
                          free{semicolon}{in_use}{beyond}. The load average of {node} is {load}."
                     ),
-                    "less in use on the node (its load is in pbsnodes -a), or asking for less",
+                    "the usage of the node drops (see its load in pbsnodes -a), or the job \
+                     requests less",
                 ))
             }
             R::Reserved { window, from } => take(row(
                 "window_acl",
                 format_args!("Job would conflict with reservation or top job ({window})"),
                 format_args!(
-                    "Reservation {window} has set aside what it would need, from {} on.",
+                    "Reservation {window} needs the resources from {} on.",
                     (job.moment)(*from)
                 ),
-                "a walltime short enough to be over before that reservation (pbs_rstat), \
-                 or its end",
+                "its walltime ends before the reservation starts (see pbs_rstat), or the \
+                 reservation ends",
             )),
             R::Nowhere { code, said, nodes } => take(row(
                 Code::find(code).map_or("fragmented", |code| code.name),
                 format_args!("Not enough free nodes available ({nodes} are: {said})"),
-                format_args!("Of the nodes that could take it ({nodes}), none does now: {said}."),
-                "these nodes, or others, becoming free for it (pbsnodes -l, pbsnodes -a)",
+                format_args!("No suitable node is available now ({nodes}): {said}."),
+                "a suitable node becomes available (see pbsnodes -l and pbsnodes -a)",
             )),
             R::Scattered { fitting, needed } => take(row(
                 "fragmented",
                 format_args!("Not enough free nodes available (R: {needed} A: {fitting})"),
                 format_args!(
-                    "Enough is free in all, but not in pieces as asked: \
-                     {fitting} of {needed} chunks find a place."
+                    "Enough resources are free in total, but not in the requested chunks: \
+                     {fitting} of {needed} chunks fit."
                 ),
-                "the end of jobs that run, or chunks that fit into what is free (qstat --holes)",
+                "running jobs end, or its chunks fit the free resources (see qstat --holes)",
             )),
             R::NotContiguous => take(row(
                 "contiguity",
                 format_args!("Not enough free nodes available side by side"),
-                format_args!("Enough is free, but not on nodes side by side."),
-                "the end of jobs that run there (qstat --why)",
+                format_args!("Enough nodes are free, but they are not contiguous."),
+                "jobs on other suitable nodes end (see qstat --why)",
             )),
             R::NoSet { by } => take(row(
                 "nodeset",
                 format_args!("Not enough free nodes available of one {by}"),
-                format_args!("Enough is free, but not on nodes of the same {by}."),
-                "the end of jobs that run there (qstat --why)",
+                format_args!("Enough nodes are free, but they do not have the same {by}."),
+                "jobs on other suitable nodes end (see qstat --why)",
             )),
             R::Booked { at } => take(row(
                 "booked_at",
                 format_args!("Job waits for its promised start"),
-                format_args!("It is promised a start at {}.", (job.moment)(*at)),
-                "time: its start is promised",
+                format_args!("Its start is planned for {}.", (job.moment)(*at)),
+                "that time comes (no action is needed)",
             )),
             R::WouldDelayBooking {
                 holder,
@@ -499,48 +506,49 @@ impl Reason {
                 "would_delay_booking",
                 format_args!("Job would conflict with the promised start of job {holder}"),
                 format_args!(
-                    "There is room for it now, but nothing starts before job {}, which waits.",
+                    "Resources are free, but no job starts before job {}, which is waiting.",
                     (job.jobs)(&[*holder], 0)
                 ),
-                "a walltime short enough to be over before that start, or its start",
+                "its walltime ends before that start, or that job starts",
             )),
             R::WouldDelayBooking { holder, at } => take(row(
                 "would_delay_booking",
                 format_args!("Job would conflict with the promised start of job {holder}"),
                 format_args!(
-                    "There is room for it now, but not for as long as it may run: \
-                     job {} is promised that room at {}.",
+                    "Resources are free, but not for the whole walltime: job {} is planned to \
+                     start on them at {}.",
                     (job.jobs)(&[*holder], 0),
                     (job.moment)(*at)
                 ),
-                "a walltime short enough to be over before that start, or its start",
+                "its walltime ends before that start, or that job starts",
             )),
             R::BackfillDepth { limit } => take(row(
                 "depth_cut",
                 format_args!("Not among the first {limit} jobs considered behind a blocked one"),
                 format_args!(
-                    "It was not looked at: \
-                     only {limit} jobs are behind the first that waits for room."
+                    "The scheduler considers only {limit} jobs after the first one that waits \
+                     for resources."
                 ),
-                "the start of jobs ahead of it",
+                "jobs ahead of it start",
             )),
             R::NoBackfill => take(row(
                 "no_backfill",
                 format_args!("Job would pass a blocked job, which its quality of service does not"),
                 format_args!(
-                    "There is room for it now, \
-                     but its quality of service lets it pass no job that waits for room."
+                    "Resources are free, but its quality of service does not allow it to pass a \
+                     job that waits for resources."
                 ),
-                "the start of jobs ahead of it, or another quality of service (qalter -W qos=...)",
+                "jobs ahead of it start, or the job has another quality of service (qalter -W \
+                 qos=...)",
             )),
             R::NoWalltime => take(row(
                 "no_walltime",
                 format_args!("Job has no walltime and would pass jobs that are promised a start"),
                 format_args!(
-                    "There is room for it now, but it has no walltime: \
-                     it might still run when others are promised that room."
+                    "Resources are free, but the job has no walltime and could delay jobs with \
+                     planned starts."
                 ),
-                "a walltime (qalter -l walltime=...)",
+                "the job has a walltime (qalter -l walltime=...)",
             )),
             R::KeptForWider { size, until } => take(row(
                 "chunking",
@@ -548,11 +556,11 @@ impl Reason {
                     "What became free is kept for jobs of {size} processors or more for a while"
                 ),
                 format_args!(
-                    "There is room for it now, \
-                     but until {} that is kept for jobs of {size} processors or more.",
+                    "Resources are free, but until {} they are kept for jobs of {size} \
+                     processors or more.",
                     (job.moment)(*until)
                 ),
-                "time, or asking for more processors at once",
+                "that time passes, or the job requests more processors",
             )),
         }
     }

@@ -93,8 +93,8 @@ impl RequestContext<'_> {
             _ => String::new(),
         };
         Some(format!(
-            "warning: {id} still goes first: by [order] by = \"{by}\" it is worth more, and places decide only between \
-             jobs worth the same (qstat --priority){help}"
+            "warning: {id} still starts first: with [order] by = \"{by}\" its priority is higher, and places decide only between \
+             jobs of equal priority (qstat --priority){help}"
         ))
     }
 

@@ -12,22 +12,22 @@ use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-/// Plays scenarios, and compares what the scheduler decides with what they expect.
+/// Run scenarios and compare the scheduler's decisions with the expected ones.
 ///
-/// A scenario is a cluster, what happens to it and what is expected, in a file whose format is told
-/// below. Nothing is asked of an installation, and none has to be there.
+/// A scenario is a file that describes a cluster, events and the expected decisions; the format is
+/// described below. qsim check needs no installation.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CheckArgs {
-    /// Scenarios, and folders: all *.toml in and below them
+    /// Scenario files, or directories: all *.toml in and below them
     #[arg(value_name = "SCENARIO", required_unless_present = "recorded")]
     paths: Vec<PathBuf>,
 
-    /// text, or json: one document with all differences
+    /// Output format: text, or json for one document with all differences
     #[arg(short = 'F', long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
     format: String,
 
-    /// Decide once more what a live schedd has recorded ([cycle] record in lanai.toml), and compare
-    /// the plans byte for byte
+    /// Repeat the cycles that schedd recorded ([cycle] record in lanai.toml), and compare the plans
+    /// byte for byte
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]
     recorded: Option<PathBuf>,
 }

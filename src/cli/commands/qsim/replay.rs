@@ -19,64 +19,63 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 
-/// Run a trace in Standard Workload Format again, and say when its jobs would have started
+/// Replay a trace in Standard Workload Format and report when its jobs would have started
 ///
-/// The trace may be compressed by gzip. Fractions are cut off, jobs without processors or run time
-/// and jobs larger than the machine are dropped, and run times are cut to the estimate; the summary
-/// says how many records each rule touched. All that happens in one second happens before the
-/// scheduler looks: first the ends, then the submissions in the order of the file.
+/// The trace may be compressed with gzip. Fractions of seconds are truncated; jobs without
+/// processors or run time and jobs larger than the machine are dropped; run times are cut to the
+/// requested time. The summary counts the records that each rule affected. All events of one second
+/// precede the cycle of that second: first ends, then submissions in the order of the file.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ReplayArgs {
     /// The trace: TRACE.swf or TRACE.swf.gz
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 
-    /// The machine has N nodes; without this, all processors of the trace's header are one node
+    /// Number of nodes (default: one node with all processors of the trace's header)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     nodes: Option<u32>,
 
-    /// Each node has C processors
+    /// Number of processors of each node
     #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(1..))]
     cores_per_node: Option<u32>,
 
-    /// Decide as a preset does
+    /// Use the policy of a preset
     #[arg(long, value_name = "NAME", conflicts_with = "config", value_parser = presets())]
     preset: Option<String>,
 
-    /// Decide as this lanai.toml says; its nodes are left aside
+    /// Use the policy of this lanai.toml, without its nodes
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Set order and backfill as a policy of the literature does, whatever preset or configuration
-    /// say
+    /// Use the order and backfill of a policy from the literature, instead of those of the preset
+    /// or configuration
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(shorthand::names()))]
     policy: Option<String>,
 
-    /// Begin with the job at this place in the trace, counted from 0
+    /// Index of the first job of the trace to run, from 0
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
     from: usize,
 
-    /// Run only so many jobs
+    /// Number of jobs to run (default: all)
     #[arg(long, value_name = "N")]
     first: Option<usize>,
 
-    /// Write the starts to this file, as comma-separated values:
-    /// job,submit,start,end,procs,nodes,via
+    /// Write the starts to this file as CSV: job,submit,start,end,procs,nodes,via
     #[arg(long, value_name = "FILE")]
     jobs_out: Option<PathBuf>,
 
-    /// Draw the schedule and the utilization over time into this file, as SVG
+    /// Draw the schedule and the utilization over time as SVG into this file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// How the summary is written
+    /// Format of the summary
     #[arg(long, value_name = "FORM", value_enum, default_value_t = ReplayFormat::Text)]
     summary: ReplayFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ReplayFormat {
-    /// A figure a line, with its unit
+    /// One figure per line, with its unit
     Text,
     /// JSON; times in seconds
     Json,

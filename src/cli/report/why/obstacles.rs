@@ -15,18 +15,28 @@ use serde_json::{Map, Value, json};
 
 /// Who may release which hold, and how.
 const HOLDS: [(Holds, &str, &str, &str); 4] = [
-    (Holds::USER, "held.user", "Its owner holds it", "u"),
+    (
+        Holds::USER,
+        "held.user",
+        "The job is held by its owner",
+        "u",
+    ),
     (
         Holds::OPERATOR,
         "held.operator",
-        "An operator holds it",
+        "The job is held by an operator",
         "o",
     ),
-    (Holds::SYSTEM, "held.system", "The system holds it", "s"),
+    (
+        Holds::SYSTEM,
+        "held.system",
+        "The job is held by the system",
+        "s",
+    ),
     (
         Holds::PASSWORD,
         "held.password",
-        "Its owner's password no longer fits",
+        "The job is held because its owner's password is no longer valid",
         "p",
     ),
 ];
@@ -98,7 +108,7 @@ impl JobView<'_> {
                 continue;
             }
             let help = match letter {
-                "u" => format!("release it: qrls {}", self.id(job.id)),
+                "u" => format!("its owner releases it: qrls {}", self.id(job.id)),
                 "o" => format!("an operator releases it: qrls -h o {}", self.id(job.id)),
                 _ => format!(
                     "a manager releases it: qrls -h {letter} {}",
@@ -131,7 +141,11 @@ impl JobView<'_> {
         let said = comment::dependency(record, &self.server.name);
         let text = format!(
             "{}.",
-            said.replacen("Job held by dependency: ", "It waits for other jobs: ", 1)
+            said.replacen(
+                "Job held by dependency: ",
+                "The job waits for other jobs: ",
+                1
+            )
         );
         let awaited = record.links.iter().filter(|link| {
             matches!(
@@ -145,9 +159,9 @@ impl JobView<'_> {
                 json!({"kind": link.edge.kind.name(), "job": self.id(link.edge.job), "state": state})
             })
             .collect();
-        let help =
-            "these jobs come that far by themselves; or other conditions (qalter -W depend=...)"
-                .to_string();
+        let help = "these jobs reach that state (no action is needed), or the dependency changes \
+             (qalter -W depend=...)"
+            .to_string();
         Some(WaitObstacle::of_state(
             "dep_wait",
             text,
@@ -167,16 +181,16 @@ impl JobView<'_> {
                 Event::DependencyBroken { why, .. } => Some(why),
                 _ => None,
             });
-        let help = "submitting it again, with other conditions".to_string();
+        let help = "it is submitted again with other dependencies".to_string();
         why.map(|why| WaitObstacle::of_state("dep_failed", format!("{why}."), help, json!({})))
     }
 
     fn begin_time(&self) -> Option<WaitObstacle> {
         let job = &self.found.record.job;
         let begin = job.spec.begin?;
-        let text = format!("It is not to start before {}.", timestamp::ctime(begin));
+        let text = format!("The job must not start before {}.", timestamp::ctime(begin));
         let help = format!(
-            "time; or an earlier one: qalter -a [[CC]YY]MMDDhhmm {}",
+            "its begin time is earlier: qalter -a [[CC]YY]MMDDhhmm {}",
             self.id(job.id)
         );
         Some(WaitObstacle::of_state(
@@ -192,11 +206,11 @@ impl JobView<'_> {
         let job = &self.found.record.job;
         let (files, at) = (self.awaited_files()?, job.life.not_before?);
         let text = format!(
-            "Files to stage in are missing: {files}. They are looked for again at {}.",
+            "Files to stage in are missing: {files}. The next check is at {}.",
             self.moment(at)
         );
         let help = format!(
-            "the files being there; or a list without them: qalter -W stagein=... {}",
+            "the files exist, or the list omits them: qalter -W stagein=... {}",
             self.id(job.id)
         );
         let numbers = json!({ "files": files, "until": self.wall(at).0 });
@@ -241,7 +255,8 @@ impl JobView<'_> {
     fn shorter(&self, walltime: Span) -> String {
         let (walltime, id) = (leisurely(walltime), self.id(self.found.record.job.id));
         format!(
-            "with a walltime of at most {walltime} it would start now: qalter -l walltime={walltime} {id}"
+            "its walltime is at most {walltime}; then it starts now: qalter -l \
+             walltime={walltime} {id}"
         )
     }
 
@@ -257,7 +272,7 @@ impl JobView<'_> {
             _ => {
                 let ahead = counted(explanation.ahead, "job");
                 return Some(format!(
-                    "its turn, after {ahead} ahead of it: at {}",
+                    "the {ahead} ahead of it start; its start is expected at {}",
                     self.moment(at)
                 ));
             }
@@ -279,7 +294,7 @@ impl JobView<'_> {
             ("jobs", "have ended")
         };
         Some(format!(
-            "when {jobs} {all} {ends}, at the latest at {}",
+            "{jobs} {all} {ends}, at the latest at {}",
             self.moment(last)
         ))
     }

@@ -43,5 +43,5 @@ pub fn rejected(rejection: &Rejection) -> String {
         "in_use" => ", more in use beyond what jobs were given",
         _ => "",
     };
-    format!("{resource}: {requested} asked, {range} {kind}{outside}")
+    format!("{resource}: {requested} requested, {range} {kind}{outside}")
 }

@@ -103,18 +103,24 @@ impl JobView<'_> {
             }
             (CycleStage::Preempt, _) => (code, text) = self.preemption(),
             (_, StageVerdict::NotReached) => {}
-            (CycleStage::State, _) => text = "free to start".to_string(),
+            (CycleStage::State, _) => text = "no hold, dependency or begin time".to_string(),
             (CycleStage::Admission, _) => {
                 text = format!(
-                    "this system could run it, and queue {} starts jobs",
+                    "the job fits this system, and queue {} is started",
                     self.found.record.job.spec.queue
                 );
             }
             (CycleStage::Priority, _) => text = self.rank().unwrap_or_default(),
-            (CycleStage::Throttle, _) => text = "no limit in its way".to_string(),
-            (CycleStage::Match, _) => text = "nodes suit and have enough".to_string(),
-            (CycleStage::Allocate, _) => text = "there is room that nobody is promised".to_string(),
-            (CycleStage::Backfill, _) => text = "it may start now".to_string(),
+            (CycleStage::Throttle, _) => text = "within all limits".to_string(),
+            (CycleStage::Match, _) => {
+                text = "suitable nodes have enough free resources".to_string()
+            }
+            (CycleStage::Allocate, _) => text = "unreserved resources are free".to_string(),
+            (CycleStage::Backfill, _) => {
+                text = "it may start before jobs that wait for \
+                                                 resources"
+                    .to_string()
+            }
         }
         StageStep {
             stage,
@@ -131,14 +137,20 @@ impl JobView<'_> {
     /// The jobs that are or could be preempted for it.
     fn preemption(&self) -> (Option<String>, String) {
         let Some(way) = self.way() else {
-            return (None, "no running job is ended for it".to_string());
+            return (None, "no running job is preempted for it".to_string());
         };
         let said = match way {
             PreemptionOutlook::Made(jobs) if jobs.len() == 1 => {
-                format!("{} makes way for it", shown_some(jobs, |job| self.id(job)))
+                format!(
+                    "{} is being preempted for it",
+                    shown_some(jobs, |job| self.id(job))
+                )
             }
             PreemptionOutlook::Made(jobs) => {
-                format!("{} make way for it", shown_some(jobs, |job| self.id(job)))
+                format!(
+                    "{} are being preempted for it",
+                    shown_some(jobs, |job| self.id(job))
+                )
             }
             PreemptionOutlook::Barred {
                 candidates: 0,
@@ -147,14 +159,14 @@ impl JobView<'_> {
             PreemptionOutlook::Barred {
                 candidates: 0,
                 protected: 0,
-            } => "it goes before no running job".to_string(),
+            } => "it outranks no running job".to_string(),
             PreemptionOutlook::Barred {
                 candidates,
                 protected,
             } => {
                 let all = candidates + protected;
                 let them = if all == 1 { "candidate" } else { "candidates" };
-                format!("{all} {them}, {protected} protected: nobody makes way")
+                format!("{all} {them}, {protected} protected: none is preempted")
             }
         };
         (Some(way.code().to_string()), said)
@@ -176,14 +188,15 @@ impl JobView<'_> {
             cluster,
         } = self.found.explanation.as_ref()?.rank.as_ref()?;
         let place = match before {
-            Some(0) => format!("first of {waiting} waiting"),
-            Some(before) => format!("{before} of {waiting} waiting go before it"),
-            None => format!("many of {waiting} waiting go before it"),
+            Some(0) => format!("first of {waiting} waiting jobs"),
+            Some(before) => format!("{before} of {waiting} waiting jobs are ahead of it"),
+            None => format!("many of {waiting} waiting jobs are ahead of it"),
         };
         Some(match cluster {
             Some(cluster) => {
                 format!(
-                    "on nodes of cluster {cluster} before jobs of all other clusters; by score {place}"
+                    "on nodes of cluster {cluster}, ahead of jobs of all other clusters; by \
+                     priority {place}"
                 )
             }
             None => place,
@@ -195,7 +208,7 @@ impl JobView<'_> {
         if let Some((hook, why)) = self.refused_start() {
             return Some((
                 "start_refused",
-                format!("hook {hook} of the site refused its last start: {why}"),
+                format!("hook {hook} of the site refused the last start: {why}"),
             ));
         }
         let count = self.found.record.job.life.failed_starts;
@@ -228,7 +241,7 @@ impl JobView<'_> {
         match event {
             Event::StartTimedOut { after, .. } => Some((
                 "start_timeout",
-                format!("at {at}: its node said nothing of it for {after}"),
+                format!("at {at}: its node did not report it for {after}"),
             )),
             Event::Vanished { why, .. } => Some(("node_lost", format!("at {at}: {why}"))),
             Event::Ended { outcome, .. } => match &outcome.how {

@@ -104,10 +104,10 @@ fn the_first_stage_that_refuses_stands_out_and_those_behind_it_are_not_reached()
     assert_eq!(verdicts(&waits), expected);
     let said = text(&waits);
     for part in [
-        "  Not enough ncpus is free now: asked for 8, free 1 of 8.  (match: amount.ncpus)\n",
-        "  Would help: when job 7.head ends, at the latest at ",
+        "  Not enough ncpus free: 8 requested, 1 of 8 free.  (match: amount.ncpus)\n",
+        "  Sooner if:  job 7.head ends, at the latest at ",
         "  match      FAILED       amount.ncpus\n  allocate   not reached\n",
-        "  priority   passed       2 of 5 waiting go before it\n",
+        "  priority   passed       2 of 5 waiting jobs are ahead of it\n",
         "  Waits for:  job 7.head on n1, which ends by ",
     ] {
         assert!(said.contains(part), "{part}: {said}");
@@ -119,10 +119,10 @@ fn the_first_stage_that_refuses_stands_out_and_those_behind_it_are_not_reached()
             Passed, Passed, Passed, Passed, Passed, Passed, Passed, Off, NotReached
         ]
     );
-    assert!(text(&free).contains("Nothing is in its way."));
+    assert!(text(&free).contains("Nothing prevents its start."));
     let new = found(queued(1, "a", "ncpus=8"), None);
     assert_eq!(verdicts(&new)[..2], [Passed, NotReached]);
-    assert!(text(&new).contains("has not looked at it yet"));
+    assert!(text(&new).contains("has not considered it yet"));
 }
 
 #[test]
@@ -133,9 +133,7 @@ fn all_stages_that_refuse_are_told_to_who_asks_for_more() {
     );
     let said = with_view(&both, |view| view.text(true));
     assert!(
-        said.contains(
-            "  In its way: 2 things\n    admission  queue_stopped: Its queue, workq, starts no"
-        ),
+        said.contains("  Obstacles:  2\n    admission  queue_stopped: Queue workq is stopped"),
         "{said}"
     );
     assert!(
@@ -172,11 +170,11 @@ fn a_held_job_is_told_who_may_release_it_and_what_would_come_then() {
     );
     let said = text(&held);
     assert!(
-        said.contains("Its owner holds it; 3 of its starts failed.  (state: held.user)"),
+        said.contains("The job is held by its owner; 3 of its starts failed.  (state: held.user)"),
         "{said}"
     );
     assert!(
-        said.contains("Would help: release it: qrls 1.head\n"),
+        said.contains("Sooner if:  its owner releases it: qrls 1.head\n"),
         "{said}"
     );
     assert!(
@@ -324,11 +322,11 @@ fn nodes_are_told_by_what_they_say() {
         }),
     ));
     for part in [
-        "  Nodes, asked for a chunk of ncpus=8:\n",
+        "  Nodes for a chunk of ncpus=8:\n",
         "2 nodes    node_state           down  [n1,n2]\n",
-        "12 nodes   amount.ncpus         ncpus: 8 asked, 2 to 4 free  [n1,n2 and 10 more]\n",
-        "2 nodes    amount.ncpus         ncpus: 8 asked, 4 there  [n1,n2]\n",
-        "there is room  [n8,n9]\n",
+        "12 nodes   amount.ncpus         ncpus: 8 requested, 2 to 4 free  [n1,n2 and 10 more]\n",
+        "2 nodes    amount.ncpus         ncpus: 8 requested, 4 there  [n1,n2]\n",
+        "free  [n8,n9]\n",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -362,7 +360,7 @@ fn a_limit_is_told_with_its_value_and_use() {
 fn jobs_that_do_not_wait_say_how_they_stand() {
     let runs = running(queued(1, "a", "walltime=01:00:00"), vec![share(2, None)]);
     assert!(
-        text(&found(runs.clone(), None)).contains(" runs since "),
+        text(&found(runs.clone(), None)).contains(" has been running since "),
         "{}",
         text(&found(runs.clone(), None))
     );
@@ -431,7 +429,7 @@ fn a_job_without_walltime_is_not_told_when_it_ends() {
         prediction("walltime=1:00")
     );
     assert!(
-        prediction("").ends_with(" on n1, no walltime says when it ends"),
+        prediction("").ends_with(" on n1, end unknown (no walltime)"),
         "{}",
         prediction("")
     );
@@ -447,7 +445,7 @@ fn who_never_starts_is_not_told_how_many_start_before() {
     };
     let said = text(&found(queued(1, "a", "ncpus=8"), Some(ahead)));
     assert!(
-        said.contains("does not start by itself") && !said.contains("Ahead:"),
+        said.contains("does not start without a change") && !said.contains("Ahead:"),
         "{said}"
     );
 }

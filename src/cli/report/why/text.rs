@@ -19,15 +19,15 @@ use crate::shown::timestamp;
 use std::fmt::Write as _;
 
 /// What is said first where nothing starts, whatever else holds.
-const IS_OFF: &str = "Scheduling is off, so only qrun starts jobs; qmgr -c 'set server scheduling = True' turns it on. \
-                      If it were on:\n\n";
+const IS_OFF: &str = "Scheduling is off: only qrun starts jobs. qmgr -c 'set server scheduling \
+                      = True' turns it on. With scheduling on:\n\n";
 
 impl JobView<'_> {
     /// All of it; `verbose` lists what is in its way at every stage.
     pub fn text(&self, verbose: bool) -> String {
         let job = &self.found.record.job;
         let mut out = format!(
-            "Job {} of {} in queue {} ",
+            "Job {} ({}, queue {}) ",
             self.id(job.id),
             job.owner.user,
             job.spec.queue
@@ -69,11 +69,11 @@ impl JobView<'_> {
     fn waiting(&self) -> String {
         let life = &self.found.record.job.life;
         match life.state {
-            JobState::Held => format!("is held; submitted at {}", self.moment(life.ctime)),
-            JobState::Waiting => "waits for its time".to_string(),
-            JobState::Begun => "has begun; of its subjobs that wait".to_string(),
+            JobState::Held => format!("is held; it was submitted at {}", self.moment(life.ctime)),
+            JobState::Waiting => "is waiting for its begin time".to_string(),
+            JobState::Begun => "has started; some of its subjobs are waiting".to_string(),
             _ => format!(
-                "waits since {}",
+                "has been waiting since {}",
                 self.moment(life.etime.unwrap_or(life.qtime))
             ),
         }
@@ -86,14 +86,17 @@ impl JobView<'_> {
         };
         let (since, by) = (self.moment(suspension.since), &suspension.by);
         if suspension.waits {
-            format!("is suspended since {since} and goes on as soon as there is room: {said}")
+            format!(
+                "has been suspended since {since} and resumes when its resources are free: \
+                     {said}"
+            )
         } else {
             let signal = if suspension.manner == SuspendMode::Maintenance {
                 "admin-resume"
             } else {
                 "resume"
             };
-            format!("is suspended since {since} by {by} until somebody says qsig -s {signal}")
+            format!("has been suspended since {since} by {by}; qsig -s {signal} resumes it")
         }
     }
 
@@ -109,18 +112,18 @@ impl JobView<'_> {
                 names.dedup();
                 let (since, on) = (self.moment(run.started), nodes(&names));
                 match (run.session, job.spec.walltime()) {
-                    (None, _) => format!("is being started since {since} on {on}"),
-                    (_, None) => format!("runs since {since} on {on}"),
+                    (None, _) => format!("has been starting since {since} on {on}"),
+                    (_, None) => format!("has been running since {since} on {on}"),
                     (_, Some(span)) => {
                         format!(
-                            "runs since {since} on {on}; its walltime is over at {}",
+                            "has been running since {since} on {on}; its walltime ends at {}",
                             self.moment(run.started + span + run.pauses().total)
                         )
                     }
                 }
             }
             (JobState::Suspended, _) => self.stands_still(&said),
-            (JobState::Queued, _) => "is about to be looked at".to_string(),
+            (JobState::Queued, _) => "will be considered in the next scheduling cycle".to_string(),
             (JobState::Finished | JobState::Expired, _) => {
                 match (&job.life.exit, job.life.obittime) {
                     (Some(exit), Some(at)) => {
@@ -134,7 +137,7 @@ impl JobView<'_> {
                     (None, _) => format!("ended: {said}"),
                 }
             }
-            _ => format!("runs: {said}"),
+            _ => format!("is running: {said}"),
         }
     }
 
@@ -150,14 +153,17 @@ impl JobView<'_> {
                 );
                 let mut help = obstacle.help.iter();
                 if let Some(surest) = help.next() {
-                    let _ = writeln!(out, "  Would help: {surest}");
+                    let _ = writeln!(out, "  Sooner if:  {surest}");
                 }
                 for other in help {
-                    let _ = writeln!(out, "          or: {other}");
+                    let _ = writeln!(out, "      or if:  {other}");
                 }
             }
-            None if self.found.explanation.is_some() => out.push_str("  Nothing is in its way.\n"),
-            None => out.push_str("  The scheduler has not looked at it yet.\n"),
+            None if self.found.explanation.is_some() => out.push_str(
+                "Nothing prevents its \
+                                                                      start.\n",
+            ),
+            None => out.push_str("  The scheduler has not considered it yet.\n"),
         }
         if let Some(explanation) = &self.found.explanation {
             let released = if self.state() == JobState::Held {
@@ -192,18 +198,14 @@ impl JobView<'_> {
 
     /// What is in its way though an earlier stage refuses already.
     fn everything(&self, obstacles: &[WaitObstacle], out: &mut String) {
-        let _ = writeln!(
-            out,
-            "  In its way: {}",
-            counted(obstacles.len() as u64, "thing")
-        );
+        let _ = writeln!(out, "  Obstacles:  {}", obstacles.len());
         for obstacle in obstacles {
             let text = format!("{}: {}", obstacle.code, obstacle.text);
             out.push_str("    ");
             push_line(out, [Left(10), Rest], [obstacle.stage.name(), &text]);
             out.push('\n');
             for help in &obstacle.help {
-                let _ = writeln!(out, "               would help: {help}");
+                let _ = writeln!(out, "               sooner if: {help}");
             }
         }
     }
@@ -261,11 +263,11 @@ impl JobView<'_> {
             };
             let (at, first) = (self.moment(promise.at), self.moment(promise.first));
             let _ = if self.knows_start() || promise.held_until.is_none() {
-                writeln!(out, "  Promised:   {at}{on}; first promised for {first}")
+                writeln!(out, "  Planned:    {at}{on}; first planned for {first}")
             } else {
                 writeln!(
                     out,
-                    "  Promised:   room{on}, as soon as the preempted jobs have ended"
+                    "  Planned:    start{on} as soon as the preempted jobs have ended"
                 )
             };
         }
@@ -273,7 +275,7 @@ impl JobView<'_> {
             if let Event::Slipped { from, to, cause } = event {
                 let (at, from, to) = (self.moment(*at), self.moment(*from), self.moment(*to));
                 let cause = cause.told(|job| self.id(job));
-                let _ = writeln!(out, "  Slipped:    at {at} from {from} to {to}: {cause}");
+                let _ = writeln!(out, "  Delayed:    at {at} from {from} to {to}: {cause}");
             }
         }
     }
@@ -300,15 +302,15 @@ impl JobView<'_> {
                 };
                 let end = match self.found.record.job.spec.walltime() {
                     Some(_) => format!("ends by {}", self.moment(*end)),
-                    None => "no walltime says when it ends".to_string(),
+                    None => "end unknown (no walltime)".to_string(),
                 };
                 format!("starts {start} on {}, {end}", nodes(names))
             }
-            Prospect::Waits(_) => "does not start by itself".to_string(),
+            Prospect::Waits(_) => "does not start without a change".to_string(),
             Prospect::Beyond => {
                 let until = self.moment(horizon.until);
                 format!(
-                    "does not start before {until}: {} cycles ahead were looked at",
+                    "no start found before {until} (in {} cycles)",
                     horizon.cycles
                 )
             }
@@ -320,14 +322,18 @@ impl JobView<'_> {
         let end = clock_of(self.wall(overtaker.end), self.now);
         let id = self.id(overtaker.job);
         let Some(promise) = &self.found.record.promise else {
-            return format!("Job {id} passed you: it ends at {end}");
+            return format!("Job {id} was backfilled: it ends at {end}");
         };
         let start = clock_of(self.wall(promise.at), self.now);
         if overtaker.end <= promise.at {
-            format!("Job {id} passed you: it ends at {end}, before your promised start {start}")
+            format!(
+                "Job {id} was backfilled: it ends at {end}, before the planned start \
+                     {start} of this job"
+            )
         } else {
             format!(
-                "Job {id} passed you: it ends at {end} and leaves room for your promised start {start}"
+                "Job {id} was backfilled: it ends at {end} and does not delay the planned start \
+                 {start} of this job"
             )
         }
     }
@@ -340,7 +346,7 @@ fn survey_of(survey: &Survey, out: &mut String) {
     } else {
         format!(" of {}", survey.chunk)
     };
-    let _ = writeln!(out, "  Nodes, asked for a chunk{of}:");
+    let _ = writeln!(out, "  Nodes for a chunk{of}:");
     for rejection in &survey.rejections {
         let text = rejected(rejection);
         push_nodes(
@@ -352,7 +358,7 @@ fn survey_of(survey: &Survey, out: &mut String) {
         );
     }
     if survey.fitting > 0 {
-        push_nodes(out, survey.fitting, "", "there is room", &survey.named);
+        push_nodes(out, survey.fitting, "", "free", &survey.named);
     }
 }
 
