@@ -1,16 +1,16 @@
-//! All stable names of why a job does not start: what scripts may rely on, and what the manual
-//! lists (`man lanai-scheduling`, REASONS). A name is never given another meaning.
+//! The stable codes of all reasons why a job does not start, for scripts and for REASONS in
+//! lanai-scheduling(7). The meaning of a code never changes.
 
 use super::stage::CycleStage;
 
-/// A reason's stable name.
+/// A reason code with its stage and its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// What scripts see; `amount.` stands for `amount.ncpus` and its like.
+    /// The code in JSON and scenarios; `amount.` stands for `amount.ncpus`, `amount.mem` and so on.
     pub name: &'static str,
-    /// The stage that refuses so.
+    /// The stage that refuses a job for this reason.
     pub stage: CycleStage,
-    /// What it means, for people.
+    /// The text in the manual, without capital letter and full stop.
     pub means: &'static str,
 }
 
@@ -18,285 +18,297 @@ const fn code(stage: CycleStage, name: &'static str, means: &'static str) -> Cod
     Code { name, stage, means }
 }
 
-/// What the names of reasons begin with that are about an amount.
+/// Prefix of the codes for an insufficient amount of a resource.
 const AMOUNT: &str = "amount.";
 
-/// All there are, in the order of the stages.
+/// All codes, in the order of the stages.
 pub const CODES: &[Code] = &[
-    code(CycleStage::State, "held.user", "its owner holds it"),
-    code(CycleStage::State, "held.operator", "an operator holds it"),
+    code(CycleStage::State, "held.user", "the owner holds the job"),
+    code(
+        CycleStage::State,
+        "held.operator",
+        "an operator holds the job",
+    ),
     code(
         CycleStage::State,
         "held.system",
-        "the system holds it, as after too many failed starts",
+        "the system holds the job, for example after too many failed starts",
     ),
     code(
         CycleStage::State,
         "held.password",
-        "its owner's password no longer fits",
+        "the password of the owner is no longer valid",
     ),
     code(
         CycleStage::State,
         "dep_wait",
-        "a job it depends on has not come as far as it must",
+        "a dependency of the job is not satisfied yet",
     ),
     code(
         CycleStage::State,
         "dep_failed",
-        "what it depends on can never come about any more: it has ended",
+        "a dependency of the job can no longer be satisfied: the job was ended",
     ),
-    code(CycleStage::State, "begin_time", "its begin time lies ahead"),
+    code(
+        CycleStage::State,
+        "begin_time",
+        "the start time of the job (qsub -a) is in the future",
+    ),
     code(
         CycleStage::State,
         "stage_in",
-        "files to stage in are missing; they are looked for again after a pause",
+        "files to stage in are missing; the check is repeated after a pause",
     ),
     code(
         CycleStage::State,
         "deferred",
-        "it failed, or its start did: it is tried again after a pause",
+        "the job failed or could not be started; it is tried again after a pause",
     ),
     code(
         CycleStage::Admission,
         "unsatisfiable",
-        "no node, or not all together, could take it though nobody were there",
+        "the nodes could not run the job even if they were all empty",
     ),
     code(
         CycleStage::Admission,
         "queue_stopped",
-        "its queue starts no jobs",
+        "the queue of the job is stopped",
     ),
     code(
         CycleStage::Admission,
         "queue_routes",
-        "its queue passes jobs on, and no destination has taken it yet",
+        "the job is in a routing queue, and no destination has accepted it yet",
     ),
     code(
         CycleStage::Admission,
         "nested_queue",
-        "its queue is for nested instances (schedd --nested --queue)",
+        "the queue of the job is for nested instances (schedd --nested --queue)",
     ),
     code(
         CycleStage::Admission,
         "not_open",
-        "the reservation it asks for is not open",
+        "the reservation that the job requests is not open now",
     ),
     code(
         CycleStage::Admission,
         "outlasts_window",
-        "it would run longer than the reservation it is in",
+        "the job would run longer than its reservation",
     ),
     code(
         CycleStage::Admission,
         "dedicated_time",
-        "dedicated time is not for its queue, or its queue for nothing else",
+        "the queue of the job runs jobs only in dedicated time, or only outside it",
     ),
     code(
         CycleStage::Admission,
         "crosses_dedicated",
-        "it would still run when dedicated time begins or ends",
+        "the job could still be running when dedicated time begins or ends",
     ),
     code(
         CycleStage::Admission,
         "prime_only",
-        "its queue is for prime time, which it is not",
+        "the queue of the job starts jobs only in prime time",
     ),
     code(
         CycleStage::Admission,
         "nonprime_only",
-        "its queue is not for prime time, which it is",
+        "the queue of the job starts jobs only outside prime time",
     ),
     code(
         CycleStage::Admission,
         "crosses_prime",
-        "it would run on into prime time, or out of it",
+        "the job could still be running when prime time begins or ends",
     ),
     code(
         CycleStage::Priority,
         "under_threshold",
-        "it is worth no more than the site's least, see formula_threshold",
+        "the priority of the job is not above formula_threshold of [order]",
     ),
     code(
         CycleStage::Throttle,
         "array_limit",
-        "as many subjobs of its array run as it allows at once",
+        "the array already runs as many subjobs as it may run at once",
     ),
     code(
         CycleStage::Throttle,
         "idle_limit",
-        "as many jobs of somebody are considered at once as a limit allows",
+        "a limit on the waiting jobs that a cycle considers is reached",
     ),
     code(
         CycleStage::Throttle,
         "active_limit.soft",
-        "others are still within the soft limit that it would exceed",
+        "the job would exceed a soft limit, and jobs within that limit go first",
     ),
     code(
         CycleStage::Throttle,
         "active_limit.hard",
-        "somebody has running what a limit allows",
+        "the job would exceed a hard limit on what may run",
     ),
     code(
         CycleStage::Throttle,
         "licence_wait",
-        "too little is free of what the whole system shares, as licenses",
+        "not enough of a resource of the whole system, such as licenses, is free",
     ),
     code(
         CycleStage::Throttle,
         "awaits_choice",
-        "the site's program is choosing its nodes",
+        "the site's program is choosing nodes for the job",
     ),
     code(
         CycleStage::Match,
         "attribute",
-        "a node lacks a value that is asked for",
+        "nodes lack a resource value that the job requests",
     ),
     code(
         CycleStage::Match,
         "requirement",
-        "what the job requires of a node is not true there",
+        "nodes do not meet the requirements of the job",
     ),
     code(
         CycleStage::Match,
         "restriction",
-        "job and node keep away from each other's cluster",
+        "the cluster restrictions of the job and the nodes do not match",
     ),
-    code(CycleStage::Match, "hosts", "the job names other hosts"),
-    code(CycleStage::Match, "vetoed", "the site forbids it"),
+    code(CycleStage::Match, "hosts", "the job requests other hosts"),
+    code(
+        CycleStage::Match,
+        "vetoed",
+        "the veto expression of the site excludes the nodes",
+    ),
     code(
         CycleStage::Match,
         "failed_start",
-        "the job's last start failed on this host; it is tried there again later",
+        "the last start of the job failed on this host; the host is tried again later",
     ),
     code(
         CycleStage::Match,
         "access_policy",
-        "who is there already does not share, or the job does not",
+        "the job does not share nodes, or a job on the node does not",
     ),
     code(
         CycleStage::Match,
         "node_limit",
-        "as many jobs are there as the node takes, of all or of this user",
+        "the node runs as many jobs as it may, in total or of this user",
     ),
     code(
         CycleStage::Match,
         "node_state",
-        "nodes are down, offline, or do not answer",
+        "nodes are down, offline or do not respond",
     ),
     code(
         CycleStage::Match,
         AMOUNT,
-        "too little is free of this resource",
+        "not enough of this resource is free",
     ),
     code(
         CycleStage::Match,
         "used_outside",
-        "GPUs are in use by processes outside the queue",
+        "GPUs are in use by processes that belong to no job",
     ),
     code(
         CycleStage::Match,
         "in_use",
-        "nodes are in use beyond what their jobs were given, as their load tells",
+        "the measured use of nodes exceeds what their jobs were allocated",
     ),
     code(
         CycleStage::Match,
         "window_acl",
-        "a reservation that is not for the job has set it aside",
+        "the resources are reserved, and the job has no access to the reservation",
     ),
     code(
         CycleStage::Allocate,
         "fragmented",
-        "enough is free in all, but not in pieces of the size asked for",
+        "enough is free in total, but not in chunks of the requested size",
     ),
     code(
         CycleStage::Allocate,
         "contiguity",
-        "enough is free, but not side by side",
+        "enough is free, but not on contiguous nodes",
     ),
     code(
         CycleStage::Allocate,
         "nodeset",
-        "enough is free, but not on nodes that have in common what they must",
+        "enough is free, but not within one node set",
     ),
     code(
         CycleStage::Allocate,
         "booked_at",
-        "it waits for the start that it is promised itself",
+        "the job waits for its own planned start",
     ),
     code(
         CycleStage::Allocate,
         "would_delay_booking",
-        "it would take what another job is promised",
+        "the job would delay the planned start of another job",
     ),
     code(
         CycleStage::Backfill,
         "depth_cut",
-        "it is too far behind a blocked job to be looked at",
+        "the job is too far behind a blocked job to be considered for backfill",
     ),
     code(
         CycleStage::Backfill,
         "no_backfill",
-        "its quality of service passes no job that is blocked",
+        "the quality of service of the job allows no backfill (flag NOBF)",
     ),
     code(
         CycleStage::Backfill,
         "no_walltime",
-        "it may run for ever, and others are promised a start",
+        "the job has no walltime and could delay the planned starts of others",
     ),
     code(
         CycleStage::Backfill,
         "chunking",
-        "what became free is kept for wider jobs for a while",
+        "freed resources are kept for wider jobs for a while (chunk_size of [backfill])",
     ),
     code(
         CycleStage::Preempt,
         "awaiting_victims",
-        "running jobs make way for it, and have not done so yet",
+        "running jobs are being preempted for the job",
     ),
     code(
         CycleStage::Preempt,
         "no_victims",
-        "it goes before no running job in what counts for making way",
+        "the preemption triggers let the job preempt none of the running jobs",
     ),
     code(
         CycleStage::Preempt,
         "protected_victims",
-        "those that could make way are left alone, as their owners want",
+        "the jobs that it could preempt are exempt, as their owners requested",
     ),
     code(
         CycleStage::Preempt,
         "futile",
-        "those that could make way would not make enough room, or delay others",
+        "preemption would not free enough resources, or would delay other jobs",
     ),
     code(
         CycleStage::Launch,
         "node_nack",
-        "its node refused its last start",
+        "the node refused the last start of the job",
     ),
     code(
         CycleStage::Launch,
         "node_lost",
-        "its node lost its last start",
+        "the node lost the job during its last start",
     ),
     code(
         CycleStage::Launch,
         "start_refused",
-        "a hook of the site refused its last start",
+        "a hook of the site refused the last start of the job",
     ),
     code(
         CycleStage::Launch,
         "start_timeout",
-        "its node said nothing of its last start for too long",
+        "the node did not report the last start of the job in time",
     ),
 ];
 
-/// The name for too little of a resource.
+/// The code for an insufficient amount of `resource`.
 pub(super) fn amount(resource: &str) -> String {
     format!("{AMOUNT}{resource}")
 }
 
 impl Code {
-    /// What a name stands for: [`Code::find`] of `amount.mem` is that of all amounts.
+    /// The entry for a code; all codes `amount.RESOURCE` share one. None for an unknown code.
     pub fn find(name: &str) -> Option<&'static Code> {
         CODES
             .iter()
@@ -304,7 +316,7 @@ impl Code {
     }
 }
 
-/// The stage that refuses for a reason of this name.
+/// The stage of a reason code; [`CycleStage::Admission`] for an unknown code.
 pub fn stage_of(name: &str) -> CycleStage {
     Code::find(name).map_or(CycleStage::Admission, |code| code.stage)
 }
