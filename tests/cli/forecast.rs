@@ -294,11 +294,13 @@ fn a_dry_run_reports_start_time_and_nodes_and_stores_nothing() {
     assert!(tried(&["-l", "select=1:ncpus=1"]).contains("The job would start now on "));
     let later = tried(&["-l", &all, "-l", "walltime=60"]);
     assert!(
-        later.contains("The job would start at ") && later.contains("Insufficient amount of resource"),
+        later.contains("The job would start at ")
+            && later.contains("Insufficient amount of resource"),
         "{later}"
     );
     assert!(
-        tried(&["-l", &all, "-h"]).contains("The job would be held; once released, it would start at ")
+        tried(&["-l", &all, "-h"])
+            .contains("The job would be held; once released, it would start at ")
     );
     assert!(tried(&["-l", "select=1:ncpus=1", "-J", "1-3"]).contains("The job would start now"));
     let never = tried(&["-l", &format!("select=1:ncpus={}", NCPUS + 1)]);

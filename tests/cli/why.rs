@@ -87,7 +87,9 @@ fn every_node_shows_its_reason_for_rejecting_the_job() {
     assert_eq!(amounts, ["4", "1", "3"]);
     let text = sandbox.run("qstat", &["--why", &waits]).ok();
     assert!(
-        text.contains("3 nodes    amount.ncpus         ncpus: 4 requested, 1 to 3 free  [n1,n2,n5]"),
+        text.contains(
+            "3 nodes    amount.ncpus         ncpus: 4 requested, 1 to 3 free  [n1,n2,n5]"
+        ),
         "{text}"
     );
 }

@@ -156,7 +156,8 @@ fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
     );
     let why = sandbox.run("qstat", &["--why", &id]).ok();
     assert!(
-        why.contains("has been suspended since") && why.contains("resumes when its resources are free"),
+        why.contains("has been suspended since")
+            && why.contains("resumes when its resources are free"),
         "{why}"
     );
     assert_eq!(still(&sandbox), counted);

@@ -381,8 +381,7 @@ fn a_starving_job_is_shown_by_shares_and_why() {
     );
     let why = sandbox.run("qstat", &["--why", &second]).ok();
     assert!(
-        why.contains("usage 0.00% of ncpus, fair share 50.00%")
-            && why.contains("starving"),
+        why.contains("usage 0.00% of ncpus, fair share 50.00%") && why.contains("starving"),
         "{why}"
     );
     println!("{text}\n{why}");

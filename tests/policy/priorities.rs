@@ -516,7 +516,8 @@ fn qstat_why_shows_the_cluster_that_decides() {
         );
         assert!(data.contains(&format!("\"ahead\":{ahead},")), "{data}");
         let priority = sandbox.run("qstat", &["--priority", id]).ok();
-        let expected = format!("on nodes of cluster {cluster}, ahead of jobs of all other clusters");
+        let expected =
+            format!("on nodes of cluster {cluster}, ahead of jobs of all other clusters");
         assert!(priority.contains(&expected), "{priority}");
     }
     let start = sandbox.run("qstat", &["--start"]).ok();
