@@ -1,7 +1,7 @@
-//! Accounts: who owns which share of the machine.
+//! Accounts: the tree of fair-share entitlements.
 //!
-//! Accounts hang below one another; what an account has is divided among the accounts and users
-//! right below it, in proportion to their shares (F10).
+//! An account's entitlement is divided among the accounts and users directly below it, in
+//! proportion to their shares (F10).
 
 pub mod accounting;
 pub mod charge;
@@ -16,42 +16,42 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The deepest a tree may be.
+/// Maximum depth of the tree.
 pub const DEEPEST: usize = 64;
 
-/// The root as an account: what it says is of those right below the root.
+/// Name of the root account. Its settings apply to the entries directly below the root.
 pub const ROOT_NAME: &str = "root";
 
-/// `[[account]]`.
+/// `[[account]]`: an account of the fair-share tree.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
-    /// By which jobs ask for it (`-A`); no two have the same.
+    /// Unique name, given by jobs with `-A`.
     pub name: String,
-    /// The account it is part of; None for the root.
+    /// Parent account; None for the root.
     #[serde(default)]
     pub parent: Option<String>,
-    /// What it has of its parent's part.
+    /// Share of the parent's entitlement.
     #[serde(default)]
     pub shares: Shares,
-    /// What it is to have by method `target`; None for what its shares give it.
+    /// Usage target for method `target`; None derives it from the shares.
     #[serde(default)]
     pub target: Option<UsageTarget>,
-    /// Who belongs to it, each with a share of its part; None for whoever charges it, with one
-    /// share each.
+    /// Users of the account with their shares; None for every user who charges it, with one share
+    /// each.
     #[serde(default)]
     pub users: Option<Vec<(String, Shares)>>,
-    /// What it says of itself as a pool.
+    /// Settings of the account as a pool.
     #[serde(default)]
     pub pool: PoolTerms,
 }
 
-/// A claim, in proportion to those beside it.
+/// Share, relative to the shares of the siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shares {
-    /// So many, from 0 on.
+    /// Number of shares, at least 0.
     Of(f64),
-    /// None of its own: it stands where its parent stands.
+    /// No level of its own: the entry counts at its parent's position in the tree.
     Parent,
 }
 
@@ -61,7 +61,7 @@ impl Default for Shares {
     }
 }
 
-/// As it stands in the file: `30` or `parent`.
+/// Formats as in the configuration file: `30` or `parent`.
 impl fmt::Display for Shares {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -71,34 +71,34 @@ impl fmt::Display for Shares {
     }
 }
 
-/// What somebody is to have of all that is used (M12).
+/// Target for a user's or an account's part of all usage (M12).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UsageTarget {
-    /// Percent; seconds of weighted resources for [`TargetKind::Amount`].
+    /// Percent; for [`TargetKind::Amount`], seconds of weighted resources.
     pub value: f64,
-    /// Which way it counts.
+    /// Direction in which the target applies.
     pub bound: TargetKind,
 }
 
-/// Which way a target counts (M12).
+/// Direction in which a target applies (M12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetKind {
-    /// `25`: both ways.
+    /// `25`: in both directions.
     Target,
-    /// `25+`: only who is below gains.
+    /// `25+`: usage below the target raises priority.
     Floor,
-    /// `25-`: only who is above loses.
+    /// `25-`: usage above the target lowers priority.
     Ceiling,
-    /// `25%`: who is above so many percent starts nothing; nobody's priority changes.
+    /// `25%`: usage above this percentage blocks starts; priorities do not change.
     Percent,
-    /// `25^`: the same for an amount.
+    /// `25^`: usage above this amount blocks starts; priorities do not change.
     Amount,
 }
 
 impl UsageTarget {
-    /// Reads `25`, `25+`, `25-`, `25%` or `25^`; None for anything else, for numbers below 0, and
-    /// for percents above 100.
+    /// Parses `25`, `25+`, `25-`, `25%` or `25^`. None for any other text, for numbers below 0,
+    /// and for percentages above 100.
     pub fn parse(text: &str) -> Option<UsageTarget> {
         let signs = [
             ('+', TargetKind::Floor),
@@ -126,7 +126,7 @@ impl UsageTarget {
     }
 }
 
-/// As it stands in the file.
+/// Formats as in the configuration file.
 impl fmt::Display for UsageTarget {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let sign = match self.bound {
@@ -140,30 +140,30 @@ impl fmt::Display for UsageTarget {
     }
 }
 
-/// Why accounts make no tree.
+/// Reason why accounts do not form a tree.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountFault {
-    /// The parent is none of them.
+    /// The parent is not a configured account.
     #[error("there is no [[account]] named `{parent}`: add one, or correct the parent of `{name}`")]
     Orphan {
-        /// Which.
+        /// Account name.
         name: String,
-        /// Whose parent is said to be.
+        /// Name given as the parent.
         parent: String,
     },
-    /// The parents go round in a circle.
+    /// The parents form a cycle.
     #[error("`{0}` is its own ancestor: remove one of the parents in {1}")]
     Circle(String, String),
-    /// The root is part of nothing.
+    /// The root has a parent, shares or a target.
     #[error("`{ROOT_NAME}` is the whole: it has users, but no parent, shares or target")]
     Root,
-    /// More than [`DEEPEST`] below one another.
+    /// More than [`DEEPEST`] levels.
     #[error("`{0}` lies more than {DEEPEST} accounts deep: hang it higher")]
     Deep(String),
 }
 
-/// Whether accounts of different names make a tree: the first that does not fit, by its place, and
-/// why.
+/// Tests whether accounts with different names form a tree. The error holds the index of the
+/// first invalid account and the reason.
 pub fn check(accounts: &[Account]) -> Result<(), (usize, AccountFault)> {
     let parents: BTreeMap<&str, Option<&str>> = accounts
         .iter()
@@ -191,7 +191,7 @@ fn check_one(
     }
 }
 
-/// Goes from an account up to the root.
+/// Follows the parents of an account up to the root.
 fn climb(name: &str, parents: &BTreeMap<&str, Option<&str>>) -> Result<(), AccountFault> {
     let mut path = vec![name];
     let mut seen = BTreeSet::from([name]);

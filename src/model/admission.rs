@@ -1,8 +1,8 @@
-//! May a job come into a queue, and with what? One door for all ways in: submission, `qmove`, and
-//! routing.
+//! Admission of jobs to a queue, shared by submission, `qmove` and routing.
 //!
-//! A queue is asked whether it is open, for whom, and for jobs of which size; then the job gets
-//! what goes without saying there. A routing queue keeps no job that one of its destinations takes.
+//! A queue checks whether it is enabled, the user's access, and the size of the request; then the
+//! job gets the queue's defaults. A routing queue keeps no job that one of its destinations
+//! accepts.
 
 mod access;
 
@@ -24,33 +24,32 @@ use std::sync::Arc;
 pub use access::Visitor;
 pub use routing::{RouteFault, RouteOutcome, check};
 
-/// What decides about a job at the door.
+/// Context for the admission of a job to a queue.
 #[derive(Clone, Copy)]
 pub struct QueueAdmission<'a> {
-    /// The queues of the site.
+    /// All queues.
     pub queues: &'a [Queue],
-    /// All resources known.
+    /// All resources.
     pub resources: &'a Resources,
-    /// The qualities of service there are.
+    /// Configured qualities of service.
     pub qualities: &'a Qualities,
-    /// Who comes.
+    /// User and host that submit the job.
     pub visitor: Visitor<'a>,
-    /// Whether limits leave room for the job in the queue it names; what is to be said besides
-    /// (I19).
+    /// Checks limits on the queue that the job names; returns warnings for the user (I19).
     pub room: &'a dyn Fn(&Spec) -> Result<Vec<String>, Refusal>,
 }
 
-/// A job that may come in.
+/// Admitted job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entered {
-    /// What it comes to in its queue.
+    /// Job with the queue's defaults.
     pub spec: Spec,
-    /// What is to be said of that.
+    /// Warnings for the user.
     pub notes: Vec<String>,
 }
 
-/// What a job asks for that is to go into another queue: who leaves that of a reservation leaves
-/// the reservation; one asked for by name stays.
+/// Returns the options of a job that moves to another queue. A job that leaves the queue of a
+/// reservation leaves the reservation; one requested by name stays.
 pub fn elsewhere(spec: &Spec, queue: &str) -> Spec {
     let mut spec = spec.clone();
     if spec.queue != queue {
@@ -61,16 +60,17 @@ pub fn elsewhere(spec: &Spec, queue: &str) -> Spec {
 }
 
 impl QueueAdmission<'_> {
-    /// Lets a job that will stand so into the queue that it names, or right on to where that routes
-    /// it.
+    /// Admits a job, which will have this state, to the queue that it names, or to a destination
+    /// of that queue.
     pub fn enter(&self, spec: &Spec, state: JobState) -> Result<Entered, Refusal> {
         let queue = self.find(&spec.queue)?;
         let own = self.admit(spec, queue, false)?;
         let Some(route) = &queue.route else {
             return self.settle(own);
         };
-        // A job that no destination could ever take is not let in, whether it is passed on now or
-        // not. Passed on is what it comes to here: as when it has waited.
+        // A job that no destination can ever accept is refused, whether it would be routed now or
+        // not. Routing starts from the job as this queue completes it, as it does for a job that
+        // has waited.
         match self.pass_on(&own, queue)? {
             Some(entered) if queue.started && route.passes(state) => Ok(entered),
             _ => self.settle(own),
@@ -89,8 +89,8 @@ impl QueueAdmission<'_> {
             .ok_or_else(Refusal::unknown_queue)
     }
 
-    /// What a job comes to in a queue, if that takes such jobs; `is_routed` if a routing queue
-    /// hands it over.
+    /// Returns the job as completed by a queue, if the queue accepts it. `is_routed` marks jobs
+    /// from a routing queue.
     fn admit(&self, spec: &Spec, queue: &Queue, is_routed: bool) -> Result<Spec, Refusal> {
         if !queue.enabled {
             return Err(Refusal::queue_disabled());
@@ -112,8 +112,8 @@ impl QueueAdmission<'_> {
         Ok(spec)
     }
 
-    /// Gives a job what goes without saying in its queue, and holds it against the queue's bounds:
-    /// a quality of service may be exempt from them (F4).
+    /// Applies a queue's defaults to a job and checks the queue's bounds; a quality of service
+    /// may be exempt from these (F4).
     pub fn fit(&self, spec: &mut Spec, queue: &Queue) -> Result<(), Refusal> {
         let is_exempt = self.qualities.is_exempt(spec.qos.as_deref());
         let defaults = Defaults::new(queue.defaults.clone(), queue.chunk_defaults.clone());

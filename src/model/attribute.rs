@@ -1,7 +1,7 @@
-//! The attributes of a job that somebody may set, and what each does to it (`spec` section 4).
+//! Job attributes that users may set, and their effects (`spec` section 4).
 //!
-//! `qsub` and `qalter` say what they want as settings: attribute, value. [`submit`] makes a new
-//! job's [`Draft`] of them, [`alter`] a changed one of an old; both do all or nothing.
+//! `qsub` and `qalter` send settings: pairs of attribute and value. [`submit`] creates the
+//! [`Draft`] of a new job from them, [`alter`] a changed draft. Changes are all-or-nothing.
 
 use super::job::dependency::ParsedDependency;
 use super::job::state::Holds;
@@ -25,19 +25,19 @@ mod table;
 
 use table::{AttributeRule, Effect, TABLE, Who};
 
-/// One attribute to set: `Resource_List` has a resource, others have none.
+/// Setting of one attribute; settings of `Resource_List` name a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttributeSetting {
-    /// As PBS names it: `Job_Name`, `Priority`, `Resource_List`.
+    /// PBS name: `Job_Name`, `Priority`, `Resource_List`.
     pub attribute: String,
-    /// The resource, for `Resource_List`.
+    /// Resource of a `Resource_List` setting; None for other attributes.
     pub resource: Option<String>,
-    /// The value's text.
+    /// Text of the value.
     pub value: Text,
 }
 
 impl AttributeSetting {
-    /// Sets `attribute` to `value`.
+    /// Creates the setting of `attribute` to `value`.
     pub fn new(attribute: &str, value: impl Into<Text>) -> AttributeSetting {
         AttributeSetting {
             attribute: attribute.into(),
@@ -46,7 +46,7 @@ impl AttributeSetting {
         }
     }
 
-    /// Asks for `value` of `resource`.
+    /// Creates the request for `value` of `resource`.
     pub fn resource(resource: &str, value: impl Into<Text>) -> AttributeSetting {
         AttributeSetting {
             attribute: LIST.into(),
@@ -56,29 +56,29 @@ impl AttributeSetting {
     }
 }
 
-/// What settings decide about a job.
+/// Job properties that settings determine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
-    /// What is asked for.
+    /// Options and requests.
     pub spec: Spec,
-    /// What bars it from starting.
+    /// Holds.
     pub holds: Holds,
-    /// The count of starts.
+    /// Number of starts.
     pub run_count: u32,
-    /// The comment an operator gave it.
+    /// Comment set by an operator.
     pub comment: Option<String>,
-    /// The dependencies to add to those it has.
+    /// Dependencies to add to the existing ones.
     pub depend: ParsedDependency,
-    /// The names of jobs to wait for, and patterns of such names.
+    /// Names of jobs to wait for, and patterns of such names.
     pub names: Vec<String>,
-    /// The eligible time that an operator says it has now.
+    /// Eligible time set by an operator.
     pub eligible_time: Option<Span>,
-    /// What of it is not as it was asked for, for who asked.
+    /// Warnings for the user about settings that were changed.
     pub notes: Vec<String>,
 }
 
 impl Draft {
-    /// What a job is before it is altered.
+    /// Creates the draft of an existing job.
     pub fn of(job: &Job) -> Draft {
         Draft {
             spec: (*job.spec).clone(),
@@ -93,51 +93,51 @@ impl Draft {
     }
 }
 
-/// What a new job has besides its settings.
+/// Properties of a new job besides its settings.
 #[derive(Clone, Debug)]
 pub struct SubmitContext {
-    /// What to run.
+    /// Script or command.
     pub program: JobProgram,
-    /// The environment handed on.
+    /// Environment of the job.
     pub environ: Digest,
-    /// Where qsub ran.
+    /// Working directory of qsub.
     pub workdir: Text,
-    /// The host where qsub ran.
+    /// Host on which qsub ran.
     pub submit_host: String,
-    /// The command line's arguments.
+    /// Arguments of the command line.
     pub arguments: Text,
 }
 
-/// What the caller may do, and whether the job runs.
+/// Permissions of the caller, and state of the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     /// The caller is an operator or a manager.
     pub privileged: bool,
-    /// The job runs: few attributes may still change.
+    /// The job runs: few attributes may change.
     pub running: bool,
 }
 
-/// What settings are judged by.
+/// Context for the check of settings.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// All resources known.
+    /// All resources.
     pub resources: &'a Resources,
-    /// Of the caller.
+    /// Permissions of the caller.
     pub rights: Rights,
-    /// The job's owner: their user name.
+    /// User name of the job's owner.
     pub owner: &'a str,
-    /// The name after the dot of every job id.
+    /// Server name after the dot of job ids.
     pub server: &'a str,
-    /// The queue of jobs that name none.
+    /// Queue of jobs that name none.
     pub default_queue: Option<&'a str>,
-    /// What owners may say of their jobs, and which qualities of service there are for whom.
+    /// Policy: priorities that owners may set, and qualities of service.
     pub policy: &'a Policy,
-    /// Whether the owner is a member of a group of this name.
+    /// Tests whether the owner is a member of the named group.
     pub is_member: &'a dyn Fn(&str) -> bool,
 }
 
 impl Context<'_> {
-    /// Refuses a quality of service that is not for the job.
+    /// Refuses a quality of service that the job may not have.
     fn grant_quality(&self, spec: &Spec) -> Result<(), Refusal> {
         let asker = QosApplicant {
             user: self.owner,
@@ -150,10 +150,10 @@ impl Context<'_> {
     }
 }
 
-/// The attribute whose settings name a resource each.
+/// Attribute whose settings name a resource.
 const LIST: &str = "Resource_List";
 
-/// The resources whose limits may change while the job runs.
+/// Resources whose limits may change while the job runs.
 const RUNNING: [&str; 5] = [
     "walltime",
     "cput",
@@ -162,8 +162,8 @@ const RUNNING: [&str; 5] = [
     "max_walltime",
 ];
 
-/// A new job. `queue` names its destination, `queue@server` or `@server` too; whether that queue
-/// exists is for the caller to find out.
+/// Creates a new job. `queue` is the destination, also `queue@server` or `@server`; the caller
+/// checks that the queue exists.
 pub fn submit(
     settings: &[AttributeSetting],
     origin: SubmitContext,
@@ -197,7 +197,7 @@ pub fn submit(
     Ok(draft)
 }
 
-/// Wishes that came as `-l`, as what they are.
+/// Converts placement requirements given as `-l` to attributes.
 fn with_requests(settings: &[AttributeSetting]) -> Vec<AttributeSetting> {
     let mut settings = settings.to_vec();
     for setting in &mut settings {
@@ -210,7 +210,7 @@ fn with_requests(settings: &[AttributeSetting]) -> Vec<AttributeSetting> {
     settings
 }
 
-/// A geometry deals out the chunks of a request that has one kind of them.
+/// A geometry requires a request with one kind of chunk.
 fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
     let Some(geometry) = &spec.placement.geometry else {
         return Ok(());
@@ -227,7 +227,7 @@ fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
     }
 }
 
-/// Some attributes are for arrays alone, some resources for all but arrays.
+/// Some attributes are valid only for arrays, some resources only for other jobs.
 fn suits_array(spec: &Spec) -> Result<(), Refusal> {
     let list = &spec.request.list;
     let is_range = list.contains_key("min_walltime") || list.contains_key("max_walltime");
@@ -238,8 +238,8 @@ fn suits_array(spec: &Spec) -> Result<(), Refusal> {
     }
 }
 
-/// The job changed: attributes that PBS lets nobody change, or not now, or not the caller, are
-/// refused, and with them the whole.
+/// Creates the changed job. A setting that PBS does not allow, not now, or not for the caller,
+/// refuses the whole request.
 pub fn alter(
     old: &Draft,
     settings: &[AttributeSetting],
@@ -276,13 +276,13 @@ pub fn alter(
     Ok(draft)
 }
 
-/// Who sat at the terminal of an interactive job is not there for a second run.
+/// Interactive jobs cannot be rerun: the user's terminal is gone.
 fn agree(spec: &mut Spec) {
     spec.rerunnable &= !spec.interactive;
 }
 
-/// Whether the attribute exists and the caller may set it: what a command can find out by itself
-/// before it asks the server.
+/// Tests whether the attribute exists and the caller may set it. Commands use this check before
+/// they contact the server.
 pub fn may_set(name: &str, privileged: bool) -> Result<(), Refusal> {
     find(name, privileged).map(|_| ())
 }
@@ -306,7 +306,7 @@ fn blank(origin: SubmitContext, priority: i32) -> Draft {
     }
 }
 
-/// The queue of a destination; empty when it names only a server.
+/// Returns the queue of a destination; empty if it names only a server.
 pub fn destination(text: &str, ours: &str) -> Result<String, Refusal> {
     let (queue, server) = text.split_once('@').unwrap_or((text, ours));
     if same_server(server, ours) {
@@ -316,7 +316,7 @@ pub fn destination(text: &str, ours: &str) -> Result<String, Refusal> {
     }
 }
 
-/// Names and texts of the settings that ask for resources.
+/// Returns names and texts of the resource requests among the settings.
 fn asked(settings: &[AttributeSetting]) -> Result<Vec<(String, String)>, Refusal> {
     let asked = settings.iter().filter(|setting| setting.attribute == LIST);
     asked
@@ -408,7 +408,7 @@ fn keep(spec: &mut Spec, name: &str, text: &str) {
     }
 }
 
-/// The stored text of a boolean.
+/// Returns the stored text of a boolean.
 fn boolean(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         return Some("");
@@ -417,7 +417,7 @@ fn boolean(text: &str) -> Option<&'static str> {
     Some(if is_true { "True" } else { "False" })
 }
 
-/// While a job runs only limits on its time may change, and only an operator may raise them.
+/// While a job runs, only its time limits may change, and only an operator may raise them.
 fn check_running(
     old: &Request,
     new: &Request,

@@ -1,23 +1,23 @@
-//! What a job stands for when somebody asks whose it is: access, limits and shares go by this.
+//! Credentials of a job: the basis of access control, limits and shares.
 
 use serde::{Deserialize, Serialize};
 
-/// The name of the default quality of service.
+/// Name of the default quality of service.
 pub const NORMAL_QOS: &str = "normal";
 
-/// The names a job goes under.
+/// Credentials of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Credentials {
-    /// Its owner's name.
+    /// User name of the owner.
     pub user: String,
-    /// Its owner's primary group, by number.
+    /// Id of the owner's primary group.
     pub gid: u32,
-    /// `-P`.
+    /// Project, `-P`.
     pub project: String,
-    /// `-A`.
+    /// Account, `-A`.
     pub account: Option<String>,
-    /// Its quality of service.
+    /// Quality of service.
     pub qos: Option<String>,
-    /// Its queue.
+    /// Queue.
     pub queue: String,
 }

@@ -2,10 +2,10 @@
 //! formulas for the order of jobs (I15).
 //!
 //! An [`Expression`] is read once from its text and evaluated as often as needed, against a
-//! [`NameScope`] that knows the names. The caller decides which names exist and what follows from
-//! an undefined value or an [`EvaluationFault`]: a requirement rejects the host, a formula counts
-//! as 0. The table in `operator` has the operators and their precedence; decision 19 gives the
-//! reasons.
+//! [`NameScope`] with the values of names. The caller decides which names exist, and the result
+//! of an undefined value or an [`EvaluationFault`]: a requirement rejects the host, a formula
+//! counts as 0. The table in `operator` has the operators and their precedence; decision 19 gives
+//! the reasons.
 //!
 //! ```
 //! use lanai::model::expression::{Expression, ExpressionValue};
@@ -48,8 +48,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// An expression, read. It is stored as the text it was read from, and shown ([`fmt::Display`]) in
-/// a form that is the same for all ways to write it, which reads as the same expression again.
+/// Parsed expression. It is stored as its original text, and displayed ([`fmt::Display`]) in a
+/// canonical form, which parses to the same expression.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
@@ -58,7 +58,7 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Reads an expression; the error says what is wrong at which column.
+    /// Parses an expression; the error states the fault and its column.
     pub fn parse(text: &str) -> Result<Expression, Syntax> {
         Ok(Expression {
             text: text.to_string(),
@@ -66,12 +66,12 @@ impl Expression {
         })
     }
 
-    /// As it was typed.
+    /// Returns the original text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its value; `Value::Undefined` where that hangs on a name that `scope` does not know.
+    /// Returns the value; `Undefined` if it depends on a name unknown to `scope`.
     pub fn evaluate<'a>(
         &'a self,
         scope: &'a dyn NameScope,
@@ -79,23 +79,24 @@ impl Expression {
         evaluation::evaluate(&self.root, scope)
     }
 
-    /// Its value as a number; None if that is undefined.
+    /// Returns the value as a number; None if undefined.
     pub fn number(&self, scope: &dyn NameScope) -> Result<Option<f64>, EvaluationFault> {
         evaluation::number(&self.root, scope)
     }
 
-    /// Whether it is true, without a word on why not: nothing is allocated.
+    /// Tests whether the expression is true. Without an explanation, and without allocations.
     pub fn holds(&self, scope: &dyn NameScope) -> bool {
         matches!(evaluation::truth(&self.root, scope), Ok(Some(true)))
     }
 
-    /// Whether it is true, and else which part of it is not and what was found there (Q3).
+    /// Tests whether the expression is true; if not, returns the first part that is not and the
+    /// values found (Q3).
     pub fn verdict(&self, scope: &dyn NameScope) -> RequirementVerdict {
         verdict::judge(&self.root, scope)
     }
 
-    /// The names it uses, each once, in order. Words that only a scope could make names of are
-    /// left to [`Expression::words`].
+    /// Returns the names used, sorted, without bare words, which only some scopes treat as names:
+    /// see [`Expression::words`].
     pub fn names(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         self.root.visit(&mut |node| {
@@ -106,8 +107,8 @@ impl Expression {
         names
     }
 
-    /// The bare words, as `linux` in `host.os eq linux`: each stands for itself unless the scope
-    /// knows it as a name.
+    /// Returns the bare words, such as `linux` in `host.os eq linux`: each is a text unless the
+    /// scope defines it as a name.
     pub fn words(&self) -> BTreeSet<&str> {
         let mut words = BTreeSet::new();
         self.root.visit(&mut |node| {
@@ -119,14 +120,14 @@ impl Expression {
     }
 }
 
-/// Two expressions are equal when they say the same, however they were typed.
+/// Expressions with the same canonical form are equal, whatever their original texts.
 impl PartialEq for Expression {
     fn eq(&self, other: &Expression) -> bool {
         self.root == other.root
     }
 }
 
-/// No number in an expression is NaN: the reader refuses what is not finite.
+/// No number in an expression is NaN: the parser refuses non-finite numbers.
 impl Eq for Expression {}
 
 impl fmt::Display for Expression {

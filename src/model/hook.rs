@@ -1,6 +1,6 @@
-//! `[[hook]]`: programs of the site that are asked when something is about to happen, and may let
-//! it, refuse it with a message, or have it otherwise. PBS's events (`spec`: hooks), told as JSON
-//! to any program instead of to Python within the daemon.
+//! `[[hook]]`: programs of the site that run before certain events and may accept, reject or
+//! modify them. The events are PBS's (`spec`: hooks), passed as JSON to any program instead of to
+//! Python within the daemon.
 
 mod answer;
 
@@ -13,29 +13,29 @@ use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// When hooks are asked.
+/// Event at which hooks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum HookEvent {
-    /// A job is submitted.
+    /// Submission of a job.
     QueueJob,
-    /// A job is altered.
+    /// Alteration of a job.
     ModifyJob,
-    /// A job is about to be started.
+    /// Start decision, before the job is launched.
     RunJob,
-    /// A node has been told to start a job; nothing of it is there yet.
+    /// Receipt of the start order by the node, before anything of the job exists there.
     ExecjobBegin,
-    /// On the node, right before the job.
+    /// On the node, immediately before the job.
     ExecjobPrologue,
-    /// On the node, right after the job.
+    /// On the node, immediately after the job.
     ExecjobEpilogue,
-    /// On the node, after all that belongs to the job is gone from it.
+    /// On the node, after all remains of the job have been removed.
     ExecjobEnd,
-    /// On each node, again and again.
+    /// On each node, periodically.
     ExechostPeriodic,
 }
 
 impl HookEvent {
-    /// All of them, as they are written.
+    /// All events with their names.
     pub const ALL: &'static [(&'static str, HookEvent)] = &[
         ("queuejob", HookEvent::QueueJob),
         ("modifyjob", HookEvent::ModifyJob),
@@ -47,7 +47,7 @@ impl HookEvent {
         ("exechost_periodic", HookEvent::ExechostPeriodic),
     ];
 
-    /// The one of this name.
+    /// Returns the event with this name.
     pub fn named(name: &str) -> Option<HookEvent> {
         Self::ALL
             .iter()
@@ -55,7 +55,7 @@ impl HookEvent {
             .map(|(_, occasion)| *occasion)
     }
 
-    /// As it is written.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         Self::ALL
             .iter()
@@ -63,7 +63,7 @@ impl HookEvent {
             .map_or("", |(name, _)| name)
     }
 
-    /// Whether it is noded that asks, not schedd.
+    /// Tests whether noded runs the hook, not schedd.
     pub fn is_on_nodes(self) -> bool {
         !matches!(
             self,
@@ -72,76 +72,76 @@ impl HookEvent {
     }
 }
 
-/// As whom a hook runs on a node.
+/// User under which a hook runs on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunsAs {
-    /// As the daemon that asks it: root, in a shared installation.
+    /// User of the daemon: root in a shared installation.
     #[default]
     Daemon,
-    /// As the job's owner.
+    /// Owner of the job.
     Owner,
 }
 
 impl RunsAs {
-    /// All of them, as PBS writes them.
+    /// All values with PBS's names.
     pub const ALL: &'static [(&'static str, RunsAs)] =
         &[("pbsadmin", RunsAs::Daemon), ("pbsuser", RunsAs::Owner)];
 }
 
-/// What is done on a node besides, when a hook fails: it cannot be run, takes too long, or says
-/// nonsense.
+/// Additional action on a node after a hook failure: it cannot run, exceeds its time limit, or
+/// gives an invalid answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailAction {
-    /// Nothing besides.
+    /// No action.
     #[default]
     None,
-    /// The node is taken out of service, with the failure as its comment.
+    /// The node is set offline, with the failure as its comment.
     OfflineVnodes,
 }
 
 impl FailAction {
-    /// All of them, as they are written.
+    /// All actions with their names.
     pub const ALL: &'static [(&'static str, FailAction)] = &[
         ("none", FailAction::None),
         ("offline_vnodes", FailAction::OfflineVnodes),
     ];
 }
 
-/// The longest name of a hook, in bytes.
+/// Maximum length of a hook name in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// A program of the site, and when it is asked.
+/// Hook: a program of the site and its events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it is asked.
+    /// Events at which it runs.
     pub occasions: BTreeSet<HookEvent>,
-    /// The program, absolute, and its arguments. It reads what is about to happen as JSON.
+    /// Absolute path of the program, and its arguments. It reads the event as JSON.
     pub command: Vec<String>,
-    /// Whether it is asked at all.
+    /// False for a hook that does not run.
     pub is_enabled: bool,
-    /// Of several hooks the lower comes first; of equals, who is written first.
+    /// Position: lower values run first, equal values in configuration order.
     pub order: u16,
-    /// How long it may take.
+    /// Time limit.
     pub alarm: Span,
-    /// How often it is asked on nodes ([`HookEvent::ExechostPeriodic`]).
+    /// Interval of [`HookEvent::ExechostPeriodic`].
     pub every: Span,
-    /// As whom it runs on a node.
+    /// User under which it runs on a node.
     pub runs_as: RunsAs,
-    /// What is done besides when it fails.
+    /// Additional action after a failure.
     pub on_failure: FailAction,
 }
 
 impl Hook {
-    /// How long one may take that does not say, as in PBS.
+    /// Default time limit, as in PBS.
     pub const ALARM: Span = Span::seconds(30);
-    /// How often one is asked that does not say, as in PBS.
+    /// Default interval, as in PBS.
     pub const EVERY: Span = Span::seconds(120);
-    /// The place among the others of one that does not say.
+    /// Default position.
     pub const ORDER: u16 = 1;
 
-    /// One of this name that is never asked: nobody has said what it runs, and when.
+    /// Creates a hook without program and events, which never runs.
     pub fn blank(name: &str) -> Hook {
         Hook {
             name: name.to_string(),
@@ -156,12 +156,12 @@ impl Hook {
         }
     }
 
-    /// Whether this can be the name of one: it may be that of a file.
+    /// Tests for a valid name, which may be used as a file name.
     pub fn is_name(name: &str) -> bool {
         name.len() <= LONGEST_NAME && !name.starts_with('.') && is_word(name, "-_.")
     }
 
-    /// What is said to the user when a hook fails, in PBS's words (exit code 32).
+    /// Returns the message to the user after a failure, in PBS's words (exit code 32).
     pub fn failure(&self) -> String {
         format!(
             "request rejected as filter hook '{}' encountered an exception. Please inform Admin",
@@ -170,7 +170,7 @@ impl Hook {
     }
 }
 
-/// Those asked on an occasion, in their order.
+/// Returns the hooks that run at an event, in order.
 pub fn asked(hooks: &[Hook], occasion: HookEvent) -> Vec<&Hook> {
     let mut asked: Vec<&Hook> = hooks
         .iter()

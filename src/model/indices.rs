@@ -1,4 +1,4 @@
-//! Which indices the elements of an array have.
+//! Indices of an array's subjobs.
 
 pub mod list;
 pub(crate) mod runs;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// `X-Y[:Z]`: the indices from X to Y, each Z-th.
+/// `X-Y[:Z]`: every Z-th index from X to Y.
 ///
-/// The k-th of them is its *position* k: elements are kept by position, because positions lie
-/// close together whatever the step.
+/// The k-th index has *position* k. Subjobs are stored by position, because positions are
+/// consecutive for any step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Given")]
 pub struct Indices {
@@ -21,7 +21,7 @@ pub struct Indices {
     step: u32,
 }
 
-/// What a message or the spool has for [`Indices`]: a client may send any numbers.
+/// Unchecked form of [`Indices`] in messages and the spool: a client may send any numbers.
 #[derive(Deserialize)]
 struct Given {
     first: u32,
@@ -40,7 +40,7 @@ impl TryFrom<Given> for Indices {
 }
 
 impl Indices {
-    /// The indices from `first` to `last`, each `step`-th; None when there are none.
+    /// Creates every `step`-th index from `first` to `last`; None if there are none.
     pub fn new(first: u32, last: u32, step: u32) -> Option<Indices> {
         (first <= last && step > 0 && last < u32::MAX).then_some(Indices { first, last, step })
     }
@@ -53,7 +53,7 @@ impl Indices {
         )
     }
 
-    /// One index alone.
+    /// Creates a single index.
     pub fn one(index: u32) -> Indices {
         Indices {
             first: index,
@@ -62,22 +62,22 @@ impl Indices {
         }
     }
 
-    /// All above this one.
+    /// Returns all indices above this one; None if there are none.
     pub fn after(index: u32) -> Option<Indices> {
         Indices::new(index.checked_add(1)?, u32::MAX - 1, 1)
     }
 
-    /// How many there are.
+    /// Returns the number of indices.
     pub fn count(self) -> u32 {
         (self.last - self.first) / self.step + 1
     }
 
-    /// The index at a position below [`Indices::count`].
+    /// Returns the index at a position below [`Indices::count`].
     pub fn at(self, position: u32) -> u32 {
         self.first + position * self.step
     }
 
-    /// Those from one position to another.
+    /// Returns the indices from one position to another.
     pub fn between(self, first: u32, last: u32) -> Indices {
         Indices {
             first: self.at(first),
@@ -86,23 +86,23 @@ impl Indices {
         }
     }
 
-    /// Whether none is left out between the first and the last.
+    /// Tests whether the indices are consecutive.
     pub fn is_dense(self) -> bool {
         self.step == 1 || self.count() == 1
     }
 
-    /// The position of an index, if it is one of them.
+    /// Returns the position of an index; None if it is not contained.
     pub fn position(self, index: u32) -> Option<u32> {
         let beyond = index.checked_sub(self.first)?;
         (index <= self.last && beyond.is_multiple_of(self.step)).then_some(beyond / self.step)
     }
 
-    /// The largest index.
+    /// Returns the largest index.
     pub fn largest(self) -> u32 {
         self.at(self.count() - 1)
     }
 
-    /// Those that are also among `others`; None if there are none.
+    /// Returns the intersection; None if empty.
     pub fn common(self, others: Indices) -> Option<Indices> {
         let (coarse, fine) = if self.step >= others.step {
             (self, others)
@@ -114,18 +114,18 @@ impl Indices {
         let fine_step = u64::from(fine.step);
         let steps = u64::from(low - coarse.first).div_ceil(coarse_step);
         let start = u64::from(coarse.first) + steps * coarse_step;
-        // The remainders for the finer step repeat after that many coarser steps.
+        // Remainders modulo the finer step repeat after that many coarser steps.
         let first = (0..fine_step)
             .map(|k| start + k * coarse_step)
             .take_while(|&index| index <= u64::from(high))
             .find(|&index| (index - u64::from(fine.first)).is_multiple_of(fine_step))?;
         let step = coarse_step / gcd(coarse_step, fine_step) * fine_step;
-        // Any step beyond the last index means the same.
+        // Any step beyond the last index has the same effect.
         let step = u32::try_from(step).unwrap_or(u32::MAX);
         Indices::new(u32::try_from(first).ok()?, high, step)
     }
 
-    /// The positions of `some` of these, as numbers in steps.
+    /// Returns the positions of those of `some` that are contained, as a range.
     pub fn positions(self, some: Indices) -> Option<Indices> {
         let common = self.common(some)?;
         let last = self.position(common.largest())?;
@@ -136,7 +136,7 @@ impl Indices {
         })
     }
 
-    /// As `-J` writes them: always with both bounds.
+    /// Formats as in `-J`: always with both bounds.
     pub fn submitted(self) -> String {
         match self.step {
             1 => format!("{}-{}", self.first, self.last),
@@ -144,7 +144,7 @@ impl Indices {
         }
     }
 
-    /// All of them, in order.
+    /// Returns all indices in order.
     pub fn iter(self) -> impl Iterator<Item = u32> {
         (0..self.count()).map(move |position| self.at(position))
     }
@@ -164,7 +164,7 @@ impl fmt::Display for Indices {
     }
 }
 
-/// Not indices: `X`, `X-Y` or `X-Y:Z` with X at most Y and Z at least 1.
+/// Error for a text other than `X`, `X-Y` or `X-Y:Z` with X at most Y and Z at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a range of indices")]
 pub struct NotIndices;

@@ -1,4 +1,4 @@
-//! A job: who submitted it, what was asked for, and what became of it.
+//! Jobs: owner, submitted options and requests, current state and history.
 
 pub mod accrual;
 pub mod array;
@@ -53,53 +53,53 @@ use std::sync::Arc;
 use suspension::{Pauses, Suspension};
 use task::Tasks;
 
-/// Who submitted the job, as the kernel attested.
+/// Owner of a job or reservation, as attested by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// Name in the account data of schedd's machine.
+    /// User name in the account database of schedd's machine.
     pub user: String,
-    /// What decides.
+    /// User id. Permission checks compare it.
     pub uid: u32,
-    /// The submitter's primary group.
+    /// Primary group id of the submitter.
     pub gid: u32,
 }
 
 impl Owner {
-    /// Whether this user, whose name was looked up just now, is the owner of a job or a
-    /// reservation.
+    /// Tests whether this user, whose name was just looked up, owns a job or a reservation of
+    /// `owner`.
     ///
-    /// Both the number and the name must be the same: a site may give either of them to another
-    /// person. A user whose name is unknown now is known by the number alone: no other account has
-    /// it.
+    /// User id and user name must both match: a site may reassign either of them to another
+    /// person. If the current name is unknown, the user id alone decides, because no other
+    /// account has it.
     pub fn is_same_account(&self, owner: &Owner) -> bool {
         self.uid == owner.uid && (self.user == owner.user || self.user == self.uid.to_string())
     }
 }
 
-/// A job.
+/// A job, a job array or a subjob.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Its number.
+    /// Job id.
     pub id: JobId,
-    /// Whose it is.
+    /// User who submitted the job.
     pub owner: Owner,
-    /// What was asked for; changed only by `qalter`.
+    /// Submitted options and requests. Only `qalter` changes them.
     pub spec: Arc<Spec>,
-    /// What became of it so far.
+    /// State, history and current attempt.
     pub life: Life,
-    /// How its elements stand, if it is an array.
+    /// State of the subjobs, if the job is an array.
     pub elements: Option<Arc<Elements>>,
 }
 
 impl Job {
-    /// The indices of its elements, if it is an array.
+    /// Returns the range of subjob indices, if the job is an array.
     pub fn indices(&self) -> Option<Indices> {
         self.elements.as_ref().and(self.spec.array)
     }
 }
 
 impl Job {
-    /// Whether its owner wants it left alone by those who could have its place (Q9).
+    /// Tests whether the owner set `no_preempt`, which exempts the job from preemption (Q9).
     pub fn is_protected(&self) -> bool {
         self.spec
             .other
@@ -107,7 +107,7 @@ impl Job {
             .is_some_and(|text| text == "True")
     }
 
-    /// Whether this attempt was preempted.
+    /// Tests whether attempt `run` was preempted.
     pub fn makes_way(&self, run: &Run) -> bool {
         self.life
             .preemption
@@ -115,18 +115,18 @@ impl Job {
             .is_some_and(|told| told.concerns(run.attempt, run.started))
     }
 
-    /// The signal on which it writes down how far it has come and ends, if it does (Y17).
+    /// Returns the signal on which the job writes its checkpoint and exits, if it has one (Y17).
     pub fn interruption(&self) -> Option<i32> {
         signal::parse(self.spec.other.get("interrupt")?)
     }
 
-    /// Whether it can write down how far it has come, when told to.
+    /// Tests whether the job can write a checkpoint on request.
     pub fn can_checkpoint(&self) -> bool {
         self.interruption().is_some() && self.allows_checkpoints()
     }
 
-    /// Its place among the jobs that wait, the lowest first; ties go by the id. Who has made way
-    /// may stand before all others (X25).
+    /// Returns the position among the waiting jobs: the lowest first, ties in order of the id. A
+    /// preempted job may be boosted ahead of all others (X25).
     pub fn rank(&self) -> u64 {
         if self.life.boosted {
             0
@@ -135,13 +135,13 @@ impl Job {
         }
     }
 
-    /// The place that it has by its number, or has got by qorder.
+    /// Returns the position given by the job number, or by `qorder`.
     pub fn own_rank(&self) -> u64 {
         self.life.rank.unwrap_or(self.id.number)
     }
 }
 
-/// SHA-256 of a script or an environment, by which the spool keeps it once.
+/// SHA-256 of a script or an environment. The spool stores each digest once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
@@ -153,124 +153,124 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// What the job runs.
+/// Program that the job runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobProgram {
-    /// A script, kept in the spool.
+    /// Script, stored in the spool.
     Script(Digest),
-    /// `qsub -- command arguments`, run without a shell.
+    /// Command with arguments (`qsub -- command arguments`), run without a shell.
     Command(Vec<Text>),
 }
 
-/// `-j`.
+/// Joining of the output streams, `-j`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Join {
-    /// `n`: two files.
+    /// `n`: two separate files.
     #[default]
     No,
-    /// `oe`: both into the output file.
+    /// `oe`: both streams in the output file.
     Output,
-    /// `eo`: both into the error file.
+    /// `eo`: both streams in the error file.
     Error,
 }
 
-/// What the submitter asked for.
+/// Options and requests of a submitted job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
-    /// `Job_Name`.
+    /// Job name, `Job_Name`.
     pub name: String,
-    /// `--label`: by what others of its process group may wait for it (Q29).
+    /// `--label`: label by which other jobs of the process group depend on this job (Q29).
     #[serde(default)]
     pub label: Option<String>,
-    /// `--group`: within which its label counts, and those it waits for.
+    /// `--group`: process group, the scope of the job's label and of the labels it waits for.
     #[serde(default)]
     pub process_group: Option<String>,
-    /// `-q`, or the default queue.
+    /// Queue, `-q` or the default queue.
     pub queue: String,
-    /// `-A`.
+    /// `-A`: account charged.
     pub account: Option<String>,
-    /// `-P`; `_pbs_project_default` when not given.
+    /// `-P`: project; `_pbs_project_default` by default.
     pub project: String,
-    /// `-p`: -1024 to 1023, or 1 to 9999 where the lowest is the best.
+    /// `-p`: -1024 to 1023; or 1 to 9999, lowest first, if the policy uses that range.
     pub priority: i32,
-    /// `--user-factor`, 0 to 1: what its owner leaves of its priority.
+    /// `--user-factor`, 0 to 1: factor by which the owner scales the job's priority.
     #[serde(default = "one")]
     pub user_factor: f64,
-    /// `system_priority`: an operator says that it goes before all that have none, and before lower
-    /// ones.
+    /// `system_priority`, set by an operator: the job precedes all jobs without one and all with
+    /// a lower one.
     #[serde(default)]
     pub system_priority: Option<i32>,
-    /// `-r`: may be started again from the beginning.
+    /// `-r`: the job may be restarted from the beginning.
     pub rerunnable: bool,
-    /// `-a`: not eligible before.
+    /// `-a`: the job is not eligible before this time.
     pub begin: Option<Wall>,
-    /// `-j`.
+    /// `-j`: joined output streams.
     pub join: Join,
-    /// `-o` as shown: `host:/abs/path`, `host:/abs/dir/`; None for the default place.
+    /// `-o` as displayed: `host:/abs/path`, `host:/abs/dir/`; None for the default file.
     pub output: Option<Text>,
-    /// `-e`, likewise.
+    /// `-e`, same form.
     pub error: Option<Text>,
-    /// `-S`, as given: `path[@host],...`.
+    /// `-S`: shell as given, `path[@host],...`.
     pub shell: Option<Text>,
-    /// `-W umask=`.
+    /// `-W umask=`: umask of the job.
     pub umask: Option<u32>,
-    /// `-W block=true`: a client waits for the end.
+    /// `-W block=true`: the client waits for the job to end.
     pub block: bool,
-    /// `-J`: the indices, if it is an array of jobs.
+    /// `-J`: range of indices, if the job is an array.
     #[serde(default)]
     pub array: Option<Indices>,
-    /// Those of the indices that there are, where some of the range are left out.
+    /// Existing indices, if some of the range are left out.
     #[serde(default)]
     pub array_list: Option<IndexList>,
-    /// `-J %M`, `-W max_run_subjobs=`: so many elements run at once at most; 0 for any number.
+    /// `-J %M`, `-W max_run_subjobs=`: maximum number of running subjobs; 0 for no limit.
     #[serde(default)]
     pub max_run_subjobs: Option<u32>,
-    /// `--expand`, `-W expand=`: so many at most, where nobody else wants the room (Q15);
-    /// `u32::MAX` for any number, 0 for no more than the limit.
+    /// `--expand`, `-W expand=`: maximum number of running subjobs while resources are otherwise
+    /// idle (Q15); `u32::MAX` for no limit, 0 for no more than `max_run_subjobs`.
     #[serde(default)]
     pub expand: u32,
-    /// `-W retry=`: how often a job that failed is run again.
+    /// `-W retry=`: maximum number of reruns after a failure.
     #[serde(default)]
     pub retry: u32,
-    /// `-W retry_delay=`: how long it waits before that.
+    /// `-W retry_delay=`: delay before each rerun.
     #[serde(default)]
     pub retry_delay: Span,
-    /// `-I`: runs on a terminal that its `qsub` is attached to.
+    /// `-I`: the job runs on a terminal to which its `qsub` is attached.
     #[serde(default)]
     pub interactive: bool,
-    /// Its quality of service, `-W qos=`.
+    /// `-W qos=`: quality of service.
     #[serde(default)]
     pub qos: Option<String>,
-    /// Further requirements on where it runs.
+    /// Placement requirements beyond `-l`, such as hosts and clusters.
     #[serde(default, rename = "wishes")]
     pub placement: PlacementRequirements,
-    /// The reservation it asks for, by the queue it is in or by `-W resv=`: it runs nowhere else.
+    /// Reservation that the job must run in, requested by its queue or by `-W resv=`.
     #[serde(default)]
     pub reservation: Option<String>,
-    /// `-l`; jobs that ask for the same may share it.
+    /// `-l`: requested resources. Jobs with equal requests may share one value.
     pub request: Arc<Request>,
-    /// What to run.
+    /// Script or command to run.
     pub program: JobProgram,
-    /// The environment handed on (`Variable_List`): `K=V` entries, each ended by a zero byte.
+    /// Environment of the job (`Variable_List`): `K=V` entries, each terminated by a zero byte.
     pub environ: Digest,
-    /// Where qsub ran, absolute.
+    /// Working directory of qsub, absolute.
     pub workdir: Text,
-    /// Where the job is to start, absolute, if its owner says so.
+    /// Initial working directory of the job, absolute, if the owner gives one.
     #[serde(default)]
     pub init_workdir: Option<Text>,
-    /// What the script is given: each argument ended by a zero byte.
+    /// Arguments of the script, each terminated by a zero byte.
     #[serde(default)]
     pub job_arguments: Text,
-    /// Where qsub ran: the host.
+    /// Host on which qsub ran.
     pub submit_host: String,
-    /// `Submit_arguments`.
+    /// Command line of qsub, `Submit_arguments`.
     pub arguments: Text,
-    /// Attributes kept and shown as given, read where they count (`Mail_Points`, `stagein`,
-    /// `warn`, ...) if they count at all (`Checkpoint`); PBS attribute name to text.
+    /// Attributes stored and displayed as given (`Mail_Points`, `Checkpoint`, `stagein`, ...), by
+    /// PBS name. Each is parsed where it takes effect, if it has any effect.
     pub other: BTreeMap<String, String>,
 }
 
-/// The project of a job that names none.
+/// Project of a job submitted without `-P`.
 pub const DEFAULT_PROJECT: &str = "_pbs_project_default";
 
 fn one() -> f64 {
@@ -278,7 +278,7 @@ fn one() -> f64 {
 }
 
 impl Spec {
-    /// A job with all options at their defaults.
+    /// Creates a job with all options at their defaults.
     pub fn new(program: JobProgram, environ: Digest, workdir: Text) -> Spec {
         Spec {
             name: "STDIN".to_string(),
@@ -320,7 +320,7 @@ impl Spec {
         }
     }
 
-    /// The elements of the array that it is, none of them begun.
+    /// Returns the subjobs of a new array, none of them started.
     pub fn elements(&self) -> Option<Elements> {
         let count = self.array?.count();
         Some(self.array_list.as_ref().map_or_else(
@@ -329,7 +329,7 @@ impl Spec {
         ))
     }
 
-    /// How many elements it has, if it is an array.
+    /// Returns the number of subjobs, if the job is an array.
     pub fn element_count(&self) -> Option<u32> {
         let count = self.array?.count();
         Some(
@@ -339,7 +339,7 @@ impl Spec {
         )
     }
 
-    /// The limits of its running subjobs, if it is an array that has any.
+    /// Returns the limits on running subjobs, if the job is an array with such a limit.
     pub fn subjob_limit(&self) -> Option<SubjobLimit> {
         let limit = self
             .max_run_subjobs
@@ -350,14 +350,14 @@ impl Spec {
         })
     }
 
-    /// How many of its elements run at once at most, however much room there is, if it is an array
-    /// that takes room beyond its limit (Q15).
+    /// Returns the maximum number of running subjobs on otherwise idle resources, for an array
+    /// that may exceed its limit there (Q15).
     pub fn expands_to(&self) -> Option<u32> {
         let limit = self.max_run_subjobs.filter(|&limit| limit > 0)?;
         Some(self.expand).filter(|&most| most > limit)
     }
 
-    /// The walltime asked for.
+    /// Returns the requested walltime.
     pub fn walltime(&self) -> Option<Span> {
         match self.request.list.get("walltime") {
             Some(ResourceValue::Time(span)) => Some(*span),
@@ -366,160 +366,161 @@ impl Spec {
     }
 }
 
-/// How many subjobs of an array run at once.
+/// Limits on the running subjobs of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjobLimit {
-    /// As `max_run_subjobs`.
+    /// Limit from `max_run_subjobs`.
     pub limit: u32,
-    /// With free resources that no other job wants (`expand`); no less than `limit`.
+    /// Limit on free resources that no other job needs (`expand`), at least `limit`.
     pub most: u32,
 }
 
 impl SubjobLimit {
-    /// That of an array that limits itself no more.
+    /// Limits of an array without `max_run_subjobs`.
     pub const NONE: SubjobLimit = SubjobLimit {
         limit: u32::MAX,
         most: u32::MAX,
     };
 }
 
-/// What became of a job so far.
+/// State and history of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Life {
-    /// Where it stands.
+    /// Current state.
     pub state: JobState,
-    /// What bars it from starting.
+    /// Holds that prevent a start.
     pub holds: Holds,
-    /// PBS's count of starts; `-W run_count=` and `qalter` may raise it.
+    /// Number of starts as PBS counts them. `-W run_count=` and `qalter` may raise it.
     pub run_count: u32,
-    /// The number of the latest attempt; 0 before the first.
+    /// Number of the latest attempt; 0 before the first.
     pub attempt: Attempt,
-    /// Starts in a row that failed by a node's fault.
+    /// Consecutive starts that failed because of a node.
     pub failed_starts: u32,
-    /// How often it was run again because it had failed.
+    /// Number of reruns after failures (`-W retry=`).
     #[serde(default)]
     pub retries: u32,
-    /// The latest attempt, also when it is over.
+    /// Latest attempt, kept after it has ended.
     pub run: Option<Run>,
-    /// What somebody wants of the running job.
+    /// Pending request for the running job, such as a deletion or a requeue.
     pub want: Want,
-    /// What it has used: live while it runs, final afterwards.
+    /// Resource usage: updated while the job runs, final afterwards.
     pub used: Usage,
-    /// How it ended.
+    /// Exit status; None before the end.
     pub exit: Option<Exit>,
-    /// The comment shown; None shows the scheduler's latest reason.
+    /// Displayed comment. None displays the scheduler's latest reason.
     pub comment: Option<String>,
-    /// Submitted.
+    /// Submission time.
     pub ctime: Time,
-    /// Last changed.
+    /// Time of the last change.
     pub mtime: Time,
-    /// Entered its queue.
+    /// Time of entry into the current queue.
     pub qtime: Time,
-    /// Became eligible; None while held or waiting.
+    /// Time at which the job became eligible; None while it is held or waiting.
     pub etime: Option<Time>,
-    /// Not to be started again before (after a failed start).
+    /// Earliest time of the next start, after a failed start.
     pub not_before: Option<Time>,
-    /// The hosts on which starts failed by the host's fault, until a start succeeds.
+    /// Hosts on which starts failed because of the host, until a start succeeds.
     #[serde(default)]
     pub failed_hosts: BTreeSet<String>,
-    /// How many other hosts may fail before the pause until `not_before` holds for all hosts. With
-    /// 0 it does.
+    /// Number of other hosts that may fail before `not_before` applies to all hosts. At 0 it
+    /// does.
     #[serde(default)]
     pub hosts_to_try: u32,
-    /// Ended.
+    /// End time.
     pub obittime: Option<Time>,
-    /// What of its dependencies bars it from starting.
+    /// Dependencies that prevent a start.
     #[serde(default)]
     pub bars: Bars,
-    /// The labels that it waits for; its bars count them as well.
+    /// Labels that the job waits for; `bars` counts them as well.
     #[serde(default)]
     pub awaits: Vec<Awaited>,
-    /// What is said of its end beyond its status: figures, and what became of its files.
+    /// Details of the end beyond the exit status: usage figures and the fate of the output files.
     #[serde(default)]
     pub ending: Option<String>,
-    /// Its place in the order, if `qorder` gave it another job's; else its number says it.
+    /// Position in the queue, if `qorder` swapped it with another job's; else the job number
+    /// decides.
     #[serde(default)]
     pub rank: Option<u64>,
-    /// Of an array: its first element began.
+    /// Start time of the first subjob, for an array.
     #[serde(default)]
     pub began: Option<Time>,
-    /// Of an array: the highest attempt of its elements that have ended.
+    /// Highest attempt number among the finished subjobs, for an array.
     #[serde(default)]
     pub highest: Attempt,
-    /// What it accrues while it waits, and its eligible time so far.
+    /// Eligible time so far, and the kind of time that accrues now.
     #[serde(default)]
     pub eligibility: Eligibility,
-    /// How often it has made way for others.
+    /// Number of preemptions.
     #[serde(default)]
     pub preempted: u32,
-    /// Whether it goes before its equals, having made way in its latest attempt (X25).
+    /// The job precedes jobs of equal priority because its latest attempt was preempted (X25).
     #[serde(default)]
     pub boosted: bool,
-    /// The job of another instance that it was moved to: `7.job1.head`.
+    /// Id of the job in the instance to which it was moved, such as `7.job1.head`.
     #[serde(default)]
     pub moved_to: Option<String>,
-    /// Its latest preemption: which job preempted it, and how.
+    /// Latest preemption: which job preempted this one, and by which action.
     #[serde(default, rename = "yielding")]
     pub preemption: Option<Box<JobPreemption>>,
-    /// Why its start was put off, if the comment says that it was.
+    /// Reason for which the start was deferred, if the comment displays one.
     #[serde(default)]
     pub deferral: Option<Deferral>,
 }
 
-/// One attempt: where it runs and what is known of it.
+/// One attempt to run a job: its resources and reported progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its number.
+    /// Number of the attempt.
     pub attempt: Attempt,
-    /// What it holds, chunk by chunk; the first share's node runs the script.
+    /// Allocated resources, chunk by chunk. The node of the first share runs the script.
     pub shares: Vec<NodeShare>,
-    /// When it was decided.
+    /// Time of the decision to start.
     pub started: Time,
-    /// What it was worth then (F9): the score stays as it was. None for one that was started out of
-    /// turn, or by an earlier version.
+    /// Priority at the start (F9), fixed for the attempt. None for a job started out of order, or
+    /// by an earlier version.
     #[serde(default)]
     pub score: Option<f64>,
-    /// The session the node reported; None until it did.
+    /// Session id reported by the node; None before the report.
     pub session: Option<u32>,
-    /// The boot of the node it was launched in, once reported.
+    /// Boot id of the node on which the job was launched, once reported.
     pub boot: Option<String>,
-    /// Whether the node has still to report its end.
+    /// The node has not yet reported the end of this attempt.
     pub open: bool,
-    /// Whether the node has not answered for a while: the job is shown as lost contact.
+    /// The node has not responded for some time; the job is displayed as lost contact.
     #[serde(default)]
     pub silent: bool,
-    /// What it has started itself on its nodes; None for nothing yet.
+    /// Tasks that the job started on its nodes; None before the first.
     #[serde(default)]
     pub tasks: Option<Box<Tasks>>,
-    /// What it has given back before its end (`pbs_release_nodes`).
+    /// Resources released before the end (`pbs_release_nodes`).
     #[serde(default)]
     pub released: Vec<Released>,
-    /// Of an element: whether it started beyond what its array limits itself to, in room that
-    /// nobody else wanted (Q15).
+    /// For a subjob: started above the array's limit, on resources that no other job needed
+    /// (Q15).
     #[serde(default)]
     pub extra: bool,
-    /// How it stands still, while it does.
+    /// Current suspension; None while the job runs.
     #[serde(default)]
     pub suspension: Option<Box<Suspension>>,
-    /// How often and for how long it has stood still before.
+    /// Number and total duration of earlier suspensions.
     #[serde(default)]
     pub pauses: Option<Box<Pauses>>,
-    /// Whether it is to be written down how far it has come.
+    /// Progress of a requested checkpoint.
     #[serde(default)]
     pub checkpoint: CheckpointProgress,
-    /// The identity of the state directory of the noded that is ordered to start it. None for an
-    /// attempt of an earlier version: it belongs to the state directory that its node had last.
+    /// Identity of the state directory of the noded that starts the attempt. None for an attempt
+    /// of an earlier version, which belongs to the state directory that its node had last.
     #[serde(default)]
     pub directory: Option<String>,
 }
 
 impl Credentials {
-    /// Those of a job.
+    /// Returns the credentials of a job.
     pub fn of(job: &Job) -> Credentials {
         Credentials::new(&job.owner, &job.spec)
     }
 
-    /// Those of a job of this owner.
+    /// Returns the credentials of a job with this owner and these options.
     pub fn new(owner: &Owner, spec: &Spec) -> Credentials {
         Credentials {
             user: owner.user.clone(),

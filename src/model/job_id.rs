@@ -4,29 +4,29 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Names a job, an array of jobs, or an element of one. In order: an array comes before its
-/// elements, and these before the next number.
+/// Id of a job, an array or a subjob. Sorts an array before its subjobs, and these before the
+/// next number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId {
-    /// The sequence number, counted by the server.
+    /// Sequence number assigned by the server.
     pub number: u64,
-    /// Which part of what was submitted under it.
+    /// Job, array or subjob with that number.
     pub part: IdPart,
 }
 
-/// What of a submission an id names.
+/// Kind of job that an id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum IdPart {
-    /// `12`: a job that is no array.
+    /// `12`: a job that is not an array.
     Whole,
-    /// `12[]`: an array of jobs.
+    /// `12[]`: an array.
     Array,
-    /// `12[3]`: the element of an array that has this index.
+    /// `12[3]`: the subjob with this index.
     Element(u32),
 }
 
 impl JobId {
-    /// A job that is no array.
+    /// Creates the id of a job that is not an array.
     pub const fn job(number: u64) -> JobId {
         JobId {
             number,
@@ -34,7 +34,7 @@ impl JobId {
         }
     }
 
-    /// An array of jobs.
+    /// Creates the id of an array.
     pub const fn array(number: u64) -> JobId {
         JobId {
             number,
@@ -42,7 +42,7 @@ impl JobId {
         }
     }
 
-    /// An element of an array.
+    /// Creates the id of a subjob.
     pub const fn element(number: u64, index: u32) -> JobId {
         JobId {
             number,
@@ -50,12 +50,12 @@ impl JobId {
         }
     }
 
-    /// The array this is an element of.
+    /// Returns the id of the array that this subjob belongs to; None for other ids.
     pub fn parent(self) -> Option<JobId> {
         self.index().map(|_| JobId::array(self.number))
     }
 
-    /// The index of an element.
+    /// Returns the index of a subjob; None for other ids.
     pub fn index(self) -> Option<u32> {
         match self.part {
             IdPart::Element(index) => Some(index),
@@ -63,12 +63,12 @@ impl JobId {
         }
     }
 
-    /// Whether it names an array.
+    /// Tests for the id of an array.
     pub fn is_array(self) -> bool {
         self.part == IdPart::Array
     }
 
-    /// The file that a stream of this job's goes to by default: `STDIN.o12`, for an element
+    /// Returns the default file name of an output stream: `STDIN.o12`, for a subjob
     /// `STDIN.o12.3`, for an array `STDIN.o12.^array_index^`. `letter` is `o` or `e`.
     pub fn output_file(self, name: &str, letter: char) -> String {
         let number = self.number;
@@ -79,7 +79,7 @@ impl JobId {
         }
     }
 
-    /// The id as clients see it: `12.head`, `12[].head`, `12[3].head`.
+    /// Returns the id as clients display it: `12.head`, `12[].head`, `12[3].head`.
     pub fn full(self, server: &str) -> String {
         format!("{self}.{server}")
     }
@@ -95,7 +95,7 @@ impl fmt::Display for JobId {
     }
 }
 
-/// Not the name of a job: `12`, `12[]` or `12[3]`.
+/// Error for a text that is not of the form `12`, `12[]` or `12[3]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the name of a job")]
 pub struct NotAJob;

@@ -16,50 +16,50 @@ use directory::Directory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Which values of one of a job's credentials are meant.
+/// Selection of values of one credential of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Selector {
-    /// Whatever it is: their jobs count together.
+    /// All values; their jobs count together.
     #[default]
     All,
-    /// Each value by itself.
+    /// Each value counts separately.
     Each,
-    /// This one.
+    /// This value only.
     Named(String),
 }
 
-/// Whose jobs count together: those that all selectors mean.
+/// Jobs that count together: those that match all selectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LimitScope {
-    /// By queue.
+    /// Queue.
     pub queue: Selector,
-    /// By user.
+    /// User.
     pub user: Selector,
-    /// By primary group.
+    /// Primary group.
     pub group: Selector,
-    /// By project.
+    /// Project.
     pub project: Selector,
-    /// By account: the jobs of an account are also those of all accounts above it (Y24).
+    /// Account. Jobs of an account count in all accounts above it (Y24).
     pub account: Selector,
-    /// By quality of service.
+    /// Quality of service.
     pub qos: Selector,
 }
 
-/// Which jobs count.
+/// Stage at which a limit applies, and the jobs that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LimitStage {
-    /// Those that run (M22): others wait.
+    /// Running jobs (M22). Jobs above the limit wait.
     Running,
-    /// Those that wait and may be considered (M24): others are not considered.
+    /// Waiting jobs that are eligible (M24). Jobs above the limit are not considered.
     Idle,
-    /// All that are not over: others are refused when they are submitted (I19, F21).
+    /// All unfinished jobs (I19, F21). Submissions above the limit are refused.
     Queued,
-    /// Those that wait, likewise (PBS's `queued_jobs_threshold`).
+    /// Waiting jobs. Submissions above the limit are refused (PBS's `queued_jobs_threshold`).
     Waiting,
 }
 
 impl LimitStage {
-    /// With their names in `[[limit]]`.
+    /// All stages with their names in `[[limit]]`.
     pub const ALL: [(&str, LimitStage); 4] = [
         ("running", LimitStage::Running),
         ("idle", LimitStage::Idle),
@@ -67,7 +67,7 @@ impl LimitStage {
         ("waiting", LimitStage::Waiting),
     ];
 
-    /// As `[[limit]]` has it.
+    /// Returns the name in `[[limit]]`.
     pub fn name(self) -> &'static str {
         LimitStage::ALL
             .iter()
@@ -76,26 +76,26 @@ impl LimitStage {
     }
 }
 
-/// What counts of a job. An element of an array is a job.
+/// Quantity that a limit counts. A subjob counts as a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Quantity {
-    /// The job itself.
+    /// Number of jobs.
     Jobs,
-    /// Its chunks, as PBS counts nodes (`nodect`).
+    /// Number of chunks, as PBS counts nodes (`nodect`).
     Nodes,
-    /// Its processor equivalents.
+    /// Processor equivalents.
     Equivalents,
-    /// What is left of its processors times its walltime, in seconds (M21).
+    /// Processors times remaining walltime, in seconds (M21).
     ProcessorSeconds,
-    /// What is left of its walltime, in seconds (M21).
+    /// Remaining walltime in seconds (M21).
     Seconds,
-    /// What it asks for of a resource in all.
+    /// Total requested amount of a resource.
     Resource(String),
 }
 
 impl Quantity {
-    /// Those that are no resources, with their names.
+    /// Quantities other than resources, with their names.
     pub const NAMED: [(&str, Quantity); 5] = [
         ("jobs", Quantity::Jobs),
         ("nodes", Quantity::Nodes),
@@ -104,7 +104,7 @@ impl Quantity {
         ("seconds", Quantity::Seconds),
     ];
 
-    /// As `[[limit]]` has it.
+    /// Returns the name in `[[limit]]`.
     pub fn name(&self) -> &str {
         match self {
             Quantity::Resource(name) => name,
@@ -132,41 +132,42 @@ impl From<Quantity> for String {
     }
 }
 
-/// One limit.
+/// Limit on running or waiting jobs, or on their resources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// Whose jobs count together.
+    /// Jobs that count together.
     pub scope: LimitScope,
-    /// Which of them.
+    /// Stage at which the limit applies.
     pub stage: LimitStage,
-    /// What of them.
+    /// Quantity counted.
     pub quantity: Quantity,
-    /// So much only when all others within theirs have started or are promised a start (M23).
+    /// Soft limit. Jobs may exceed it once all jobs within their soft limits have started or have
+    /// bookings (M23).
     pub soft: Option<i64>,
-    /// Never more than this. Of resources as [`super::resource::ResourceValue::amount`] counts:
-    /// sizes in bytes.
+    /// Hard limit. Resources use the unit of [`super::resource::ResourceValue::amount`]: sizes in
+    /// bytes.
     pub hard: Option<i64>,
-    /// For its quality of service it stands in the place of all limits on the same quantity that do
-    /// not name one (M26).
+    /// The limit's quality of service is exempt from all limits on the same quantity that do not
+    /// name a quality (M26).
     pub overrides: bool,
 }
 
-/// How much there may be of what some count together.
+/// Soft and hard value of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitValues {
-    /// As [`Limit::soft`].
+    /// Value of [`Limit::soft`].
     pub soft: Option<i64>,
-    /// As [`Limit::hard`].
+    /// Value of [`Limit::hard`].
     pub hard: Option<i64>,
 }
 
 impl LimitValues {
-    /// What there may be while there are jobs within their soft limits.
+    /// Returns the limit that applies while any job is within its soft limits.
     pub fn soft_limit(self) -> Option<i64> {
         self.soft.into_iter().chain(self.hard).min()
     }
 
-    /// What is left of them where others stand in their place, each for what it says itself (X16).
+    /// Removes the values that `other` replaces, soft and hard separately (X16).
     fn replaced(self, other: LimitValues) -> LimitValues {
         let mut left = self;
         if other.soft.is_some() {
@@ -180,7 +181,7 @@ impl LimitValues {
 }
 
 impl Limit {
-    /// What it says.
+    /// Returns the soft and the hard value.
     pub fn bounds(&self) -> LimitValues {
         LimitValues {
             soft: self.soft,
@@ -188,8 +189,8 @@ impl Limit {
         }
     }
 
-    /// Whether what it says stands in the place of what another one says for somebody both concern:
-    /// the same kinds of credentials matter to both, and this one names where the other means each.
+    /// Tests whether this limit replaces another for a subject of both: the selectors agree,
+    /// except that this one is `Named` where the other is `Each`.
     fn outranks(&self, other: &Limit) -> bool {
         if !self.counts_as(other) {
             return false;
@@ -210,8 +211,7 @@ impl Limit {
         names_more
     }
 
-    /// Whether it stands in the place of all that another one says for jobs of the quality of
-    /// service it names (M26).
+    /// Tests whether this limit replaces the other for jobs of its quality of service (M26).
     fn overrides(&self, other: &Limit) -> bool {
         self.overrides
             && !other.overrides
@@ -225,7 +225,7 @@ impl Limit {
 }
 
 impl LimitScope {
-    /// The selectors: queue, user, group, project, account, quality of service.
+    /// Returns the selectors: queue, user, group, project, account, quality of service.
     pub fn selectors(&self) -> [&Selector; 6] {
         [
             &self.queue,
@@ -238,16 +238,16 @@ impl LimitScope {
     }
 }
 
-/// The names by which limits know a job, in the order of [`LimitScope::selectors`]: one or none of
-/// each, but of an account all above it too, the own one first.
+/// Names of a job's credentials, in the order of [`LimitScope::selectors`]. The list for accounts
+/// holds the job's own account, then all accounts above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LimitSubject {
-    /// Its names.
+    /// Names for each selector.
     pub names: [Vec<String>; 6],
 }
 
 impl LimitSubject {
-    /// That of credentials; its accounts, the own one first, and the name of its group are told.
+    /// Creates the subject of these credentials; `accounts` begins with the job's own account.
     pub fn new(who: &Credentials, group: String, accounts: Vec<String>) -> LimitSubject {
         let qos = who.qos.clone().unwrap_or_else(|| NORMAL_QOS.to_string());
         let names = [
@@ -262,32 +262,32 @@ impl LimitSubject {
     }
 }
 
-/// Those whose jobs count together: a value for each selector that is not for all.
+/// Key of jobs that count together: one value for each selector other than `All`.
 pub type LimitKey = Vec<String>;
 
-/// A limit that concerns somebody.
+/// Limit that applies to a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concern {
-    /// Its place among all.
+    /// Index in [`Limits::all`].
     pub place: usize,
-    /// With whom it counts them.
+    /// Key under which the subject counts.
     pub key: LimitKey,
-    /// What of it no other limit stands in the place of; something is.
+    /// Values that no other limit replaces; at least one is set.
     pub bounds: LimitValues,
 }
 
-/// All limits there are.
+/// All limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// In the order given.
+    /// Limits in configuration order.
     pub all: Vec<Limit>,
-    /// What the groups are called that limits name, by number: see [`Limits::number_groups`].
+    /// Names of the groups that limits name, by group id; see [`Limits::number_groups`].
     #[serde(default)]
     pub groups: BTreeMap<u32, String>,
 }
 
 impl Limits {
-    /// Takes note of the numbers of the groups that are named: jobs know theirs by number.
+    /// Looks up the ids of all named groups, because jobs store their group as an id.
     pub fn number_groups(&mut self, number: impl Fn(&str) -> Option<u32>) {
         let named = self
             .all
@@ -299,8 +299,8 @@ impl Limits {
         self.groups = named.collect();
     }
 
-    /// The names by which limits know the jobs of somebody, whose accounts are these, the own one
-    /// first. A group that no limit names goes by its number.
+    /// Returns the subject of jobs with these credentials; `accounts` begins with their own
+    /// account. A group that no limit names appears as its id.
     pub fn subject(&self, who: &Credentials, accounts: Vec<String>) -> LimitSubject {
         let group = self
             .groups
@@ -310,13 +310,13 @@ impl Limits {
         LimitSubject::new(who, group, accounts)
     }
 
-    /// Whether any is about a stage.
+    /// Tests whether any limit applies at a stage.
     pub fn concern(&self, stage: LimitStage) -> bool {
         self.all.iter().any(|limit| limit.stage == stage)
     }
 
-    /// Those of a directory that concern a subject, in their order; a limit for each account counts
-    /// it for several.
+    /// Returns the limits of a directory that apply to a subject, in order. A per-account limit
+    /// appears once for each account of the subject.
     pub fn concerning(&self, subject: &LimitSubject, directory: &Directory) -> Vec<Concern> {
         let mut found = Vec::new();
         for place in directory.of(subject) {
@@ -337,7 +337,7 @@ impl Limits {
             .collect()
     }
 
-    /// What a limit says where no other one of those found stands in its place.
+    /// Returns the values of a limit that no other limit in `found` replaces.
     fn left(&self, one: &Concern, found: &[Concern]) -> LimitValues {
         let limit = &self.all[one.place];
         if found
@@ -356,10 +356,10 @@ impl Limits {
     }
 }
 
-/// Whom a scope counts a subject for; nobody if it does not concern it.
+/// Returns the keys under which a scope counts a subject; none if the scope does not match.
 fn keys(scope: &LimitScope, subject: &LimitSubject) -> Vec<LimitKey> {
     let selectors = scope.selectors().into_iter().zip(&subject.names);
-    // Most limits name another user, group or queue.
+    // Cheap check first: most limits name another user, group or queue.
     for (selector, names) in selectors.clone() {
         if matches!(selector, Selector::Named(name) if !names.contains(name)) {
             return Vec::new();

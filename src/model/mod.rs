@@ -1,4 +1,5 @@
-//! The nouns: jobs, requests, resources, nodes, queues, reasons. No I/O, no clock.
+//! Data types of the batch system: jobs, requests, resources, nodes, queues, reasons. No I/O, no
+//! clock.
 //!
 //! Each file and directory imports only those before it in this order, which
 //! `tests/repository/architecture.rs` enforces: `time`, `text`, `signal`, `spelling`,

@@ -1,6 +1,7 @@
-//! Enums with a name for each variant.
+//! Enums with a configuration name for each variant.
 
-/// Declares an enum with a name in `lanai.toml` for each variant; the first is the default.
+/// Declares an enum with a name in `lanai.toml` for each variant. The first variant is the
+/// default.
 macro_rules! named {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$about])*
@@ -14,15 +15,15 @@ macro_rules! named {
         }
 
         impl $name {
-            /// All of them with their names.
+            /// All variants with their names.
             pub const ALL: &[(&str, $name)] = &[$(($text, $name::$variant),)*];
 
-            /// The one of this name.
+            /// Returns the variant with this name.
             pub fn named(name: &str) -> Option<$name> {
                 $name::ALL.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
             }
 
-            /// Its name.
+            /// Returns the name.
             pub fn name(self) -> &'static str {
                 $name::ALL.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
             }

@@ -1,4 +1,4 @@
-//! Nodes: what a host offers and in what condition it is.
+//! Nodes: resources of a host and their state.
 
 use crate::model::job_id::JobId;
 use crate::model::request::cluster_path::{ClusterPath, Restriction};
@@ -8,82 +8,82 @@ use crate::model::resource::ResourceList;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// What noded measured of one node it presents.
+/// Facts that noded reports for one of its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeFacts {
-    /// Unique over all hosts.
+    /// Node name, unique over all hosts.
     pub name: String,
-    /// The host it is part of.
+    /// Host name.
     pub host: String,
-    /// `resources_available`: `ncpus`, `mem`, `ngpus`, `arch`, `host`, `vnode`, ...
+    /// Resources (`resources_available`): `ncpus`, `mem`, `ngpus`, `arch`, `host`, `vnode`, ...
     pub available: ResourceList,
-    /// Processors of the host (`pcpus`).
+    /// Number of processors of the host (`pcpus`).
     pub pcpus: u32,
-    /// The host's numbers of the processors that are this node's alone; empty when its jobs are
-    /// not to be bound.
+    /// Host numbers of the processors that belong to this node alone; empty if jobs are not bound
+    /// to processors.
     pub cpus: Vec<u16>,
-    /// The host's numbers of its GPUs, in the order in which jobs get them.
+    /// Host numbers of the GPUs, in order of allocation.
     pub gpus: Vec<u16>,
-    /// Those of them that processes outside the queue use now: no job gets them.
+    /// GPUs that processes outside the queue use now; no job gets them.
     #[serde(default)]
     pub gpus_outside: Vec<u16>,
-    /// What is really in use of `ncpus`, `mem` and `swap`, by jobs and by everybody else (M6).
-    /// `ncpus` is the load in whole processors, rounded up. Empty where nobody measures.
+    /// Measured use of `ncpus`, `mem` and `swap`, by jobs and all other processes (M6). `ncpus`
+    /// is the load in whole processors, rounded up. Empty without measurement.
     #[serde(default)]
     pub utilized: ResourceList,
-    /// The load average over one minute, in thousandths: 1000 keeps one processor busy.
+    /// One-minute load average in thousandths: 1000 keeps one processor busy.
     #[serde(default)]
     pub load: u32,
-    /// What the administrator says of it beyond what it has.
+    /// Administrator's settings for the node.
     #[serde(default)]
     pub terms: NodeTerms,
 }
 
-/// On what terms jobs get a node.
+/// Terms on which jobs use a node, set by the administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeTerms {
-    /// Whether jobs share it that do not say (PBS's `sharing`).
+    /// Sharing for jobs that do not request any (PBS's `sharing`).
     pub sharing: NodeSharing,
-    /// Who else may be where a job is (M46).
+    /// Restriction on which jobs may run together (M46).
     pub access: NodeAccess,
-    /// So many jobs at once at most (M48; PBS's `max_running`).
+    /// Maximum number of running jobs (M48; PBS's `max_running`).
     pub max_jobs: Option<u32>,
-    /// So many jobs of one user at once at most (PBS's `max_user_run`).
+    /// Maximum number of running jobs of one user (PBS's `max_user_run`).
     pub max_user_jobs: Option<u32>,
-    /// No more jobs above this load, in thousandths.
+    /// Load in thousandths above which the node takes no more jobs.
     pub max_load: Option<u32>,
-    /// What is done when the load comes near that.
+    /// Action when the load approaches `max_load`.
     pub adjust: Adjust,
-    /// Where it stands in the tree of clusters (Q19).
+    /// Position in the tree of clusters (Q19).
     pub cluster: ClusterPath,
-    /// The groups of hosts it belongs to (Q24).
+    /// Host groups that the node belongs to (Q24).
     pub groups: Vec<String>,
-    /// The clusters whose jobs it takes; None for all.
+    /// Clusters whose jobs the node accepts; None for all.
     pub restrictions: Option<Restriction>,
-    /// What stands for `PRIORITY` where nodes are ranked (M8f).
+    /// Value of `PRIORITY` in node ranking (M8f).
     pub priority: i32,
 }
 
 named! {
-    /// Whether jobs share a node (PBS's node attribute `sharing`).
+    /// Sharing of a node by jobs (PBS's node attribute `sharing`).
     NodeSharing {
-        /// Unless the job wants it alone.
+        /// Shared unless the job requests exclusive use.
         DefaultShared = "default_shared",
-        /// Only if the job says so.
+        /// Exclusive unless the job requests sharing.
         DefaultExcl = "default_excl",
-        /// Only if the job says so; else it gets the whole host.
+        /// Exclusive use of the whole host unless the job requests sharing.
         DefaultExclhost = "default_exclhost",
-        /// Always.
+        /// Always shared.
         IgnoreExcl = "ignore_excl",
-        /// Never.
+        /// Always exclusive.
         ForceExcl = "force_excl",
-        /// Never, and a job gets the whole host.
+        /// Always exclusive, with the whole host.
         ForceExclhost = "force_exclhost",
     }
 }
 
 impl NodeSharing {
-    /// What a job that says `asked` gets here.
+    /// Returns the effective sharing of a job that requests `asked`.
     pub fn resolve(self, asked: Sharing) -> Sharing {
         match (self, asked) {
             (NodeSharing::IgnoreExcl, _) => Sharing::Shared,
@@ -101,17 +101,17 @@ impl NodeSharing {
 }
 
 named! {
-    /// What a node's `max_load` does (M48).
+    /// Effect of a node's `max_load` (M48).
     Adjust {
-        /// Above it, the node takes no jobs.
+        /// Above `max_load`, the node takes no jobs.
         State = "state",
-        /// Only so many processors are free as are missing to it.
+        /// The number of free processors is at most `max_load` minus the load.
         Procs = "procs",
     }
 }
 
 impl NodeFacts {
-    /// These, with what changes all the time as in `other`.
+    /// Returns these facts with the measured usage and load of `other`.
     pub fn as_measured_in(&self, other: &NodeFacts) -> NodeFacts {
         NodeFacts {
             utilized: other.utilized.clone(),
@@ -122,50 +122,51 @@ impl NodeFacts {
 }
 
 impl Node {
-    /// A suspended job keeps it under maintenance from now on, or no more.
+    /// Sets or clears maintenance on behalf of a suspended job.
     pub fn maintain(&mut self, job: JobId, is_wanted: bool) {
         self.maintenance.retain(|known| *known != job);
         self.maintenance.extend(is_wanted.then_some(job));
     }
 
-    /// Whether it may be given jobs: it answers, and nobody has taken it out of service.
+    /// Tests whether the node may get jobs: it responds and is neither offline nor under
+    /// maintenance.
     pub fn is_usable(&self) -> bool {
         self.up && !self.offline && self.maintenance.is_empty()
     }
 }
 
-/// A node as schedd knows it.
+/// State of a node in schedd.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// What noded measured, with the administrator's values laid over it.
+    /// Facts reported by noded, with the administrator's values applied.
     pub facts: NodeFacts,
-    /// Set by the administrator: accepts no new jobs.
+    /// Set by the administrator: the node accepts no new jobs.
     pub offline: bool,
-    /// Whether its noded answers.
+    /// True while noded responds.
     pub up: bool,
-    /// The boot of its host, as last told.
+    /// Latest reported boot id of the host.
     pub boot: String,
-    /// Set by the administrator.
+    /// Comment set by the administrator.
     pub comment: Option<String>,
-    /// When `offline` or `up` last changed.
+    /// Time of the last change of `offline` or `up`.
     pub changed: Time,
-    /// When a job last ended on it.
+    /// Time of the last job end on the node.
     pub used: Option<Time>,
-    /// The jobs that are suspended so that it can be maintained (`maintenance_jobs`): accepts no
-    /// new jobs.
+    /// Jobs suspended for maintenance of the node (`maintenance_jobs`). While there are any, the
+    /// node accepts no new jobs.
     #[serde(default)]
     pub maintenance: Vec<JobId>,
-    /// The identity of the state directory of the noded that was admitted last. None before the
-    /// first one, and after the host was declared gone.
+    /// Identity of the state directory of the noded admitted last. None before the first noded,
+    /// and after the host was declared gone.
     #[serde(default)]
     pub directory: Option<String>,
-    /// Why the noded that presented it last was refused; None once one is admitted.
+    /// Reason for which noded was refused; None once one is admitted.
     #[serde(default)]
     pub refused: Option<String>,
 }
 
 impl Node {
-    /// A node that responds for the first time.
+    /// Creates the state of a node at its first registration.
     pub fn new(facts: NodeFacts, boot: String, now: Time) -> Node {
         Node {
             facts,

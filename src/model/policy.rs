@@ -1,4 +1,4 @@
-//! Everything the administrator may tune about scheduling, by name. A policy is a name in a table,
+//! Scheduling policies that the administrator selects by name. A policy is an entry of a table,
 //! never an `if` spread over stages.
 
 pub mod quality;
@@ -36,43 +36,43 @@ pub use own_say::{OwnSay, UserPriority};
 pub use preemption::PreemptionPolicy;
 pub use preset::Preset;
 
-/// The policy of a cycle.
+/// Policy of a scheduling cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Who goes first.
+    /// Order of the waiting jobs.
     #[serde(default)]
     pub precedence: Precedence,
-    /// The qualities of service there are.
+    /// Defined qualities of service.
     #[serde(default)]
     pub qualities: Qualities,
-    /// How lower jobs may start around blocked ones.
+    /// Backfill around blocked jobs.
     pub backfill: Backfill,
-    /// Which nodes a job gets.
+    /// Selection of nodes for a job.
     pub placement: PlacementPolicy,
-    /// What a job without walltime is planned with (PBS: five years).
+    /// Walltime with which a job without one is planned (PBS: five years).
     pub default_walltime: Span,
-    /// How usage makes jobs go later.
+    /// Effect of past usage on priority.
     #[serde(default)]
     pub fair_share: FairShare,
-    /// What usage counts, and for how long.
+    /// Quantity counted as usage, and its decay.
     #[serde(default)]
     pub usage: UsageRules,
-    /// Which of a job's waiting counts as eligible time.
+    /// Kinds of waiting that count as eligible time.
     #[serde(default)]
     pub accrual: Accrual,
-    /// How much may run or wait on somebody's behalf.
+    /// Limits on running and waiting jobs.
     #[serde(default)]
     pub limits: Limits,
-    /// Who makes way for whom.
+    /// Rules for which jobs preempt which.
     #[serde(default)]
     pub preemption: PreemptionPolicy,
-    /// When who has less than its fair share makes others give way.
+    /// Conditions under which usage below the fair share triggers preemption.
     #[serde(default)]
     pub starvation: Starvation,
 }
 
 impl Policy {
-    /// Whether the priority of a queue has any effect: on the order of jobs, or on who preempts.
+    /// Tests whether a queue's priority affects the order of jobs or preemption.
     pub fn uses_queue_priority(&self, queue: &str) -> bool {
         let PreemptionPolicy {
             triggers, levels, ..
@@ -85,7 +85,7 @@ impl Policy {
         preempts || self.precedence.uses_queue_priority(queue)
     }
 
-    /// What to say of a queue's priority that has no effect.
+    /// Returns the warning for a queue whose priority has no effect.
     pub fn unused_queue_priority(&self, queue: &str) -> String {
         let order = self.precedence.order.name();
         let why = if self.precedence.queues.contains_key(queue) {
@@ -115,29 +115,29 @@ impl Default for Policy {
     }
 }
 
-/// `[backfill]`: how lower jobs may start around blocked ones.
+/// `[backfill]`: rules for starting lower jobs around blocked ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backfill {
-    /// Who of those that fit around the promises starts.
+    /// Selection of the jobs that start around bookings.
     pub policy: Filling,
-    /// In which order they are tried.
+    /// Order in which backfill candidates are tried.
     pub order: FillOrder,
-    /// By what `bestfit` and `greedy` measure.
+    /// Metric for `bestfit` and `greedy`.
     pub metric: Metric,
-    /// How many blocked jobs are promised a start: 1 is EASY, [`Backfill::ALL`] is conservative.
+    /// Number of blocked jobs with a booking: 1 is EASY, [`Backfill::ALL`] is conservative.
     pub depth: u32,
-    /// What becomes of a promise when its job is overtaken.
+    /// Fate of a booking when a higher job overtakes its job.
     pub keep: BookingRetention,
-    /// How many jobs are tried behind the first blocked one; 0 for all.
+    /// Maximum number of jobs tried behind the first blocked one; 0 for all.
     pub consider: u32,
-    /// Freed room is kept for wide jobs for a while.
+    /// Time-limited set-aside of freed resources for wide jobs.
     pub chunk: Option<SetAside>,
-    /// Depths of their own for jobs of some qualities of service; others share `depth`.
+    /// Separate depths for jobs of some qualities of service; all others share `depth`.
     pub groups: Vec<BookingGroup>,
 }
 
 impl Backfill {
-    /// Every blocked job is promised a start.
+    /// Depth for which every blocked job gets a booking.
     pub const ALL: u32 = u32::MAX;
 
     /// Adds a group for each quality of service with a flag on planned starts (M27, M33).
@@ -178,107 +178,107 @@ impl Default for Backfill {
 }
 
 named! {
-    /// Who of those that fit around the promises starts (M30, X3).
+    /// Selection of the jobs that start around bookings (M30, X3).
     Filling {
-        /// Nothing passes a blocked job (strict order).
+        /// No job passes a blocked job (strict order).
         None = "none",
-        /// Whatever fits starts, and nobody is promised anything (Qube, YTsaurus).
+        /// Every job that fits starts; there are no bookings (Qube, YTsaurus).
         Skip = "skip",
-        /// The first in order that delays no promise.
+        /// The first job in order that delays no booking.
         FirstFit = "firstfit",
-        /// Those first that use most by the metric.
+        /// The jobs with the largest metric first.
         BestFit = "bestfit",
-        /// The combination that uses most by the metric, within a bounded search.
+        /// The combination with the largest metric, within a bounded search.
         Greedy = "greedy",
-        /// Whatever fits starts, to be preempted when a promise is due (M34).
+        /// Every job that fits starts, and is preempted when a booking is due (M34).
         Preempt = "preempt",
     }
 }
 
 named! {
-    /// In which order fillers are tried.
+    /// Order in which backfill candidates are tried.
     FillOrder {
-        /// That of the queue.
+        /// Queue order.
         Priority = "priority",
-        /// The shortest walltime first.
+        /// Shortest walltime first.
         Shortest = "shortest",
     }
 }
 
 named! {
-    /// What a filler is worth (M30).
+    /// Metric of a backfill candidate (M30).
     Metric {
-        /// Its processors.
+        /// Processors.
         Procs = "procs",
         /// Processors times walltime.
         ProcSeconds = "procseconds",
-        /// Its walltime.
+        /// Walltime.
         Seconds = "seconds",
-        /// Processor equivalents: its largest share of any resource, times all processors.
+        /// Processor equivalents: the job's largest share of any resource, times all processors.
         Pe = "pe",
-        /// Those times walltime.
+        /// Processor equivalents times walltime.
         PeSeconds = "peseconds",
     }
 }
 
 named! {
-    /// What becomes of a promise when its job is overtaken (M32).
+    /// Fate of a booking when a higher job overtakes its job (M32).
     BookingRetention {
-        /// Only the jobs that are highest now have one.
+        /// Only the jobs with the highest priority now have bookings.
         CurrentHighest = "currenthighest",
-        /// Once given it is kept.
+        /// A booking is kept once it is made.
         Highest = "highest",
-        /// Nobody is promised anything.
+        /// No bookings.
         Never = "never",
     }
 }
 
-/// Freed room is kept for wide jobs (M35).
+/// Set-aside of freed resources for wide jobs (M35).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAside {
-    /// For jobs of at least so many processors.
+    /// Minimum number of processors of a wide job.
     pub size: u32,
-    /// For so long after it became free.
+    /// Time for which resources stay set aside after they become free.
     pub duration: Span,
 }
 
-/// Promises for jobs of some qualities of service (M33).
+/// Bookings for jobs of some qualities of service (M33).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookingGroup {
-    /// Which.
+    /// Names of the qualities of service.
     pub qos: Vec<String>,
-    /// How many of their jobs are promised a start.
+    /// Number of their blocked jobs with a booking.
     pub depth: u32,
 }
 
-/// `[placement]`: which nodes a job gets.
+/// `[placement]`: selection of nodes for a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlacementPolicy {
-    /// What of a node counts as taken.
+    /// Amount of a node's resources that counts as taken.
     pub availability: Availability,
-    /// The same for some resources alone.
+    /// Overrides of `availability` for single resources.
     pub availabilities: BTreeMap<String, Availability>,
-    /// Which of the nodes that would do.
+    /// Choice among the suitable nodes.
     pub allocation: NodeAllocation,
-    /// The expression that ranks nodes, highest first, for `priority`.
+    /// Expression that ranks nodes for `priority`, highest first.
     pub rank: Option<Expression>,
-    /// The program that chooses, for `local`.
+    /// Program that chooses nodes for `local`.
     pub program: Option<PathBuf>,
-    /// How long it may take; None for the usual time.
+    /// Time limit of the program; None for the default.
     #[serde(default)]
     pub program_timeout: Option<Span>,
-    /// How tasks are dealt to the nodes.
+    /// Distribution of tasks over the nodes.
     pub distribution: Distribution,
-    /// Who may share a node, where the job does not say.
+    /// Node sharing for jobs that do not request any.
     pub access: NodeAccess,
-    /// Nodes that a job's nodes should have in common.
+    /// Node sets from which a job's nodes should be taken.
     pub sets: Option<NodeSets>,
-    /// The expression that forbids a job a node where it is true (Q26).
+    /// Expression that excludes a node for a job where it is true (Q26).
     pub veto: Option<Expression>,
 }
 
 impl PlacementPolicy {
-    /// Whether what nodes measure changes where jobs may go.
+    /// Tests whether measured usage on nodes affects placement.
     pub fn heeds_measures(&self) -> bool {
         [self.availability]
             .iter()
@@ -288,38 +288,38 @@ impl PlacementPolicy {
 }
 
 named! {
-    /// What of a node counts as taken (M6, M7, X21).
+    /// Amount of a node's resources that counts as taken (M6, M7, X21).
     Availability {
-        /// What jobs were given.
+        /// Amount allocated to jobs.
         Dedicated = "dedicated",
-        /// What is measured to be in use.
+        /// Amount measured to be in use.
         Utilized = "utilized",
-        /// The larger of both.
+        /// Larger of both.
         Combined = "combined",
     }
 }
 
-/// Nodes that a job's nodes should have in common (M47).
+/// Node sets: nodes with the same value of a resource (M47).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSets {
-    /// How many sets a job may span.
+    /// Number of sets that a job may span.
     pub choice: SetChoice,
-    /// The resource whose values make the sets.
+    /// Resource whose values define the sets.
     pub by: String,
-    /// The values, in order of preference; empty for all that there are.
+    /// Values in order of preference; empty for all existing values.
     pub values: Vec<String>,
-    /// How long a job waits for a set before it spans several; None for ever.
+    /// Time that a job waits for one set before it may span several; None for no limit.
     pub delay: Option<Span>,
 }
 
 named! {
-    /// Which set a job gets (M47).
+    /// Choice of the node set for a job (M47).
     SetChoice {
-        /// Any one.
+        /// Any single set.
         OneOf = "oneof",
-        /// The first that is large enough.
+        /// First set that is large enough.
         FirstOf = "firstof",
-        /// Nodes of any of them.
+        /// Nodes from any of the sets.
         AnyOf = "anyof",
     }
 }

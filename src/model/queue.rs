@@ -1,7 +1,6 @@
-//! Queues: what one takes from whom, and what becomes of it. What it says is held against a job in
-//! [`entrance`].
+//! Queues: attributes, routing and access lists. [`admission`] checks jobs against them.
 //!
-//! [`entrance`]: super::admission
+//! [`admission`]: super::admission
 
 pub mod counters;
 
@@ -11,80 +10,78 @@ use crate::model::resource::{ResourceList, is_plain};
 use crate::model::time::Span;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A queue.
+/// Queue with its attributes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
-    /// At most 15 characters.
+    /// Queue name of at most 15 characters.
     pub name: String,
-    /// Higher first.
+    /// Queue priority, -1024 to 1023; higher first.
     pub priority: i32,
-    /// Whether the configuration states the priority: as in PBS only then it is shown.
+    /// True if the configuration sets the priority. As in PBS, it is displayed only then.
     #[serde(default)]
     pub has_priority: bool,
-    /// Accepts jobs.
+    /// The queue accepts jobs.
     pub enabled: bool,
-    /// Its jobs may start; of a routing queue, its jobs are passed on.
+    /// The queue's jobs may start. A routing queue passes jobs on.
     pub started: bool,
-    /// How many of its blocked jobs are promised a start; None: they share the promises of the
-    /// policy.
+    /// Number of the queue's blocked jobs that get bookings; None shares the policy's depth.
     #[serde(default)]
     pub backfill_depth: Option<u32>,
-    /// How much of what its jobs use is charged to their owners: 1 for all, 0 for nothing (I5,
-    /// X24).
+    /// Fraction of the jobs' usage that is charged to the owners, 0 to 1 (I5, X24).
     #[serde(default = "whole", deserialize_with = "charged")]
     pub charge: f64,
-    /// Where it passes its jobs on to, if that is what it does.
+    /// Destinations, if this is a routing queue.
     #[serde(default)]
     pub route: Option<Route>,
-    /// Takes only jobs that a routing queue passes on.
+    /// The queue accepts jobs only from routing queues.
     #[serde(default)]
     pub from_route_only: bool,
-    /// Its jobs wait for nested instances to take them, and start nowhere else.
+    /// The queue's jobs start only in nested instances.
     #[serde(default)]
     pub nested: bool,
-    /// Who may submit to it.
+    /// Users, groups and hosts that may submit to the queue.
     #[serde(default)]
     pub access: AccessList,
-    /// What a job must ask for at least (`resources_min`).
+    /// Minimum request of a job (`resources_min`).
     #[serde(default)]
     pub least: ResourceList,
-    /// What a job may ask for at most (`resources_max`).
+    /// Maximum request of a job (`resources_max`).
     #[serde(default)]
     pub most: ResourceList,
-    /// What a job has that does not say (`resources_default`).
+    /// Default request of a job (`resources_default`).
     #[serde(default)]
     pub defaults: ResourceList,
-    /// What each chunk has that does not say (`default_chunk`).
+    /// Default request of each chunk (`default_chunk`).
     #[serde(default)]
     pub chunk_defaults: ResourceList,
-    /// The most elements an array may have.
+    /// Maximum number of subjobs of an array.
     #[serde(default)]
     pub max_array_size: Option<u32>,
-    /// What is said of it.
+    /// Comment set by the administrator.
     #[serde(default)]
     pub comment: Option<String>,
 }
 
-/// How a routing queue passes its jobs on.
+/// Routing of a queue's jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// To the first of these queues that takes a job.
+    /// Destination queues; the first that accepts a job gets it.
     pub destinations: Vec<String>,
-    /// Jobs that are held are passed on, too.
+    /// Held jobs are routed too.
     pub held_jobs: bool,
-    /// Likewise jobs whose time has not come.
+    /// Jobs with a start time in the future are routed too.
     pub waiting_jobs: bool,
-    /// How long a job may wait to be passed on before it is deleted; None for ever.
+    /// Time after which an unrouted job is deleted; None for never.
     pub lifetime: Option<Span>,
-    /// How long until it is tried again.
+    /// Interval between attempts to route a job.
     pub retry_time: Option<Span>,
 }
 
 impl Route {
-    /// How long until a job is tried again, where nobody says otherwise.
+    /// Default of [`Route::retry_time`].
     pub const RETRY: Span = Span::seconds(30);
 
-    /// Whether a job that stands so is passed on.
+    /// Tests whether a job in this state is routed.
     pub fn passes(&self, state: JobState) -> bool {
         match state {
             JobState::Held => self.held_jobs,
@@ -95,22 +92,22 @@ impl Route {
     }
 }
 
-/// Who may submit to a queue: a list for users, groups and hosts, each in force if it is there. An
-/// entry that begins with `-` keeps out whom it names, the first that matches decides, and who is
-/// not named is kept out.
+/// Access control of a queue: lists of users, groups and hosts, each with its own switch. An
+/// entry with `-` denies access. The first matching entry decides; without a match, access is
+/// denied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessList {
     /// `user`, `user@host`, `+user`, `-user`, `+`, `-` (`acl_users`).
     pub users: Vec<String>,
-    /// Whether that list counts (`acl_user_enable`).
+    /// Enables `users` (`acl_user_enable`).
     pub by_user: bool,
-    /// Primary groups, likewise (`acl_groups`).
+    /// Primary groups, same form (`acl_groups`).
     pub groups: Vec<String>,
-    /// Whether that list counts.
+    /// Enables `groups`.
     pub by_group: bool,
-    /// Hosts from which jobs are submitted, likewise; `*.example.org` (`acl_hosts`).
+    /// Submission hosts, same form; also `*.example.org` (`acl_hosts`).
     pub hosts: Vec<String>,
-    /// Whether that list counts.
+    /// Enables `hosts`.
     pub by_host: bool,
 }
 
@@ -118,9 +115,9 @@ fn whole() -> f64 {
     1.0
 }
 
-/// Older spools say whether it is charged, and not how much.
+/// Reads a fraction, or the boolean that older spools contain.
 fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    // Frames say nothing of types, and need not: all who speak are of one version.
+    // Wire frames carry no types and need none: all peers run one version.
     if !deserializer.is_human_readable() {
         return f64::deserialize(deserializer);
     }
@@ -136,22 +133,21 @@ fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> 
     })
 }
 
-/// The longest name of a queue.
+/// Maximum length of a queue name, as in PBS.
 const LONGEST_NAME: usize = 15;
 
 impl Queue {
-    /// The bound of [`Queue::priority`]: priorities go from -1024 to 1023.
+    /// Scale of [`Queue::priority`]: priorities range from -1024 to 1023.
     pub const PRIORITY_SCALE: f64 = 1024.0;
 
-    /// Whether its jobs may start: those of a routing queue start in others, those of a nested
-    /// queue in nested instances.
+    /// Tests whether the queue's jobs may start. Jobs of routing and nested queues start
+    /// elsewhere.
     pub fn runs_jobs(&self) -> bool {
         self.started && self.route.is_none() && !self.nested
     }
 
-    /// Whether a nested instance of its owner may take this job from here, if no other job refers
-    /// to it. A job to which a client or a reservation refers stays where it is, and so does an
-    /// array.
+    /// Tests whether a nested instance of the owner may take this job, if no other job refers to
+    /// it. Arrays, and jobs to which a client or a reservation refers, stay in the queue.
     pub fn passes_on(&self, job: &Job) -> bool {
         let spec = &job.spec;
         let waits = spec.queue == self.name
@@ -162,8 +158,8 @@ impl Queue {
         waits && is_plain && spec.reservation.is_none() && spec.label.is_none()
     }
 
-    /// Whether a job that stands so may leave by routing: because it is passed on, or has waited
-    /// too long for that.
+    /// Tests whether a job in this state may leave the queue: by routing, or because its lifetime
+    /// in the queue ends.
     pub fn routes(&self, state: JobState) -> bool {
         let waits = matches!(state, JobState::Queued | JobState::Held | JobState::Waiting);
         self.route.as_ref().is_some_and(|route| {
@@ -171,14 +167,13 @@ impl Queue {
         })
     }
 
-    /// Whether a queue can have this name: a letter or digit, then letters, digits, `-`, `_` and
-    /// `.`.
+    /// Tests for a valid queue name: a letter or digit, then letters, digits, `-`, `_` and `.`.
     pub fn is_name(name: &str) -> bool {
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
         begins && name.len() <= LONGEST_NAME && name.chars().all(is_plain)
     }
 
-    /// An open execution queue about which nothing else is said.
+    /// Creates an enabled, started execution queue with default attributes.
     pub fn named(name: &str) -> Queue {
         Queue {
             name: name.to_string(),
@@ -219,7 +214,7 @@ mod tests {
         }
     }
 
-    /// As queued, held, waiting and running jobs fare.
+    /// Returns whether queued, held, waiting and running jobs leave the queue.
     fn leave(queue: &Queue) -> [bool; 4] {
         [
             JobState::Queued,

@@ -1,4 +1,5 @@
-//! Why a job does not start: a type with its numbers, produced by the stage that refused.
+//! Reasons why a job does not start: one type with its numbers, produced by the stage that
+//! refuses.
 
 mod codes;
 
@@ -16,23 +17,23 @@ use crate::model::limit::excess::LimitExcess;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// In what a node and a job do not suit each other.
+/// Kind of mismatch between a node and a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Mismatch {
-    /// What the job requires is not true (Q3).
+    /// A requirement of the job is false on the node (Q3).
     Requirement,
-    /// One of them keeps away from the other's cluster (Q19).
+    /// Cluster restriction of the job or of the node (Q19).
     Restriction,
-    /// The job names other hosts (Q24).
+    /// The job requests other hosts (Q24).
     Hosts,
-    /// The site forbids it (Q26).
+    /// The site's veto expression excludes the node (Q26).
     Veto,
-    /// A start of the job failed there by the node's fault (M10).
+    /// An earlier start of the job failed on the node because of the node (M10).
     FailedStart,
 }
 
 impl Mismatch {
-    /// As a reason names it, and its stable code.
+    /// Returns the stable code, which also appears in the text of a reason.
     pub fn name(self) -> &'static str {
         match self {
             Mismatch::Requirement => "requirement",
@@ -44,232 +45,233 @@ impl Mismatch {
     }
 }
 
-/// Under which number the reason is kept that is for one job alone: others are kept by class.
+/// Returns the key of a reason that applies to one job alone. Other reasons are stored by job
+/// class.
 pub fn own_name(job: JobId) -> u64 {
     let part = job
         .index()
         .map_or(u64::from(job.is_array()), |index| u64::from(index) + 2);
-    // Spread out (splitmix64), so that it is no other's name.
+    // splitmix64, so that keys do not collide with class ids.
     let mixed = (job.number ^ part.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
 }
 
-/// Why a job does not start now, or never will. Its text is the `comment` of `qstat`.
+/// Reason why a job does not start now or can never start. Its text is the `comment` in `qstat`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
-    /// Not on this cluster, even when empty: too little of a resource everywhere.
+    /// Never on this cluster, even if it is empty: too little of a resource.
     NeverEnough {
-        /// Which.
+        /// Resource name.
         resource: String,
-        /// Asked for by one chunk (or by all, with `place=pack` and for the total), as shown.
+        /// Amount requested by one chunk (with `place=pack` and for totals, by all chunks), as
+        /// displayed.
         requested: String,
-        /// The most that can be had at once.
+        /// Largest amount available in one place.
         available: String,
-        /// What there is in all.
+        /// Total amount in the cluster.
         total: String,
     },
-    /// Not on this cluster: no node has this value of a resource.
+    /// Never on this cluster: no node has the requested value of a resource.
     NeverMatches {
-        /// Which.
+        /// Resource name.
         resource: String,
-        /// Asked for, as shown.
+        /// Requested value, as displayed.
         requested: String,
-        /// What a node has instead, as shown; `unset` for none.
+        /// Value that a node has instead, as displayed; `unset` for none.
         found: String,
     },
-    /// Not on this cluster: more chunks on nodes of their own than there are such nodes.
+    /// Never on this cluster: more chunks on separate nodes than there are such nodes.
     NeverNodes {
-        /// Nodes asked for.
+        /// Nodes requested.
         requested: u64,
-        /// Nodes there are.
+        /// Nodes in the cluster.
         total: u64,
     },
     /// The queue is stopped.
     QueueStopped,
-    /// The queue passes jobs on to others, which have not taken it yet.
+    /// The queue is a routing queue, and no destination has accepted the job yet.
     QueueRoutes,
-    /// Jobs of the queue wait for nested instances of their owners.
+    /// The queue's jobs start only in nested instances of their owners.
     NestedQueue,
-    /// Its quality of service lets it pass no job that is blocked (M27).
+    /// The job's quality of service excludes it from backfill (M27).
     NoBackfill,
-    /// It is worth too little.
+    /// The job's priority is too low.
     UnderThreshold {
-        /// What it is worth, as shown.
+        /// Priority of the job, as displayed.
         value: String,
-        /// What it must be worth more than, as shown.
+        /// Threshold that the priority must exceed, as displayed.
         threshold: String,
     },
-    /// As many elements of its array run as it allows at once.
+    /// The array has reached its limit on running subjobs.
     ArrayLimit {
-        /// So many.
+        /// Maximum number of running subjobs.
         limit: u32,
-        /// So many where there is room that nobody else wants, if it takes that (Q15): `u32::MAX`
-        /// for any number.
+        /// Maximum on resources that no other job needs, if the array uses them (Q15); `u32::MAX`
+        /// for no limit.
         #[serde(default)]
         expand: Option<u32>,
     },
-    /// A limit on what runs, or waits, on somebody's behalf would be exceeded (M5).
+    /// A limit on running or waiting jobs would be exceeded (M5).
     Limited(Box<LimitExcess>),
-    /// Too little is free now.
+    /// Too little of a resource is free now.
     Busy {
-        /// Of which resource.
+        /// Resource name.
         resource: String,
-        /// Asked for in all.
+        /// Total amount requested.
         requested: String,
-        /// Free now.
+        /// Amount free now.
         available: String,
-        /// What there is in all.
+        /// Total amount in the cluster.
         total: String,
-        /// When enough is expected to be free, by the walltimes of the running jobs.
+        /// Time at which enough should be free, by the walltimes of the running jobs.
         until: Option<Time>,
-        /// Whether it is the whole system's, as licenses are, and no node's.
+        /// The resource belongs to the whole system, such as licenses, not to a node.
         #[serde(default)]
         pooled: bool,
     },
-    /// Nodes have enough, but they do not suit the job, or it does not suit them.
+    /// Nodes have enough resources, but node and job do not match.
     Unsuitable {
-        /// In what.
+        /// Kind of mismatch.
         bar: Mismatch,
-        /// Why not, as `host.memory.total>=32000 false on n1 (16000)`.
+        /// Failed condition, such as `host.memory.total>=32000 false on n1 (16000)`.
         said: String,
-        /// No node suits, whatever ends.
+        /// No node matches, even if all running jobs end.
         never: bool,
     },
-    /// Enough is free in all, but not together as asked.
+    /// Enough is free in total, but not in the requested arrangement.
     Scattered {
         /// Nodes that could take a chunk now.
         fitting: u64,
         /// Nodes needed.
         needed: u64,
     },
-    /// No node that could take a chunk takes it now, all for the same reason. Found out where
-    /// somebody asks, not by a cycle.
+    /// All nodes that could take a chunk refuse it now for one common reason. Computed on
+    /// request, not in a cycle.
     Nowhere {
-        /// The reason, by its stable name.
+        /// Stable code of the reason.
         code: String,
-        /// In words.
+        /// Text of the reason.
         said: String,
-        /// How many such nodes there are.
+        /// Number of such nodes.
         nodes: u64,
     },
-    /// Enough is free, but not on neighbouring nodes (M8h).
+    /// Enough is free, but not on adjacent nodes (M8h).
     NotContiguous,
-    /// Enough is free, but not on nodes that have this in common (M47).
+    /// Enough is free, but not within one node set (M47).
     NoSet {
-        /// The resource they must have the same value of.
+        /// Resource whose values define the sets.
         by: String,
     },
-    /// It fits now, but waits for the start it is promised itself.
+    /// The job fits now, but waits for its own planned start.
     Booked {
-        /// When that is.
+        /// Planned start.
         at: Time,
     },
-    /// It fits now, but would take what is promised to another.
+    /// The job fits now, but would delay the planned start of another job.
     WouldDelayBooking {
-        /// The job that holds the promise.
+        /// Job with the planned start.
         holder: JobId,
-        /// When that is to start.
+        /// Planned start of that job.
         at: Time,
     },
-    /// It was not looked at: too many waiting jobs are ahead of it.
+    /// The job was not considered: too many waiting jobs are ahead of it.
     BackfillDepth {
-        /// How many are looked at behind the first that is blocked.
+        /// Maximum number of jobs considered behind the first blocked one.
         limit: u32,
     },
-    /// It fits now, but may run for ever, and others are promised a start.
+    /// The job fits now, but has no walltime, and other jobs have planned starts.
     NoWalltime,
-    /// It fits now, but what became free is kept for wider jobs for a while.
+    /// The job fits now, but freed resources are set aside for wider jobs for a while.
     KeptForWider {
-        /// For jobs of so many processors.
+        /// Minimum number of processors of such a job.
         size: u32,
-        /// Until then.
+        /// End of the set-aside.
         until: Time,
     },
-    /// Too few GPUs are free now, and those that processes outside the queue use would do.
+    /// Too few GPUs are free now; those used by processes outside the queue would suffice.
     UsedOutside {
-        /// Asked for in all.
+        /// Total number requested.
         requested: String,
-        /// Free now.
+        /// Number free now.
         available: String,
-        /// What there is in all.
+        /// Total number in the cluster.
         total: String,
-        /// Used from outside.
+        /// Number used by processes outside the queue.
         outside: i64,
     },
-    /// Too little is free now, and what is in use on nodes beyond what their jobs were given would
-    /// do.
+    /// Too little is free now; the amounts in use beyond the jobs' allocations would suffice.
     InUse(Box<OutsideUse>),
-    /// No node answers, or all are offline.
+    /// No node responds, or all are offline.
     NoNodes,
-    /// Resources it would need are set aside by a reservation that is not for it.
+    /// Needed resources are set aside by a reservation to which the job has no access.
     Reserved {
-        /// Which reservation, as its window is called.
+        /// Name of the reservation's window.
         window: String,
-        /// From when on.
+        /// Start of the window.
         from: Time,
     },
-    /// It asks for a reservation that is not open.
+    /// The requested reservation is not open.
     NotOpen {
-        /// Which.
+        /// Name of the reservation's window.
         window: String,
     },
-    /// It would last longer than the reservation it is in.
+    /// The job would run past the end of its reservation.
     OutlastsWindow {
-        /// Asked for, as shown.
+        /// Requested walltime, as displayed.
         requested: String,
-        /// What is left of the reservation, as shown.
+        /// Time left in the reservation, as displayed.
         left: String,
     },
-    /// Dedicated time is not for its queue, or its queue for nothing else.
+    /// Dedicated time excludes the job's queue, or the queue runs only in dedicated time.
     DedicatedTime,
-    /// It would still run when dedicated time begins, or ends.
+    /// The job would run across the start or end of dedicated time.
     CrossesDedicated {
-        /// When that is.
+        /// Time of that start or end.
         at: Time,
     },
-    /// Its queue is for prime time, which it is not.
+    /// The queue runs only in prime time, and it is not prime time.
     PrimeOnly,
-    /// Its queue is not for prime time, which it is.
+    /// The queue runs only outside prime time, and it is prime time.
     NonprimeOnly,
-    /// It would run on into prime time, or out of it.
+    /// The job would run across the start or end of prime time.
     CrossesPrime {
-        /// Into prime time.
+        /// True for the start of prime time, false for its end.
         into_prime: bool,
-        /// When that begins or ends.
+        /// Time of that start or end.
         at: Time,
     },
-    /// The site's program has been asked for its nodes (M8i).
+    /// The site's allocation script is choosing the nodes (M8i).
     AwaitsChoice,
-    /// It failed, or its start did; tried again later.
+    /// The job or its start failed; the retry is deferred.
     Deferred {
-        /// Not before.
+        /// Earliest time of the retry.
         until: Time,
     },
 }
 
-/// Amounts that are in use on nodes beyond what jobs were given, with the load there.
+/// Amounts in use on nodes beyond the jobs' allocations, with the load there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutsideUse {
-    /// The resource.
+    /// Resource name.
     pub resource: String,
-    /// Requested in all.
+    /// Total amount requested.
     pub requested: String,
-    /// Free now.
+    /// Amount free now.
     pub available: String,
-    /// What the cluster has.
+    /// Total amount in the cluster.
     pub total: String,
-    /// In use beyond what jobs were given.
+    /// Amount in use beyond the jobs' allocations.
     pub in_use: String,
-    /// The node with the highest load of those.
+    /// Node with the highest load among those.
     pub node: String,
-    /// The load average of that node over a minute, as shown.
+    /// One-minute load average of that node, as displayed.
     pub load: String,
 }
 
 impl Reason {
-    /// Whether the job waits for room: such a job is promised some.
+    /// Tests whether the job waits for resources. Such a job may get a booking.
     pub fn is_blocked(&self) -> bool {
         match self {
             Reason::Busy { .. }
@@ -284,14 +286,14 @@ impl Reason {
         }
     }
 
-    /// Whether it is that too many others are considered: of jobs of one class it may hold for some
-    /// only, and what holds for the others is kept by [`own_name`] (M24).
+    /// Tests for a limit on idle jobs, which may apply to only some jobs of a class. The reason
+    /// of the others is stored under [`own_name`] (M24).
     pub fn is_of_list(&self) -> bool {
         matches!(self, Reason::Limited(excess) if excess.stage == limit::LimitStage::Idle)
     }
 
-    /// As it is kept: without who uses a limit, which changes all the time and is found out on
-    /// demand.
+    /// Returns the reason as stored: without the jobs that use a limit, which change constantly
+    /// and are computed on request.
     pub fn kept(&self) -> Reason {
         match self {
             Reason::Limited(excess) => Reason::Limited(Box::new(LimitExcess {
@@ -303,12 +305,12 @@ impl Reason {
         }
     }
 
-    /// The stage that refuses for this reason.
+    /// Returns the stage that refuses for this reason.
     pub fn stage(&self) -> CycleStage {
         codes::stage_of(&self.code())
     }
 
-    /// Whether waiting cannot help: only a change of the job or of the cluster can.
+    /// Tests whether the job can never start unless the job or the cluster changes.
     pub fn is_never(&self) -> bool {
         let is_unsuitable = matches!(self, Reason::Unsuitable { never: true, .. });
         is_unsuitable
@@ -325,7 +327,7 @@ impl Reason {
 pub(crate) mod tests {
     use super::*;
 
-    /// One of each kind.
+    /// Returns one example of each kind.
     #[allow(clippy::too_many_lines, reason = "one value of each kind")]
     pub fn all() -> Vec<Reason> {
         let (text, at) = (|| "x".to_string(), Time(5));
@@ -465,7 +467,7 @@ pub(crate) mod tests {
         );
     }
 
-    /// X3: who can never start is promised nothing, and shuts nobody out.
+    /// X3: a job that can never start gets no booking and blocks no other job.
     #[test]
     fn who_waits_for_room_is_blocked_and_who_can_never_start_is_not() {
         let names = |is_blocked| {
@@ -532,7 +534,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Reasons are kept in the spool as JSON.
+    /// The spool stores reasons as JSON.
     #[test]
     fn a_reason_of_before_the_whole_systems_amounts_can_still_be_read() {
         let kept = r#"{"Busy":{"resource":"ncpus","requested":"2","available":"0","total":"4","until":null}}"#;

@@ -1,15 +1,15 @@
-//! Why a request was refused: PBS's numbers and texts, which clients match on (`spec` table 0.1).
+//! Refusals of requests: PBS error numbers and texts, which clients match on (`spec` table 0.1).
 
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A refused request: the PBS error number and the text that follows the command's name.
+/// Refused request: PBS error number, and the text printed after the command's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub struct Refusal {
-    /// `PBSE_*`, 15001 and up.
+    /// PBS error number (`PBSE_*`), 15001 and up.
     pub code: u16,
-    /// What is said, without the command's name and without the job's id.
+    /// Message text, without the command's name and the job id.
     pub text: String,
 }
 
@@ -20,7 +20,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The job is in another instance now.
+    /// The job was moved to another instance.
     pub fn moved(to: &str) -> Refusal {
         Refusal::new(
             Refusal::finished().code,
@@ -28,7 +28,7 @@ impl Refusal {
         )
     }
 
-    /// The queue hands no jobs to nested instances.
+    /// The queue passes no jobs to nested instances.
     pub fn not_nested(queue: &str) -> Refusal {
         let why = format!(
             "queue {queue} is not for nested instances: set queue {queue} nested = True (qmgr)"
@@ -36,17 +36,17 @@ impl Refusal {
         Refusal::new(Refusal::invalid_request().code, why)
     }
 
-    /// Whether the same request may be granted later, although nothing else changes.
+    /// Tests for a temporary condition of the server: the identical request may succeed later.
     pub fn is_temporary(&self) -> bool {
         [Refusal::spool("").code, Refusal::shutting_down().code].contains(&self.code)
     }
 
-    /// Whether the job is over, or unknown.
+    /// Tests whether the job is finished or unknown.
     pub fn is_of_past_job(&self) -> bool {
         [Refusal::finished().code, Refusal::unknown_job().code].contains(&self.code)
     }
 
-    /// The shell's view of the number: mod 256.
+    /// Returns the exit status of the command: the error number modulo 256.
     pub fn exit_code(&self) -> u8 {
         (self.code % 256) as u8
     }
@@ -59,7 +59,7 @@ impl Refusal {
     }
 }
 
-/// Constant texts, one constructor each.
+/// Defines one constructor for each constant text.
 macro_rules! refusals {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
         impl Refusal {
@@ -69,95 +69,95 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// No such job, or none the caller may know of.
+    /// No such job, or none that the caller may see.
     unknown_job = 15001, "Unknown Job Id";
-    /// Malformed, or not understood by this daemon.
+    /// Malformed request, or one that this daemon does not support.
     invalid_request = 15004, "Invalid request";
-    /// The caller may not do this. PBS's text ends in a blank.
+    /// The caller lacks permission. PBS's text ends in a blank.
     unauthorized = 15007, "Unauthorized Request ";
-    /// The job's state does not allow it.
+    /// The job's state does not allow the request.
     bad_state = 15016, "Request invalid for state of job";
-    /// Suspended in another way than it is to be resumed.
+    /// The requested kind of resume does not match the suspension.
     wrong_resume = 15177, "Job can not be resumed with the requested resume signal";
     /// No such queue.
     unknown_queue = 15018, "Unknown queue";
-    /// A queue of this name is there already.
+    /// A queue of this name exists.
     queue_exists = 15025, "Queue already exists";
-    /// Jobs need it, or the server does.
+    /// A job or the server uses the object.
     busy = 15027, "Cannot delete busy object";
-    /// What can be no name of a queue; PBS says nothing but the number.
+    /// Invalid queue name. PBS returns the number without a text.
     bad_name = 15028, "";
-    /// A resource of this name is there already. PBS's text ends in a blank.
+    /// A resource of this name exists. PBS's text ends in a blank.
     duplicate = 15055, "Duplicate entry in list ";
-    /// A node of this name is there already.
+    /// A node of this name exists.
     node_exists = 15066, "Node name already exists";
-    /// `enabled` before `queue_type`.
+    /// `enabled` was set before `queue_type`.
     no_queue_type = 15137, "Queue type must be set";
-    /// `max_run` beside `max_running`.
+    /// `max_run` was set beside `max_running`.
     mixed_limits = 15141, "Cannot mix old and new style queue/run limit enforcement types";
-    /// An attribute that `qmgr` does not know. PBS's text ends in a blank.
+    /// Attribute unknown to `qmgr`. PBS's text ends in a blank.
     undefined_attribute = 15002, "Undefined attribute ";
     /// No such resource.
     no_resource = 15035, "Unknown resource";
     /// No such reservation.
     unknown_reservation = 15084, "Unknown Reservation Id";
-    /// Times that are none, or do not agree.
+    /// Invalid or contradictory times.
     bad_times = 15086, "Bad time specification(s)";
-    /// The queue is that of a reservation for others.
+    /// The queue belongs to a reservation that the user may not use.
     queue_denied = 15022, "Access to queue is denied";
     /// The queue accepts no jobs.
     queue_disabled = 15021, "Queue is not enabled";
     /// The owner has no account here, or may not run jobs.
     bad_uid = 15023, "Bad UID for job execution";
-    /// The owner is not a member of the group asked for.
+    /// The owner is not a member of the requested group.
     bad_gid = 15045, "Bad GID for job execution";
     /// No `-q` and no default queue.
     no_default_queue = 15037, "No default queue specified";
-    /// `-r n` forbids it.
+    /// The job was submitted with `-r n`.
     not_rerunnable = 15038, "job is not rerunnable";
     /// No such signal.
     unknown_signal = 15013, "Unknown/illegal signal name";
-    /// schedd is leaving.
+    /// schedd is shutting down.
     shutting_down = 15060, "Request not allowed: Server shutting down";
     /// No such node. PBS's text ends in a blank.
     unknown_node = 15062, "Unknown node ";
-    /// The job is over.
+    /// The job has finished.
     finished = 15139, "Job has finished";
-    /// Larger than `jobscript_max_size`.
+    /// The script is larger than `jobscript_max_size`.
     script_too_large = 15175, "jobscript size exceeded the jobscript_max_size";
-    /// `-l place` alone.
+    /// `-l place` without `-l select`.
     place_without_select = 15111, "Cannot have \"place\" without \"select\"";
     /// `-l nodes` beside `-l select`.
     nodes_with_select = 15110, "Cannot be used with select or place: nodes";
-    /// `-l max_walltime` alone.
+    /// `-l max_walltime` without `-l min_walltime`.
     max_without_min_walltime = 15162, "Cannot have \"max_walltime\" without \"min_walltime\"";
     /// `-l min_walltime` above `-l max_walltime`.
     min_above_max_walltime = 15163, "\"min_walltime\" can not be greater than \"max_walltime\"";
-    /// An attribute of array jobs, set on another.
+    /// An array attribute was set on a job that is not an array.
     not_an_array = 15231, "Attribute has to be set on an array job";
-    /// More elements than `max_array_size`.
+    /// The array has more subjobs than `max_array_size`.
     array_too_large = 15107, "Array job exceeds server or queue size limit";
-    /// An element that is over, of an array that is not.
+    /// The subjob has finished, its array has not.
     finished_element = 15159, "Request invalid for finished array subjob";
-    /// `-l min_walltime` of an array.
+    /// `-l min_walltime` was given for an array.
     walltime_range_of_array = 15165,
         "\"min_walltime\" and \"max_walltime\" are not valid resources for a job array";
-    /// `queue@server` names a server that is not this one.
+    /// `queue@server` names another server.
     other_server = 15008, "Access from host not allowed, or unknown host";
-    /// History is off: `[server] history` is zero.
+    /// Job history is off: `[server] history` is zero.
     no_history = 15140, "PBS is not configured to maintain job history";
-    /// The host is kept out of the queue.
+    /// The queue's access list excludes the host.
     host_denied = 15008, "Access from host not allowed, or unknown host";
-    /// Routing queues that lead to one another, and nowhere.
+    /// A cycle of routing queues.
     too_many_hops = 15024, "Job routing over too many hops";
-    /// No queue that a routing queue leads to could ever take the job.
+    /// No destination of the routing queue can ever accept the job.
     no_destination = 15039, "Job rejected by all possible destinations";
-    /// A malformed `-l nodes=`.
+    /// Malformed `-l nodes=`.
     bad_nodes = 15089, "node(s) specification error";
 }
 
 impl Refusal {
-    /// An attribute that does not exist, and one that may be meant.
+    /// Unknown attribute `name`, with the nearest known one.
     pub fn unknown_attribute(name: &str, near: Option<&str>) -> Refusal {
         let remedy = near
             .map(|near| format!("; the nearest known one is `{near}`"))
@@ -165,13 +165,13 @@ impl Refusal {
         Refusal::new(15002, format!("Undefined attribute  {name}{remedy}"))
     }
 
-    /// An attribute the caller may not set.
+    /// Attribute that the caller may not set.
     pub fn read_only(name: &str) -> Refusal {
         let text = "Cannot set attribute, read only or insufficient permission";
         Refusal::new(15003, format!("{text}  {name}"))
     }
 
-    /// An attribute that stays as it is once the job runs.
+    /// Attribute that cannot change while the job runs.
     pub fn running(name: &str) -> Refusal {
         Refusal::new(
             15015,
@@ -179,14 +179,14 @@ impl Refusal {
         )
     }
 
-    /// A value of the wrong type or form; `name` as PBS shows it, `Resource_List.ncpus`; may be
-    /// empty.
+    /// Value of the wrong type or form. `name` is the name as PBS displays it, such as
+    /// `Resource_List.ncpus`; it may be empty.
     pub fn illegal_value(name: &str) -> Refusal {
         let text = format!("Illegal attribute or resource value {name}");
         Refusal::new(15014, text.trim_end())
     }
 
-    /// A question about more jobs than one may name.
+    /// Query for more than `most` jobs.
     pub fn too_many_jobs(most: usize) -> Refusal {
         Refusal::new(
             15004,
@@ -194,7 +194,7 @@ impl Refusal {
         )
     }
 
-    /// A user would have more reservations than allowed.
+    /// The user would exceed the limit on the number of reservations.
     pub fn too_many_reservations(most: usize, has: usize, more: usize) -> Refusal {
         let each = "each occurrence of a standing reservation counts";
         let text = format!(
@@ -203,7 +203,7 @@ impl Refusal {
         Refusal::new(15046, text)
     }
 
-    /// A reservation that lasts longer than users may reserve.
+    /// The reservation is longer than users may reserve.
     pub fn reservation_too_long(most: Span, asked: Span) -> Refusal {
         Refusal::new(
             15046,
@@ -213,7 +213,7 @@ impl Refusal {
         )
     }
 
-    /// The reservations of a user would have more processors at a time than allowed.
+    /// The user's reservations would hold more processors at one time than allowed.
     pub fn reservation_too_large(most: u64, has: u64, more: u64) -> Refusal {
         let text = format!(
             "Maximum of processors in a user's reservations at a time (resv_max_share): {most}; {has} reserved, \
@@ -222,7 +222,7 @@ impl Refusal {
         Refusal::new(15046, text)
     }
 
-    /// Nobody knows yet how many processors there are.
+    /// The number of processors is unknown: no node has registered yet.
     pub fn no_processors_yet() -> Refusal {
         Refusal::new(
             15046,
@@ -230,7 +230,7 @@ impl Refusal {
         )
     }
 
-    /// A rule of a standing reservation that is none.
+    /// Invalid recurrence rule of a standing reservation.
     pub fn bad_rule(why: &str) -> Refusal {
         Refusal::new(
             15014,
@@ -238,7 +238,7 @@ impl Refusal {
         )
     }
 
-    /// A time zone in which this server cannot count.
+    /// Time zone that differs from the server's.
     pub fn other_zone(named: &str, own: &str) -> Refusal {
         let remedy = format!("this server counts in {own}: set PBS_TZID={own} or PBS_TZID=UTC");
         Refusal::new(
@@ -249,22 +249,22 @@ impl Refusal {
         )
     }
 
-    /// A resource nobody has defined, given by `-l name=`.
+    /// Undefined resource in `-l name=`.
     pub fn unknown_resource(name: &str) -> Refusal {
         Refusal::new(15035, format!("Unknown resource Resource_List.{name}"))
     }
 
-    /// A resource nobody has defined, as `qmgr` names it: `resources_max.name`.
+    /// Undefined resource in a `qmgr` attribute, such as `resources_max.name`.
     pub fn unknown_resource_of(attribute: &str, name: &str) -> Refusal {
         Refusal::new(15035, format!("Unknown resource {attribute}.{name}"))
     }
 
-    /// A resource nobody has defined, inside a select.
+    /// Undefined resource in a select.
     pub fn unknown_in_select(name: &str) -> Refusal {
         Refusal::new(15035, format!("Unknown resource: {name}"))
     }
 
-    /// A job-wide resource inside a select.
+    /// Job-wide resource in a select.
     pub fn invalid_in_select(name: &str) -> Refusal {
         Refusal::new(
             15108,
@@ -272,19 +272,19 @@ impl Refusal {
         )
     }
 
-    /// A host-level resource beside a select.
+    /// Host-level resource beside a select.
     pub fn beside_select(name: &str) -> Refusal {
         let text = "\"-lresource=\" cannot be used with \"select\" or \"place\", resource is:";
         Refusal::new(15109, format!("{text} {name}"))
     }
 
-    /// A resource named twice in one chunk.
+    /// Resource repeated in one chunk.
     pub fn duplicate_in_chunk(name: &str) -> Refusal {
         let text = "duplicated resource within a section of a select specification, resource is:";
         Refusal::new(15116, format!("{text} {name}"))
     }
 
-    /// Nodes to be released that are none of the job's, by their names.
+    /// Nodes to be released that do not belong to the job.
     pub fn not_of_the_job(nodes: &str) -> Refusal {
         Refusal::new(
             15010,
@@ -292,7 +292,7 @@ impl Refusal {
         )
     }
 
-    /// A node to be released on which the job's script runs.
+    /// Node to be released that runs the job's script.
     pub fn of_the_script(node: &str) -> Refusal {
         Refusal::new(
             15010,
@@ -300,7 +300,7 @@ impl Refusal {
         )
     }
 
-    /// A chunk to be kept that the job has not, or not so often.
+    /// Chunk to be kept that the job does not have, or not in that number.
     pub fn too_much_to_keep(resources: &str) -> Refusal {
         Refusal::new(
             15010,
@@ -308,27 +308,28 @@ impl Refusal {
         )
     }
 
-    /// An array or several elements, where one job is needed.
+    /// An array or several subjobs where one job is required.
     pub fn not_for_arrays() -> Refusal {
         Refusal::new(15029, "not supported for Array Jobs or multiple sub-jobs")
     }
 
-    /// What PBS offers and this version does not.
+    /// PBS feature that this version does not support.
     pub fn unsupported(what: &str) -> Refusal {
         Refusal::new(15029, format!("No support for requested service: {what}"))
     }
 
-    /// No such job, where a request names several; its full id.
+    /// No such job, in a request for several; `id` is the full id.
     pub fn no_such_job(id: &str) -> Refusal {
         Refusal::new(15001, format!("Unknown Job Id {id}"))
     }
 
-    /// A dependency that cannot be set up, and why.
+    /// Invalid dependency, with the cause.
     pub fn dependency(why: &str) -> Refusal {
         Refusal::new(15054, format!("Invalid Job Dependency: {why}"))
     }
 
-    /// A dependency on a job that is over and can never meet it; which, and how that job ended.
+    /// Dependency on a finished job that can never satisfy it; `which` includes how that job
+    /// ended.
     pub fn unmet_dependency(which: &str) -> Refusal {
         Refusal::new(
             15229,
@@ -336,7 +337,7 @@ impl Refusal {
         )
     }
 
-    /// Files to be copied from or to a host that is not of this cluster.
+    /// Files to be staged from or to a host outside this cluster.
     pub fn other_host(attribute: &str, host: &str) -> Refusal {
         let why =
             format!("{host} is no host of this cluster, and files are copied within a host only");
@@ -346,7 +347,7 @@ impl Refusal {
         )
     }
 
-    /// A wish on where to run that makes no sense; which, and why.
+    /// Invalid placement requirement `name`, with the cause.
     pub fn illegal_placement(name: &str, why: &str) -> Refusal {
         Refusal::new(
             15014,
@@ -354,8 +355,8 @@ impl Refusal {
         )
     }
 
-    /// A quality of service that is not for who asks; for whom it is, and which ones are open to
-    /// who asks.
+    /// Quality of service that the user may not use. `whose` lists its permitted users, `open`
+    /// the qualities that this user may request.
     pub fn quality_denied(name: &str, whose: &str, open: &str) -> Refusal {
         let text = format!(
             "qos_denied: quality of service `{name}` is for {whose}; ask for one of {open}"
@@ -366,7 +367,7 @@ impl Refusal {
         )
     }
 
-    /// A quality of service that there is not, and which there are.
+    /// Undefined quality of service; `open` lists those that the user may request.
     pub fn unknown_quality(name: &str, open: &str) -> Refusal {
         Refusal::illegal_placement(
             "qos",
@@ -374,8 +375,8 @@ impl Refusal {
         )
     }
 
-    /// A job that asks for less or more than its queue takes, or than there is; which, and what to
-    /// do.
+    /// Request outside the bounds of the queue or of the cluster; `why` names the bound and the
+    /// remedy.
     pub fn out_of_bounds(why: &str) -> Refusal {
         Refusal::new(
             15036,
@@ -383,17 +384,17 @@ impl Refusal {
         )
     }
 
-    /// Somebody has as many jobs as they may have; in PBS's words, and how many.
+    /// Limit on the number of jobs reached, in PBS's words with the number.
     pub fn too_many(text: String) -> Refusal {
         Refusal::new(15142, text)
     }
 
-    /// Somebody's jobs ask for as much of a resource as they may; in PBS's words, and how much.
+    /// Limit on the requested amount of a resource reached, in PBS's words with the amount.
     pub fn too_much(text: String) -> Refusal {
         Refusal::new(15143, text)
     }
 
-    /// The same with a detail behind PBS's words.
+    /// Appends a detail to PBS's text.
     pub fn because(self, why: &str) -> Refusal {
         Refusal {
             text: format!("{}: {why}", self.text.trim_end()),
@@ -401,16 +402,16 @@ impl Refusal {
         }
     }
 
-    /// Whether the same request may be granted later, though nothing of it is changed: a queue may
-    /// be opened, others' jobs may end.
+    /// Tests for a queue or job limit: the identical request may succeed after a queue opens or
+    /// other jobs end.
     pub fn may_pass(&self) -> bool {
         [15021, 15142, 15143].contains(&self.code)
     }
 
-    /// The attribute of `-p`.
+    /// PBS name of the attribute set by `-p`.
     pub const PRIORITY: &str = "Priority";
 
-    /// Larger than a job may be; `what` and its bound in bytes.
+    /// `what` is larger than the maximum of `most` bytes.
     pub fn too_large(what: &str, most: usize) -> Refusal {
         Refusal::new(
             15014,
@@ -418,7 +419,7 @@ impl Refusal {
         )
     }
 
-    /// There would be more of something than there may be.
+    /// There would be more than `most` objects of this kind.
     pub fn more_than(most: usize, what: &str) -> Refusal {
         Refusal::new(
             15014,
@@ -426,17 +427,17 @@ impl Refusal {
         )
     }
 
-    /// The terminal of a running job cannot be reached now.
+    /// The terminal of the running job cannot be reached now.
     pub fn no_terminal(why: &str) -> Refusal {
         Refusal::by_node(why)
     }
 
-    /// What is asked for would have to be told to a node that does not answer now.
+    /// The request must be sent to a node that does not respond now.
     pub fn node_away() -> Refusal {
         Refusal::by_node("its node does not answer")
     }
 
-    /// A host that cannot be declared gone now.
+    /// The host cannot be declared gone now.
     pub fn not_gone(why: &str) -> Refusal {
         Refusal::by_node(why)
     }
@@ -456,7 +457,7 @@ impl Refusal {
         Refusal::new(code, format!("{text} {name}"))
     }
 
-    /// A range with a step names more elements than can be deleted at once.
+    /// A range with a step names more subjobs than one request may delete.
     pub fn too_scattered(most: u32) -> Refusal {
         let text = "elements that lie apart; name fewer at once, or a range without a step";
         Refusal::new(
@@ -465,7 +466,7 @@ impl Refusal {
         )
     }
 
-    /// Refused by a hook of the site, in its words or for its failure.
+    /// Rejected by a site hook, or the hook failed; `why` is its message or the error.
     pub fn hook(why: impl Into<String>) -> Refusal {
         Refusal::new(15136, why)
     }
@@ -475,26 +476,26 @@ impl Refusal {
         Refusal::hook(format!("{name} does not exist!"))
     }
 
-    /// A hook of this name is there already.
+    /// A hook of this name exists.
     pub fn hook_exists(name: &str) -> Refusal {
         Refusal::hook(format!(
             "hook name \"{name}\" already exists, try a different name"
         ))
     }
 
-    /// Hooks are no matter of this person's; `who` as `user@host`.
+    /// The user may not manage hooks; `who` is `user@host`.
     pub fn not_for_hooks(who: &str, server: &str) -> Refusal {
         Refusal::hook(format!(
             "{who} is unauthorized to access hooks data from server {server}"
         ))
     }
 
-    /// Whether a hook of the site, or its failure, is why.
+    /// Tests for a rejection by a site hook or a failed hook.
     pub fn is_of_hook(&self) -> bool {
         self.code == Refusal::hook("").code
     }
 
-    /// The spool cannot take it now: nothing of the request was kept.
+    /// The spool cannot store the request; nothing of it was kept.
     pub fn spool(why: impl fmt::Display) -> Refusal {
         Refusal::new(15010, format!("System error: {why}"))
     }

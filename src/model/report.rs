@@ -1,4 +1,5 @@
-//! What commands show of the scheduler's decisions: forecasts, priorities, fair shares, limits.
+//! Data that commands display about scheduling decisions: forecasts, priorities, fair shares,
+//! limits.
 
 pub mod fair_share_status;
 pub mod outlook;

@@ -1,8 +1,9 @@
-//! From what `-l` said to a [`Request`]: a typed list, chunks and a place (`spec` 1.6).
+//! Parsing of `-l` options into a [`Request`]: a typed list, chunks and a place (`spec` 1.6).
 //!
-//! Three ways to ask, never mixed: `select` (and `place`) names the chunks; `nodes`, the old way,
-//! is rewritten as a select; with neither, all host-level resources named make one chunk. Whatever
-//! the way, the result has chunks, a place, and totals over the chunks in its list.
+//! A job requests chunks in one of three ways that cannot be mixed. `select` (with `place`) names
+//! the chunks. `nodes`, the older form, is rewritten as a select. Without either, the host-level
+//! resources given form one chunk. The result always has chunks, a place, and totals over the
+//! chunks in its list.
 
 pub mod cluster_path;
 pub mod geometry;
@@ -27,24 +28,24 @@ mod place;
 
 mod nodes;
 
-/// The most of one resource that a job may ask for, over all chunks: sums of many jobs' requests
-/// stay far from what 64 bits hold.
+/// Largest request for one resource over all chunks. Sums over many jobs stay far below the range
+/// of 64 bits.
 const MAX_AMOUNT: i64 = 1 << 53;
 
-/// The most names a job may ask for.
+/// Maximum number of resource names in a request.
 const MAX_NAMES: usize = 1000;
 
-/// Names and texts.
+/// Pairs of name and text.
 type NamedTexts = Vec<(String, String)>;
 
 impl Request {
-    /// Reads what `-l` asked: (name, text) in the order given; of a name given twice the last
-    /// counts. Refusals are those of `spec` 1.6.
+    /// Parses `-l` options, given as (name, text) in order; the last value of a repeated name
+    /// counts. Errors are those of `spec` 1.6.
     pub fn parse(asked: &[(String, String)], resources: &Resources) -> Result<Request, Refusal> {
         Request::parse_with(asked, &Defaults::default(), resources)
     }
 
-    /// The same where some things go without saying; [`Request::asked`] stays what was asked.
+    /// Parses `-l` options and fills in defaults. [`Request::asked`] stays as given.
     fn parse_with(
         asked: &[(String, String)],
         defaults: &Defaults,
@@ -65,14 +66,13 @@ impl Request {
         Ok(request)
     }
 
-    /// What was asked, where these things go without saying: what went without saying before does
-    /// not any more.
+    /// Parses the original options again with these defaults in place of the earlier ones.
     pub fn with(&self, defaults: &Defaults, resources: &Resources) -> Result<Request, Refusal> {
         Request::parse_with(&self.asked, defaults, resources)
     }
 
-    /// The same request with some names asked anew. A new `select` or `nodes` replaces all that
-    /// shaped the chunks before; the place stays unless it is asked anew too.
+    /// Returns the request with some names changed. A new `select` or `nodes` replaces everything
+    /// that defined the chunks before; the place stays unless it is changed too.
     pub fn alter(
         &self,
         changes: &[(String, String)],
@@ -96,18 +96,18 @@ impl Request {
     }
 }
 
-/// The text of a select that reads as `chunks`.
+/// Returns the text of a select that parses to `chunks`.
 pub fn spelled(chunks: &[Chunk]) -> String {
     chunk::spell(chunks)
 }
 
-/// Whether `-l name=` decides what the chunks are.
+/// Tests whether `-l name=` defines chunks.
 fn shapes_chunks(name: &str, resources: &Resources) -> bool {
     ["select", "place", "nodes"].contains(&name)
         || resources.get(name).is_some_and(|d| d.host_level)
 }
 
-/// The definition of `name` with the name's own spelling; names match in any case.
+/// Returns the definition of `name` with its canonical spelling. Names match in any case.
 fn find<'a>(name: &str, resources: &'a Resources) -> Option<(&'a str, &'a Definition)> {
     let exact = resources.iter().find(|(known, _)| *known == name);
     exact.or_else(|| {
@@ -117,7 +117,7 @@ fn find<'a>(name: &str, resources: &'a Resources) -> Option<(&'a str, &'a Defini
     })
 }
 
-/// `ncpus=2:mem=64mb`, which some clients send for a chunk, taken apart into its resources.
+/// Splits `ncpus=2:mem=64mb`, which some clients send for a chunk, into its resources.
 fn unglue(asked: &[(String, String)], resources: &Resources) -> NamedTexts {
     let mut plain = NamedTexts::new();
     for (name, text) in asked {
@@ -139,8 +139,8 @@ fn unglue(asked: &[(String, String)], resources: &Resources) -> NamedTexts {
     plain
 }
 
-/// Each name once, in its own spelling, where it first stood, with its last text. `wd`, which
-/// TORQUE's scripts ask for, says where the job starts: there it starts anyway.
+/// Merges repeated names: canonical spelling, first position, last text. Drops an empty `wd`,
+/// which TORQUE scripts give to select the working directory: jobs start there anyway.
 fn merge(asked: &NamedTexts, resources: &Resources) -> NamedTexts {
     let mut merged = NamedTexts::new();
     for (name, text) in asked {
@@ -156,7 +156,7 @@ fn merge(asked: &NamedTexts, resources: &Resources) -> NamedTexts {
     merged
 }
 
-/// Whether `preempt_targets` says whom it means; anything else says nothing of that.
+/// Tests whether the value of `preempt_targets` is valid; true for all other names.
 fn are_targets(name: &str, text: &str) -> bool {
     name != "preempt_targets"
         || text
@@ -164,7 +164,8 @@ fn are_targets(name: &str, text: &str) -> bool {
             .all(|word| PreemptTarget::parse(word).is_some())
 }
 
-/// The typed values, `select`, `place` and `nodes` aside. An empty time or string asks for nothing.
+/// Returns the typed values, except `select`, `place` and `nodes`. An empty time or string
+/// requests nothing.
 fn values(asked: &NamedTexts, resources: &Resources) -> Result<ResourceList, Refusal> {
     let mut values = ResourceList::new();
     for (name, text) in asked {
@@ -194,7 +195,7 @@ fn is_name(name: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-/// Nothing is asked for less than nothing, `nice` aside, nor beyond all measure.
+/// Tests the range 0 to [`MAX_AMOUNT`]; `nice` may be negative.
 fn in_range(name: &str, value: &ResourceValue) -> bool {
     match value {
         ResourceValue::Long(number) if name == "nice" => {
@@ -219,7 +220,7 @@ fn check_walltimes(values: &ResourceList) -> Result<(), Refusal> {
     }
 }
 
-/// Chunks and place, by one of the three ways.
+/// Builds chunks and place in one of the three ways.
 fn shape(
     asked: &NamedTexts,
     values: ResourceList,
@@ -283,7 +284,7 @@ fn of_nodes(
     })
 }
 
-/// One chunk of every host-level resource named, in alphabetical order.
+/// Builds one chunk with every host-level resource given, in alphabetical order.
 fn of_values(mut values: ResourceList, each: &ResourceList, resources: &Resources) -> Request {
     for (name, value) in each {
         values.entry(name.clone()).or_insert_with(|| value.clone());
@@ -314,7 +315,7 @@ fn of_values(mut values: ResourceList, each: &ResourceList, resources: &Resource
     }
 }
 
-/// Writes the totals over the chunks, and the texts of select and place, into the list.
+/// Adds the totals over the chunks, and the texts of select and place, to the list.
 fn total(request: &mut Request, resources: &Resources) -> Result<(), Refusal> {
     let mut totals = ResourceList::new();
     for chunk in &request.select.chunks {

@@ -1,9 +1,8 @@
-//! An advance reservation: what somebody asked to have set aside, when and for whom, and how that
-//! stands.
+//! Advance reservations: resources set aside for users during a period, and their state.
 //!
-//! A standing reservation is one that comes again: its occurrences are all planned when it is made.
-//! [`Reservation::apply`] is the only transition table; it is total and pure, as that of jobs is.
-//! What the scheduler sees of it are its [`Window`]s.
+//! A standing reservation recurs; all its occurrences are planned at its creation.
+//! [`Reservation::apply`] is the only transition table; like that of jobs, it is total and pure.
+//! The scheduler uses the reservation's [`Window`]s.
 
 pub mod recurrence;
 pub mod request;
@@ -19,131 +18,133 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use window::{Window, WindowAccess};
 
-/// A reservation.
+/// Advance, standing or maintenance reservation, or one from the configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// `R12`, `S12` for one that comes again, `M12` for maintenance; the name of one that the
-    /// configuration makes, with the number of its instance.
+    /// Id: `R12`, `S12` for a standing reservation, `M12` for maintenance. For a reservation from
+    /// the configuration, its name with the number of its instance.
     pub id: String,
-    /// Who made it.
+    /// User who created it.
     pub owner: Owner,
-    /// Where.
+    /// Host on which it was created.
     pub submit_host: String,
-    /// What was asked for.
+    /// Requested terms.
     pub terms: ReservationTerms,
-    /// Each time it comes; at least one.
+    /// All occurrences, at least one.
     pub occurrences: Vec<Occurrence>,
-    /// Which of them is on, or comes next.
+    /// Index of the present or next occurrence.
     pub current: usize,
-    /// Where it stands.
+    /// State.
     pub state: ReservationState,
-    /// Nodes of it that are down or offline now.
+    /// Nodes that are down or offline now.
     pub lost: Vec<String>,
-    /// Made.
+    /// Creation time.
     pub ctime: Time,
-    /// Last changed.
+    /// Time of the last change.
     pub mtime: Time,
 }
 
-/// What somebody asked for; `pbs_ralter` changes it.
+/// Requested terms of a reservation; `pbs_ralter` changes them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservationTerms {
-    /// `Reserve_Name`.
+    /// Name given by the user, `Reserve_Name`.
     pub name: Option<String>,
-    /// `Authorized_Users`, `-U`: who may submit to its queue besides its owner: `bob@head`, `-bob`.
+    /// `Authorized_Users`, `-U`: users who may submit to the queue besides the owner: `bob@head`,
+    /// `-bob`.
     pub users: Vec<String>,
-    /// `Authorized_Groups`, `-G`: whose members may.
+    /// `Authorized_Groups`, `-G`: groups whose members may submit.
     pub groups: Vec<String>,
-    /// `Authorized_Hosts`, `-H`: kept and shown.
+    /// `Authorized_Hosts`, `-H`: stored and displayed only.
     pub hosts: Vec<String>,
-    /// How much.
+    /// Requested resources.
     pub request: Arc<Request>,
-    /// Whole nodes, whatever runs on them: maintenance.
+    /// Maintenance: entire nodes, regardless of running jobs.
     pub whole: bool,
-    /// When it comes again.
+    /// Recurrence rule, for a standing reservation.
     pub rule: Option<Repetition>,
-    /// Kept and shown, by PBS's names: `Mail_Points`, `Mail_Users`.
+    /// Attributes stored and displayed only, by PBS name: `Mail_Points`, `Mail_Users`.
     pub other: BTreeMap<String, String>,
-    /// Shown as `Variable_List`.
+    /// Displayed as `Variable_List`.
     pub variables: Vec<(String, String)>,
-    /// The job on whose nodes it was made.
+    /// Job on whose nodes the reservation was created.
     pub job: Option<JobId>,
-    /// Of one that the configuration makes: who may use it. Others are used through their queue.
+    /// Access rules of a reservation from the configuration. Access to others is through their
+    /// queue.
     pub access: Option<SiteAccess>,
 }
 
-/// What the configuration says of the use of a reservation.
+/// Access rules of a reservation from the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SiteAccess {
-    /// Who may.
+    /// Jobs that may use it.
     pub access: WindowAccess,
-    /// Only who asks for it by name.
+    /// Jobs must request the reservation by name.
     pub by_name: bool,
-    /// Those it is for may preempt others in it.
+    /// Jobs with access may preempt other jobs in it.
     pub owner_preempts: bool,
 }
 
-/// How a standing reservation comes again.
+/// Recurrence of a standing reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repetition {
-    /// `reserve_rrule`.
+    /// iCalendar rule, `reserve_rrule`.
     pub rule: String,
-    /// `PBS_TZID`.
+    /// Time zone of the rule, `PBS_TZID`.
     pub zone: String,
 }
 
-/// One time that a reservation comes.
+/// Occurrence of a reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Occurrence {
-    /// When it begins, as watches show it.
+    /// Start by the wall clock.
     pub from: Wall,
-    /// When it ends.
+    /// End by the wall clock.
     pub to: Wall,
-    /// What it has of which node; nothing before it is confirmed.
+    /// Reserved resources by node; empty before the confirmation.
     pub shares: Vec<NodeShare>,
 }
 
-/// Where a reservation stands.
+/// State of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReservationState {
-    /// Not known yet whether it can be had.
+    /// Submitted; not decided yet.
     Unconfirmed,
-    /// It has its nodes, and has not begun.
+    /// Confirmed: nodes are assigned, the start lies ahead.
     Confirmed,
-    /// Its time has come: its queue is started.
+    /// Running: the period has begun and the queue is started.
     Running,
-    /// It is over; its jobs are being ended.
+    /// Finished: remaining jobs are being ended.
     Finished,
-    /// Taken back; its jobs are being deleted.
+    /// Being deleted: its jobs are being deleted.
     DeletingJobs,
-    /// Taken back.
+    /// Deleted.
     Deleted,
 }
 
-/// A fact about a reservation, in the past tense.
+/// Event in the history of a reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Happened {
-    /// Asked for, by `user@host`.
+    /// Requested by this `user@host`.
     Submitted(String),
-    /// It has these shares, occurrence by occurrence.
+    /// Confirmed with these shares, by occurrence.
     Confirmed(Vec<Vec<NodeShare>>),
-    /// It cannot be had, for this reason.
+    /// Denied for this reason.
     Denied(String),
-    /// Changed, by `user@host`.
+    /// Altered by this `user@host`.
     Altered(String),
-    /// An occurrence has begun.
+    /// An occurrence began.
     Began,
-    /// An occurrence is over.
+    /// An occurrence ended.
     Ended,
-    /// These nodes of it are down or offline; none means that all are back.
+    /// These nodes are down or offline; empty when all are back.
     Lost(Vec<String>),
-    /// To be deleted, by `user@host`.
+    /// Deletion requested by this `user@host`.
     DeleteWanted(String),
-    /// The last of its jobs is gone.
+    /// The last of its jobs ended.
     Emptied,
 }
 
-/// PBS's shorts and names of the states.
+/// PBS's short and long names of the states.
 const NAMES: [(&str, &str); 13] = [
     ("NO", "RESV_NONE"),
     ("UN", "RESV_UNCONFIRMED"),
@@ -160,11 +161,11 @@ const NAMES: [(&str, &str); 13] = [
     ("IC", "RESV_IN_CONFLICT"),
 ];
 
-/// The number of a degraded reservation among PBS's.
+/// Index of the degraded state in PBS's list.
 const DEGRADED: usize = 10;
 
 impl ReservationState {
-    /// Its number among PBS's.
+    /// Returns the index in PBS's list.
     fn number(self) -> usize {
         match self {
             ReservationState::Unconfirmed => 1,
@@ -178,7 +179,7 @@ impl ReservationState {
 }
 
 impl Reservation {
-    /// What a fact makes of it.
+    /// Applies an event.
     pub fn apply(&mut self, fact: &Happened, now: Time) {
         match fact {
             Happened::Submitted(_) => self.state = ReservationState::Unconfirmed,
@@ -224,7 +225,7 @@ impl Reservation {
         }
     }
 
-    /// Whether nothing comes of it any more, and only its jobs have still to go.
+    /// Tests whether the reservation has ended, except for its remaining jobs.
     pub fn is_over(&self) -> bool {
         matches!(
             self.state,
@@ -232,17 +233,18 @@ impl Reservation {
         )
     }
 
-    /// Whether it comes again.
+    /// Tests for a standing reservation.
     pub fn is_recurring(&self) -> bool {
         self.terms.rule.is_some()
     }
 
-    /// Whether jobs are submitted to a queue of its name: those of the configuration have none.
+    /// Tests whether a queue of its name exists: reservations from the configuration have none.
     pub fn has_queue(&self) -> bool {
         self.terms.access.is_none()
     }
 
-    /// Its queue, if it has one: started while it runs, there until it is over.
+    /// Returns the queue, if it exists: from the confirmation to the end, started while the
+    /// reservation runs.
     pub fn queue(&self) -> Option<Queue> {
         let has_one =
             self.has_queue() && !self.is_over() && self.state != ReservationState::Unconfirmed;
@@ -253,12 +255,12 @@ impl Reservation {
         })
     }
 
-    /// The occurrence that is on or comes next.
+    /// Returns the present or next occurrence.
     pub fn occurrence(&self) -> &Occurrence {
         &self.occurrences[self.current.min(self.occurrences.len().saturating_sub(1))]
     }
 
-    /// When it has something to do next, as watches show it; None when it is over.
+    /// Returns the time of the next start or end by the wall clock; None after the end.
     pub fn next_turn(&self) -> Option<Wall> {
         match self.state {
             ReservationState::Confirmed => Some(self.occurrence().from),
@@ -270,8 +272,8 @@ impl Reservation {
         }
     }
 
-    /// What the scheduler sees of it: a window for each occurrence that is not over. `clock` tells
-    /// when by schedd's clock watches show what.
+    /// Returns the windows for the scheduler: one for each occurrence that has not ended. `clock`
+    /// converts wall-clock times.
     pub fn windows(&self, clock: &ClockTable) -> Vec<Window> {
         if self.is_over() || self.state == ReservationState::Unconfirmed {
             return Vec::new();
@@ -290,7 +292,7 @@ impl Reservation {
             .unwrap_or_else(|| self.through_its_queue());
         Window {
             id: self.window_id(index),
-            // One that has begun stays so if the clock is set back.
+            // An occurrence that has begun remains so if the clock is set back.
             from: if begun {
                 Time(0)
             } else {
@@ -305,7 +307,7 @@ impl Reservation {
         }
     }
 
-    /// Whoever is in the queue was let in there.
+    /// The queue's admission has already checked access.
     fn through_its_queue(&self) -> SiteAccess {
         let queues = if self.has_queue() {
             vec![self.id.clone()]
@@ -323,7 +325,7 @@ impl Reservation {
         }
     }
 
-    /// The id of the window of an occurrence: `S12.2` for the second of a standing one.
+    /// Returns the window id of an occurrence: `S12.2` for the second of a standing reservation.
     pub fn window_id(&self, index: usize) -> String {
         if self.is_recurring() {
             format!("{}.{}", self.id, index + 1)
@@ -332,7 +334,7 @@ impl Reservation {
         }
     }
 
-    /// The number of the state among PBS's: one that lacks nodes is degraded until it begins.
+    /// Returns PBS's state number: a confirmed reservation without all its nodes is degraded.
     fn number(&self) -> usize {
         match self.state {
             ReservationState::Confirmed if !self.lost.is_empty() => DEGRADED,
@@ -340,17 +342,18 @@ impl Reservation {
         }
     }
 
-    /// `CO`.
+    /// Returns PBS's short name, such as `CO`.
     pub fn short_state(&self) -> &'static str {
         NAMES[self.number()].0
     }
 
-    /// `RESV_CONFIRMED`.
+    /// Returns PBS's long name, such as `RESV_CONFIRMED`.
     pub fn long_state(&self) -> &'static str {
         NAMES[self.number()].1
     }
 
-    /// `reserve_substate`: as the state, and for one that runs without all its nodes, degraded.
+    /// Returns `reserve_substate`: equal to the state, but degraded also while running without
+    /// all nodes.
     pub fn substate(&self) -> i64 {
         if self.lost.is_empty() {
             self.number() as i64
@@ -359,7 +362,7 @@ impl Reservation {
         }
     }
 
-    /// Whether its owner, or one the lists name, asks at `host`.
+    /// Tests whether a user at `host` is the owner or matches the access lists.
     pub fn lets_in(&self, asker: &Owner, host: &str, is_member: impl Fn(&str) -> bool) -> bool {
         if asker.is_same_account(&self.owner) {
             return true;
@@ -390,7 +393,7 @@ fn moment(clock: &ClockTable, wall: Wall) -> Time {
 pub(crate) mod tests {
     use super::*;
 
-    /// A reservation that comes so many times, an hour each, a day apart.
+    /// Creates a reservation with this number of occurrences, one hour each, one day apart.
     pub(crate) fn reservation(times: usize) -> Reservation {
         let rule = Repetition {
             rule: format!("FREQ=DAILY;COUNT={times}"),

@@ -1,4 +1,4 @@
-//! Named quantities: what jobs ask for, what nodes have, what is used.
+//! Resources: named quantities that jobs request and use and nodes provide.
 
 pub mod amount;
 
@@ -8,46 +8,46 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The type of a resource's values.
+/// Type of a resource's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResourceType {
-    /// `HH:MM:SS`.
+    /// Duration, `HH:MM:SS`.
     Time,
-    /// Bytes, as `8gb`.
+    /// Bytes, such as `8gb`.
     Size,
-    /// A whole number.
+    /// Integer.
     Long,
-    /// A number.
+    /// Floating-point number.
     Float,
     /// `True` or `False`.
     Boolean,
-    /// Anything.
+    /// Text.
     String,
 }
 
-/// A value of one of the kinds.
+/// Value of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ResourceValue {
-    /// A length of time.
+    /// Duration.
     Time(Span),
-    /// A number of bytes, with the unit it was given in.
+    /// Number of bytes, with the unit as given.
     Size(Size),
-    /// A whole number.
+    /// Integer.
     Long(i64),
-    /// A number.
+    /// Floating-point number.
     Float(f64),
-    /// True or false.
+    /// Boolean.
     Boolean(bool),
     /// Text.
     String(String),
 }
 
-/// In so many parts of one a fraction is counted, and never for less than it is.
+/// Units per 1 in which fractions are counted, rounded up.
 const THOUSANDTHS: f64 = 1000.0;
 
 impl ResourceValue {
-    /// Reads a value of `kind`; None if the text is not one.
+    /// Parses a value of `kind`; None if invalid.
     pub fn parse(kind: ResourceType, text: &str) -> Option<ResourceValue> {
         Some(match kind {
             ResourceType::Time => ResourceValue::Time(Span::parse(text)?),
@@ -61,7 +61,7 @@ impl ResourceValue {
         })
     }
 
-    /// Of which kind it is.
+    /// Returns the type of the value.
     pub fn kind(&self) -> ResourceType {
         match self {
             ResourceValue::Time(_) => ResourceType::Time,
@@ -73,8 +73,8 @@ impl ResourceValue {
         }
     }
 
-    /// The value as the scheduler counts it: bytes, milliseconds, a plain number, or thousandths of
-    /// a fraction; None for text and booleans.
+    /// Returns the value in the unit of the scheduler: bytes, milliseconds, a plain number, or
+    /// thousandths of a fraction. None for text and booleans.
     pub fn amount(&self) -> Option<i64> {
         match self {
             ResourceValue::Time(span) => Some(span.0),
@@ -85,8 +85,7 @@ impl ResourceValue {
         }
     }
 
-    /// The value of `kind` that stands for a counted amount; the inverse of
-    /// [`ResourceValue::amount`].
+    /// Returns the value of type `kind` for an amount; the inverse of [`ResourceValue::amount`].
     pub fn of_amount(kind: ResourceType, amount: i64) -> ResourceValue {
         match kind {
             ResourceType::Time => ResourceValue::Time(Span(amount)),
@@ -107,7 +106,7 @@ fn parse_boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// As PBS shows it: `01:00:00`, `8gb`, `4`, `True`.
+/// Formats as PBS does: `01:00:00`, `8gb`, `4`, `True`.
 impl fmt::Display for ResourceValue {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -122,20 +121,20 @@ impl fmt::Display for ResourceValue {
     }
 }
 
-/// A number of bytes in the unit it was given in: `8gb` stays `8gb`.
+/// Number of bytes in the unit as given: `8gb` stays `8gb`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
     count: u64,
-    /// 0 bytes, 1 kilobytes, .. 5 petabytes.
+    /// Exponent of 1024: 0 for bytes, 1 for kilobytes, ... 5 for petabytes.
     scale: u8,
-    /// Counted in words of 8 bytes.
+    /// True if counted in words of 8 bytes.
     words: bool,
 }
 
 impl Size {
     const SCALES: [&'static str; 6] = ["", "k", "m", "g", "t", "p"];
 
-    /// So many times 1024 bytes.
+    /// Creates a size of `count` times 1024 bytes.
     pub fn kilobytes(count: u64) -> Size {
         Size {
             count,
@@ -144,7 +143,7 @@ impl Size {
         }
     }
 
-    /// So many times 1024 kilobytes.
+    /// Creates a size of `count` times 1024 kilobytes.
     pub fn megabytes(count: u64) -> Size {
         Size {
             count,
@@ -153,7 +152,7 @@ impl Size {
         }
     }
 
-    /// So many bytes, in the largest unit of which there is a whole number.
+    /// Creates a size in the largest unit that divides it exactly.
     pub fn exactly(bytes: u64) -> Size {
         let (mut count, mut scale) = (bytes, 0);
         while count > 0 && scale < 5 && count.is_multiple_of(1024) {
@@ -167,8 +166,8 @@ impl Size {
         }
     }
 
-    /// Reads an integer, then one of `k m g t p` or none, then `b`, `w` or nothing; any case.
-    /// None for anything else, and for what no 64-bit number of bytes holds.
+    /// Parses an integer, then one of `k m g t p` or none, then `b`, `w` or nothing; any case.
+    /// None for other texts and for sizes above 64 bits.
     pub fn parse(text: &str) -> Option<Size> {
         let text = text.to_ascii_lowercase();
         let end = text
@@ -195,12 +194,12 @@ impl Size {
         self.count.checked_mul(unit)
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(self) -> u64 {
         self.checked_bytes().unwrap_or(u64::MAX)
     }
 
-    /// `count` times this, in the same unit; None when that is more than a size holds.
+    /// Returns `count` times this size, in the same unit; None on overflow.
     pub fn times(self, count: u64) -> Option<Size> {
         let size = Size {
             count: self.count.checked_mul(count)?,
@@ -209,7 +208,7 @@ impl Size {
         size.checked_bytes().map(|_| size)
     }
 
-    /// The sum, in the larger unit that holds it exactly.
+    /// Returns the sum in the larger unit that represents it exactly; None on overflow.
     pub fn plus(self, other: Size) -> Option<Size> {
         let bytes = self.checked_bytes()?.checked_add(other.checked_bytes()?)?;
         let larger = self.scale.max(other.scale);
@@ -236,25 +235,25 @@ impl fmt::Display for Size {
     }
 }
 
-/// What names of hosts, queues and resources are made of.
+/// Tests for characters of host, queue and resource names.
 pub(crate) fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
 
-/// What a resource is: its type and how it is shared out.
+/// Definition of a resource: type and allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
-    /// The type of its values.
+    /// Type of the values.
     pub kind: ResourceType,
-    /// Belongs to a host and may stand in a chunk; else it belongs to the job as a whole.
+    /// Belongs to a host and may be part of a chunk; else to the job as a whole.
     pub host_level: bool,
-    /// Taken by a job from its node while it runs (PBS flag `n`); else only compared.
+    /// Allocated to running jobs (PBS flag `n`); else only compared.
     pub consumable: bool,
-    /// May be requested; else only the system sets it.
+    /// Users may request it; else only the system sets it.
     pub requestable: bool,
 }
 
-/// All resources known, by name: PBS's own and the site's.
+/// All defined resources by name: PBS's own and the site's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
     definitions: BTreeMap<String, Definition>,
@@ -267,7 +266,7 @@ impl Default for Resources {
 }
 
 impl Resources {
-    /// PBS's own resources, and `ngpus`, which every site adds.
+    /// Returns PBS's own resources, and `ngpus`.
     pub fn builtin() -> Resources {
         let mut resources = Resources {
             definitions: BTreeMap::new(),
@@ -286,7 +285,7 @@ impl Resources {
         resources
     }
 
-    /// Whether a resource can have this name: a letter, then letters, digits, `-` and `_`.
+    /// Tests for a valid resource name: a letter, then letters, digits, `-` and `_`.
     pub fn is_name(name: &str) -> bool {
         let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
         begins && name.len() <= 255 && !name.contains('.') && name.chars().all(is_plain)
@@ -297,20 +296,20 @@ impl Resources {
         self.definitions.insert(name.to_string(), definition);
     }
 
-    /// The definition of `name`.
+    /// Returns the definition of `name`.
     pub fn get(&self, name: &str) -> Option<&Definition> {
         self.definitions.get(name)
     }
 
-    /// All of them, in alphabetical order.
+    /// Returns all resources in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Definition)> {
         self.definitions
             .iter()
             .map(|(name, definition)| (name.as_str(), definition))
     }
 
-    /// The names of the resources that a job takes from a node while it runs, in alphabetical
-    /// order: a name's place here is its index in the scheduler's arrays.
+    /// Returns the names of the host-level consumables in alphabetical order: the index of a name
+    /// is its index in the scheduler's arrays.
     pub fn consumables(&self) -> Vec<&str> {
         self.iter()
             .filter(|(_, d)| d.consumable && d.host_level)
@@ -318,8 +317,7 @@ impl Resources {
             .collect()
     }
 
-    /// The names of the resources that the whole system has and jobs take (Q21), in alphabetical
-    /// order.
+    /// Returns the names of the system-wide consumables (Q21) in alphabetical order.
     pub fn pooled(&self) -> Vec<&str> {
         self.iter()
             .filter(|(_, d)| d.consumable && !d.host_level)
@@ -327,7 +325,7 @@ impl Resources {
             .collect()
     }
 
-    /// Reads a value for `-l name=text`.
+    /// Parses a value of `-l name=text`.
     pub fn parse(&self, name: &str, text: &str) -> Result<ResourceValue, Refusal> {
         let definition = self
             .get(name)
@@ -340,7 +338,7 @@ impl Resources {
     }
 }
 
-/// Names, kind, host-level, consumable, requestable (`spec` 1.6, built-in resources).
+/// Names, type, host-level, consumable, requestable (`spec` 1.6, built-in resources).
 const BUILTIN: &[(&str, ResourceType, bool, bool, bool)] = &[
     (
         "walltime cput pcput min_walltime max_walltime",
@@ -387,7 +385,7 @@ const BUILTIN: &[(&str, ResourceType, bool, bool, bool)] = &[
     ("accelerator", ResourceType::Boolean, true, false, true),
 ];
 
-/// Values by resource name, in alphabetical order: `Resource_List`, `resources_available`.
+/// Values by resource name, such as `Resource_List` or `resources_available`.
 pub type ResourceList = BTreeMap<String, ResourceValue>;
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Signals, as people name them.
+//! Signals by name and number.
 
-/// Ends a process at once.
+/// Ends a process immediately; cannot be trapped.
 pub const KILL: i32 = 9;
-/// Asks a process to end.
+/// Requests a process to end.
 pub const TERM: i32 = 15;
 
-/// The number of a signal given by name, with or without `SIG`, or by number; None for no signal.
-/// The numbers are Linux's, which every architecture we build for shares.
+/// Parses a signal name, with or without `SIG`, or a number; None for unknown signals. The
+/// numbers are those of Linux, equal on all supported architectures.
 pub fn parse(text: &str) -> Option<i32> {
     if let Ok(number) = text.parse::<i32>() {
         return (0..=64).contains(&number).then_some(number);
@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Option<i32> {
         .map(|index| index as i32 + 1)
 }
 
-/// A signal as people know it: `10 (USR1)`.
+/// Formats a signal as in `10 (USR1)`.
 pub fn shown(number: i32) -> String {
     let name = usize::try_from(number - 1)
         .ok()

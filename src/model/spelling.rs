@@ -1,6 +1,6 @@
-//! The known word that a misspelled one probably means.
+//! Suggestions for misspelled words.
 
-/// The known word with the smallest edit distance from `word`.
+/// Returns the known word with the smallest edit distance from `word`.
 pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     known
         .iter()
@@ -8,12 +8,12 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         .min_by_key(|candidate| distance(word, candidate))
 }
 
-/// The nearest known word, if at most a third of the letters of `word` differ.
+/// Returns the nearest known word, if at most a third of the letters of `word` differ.
 pub fn close<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     nearest(word, known).filter(|near| distance(word, near) * 3 <= word.chars().count())
 }
 
-/// The Levenshtein distance: letters inserted, deleted or replaced.
+/// Returns the Levenshtein distance: letters inserted, deleted or replaced.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,28 +1,27 @@
-//! What the whole system has, and no node in particular: licenses and the like (Q21).
+//! System-wide resources that belong to no node, such as licenses (Q21).
 
 use super::resource::{ResourceType, ResourceValue};
 use crate::model::request::host_list::HostList;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// One such resource.
+/// Amounts of a system-wide resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// How much there is, as configured: a number, or bytes. More than this is never given.
+    /// Configured total, a number or bytes: the upper bound of what jobs get.
     pub total: i64,
-    /// How much of that is not there now.
+    /// Part of the total that does not exist at present.
     pub missing: i64,
-    /// How much is in use where we do not see.
+    /// Amount in use outside this cluster.
     pub elsewhere: i64,
-    /// Counted once for each host of a job, however many chunks are there, and not once for the
-    /// job.
+    /// Counted once for each host of a job instead of once for the job.
     pub per_host: bool,
-    /// The hosts on which it can be used.
+    /// Hosts on which the resource can be used.
     pub scope: HostList,
 }
 
 impl Pool {
-    /// The same with what was last told of it.
+    /// Returns the pool updated with the latest reported counts.
     pub fn as_told(&self, reported: Option<&ReportedCount>) -> Pool {
         let Some(ReportedCount {
             total, elsewhere, ..
@@ -39,49 +38,49 @@ impl Pool {
     }
 }
 
-/// What somebody outside has said of such a resource, who knows: a license server's numbers.
+/// Counts reported from outside, such as those of a license server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedCount {
-    /// How much of it is there; None for as much as is configured.
+    /// Total that exists; None for the configured total.
     pub total: Option<i64>,
-    /// How much of that is used by others than our jobs.
+    /// Amount of it in use by others than our jobs.
     pub elsewhere: i64,
-    /// When that was said last.
+    /// Time of the latest report.
     pub at: Time,
-    /// Who has said so: a person, or [`ReportedCount::BY_COMMAND`].
+    /// Source of the report: a user, or [`ReportedCount::BY_COMMAND`].
     pub by: String,
 }
 
 impl ReportedCount {
-    /// It was the resource's own command.
+    /// Source name of the resource's own command.
     pub const BY_COMMAND: &str = "command";
 
-    /// Whether another says the same, whoever it is and whenever.
+    /// Tests for equal counts, regardless of time and source.
     pub fn says_as(&self, other: &ReportedCount) -> bool {
         (self.total, self.elsewhere) == (other.total, other.elsewhere)
     }
 }
 
-/// How it is found out what there is of a resource: a program that prints how much is there, and
-/// how much of that is used by others, if it is.
+/// Command that reports a resource: it prints the total and, optionally, the amount used
+/// elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceMeter {
-    /// The program, absolute, and its arguments.
+    /// Absolute path of the program, and its arguments.
     pub command: Vec<String>,
-    /// From one time to the next.
+    /// Interval between runs.
     pub interval: Span,
-    /// How long it may take.
+    /// Time limit of a run.
     pub timeout: Span,
 }
 
 impl ResourceMeter {
-    /// As often as it is run where nothing else is said.
+    /// Default interval.
     pub const INTERVAL: Span = Span::seconds(30);
-    /// As long as it may take where nothing else is said.
+    /// Default time limit.
     pub const TIMEOUT: Span = Span::seconds(10);
 
-    /// What it has printed: how much is there, and how much of that is in use elsewhere; a number
-    /// alone is how much is there. The error is for the log.
+    /// Parses the output of the command: the total, and the amount used elsewhere if printed. The
+    /// error is a text for the log.
     pub fn read(kind: ResourceType, said: &str) -> Result<(i64, i64), String> {
         let words: Vec<&str> = said.split_whitespace().collect();
         match words[..] {
@@ -102,25 +101,26 @@ fn amount(kind: ResourceType, word: &str) -> Result<i64, String> {
         .ok_or_else(|| format!("`{}` is no amount", word.escape_debug()))
 }
 
-/// Such a resource as it stands: what `qstat --resources` shows. Amounts are numbers, or bytes.
+/// State of a system-wide resource, as `qstat --resources` displays it. Amounts are numbers or
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolUse {
-    /// Its name.
+    /// Name of the resource.
     pub name: String,
-    /// What it is and what is said of it.
+    /// Configured and reported amounts.
     pub pool: Pool,
-    /// Whether somebody outside says what is there.
+    /// Counts are reported from outside.
     pub is_license: bool,
-    /// How much jobs have.
+    /// Amount allocated to jobs.
     pub jobs: i64,
-    /// What was told of it last.
+    /// Latest report.
     pub reported: Option<ReportedCount>,
-    /// Why its command says nothing, if it was asked and does not.
+    /// Error of the latest failed run of the command.
     pub fault: Option<String>,
 }
 
 impl PoolUse {
-    /// Qube's word for it.
+    /// Returns Qube's name for the kind of resource.
     pub fn kind(&self) -> &'static str {
         if self.is_license {
             if self.pool.per_host {
@@ -135,12 +135,12 @@ impl PoolUse {
         }
     }
 
-    /// What is in use as far as is known, or is not there: by jobs and elsewhere.
+    /// Returns the amount unavailable to further jobs: used by jobs, used elsewhere, or missing.
     pub fn used(&self) -> i64 {
         self.jobs + self.pool.missing + self.pool.elsewhere
     }
 
-    /// What jobs can still be given.
+    /// Returns the amount available to jobs.
     pub fn free(&self) -> i64 {
         (self.pool.total - self.used()).max(0)
     }
@@ -165,7 +165,7 @@ mod tests {
         (pool.missing + pool.elsewhere, pool.total)
     }
 
-    /// Q21: in use is what is used and what is not there.
+    /// Q21: missing amounts count as used.
     #[test]
     fn q21_what_is_not_there_counts_as_in_use_and_nothing_is_ever_below_zero() {
         assert_eq!(

@@ -1,7 +1,7 @@
-//! Bytes that are nearly always text: paths, arguments, values of environment variables.
+//! Byte strings that are almost always text: paths, arguments, values of environment variables.
 //!
-//! The kernel promises no encoding for them, and a job must get back exactly the bytes its owner
-//! gave. In JSON they stand as a string when they are UTF-8, else as an array of numbers.
+//! The kernel guarantees no encoding for them, and a job must get exactly the bytes that its
+//! owner gave. JSON holds a string for UTF-8, else an array of numbers.
 
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,17 +9,17 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-/// A byte string, kept to the byte, shown with U+FFFD where it is not UTF-8.
+/// Byte string, stored exactly, displayed with U+FFFD in place of invalid UTF-8.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(pub Vec<u8>);
 
 impl Text {
-    /// The text, with U+FFFD for what is not UTF-8.
+    /// Returns the text with U+FFFD in place of invalid UTF-8.
     pub fn lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
 
-    /// Whether there is nothing in it.
+    /// Tests for an empty string.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -105,7 +105,7 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// A text of at most so many characters, with dots for what is left out.
+/// Truncates a text to `most` characters and appends dots.
 pub fn shortened(text: String, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -113,7 +113,7 @@ pub fn shortened(text: String, most: usize) -> String {
     }
 }
 
-/// Whether a text has ASCII letters, digits and these other characters, at least one of them.
+/// Tests for a non-empty text of ASCII letters, digits and `others`.
 pub fn is_word(text: &str, others: &str) -> bool {
     !text.is_empty()
         && text
@@ -121,12 +121,12 @@ pub fn is_word(text: &str, others: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || others.contains(c))
 }
 
-/// Whether a text has only decimal digits, at least one.
+/// Tests for a non-empty text of decimal digits.
 pub fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Reads a number without a sign.
+/// Parses a number without a sign.
 pub fn whole_number<N: FromStr>(text: &str) -> Option<N> {
     if is_number(text) {
         text.parse().ok()

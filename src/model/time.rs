@@ -1,56 +1,56 @@
-//! Two kinds of time, never mixed up.
+//! Two kinds of time, as separate types.
 //!
-//! [`Time`] is schedd's own clock: it never runs backwards and a step of the wall clock does not
-//! move it, so waiting, walltime and decay are differences of `Time`. [`Wall`] is what a person's
-//! watch shows. A [`ClockTable`] remembers how far the two stood apart when, so that a moment
-//! recorded yesterday is still shown as yesterday's watch showed it.
+//! [`Time`] is schedd's own clock. It never runs backwards and ignores steps of the wall clock,
+//! so waiting times, walltimes and decay are differences of `Time`. [`Wall`] is the wall-clock
+//! time. A [`ClockTable`] records the offset between the two over time, so that a time recorded
+//! yesterday is displayed as the wall clock showed it then.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// A moment on schedd's clock, in milliseconds. Its zero is the Unix epoch as the wall clock
-/// stood when the spool was made.
+/// Time on schedd's clock, in milliseconds since the Unix epoch by the wall clock at the creation
+/// of the spool.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Time(pub i64);
 
-/// A length of time, in milliseconds.
+/// Duration in milliseconds.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Span(pub i64);
 
-/// A moment on the wall clock, in seconds since the Unix epoch.
+/// Wall-clock time in seconds since the Unix epoch.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Wall(pub i64);
 
 impl Time {
-    /// The end of time: the end of a job without walltime.
+    /// Latest possible time: the end of a job without walltime.
     pub const NEVER: Time = Time(i64::MAX);
 
-    /// The time that has passed since `earlier`; zero if that lies ahead.
+    /// Returns the time since `earlier`; zero if `earlier` lies in the future.
     pub fn since(self, earlier: Time) -> Span {
         Span((self.0.saturating_sub(earlier.0)).max(0))
     }
 }
 
 impl Span {
-    /// A span of whole seconds.
+    /// Creates a span of whole seconds.
     pub const fn seconds(seconds: i64) -> Span {
         Span(seconds.saturating_mul(1000))
     }
 
-    /// Whole seconds, rounded down.
+    /// Returns whole seconds, rounded down.
     pub const fn as_seconds(self) -> i64 {
         self.0 / 1000
     }
 
-    /// Reads `[[HH:]MM:]SS[.mmm]`; a fraction of a second counts as a whole one, as in PBS.
-    /// None for anything else: a negative number, an empty first field, more than two colons.
+    /// Parses `[[HH:]MM:]SS[.mmm]`; a fraction of a second counts as a whole one, as in PBS. None
+    /// for other texts: negative numbers, an empty first field, more than two colons.
     pub fn parse(text: &str) -> Option<Span> {
         let (clock, fraction) = text.split_once('.').unwrap_or((text, ""));
         if !fraction.bytes().all(|b| b.is_ascii_digit()) {
@@ -74,7 +74,7 @@ impl Span {
     }
 }
 
-/// `HH:MM:SS`, hours unbounded, at least two digits each.
+/// Formats as `HH:MM:SS`, hours unbounded, at least two digits each.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let s = self.as_seconds();
@@ -103,55 +103,54 @@ impl Sub<Span> for Time {
     }
 }
 
-/// Where schedd's clock stood when the spool was last written, so that a restart goes on from
-/// there.
+/// State of schedd's clock at the last write of the spool, from which a restart continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// schedd's clock.
+    /// Time on schedd's clock.
     pub time: Time,
-    /// Beside it, the time since boot.
+    /// Time since boot at that moment.
     pub since_boot: Span,
-    /// The boot.
+    /// Boot id.
     pub boot: String,
 }
 
 impl Saved {
-    /// Where it stands so long after a boot; None for another boot, of which it knows nothing.
+    /// Returns the time on schedd's clock at `since_boot`; None after another boot.
     pub fn at(&self, since_boot: Span, boot: &str) -> Option<Time> {
         let same = self.boot == boot && since_boot >= self.since_boot;
         same.then(|| self.time + Span(since_boot.0 - self.since_boot.0))
     }
 }
 
-/// How the wall clock stood beside schedd's clock, and since when: one entry for each step of the
-/// wall clock, oldest first.
+/// Offsets of the wall clock from schedd's clock: one entry for each step of the wall clock,
+/// oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockTable {
     steps: Vec<(Time, i64)>,
 }
 
 impl ClockTable {
-    /// A table from its rows (since when, wall minus `Time` in milliseconds), oldest first.
+    /// Creates a table from rows (start, wall clock minus `Time` in milliseconds), oldest first.
     pub fn new(steps: Vec<(Time, i64)>) -> ClockTable {
         ClockTable { steps }
     }
 
-    /// Records that from `since` on the wall clock stands `offset` milliseconds ahead of `Time`.
+    /// Records that from `since` on the wall clock is `offset` milliseconds ahead of `Time`.
     pub fn step(&mut self, since: Time, offset: i64) {
         self.steps.push((since, offset));
     }
 
-    /// The offset in force now, in milliseconds.
+    /// Returns the present offset in milliseconds.
     pub fn offset(&self) -> i64 {
         self.steps.last().map_or(0, |&(_, offset)| offset)
     }
 
-    /// What a watch showed at `time`.
+    /// Returns the wall-clock time at `time`.
     pub fn wall(&self, time: Time) -> Wall {
         Wall(self.wall_ms(time).div_euclid(1000))
     }
 
-    /// The same, in milliseconds since the Unix epoch.
+    /// Returns the wall-clock time in milliseconds since the Unix epoch.
     pub fn wall_ms(&self, time: Time) -> i64 {
         let before = self.steps.partition_point(|&(since, _)| since <= time);
         let offset = match before {
@@ -161,7 +160,7 @@ impl ClockTable {
         time.0.saturating_add(offset)
     }
 
-    /// When, by the offset in force now, a watch will show `wall`.
+    /// Returns the time of `wall` by the present offset.
     pub fn time(&self, wall: Wall) -> Time {
         Time(wall.0.saturating_mul(1000).saturating_sub(self.offset()))
     }

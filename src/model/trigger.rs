@@ -1,5 +1,5 @@
-//! Why the scheduler looks (Q1, X2): what has happened since it looked last. Several things that
-//! came together are one cycle, which names them all.
+//! Triggers of scheduling cycles (Q1, X2): the events since the last cycle. Events that arrive
+//! together trigger one cycle, which lists them all.
 
 use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
@@ -10,72 +10,71 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// So many are told apart; of the others it is told how many there were.
+/// Maximum number of triggers listed; others are only counted.
 const MOST: usize = 16;
 
-/// One reason to look.
+/// Trigger of a scheduling cycle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// A job, or a task of one, has ended on this host, or has given it back.
+    /// A job or task on this host ended or released the host.
     SlotFree(String),
-    /// There is more of this resource of the whole system than before (Q14).
+    /// The free amount of this system-wide resource has increased (Q14).
     ResourceFree(String),
-    /// There is less of it, or nothing more.
+    /// The amount of this system-wide resource was reported, without an increase.
     Resource(String),
-    /// Something has happened to a job.
+    /// A job has changed.
     Job(JobChange, JobId),
-    /// A node is there, is gone, or is another than before.
+    /// A node has appeared, disappeared or changed.
     Node(String),
-    /// A reservation was made, begins, ends, or is another than before.
+    /// A reservation was created, began, ended or changed.
     Reservation(String),
-    /// A moment has come.
+    /// An awaited time was reached.
     Timer(AwaitedMoment),
-    /// A program of the site has said what it was asked.
+    /// A program of the site has answered.
     Answer,
-    /// Another policy, queue or resource than before.
+    /// A policy, queue or resource has changed.
     Config,
-    /// The scheduler has begun.
+    /// The scheduler has started.
     Begin,
-    /// An operator has asked for it.
+    /// An operator requested a cycle.
     Asked,
-    /// Nothing is known to have happened: it looks once in a while, should that have been lost
-    /// (Q30).
+    /// Periodic cycle without a known event, in case an event was lost (Q30).
     Poll,
 }
 
-/// What has happened to a job that makes it, or others, worth a look.
+/// Change of a job that triggers a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobChange {
-    /// It was submitted.
+    /// Submitted.
     Submit,
-    /// A hold of it was released.
+    /// A hold was released.
     Release,
-    /// It is to run again.
+    /// Queued for another attempt or rerun.
     Retry,
-    /// Its begin time has come, or what it waited for has happened.
+    /// The start time was reached, or a dependency satisfied.
     Unblock,
-    /// Somebody has changed it, its place or its holds, or a hook has put it off.
+    /// Attributes, position or holds were changed, or a hook deferred the start.
     Alter,
-    /// An operator wants it looked at now.
+    /// An operator requested immediate consideration.
     Shove,
-    /// It has begun, says its node: from now on it is known when it ends.
+    /// The node reported the start, so that the expected end is known.
     Launch,
-    /// It waits no more: deleted, or never to run.
+    /// No longer waiting: deleted, or unable to run.
     Delete,
 }
 
-/// For which moment was waited.
+/// Awaited time of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AwaitedMoment {
-    /// That at which the last cycle wanted to look again: a promise is due, a window opens,
-    /// somebody is no longer put off, it is others' turn.
+    /// Time set by the last cycle: a booking is due, a window opens, a deferral ends, or the
+    /// order of jobs changes.
     Plan,
-    /// Another part of the calendar: prime time, dedicated time.
+    /// Change of the calendar: prime time, dedicated time.
     Calendar,
-    /// That at which what the disk refused is tried again.
+    /// Retry of a failed disk write.
     Disk,
 }
 
@@ -105,7 +104,7 @@ impl AwaitedMoment {
 }
 
 impl Trigger {
-    /// Its kind, in one word.
+    /// Returns the kind in one word.
     pub fn word(&self) -> &'static str {
         match self {
             Trigger::SlotFree(_) => "slot_free",
@@ -123,7 +122,7 @@ impl Trigger {
         }
     }
 
-    /// What it is about, and of which kind that is: `host`, `n1`.
+    /// Returns the kind and name of the subject: `host`, `n1`.
     pub fn about(&self) -> Option<(&'static str, String)> {
         Some(match self {
             Trigger::SlotFree(host) => ("host", host.clone()),
@@ -141,7 +140,7 @@ impl Trigger {
     }
 }
 
-/// `slot_free:n1`, `shove:3`, `poll`.
+/// Formats as `slot_free:n1`, `shove:3`, `poll`.
 impl fmt::Display for Trigger {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self.about() {
@@ -151,17 +150,17 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// All that has happened since the scheduler looked last, each thing once, first things first.
+/// Triggers since the last cycle, without duplicates, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Triggers {
-    /// The first of them.
+    /// First triggers, up to a maximum.
     pub first: Vec<Trigger>,
-    /// How many more there were.
+    /// Number of further triggers.
     pub more: u64,
 }
 
 impl Triggers {
-    /// One more.
+    /// Adds a trigger.
     pub fn note(&mut self, trigger: Trigger) {
         if self.first.contains(&trigger) {
         } else if self.first.len() < MOST {
@@ -171,18 +170,18 @@ impl Triggers {
         }
     }
 
-    /// Whether nothing is known to have happened.
+    /// Tests for no triggers.
     pub fn are_none(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// Whether it is time to look, whatever has happened.
+    /// Tests for the periodic trigger.
     pub fn have_poll(&self) -> bool {
         self.first.contains(&Trigger::Poll)
     }
 
-    /// What an event of a job comes to, once it has happened; `closed` is the attempt that is over
-    /// by it. What the scheduler does itself is no reason for it to look.
+    /// Adds the trigger for an applied job event, if any; `closed` is the attempt that it ended.
+    /// Actions of the scheduler itself trigger no cycle.
     pub fn note_event(&mut self, event: &Event, job: &Job, closed: Option<&Run>) {
         if let Some(run) = closed {
             self.note_freed(run.shares.iter());
@@ -245,7 +244,7 @@ impl Triggers {
         self.note(Trigger::Job(turn, job.id));
     }
 
-    /// What was taken is free again.
+    /// Adds triggers for freed resources.
     pub fn note_freed<'a>(&mut self, shares: impl Iterator<Item = &'a NodeShare>) {
         let (mut hosts, mut resources) = (BTreeSet::new(), BTreeSet::new());
         for share in shares {
@@ -261,7 +260,7 @@ impl Triggers {
     }
 }
 
-/// Whether a job whose attempt is over waits for another.
+/// Tests whether a job waits for another attempt.
 fn is_back(job: &Job) -> bool {
     matches!(
         job.life.state,
@@ -269,7 +268,7 @@ fn is_back(job: &Job) -> bool {
     )
 }
 
-/// `slot_free:n1, submit:4 and 3 more`.
+/// Formats as `slot_free:n1, submit:4 and 3 more`.
 impl fmt::Display for Triggers {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         for (at, trigger) in self.first.iter().enumerate() {
@@ -282,27 +281,27 @@ impl fmt::Display for Triggers {
     }
 }
 
-/// One look of the scheduler, for the record.
+/// Record of a scheduling cycle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CycleRecord {
-    /// Which it was, counted from the first of this installation.
+    /// Number of the cycle, from the first of this installation.
     pub number: u64,
-    /// When.
+    /// Start time.
     pub at: Time,
-    /// Why.
+    /// Triggers.
     pub triggers: Triggers,
-    /// How many jobs were looked at; the others shared a refusal.
+    /// Number of jobs considered; the others share a refusal with one of these.
     pub considered: u64,
-    /// How many were started.
+    /// Number of jobs started.
     pub started: u64,
-    /// How many were told to make way.
+    /// Number of jobs preempted.
     pub preempted: u64,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub took: u64,
 }
 
 impl CycleRecord {
-    /// So many are kept, the last ones.
+    /// Number of cycles recorded.
     pub const KEPT: u64 = 1000;
 }
 

@@ -1,7 +1,7 @@
-//! The accounts: what is kept of every attempt that is over, and what many of them come to.
+//! Accounting: entries for finished attempts, and totals over entries.
 //!
-//! An entry stands for itself: who, where, when, what was asked for, had and used. It outlives the
-//! job, and its moments are those of the calendar, for people ask for months.
+//! An entry is self-contained: user, nodes, times, resources requested, allocated and used. It
+//! outlives the job. Its times are wall-clock times, because reports cover calendar periods.
 
 use crate::model::job::held::Held;
 use crate::model::job::preemption::JobPreemption;
@@ -12,96 +12,97 @@ use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Wall};
 use serde::{Deserialize, Serialize};
 
-/// What is kept of an attempt that is over, or of a job that ended without one.
+/// Accounting entry of a finished attempt, or of a job that ended without one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccountingEntry {
-    /// The job; of an array, the element.
+    /// Job id; of an array, the id of the subjob.
     pub job: JobId,
-    /// Which attempt; 0 for the end of a job that waited.
+    /// Number of the attempt; 0 for a job that ended while waiting.
     pub attempt: Attempt,
-    /// `Job_Name`.
+    /// Job name.
     pub name: String,
-    /// Who, and for what.
+    /// User, account and other credentials.
     pub of: Parties,
-    /// When what happened.
+    /// Times of submission, start and end.
     pub stamps: Stamps,
-    /// How the job ended; None if it went back to its queue.
+    /// End of the job; None if the job was requeued.
     pub end: Option<JobEnd>,
-    /// The hosts and the processors on each, a chunk after the other.
+    /// Hosts with the number of processors, chunk by chunk.
     pub places: Vec<(String, u32)>,
-    /// What was asked for.
+    /// Requested resources.
     pub asked: RequestedResources,
-    /// What it had.
+    /// Allocated resources.
     pub held: Held,
-    /// What it used.
+    /// Used resources.
     pub used: Usage,
-    /// What it had of processors for as long as it ran: thousandths of seconds of one.
+    /// Processors times run time, in milliseconds.
     pub core_ms: i64,
-    /// How much of that is charged (X24).
+    /// Fraction that is charged (X24).
     pub factor: f64,
-    /// For whom it made way, if it ended so or stood still meanwhile, and how.
+    /// Preemption that ended or suspended the attempt, if any.
     #[serde(default)]
     pub made_way: Option<Box<JobPreemption>>,
 }
 
-/// Who had an attempt, and in whose name. What was not said is empty.
+/// Credentials of an attempt; empty texts for those not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parties {
-    /// The owner.
+    /// User name of the owner.
     pub user: String,
-    /// The owner's primary group, by number.
+    /// Id of the owner's primary group.
     pub gid: u32,
-    /// `-A`.
+    /// Account, `-A`.
     pub account: String,
-    /// `-P`.
+    /// Project, `-P`.
     pub project: String,
-    /// The queue.
+    /// Queue.
     pub queue: String,
-    /// The quality of service.
+    /// Quality of service.
     pub qos: String,
 }
 
-/// When what happened, in milliseconds since the Unix epoch, as a watch showed it then.
+/// Times of an attempt, in milliseconds of the wall clock since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamps {
-    /// The job was submitted.
+    /// Submission of the job.
     pub submitted: i64,
-    /// It could have started: it was queued, or its last attempt was over. None if it never could.
+    /// Earliest possible start: the job was queued, or its previous attempt had ended. None if
+    /// never.
     pub eligible: Option<i64>,
-    /// The attempt began; None if there was none.
+    /// Start of the attempt; None without a start.
     pub began: Option<i64>,
-    /// It was over.
+    /// End of the attempt.
     pub ended: i64,
 }
 
-/// How a job ended.
+/// End of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnd {
-    /// `Exit_status`.
+    /// Exit status, `Exit_status`.
     pub status: i32,
-    /// Whether it was deleted, or its dependencies were.
+    /// The job was deleted, by request or by a dependency.
     pub deleted: bool,
 }
 
-/// What a job asked for.
+/// Requested resources of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedResources {
-    /// `select`.
+    /// Text of `select`.
     pub select: String,
-    /// Chunks.
+    /// Number of chunks.
     pub chunks: u32,
-    /// Processors.
+    /// Number of processors.
     pub cores: u32,
-    /// GPUs.
+    /// Number of GPUs.
     pub gpus: u32,
-    /// Memory, in kilobytes, if it said.
+    /// Memory in kilobytes, if requested.
     pub mem_kb: Option<u64>,
-    /// The time to run, if it said.
+    /// Walltime, if requested.
     pub walltime: Option<Span>,
 }
 
 impl RequestedResources {
-    /// What a request comes to.
+    /// Returns the totals of a request.
     pub fn of(request: &Request) -> RequestedResources {
         let [cores, gpus, mem] = ["ncpus", "ngpus", "mem"]
             .map(|name| request.list.get(name).and_then(ResourceValue::amount));
@@ -125,83 +126,81 @@ impl RequestedResources {
     }
 }
 
-/// Which entries: those that match all that is given, of a list any of it.
+/// Filter for entries: an entry must match every given criterion, and any value of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountingFilter {
-    /// Of these users.
+    /// Users.
     pub users: Vec<String>,
-    /// Of these accounts; an empty name for none.
+    /// Accounts; an empty name selects entries without an account.
     pub accounts: Vec<String>,
-    /// Of these projects.
+    /// Projects.
     pub projects: Vec<String>,
-    /// In these queues.
+    /// Queues.
     pub queues: Vec<String>,
-    /// Over at this moment or later.
+    /// Earliest end, inclusive.
     pub from: Option<Wall>,
-    /// Over before this moment.
+    /// Latest end, exclusive.
     pub to: Option<Wall>,
 }
 
-/// By what entries are taken together.
+/// Key by which entries are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum GroupKey {
-    /// The owner.
+    /// Owner.
     User,
-    /// `-A`.
+    /// Account, `-A`.
     Account,
-    /// `-P`.
+    /// Project, `-P`.
     Project,
-    /// The queue.
+    /// Queue.
     Queue,
-    /// The quality of service.
+    /// Quality of service.
     Qos,
-    /// The quarter of an hour in which they ended, by its first second since the epoch: days and
-    /// months begin with one in every time zone, and whose time zone counts is for the reader to
-    /// say.
+    /// Quarter of an hour of the end, by its first second since the epoch. Days and months begin
+    /// with a quarter in every time zone, so that readers can choose theirs.
     Quarter,
 }
 
-/// What entries come to that are alike in what was asked for.
+/// Totals of a group of entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RequestTotals {
-    /// In what, in the order of the keys.
+    /// Values of the group keys, in their order.
     pub of: Vec<String>,
-    /// What they come to.
+    /// Totals of the group.
     pub sums: UsageTotals,
 }
 
-/// What entries come to, all taken together.
+/// Totals over entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageTotals {
-    /// Jobs that ended.
+    /// Number of finished jobs.
     pub jobs: i64,
-    /// Those of them that did not end with status 0.
+    /// Number of jobs with an exit status other than 0.
     pub failed: i64,
-    /// Attempts, those after which a job went back to its queue too.
+    /// Number of attempts, including those that ended in a requeue.
     pub attempts: i64,
     /// Processor time used, in milliseconds.
     pub cput_ms: i64,
-    /// Processors held times how long, in milliseconds.
+    /// Allocated processors times run time, in milliseconds.
     pub core_ms: i64,
-    /// As much of that as is charged (X24).
+    /// Charged part of `core_ms` (X24).
     pub charged_ms: f64,
-    /// GPUs held times how long, in milliseconds.
+    /// Allocated GPUs times run time, in milliseconds.
     pub gpu_ms: i64,
-    /// How long attempts ran, in milliseconds.
+    /// Run time of the attempts, in milliseconds.
     pub walltime_ms: i64,
-    /// The most memory used times how long, in kilobytes and seconds: of those that asked for
-    /// memory.
+    /// Maximum memory times run time, in kilobyte-seconds, for attempts that requested memory.
     pub mem_used: f64,
-    /// The memory these asked for times how long.
+    /// Requested memory times run time of the same attempts, in kilobyte-seconds.
     pub mem_asked: f64,
-    /// How long attempts waited until they began, in milliseconds.
+    /// Waiting time before the starts of attempts, in milliseconds.
     pub wait_ms: i64,
-    /// How many of them that is.
+    /// Number of attempts counted in `wait_ms`.
     pub waits: i64,
 }
 
 impl UsageTotals {
-    /// These and others.
+    /// Returns the sum of both totals.
     pub fn and(self, other: UsageTotals) -> UsageTotals {
         UsageTotals {
             jobs: self.jobs + other.jobs,
@@ -219,47 +218,47 @@ impl UsageTotals {
         }
     }
 
-    /// Processor time used of what was held, of 1; None if nothing was.
+    /// Returns processor time used per processor time allocated; None without an allocation.
     pub fn cpu_efficiency(&self) -> Option<f64> {
         part(self.cput_ms as f64, self.core_ms as f64)
     }
 
-    /// Memory used of what was asked for, of 1; None if none was.
+    /// Returns memory used per memory requested; None without a request.
     pub fn mem_efficiency(&self) -> Option<f64> {
         part(self.mem_used, self.mem_asked)
     }
 
-    /// How long an attempt waited, in seconds; None if there was none.
+    /// Returns the mean waiting time of an attempt in seconds; None without attempts.
     pub fn mean_wait(&self) -> Option<f64> {
         part(self.wait_ms as f64 / 1000.0, self.waits as f64)
     }
 }
 
 impl AccountingEntry {
-    /// How long the attempt waited, in milliseconds; None if it never began.
+    /// Returns the waiting time of the attempt in milliseconds; None if it never started.
     pub fn wait_ms(&self) -> Option<i64> {
         Some((self.stamps.began? - self.stamps.eligible?).max(0))
     }
 
-    /// Processor time used of what was held, of 1; None if nothing was.
+    /// Returns processor time used per processor time allocated; None without an allocation.
     pub fn cpu_efficiency(&self) -> Option<f64> {
         part(self.used.cput.0 as f64, self.core_ms as f64)
     }
 
-    /// Memory used of what was asked for, of 1; None if none was, or it did not run.
+    /// Returns memory used per memory requested; None without a request or a start.
     pub fn mem_efficiency(&self) -> Option<f64> {
         self.stamps.began?;
         part(self.used.mem_kb as f64, self.asked.mem_kb? as f64)
     }
 
-    /// Time run of what was asked for, of 1; None likewise.
+    /// Returns run time per requested walltime; None without a request or a start.
     pub fn time_efficiency(&self) -> Option<f64> {
         self.stamps.began?;
         part(self.used.walltime.0 as f64, self.asked.walltime?.0 as f64)
     }
 }
 
-/// A part of a whole that is something.
+/// Returns `of / whole`; None if `whole` is not positive.
 pub fn part(of: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| of / whole)
 }
@@ -355,8 +354,8 @@ mod tests {
         assert_eq!(sums.and(sums), twice);
     }
 
-    /// Of an hour on two processors, half of it used, a quarter of the memory and a third of the
-    /// time asked for.
+    /// One hour on two processors: half of it used, a quarter of the memory and a third of the
+    /// walltime requested.
     fn entry() -> AccountingEntry {
         let hour = 3_600_000;
         AccountingEntry {

@@ -1,6 +1,5 @@
-//! What attempts are charged: who had how much of the cluster, from when to when. Charges are kept
-//! raw; by which weights and for how long they count is a matter of [`UsageRules`], which may
-//! change later.
+//! Charges: resources allocated to attempts, with start and end. Charges are stored raw;
+//! [`UsageRules`] defines weights and decay and may change later.
 
 use super::decay::{Decay, UsageInterval};
 use super::member::Member;
@@ -11,8 +10,8 @@ use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What shares come to of every consumable that [`Held`] does not count: sizes in gibibytes, all
-/// else as plain numbers.
+/// Returns the amounts of all consumables that [`Held`] does not contain: sizes in gibibytes, all
+/// others as plain numbers.
 pub fn amounts(shares: &[NodeShare]) -> BTreeMap<String, f64> {
     let mut amounts = BTreeMap::new();
     let taken = shares
@@ -34,22 +33,21 @@ pub fn amounts(shares: &[NodeShare]) -> BTreeMap<String, f64> {
 
 const GIBIBYTE: f64 = 1_073_741_824.0;
 
-/// A charge for one attempt.
+/// Charge for one attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Charge {
-    /// To whom.
+    /// Account and user charged.
     pub member: Member,
-    /// When the attempt began.
+    /// Start of the attempt.
     pub from: Time,
-    /// When it was over; None while it runs.
+    /// End of the attempt; None while it runs.
     pub to: Option<Time>,
-    /// What it had.
+    /// Allocated nodes, processors, GPUs and memory.
     pub held: Held,
-    /// What it had of other consumables, see [`amounts`].
+    /// Amounts of other consumables, see [`amounts`].
     #[serde(default)]
     pub amounts: BTreeMap<String, f64>,
-    /// How much of that counts: what its queue charges, times what its quality of service does
-    /// (X24).
+    /// Fraction that counts: the product of the queue's and the quality's charge (X24).
     #[serde(default = "whole")]
     pub factor: f64,
 }
@@ -59,8 +57,8 @@ fn whole() -> f64 {
 }
 
 impl Charge {
-    /// The charge for an attempt of a job that runs, of which so much counts: since its start, or
-    /// since it stood still last.
+    /// Creates the charge for a running attempt from its start, or from the end of its last
+    /// suspension; `factor` is the fraction that counts.
     pub fn of(job: &Job, run: &Run, factor: f64) -> Charge {
         let member = Member {
             account: job.spec.account.clone().unwrap_or_default(),
@@ -77,7 +75,7 @@ impl Charge {
         }
     }
 
-    /// The same when it is over.
+    /// Returns the charge with an end.
     pub fn until(self, to: Time) -> Charge {
         Charge {
             to: Some(to),
@@ -85,24 +83,24 @@ impl Charge {
         }
     }
 
-    /// Whether there is nothing to it: the attempt is over, and never began.
+    /// Tests for a charge without duration: the attempt ended without having started.
     pub fn is_empty(&self) -> bool {
         self.to.is_some_and(|to| to <= self.from)
     }
 }
 
-/// What the resources of an attempt count (F22).
+/// Weights of resources in usage (F22).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Weights {
-    /// A node of which it has something.
+    /// Weight of a node with an allocation.
     pub nodes: f64,
-    /// A processor.
+    /// Weight of a processor.
     pub cores: f64,
-    /// A GPU.
+    /// Weight of a GPU.
     pub gpus: f64,
-    /// A gibibyte of memory.
+    /// Weight of a gibibyte of memory.
     pub mem: f64,
-    /// Other consumables by name: a gibibyte of a size, else one of it (F13).
+    /// Weights of other consumables by name: per gibibyte of a size, else per unit (F13).
     #[serde(default)]
     pub resources: BTreeMap<String, f64>,
 }
@@ -120,15 +118,16 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// The names of the weights that are no names of resources.
+    /// Names of the weights that are not resource names.
     pub const NAMES: [&str; 4] = ["cores", "gpus", "mem", "nodes"];
 
-    /// Whether [`Held`] counts a resource: `ncpus` as cores, `ngpus` as gpus, `mem` as mem.
+    /// Tests for a resource contained in [`Held`]: `ncpus` as cores, `ngpus` as gpus, `mem` as
+    /// mem.
     pub fn is_counted_by_another_name(resource: &str) -> bool {
         matches!(resource, "ncpus" | "ngpus" | "mem")
     }
 
-    /// What is charged for a second, in weighted resources (F22).
+    /// Returns the usage per second, in weighted resources (F22).
     pub fn rate(&self, held: &Held, amounts: &BTreeMap<String, f64>) -> f64 {
         let gibibytes = held.mem_kb as f64 / f64::from(1 << 20);
         let of_others = self
@@ -143,20 +142,20 @@ impl Weights {
     }
 }
 
-/// `[usage]`: what charges count, and for how long.
+/// `[usage]`: weights, decay and reset of usage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageRules {
-    /// How they are forgotten.
+    /// Decay of usage.
     pub decay: Decay,
-    /// What was used before the last end of such a period does not count; None for no such end.
-    /// Periods are counted from schedd's time 0.
+    /// Period after which all earlier usage is reset; None for no reset. Periods count from
+    /// schedd's time 0.
     pub reset: Option<Span>,
-    /// What resources count.
+    /// Weights of resources.
     pub weights: Weights,
 }
 
 impl UsageRules {
-    /// What a charge comes to until `now`, as far as it counts.
+    /// Returns the usage of a charge until `now` as an interval.
     pub fn stretch(&self, charge: &Charge, now: Time) -> UsageInterval {
         let to = charge.to.unwrap_or(now).min(now);
         UsageInterval {
@@ -166,18 +165,18 @@ impl UsageRules {
         }
     }
 
-    /// What a charge adds in a second, in weighted resources (F22, X24).
+    /// Returns the usage of a charge per second, in weighted resources (F22, X24).
     pub fn rate(&self, charge: &Charge) -> f64 {
         self.weights.rate(&charge.held, &charge.amounts) * charge.factor
     }
 
-    /// What of a charge is left at `now`, in seconds of weighted resources.
+    /// Returns the decayed usage of a charge at `now`, in seconds of weighted resources.
     pub fn left(&self, charge: &Charge, now: Time) -> f64 {
         self.decay
             .left(self.counted(self.stretch(charge, now), now), now)
     }
 
-    /// What of a stretch counts at `now`.
+    /// Returns the part of an interval since the last reset.
     pub fn counted(&self, stretch: UsageInterval, now: Time) -> UsageInterval {
         UsageInterval {
             from: stretch.from.max(self.since(now)),
@@ -185,7 +184,7 @@ impl UsageRules {
         }
     }
 
-    /// Nothing before this counts at `now` (F24).
+    /// Returns the time of the last reset before `now` (F24).
     pub fn since(&self, now: Time) -> Time {
         let period = self.reset.map(|reset| reset.0.max(1));
         period.map_or(Time(i64::MIN), |period| {
@@ -193,22 +192,22 @@ impl UsageRules {
         })
     }
 
-    /// How long after its end a charge can still count; None for ever.
+    /// Returns the time after its end during which a charge counts; None for no end.
     pub fn counts_for(&self) -> Option<Span> {
         self.reset.into_iter().chain(self.decay.counts_for()).min()
     }
 }
 
-/// What a member has used, in seconds of weighted resources.
+/// Usage of a member, in seconds of weighted resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// Who.
+    /// Account and user.
     pub member: Member,
-    /// In all, as far back as charges are kept.
+    /// Total usage since the oldest stored charge.
     pub raw: f64,
-    /// What of it is not forgotten.
+    /// Decayed usage.
     pub decayed: f64,
-    /// What is in use now: weighted resources, which is what a second adds.
+    /// Present usage, in weighted resources: the increase per second.
     pub now: f64,
 }
 

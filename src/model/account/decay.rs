@@ -1,8 +1,7 @@
-//! How usage is forgotten: what is left at a moment of what was used before it.
+//! Decay of usage over time.
 //!
-//! Pure functions of raw stretches of usage, taken piece by piece where a stretch spans several
-//! periods. Periods and windows are counted from schedd's time 0, so that they lie where they lay
-//! before a restart.
+//! Pure functions of raw usage intervals, which are split where they span several periods.
+//! Periods and windows count from schedd's time 0, so that a restart does not move them.
 
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -10,48 +9,48 @@ use std::f64::consts::LN_2;
 use std::ops::RangeInclusive;
 
 named! {
-    /// How usage is forgotten (X7).
+    /// Kind of decay (X7).
     Fading {
-        /// By half in every half-life, at every moment a little.
+        /// Continuous exponential decay with a half-life.
         Continuous = "continuous",
-        /// By half at the end of every half-life, all at once (I4; the bins of F13).
+        /// Halving at the end of every half-life (I4; the bins of F13).
         Step = "step",
-        /// By windows, which count less the older they are, and in the end not at all (M13).
+        /// Windows whose weight falls with age and ends at 0 (M13).
         Window = "window",
-        /// Never.
+        /// No decay.
         None = "none",
     }
 }
 
-/// How usage is forgotten, with its measures.
+/// Decay with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decay {
-    /// Never.
+    /// No decay.
     None,
-    /// By half at the end of every period.
+    /// Halving at the end of every period.
     Step {
-        /// How long a period is, above zero.
+        /// Length of a period, above zero.
         half_life: Span,
     },
-    /// By half in every half-life, steadily.
+    /// Continuous exponential decay.
     Continuous {
-        /// How long that is, above zero.
+        /// Half-life, above zero.
         half_life: Span,
     },
-    /// By windows.
+    /// Windows.
     Window {
-        /// How long each is, above zero.
+        /// Length of a window, above zero.
         length: Span,
-        /// How many count, the one that goes on included.
+        /// Number of windows that count, including the present one.
         count: u32,
-        /// What one counts of the next younger one.
+        /// Weight of a window relative to the next younger one.
         factor: f64,
     },
 }
 
 impl Decay {
-    /// A week.
+    /// One week.
     pub const WEEK: Span = Span::seconds(7 * 24 * 3600);
 }
 
@@ -63,21 +62,21 @@ impl Default for Decay {
     }
 }
 
-/// Something used at an even rate.
+/// Usage at a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UsageInterval {
-    /// From when on.
+    /// Start.
     pub from: Time,
-    /// Until when; none at all if that is not later.
+    /// End; no usage if not after `from`.
     pub to: Time,
-    /// How much in a second.
+    /// Usage per second.
     pub rate: f64,
 }
 
-/// So many half-lives ago is nothing any more in any number that is ever printed.
+/// Number of half-lives after which usage is negligible at any displayed precision.
 const HALVES: u32 = 64;
 
-/// Periods at whose ends usage counts less by a factor.
+/// Periods, each weighted relative to the next by a factor.
 #[derive(Clone, Copy)]
 struct Periods {
     length: Span,
@@ -90,7 +89,7 @@ impl Periods {
         time.0.div_euclid(self.length.0.max(1))
     }
 
-    /// Those that count at `now`.
+    /// Returns the periods that count at `now`.
     fn counted(self, now: Time) -> RangeInclusive<i64> {
         let current = self.of(now);
         current
@@ -107,7 +106,7 @@ impl Periods {
         }
     }
 
-    /// What a stretch is in each of the periods that count at `now`, none of it forgotten.
+    /// Splits an interval into the periods that count at `now`, without decay.
     fn pieces(self, stretch: UsageInterval, now: Time) -> impl Iterator<Item = (i64, f64)> {
         let first = self.of(stretch.from).max(*self.counted(now).start());
         let last = if stretch.to > stretch.from {
@@ -124,7 +123,7 @@ impl Periods {
 }
 
 impl Decay {
-    /// What is left at `now` of what was used before, in the unit of the rate times seconds.
+    /// Returns the decayed usage at `now`, in the unit of the rate times seconds.
     pub fn left(self, stretch: UsageInterval, now: Time) -> f64 {
         let stretch = UsageInterval {
             to: stretch.to.min(now),
@@ -133,7 +132,7 @@ impl Decay {
         let length = seconds(stretch.to.since(stretch.from));
         match self {
             Decay::None => stretch.rate * length,
-            // The integral of rate * 2^-((now - t) / half_life).
+            // Integral of rate * 2^-((now - t) / half_life).
             Decay::Continuous { half_life } if length > 0.0 => {
                 let speed = LN_2 / seconds(half_life);
                 let latest = (-speed * seconds(now.since(stretch.to))).exp();
@@ -151,8 +150,8 @@ impl Decay {
         }
     }
 
-    /// The part of what was left `then` that is left at `now`; None where that hangs on when it was
-    /// used.
+    /// Returns the factor from the decayed usage at `then` to that at `now`; None if it depends
+    /// on the times of usage.
     pub fn part(self, then: Time, now: Time) -> Option<f64> {
         match self {
             Decay::None => Some(1.0),
@@ -174,7 +173,7 @@ impl Decay {
         }
     }
 
-    /// What was used in each window that counts at `now`, none of it forgotten.
+    /// Returns the usage in each window that counts at `now`, without decay.
     pub fn windows(self, stretch: UsageInterval, now: Time) -> impl Iterator<Item = (i64, f64)> {
         self.periods().pieces(
             UsageInterval {
@@ -185,12 +184,12 @@ impl Decay {
         )
     }
 
-    /// What a window counts at `now`.
+    /// Returns the weight of a window at `now`.
     pub fn weight(self, window: i64, now: Time) -> f64 {
         self.periods().weight(window, now)
     }
 
-    /// How long usage counts; None for ever.
+    /// Returns the time for which usage counts; None for no end.
     pub fn counts_for(self) -> Option<Span> {
         match self {
             Decay::None => None,
@@ -226,8 +225,8 @@ impl Decay {
     }
 }
 
-/// The sum of some amounts. Without any it is 0; `Iterator::sum` would give -0, which shows its
-/// sign as text.
+/// Returns the sum of amounts. Without amounts it is 0; `Iterator::sum` would return -0, which
+/// displays its sign.
 pub fn total(amounts: impl Iterator<Item = f64>) -> f64 {
     amounts.fold(0.0, |sum, amount| sum + amount)
 }
@@ -246,7 +245,7 @@ mod tests {
 
     const HOUR: i64 = 3600;
 
-    /// A zero with a sign would be shown as -0.
+    /// A negative zero would be displayed as -0.
     #[test]
     fn nothing_used_leaves_a_zero_without_a_sign() {
         let window = Decay::Window {
@@ -268,7 +267,7 @@ mod tests {
         assert!(total(std::iter::empty()).is_sign_positive());
     }
 
-    /// From second to second.
+    /// Creates an interval from second to second.
     fn stretch(from: i64, to: i64, rate: f64) -> UsageInterval {
         UsageInterval {
             from: at(from),
@@ -285,7 +284,7 @@ mod tests {
         (a - b).abs() <= 1e-9 * b.abs().max(1.0)
     }
 
-    /// Usage of so much just before a moment.
+    /// Creates an amount of usage just before a time.
     fn burst(second: i64, amount: f64) -> UsageInterval {
         UsageInterval {
             from: Time(at(second).0 - 1),

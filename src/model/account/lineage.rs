@@ -1,20 +1,20 @@
-//! To which accounts a job belongs: the one it is charged to, and all that this is part of. Limits
-//! on an account count what runs in those below it (Y24).
+//! Account ancestry of jobs: the account charged, and all accounts above it. Limits on an account
+//! count the jobs of those below it (Y24).
 
 use super::{Account, DEEPEST, ROOT_NAME};
 use std::collections::BTreeMap;
 
-/// The accounts of a site, as jobs ask for them.
+/// Account tree, for lookups by job.
 #[derive(Clone, Debug, Default)]
 pub struct Lineages<'a> {
-    /// Every account, with the one it is part of.
+    /// Parent of every account.
     parents: BTreeMap<&'a str, Option<&'a str>>,
-    /// The first account that lists a user.
+    /// First account that lists a user.
     homes: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Lineages<'a> {
-    /// Those of accounts that [`check`](super::check) found good.
+    /// Creates the lookup for accounts that passed [`check`](super::check).
     pub fn new(accounts: &'a [Account]) -> Lineages<'a> {
         let mut lineages = Lineages::default();
         for account in accounts {
@@ -28,9 +28,9 @@ impl<'a> Lineages<'a> {
         lineages
     }
 
-    /// The accounts of a job of `user` that asks for this one (`-A`), its own first. Without an
-    /// account of its own it is of the first that lists the user; the root is the whole system, and
-    /// not among them.
+    /// Returns the accounts of a job of `user` with this `-A`, its own first. Without `-A`, its
+    /// own account is the first that lists the user. The root, which stands for the whole system,
+    /// is left out.
     pub fn of(&self, user: &str, asked: Option<&str>) -> Vec<String> {
         let own = asked.or_else(|| self.homes.get(user).copied());
         let line = std::iter::successors(own, |account| self.above(account));
@@ -40,8 +40,8 @@ impl<'a> Lineages<'a> {
             .collect()
     }
 
-    /// What an account is part of. One that is not configured may be a user's under a default
-    /// account (Y25).
+    /// Returns the parent of an account. An unconfigured account may be a user's automatic
+    /// account below the default account (Y25).
     fn above<'b>(&self, account: &'b str) -> Option<&'b str>
     where
         'a: 'b,
@@ -99,7 +99,7 @@ mod tests {
         );
     }
 
-    /// Y25: jobs of who has a pool of his own are also those of the account it lies in.
+    /// Y25: jobs in a user's automatic account also count in the account above it.
     #[test]
     fn a_users_own_account_is_part_of_the_default_account() {
         let accounts = [

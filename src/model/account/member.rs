@@ -1,19 +1,19 @@
-//! Whom usage is charged to.
+//! Members: the entities that usage is charged to.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whom usage is charged to: a user under an account. Ordered, serialisable.
+/// User under an account, to which usage is charged. Ordered, serializable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Member {
-    /// The account, by name; empty where there is none.
+    /// Account name; empty for none.
     pub account: String,
-    /// The user, by name.
+    /// User name.
     pub user: String,
 }
 
 impl Member {
-    /// `user` under `account`.
+    /// Creates the member for `user` under `account`.
     pub fn new(account: &str, user: &str) -> Member {
         Member {
             account: account.to_string(),
@@ -22,7 +22,7 @@ impl Member {
     }
 }
 
-/// `account/user`, or `user` where there is no account.
+/// Formats as `account/user`, or `user` without an account.
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if !self.account.is_empty() {

@@ -1,5 +1,5 @@
-//! `[preemption.starvation]`: for how long who has less than its fair share waits before others
-//! make way, and who does not (Y1 to Y19, Y29).
+//! `[preemption.starvation]`: time below the fair share that triggers preemption, and protection
+//! from it (Y1 to Y19, Y29).
 
 use crate::model::account::pool_terms::Overrides;
 use crate::model::account::{Account, DEEPEST, ROOT_NAME};
@@ -7,24 +7,24 @@ use crate::model::resource::ResourceList;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// `[preemption.starvation]`.
+/// `[preemption.starvation]`: thresholds and timeouts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Starvation {
-    /// What holds for pools that say nothing, nor any above them.
+    /// Settings for pools without their own or inherited ones.
     pub patience: Patience,
-    /// What an operation has up to this part of its fair share is taken by nobody.
+    /// Fraction of the fair share up to which allocations are never preempted.
     pub aggressive_threshold: f64,
-    /// What it has beyond this part is the first to go; what lies between goes to who starves
-    /// aggressively.
+    /// Fraction of the fair share beyond which allocations are preempted first. Allocations
+    /// between the two fractions are preempted only for aggressively starving operations.
     pub preemption_threshold: f64,
-    /// On which side of a threshold the allocation lies that crosses it.
+    /// Treatment of the allocation that crosses a threshold.
     pub boundary: Boundary,
-    /// An operation with less of each of these is not preempted (Y16).
+    /// An operation that uses less of each of these is not preempted (Y16).
     pub non_preemptible_threshold: ResourceList,
-    /// For so long nobody else makes way on a node where somebody has (Y11).
+    /// Time after a preemption on a node during which no other follows there (Y11).
     pub backoff: Span,
-    /// How long fair shares are held still, unless who shares has changed.
+    /// Interval between recomputations of fair shares, unless the set of holders changes.
     pub update_period: Span,
 }
 
@@ -43,7 +43,8 @@ impl Default for Starvation {
 }
 
 impl Starvation {
-    /// What holds for a pool: what it says itself, else what the nearest above it says (Y29).
+    /// Returns the settings of a pool: its own, else those of the nearest pool above with a value
+    /// (Y29).
     pub fn terms_of<'a>(&'a self, pool: &str, accounts: &'a [Account]) -> OperationTerms<'a> {
         let line = nearest_first(pool, accounts);
         let cutoffs = Cutoffs {
@@ -65,25 +66,25 @@ impl Starvation {
         terms
     }
 
-    /// What makes the operations of a pool starve.
+    /// Returns the starvation settings of a pool's operations.
     pub fn patience_of(&self, pool: &str, accounts: &[Account]) -> Patience {
         self.terms_of(pool, accounts).patience
     }
 }
 
-/// What holds for the operations of a pool.
+/// Effective settings for the operations of a pool.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OperationTerms<'a> {
-    /// What makes them starve.
+    /// Conditions for starvation.
     pub patience: Patience,
-    /// The thresholds that divide their allocations.
+    /// Thresholds that divide their allocations.
     pub cutoffs: Cutoffs,
-    /// An operation with less of each of these is not preempted.
+    /// An operation that uses less of each of these is not preempted.
     pub non_preemptible: &'a ResourceList,
 }
 
-/// A pool and the pools above it, the nearest first; the root is the last, also for a pool that is
-/// no account.
+/// Returns a pool and the pools above it, the nearest first. The root is the last, also for a
+/// pool that is not an account.
 fn nearest_first<'a>(pool: &str, accounts: &'a [Account]) -> Vec<&'a Account> {
     let mut next = find(pool, accounts).or_else(|| find(pool.rsplit_once('/')?.0, accounts));
     let mut line: Vec<&Account> = Vec::new();
@@ -109,27 +110,27 @@ fn find<'a>(name: &str, accounts: &'a [Account]) -> Option<&'a Account> {
 }
 
 named! {
-    /// On which side of a threshold the allocation lies that crosses it (Y6).
+    /// Treatment of the allocation that crosses a threshold (Y6).
     Boundary {
-        /// With it an operation has more than the threshold: it goes.
+        /// Preemptible: with it, the operation has more than the threshold.
         Give = "give",
-        /// Without it the operation would have less: it stays.
+        /// Protected: without it, the operation would have less than the threshold.
         Keep = "keep",
     }
 }
 
-/// What makes an operation of a pool starve, and whether others' starving reaches it.
+/// Conditions for starvation of a pool's operations, and exposure to that of others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Patience {
-    /// Who has less than this part of its fair share is below it (Y1).
+    /// Usage below this fraction of the fair share counts as below it (Y1).
     pub tolerance: f64,
-    /// Who is below it for so long starves (Y2).
+    /// Time below the fair share after which an operation starves (Y2).
     pub timeout: Span,
-    /// Who is below it for so long starves aggressively; no shorter than `timeout` (Y2).
+    /// Time below the fair share after which it starves aggressively; at least `timeout` (Y2).
     pub aggressive_timeout: Span,
-    /// Whether anybody ever does (Y18).
+    /// Operations can starve aggressively (Y18).
     pub enable_aggressive: bool,
-    /// Whether those who do are given what lies between the two thresholds (Y19).
+    /// Aggressively starving operations get allocations between the two thresholds (Y19).
     pub allow_aggressive: bool,
 }
 
@@ -145,17 +146,17 @@ impl Default for Patience {
     }
 }
 
-/// The thresholds that divide an operation's allocations, as parts of its fair share (Y5).
+/// Thresholds that divide an operation's allocations, as fractions of its fair share (Y5).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cutoffs {
-    /// Up to it, allocations are not preemptible.
+    /// Allocations up to this fraction are not preemptible.
     pub aggressive: f64,
-    /// Beyond it, they are preemptible; no lower than `aggressive`.
+    /// Allocations beyond this fraction are preemptible; at least `aggressive`.
     pub preemption: f64,
 }
 
 impl Cutoffs {
-    /// The same where a pool sets its own.
+    /// Returns the thresholds with the overrides of a pool.
     fn under(self, said: &Overrides) -> Cutoffs {
         Cutoffs {
             aggressive: said.aggressive_threshold.unwrap_or(self.aggressive),
@@ -165,7 +166,7 @@ impl Cutoffs {
 }
 
 impl Patience {
-    /// The same where somebody says otherwise.
+    /// Returns the settings with the overrides of a pool.
     pub fn under(self, said: &Overrides) -> Patience {
         Patience {
             tolerance: said.tolerance.unwrap_or(self.tolerance),
@@ -192,7 +193,7 @@ mod tests {
         account
     }
 
-    /// Y29: p1 says .6, p2 below it nothing, p3 below that .5.
+    /// Y29: p1 sets .6, p2 below it nothing, p3 below that .5.
     #[test]
     fn the_nearest_pool_above_that_says_something_says_what_holds() {
         let mut accounts = vec![
@@ -216,7 +217,7 @@ mod tests {
         );
     }
 
-    /// Y5, Y16: each threshold by itself.
+    /// Y5, Y16: each threshold separately.
     #[test]
     fn pools_inherit_the_thresholds_that_they_do_not_set() {
         let mut accounts = vec![
@@ -254,7 +255,7 @@ mod tests {
         assert_eq!(["p1", "p2/ann", "other", ""].map(of), expected);
     }
 
-    /// Y18, Y19: each by itself.
+    /// Y18, Y19: each setting separately.
     #[test]
     fn what_a_pool_does_not_say_stays_as_it_is() {
         let said = Overrides {

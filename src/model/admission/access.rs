@@ -1,24 +1,24 @@
-//! Who may submit to a queue: PBS's access lists.
+//! Access control of queues: PBS's access lists.
 
 use crate::model::queue::AccessList;
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 
-/// Who comes.
+/// User and host that submit a job.
 #[derive(Clone, Copy)]
 pub struct Visitor<'a> {
-    /// The owner of the job.
+    /// Owner of the job.
     pub user: &'a str,
-    /// The name of the owner's primary group, which may take long to find out.
+    /// Returns the name of the owner's primary group; the lookup may be slow.
     pub group: &'a dyn Fn() -> String,
-    /// Whether the owner is a member of a group of this name; likewise.
+    /// Tests whether the owner is a member of the named group; may be slow.
     pub is_member: &'a dyn Fn(&str) -> bool,
-    /// The host where the job was submitted.
+    /// Host on which the job was submitted.
     pub host: &'a str,
 }
 
 impl AccessList {
-    /// Refuses whom one of the lists keeps out, naming the list.
+    /// Refuses a user, group or host that a list denies; the error names the list.
     pub(super) fn admits(&self, visitor: &Visitor, queue: &str) -> Result<(), Refusal> {
         if self.by_user && !admits(&self.users, |entry| is_user(entry, visitor)) {
             return Err(Refusal::unauthorized().because(&reason("acl_users", queue)));
@@ -40,7 +40,7 @@ fn reason(list: &str, queue: &str) -> String {
     format!("the {list} of queue {queue} keeps you out; qstat -Qf {queue} shows it")
 }
 
-/// The first entry that is meant decides; whom none means is kept out.
+/// The first matching entry decides; without a match, access is denied.
 fn admits(list: &[String], is_meant: impl Fn(&str) -> bool) -> bool {
     let signed = list.iter().map(|entry| match entry.strip_prefix('-') {
         Some(name) => (name, false),
@@ -61,12 +61,12 @@ fn is_name(entry: &str, name: &str) -> bool {
     is_everybody(entry) || entry == name
 }
 
-/// A sign alone, or `*`.
+/// Matches every name: a sign alone, or `*`.
 fn is_everybody(entry: &str) -> bool {
     entry.is_empty() || entry == "*"
 }
 
-/// `*.example.org` means all hosts of a domain; a host may be named without its own.
+/// Matches a host, with or without its domain; `*.example.org` matches all hosts of a domain.
 fn is_host(entry: &str, host: &str) -> bool {
     match entry.strip_prefix('*') {
         Some(domain) => host

@@ -1,4 +1,4 @@
-//! What a job may ask for in a queue: `resources_min` and `resources_max`.
+//! Bounds on requests in a queue: `resources_min` and `resources_max`.
 
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
@@ -6,9 +6,9 @@ use crate::model::request::select::Request;
 use crate::model::resource::{ResourceValue, Resources};
 use std::cmp::Ordering;
 
-/// Refuses a request for less than the least or more than the most, naming resource, amount and
-/// bound. What is counted and not asked for is asked for as nothing; of all else only what is asked
-/// for is held against a bound.
+/// Refuses a request below the minimum or above the maximum; the error names resource, amount and
+/// bound. A consumable that is not requested counts as 0; other resources are checked only if
+/// requested.
 pub(super) fn check(
     queue: &Queue,
     request: &Request,
@@ -44,7 +44,7 @@ fn out_of_bounds(queue: &Queue, fault: &str, remedy: &str) -> Refusal {
     ))
 }
 
-/// The value of a request; of a range of walltimes the shortest.
+/// Returns the requested value; of a range of walltimes the minimum.
 fn asked<'a>(request: &'a Request, name: &str) -> Option<&'a ResourceValue> {
     let asked = request.list.get(name);
     if asked.is_none() && name == "walltime" {
@@ -54,7 +54,7 @@ fn asked<'a>(request: &'a Request, name: &str) -> Option<&'a ResourceValue> {
     }
 }
 
-/// Whether one value is less than another; of texts, whether it is another one.
+/// Tests whether one value is less than the other; texts are compared for inequality.
 fn is_less(one: &ResourceValue, other: &ResourceValue) -> bool {
     match (one, other) {
         (ResourceValue::Float(one), ResourceValue::Float(other)) => one < other,

@@ -1,5 +1,5 @@
-//! The quality of service that a job has that asks for none, what comes with one, and where it may
-//! be had (M27).
+//! Quality of service of a job at admission: the default, its effects on the job, and permissions
+//! by queue (M27).
 
 use super::QueueAdmission;
 use crate::model::job::Spec;
@@ -8,8 +8,8 @@ use crate::model::refusal::Refusal;
 use crate::model::request::placement_policy::NodeAccess;
 
 impl QueueAdmission<'_> {
-    /// Gives a job that asks for no quality of service the one that goes without saying for it, and
-    /// what its quality brings along.
+    /// Assigns the default quality to a job that requests none, and applies the flags of the
+    /// job's quality.
     pub(super) fn assign_quality(&self, spec: &mut Spec) {
         if spec.qos.is_none() {
             let asker = QosApplicant {
@@ -31,8 +31,8 @@ impl QueueAdmission<'_> {
         }
     }
 
-    /// Refuses a queue in which a job may not have the quality of service that it may have where it
-    /// is. One that an operator gave it goes with it everywhere.
+    /// Refuses a queue in which the job may not have its present quality of service. A quality
+    /// that an operator assigned is kept in all queues.
     pub fn keep_quality(&self, spec: &Spec, queue: &str) -> Result<(), Refusal> {
         let qos = spec.qos.as_deref();
         let here = self.qualities.check(qos, &self.asker(spec, &spec.queue));
@@ -42,7 +42,7 @@ impl QueueAdmission<'_> {
         self.qualities.check(qos, &self.asker(spec, queue))
     }
 
-    /// The owner of a job, asking for it in a queue.
+    /// Returns the owner of a job as the requester of a quality in a queue.
     fn asker<'a>(&'a self, spec: &'a Spec, queue: &'a str) -> QosApplicant<'a> {
         let (user, is_member) = (self.visitor.user, self.visitor.is_member);
         QosApplicant {

@@ -1,4 +1,4 @@
-//! Where a routing queue passes a job on to.
+//! Routing of jobs from routing queues.
 
 use super::{Entered, QueueAdmission};
 use crate::model::job::{Job, Spec};
@@ -7,23 +7,23 @@ use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What becomes of a job in a routing queue when it is its turn.
+/// Outcome of an attempt to route a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteOutcome {
-    /// It goes on, as this.
+    /// The job moves to a destination, with these options.
     PassOn(Box<Spec>),
-    /// It has waited too long.
+    /// The job has exceeded its lifetime in the queue.
     Delete,
-    /// It is tried again after this long.
+    /// The next attempt follows after this time.
     Wait(Span),
 }
 
-/// What came of asking destinations: a queue that two ways lead to is asked once.
+/// Refusals by destination; a queue reached on two paths is tried once.
 type TriedQueues = BTreeMap<String, Refusal>;
 
 impl QueueAdmission<'_> {
-    /// What becomes of a job that waits in a routing queue. One that no destination will ever take
-    /// stays, for its owner to see and to alter.
+    /// Tries to route a waiting job. A job that no destination can ever accept stays, so that its
+    /// owner can alter it.
     pub fn turn(&self, job: &Job, queue: &Queue, now: Time) -> RouteOutcome {
         let route = queue.route.clone().unwrap_or_default();
         let waited = now.since(job.life.qtime);
@@ -41,8 +41,8 @@ impl QueueAdmission<'_> {
         RouteOutcome::Wait(left.map_or(pause, |left| left.min(pause)))
     }
 
-    /// What a job that waits in a routing queue comes to at the first destination that takes it;
-    /// None if none does for now. Refused if none ever will.
+    /// Returns the job as completed by the first destination that accepts it; None if none
+    /// accepts it now. Refused if none ever will.
     pub fn pass_on(&self, spec: &Spec, queue: &Queue) -> Result<Option<Entered>, Refusal> {
         match self.pass_through(spec, queue, &mut TriedQueues::new()) {
             Err(refusal) if refusal.may_pass() => Ok(None),
@@ -61,7 +61,8 @@ impl QueueAdmission<'_> {
             let refusal = match asked.get(name) {
                 Some(refusal) => refusal.clone(),
                 None => {
-                    // Who comes back to where it is just being asked goes round in a circle.
+                    // A destination that is reached again while it is being tried is part of a
+                    // cycle.
                     asked.insert(name.clone(), Refusal::too_many_hops());
                     match self.hand_over(spec, name, asked) {
                         Ok(entered) => return Ok(entered),
@@ -88,7 +89,7 @@ impl QueueAdmission<'_> {
         Err(Refusal::no_destination().because(&told.collect::<Vec<_>>().join("; ")))
     }
 
-    /// What it comes to in one destination, or behind that.
+    /// Admits the job to one destination, or to a destination of that queue.
     fn hand_over(
         &self,
         spec: &Spec,
@@ -110,25 +111,25 @@ impl QueueAdmission<'_> {
     }
 }
 
-/// Why queues cannot route as they say.
+/// Error in the routes of queues.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteFault {
-    /// A destination is none of them.
+    /// A destination is not a configured queue.
     #[error(
         "there is no queue named `{destination}`: add one, or take it out of the destinations of `{queue}`"
     )]
     Unknown {
-        /// The routing queue.
+        /// Routing queue.
         queue: String,
-        /// Where it leads.
+        /// Name of the destination.
         destination: String,
     },
-    /// Jobs would go round in a circle.
+    /// The routes form a cycle.
     #[error("jobs would go round in a circle: take one of the destinations out of {0}")]
     Circle(String),
 }
 
-/// Whether all routing queues lead somewhere: the first that does not, by its place, and why.
+/// Checks the routes of all queues. The error holds the index of the first invalid queue.
 pub fn check(queues: &[Queue]) -> Result<(), (usize, RouteFault)> {
     let mut good = BTreeSet::new();
     for (place, queue) in queues.iter().enumerate() {
@@ -137,8 +138,7 @@ pub fn check(queues: &[Queue]) -> Result<(), (usize, RouteFault)> {
     Ok(())
 }
 
-/// Follows all ways from a queue on; `path` are those walked to it, `good` those known to lead
-/// somewhere.
+/// Follows all routes from a queue; `path` leads to it, `good` holds queues already checked.
 fn walk<'a>(
     queue: &'a Queue,
     queues: &'a [Queue],

@@ -1,4 +1,4 @@
-//! What holds at the door of a queue.
+//! Tests of queue admission.
 
 use super::*;
 use crate::config::Config;
@@ -10,10 +10,10 @@ use crate::model::text::Text;
 use crate::model::time::{Span, Time};
 use crate::sched::fixture::moment;
 
-/// A site, and who comes to it.
+/// Site configuration and submitting user.
 struct Site {
     config: Config,
-    /// Queues that have no room.
+    /// Queues whose limits are reached.
     full: Vec<&'static str>,
 }
 
@@ -47,7 +47,7 @@ impl Site {
         })
     }
 
-    /// The queue a job of these words comes to and what it asks for, or the refusal.
+    /// Returns the queue and the request of an admitted job, or the refusal.
     fn enter(&self, words: &str) -> Result<String, String> {
         let spec = self.spec(words);
         let entered = self.at_the_door(|admission| admission.enter(&spec, JobState::Queued));
@@ -71,7 +71,7 @@ impl Site {
             .map_err(|refusal| format!("{} {}", refusal.code, refusal.text))
     }
 
-    /// `queue=q ncpus=4 qos=standby array=1-3`.
+    /// Parses `queue=q ncpus=4 qos=standby array=1-3`.
     fn spec(&self, words: &str) -> Spec {
         let setting = |word: &str| {
             let (name, value) = word.split_once('=').unwrap();
@@ -344,7 +344,7 @@ fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
     assert_eq!(entered("").qos, None);
 }
 
-/// M27: the grant of a quality is asked for at every queue, whoever brings the job there.
+/// M27: every queue checks the permission for a quality, whoever moves the job.
 #[test]
 fn a_quality_goes_only_where_it_may_be_had() {
     let site = site(
@@ -381,7 +381,7 @@ fn a_quality_goes_only_where_it_may_be_had() {
     );
 }
 
-/// M27: as it does there, so it goes on.
+/// M27: the quality assigned by a routing queue stays with the job.
 #[test]
 fn what_goes_without_saying_in_a_routing_queue_goes_with_the_job_whether_it_waits_there_or_not() {
     let mut site = site(
@@ -439,7 +439,7 @@ fn a_routing_queue_that_leads_nowhere_says_so() {
     );
 }
 
-/// M27: QDEF of a group. Everybody here is of the group `users`.
+/// M27: QDEF of a group. Every user here is in the group `users`.
 #[test]
 fn a_job_gets_the_quality_of_its_owners_group_and_of_no_other() {
     let of = |group: &str| {

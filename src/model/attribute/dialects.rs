@@ -1,7 +1,7 @@
-//! What TORQUE and Grid Engine name otherwise in `-l`, in PBS's names.
+//! Translation of TORQUE's and Grid Engine's names in `-l` to PBS's.
 //!
-//! A foreign name counts only where PBS would refuse it: a site that has a resource `h_vmem` of its
-//! own keeps it.
+//! A foreign name is translated only if PBS would refuse it: a site's own resource `h_vmem` keeps
+//! its meaning.
 
 use super::{AttributeSetting, LIST};
 use crate::model::job::run_limits::Warning;
@@ -13,7 +13,7 @@ mod chunks;
 
 use chunks::{Slots, positive};
 
-/// Settings in PBS's names, and what of them is not as it was asked for.
+/// Settings with PBS's names, and warnings about differences.
 pub(super) type Translated = (Vec<AttributeSetting>, Vec<String>);
 
 /// Grid Engine's names for the memory of one slot.
@@ -26,13 +26,13 @@ const MEMORY: [&str; 6] = [
     "virtual_free",
 ];
 
-/// Its limits of a process that are not kept here.
+/// Grid Engine's process limits that are not enforced here.
 const UNLIMITED: [&str; 6] = ["h_stack", "s_stack", "h_core", "s_core", "h_data", "s_data"];
 
-/// So long after a soft limit on its time a job is ended, if nothing else ends it.
+/// Seconds from a soft time limit to the end of the job, without a hard limit.
 const GRACE: u64 = 60;
 
-/// The settings of a new job in PBS's names.
+/// Translates the settings of a new job.
 pub(super) fn translated(
     settings: Vec<AttributeSetting>,
     resources: &Resources,
@@ -64,17 +64,17 @@ fn is_warning(setting: &AttributeSetting) -> bool {
     setting.attribute == Warning::ATTRIBUTE
 }
 
-/// What has been read so far.
+/// Settings read so far.
 #[derive(Default)]
 struct DialectReader {
-    /// What is in PBS's names.
+    /// Settings with PBS's names.
     rest: Vec<AttributeSetting>,
     notes: Vec<String>,
     slots: Slots,
     /// `h_rt` and `s_rt`, in seconds.
     hard: Option<u64>,
     soft: Option<u64>,
-    /// Whether the job asks for a warning itself.
+    /// The job requests a warning signal itself.
     is_warned: bool,
 }
 
@@ -150,7 +150,7 @@ impl DialectReader {
     }
 }
 
-/// `[[HH:]MM:]SS`, in which parts may be empty.
+/// Parses `[[HH:]MM:]SS`; parts may be empty.
 fn seconds(text: &str) -> Option<u64> {
     let parts: Vec<&str> = text.split(':').collect();
     if text.trim_matches(':').is_empty() || parts.len() > 3 {
@@ -168,7 +168,7 @@ fn seconds(text: &str) -> Option<u64> {
     Some(sum)
 }
 
-/// `4G`, `1.5g`, `4096M`, `100` (bytes), in whole kilobytes.
+/// Parses `4G`, `1.5g`, `4096M` or `100` (bytes) to kilobytes, rounded up.
 fn kilobytes(text: &str) -> Option<u64> {
     let (number, scale) = match text.chars().last()?.to_ascii_lowercase() {
         'k' => (&text[..text.len() - 1], 1.0),
@@ -186,7 +186,7 @@ fn kilobytes(text: &str) -> Option<u64> {
     (kilobytes > 0.0 && kilobytes < 2f64.powi(43)).then_some(kilobytes as u64)
 }
 
-/// Properties that a node must have, all of them.
+/// Parses a list of required node properties.
 fn features(text: &str) -> Option<Vec<String>> {
     let names: Vec<String> = text.split([':', '&']).map(String::from).collect();
     names

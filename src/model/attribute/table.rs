@@ -1,4 +1,4 @@
-//! One row for each attribute: who may set it, whether also while the job runs, and what it does.
+//! Table of attributes: permission, changes while the job runs, and effect.
 
 use super::{Context, Draft};
 use crate::model::indices::list::IndexList;
@@ -11,44 +11,45 @@ use crate::model::refusal::Refusal;
 use crate::model::text::Text;
 use crate::model::time::{Span, Wall};
 
-/// Who may set an attribute.
+/// Permission to set an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
-    /// The job's owner, and operators.
+    /// Owner of the job, and operators.
     Owner,
-    /// The owner, when the job is submitted and never again.
+    /// Owner, only at submission.
     Submitter,
     /// Operators and managers.
     Operator,
-    /// The server alone.
+    /// Server only.
     Server,
 }
 
-/// What setting an attribute does. Setters of the first two return None for a value that is none.
+/// Effect of setting an attribute. Setters of the first two variants return None for invalid
+/// values.
 #[derive(Clone, Copy)]
 pub(super) enum Effect {
-    /// Changes what is asked for.
+    /// Changes the options of the job.
     Spec(fn(&mut Spec, &str) -> Option<()>),
-    /// The same, for values that need not be UTF-8.
+    /// Changes the options; values may be other than UTF-8.
     Bytes(fn(&mut Spec, &Text) -> Option<()>),
-    /// Changes the draft, or refuses by its own reason.
+    /// Changes the draft, or refuses with a specific reason.
     Draft(fn(&mut Draft, &str, &Context) -> Result<(), Refusal>),
-    /// Decides nothing here: kept as given if the check passes, and shown.
+    /// No effect: stored and displayed as given if the check accepts it.
     Kept(fn(&str) -> bool),
-    /// Kept as given if it is a boolean, and shown; decides nothing here.
+    /// No effect: stored and displayed if it is a boolean.
     Boolean,
-    /// A placement requirement.
+    /// Sets a placement requirement.
     Placement,
-    /// Is not for anybody to set.
+    /// Cannot be set.
     Never,
 }
 
-/// A row of the table.
+/// Row of the table.
 pub(super) struct AttributeRule {
-    /// As PBS names it.
+    /// PBS name.
     pub(super) name: &'static str,
     pub(super) who: Who,
-    /// May be changed while the job runs.
+    /// May change while the job runs.
     pub(super) while_running: bool,
     pub(super) effect: Effect,
 }
@@ -66,7 +67,7 @@ const fn server(name: &'static str) -> AttributeRule {
     row(name, Who::Server, false, Effect::Never)
 }
 
-/// All attributes but `Resource_List`.
+/// All attributes except `Resource_List`.
 pub(super) const TABLE: &[AttributeRule] = &[
     row("Job_Name", Who::Owner, true, Effect::Spec(name)),
     row("label", Who::Owner, false, Effect::Spec(own_label)),
@@ -284,7 +285,7 @@ fn name(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Q29; an empty text takes it away.
+/// Q29; an empty text clears the label.
 fn own_label(spec: &mut Spec, text: &str) -> Option<()> {
     spec.label = some_label(text)?;
     Some(())
@@ -316,7 +317,7 @@ fn project(spec: &mut Spec, text: &str) -> Option<()> {
     value_syntax::project(text).then(|| spec.project = given.into())
 }
 
-/// A name as that of a project: it stands in lists.
+/// Same characters as a project without blanks, because names appear in lists.
 fn qos(spec: &mut Spec, text: &str) -> Option<()> {
     let is_name = value_syntax::project(text) && !text.contains(char::is_whitespace);
     is_name.then(|| spec.qos = Some(text.to_string()).filter(|text| !text.is_empty()))
@@ -330,7 +331,7 @@ fn checkpoint(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Adds to what the job waits for; nothing takes away from it.
+/// Adds dependencies; existing ones cannot be removed.
 fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let dependency =
         ParsedDependency::parse(text, Some(context.server)).map_err(|fault| match fault {
@@ -343,8 +344,8 @@ fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusa
     Ok(())
 }
 
-/// Grid Engine's list of jobs to wait for, by id or by name: whose jobs these are, the server
-/// knows.
+/// Grid Engine's list of jobs to wait for, by id or by name. The server resolves names among the
+/// owner's jobs.
 fn hold_jid(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     for part in text.split(',').map(str::trim) {
         let is_id = part.starts_with(|c: char| c.is_ascii_digit());
@@ -359,7 +360,7 @@ fn hold_jid(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
     Ok(())
 }
 
-/// Files are given as `host:path`.
+/// Files have the form `host:path`.
 fn output(spec: &mut Spec, path: &Text) -> Option<()> {
     value_syntax::hosted_path(&path.0).then(|| spec.output = Some(path.clone()))
 }
@@ -368,14 +369,14 @@ fn error(spec: &mut Spec, path: &Text) -> Option<()> {
     value_syntax::hosted_path(&path.0).then(|| spec.error = Some(path.clone()))
 }
 
-/// In seconds since the Unix epoch; 0, or a moment before it, for at once.
+/// Seconds since the Unix epoch; 0 or less clears the start time.
 fn begin(spec: &mut Spec, text: &str) -> Option<()> {
     let seconds: i64 = text.parse().ok()?;
     spec.begin = (seconds > 0).then_some(Wall(seconds));
     Some(())
 }
 
-/// A job runs as its owner; asking for that is fine.
+/// A job runs as its owner; the list may name only the owner.
 fn users(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     if !value_syntax::user_list(text) {
         return Err(Refusal::illegal_value("User_List"));
@@ -389,7 +390,7 @@ fn users(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal
     Ok(())
 }
 
-/// The owner sets and clears the user hold and leaves the others alone; an operator sets all.
+/// Owners set and clear the user hold only; operators set all holds.
 fn holds(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let asked = value_syntax::holds(text).ok_or_else(|| Refusal::illegal_value("Hold_Types"))?;
     if context.rights.privileged {
@@ -407,7 +408,7 @@ fn interactive(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// The reservation to run in; an empty text asks for none.
+/// Reservation to run in; an empty text clears it.
 fn resv(spec: &mut Spec, text: &str) -> Option<()> {
     spec.reservation = Some(text.to_string()).filter(|text| !text.is_empty());
     (text.len() <= 80).then_some(())
@@ -423,7 +424,8 @@ fn join(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// X22: who is no operator gets as much of it as the site lets owners have, and is told so.
+/// X22: for users other than operators, limits the value to what the site allows and adds a
+/// warning.
 fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let rule = context.policy.precedence.own_say;
     let asked = value_syntax::priority(text).filter(|asked| rule.range().contains(asked));
@@ -450,7 +452,7 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
     Ok(())
 }
 
-/// F7.
+/// F7: rejects a higher factor if the site allows only lower ones.
 fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let Some(asked) = value_syntax::fraction(text) else {
         let remedy = "it only lowers a priority: give a number from 0 to 1; 1 leaves it as it is";
@@ -469,17 +471,17 @@ fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), R
     Ok(())
 }
 
-/// The time the job has waited already, as an operator says.
+/// Eligible time set by an operator.
 fn eligible_time(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     let given = Span::parse(text).filter(|time| *time <= LONGEST_WAIT);
     draft.eligible_time = Some(given.ok_or_else(|| Refusal::illegal_value("eligible_time"))?);
     Ok(())
 }
 
-/// A century: nobody waits longer.
+/// One century, the upper bound of eligible times.
 const LONGEST_WAIT: Span = Span(100 * 366 * 24 * 3600 * 1000);
 
-/// M11; an empty text takes it away.
+/// M11; an empty text clears the value.
 fn system_priority(spec: &mut Spec, text: &str) -> Option<()> {
     spec.system_priority = if text.is_empty() {
         None
@@ -503,8 +505,8 @@ fn umask(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// `X-Y[:Z][%M]`, or several such ranges and indices joined by commas. Indices beyond what is
-/// counted here are as if there were too many.
+/// Parses `X-Y[:Z][%M]`, or several ranges and indices separated by commas. Indices beyond the
+/// supported range give the error for too large arrays.
 fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     let (indices, most) = match text.split_once('%') {
         Some((indices, most)) => (indices, Some(most)),
@@ -523,16 +525,16 @@ fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A folder that a path can name, from the root on.
+/// Absolute path of a directory.
 fn init_workdir(spec: &mut Spec, path: &Text) -> Option<()> {
     let is_place = path.0.starts_with(b"/") && !path.0.contains(&0) && path.0.len() <= LONGEST_PATH;
     is_place.then(|| spec.init_workdir = Some(path.clone()))
 }
 
-/// The longest path there is, in bytes.
+/// Maximum length of a path in bytes.
 const LONGEST_PATH: usize = 4096;
 
-/// Arguments, each ended by a zero byte.
+/// Arguments, each terminated by a zero byte.
 fn job_arguments(spec: &mut Spec, words: &Text) -> Option<()> {
     let are_ended = words.0.last().is_none_or(|&last| last == 0);
     are_ended.then(|| spec.job_arguments = words.clone())
@@ -543,7 +545,7 @@ fn max_run_subjobs(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Q15.
+/// Q15: limit on running subjobs while resources are idle.
 fn expand(spec: &mut Spec, text: &str) -> Option<()> {
     spec.expand = value_syntax::expand(text)?;
     Some(())
@@ -564,7 +566,7 @@ fn comment(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// An owner may raise the count, and so come nearer to a hold; not lower it.
+/// Owners may raise the count, which brings the job closer to a hold, but not lower it.
 fn run_count(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let count = value_syntax::run_count(text).ok_or_else(|| Refusal::illegal_value("run_count"))?;
     if count < draft.run_count && !context.rights.privileged {

@@ -1,4 +1,4 @@
-//! What settings make of a job.
+//! Tests of settings.
 
 use super::*;
 use crate::model::job::{DEFAULT_PROJECT, Join};
@@ -15,7 +15,7 @@ fn origin() -> SubmitContext {
     }
 }
 
-/// `a=1 | Resource_List.b=2` as settings.
+/// Parses `a=1 | Resource_List.b=2` into settings.
 fn settings(text: &str) -> Vec<AttributeSetting> {
     let setting = |part: &str| {
         let (name, value) = part.split_once('=').unwrap();
@@ -415,7 +415,7 @@ fn an_interactive_job_is_never_run_again_whatever_is_asked() {
     );
 }
 
-/// A policy under which owners may say this.
+/// Creates a policy with these restrictions on owners.
 fn policy(own_say: OwnSay) -> Policy {
     let mut policy = Policy::default();
     policy.precedence.own_say = own_say;
@@ -558,7 +558,7 @@ fn a_quality_of_service_is_granted_when_it_is_asked_for() {
         Some("expedite")
     );
     assert!(altered("", "qos=expedite", OWNER).is_err());
-    // What an operator gave the job keeps while its owner alters something else.
+    // A quality assigned by an operator stays when the owner alters another attribute.
     let given = made_under(&Policy::default(), "qos=expedite", OPERATOR).unwrap();
     let renamed = with(OWNER, |context| {
         alter(&given, &settings("Job_Name=b"), context)

@@ -1,9 +1,8 @@
-//! What an expression comes to.
+//! Evaluation of expressions.
 //!
-//! What is undefined makes undefined whatever is computed from it, except that `false and x` is
-//! false and `true or x` is true for any x. What makes no sense at all, as a division by zero or a
-//! sum of a number and a word, is a [`EvaluationFault`]. Nothing is allocated, but by the scope and
-//! for a fault.
+//! An undefined operand makes the result undefined, except that `false and x` is false and `true
+//! or x` is true for any x. Invalid operations, such as a division by zero or the sum of a number
+//! and a word, give an [`EvaluationFault`]. Only the scope and faults allocate memory.
 
 use super::node::{Conditional, ExpressionNode};
 use super::operator::{Binary, Function};
@@ -12,33 +11,32 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// What makes no sense.
+/// Kind of evaluation error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wrong {
-    /// Division by zero, also for the remainder.
+    /// Division by zero, also in a remainder.
     DivisionByZero,
-    /// The result is no finite number: `sqrt(-1)`, `10**400`.
+    /// Result that is not a finite number: `sqrt(-1)`, `10**400`.
     NotFinite,
-    /// A text or a list where a number is needed.
+    /// Text or list in place of a number.
     NotNumber,
-    /// A text or a list where true or false is needed.
+    /// Text or list in place of a truth value.
     NotTruth,
-    /// Texts are compared with numbers, or lists, by size.
+    /// Comparison by size of a text with a number, or of a list.
     NotOrdered,
-    /// What is looked for in a list is a list itself; or what is looked into is neither list nor
-    /// text.
+    /// Search for a list in a list, or in a value that is neither list nor text.
     NotList,
-    /// An operation on bits with a number that is not whole, or has more than 53 bits.
+    /// Bit operation on a number that is not an integer of up to 53 bits.
     NotWhole,
 }
 
-/// What makes no sense, and where.
+/// Evaluation error with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{wrong} in {part}")]
 pub struct EvaluationFault {
-    /// What.
+    /// Kind of error.
     pub wrong: Wrong,
-    /// The part of the expression, in its canonical form.
+    /// Part of the expression, in canonical form.
     pub part: String,
 }
 
@@ -56,7 +54,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// The value of a node.
+/// Returns the value of a node.
 pub(super) fn evaluate<'a>(
     node: &'a ExpressionNode,
     scope: &'a dyn NameScope,
@@ -93,7 +91,7 @@ pub(super) fn evaluate<'a>(
     }
 }
 
-/// The value of a node as a number; None if it is undefined.
+/// Returns the value of a node as a number; None if undefined.
 pub(super) fn number(
     node: &ExpressionNode,
     scope: &dyn NameScope,
@@ -106,7 +104,7 @@ pub(super) fn number(
     }
 }
 
-/// Whether a node is true; None if that is undefined. A number is true unless it is 0.
+/// Returns the truth value of a node; None if undefined. A number is true unless it is 0.
 pub(super) fn truth(
     node: &ExpressionNode,
     scope: &dyn NameScope,
@@ -139,8 +137,8 @@ fn known<'a>(
     }
 }
 
-/// `and` ends with the first part that is false, `or` with the first that is true: `decided`. What
-/// is undefined decides nothing, but leaves the whole undefined if nothing else decides.
+/// `and` ends with the first false part, `or` with the first true part: `decided`. If no part
+/// decides, one undefined part makes the result undefined.
 fn logic(
     parts: &[ExpressionNode],
     decided: bool,
@@ -172,7 +170,7 @@ fn chosen<'a>(
     }
 }
 
-/// A text counts as a number if it reads as one.
+/// Converts a value to a number; a text converts if it is the text of a number.
 fn as_number(value: &ExpressionValue) -> Option<f64> {
     match value {
         ExpressionValue::Number(number) => Some(*number),
@@ -186,7 +184,7 @@ fn as_number(value: &ExpressionValue) -> Option<f64> {
     }
 }
 
-/// An operator on two values that are both defined.
+/// Applies an operator to two defined values.
 fn apply(
     operator: Binary,
     left: &ExpressionValue,
@@ -227,7 +225,8 @@ fn compute(operator: Binary, left: f64, right: f64) -> Result<f64, Wrong> {
     }
 }
 
-/// With the sign of the right side, as in Perl and Python, of which formulas come.
+/// The remainder has the sign of the right operand, as in Perl and Python, the sources of
+/// formulas.
 fn remainder(left: f64, right: f64) -> f64 {
     let rest = left % right;
     if rest * right < 0.0 {
@@ -244,7 +243,7 @@ fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, Wrong> {
         Binary::BitAnd => Ok((left & right) as f64),
         Binary::BitOr => Ok((left | right) as f64),
         Binary::BitXor => Ok((left ^ right) as f64),
-        // Shifting is multiplying: no bit is lost at the upper end, as the result has no fixed
+        // A shift is a multiplication: no upper bits are lost, because the result has no fixed
         // width.
         Binary::ShiftLeft => Ok((left as f64 * power?).floor()),
         _ => Ok((left as f64 / power?).floor()),
@@ -260,8 +259,8 @@ fn finite(number: f64) -> Result<f64, Wrong> {
     number.is_finite().then_some(number).ok_or(Wrong::NotFinite)
 }
 
-/// Two texts are compared as texts; where a number stands on one side, as numbers if the other
-/// side reads as one. A list is the text of its parts with commas between them.
+/// Compares two texts as texts. If one side is a number, compares numbers, provided the other
+/// side converts to one. A list equals the text of its parts separated by commas.
 fn equal(left: &ExpressionValue, right: &ExpressionValue) -> bool {
     match (left, right) {
         (ExpressionValue::Text(left), ExpressionValue::Text(right)) => left == right,
@@ -333,7 +332,7 @@ fn call<'a>(
         .map_err(|wrong| fault(wrong, node))
 }
 
-/// A function of one argument; those of more have been computed when they come here.
+/// Applies a function of one argument; functions of several arguments are already evaluated.
 fn of_one(function: Function, number: f64) -> f64 {
     match function {
         Function::Abs => number.abs(),

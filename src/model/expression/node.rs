@@ -1,24 +1,24 @@
-//! The tree that an expression is, and its canonical form.
+//! Syntax tree of an expression, and its canonical form.
 
 use super::operator::{Binary, Binding, Function};
 use super::token::is_plain;
 use super::value::show_number;
 use std::fmt;
 
-/// A part of an expression.
+/// Part of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ExpressionNode {
-    /// Finite, not negative.
+    /// Finite and not negative.
     Number(f64),
     Boolean(bool),
-    /// Without one of the two kinds of quotes.
+    /// Contains at most one of the two kinds of quotes.
     Text(Box<str>),
     Name(Box<str>),
-    /// A name if the scope knows it, else a text: `linux` in `host.os eq linux`.
+    /// Name if the scope defines it, else text: `linux` in `host.os eq linux`.
     Word(Box<str>),
-    /// Two or more, none of them an `All`.
+    /// Two or more parts, none of them an `All`.
     All(Vec<ExpressionNode>),
-    /// Two or more, none of them an `Any`.
+    /// Two or more parts, none of them an `Any`.
     Any(Vec<ExpressionNode>),
     Not(Box<ExpressionNode>),
     Negative(Box<ExpressionNode>),
@@ -27,7 +27,7 @@ pub(super) enum ExpressionNode {
     Call(Function, Vec<ExpressionNode>),
 }
 
-/// `when ? then : otherwise`.
+/// Conditional `when ? then : otherwise`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Conditional {
     pub when: ExpressionNode,
@@ -36,7 +36,7 @@ pub(super) struct Conditional {
 }
 
 impl ExpressionNode {
-    /// Both: chains of `and` are one node, whatever parentheses they had.
+    /// Joins by `and`: a chain is one node, regardless of parentheses.
     pub fn all(left: ExpressionNode, right: ExpressionNode) -> ExpressionNode {
         let mut all = Vec::new();
         for side in [left, right] {
@@ -48,7 +48,7 @@ impl ExpressionNode {
         ExpressionNode::All(all)
     }
 
-    /// Either: chains of `or` are one node, whatever parentheses they had.
+    /// Joins by `or`: a chain is one node, regardless of parentheses.
     pub fn any(left: ExpressionNode, right: ExpressionNode) -> ExpressionNode {
         let mut any = Vec::new();
         for side in [left, right] {
@@ -87,7 +87,7 @@ impl ExpressionNode {
         }
     }
 
-    /// How tightly it holds together.
+    /// Returns the precedence of the node.
     fn level(&self) -> Binding {
         match self {
             ExpressionNode::Choice(_) => Binding::Choice,
@@ -100,7 +100,7 @@ impl ExpressionNode {
         }
     }
 
-    /// This node where only what binds as tightly as `needed` stands without parentheses.
+    /// Formats the node with parentheses if it binds looser than `needed`.
     fn within(&self, needed: Binding) -> Within<'_> {
         Within { node: self, needed }
     }
@@ -121,8 +121,8 @@ impl fmt::Display for Within<'_> {
     }
 }
 
-/// The canonical form: signs for operators that have one, words for `and or not xor in has min
-/// max`, and no parentheses but those that count.
+/// Canonical form: signs for operators that have one, words for `and or not xor in has min max`,
+/// and only necessary parentheses.
 impl fmt::Display for ExpressionNode {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -190,7 +190,7 @@ fn show_name(name: &str, f: &mut fmt::Formatter) -> fmt::Result {
     Ok(())
 }
 
-/// In quotes that do not stand in the text itself.
+/// Quotes a text with the kind of quotes that it does not contain.
 fn quoted(text: &str) -> String {
     if text.contains('"') {
         format!("'{text}'")

@@ -1,6 +1,6 @@
-//! Operators and functions: their spellings, and how tightly they bind.
+//! Operators and functions: spellings and precedence.
 
-/// How tightly something binds, loosest first.
+/// Precedence, loosest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Binding {
     /// `c ? a : b`, `a if c else b`
@@ -11,9 +11,9 @@ pub(super) enum Binding {
     And,
     /// The word `not`; the sign `!` binds as [`Binding::Unary`].
     Not,
-    /// `== != < <= > >= in has`, which do not chain.
+    /// `== != < <= > >= in has`, which cannot be chained.
     Comparison,
-    /// `min max` between their operands.
+    /// `min max` as infix operators.
     Extreme,
     /// `|`
     BitOr,
@@ -29,14 +29,14 @@ pub(super) enum Binding {
     Product,
     /// `-x !x`
     Unary,
-    /// `**`, from the right; its right operand may have a sign.
+    /// `**`, right-associative; the right operand may have a sign.
     Power,
     /// Names, numbers, texts, calls, parentheses.
     Atom,
 }
 
 impl Binding {
-    /// The next tighter one.
+    /// Returns the next tighter precedence.
     pub fn tighter(self) -> Binding {
         match self {
             Binding::Choice => Binding::Or,
@@ -57,7 +57,7 @@ impl Binding {
     }
 }
 
-/// An operator between two operands, other than `and` and `or`.
+/// Infix operator other than `and` and `or`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binary {
     Equal,
@@ -83,7 +83,7 @@ pub(super) enum Binary {
     Power,
 }
 
-/// What may stand between operands or in front of one.
+/// Sign or word of the operator syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
     Binary(Binary),
@@ -102,7 +102,7 @@ pub(super) enum Sign {
     Close,
 }
 
-/// Signs, a longer one before any that it begins with.
+/// Signs; longer signs precede their prefixes.
 pub(super) const SYMBOLS: &[(&str, Sign)] = &[
     ("==", Sign::Binary(Binary::Equal)),
     ("=", Sign::Binary(Binary::Equal)),
@@ -133,7 +133,7 @@ pub(super) const SYMBOLS: &[(&str, Sign)] = &[
     (")", Sign::Close),
 ];
 
-/// Words that are operators wherever they stand alone (Q20), so that a shell can leave them be.
+/// Words that are operators wherever they stand alone (Q20); they need no quoting in a shell.
 pub(super) const WORDS: &[(&str, Sign)] = &[
     ("eq", Sign::Binary(Binary::Equal)),
     ("ne", Sign::Binary(Binary::Unequal)),
@@ -161,7 +161,7 @@ pub(super) const WORDS: &[(&str, Sign)] = &[
 ];
 
 impl Binary {
-    /// How tightly it binds.
+    /// Returns the precedence.
     pub fn level(self) -> Binding {
         match self {
             Binary::Equal | Binary::Unequal | Binary::In | Binary::Has => Binding::Comparison,
@@ -179,7 +179,7 @@ impl Binary {
         }
     }
 
-    /// How tightly its operands must bind to stand without parentheses: left, right.
+    /// Returns the precedence that the left and the right operand need to go without parentheses.
     pub fn operands(self) -> (Binding, Binding) {
         match self.level() {
             Binding::Power => (Binding::Atom, Binding::Unary),
@@ -188,7 +188,7 @@ impl Binary {
         }
     }
 
-    /// As shown, with the spaces that it needs.
+    /// Returns the canonical spelling with the necessary blanks.
     pub fn shown(self) -> &'static str {
         match self {
             Binary::Equal => "==",
@@ -216,7 +216,7 @@ impl Binary {
     }
 }
 
-/// A function of numbers.
+/// Function of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     Abs,
@@ -234,7 +234,7 @@ pub(super) enum Function {
     Trunc,
 }
 
-/// All functions, by name.
+/// All functions with their names.
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("abs", Function::Abs),
     ("ceil", Function::Ceil),
@@ -252,7 +252,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
 ];
 
 impl Function {
-    /// The fewest and the most arguments it takes.
+    /// Returns the minimum and maximum number of arguments.
     pub fn arity(self) -> (usize, usize) {
         match self {
             Function::Min | Function::Max => (1, usize::MAX),
@@ -261,7 +261,7 @@ impl Function {
         }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         FUNCTIONS
             .iter()

@@ -1,17 +1,17 @@
-//! Reads an expression by the levels of its operators (precedence climbing).
+//! Parser for expressions (precedence climbing).
 
 use super::node::{Conditional, ExpressionNode};
 use super::operator::{Binary, Binding, FUNCTIONS, Function, Sign};
 use super::token::{ExpressionToken, Placed, Syntax, Tokens};
 
-/// The longest text of an expression, in bytes.
+/// Maximum length of an expression in bytes.
 pub(super) const LONGEST: usize = 8192;
 
-/// How deep an expression may be nested: far beyond what people write, and far below what a
-/// thread's stack holds. Chains of `and` and of `or` are one level each, however long.
+/// Maximum nesting depth: far beyond practical use, and far below the limit of a thread's stack.
+/// A chain of `and` or of `or` is one level, however long.
 const DEEPEST: usize = 100;
 
-/// Reads all of `text`.
+/// Parses the whole of `text`.
 pub(super) fn parse(text: &str) -> Result<ExpressionNode, Syntax> {
     if text.len() > LONGEST {
         return Err(Syntax {
@@ -36,11 +36,11 @@ pub(super) fn parse(text: &str) -> Result<ExpressionNode, Syntax> {
 struct Parser<'t> {
     tokens: Tokens<'t>,
     next: Placed<'t>,
-    /// Calls of `expression` under way.
+    /// Number of active calls of `expression`.
     nested: usize,
 }
 
-/// A node and how many levels it has.
+/// Node with its height.
 struct Grown {
     node: ExpressionNode,
     height: usize,
@@ -52,7 +52,7 @@ impl Grown {
     }
 }
 
-/// What may stand after an operand.
+/// Operator that may follow an operand.
 #[derive(Clone, Copy)]
 enum Infix {
     And,
@@ -85,7 +85,7 @@ impl Infix {
 }
 
 impl<'t> Parser<'t> {
-    /// Reads as much as binds at least as tightly as `loosest`.
+    /// Parses as much as binds at least as tightly as `loosest`.
     fn expression(&mut self, loosest: Binding) -> Result<Grown, Syntax> {
         self.nested += 1;
         self.check_depth(self.nested)?;
@@ -99,7 +99,7 @@ impl<'t> Parser<'t> {
         Ok(left)
     }
 
-    /// What `left` becomes with the operator just read and what follows that.
+    /// Combines `left` with the operator just read and the operand that follows.
     fn beyond(&mut self, left: Grown, infix: Infix) -> Result<Grown, Syntax> {
         match infix {
             Infix::And => {
@@ -168,8 +168,8 @@ impl<'t> Parser<'t> {
         )
     }
 
-    /// Reads a name, a number, a text, a call, something in parentheses, or one of these with a
-    /// sign in front.
+    /// Parses a name, a number, a text, a call, a parenthesized expression, or one of these with
+    /// a sign in front.
     fn operand(&mut self) -> Result<Grown, Syntax> {
         let first = self.advance()?;
         match first.token {
@@ -208,7 +208,7 @@ impl<'t> Parser<'t> {
         self.grow(inner.height, node(Box::new(inner.node)))
     }
 
-    /// Reads the arguments of a function.
+    /// Parses the arguments of a function.
     fn call(&mut self, name: &str, column: usize) -> Result<Grown, Syntax> {
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
         let (_, function) = found.ok_or_else(|| Syntax {
@@ -232,7 +232,7 @@ impl<'t> Parser<'t> {
         self.grow(height, ExpressionNode::Call(*function, arguments))
     }
 
-    /// A node one level higher than the highest below it.
+    /// Creates a node one level above the highest one below it.
     fn grow(&self, below: usize, node: ExpressionNode) -> Result<Grown, Syntax> {
         let height = below + 1;
         self.check_depth(height)?;
@@ -280,7 +280,7 @@ fn unexpected(found: &Placed, wanted: &str) -> Syntax {
     }
 }
 
-/// Where Qube takes a bare word for a text: right of `eq`, `ne` and `has`, and on both sides of
+/// Marks bare words as texts where Qube does: right of `eq`, `ne` and `has`, and on both sides of
 /// `in`.
 fn words(
     operator: Binary,

@@ -1,10 +1,10 @@
-//! What expressions mean, by example and by property.
+//! Tests of expressions by example and by property.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// The host n2 of the examples: a GPU host on which bob runs something.
+/// Host n2 of the examples: a GPU host with a running job of bob.
 fn n2() -> BTreeMap<String, ExpressionValue<'static>> {
     let groups = ["gpu".to_string(), "fast".to_string()];
     let values = [
@@ -31,7 +31,7 @@ fn parse(text: &str) -> Expression {
     Expression::parse(text).unwrap_or_else(|syntax| panic!("{text}: {syntax}"))
 }
 
-/// The value as shown, or the fault.
+/// Returns the displayed value, or the fault.
 fn value(text: &str) -> String {
     match parse(text).evaluate(&n2()) {
         Ok(value) => value.to_string(),
@@ -45,7 +45,7 @@ fn assert_values(rows: &[(&str, &str)]) {
     }
 }
 
-/// Q20: each operator, as word and as sign.
+/// Q20: each operator, as a word and as a sign.
 #[test]
 fn operators_compute_what_qube_computes() {
     assert_values(&[
@@ -160,7 +160,7 @@ fn functions_take_as_many_arguments_as_they_need() {
     ]);
 }
 
-/// Q3: what is undefined spreads, unless the rest decides.
+/// Q3: undefined operands propagate unless another part decides.
 #[test]
 fn the_undefined_spreads_until_something_else_decides() {
     assert_values(&[
@@ -237,7 +237,7 @@ fn texts_and_numbers_are_compared_by_what_they_come_to() {
     ]);
 }
 
-/// Q3: the reason is the one of the rule.
+/// Q3: the reason is that of the rule.
 #[test]
 fn a_refusal_names_the_first_clause_that_is_not_true_and_what_was_found() {
     let refusal = |text: &str| {
@@ -285,7 +285,7 @@ fn a_refusal_names_the_first_clause_that_is_not_true_and_what_was_found() {
     assert!(parse("host.os eq linux and gpu in host.groups").holds(&n2()));
 }
 
-/// M8f: the ranking of four nodes, job counts 0, 1, 2, 0.
+/// M8f: ranking of four nodes with job counts 0, 1, 2, 0.
 #[test]
 fn nodes_are_ranked_by_an_expression() {
     let ranking = parse("SPEED + .01*AMEM - 10*JOBCOUNT");
@@ -314,7 +314,7 @@ fn nodes_are_ranked_by_an_expression() {
     );
 }
 
-/// Q20: a syntax error comes with its column.
+/// Q20: syntax errors include the column.
 #[test]
 fn a_syntax_error_says_where_and_what() {
     let rows = [
@@ -473,7 +473,7 @@ fn an_expression_is_shown_in_one_form_and_stored_as_typed() {
     );
 }
 
-/// Texts of expressions, nested a few levels.
+/// Generates texts of expressions, nested a few levels.
 fn expressions() -> BoxedStrategy<String> {
     let leaf = prop_oneof![
         any::<u16>().prop_map(|number| number.to_string()),
@@ -511,7 +511,7 @@ fn expressions() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// What numbers with `+ - * /` between them come to: products first, then sums, each from the left.
+/// Evaluates numbers joined by `+ - * /`: products first, then sums, each from the left.
 fn computed(first: f64, rest: &[(char, f64)]) -> f64 {
     let (mut sum, mut product) = (0.0, first);
     for (sign, number) in rest {
@@ -530,7 +530,7 @@ fn computed(first: f64, rest: &[(char, f64)]) -> f64 {
 proptest! {
     #[test]
     fn what_is_shown_reads_as_the_same(text in expressions()) {
-        // Comparisons that chain are refused; everything else must come back as it went.
+        // Chained comparisons are refused; all other expressions must round-trip.
         if let Ok(expression) = Expression::parse(&text) {
             let again = Expression::parse(&expression.to_string());
             prop_assert_eq!(again.as_ref(), Ok(&expression), "{}", expression);

@@ -1,56 +1,56 @@
-//! Cuts the text of an expression into tokens.
+//! Tokenizer for expressions.
 
 use super::operator::{SYMBOLS, Sign, WORDS};
 use crate::model::resource::Size;
 
-/// Why a text is no expression.
+/// Syntax error in an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: {message}")]
 pub struct Syntax {
-    /// Where, counted in characters from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong there, and what would be right.
+    /// Fault, and what is expected.
     pub message: String,
 }
 
-/// The smallest part of an expression.
+/// Token of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ExpressionToken<'t> {
-    /// A finite number, never negative: a minus is an operator.
+    /// Finite number, never negative: a minus is an operator.
     Number(f64),
     /// `true` or `false`.
     Boolean(bool),
-    /// What stood between quotes.
+    /// Text between quotes.
     Text(&'t str),
-    /// `host.memory.total`; quotes around parts of it are gone.
+    /// Name such as `host.memory.total`, without quotes around its parts.
     Name(String),
-    /// An operator, a parenthesis and the like.
+    /// Operator, parenthesis or other sign.
     Sign(Sign),
-    /// Nothing more.
+    /// End of the text.
     End,
 }
 
-/// A token with its place.
+/// Token with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placed<'t> {
     pub token: ExpressionToken<'t>,
-    /// Counted in characters from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// As typed.
+    /// Original text.
     pub text: &'t str,
 }
 
-/// Hands out the tokens of a text, one after the other.
+/// Iterator over the tokens of a text.
 pub(super) struct Tokens<'t> {
     rest: &'t str,
     column: usize,
 }
 
-/// The length of what stands at the beginning of a text, and what it is.
+/// Length of the token at the beginning of a text, and the token.
 type Cut<'t> = (usize, ExpressionToken<'t>);
 
 impl<'t> Tokens<'t> {
-    /// The tokens of `text`.
+    /// Creates the tokenizer for `text`.
     pub fn new(text: &'t str) -> Tokens<'t> {
         Tokens {
             rest: text,
@@ -58,7 +58,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// The next token, which is [`ExpressionToken::End`] for ever after the last.
+    /// Returns the next token; after the last, always [`ExpressionToken::End`].
     pub fn next(&mut self) -> Result<Placed<'t>, Syntax> {
         let blank = self.rest.len() - self.rest.trim_start().len();
         self.advance(blank);
@@ -101,7 +101,7 @@ fn symbol(text: &str) -> Option<Cut<'_>> {
     Some((spelling.len(), ExpressionToken::Sign(*sign)))
 }
 
-/// What stands between the quote that `text` begins with and the next such quote.
+/// Returns the text between the first character, a quote, and the next such quote.
 fn quoted(text: &str) -> Result<&str, String> {
     let (quote, inner) = text.split_at(1);
     let end = inner
@@ -125,7 +125,7 @@ fn number(text: &str) -> Result<Cut<'_>, String> {
         .ok_or_else(|| no_number(&text[..length]))
 }
 
-/// The length of `12`, `.5`, `1.5` or `2e-3` at the beginning of `text`.
+/// Returns the length of a number such as `12`, `.5`, `1.5` or `2e-3` at the beginning of `text`.
 fn number_length(text: &str) -> usize {
     let mut length = digits(text);
     if let Some(fraction) = text[length..].strip_prefix('.') {
@@ -141,12 +141,12 @@ fn number_length(text: &str) -> usize {
     length
 }
 
-/// The number of digits at the beginning of a text.
+/// Returns the number of digits at the beginning of a text.
 fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Sizes are refused rather than counted in a unit that the other side of a comparison may not use.
+/// Sizes are refused, because the other side of a comparison may use another unit.
 fn no_number(text: &str) -> String {
     if digits(text) < text.len()
         && let Some(size) = Size::parse(text)
@@ -167,12 +167,12 @@ fn continues_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether a part of a name needs no quotes.
+/// Tests whether a part of a name needs no quotes.
 pub(super) fn is_plain(part: &str) -> bool {
     !part.is_empty() && part.chars().all(continues_name)
 }
 
-/// A word, or words joined by dots, of which all but the first may stand in quotes.
+/// Parses a word, or words joined by dots, all but the first optionally in quotes.
 fn name(text: &str) -> Result<Cut<'_>, String> {
     let mut length = plain_length(text);
     let mut whole = text[..length].to_string();

@@ -1,26 +1,26 @@
-//! What expressions are about: values, and the scope that knows them by name.
+//! Values of expressions, and the scope that defines names.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A value, borrowed from where it is kept if that is possible.
+/// Value, borrowed from its source if possible.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExpressionValue<'a> {
-    /// There is none.
+    /// No value.
     Undefined,
-    /// A number, finite.
+    /// Finite number.
     Number(f64),
-    /// True or false; counts as 1 or 0 where a number is needed.
+    /// Boolean; counts as 1 or 0 in place of a number.
     Boolean(bool),
-    /// A text. In a list, texts are separated by commas.
+    /// Text. A list as a text is separated by commas.
     Text(Cow<'a, str>),
-    /// Several texts, as `host.groups`.
+    /// Several texts, such as `host.groups`.
     List(Cow<'a, [String]>),
 }
 
 impl ExpressionValue<'_> {
-    /// The same value, borrowed from this one.
+    /// Returns the same value, borrowed from this one.
     pub fn borrowed(&self) -> ExpressionValue<'_> {
         match self {
             ExpressionValue::Undefined => ExpressionValue::Undefined,
@@ -56,7 +56,7 @@ impl From<bool> for ExpressionValue<'_> {
     }
 }
 
-/// As a refusal shows what it found: texts without quotes, lists with commas.
+/// Formats a value as in refusals: texts without quotes, lists with commas.
 impl fmt::Display for ExpressionValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -69,10 +69,10 @@ impl fmt::Display for ExpressionValue<'_> {
     }
 }
 
-/// What names mean: a host for a job that asks about it, a job for a formula.
+/// Scope of names: a host for a job's requirements, a job for a formula.
 pub trait NameScope {
-    /// The value of `name`, as in `host.memory.total`; None if there is no such name, or no value
-    /// here.
+    /// Returns the value of `name`, such as `host.memory.total`; None without such a name or
+    /// value.
     fn value(&self, name: &str) -> Option<ExpressionValue<'_>>;
 }
 
@@ -88,7 +88,7 @@ impl NameScope for BTreeMap<String, ExpressionValue<'_>> {
     }
 }
 
-/// Numbers of everyday length in full, others with an exponent, so that none is longer than a line.
+/// Formats numbers of ordinary size in full, others with an exponent, which limits the length.
 pub(super) fn show_number(number: f64, f: &mut fmt::Formatter) -> fmt::Result {
     let everyday = number == 0.0 || (1e-6..1e16).contains(&number.abs());
     if everyday {

@@ -1,4 +1,4 @@
-//! Whether a requirement is met, and what to tell who asks why it is not.
+//! Verdicts on requirements, with an explanation of unmet ones.
 
 use super::evaluation::{EvaluationFault, truth};
 use super::node::ExpressionNode;
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What came of a requirement.
+/// Verdict on a requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequirementVerdict {
-    /// It is true.
+    /// The requirement is true.
     Met,
-    /// It is not true.
+    /// The requirement is not true.
     Refused(UnmetRequirement),
 }
 
 impl RequirementVerdict {
-    /// Whether it is true.
+    /// Tests whether the requirement is true.
     pub fn is_met(&self) -> bool {
         *self == RequirementVerdict::Met
     }
 
-    /// Why it is not true.
+    /// Returns the explanation of an unmet requirement.
     pub fn refusal(self) -> Option<UnmetRequirement> {
         match self {
             RequirementVerdict::Met => None,
@@ -31,30 +31,30 @@ impl RequirementVerdict {
     }
 }
 
-/// In which way a requirement is not true.
+/// Result of an unmet requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnmetKind {
-    /// It is false.
+    /// False.
     False,
-    /// It hangs on what is undefined.
+    /// Dependent on an undefined name.
     Undefined,
-    /// It makes no sense there.
+    /// Evaluation error.
     Faulty(EvaluationFault),
 }
 
-/// The first part of a requirement that is not true, with what was found.
+/// First part of a requirement that is not true, with the values found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnmetRequirement {
-    /// The part, in its canonical form.
+    /// Part in canonical form.
     pub clause: String,
-    /// What it came to.
+    /// Result of the part.
     pub answer: UnmetKind,
-    /// The names in it with their values as shown, in the order of the names.
+    /// Names in the part with their displayed values, sorted by name.
     pub found: Vec<(String, String)>,
 }
 
 impl UnmetRequirement {
-    /// The refusal as said of one host: `host.memory.total>=32000 false on n1 (16000)`.
+    /// Adds the host to the text: `host.memory.total>=32000 false on n1 (16000)`.
     pub fn on<'r>(&'r self, host: &'r str) -> UnmetOnHost<'r> {
         UnmetOnHost {
             refusal: self,
@@ -62,7 +62,7 @@ impl UnmetRequirement {
         }
     }
 
-    /// `false`, `undefined` or `faulty`.
+    /// Returns `false`, `undefined` or `faulty`.
     fn outcome(&self) -> &'static str {
         match self.answer {
             UnmetKind::False => "false",
@@ -71,7 +71,7 @@ impl UnmetRequirement {
         }
     }
 
-    /// What was found, in parentheses: the value alone where the clause has one name only.
+    /// Formats the values found, in parentheses; the value alone if the part has only one name.
     fn show_found(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if let UnmetKind::Faulty(fault) = &self.answer {
             return write!(f, " ({})", fault.wrong);
@@ -91,7 +91,7 @@ impl UnmetRequirement {
     }
 }
 
-/// Without a word on where: `host.memory.total>=32000 false (16000)`.
+/// Formats without a host: `host.memory.total>=32000 false (16000)`.
 impl fmt::Display for UnmetRequirement {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{} {}", self.clause, self.outcome())?;
@@ -99,7 +99,7 @@ impl fmt::Display for UnmetRequirement {
     }
 }
 
-/// A [`UnmetRequirement`] on one host.
+/// Explanation of an unmet requirement on one host.
 pub struct UnmetOnHost<'r> {
     refusal: &'r UnmetRequirement,
     host: &'r str,
@@ -118,7 +118,7 @@ impl fmt::Display for UnmetOnHost<'_> {
     }
 }
 
-/// Judges a requirement.
+/// Evaluates a requirement.
 pub(super) fn judge(root: &ExpressionNode, scope: &dyn NameScope) -> RequirementVerdict {
     match answer(root, scope) {
         None => RequirementVerdict::Met,
@@ -133,7 +133,7 @@ pub(super) fn judge(root: &ExpressionNode, scope: &dyn NameScope) -> Requirement
     }
 }
 
-/// What a node is, if it is not true.
+/// Returns the result of a node; None if it is true.
 fn answer(node: &ExpressionNode, scope: &dyn NameScope) -> Option<UnmetKind> {
     match truth(node, scope) {
         Ok(Some(true)) => None,
@@ -143,8 +143,8 @@ fn answer(node: &ExpressionNode, scope: &dyn NameScope) -> Option<UnmetKind> {
     }
 }
 
-/// The first of the parts joined by `and` that comes to what the whole comes to, if it has such
-/// parts.
+/// Returns the first of the parts joined by `and` with the same result as the whole; the whole if
+/// it is no such chain.
 fn clause<'n>(
     node: &'n ExpressionNode,
     whole: UnmetKind,

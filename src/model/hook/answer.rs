@@ -1,29 +1,27 @@
-//! What a hook says: with nothing it accepts, with a JSON object it refuses or has things
-//! otherwise.
+//! Answers of hooks: empty output accepts; a JSON object may reject or modify.
 
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The longest message of a hook that is passed on, in characters.
+/// Maximum length of a hook's message to the user, in characters.
 const LONGEST: usize = 500;
 
-/// How a hook's program ended.
+/// Exit of a hook's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookExit {
-    /// Its exit status; None when a signal ended it.
+    /// Exit status; None for an end by a signal.
     pub status: Option<i32>,
-    /// Its standard output.
+    /// Standard output.
     pub text: String,
 }
 
-/// What a hook wants.
+/// Answer of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookAnswer {
-    /// It may happen, with these attributes changed: `Resource_List.walltime` to `1:00:00`; None
-    /// unsets.
+    /// Accepted, with these attributes set: `Resource_List.walltime` to `1:00:00`; None unsets.
     Accept(Vec<(String, Option<String>)>),
-    /// It may not, and why.
+    /// Rejected, with a message.
     Reject(String),
 }
 
@@ -38,7 +36,7 @@ struct HookWords {
 }
 
 impl HookAnswer {
-    /// Reads it; an error says what is wrong with the hook, for the log.
+    /// Parses an answer; the error is a text for the log.
     pub fn read(said: &HookExit) -> Result<HookAnswer, String> {
         match said.status {
             Some(0) => {}
@@ -73,7 +71,7 @@ impl HookAnswer {
     }
 }
 
-/// One line that can be shown to anybody.
+/// Converts a message to one line that is safe to display.
 fn message(why: &str) -> String {
     let line: String = why
         .trim()

@@ -1,4 +1,4 @@
-//! The hooks and scripts that run before and after each job on its first node.
+//! Hooks and scripts that run before and after each job on its first node.
 
 use super::{Hook, HookEvent, asked};
 use crate::model::time::Span;
@@ -8,11 +8,11 @@ use std::path::PathBuf;
 /// Scripts of the site with PBS's arguments (`[launch] prologue`, `epilogue`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobScripts {
-    /// Runs right before the job.
+    /// Prologue, run immediately before the job.
     pub prologue: Option<PathBuf>,
-    /// Runs right after it.
+    /// Epilogue, run immediately after the job.
     pub epilogue: Option<PathBuf>,
-    /// How long each may take.
+    /// Time limit of each script.
     pub timeout: Span,
 }
 
@@ -26,20 +26,20 @@ impl Default for JobScripts {
     }
 }
 
-/// The hooks and scripts in the order to start a job.
+/// Hooks and scripts sent with the order to start a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobHooks {
-    /// The hooks to be asked there.
+    /// Hooks that run on the node.
     pub hooks: Vec<Hook>,
-    /// The scripts.
+    /// Prologue and epilogue.
     pub scripts: JobScripts,
-    /// The server's name.
+    /// Server name.
     pub server: String,
-    /// The job's attributes but its environment, as a JSON object.
+    /// Attributes of the job without its environment, as a JSON object.
     pub job: String,
 }
 
-/// The hooks that are asked around a job on its node.
+/// Returns the hooks that run around a job on its node.
 pub fn around_a_job(hooks: &[Hook]) -> Vec<Hook> {
     hooks
         .iter()
@@ -52,7 +52,7 @@ fn is_around_a_job(event: &HookEvent) -> bool {
     event.is_on_nodes() && *event != HookEvent::ExechostPeriodic
 }
 
-/// How long a job's start may take the longer because of them.
+/// Returns the maximum delay of a job's start by hooks and prologue.
 pub fn delay(hooks: &[Hook], scripts: &JobScripts) -> Span {
     let before = [HookEvent::ExecjobBegin, HookEvent::ExecjobPrologue];
     let asked = before

@@ -1,4 +1,4 @@
-//! Indices that form no single range: `1-5,8,20-30:5`, as TORQUE's arrays have them.
+//! Lists of index ranges, such as `1-5,8,20-30:5` in TORQUE's arrays.
 
 use super::spans::Spans;
 use super::{Indices, NotIndices};
@@ -6,17 +6,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// So many indices may lie apart from each other: each costs memory of its own.
+/// Maximum number of separate indices: each takes memory of its own.
 const MOST_APART: u32 = 100_000;
 
-/// Some ranges of indices. An array of them is one from the lowest to the highest in which some are
-/// left out: its elements have a position in [`IndexList::enclosing`] and stand at
-/// [`IndexList::positions`].
+/// List of index ranges. An array with such a list spans the range from the lowest to the highest
+/// index, [`IndexList::enclosing`], with subjobs only at [`IndexList::positions`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexList(Vec<Indices>);
 
 impl IndexList {
-    /// The range itself, if there is but one.
+    /// Returns the range, if there is only one.
     pub fn single(&self) -> Option<Indices> {
         if let [only] = self.0[..] {
             Some(only)
@@ -25,7 +24,7 @@ impl IndexList {
         }
     }
 
-    /// From the lowest to the highest, each one.
+    /// Returns all indices from the lowest to the highest.
     pub fn enclosing(&self) -> Indices {
         let lowest = self
             .0
@@ -42,7 +41,7 @@ impl IndexList {
         Indices::new(lowest, highest, 1).unwrap_or(Indices::one(lowest))
     }
 
-    /// Where they lie in [`IndexList::enclosing`]; one named twice counts once.
+    /// Returns the positions in [`IndexList::enclosing`]; repeated indices count once.
     pub fn positions(&self) -> Spans {
         let (from, mut positions) = (self.enclosing().at(0), Spans::default());
         for range in &self.0 {
@@ -68,7 +67,7 @@ impl IndexList {
 impl FromStr for IndexList {
     type Err = NotIndices;
 
-    /// Ranges joined by commas; more that lie apart than can be kept are refused too.
+    /// Parses ranges separated by commas; refuses more separate indices than can be stored.
     fn from_str(text: &str) -> Result<IndexList, NotIndices> {
         let list = IndexList(text.split(',').map(str::parse).collect::<Result<_, _>>()?);
         let is_bounded =

@@ -1,32 +1,32 @@
-//! Runs of numbers, kept on sheets: a copy shares the sheets with its original, and a change copies
-//! only the one it falls on. So what has a million runs can be kept as it was before a change.
+//! Runs of numbers with copy-on-write pages: a copy shares the pages of its original, and a
+//! change copies only the page that it affects. Snapshots of a million runs are therefore cheap.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Runs that begin within so many numbers are on one sheet.
+/// Range of first numbers stored on one page.
 const WIDTH: u32 = 2048;
 
-/// First to last.
+/// Last number by first number.
 type RunPage = BTreeMap<u32, u32>;
 
-/// Runs, each by its first number.
+/// Runs by their first number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RunPage", into = "RunPage")]
 pub struct Runs {
-    /// None is empty.
+    /// Pages; none is empty.
     blocks: BTreeMap<u32, Arc<RunPage>>,
     count: usize,
 }
 
 impl Runs {
-    /// How many there are.
+    /// Returns the number of runs.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// The last that begins at this number or before.
+    /// Returns the last run that begins at or before this number.
     pub fn last_up_to(&self, number: u32) -> Option<(u32, u32)> {
         let mut blocks = self.blocks.range(..=number / WIDTH).rev();
         blocks
@@ -34,7 +34,7 @@ impl Runs {
             .map(|(&first, &last)| (first, last))
     }
 
-    /// Those that begin at this number or later, in order.
+    /// Returns the runs that begin at or after this number, in order.
     pub fn from(&self, number: u32) -> impl Iterator<Item = (u32, u32)> {
         let blocks = self.blocks.range(number / WIDTH..);
         blocks
@@ -42,18 +42,18 @@ impl Runs {
             .map(|(&first, &last)| (first, last))
     }
 
-    /// The last number of the run that begins here.
+    /// Returns the last number of the run that begins at `first`.
     pub fn get(&self, first: u32) -> Option<u32> {
         self.blocks.get(&(first / WIDTH))?.get(&first).copied()
     }
 
-    /// Adds a run, in the place of one that begins where it does.
+    /// Adds a run, replacing one with the same first number.
     pub fn insert(&mut self, first: u32, last: u32) {
         let block = Arc::make_mut(self.blocks.entry(first / WIDTH).or_default());
         self.count += usize::from(block.insert(first, last).is_none());
     }
 
-    /// Takes out the run that begins here.
+    /// Removes the run that begins at `first`.
     pub fn remove(&mut self, first: u32) {
         let Some(block) = self
             .blocks

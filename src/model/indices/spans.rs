@@ -1,9 +1,9 @@
-//! A set of numbers as the runs they form: cheap while they lie close together.
+//! Set of numbers stored as runs, compact if the numbers are mostly consecutive.
 
 use super::runs::Runs;
 use serde::{Deserialize, Serialize};
 
-/// A set of numbers below 2^32 - 1. Runs neither overlap nor touch.
+/// Set of numbers below 2^32 - 1. Runs neither overlap nor touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spans {
     runs: Runs,
@@ -11,34 +11,34 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// How many numbers are in it.
+    /// Returns the number of elements.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether none is.
+    /// Tests for the empty set.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many runs it has.
+    /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// Whether this number is in it.
+    /// Tests whether the set contains `number`.
     pub fn contains(&self, number: u32) -> bool {
         self.run_at(number).is_some()
     }
 
-    /// The run that holds this number.
+    /// Returns the run that contains `number`.
     fn run_at(&self, number: u32) -> Option<(u32, u32)> {
         self.runs
             .last_up_to(number)
             .filter(|&(_, last)| number <= last)
     }
 
-    /// The smallest number in it that is not below `from`.
+    /// Returns the smallest element at or above `from`.
     pub fn next(&self, from: u32) -> Option<u32> {
         match self.run_at(from) {
             Some(_) => Some(from),
@@ -46,12 +46,12 @@ impl Spans {
         }
     }
 
-    /// Its runs, first and last of each, in order.
+    /// Returns the runs in order, first and last element of each.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         self.runs.from(0)
     }
 
-    /// Its runs that have a number from `first` to `last`, whole.
+    /// Returns the runs, in full, that overlap `first` to `last`.
     pub fn touching(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
         let from = self.run_at(first).map_or(first, |(start, _)| start);
         self.runs
@@ -59,13 +59,13 @@ impl Spans {
             .take_while(move |&(start, _)| start <= last.max(from))
     }
 
-    /// Its runs cut to the numbers from `first` to `last`.
+    /// Returns the runs cut to the range from `first` to `last`.
     pub fn within(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
         self.touching(first, last)
             .map(move |(start, end)| (start.max(first), end.min(last)))
     }
 
-    /// Puts the numbers from `first` to `last` in.
+    /// Adds the numbers from `first` to `last`.
     pub fn insert(&mut self, first: u32, last: u32) {
         self.remove(first, last);
         let before = first.checked_sub(1).and_then(|before| self.run_at(before));
@@ -76,7 +76,7 @@ impl Spans {
         self.len += last - first + 1;
     }
 
-    /// Takes the numbers from `first` to `last` out.
+    /// Removes the numbers from `first` to `last`.
     pub fn remove(&mut self, first: u32, last: u32) {
         let touched: Vec<(u32, u32)> = self.touching(first, last).collect();
         for (start, end) in touched {
@@ -99,7 +99,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Also where one sheet of runs ends and another begins.
+        /// Covers the boundary between two pages of runs.
         #[test]
         fn a_set_of_runs_is_a_set(changes in prop::collection::vec((any::<bool>(), 2000u32..2060, 0u32..80), 0..40)) {
             let mut spans = Spans::default();

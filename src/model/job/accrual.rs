@@ -1,25 +1,25 @@
-//! Whether the time that a job waits counts as eligible time.
+//! Accrual of eligible time: which waiting counts.
 
 use super::Job;
 use super::eligible_time::{Accrual, Accrues, Eligibility, OwnLimit};
 use super::life::EventContext;
 use super::state::{Holds, JobState};
 
-/// What a job waits for besides its turn and free resources.
+/// Cause of waiting, besides job order and free resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitCause {
-    /// A hold by its owner, or an outdated password of the owner.
+    /// Hold by the owner, or an outdated password of the owner.
     OwnHold,
-    /// A hold by an operator or the system.
+    /// Hold by an operator or the system.
     OthersHold,
     Dependency,
     BeginTime,
     RunLimit,
     IdleLimit,
     BelowThreshold,
-    /// The job is suspended.
+    /// Suspension.
     Stopped,
-    /// An array without waiting subjobs.
+    /// Array without waiting subjobs.
     NothingLeft,
 }
 
@@ -34,7 +34,7 @@ impl OwnLimit {
 }
 
 impl Accrual {
-    /// Whether time that a job waits for this reason counts.
+    /// Tests whether time spent waiting for this cause counts.
     fn counts(self, obstacle: WaitCause) -> bool {
         match (self, obstacle) {
             (_, WaitCause::NothingLeft) => false,
@@ -47,7 +47,7 @@ impl Accrual {
 }
 
 impl Job {
-    /// The eligible time and the kind of time that the job accrues now.
+    /// Returns the eligible time and the kind of time that the job accrues now.
     pub fn eligibility(&self, moment: EventContext) -> Eligibility {
         let limit = if self.waits_for_its_turn() {
             self.life.eligibility.limit
@@ -62,7 +62,8 @@ impl Job {
         self.life.eligibility = self.eligibility(moment);
     }
 
-    /// The eligibility after a cycle found this limit of the job, or none; None without a change.
+    /// Returns the eligibility after a cycle found this limit of the job, or none; None without a
+    /// change.
     pub fn judged(&self, limit: Option<OwnLimit>, moment: EventContext) -> Option<Eligibility> {
         let limit = limit.filter(|limit| !moment.accrual.counts(limit.obstacle()));
         if self.waits_for_its_turn() && self.life.eligibility.limit != limit {
@@ -88,7 +89,7 @@ impl Job {
     fn accrues(&self, limit: Option<OwnLimit>, moment: EventContext) -> Accrues {
         match self.life.state {
             JobState::Running => Accrues::Running,
-            // A suspended job that waits for free resources waits for other jobs.
+            // A suspended job that waits for free resources waits for other jobs, not for itself.
             JobState::Suspended
                 if self.waits_to_go_on() || moment.accrual.counts(WaitCause::Stopped) =>
             {
@@ -107,7 +108,7 @@ impl Job {
         }
     }
 
-    /// I13: a job with an unmet dependency shows a system hold but has none.
+    /// I13: a job with an unmet dependency displays a system hold but has none.
     fn obstacles(&self, moment: EventContext) -> impl Iterator<Item = WaitCause> {
         let (life, spec) = (&self.life, &self.spec);
         let holds = life.holds;

@@ -1,5 +1,5 @@
-//! The state of each subjob of an array, kept as runs of equal states: a million subjobs in one
-//! state cost no more than one.
+//! States of the subjobs of an array, stored as runs of equal states: a million subjobs in one
+//! state take the space of one.
 
 use super::attempt::DELETED;
 use crate::model::indices::spans::Spans;
@@ -8,51 +8,51 @@ use crate::model::job_id::JobId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How an element stands.
+/// State of a subjob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SubjobState {
-    /// Never started: it has no record of its own.
+    /// Never started; the subjob has no record of its own.
     Waiting,
-    /// Started and not over: a job like any other.
+    /// Started and not finished; the subjob has a record like any job.
     Begun,
-    /// Over, with this `Exit_status`; 271 also for one deleted before it started.
+    /// Finished with this `Exit_status`; 271 also for a subjob deleted before its start.
     Ended(i32),
 }
 
-/// The elements of an array, by position.
+/// States of all subjobs of an array, by position.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Elements {
     waiting: Spans,
     begun: Spans,
     ended: BTreeMap<i32, Spans>,
-    /// Positions that stand otherwise than the spool has it.
+    /// Ranges of positions that differ from the spool.
     #[serde(skip)]
     unwritten: Vec<(u32, u32)>,
 }
 
-/// How many elements stand how.
+/// Number of subjobs in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjobCounts {
-    /// Not started yet.
+    /// Subjobs not started yet.
     pub waiting: u32,
-    /// Started and not over.
+    /// Subjobs started and not finished.
     pub begun: u32,
-    /// Over.
+    /// Finished subjobs.
     pub ended: u32,
 }
 
-/// A run of elements that stand alike: first and last position.
+/// Run of subjobs in the same state: first and last position, state.
 pub type SubjobRange = (u32, u32, SubjobState);
 
 impl Elements {
-    /// So many that wait.
+    /// Creates `count` waiting subjobs.
     pub fn new(count: u32) -> Elements {
         let mut elements = Elements::default();
         elements.mark(0, count - 1, SubjobState::Waiting);
         elements
     }
 
-    /// One that waits at each of these positions, and none elsewhere.
+    /// Creates a waiting subjob at each of these positions, and none elsewhere.
     pub fn of(positions: &Spans) -> Elements {
         let mut elements = Elements::default();
         for (first, last) in positions.iter() {
@@ -61,7 +61,7 @@ impl Elements {
         elements
     }
 
-    /// The elements that these runs make up.
+    /// Creates the subjobs described by these runs.
     pub fn of_runs(runs: impl IntoIterator<Item = SubjobRange>) -> Elements {
         let mut elements = Elements::default();
         for (first, last, state) in runs {
@@ -70,14 +70,14 @@ impl Elements {
         elements
     }
 
-    /// How the element at this position stands; None if there is none.
+    /// Returns the state at this position; None without a subjob there.
     pub fn subjob_state(&self, position: u32) -> Option<SubjobState> {
         self.sets()
             .find(|(_, set)| set.contains(position))
             .map(|(state, _)| state)
     }
 
-    /// The positions in each state.
+    /// Returns the positions in each state.
     fn sets(&self) -> impl Iterator<Item = (SubjobState, &Spans)> {
         let sets = [
             (SubjobState::Waiting, &self.waiting),
@@ -90,7 +90,7 @@ impl Elements {
         sets.into_iter().chain(ended)
     }
 
-    /// From now on the elements from `first` to `last` stand so.
+    /// Sets the state of the subjobs from `first` to `last`.
     pub fn mark(&mut self, first: u32, last: u32, state: SubjobState) {
         self.waiting.remove(first, last);
         self.begun.remove(first, last);
@@ -110,34 +110,34 @@ impl Elements {
         }
     }
 
-    /// Those that wait.
+    /// Returns the positions of the waiting subjobs.
     pub fn waiting(&self) -> &Spans {
         &self.waiting
     }
 
-    /// Those that have started and are not over.
+    /// Returns the positions of the started, unfinished subjobs.
     pub fn begun(&self) -> &Spans {
         &self.begun
     }
 
-    /// Those that ended, by `Exit_status`.
+    /// Returns the positions of the finished subjobs, by `Exit_status`.
     pub fn ended(&self) -> &BTreeMap<i32, Spans> {
         &self.ended
     }
 
-    /// Whether the spool has still to be told of a change.
+    /// Tests for changes that the spool does not contain yet.
     pub fn has_unwritten(&self) -> bool {
         !self.unwritten.is_empty()
     }
 
-    /// In how many runs they are kept.
+    /// Returns the number of runs stored.
     pub fn pieces(&self) -> usize {
         self.waiting.runs()
             + self.begun.runs()
             + self.ended.values().map(Spans::runs).sum::<usize>()
     }
 
-    /// How many stand how.
+    /// Returns the number of subjobs in each state.
     pub fn counts(&self) -> SubjobCounts {
         let ended = self.ended.values().map(Spans::len).sum();
         SubjobCounts {
@@ -147,17 +147,17 @@ impl Elements {
         }
     }
 
-    /// Whether none waits or runs any more.
+    /// Tests whether all subjobs have finished.
     pub fn are_over(&self) -> bool {
         self.waiting.is_empty() && self.begun.is_empty()
     }
 
-    /// Whether all ended well.
+    /// Tests whether all subjobs finished with status 0.
     pub fn are_ok(&self) -> bool {
         self.are_over() && self.ended.keys().all(|&status| status == 0)
     }
 
-    /// Those that ended otherwise than well, but for those that were deleted.
+    /// Returns the subjobs that finished with another status than 0, except deleted ones.
     pub fn failed(&self) -> Spans {
         let mut failed = Spans::default();
         for (status, set) in &self.ended {
@@ -170,12 +170,12 @@ impl Elements {
         failed
     }
 
-    /// Whether all were deleted.
+    /// Tests whether all subjobs were deleted.
     pub(super) fn are_deleted(&self) -> bool {
         self.are_over() && self.ended.keys().all(|&status| status == DELETED)
     }
 
-    /// The runs, in order.
+    /// Returns the runs in order of position.
     pub fn runs(&self) -> Vec<SubjobRange> {
         self.runs_within(0, u32::MAX)
     }
@@ -190,15 +190,15 @@ impl Elements {
         runs
     }
 
-    /// What the spool has still to be told, once: where runs may have begun that do so no longer,
-    /// and the runs that lie there now or next to it.
+    /// Takes the pending changes for the spool: the ranges in which stored runs may be outdated,
+    /// and the present runs in or next to them.
     pub fn take_unwritten(&mut self) -> Option<Rewrite> {
         let places = std::mem::take(&mut self.unwritten);
         if places.is_empty() {
             return None;
         }
         if places.len() > self.pieces() / 4 {
-            // So much is written sooner as a whole.
+            // Rewriting everything is cheaper than many small changes.
             return Some(Rewrite {
                 gone: vec![(0, u32::MAX)],
                 runs: self.runs(),
@@ -210,7 +210,7 @@ impl Elements {
         }
         runs.sort_unstable();
         runs.dedup();
-        // The run that follows a place may have begun within it.
+        // The run behind a changed range may have begun inside it.
         let gone = places
             .iter()
             .map(|&(first, last)| (first, last.saturating_add(1)))
@@ -219,17 +219,17 @@ impl Elements {
     }
 }
 
-/// A change of stored runs: first all that begin within `gone` go, then `runs` come, each in the
-/// place of one that begins where it does.
+/// Change of the stored runs: first delete all that begin within `gone`, then store `runs`, each
+/// replacing a run with the same first position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewrite {
-    /// First and last position.
+    /// Ranges of first positions to delete.
     pub gone: Vec<(u32, u32)>,
-    /// The runs to be there afterwards.
+    /// Runs to store.
     pub runs: Vec<SubjobRange>,
 }
 
-/// The indices of positions, as PBS lists them: `1,3,5-9:2`; `-` for none.
+/// Formats the indices of positions as PBS does: `1,3,5-9:2`; `-` for none.
 pub fn shown(set: &Spans, indices: Indices) -> String {
     let spans: Vec<String> = set
         .iter()
@@ -242,7 +242,7 @@ pub fn shown(set: &Spans, indices: Indices) -> String {
     }
 }
 
-/// The ids of an array's elements at these positions.
+/// Returns the ids of an array's subjobs at these positions.
 pub fn ids(array: JobId, set: &Spans, indices: Indices) -> impl Iterator<Item = JobId> {
     let positions = set.iter().flat_map(|(first, last)| first..=last);
     positions.map(move |position| JobId::element(array.number, indices.at(position)))
@@ -299,7 +299,7 @@ mod tests {
     }
 
     proptest! {
-        /// What the spool holds after any changes, in any batches, is what memory holds.
+        /// After any changes in any batches, spool and memory hold the same runs.
         #[test]
         fn rewrites_keep_the_stored_runs_true(
             batches in prop::collection::vec(

@@ -1,64 +1,64 @@
-//! An attempt to run a job: what it holds on nodes, what it uses and how it ends.
+//! Attempts to run a job: allocated resources, usage and outcome.
 
 use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// The number of a start of a job: 1 for the first. A job and an attempt name one run for ever;
-/// noded refuses an attempt below the highest it has seen.
+/// Number of an attempt, from 1. Job id and attempt number identify a run permanently; noded
+/// refuses an attempt below the highest it has received.
 pub type Attempt = u32;
 
-/// The number of a process of an attempt: 0 for the script, else a task that the job started. A
-/// job, an attempt and a task name one process with its children for ever.
+/// Number of a process of an attempt: 0 for the script, others for tasks that the job started.
+/// Job id, attempt and task number identify a process with its children permanently.
 pub type TaskNumber = u32;
 
-/// The resources of one chunk on one node.
+/// Allocated resources of one chunk on one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeShare {
-    /// The node.
+    /// Node name.
     pub node: String,
-    /// The host of the node.
+    /// Host of the node.
     pub host: String,
     /// Amounts of consumable resources, in the order requested.
     pub taken: Vec<(String, ResourceValue)>,
-    /// Amounts of system-wide resources; one share of the job has them.
+    /// Amounts of system-wide resources; only one share of a job has them.
     #[serde(default)]
     pub pooled: Vec<(String, ResourceValue)>,
-    /// Numbers of the bound processors on the host; empty when nothing is bound.
+    /// Host numbers of the bound processors; empty without binding.
     pub cpus: Vec<u16>,
-    /// Numbers of the assigned GPUs on the host.
+    /// Host numbers of the assigned GPUs.
     pub gpus: Vec<u16>,
     /// Number of lines in the node file: `mpiprocs`, else 1, or 0 without processors.
     pub mpiprocs: u32,
-    /// The numbers of these lines, from 0; empty if they follow the lines of the previous shares.
+    /// Numbers of these lines, from 0; empty if they follow the lines of the previous shares.
     #[serde(default)]
     pub ranks: Vec<u32>,
 }
 
-/// A share that a running job released.
+/// Share that a running job released.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Released {
-    /// The share.
+    /// Released share.
     pub share: NodeShare,
-    /// When it was released.
+    /// Time of the release.
     pub at: Time,
 }
 
-/// The requested end of a running job. The node receives the order until it is done.
+/// Requested end of a running job. The node receives the order until it is carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Want {
-    /// Run to the end.
+    /// None: the job runs to its end.
     #[default]
     Run,
-    /// Delete it, requested by `user@host`.
+    /// Deletion, requested by this `user@host`.
     Gone(String),
-    /// Requeue it, requested by `user@host`.
+    /// Requeue, requested by this `user@host`.
     Requeue(String),
-    /// End it and start it again: the node did not report the start in time.
+    /// Restart: the node did not report the start in time.
     Anew,
 }
 
-/// The state of the checkpoint of an attempt.
+/// State of the checkpoint of an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointProgress {
     /// No checkpoint was requested.
@@ -70,23 +70,23 @@ pub enum CheckpointProgress {
     Failed,
 }
 
-/// The resources that a job used.
+/// Resources used by a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Elapsed time without suspensions.
     pub walltime: Span,
     /// Processor time of all processes.
     pub cput: Span,
-    /// Largest resident memory, in kilobytes.
+    /// Maximum resident memory in kilobytes.
     pub mem_kb: u64,
-    /// Largest address space, in kilobytes.
+    /// Maximum address space in kilobytes.
     pub vmem_kb: u64,
-    /// Processors held.
+    /// Number of allocated processors.
     pub ncpus: u32,
 }
 
 impl Usage {
-    /// Processor time per elapsed time, in percent.
+    /// Returns processor time per elapsed time, in percent.
     pub fn cpupercent(&self) -> i64 {
         self.cput
             .0
@@ -96,90 +96,90 @@ impl Usage {
     }
 }
 
-/// How a job ended.
+/// End of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// `Exit_status` (`spec` 4.1): 0 to 255, 256+N for a signal we sent, 128+N for another,
-    /// negative for an end by the system.
+    /// `Exit_status` (`spec` 4.1): 0 to 255 from the job, 256+N for a signal that the system
+    /// sent, 128+N for any other, negative for an end by the system.
     pub status: i32,
-    /// Whether it was deleted (substate 91), else 92 or 93 by the status.
+    /// The job was deleted (substate 91); otherwise the status gives substate 92 or 93.
     pub deleted: bool,
 }
 
 /// `Exit_status` of a deleted job: 256 + TERM, even if it never ran or trapped TERM.
 pub const DELETED: i32 = 271;
 
-/// `Exit_status` of a running job that was deleted by force: as after SIGKILL.
+/// `Exit_status` of a running job deleted by force: as after SIGKILL.
 pub const FORCED: i32 = 265;
 
-/// `Exit_status` of a job over its walltime.
+/// `Exit_status` of a job that exceeded its walltime.
 pub const OVER_WALLTIME: i32 = -29;
 
-/// `Exit_status` of a job that was lost with its node and is not rerunnable.
+/// `Exit_status` of a job lost with its node and not rerunnable.
 pub const LOST: i32 = -4;
 
-/// The end of an attempt as its shepherd reports it.
+/// Outcome of an attempt as reported by its shepherd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptOutcome {
-    /// What happened.
+    /// Kind of end.
     pub how: How,
-    /// The last signal that the system, `qsig` or `qdel` sent, if any.
+    /// Last signal sent by the system, `qsig` or `qdel`, if any.
     pub sent: Option<i32>,
-    /// The resources used.
+    /// Resources used.
     pub used: Usage,
     /// Messages for the owner about files that could not be delivered or copied.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Why the node should get no more jobs: a hook failed there.
+    /// Reason to give the node no more jobs: a hook failed there.
     #[serde(default)]
     pub unfit: Option<String>,
-    /// Its script ended before its shepherd received an order to end it, and within its limits.
+    /// The script ended before the shepherd received an order to end it, and within its limits.
     #[serde(default)]
     pub on_its_own: bool,
 }
 
-/// What happened to an attempt.
+/// Kind of end of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum How {
-    /// Exited with this code.
+    /// The script exited with this code.
     Exited(i32),
-    /// Ended by this signal.
+    /// This signal ended the script.
     Signaled(i32),
-    /// Ended by its shepherd: over its walltime.
+    /// The shepherd ended the job because it exceeded its walltime.
     Overran {
         /// Elapsed time at the end.
         used: Span,
-        /// The limit.
+        /// Requested walltime.
         limit: Span,
     },
-    /// Ended by its shepherd or the kernel: over another limit.
+    /// The shepherd or the kernel ended the job because it exceeded another limit.
     Exceeded {
-        /// The exceeded limit.
+        /// Exceeded limit.
         bound: RunLimit,
-        /// The highest usage in kilobytes or milliseconds.
+        /// Maximum usage in kilobytes or milliseconds.
         used: i64,
-        /// The limit in the same unit.
+        /// Value of the limit in the same unit.
         limit: i64,
     },
-    /// Never started because of the job: no interpreter, not executable, no directory.
+    /// The job could not start because of itself: no interpreter, not executable, no directory.
     CannotStart {
-        /// 254 for a command, 127 for a script.
+        /// Exit status: 254 for a command, 127 for a script.
         status: i32,
-        /// The failed operation and its object.
+        /// Failed operation and its object.
         why: String,
     },
-    /// Never started because of the node; started again later.
+    /// The job could not start because of the node; it is retried later.
     NodeFault(String),
-    /// Cancelled before it started.
+    /// The attempt was cancelled before it started.
     Cancelled,
-    /// The shepherd itself was killed; its exit status is not known.
+    /// The shepherd itself was killed; the exit status of the job is unknown.
     ShepherdLost,
-    /// Never started because these files to stage in are missing; started again later.
+    /// The job did not start because these files to stage in are missing; it is retried later.
     AwaitsFiles(String),
 }
 
 impl How {
-    /// Whether the job ran.
+    /// Tests whether the script started.
     pub fn ran(&self) -> bool {
         !matches!(
             self,
@@ -205,7 +205,7 @@ impl How {
 }
 
 impl AttemptOutcome {
-    /// An outcome without a signal, usage or notes.
+    /// Creates an outcome without a signal, usage or notes.
     pub fn new(how: How) -> AttemptOutcome {
         AttemptOutcome {
             how,
@@ -217,7 +217,7 @@ impl AttemptOutcome {
         }
     }
 
-    /// Describes the end beyond its status: figures, then notes.
+    /// Returns details of the end beyond the status: the exceeded limit, then notes.
     pub fn remark(&self) -> Option<String> {
         let figures = self.how.excess().map(|text| format!(" ({text})"));
         let notes = self.notes.iter().map(|note| format!("; {note}"));
@@ -225,7 +225,7 @@ impl AttemptOutcome {
     }
 }
 
-/// `Exit_status` of an attempt that ran; None for one that did not.
+/// Returns the `Exit_status` of an attempt; None if it has none, such as after a node fault.
 pub fn exit_status(outcome: &AttemptOutcome) -> Option<i32> {
     match &outcome.how {
         How::Exited(code) => Some(*code),
@@ -238,23 +238,23 @@ pub fn exit_status(outcome: &AttemptOutcome) -> Option<i32> {
     }
 }
 
-/// A limit besides the walltime at which a job is ended.
+/// Limit, other than the walltime, at which a running job is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RunLimit {
-    /// Resident memory of the job on one node.
+    /// Resident memory of the job on one node, in kilobytes.
     Mem,
-    /// Resident memory of one process.
+    /// Resident memory of one process, in kilobytes.
     Pmem,
-    /// Address space of the job on one node.
+    /// Address space of the job on one node, in kilobytes.
     Vmem,
-    /// Processor time of all processes.
+    /// Processor time of all processes, in milliseconds.
     Cput,
-    /// Threads of all processes of a script, or of a task.
+    /// Number of threads of all processes of a script, or of a task.
     Processes,
 }
 
 impl RunLimit {
-    /// The resource, as PBS names it.
+    /// Returns the PBS name of the resource.
     pub fn name(self) -> &'static str {
         match self {
             RunLimit::Mem => "mem",
@@ -265,13 +265,13 @@ impl RunLimit {
         }
     }
 
-    /// `Exit_status` of a job ended at this bound.
+    /// Returns the `Exit_status` of a job ended at this limit.
     pub fn exit_status(self) -> i32 {
         match self {
             RunLimit::Vmem => -26,
             RunLimit::Mem | RunLimit::Pmem => -27,
             RunLimit::Cput => -28,
-            // PBS has no number for this: as after KILL.
+            // PBS has no status for this limit: as after SIGKILL.
             RunLimit::Processes => 256 + 9,
         }
     }

@@ -1,8 +1,8 @@
-//! A command of the site writes down how far a running job has come, so that the job may be ended
-//! and go on from there in its next attempt (M45; PBS MoM's `$action checkpoint_abort`).
+//! Checkpoints: a site command saves the state of a running job, so that the job can end and
+//! resume from the checkpoint in its next attempt (M45; PBS MoM's `$action checkpoint_abort`).
 //!
-//! That is wanted of a job as its end is, and its node is told until it has happened. Where the
-//! command fails, the job goes on as if nothing had been wanted.
+//! A checkpoint is a request like a deletion: the node receives the order until the checkpoint is
+//! done. If the command fails, the job continues and the request is dropped.
 
 use super::Job;
 use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, How, Want};
@@ -10,19 +10,20 @@ use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// `[launch] checkpoint` and what belongs to it.
+/// Checkpoint command and its settings, `[launch] checkpoint`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointCommand {
-    /// The program; None where the site has none.
+    /// Program; None without a site command.
     pub program: Option<PathBuf>,
-    /// How long it may take.
+    /// Time limit of the program.
     pub timeout: Span,
-    /// Where each job has a folder for it: absolute, or from the folder of a node's state.
+    /// Parent of the jobs' checkpoint directories: absolute, or relative to the node's state
+    /// directory.
     pub folders: PathBuf,
 }
 
 impl CheckpointCommand {
-    /// Where folders are if the site does not say.
+    /// Default of `folders`.
     pub const FOLDERS: &str = "checkpoints";
 }
 
@@ -36,13 +37,13 @@ impl Default for CheckpointCommand {
     }
 }
 
-/// The folder of a job, of this full id, under a node's `state`.
+/// Returns the checkpoint directory of the job `full_id` below a node's `state`.
 pub fn folder(state: &Path, folders: &Path, full_id: &str) -> PathBuf {
     state.join(folders).join(format!("{full_id}.CK"))
 }
 
 impl Job {
-    /// Whether its owner lets it be checkpointed (`qsub -c`), so that it can go on later.
+    /// Tests whether the owner permits checkpoints (`qsub -c`) and the job is rerunnable.
     pub fn allows_checkpoints(&self) -> bool {
         self.spec.rerunnable
             && self
@@ -52,8 +53,9 @@ impl Job {
                 .is_none_or(|text| text != "n")
     }
 
-    /// Whether the site's command could write down how far it has come: it runs, and that has not
-    /// failed. One that knows a signal for that writes it down itself.
+    /// Tests whether the site's command can checkpoint the job: it runs, and no checkpoint of
+    /// this attempt has failed. A job with an `interrupt` signal writes its own checkpoint
+    /// instead.
     pub fn is_checkpointed_by_site(&self) -> bool {
         let begun = self
             .life
@@ -66,7 +68,7 @@ impl Job {
             && self.interruption().is_none()
     }
 
-    /// Whether it is to be ended as soon as it is written down how far it has come.
+    /// Tests whether the job will end after a pending checkpoint of the site's command.
     pub fn awaits_checkpoint(&self) -> bool {
         let begun = self
             .life
@@ -76,14 +78,15 @@ impl Job {
         is_wanted && matches!(self.life.want, Want::Requeue(_)) && self.interruption().is_none()
     }
 
-    /// It is to be put back once that is done.
+    /// Requests a checkpoint with a subsequent requeue.
     pub(super) fn want_checkpoint(&mut self, attempt: Attempt, by: &str) {
         let Some(run) = self.run(attempt) else { return };
         run.checkpoint = CheckpointProgress::Wanted;
         self.life.want = Want::Requeue(by.to_string());
     }
 
-    /// It is to end as it is, if it was to be checkpointed first.
+    /// Cancels a pending checkpoint, so that the job is requeued without one. True if one was
+    /// pending.
     pub(super) fn waives_checkpoint(&mut self) -> bool {
         if let Want::Requeue(_) = self.life.want
             && let Some(run) = &mut self.life.run
@@ -96,8 +99,7 @@ impl Job {
         false
     }
 
-    /// Whether its latest attempt has come to its end before it was written down how far it had
-    /// come.
+    /// Tests whether the latest attempt ended on its own before its checkpoint was written.
     pub(super) fn ended_unchecked(&self, outcome: &AttemptOutcome) -> bool {
         let is_own = match outcome.how {
             How::Overran { .. } | How::Exceeded { .. } => true,
@@ -112,7 +114,7 @@ impl Job {
         is_own && is_wanted && self.interruption().is_none()
     }
 
-    /// It goes on: whoever it was to make way for has not been given anything.
+    /// Continues the job after a failed checkpoint, and undoes the preemption that requested it.
     pub(super) fn go_on_without_checkpoint(&mut self, attempt: Attempt) {
         if !matches!(self.life.want, Want::Requeue(_)) {
             return;
@@ -210,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Nothing was written down of it that a second attempt could go on from.
+    /// There is no checkpoint from which a second attempt could resume.
     #[test]
     fn what_ends_by_itself_before_it_is_checkpointed_is_over() {
         let late = How::Overran {
@@ -259,7 +261,7 @@ mod tests {
         assert_eq!(job.life.want, Want::Requeue("m@h".into()));
     }
 
-    /// Its session may not be there yet: there is nothing to write down.
+    /// A job that has not begun, perhaps without a session yet, has no state to save.
     #[test]
     fn what_has_not_begun_is_not_checkpointed() {
         let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
@@ -309,7 +311,7 @@ mod tests {
         assert!(!deleted.waives_checkpoint(), "it is to be deleted");
     }
 
-    /// What it was told in an earlier attempt it has done.
+    /// An earlier attempt completed its own preemption.
     #[test]
     fn a_checkpoint_that_fails_takes_back_no_earlier_one() {
         let mut job = running();

@@ -1,12 +1,12 @@
-//! Why the start of a waiting job was put off.
+//! Causes for deferring the start of a waiting job.
 
 use serde::{Deserialize, Serialize};
 
-/// What put off the start of a waiting job. The job's comment says so.
+/// Cause of a deferred start, displayed in the job's comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deferral {
-    /// A hook refused it.
+    /// A hook rejected the start.
     HookRefused,
     /// An earlier start failed.
     StartFailed,
@@ -15,7 +15,7 @@ pub enum Deferral {
 }
 
 impl Deferral {
-    /// The beginning of the comment.
+    /// Returns the beginning of the comment.
     pub fn comment(self) -> &'static str {
         match self {
             // As in PBS.
@@ -27,7 +27,8 @@ impl Deferral {
         }
     }
 
-    /// The deferral that a comment tells of. Jobs stored by version 0.1 have only the comment.
+    /// Returns the deferral that a comment describes. Jobs stored by version 0.1 have only the
+    /// comment.
     pub fn of_comment(comment: &str) -> Option<Deferral> {
         let all = [
             Deferral::HookRefused,

@@ -14,27 +14,27 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Write;
 
-/// What must become of one job before another may start.
+/// Condition on a job before another may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DependencyCondition {
-    /// It has begun.
+    /// The job has started.
     Begun,
-    /// It ended with status 0.
+    /// The job ended with status 0.
     EndedOk,
-    /// It ended with another status, or was deleted.
+    /// The job ended with another status or was deleted.
     EndedNotOk,
-    /// It ended, however it did.
+    /// The job ended with any status.
     Ended,
 }
 
-/// How one job is bound to another, seen from the first.
+/// Kind of dependency of one job on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DependencyKind {
-    /// `after...`: it waits for the other.
+    /// `after...`: this job waits for the other.
     After(DependencyCondition),
-    /// `before...`: the other waits for it.
+    /// `before...`: the other job waits for this one.
     Before(DependencyCondition),
-    /// `runone`: only one of the two runs.
+    /// `runone`: only one of the two jobs runs.
     RunOne,
 }
 
@@ -69,7 +69,7 @@ impl DependencyKind {
         (DependencyKind::RunOne, "runone"),
     ];
 
-    /// As it is written: `afterok`.
+    /// Returns the name in `depend`, such as `afterok`.
     pub fn name(self) -> &'static str {
         DependencyKind::NAMES
             .iter()
@@ -77,7 +77,7 @@ impl DependencyKind {
             .map_or("", |(_, name)| name)
     }
 
-    /// The kind of this name.
+    /// Returns the kind with this name.
     pub fn from_name(name: &str) -> Option<DependencyKind> {
         DependencyKind::NAMES
             .iter()
@@ -85,7 +85,7 @@ impl DependencyKind {
             .map(|&(kind, _)| kind)
     }
 
-    /// The same bond, seen from the other job.
+    /// Returns the dependency as seen from the other job.
     pub fn mirrored(self) -> DependencyKind {
         match self {
             DependencyKind::After(condition) => DependencyKind::Before(condition),
@@ -95,16 +95,16 @@ impl DependencyKind {
     }
 }
 
-/// What must become of a job of this label.
+/// Condition on any job with a label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Awaited {
-    /// How far it must have come.
+    /// Condition to satisfy.
     pub condition: DependencyCondition,
-    /// Its label.
+    /// Label; several jobs may carry it.
     pub label: String,
 }
 
-/// `afterok:@sim`, as in the value of `depend`.
+/// Formats as in the value of `depend`: `afterok:@sim`.
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(
@@ -116,78 +116,78 @@ impl fmt::Display for Awaited {
     }
 }
 
-/// A bond to another job.
+/// Dependency of a job on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Edge {
-    /// How it is bound.
+    /// Kind of dependency.
     pub kind: DependencyKind,
-    /// To which job.
+    /// Other job.
     pub job: JobId,
 }
 
-/// A bond as it is kept: whose, which, to what. `before...` is kept as the other job's `after...`;
-/// the jobs of a `runone` set are all bound to the job after which the set is named.
+/// Dependency as stored. `before...` is stored as the other job's `after...`. All jobs of a
+/// `runone` set refer to the job after which the set is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
-    /// The job that waits, or the member of a set.
+    /// Waiting job, or member of a `runone` set.
     pub job: JobId,
-    /// What it is bound to, and how.
+    /// Dependency on the other job.
     pub edge: Edge,
 }
 
-/// A bond as it is shown, with the state of the other job where that is known.
+/// Dependency as displayed, with the state of the other job if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DependencyView {
-    /// The bond.
+    /// Dependency.
     pub edge: Edge,
-    /// How the job at its other end stands.
+    /// State of the other job.
     pub state: Option<JobState>,
 }
 
-/// What of its dependencies bars a job from starting.
+/// Unsatisfied dependencies of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bars {
-    /// Conditions on other jobs that are not met yet.
+    /// Number of unmet conditions on other jobs.
     pub unmet: u32,
-    /// `on`: how many jobs have yet to name this one in a `before...`.
+    /// `on`: number of jobs that have yet to name this one in a `before...` dependency.
     pub on: u32,
-    /// The job of its `runone` set that has begun and is not over.
+    /// Job of the `runone` set that has started and not finished.
     pub rival: Option<JobId>,
-    /// Whether the job has ended because a condition can never be met.
+    /// The job has ended because a condition can never be met.
     pub broken: bool,
 }
 
 impl Bars {
-    /// Whether nothing bars the job.
+    /// Tests whether all dependencies are satisfied.
     pub fn are_open(&self) -> bool {
         self.unmet == 0 && self.on == 0 && self.rival.is_none()
     }
 }
 
-/// What a value of `depend` asks for.
+/// Parsed value of `depend`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedDependency {
-    /// `on`: how many jobs are to name this one in a `before...`.
+    /// `on`: number of jobs that must name this one in a `before...` dependency.
     pub on: u32,
-    /// Bonds to other jobs, each once, in the order given.
+    /// Dependencies on jobs, without duplicates, in the order given.
     pub edges: Vec<Edge>,
-    /// What is waited for by label, likewise.
+    /// Conditions on labels, without duplicates, in the order given.
     pub labels: Vec<Awaited>,
 }
 
-/// What is wrong with a value of `depend`.
+/// Error in a value of `depend`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DependencyFault {
     /// Not of the form `kind:id[:id...][,...]`.
     Malformed,
-    /// Of that form, but no such count, or a kind that nobody supports.
+    /// Invalid count, or a kind that is not supported.
     Illegal,
-    /// A job of another server, as it was written.
+    /// Job id of another server, as given.
     Elsewhere(String),
 }
 
 impl ParsedDependency {
-    /// Reads the value of `depend`. Who does not know the server's name gives None and accepts any.
+    /// Parses the value of `depend`. Without the server's name, ids of any server are accepted.
     pub fn parse(text: &str, server: Option<&str>) -> Result<ParsedDependency, DependencyFault> {
         let mut dependency = ParsedDependency::default();
         for clause in text.split(',') {
@@ -255,7 +255,7 @@ impl ParsedDependency {
         Ok(())
     }
 
-    /// What both ask for.
+    /// Returns the union of both values.
     pub fn with(mut self, more: ParsedDependency) -> ParsedDependency {
         self.on = self.on.saturating_add(more.on);
         self.edges.extend(more.edges);
@@ -263,22 +263,21 @@ impl ParsedDependency {
         self.each_once()
     }
 
-    /// Whether nothing is asked for.
+    /// Tests for an empty value.
     pub fn is_empty(&self) -> bool {
         self.on == 0 && self.edges.is_empty() && self.labels.is_empty()
     }
 }
 
-/// As long as the name of a job may be.
+/// Maximum length of a label, equal to that of a job name.
 const LONGEST: usize = 230;
 
-/// Whether a text can be a label, or a process group.
+/// Tests for a valid label or process group.
 pub fn is_label(text: &str) -> bool {
     text.len() <= LONGEST && is_word(text, "-_.+")
 }
 
-/// Whether a text names what may be waited for: a label, or one element of an array of that label,
-/// as `sim[3]`.
+/// Tests for a label, or a subjob of an array with that label such as `sim[3]`.
 pub fn is_awaitable(text: &str) -> bool {
     match frame(text) {
         Some((label, _)) => is_label(label),
@@ -286,16 +285,15 @@ pub fn is_awaitable(text: &str) -> bool {
     }
 }
 
-/// The label and the index of `sim[3]`; None for a label alone, or an index that is not written as
-/// it is shown.
+/// Splits `sim[3]` into label and index. None for a plain label or an index with leading zeros.
 fn frame(text: &str) -> Option<(&str, u32)> {
     let (label, index) = text.strip_suffix(']')?.rsplit_once('[')?;
     let number: u32 = index.parse().ok()?;
     (number.to_string() == index).then_some((label, number))
 }
 
-/// Qube's words for what is waited for by label (Q29): `done-job-sim` is `afterok:@sim`, and
-/// `done-frame-sim-3`, of one element of an array, `afterok:@sim[3]`.
+/// Parses Qube's words for conditions on labels (Q29): `done-job-sim` is `afterok:@sim`, and
+/// `done-frame-sim-3`, for one subjob, is `afterok:@sim[3]`.
 fn callback(clause: &str) -> Option<Awaited> {
     const OF_FRAMES: [(&str, DependencyCondition); 3] = [
         ("done-frame-", DependencyCondition::EndedOk),
@@ -323,7 +321,8 @@ fn callback(clause: &str) -> Option<Awaited> {
     })
 }
 
-/// A kind by its name, or by TORQUE's for arrays alone: `afterokarray`, `afterstartarray`.
+/// Returns the kind with this name; true for TORQUE's names for arrays (`afterokarray`,
+/// `afterstartarray`).
 fn kind_of(word: &str) -> Option<(DependencyKind, bool)> {
     let plain = DependencyKind::from_name(word).map(|kind| (kind, false));
     plain.or_else(|| {
@@ -338,7 +337,7 @@ fn kind_of(word: &str) -> Option<(DependencyKind, bool)> {
     })
 }
 
-/// `12`, `12[]`, each with `.server` or `@server` behind it. Elements of arrays are none.
+/// Parses `12` or `12[]`, optionally with `.server` or `@server`. Subjobs are refused.
 fn job_of(text: &str, server: Option<&str>) -> Result<JobId, DependencyFault> {
     let (rest, at) = split_server(text, '@')?;
     let (id, dot) = split_server(rest, '.')?;
@@ -367,8 +366,9 @@ fn split_server(text: &str, separator: char) -> Result<(&str, Option<&str>), Dep
     }
 }
 
-/// `on:1,afterok:12.head@head:13.head@head,beforeany:14.head@head,afterok:@sim`, as `qstat -f`
-/// shows it; None when there is nothing to show.
+/// Formats as `qstat -f` does:
+/// `on:1,afterok:12.head@head:13.head@head,beforeany:14.head@head,afterok:@sim`. None for an
+/// empty value.
 pub fn shown(on: u32, edges: &[Edge], labels: &[Awaited], server: &str) -> Option<String> {
     let mut kinds: Vec<DependencyKind> = Vec::new();
     for edge in edges {

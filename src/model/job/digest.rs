@@ -1,4 +1,4 @@
-//! How a [`Digest`] is computed and written: 64 hexadecimal digits in JSON, 32 bytes elsewhere.
+//! Digests: SHA-256, stored as 64 hexadecimal digits in JSON and as 32 bytes elsewhere.
 
 use super::{Digest, Spec};
 use serde::de::Error;
@@ -8,14 +8,14 @@ use sha2::Sha256;
 use std::borrow::Cow;
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Computes the digest of these bytes.
     pub fn of(bytes: &[u8]) -> Digest {
         Digest(Sha256::digest(bytes).into())
     }
 }
 
 impl Spec {
-    /// A digest of what a job requests. It changes when the job is altered.
+    /// Computes a digest of the job's request. It changes when the job is altered.
     pub fn revision(&self) -> serde_json::Result<Digest> {
         Ok(Digest::of(&serde_json::to_vec(self)?))
     }

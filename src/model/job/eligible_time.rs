@@ -1,9 +1,9 @@
-//! Eligible time: how long a job has waited for what is not its own doing (I6, I13, M17, X9).
+//! Eligible time: time that a job has waited for causes outside its own control (I6, I13, M17,
+//! X9).
 //!
-//! What a job accrues follows from how it stands, from the limit of its own that the last cycle
-//! found in its way, and from the policy. It is written down when it changes and never in between:
-//! a job that goes on waiting goes on accruing, on schedd's clock, whoever looks and whether schedd
-//! is there.
+//! The kind of time that a job accrues depends on its state, on its own limit found by the last
+//! cycle, and on the policy. It is stored only when it changes. A waiting job continues to accrue
+//! on schedd's clock, even while schedd is down.
 
 use crate::model::limit::LimitStage;
 use crate::model::limit::excess::LimitExcess;
@@ -12,39 +12,39 @@ use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// Which of a job's waiting counts as eligible time.
+    /// Policy for which waiting counts as eligible time.
     Accrual {
-        /// Waiting for what others have; not for itself: its owner's hold, its begin time, its
-        /// dependencies, a limit of its own.
+        /// Waiting for resources that other jobs use; not for the owner's hold, a start time,
+        /// dependencies or the job's own limits.
         Pbs = "pbs",
-        /// All of it.
+        /// All waiting.
         Always = "always",
-        /// Waiting without a hold, while it is within the limits on waiting jobs.
+        /// Waiting without a hold, within the limits on waiting jobs.
         QueuePolicy = "queue_policy",
-        /// Waiting without a hold, while it is within all limits of its own.
+        /// Waiting without a hold, within all limits of the job.
         FullPolicy = "full_policy",
     }
 }
 
-/// What a job accrues: PBS's `accrue_type`.
+/// Kind of time that a job accrues: PBS's `accrue_type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accrues {
-    /// Nothing has been found out yet.
+    /// Not determined yet.
     #[default]
     Initial,
-    /// It waits, and that does not count.
+    /// Waiting that does not count.
     Ineligible,
-    /// It waits, and that counts.
+    /// Waiting that counts.
     Eligible,
-    /// It runs.
+    /// Running.
     Running,
-    /// It is over.
+    /// Finished.
     Exiting,
 }
 
 impl Accrues {
-    /// PBS's number for it.
+    /// Returns PBS's number.
     pub fn number(self) -> i64 {
         match self {
             Accrues::Initial => 0,
@@ -56,23 +56,21 @@ impl Accrues {
     }
 }
 
-/// A limit of a job's own - of its array, its owner, his group or project - that keeps it from
-/// starting.
+/// Limit on the job's own array, owner, group or project that prevents the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OwnLimit {
-    /// On how many jobs run, or on what they use.
+    /// Limit on running jobs or their resources.
     Running,
-    /// On how many jobs wait.
+    /// Limit on waiting jobs.
     Waiting,
-    /// On its priority: the formula threshold.
+    /// Formula threshold on the priority.
     #[serde(rename = "worth")]
     Threshold,
 }
 
 impl OwnLimit {
-    /// The limit of a job's own that a reason speaks of, if any. Whatever else keeps a job waiting
-    /// is others' doing.
+    /// Returns the job's own limit that a reason names; None for all causes outside its control.
     pub fn of(reason: &Reason) -> Option<OwnLimit> {
         match reason {
             Reason::ArrayLimit { .. } => Some(OwnLimit::Running),
@@ -102,7 +100,8 @@ impl OwnLimit {
         }
     }
 
-    /// I13: what all use together is others' doing, as long as the job is considered (M24).
+    /// I13: a limit on all users together is outside the job's control, as long as the job is
+    /// considered (M24).
     fn exceeded(excess: &LimitExcess) -> Option<OwnLimit> {
         match excess.stage {
             LimitStage::Running => excess.is_personal().then_some(OwnLimit::Running),
@@ -111,22 +110,22 @@ impl OwnLimit {
     }
 }
 
-/// What a job accrues, and what it has.
+/// Accrued eligible time of a job and the kind of time it accrues now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eligibility {
-    /// What it accrues now.
+    /// Kind of time accrued now.
     pub accrues: Accrues,
-    /// Since when.
+    /// Start of this kind.
     pub since: Time,
-    /// The eligible time it had then.
+    /// Eligible time at `since`.
     pub had: Span,
-    /// The limit of its own that kept it from starting in the last cycle, where that matters.
+    /// Own limit that prevented the start in the last cycle, where that matters.
     #[serde(default)]
     pub limit: Option<OwnLimit>,
 }
 
 impl Eligibility {
-    /// The eligible time at a moment; before `since`, what it was then.
+    /// Returns the eligible time at `now`; before `since`, the time at `since`.
     pub fn at(&self, now: Time) -> Span {
         match self.accrues {
             Accrues::Eligible => self.had + now.since(self.since).max(Span(0)),
@@ -134,12 +133,12 @@ impl Eligibility {
         }
     }
 
-    /// It has this much at `now`, and goes on from there.
+    /// Sets the eligible time at `now`.
     pub fn set(&mut self, time: Span, now: Time) {
         (self.had, self.since) = (time, now);
     }
 
-    /// It accrues this from `now` on.
+    /// Changes the kind of time accrued from `now` on.
     pub fn turn(&mut self, accrues: Accrues, now: Time) {
         if self.accrues != accrues {
             (self.had, self.since, self.accrues) = (self.at(now), now, accrues);

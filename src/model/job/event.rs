@@ -1,4 +1,4 @@
-//! What can happen to a job. The history of a job is its list of events.
+//! Job events. The history of a job is its list of events.
 
 use super::array::Indices;
 use super::attempt::{Attempt, AttemptOutcome, NodeShare};
@@ -13,301 +13,301 @@ use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// A fact about one job, in the past tense.
+/// Event in the history of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// Accepted from its owner.
+    /// The job was submitted.
     Submitted,
-    /// Barred, by `user@host`.
+    /// Holds were set.
     Held {
-        /// The holds set.
+        /// Holds set.
         holds: Holds,
-        /// Who set them.
+        /// Requester, `user@host`.
         by: String,
     },
-    /// Moved to another instance, by `user@host`: to a nested one, or back to its parent. It is
-    /// over here.
+    /// The job was moved to another instance, a nested one or the parent. It is finished here.
     Taken {
-        /// Who moved it.
+        /// Requester, `user@host`.
         by: String,
-        /// The full id of the job there.
+        /// Full id of the job in that instance.
         to: String,
     },
-    /// No longer barred by these, by `user@host`.
+    /// Holds were released.
     Released {
-        /// The holds released.
+        /// Holds released.
         holds: Holds,
-        /// Who released them.
+        /// Requester, `user@host`.
         by: String,
     },
-    /// Its begin time, or the time to try a failed start again, has come.
+    /// The start time of the job, or of the retry after a failed start, was reached.
     Due,
-    /// Changed by `qalter`.
+    /// `qalter` changed the job.
     Altered {
-        /// Who changed it.
+        /// Requester, `user@host`.
         by: String,
-        /// Which attributes.
+        /// Names of the changed attributes.
         attributes: Vec<String>,
     },
-    /// Promised a later start than before.
+    /// The planned start moved to a later time.
     Slipped {
-        /// What was promised.
+        /// Previous planned start.
         from: Time,
-        /// What is promised now.
+        /// New planned start.
         to: Time,
-        /// Why.
+        /// Cause of the delay.
         cause: SlipCause,
     },
-    /// Given resources by a cycle; the node is told once this is on disk.
+    /// A cycle allocated resources. The node receives the order once this event is on disk.
     Started {
-        /// The attempt's number.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// What it got.
+        /// Allocated resources.
         shares: Vec<NodeShare>,
-        /// What it was worth then: the score by which it was its turn.
+        /// Priority at the start.
         #[serde(default)]
         score: Option<f64>,
-        /// Whether it is an element beyond what its array limits itself to (Q15).
+        /// For a subjob: started above the array's limit (Q15).
         #[serde(default)]
         extra: bool,
     },
-    /// Not started though it was its turn: a hook of the site refused that. It is put off.
+    /// A site hook rejected the start; it is deferred.
     StartRefused {
-        /// Which hook.
+        /// Name of the hook.
         hook: String,
-        /// What it said.
+        /// Message of the hook.
         why: String,
     },
-    /// Some of its nodes given back for good while it runs, by `user@host`.
+    /// The running job released nodes.
     NodesReleased {
-        /// Who gave them back.
+        /// Requester, `user@host`.
         by: String,
-        /// Of which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// What it keeps and what not.
+        /// Kept and released resources.
         division: Division,
     },
-    /// Running, says its node.
+    /// The node reported the start.
     Launched {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// The job's session.
+        /// Session id of the job.
         session: u32,
-        /// The boot of the node.
+        /// Boot id of the node.
         boot: String,
     },
-    /// Not begun, for all its node has said, for too long: cancelled there, to be started anew.
+    /// The node did not report the start in time; the attempt is cancelled and repeated.
     StartTimedOut {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// How long that was waited for.
+        /// Time without a report.
         after: Span,
     },
-    /// Over, says its node.
+    /// The node reported the end.
     Ended {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// How.
+        /// Outcome of the attempt.
         outcome: AttemptOutcome,
     },
-    /// Gone without a trace: its node has booted since, or knows nothing of it.
+    /// The attempt is lost: the node has rebooted, or has no record of it.
     Vanished {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// What was found instead.
+        /// Evidence of the loss.
         why: String,
     },
-    /// Running on a node that has not answered for a while.
+    /// The node of a running job has not responded for some time.
     ContactLost {
-        /// The node.
+        /// Name of the node.
         node: String,
     },
-    /// Running still, says its node, which answers again.
+    /// The node responds again and the job still runs.
     ContactRegained,
-    /// To be deleted, by `user@host`.
+    /// Deletion was requested.
     DeleteWanted {
-        /// Who wants it.
+        /// Requester, `user@host`.
         by: String,
-        /// End it here and now, whatever its node says.
+        /// End the job immediately, without waiting for the node.
         force: bool,
     },
-    /// Elements of an array that have never started are deleted, by `user@host`.
+    /// Waiting subjobs of an array were deleted.
     ElementsDeleted {
-        /// Who wants it.
+        /// Requester, `user@host`.
         by: String,
-        /// Which.
+        /// Indices of the subjobs.
         indices: Indices,
     },
-    /// The elements of an array that failed are to run again, by `user@host`.
+    /// A rerun of an array's failed subjobs was requested.
     FailedRerun {
-        /// Who wants it.
+        /// Requester, `user@host`.
         by: String,
-        /// The highest attempt of any element so far.
+        /// Highest attempt number of any subjob so far.
         highest: Attempt,
     },
-    /// Over, and to run once more, by `user@host`: a job that failed or was deleted, or such
-    /// elements of an array.
+    /// A rerun of a finished job was requested: of a failed or deleted job, or of such subjobs.
     Retried {
-        /// Who wants it.
+        /// Requester, `user@host`.
         by: String,
-        /// Of an array: these elements alone.
+        /// For an array: only these subjobs.
         only: Option<Indices>,
-        /// The highest attempt of any element so far.
+        /// Highest attempt number of any subjob so far.
         highest: Attempt,
     },
-    /// To be put back into the queue, by `user@host`.
+    /// Requeue was requested.
     RerunWanted {
-        /// Who wants it.
+        /// Requester, `user@host`.
         by: String,
     },
-    /// To be written down how far it has come, and then put back into the queue, by `user@host`.
+    /// A checkpoint with a subsequent requeue was requested.
     CheckpointWanted {
-        /// Of which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// Who wants it.
+        /// Requester, `user@host`.
         by: String,
     },
-    /// It could not be written down how far it has come: it goes on.
+    /// The checkpoint failed; the job continues.
     CheckpointFailed {
-        /// Of which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// Why.
+        /// Cause of the failure.
         why: String,
     },
-    /// To make way, by the scheduler.
+    /// The scheduler preempted the job.
     Preempted {
-        /// Of which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// For which job; None where nobody gets what it had.
+        /// Preempting job; None if no job gets the resources.
         to: Option<JobId>,
-        /// Why.
+        /// Cause of the preemption.
         cause: preemption::PreemptCause,
-        /// How.
+        /// Action of the preemption.
         action: PreemptAction,
-        /// The scheduler, as `user@host`.
+        /// Scheduler, as `user@host`.
         by: String,
     },
-    /// Others make way for it.
+    /// Other jobs are preempted for this job.
     RoomMade {
-        /// Which.
+        /// Preempted jobs.
         by: Vec<JobId>,
     },
-    /// Bound to further jobs by `qalter`.
+    /// `qalter` added dependencies.
     Bound {
-        /// How many conditions not yet met were added.
+        /// Number of unmet conditions added.
         unmet: u32,
-        /// How many jobs more are to name it in a `before...`.
+        /// Number of additional jobs that must name this one in a `before...` dependency.
         on: u32,
-        /// The job of its `runone` set that has begun already.
+        /// Job of the `runone` set that has already started.
         rival: Option<JobId>,
-        /// What of that it waits for by label.
+        /// Conditions among them that refer to labels.
         #[serde(default)]
         labels: Vec<Awaited>,
     },
-    /// A job of a label that it waits for has come so far.
+    /// A job satisfied a condition on a label.
     LabelMet {
-        /// How far.
+        /// Satisfied condition.
         condition: DependencyCondition,
-        /// Which label.
+        /// Label.
         label: String,
-        /// Which job.
+        /// Job that satisfied it.
         by: JobId,
     },
-    /// Named in a `before...` of a new job: one of those it was to wait for (`on`) is known now.
+    /// A new job named this one in a `before...` dependency: one of the jobs counted by `on` is
+    /// known.
     Named {
-        /// By which job.
+        /// New job.
         by: JobId,
-        /// What must become of that job.
+        /// Condition on that job.
         condition: DependencyCondition,
     },
-    /// A condition on another job is met.
+    /// A condition on another job was satisfied.
     DependencyMet {
-        /// Which.
+        /// Satisfied condition.
         edge: Edge,
     },
-    /// A condition on another job can never be met: it ends.
+    /// A condition on another job can never be satisfied; this job ends.
     DependencyBroken {
-        /// Which.
+        /// Failed condition.
         edge: Edge,
-        /// The whole story, as its owner is told.
+        /// Full explanation for the owner.
         why: String,
     },
-    /// Another job of its `runone` set has begun.
+    /// Another job of the `runone` set started.
     RivalBegan {
-        /// Which.
+        /// That job.
         job: JobId,
     },
-    /// The other job of its `runone` set is back in its queue.
+    /// The other job of the `runone` set returned to its queue.
     RivalReturned {
-        /// Which.
+        /// That job.
         job: JobId,
     },
-    /// To stand still, by `user@host` or by the scheduler.
+    /// Suspension was requested, by a user or the scheduler.
     SuspendWanted {
-        /// Who wants it.
+        /// Requester, `user@host`.
         by: String,
-        /// Of which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// For how long, and what becomes of what it holds.
+        /// Duration of the suspension and the resources released.
         manner: SuspendMode,
     },
-    /// All its processes stand still, say its nodes: what it gives up meanwhile others may have.
+    /// The nodes reported all processes stopped; other jobs may use the released resources.
     Suspended {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
     },
-    /// To go on as soon as there is room, by `user@host`.
+    /// Resumption was requested; it waits for free resources.
     ResumeWanted {
-        /// Who wants it.
+        /// Requester, `user@host`.
         by: String,
     },
-    /// Goes on: has again what it had given up. Its nodes are told once this is on disk.
+    /// The job has its resources back and resumes. Its nodes receive the order once this event is
+    /// on disk.
     Resumed {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// What it holds from now on: as before, but perhaps other processors.
+        /// Resources held from now on: as before, except that processors may differ.
         shares: Vec<NodeShare>,
     },
-    /// Sent a signal, by `user@host`.
+    /// A signal was sent to the job.
     Signalled {
-        /// Who sent it.
+        /// Requester, `user@host`.
         by: String,
-        /// Its number.
+        /// Signal number.
         signal: i32,
     },
-    /// Put into another queue, by `user@host`.
+    /// The job was moved to another queue.
     Moved {
-        /// Who moved it.
+        /// Requester, `user@host`.
         by: String,
-        /// The queue it was in.
+        /// Previous queue.
         from: String,
-        /// The queue it is in.
+        /// New queue.
         to: String,
     },
-    /// Its place in the order was changed for that of another job, by `user@host`.
+    /// The job swapped its position with another job.
     Reordered {
-        /// Who asked for it.
+        /// Requester, `user@host`.
         by: String,
-        /// The other job.
+        /// Other job.
         with: JobId,
     },
-    /// To be looked at now, by `user@host`, and no longer put off.
+    /// Immediate consideration was requested; a deferral is cancelled.
     Shoved {
-        /// Who wants it.
+        /// Requester, `user@host`.
         by: String,
     },
-    /// To be started here and now, by `user@host`, whatever the order; its start follows.
+    /// An immediate start out of order was requested; the start follows.
     RunWanted {
-        /// Who wants it.
+        /// Requester, `user@host`.
         by: String,
     },
-    /// Sent a message, by `user@host`, into its output, its errors or both.
+    /// A message was written to the job's output, error output or both.
     Messaged {
-        /// Who sent it.
+        /// Requester, `user@host`.
         by: String,
-        /// Whether into its standard output.
+        /// Written to standard output.
         output: bool,
-        /// Whether into its standard error.
+        /// Written to standard error.
         errors: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! Starts that fail (M10): the job is tried again, on other hosts at once, anywhere after a pause.
+//! Failed starts (M10): retries on other hosts immediately, on all hosts after a pause.
 
 use super::life::EventContext;
 use super::state::Holds;
@@ -6,17 +6,17 @@ use super::{Job, Life};
 use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 
-/// How many other hosts a job tries before a pause for all hosts. A fault of all hosts at once,
-/// such as a file server that is away for a minute, must not use up all tries.
+/// Number of other hosts tried before a pause for all hosts. A temporary fault of all hosts, such
+/// as an unreachable file server, must not use up all retries.
 const HOSTS_TO_TRY: u32 = 2;
 
 impl Life {
-    /// The hosts on which the job does not start until `not_before`, though it may start on others.
+    /// Returns the hosts excluded until `not_before`, while other hosts are allowed.
     pub fn avoided_hosts(&self) -> Option<&BTreeSet<String>> {
         Some(&self.failed_hosts).filter(|hosts| self.hosts_to_try > 0 && !hosts.is_empty())
     }
 
-    /// Counts failed starts from the beginning again.
+    /// Resets the count of failed starts.
     pub(super) fn forget_failed_starts(&mut self) {
         self.failed_starts = 0;
         self.failed_hosts.clear();
@@ -30,9 +30,9 @@ impl Life {
 }
 
 impl Job {
-    /// The host that was to run the script could not start it. The job tries up to [`HOSTS_TO_TRY`]
-    /// other hosts at once; all these failures count as one. It is held only after it has failed on
-    /// every host.
+    /// Handles a failed start on the host of the script. The job tries up to [`HOSTS_TO_TRY`]
+    /// other hosts immediately; these failures count as one. The job is held only after it has
+    /// failed on every host.
     pub(super) fn failed_on_its_host(&mut self, moment: EventContext) {
         let first = self.life.run.as_ref().and_then(|run| run.shares.first());
         let host = first.map(|share| share.host.clone());
@@ -53,13 +53,13 @@ impl Job {
         self.life.hosts_to_try = HOSTS_TO_TRY;
     }
 
-    /// M10: the job is tried again after pauses that grow, and held in the end. The first `free`
-    /// failures cost no pause.
+    /// M10: retries after increasing pauses, and finally holds the job. The first `free` failures
+    /// cause no pause.
     pub(super) fn try_again(&mut self, free: u32, moment: EventContext) {
         self.fail(free, moment.rules.retries.most, moment);
     }
 
-    /// The same; the job is held at its `most`th failure in a row.
+    /// Counts a failed start; the job is held at the `most`th failure in a row.
     fn fail(&mut self, free: u32, most: u32, moment: EventContext) {
         self.life.failed_starts = self.life.failed_starts.saturating_add(1);
         let failed = self.life.failed_starts;
@@ -72,8 +72,8 @@ impl Job {
         self.requeue(moment);
     }
 
-    /// Does not start the job for `wait`, and up to a sixty-fourth longer: jobs that are put off at
-    /// about the same time become one class, however many they are. The pause holds for all hosts.
+    /// Defers the start for `wait`, and up to a sixty-fourth longer: jobs deferred at about the
+    /// same time then form one class. The pause applies to all hosts.
     pub(super) fn put_off(&mut self, wait: Span, moment: EventContext) {
         self.life.hosts_to_try = 0;
         let step = (wait.0 / 64).max(1);
@@ -102,7 +102,7 @@ mod tests {
         job
     }
 
-    /// Starts the job on a host at that many hours; the attempt ends at once.
+    /// Starts the job on a host at that hour; the attempt ends at once.
     fn try_on(host: &str, attempt: Attempt, how: How, job: &mut Job) {
         try_at(
             fixture::moment(3600 * i64::from(attempt)),

@@ -1,32 +1,32 @@
-//! What a job was given of one host, told to it so that a Lanai within the job offers that and no
-//! more (F17).
+//! Resources of a job on one host, passed to the job so that a nested Lanai instance offers
+//! exactly these (F17).
 
 use super::NodeShare;
 use crate::model::resource::ResourceValue;
 use serde::{Deserialize, Serialize};
 
-/// The variable of a job's environment that holds it, as JSON.
+/// Environment variable of a job that holds the grant as JSON.
 pub const VARIABLE: &str = "LANAI_GRANT";
 
-/// What a job has of one host.
+/// Resources of a job on one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostGrant {
-    /// Processors.
+    /// Number of processors.
     pub ncpus: u32,
-    /// Memory in kilobytes; None where the job has asked for none and is held to none.
+    /// Memory in kilobytes; None without a requested limit.
     #[serde(default)]
     pub mem_kb: Option<u64>,
-    /// The processors it is bound to, by the host's numbers; empty where nothing is bound.
+    /// Host numbers of the bound processors; empty without binding.
     #[serde(default)]
     pub cpus: Vec<u16>,
-    /// Its GPUs, by the host's numbers.
+    /// Host numbers of the GPUs.
     #[serde(default)]
     pub gpus: Vec<u16>,
 }
 
 impl HostGrant {
-    /// What these shares, all on one host, come to.
+    /// Returns the total over these shares of one host.
     pub fn of<'a>(shares: impl Iterator<Item = &'a NodeShare>) -> HostGrant {
         let mut grant = HostGrant::default();
         for share in shares {
@@ -47,12 +47,12 @@ impl HostGrant {
         grant
     }
 
-    /// As the variable holds it; empty where it cannot be written, which plain numbers can.
+    /// Returns the JSON text for the variable.
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads it again; the error says what is wrong with the text.
+    /// Parses the JSON text; the error describes the fault.
     pub fn parse(text: &str) -> Result<HostGrant, String> {
         let grant: HostGrant = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let bound = grant.cpus.is_empty() || grant.cpus.len() == grant.ncpus as usize;

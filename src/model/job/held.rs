@@ -4,21 +4,21 @@ use super::attempt::NodeShare;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What an attempt has of the cluster, used or not.
+/// Allocated resources of an attempt, used or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Nodes of which it has something.
+    /// Number of nodes with an allocation.
     pub nodes: u32,
-    /// Processors.
+    /// Number of processors.
     pub cores: u32,
-    /// GPUs.
+    /// Number of GPUs.
     pub gpus: u32,
-    /// Memory, in kilobytes.
+    /// Memory in kilobytes.
     pub mem_kb: u64,
 }
 
 impl Held {
-    /// What shares come to.
+    /// Returns the total over shares.
     pub fn of(shares: &[NodeShare]) -> Held {
         let nodes: BTreeSet<&str> = shares.iter().map(|share| share.node.as_str()).collect();
         Held {
@@ -30,7 +30,7 @@ impl Held {
     }
 }
 
-/// The total amount of a resource in shares.
+/// Returns the total amount of a resource in shares.
 fn taken(shares: &[NodeShare], name: &str) -> u64 {
     shares
         .iter()

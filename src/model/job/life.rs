@@ -1,8 +1,8 @@
-//! The only transition table: what each event makes of a job.
+//! The only transition table: the effect of each event on a job.
 //!
-//! [`Job::apply`] is total and pure. Whether a request is allowed has been decided before; what
-//! must be done about the new state (orders to nodes, answers to clients) is derived from it
-//! afterwards and may be repeated, so recovery is: load, derive, go on.
+//! [`Job::apply`] is total and pure. The caller has already checked whether a request is allowed.
+//! Resulting actions (orders to nodes, answers to clients) are derived from the new state and may
+//! be repeated, so recovery loads the state, derives the actions and continues.
 
 use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, Exit, How, NodeShare, Want};
 use super::attempt::{DELETED, FORCED, LOST, exit_status};
@@ -18,23 +18,23 @@ use crate::model::job::eligible_time::Accrual;
 use crate::model::job_id::JobId;
 use crate::model::time::{Time, Wall};
 
-/// When an event happens, on both clocks, and the rules for attempts that go wrong.
+/// Time of an event on both clocks, and the rules for failed attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct EventContext {
-    /// schedd's clock.
+    /// Time on schedd's clock.
     pub now: Time,
-    /// The wall clock, for `-a`.
+    /// Wall-clock time, for `-a`.
     pub wall: Wall,
-    /// What is done about failed starts and jobs over their limits.
+    /// Rules for failed starts and for jobs that exceed limits.
     pub rules: FailureRules,
-    /// Which of a job's waiting counts as eligible time.
+    /// Kinds of waiting that count as eligible time.
     pub accrual: Accrual,
-    /// How many hosts are configured.
+    /// Number of configured hosts.
     pub hosts: usize,
 }
 
 impl Life {
-    /// A job just submitted.
+    /// Creates the state of a new job.
     pub fn new(holds: Holds, run_count: u32, now: Time) -> Life {
         Life {
             state: JobState::Held,
@@ -71,7 +71,7 @@ impl Life {
         }
     }
 
-    /// The holds as they are shown: a dependency that bars a job looks like a system hold.
+    /// Returns the displayed holds: an unmet dependency appears as a system hold.
     pub fn shown_holds(&self) -> Holds {
         if self.bars.are_open() {
             self.holds
@@ -80,14 +80,14 @@ impl Life {
         }
     }
 
-    /// The attempt that is not over yet.
+    /// Returns the latest attempt if it has not ended.
     pub fn open_run(&self) -> Option<&Run> {
         self.run.as_ref().filter(|run| run.open)
     }
 }
 
 impl Run {
-    /// An attempt just decided, of which nothing has been heard.
+    /// Creates an attempt that has just been decided, without reports from its node.
     pub fn new(attempt: Attempt, shares: Vec<NodeShare>, started: Time) -> Run {
         Run {
             attempt,
@@ -110,8 +110,7 @@ impl Run {
 }
 
 impl Job {
-    /// Takes note of what happened. An event about an attempt that is not the open one changes
-    /// nothing.
+    /// Applies an event. Events of an attempt other than the open one have no effect.
     pub fn apply(&mut self, event: &Event, moment: EventContext) {
         self.life.mtime = moment.now;
         match event {
@@ -232,7 +231,7 @@ impl Job {
         }
     }
 
-    /// The open attempt, if it is this one and its script is not over.
+    /// Returns the open attempt, if its number is `attempt` and its script has not ended.
     pub(super) fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
         self.life
             .run
@@ -240,7 +239,7 @@ impl Job {
             .filter(|run| run.has_script() && run.attempt == attempt)
     }
 
-    /// Whoever ends anyway makes way so.
+    /// Records a preemption. Attempts that end anyway are not preempted.
     fn make_way(
         &mut self,
         attempt: Attempt,
@@ -268,7 +267,7 @@ impl Job {
         self.life.preemption = Some(Box::new(preemption));
     }
 
-    /// It waits for no other job any more.
+    /// Removes all dependencies.
     pub(super) fn unbar(&mut self) {
         self.life.bars = Bars::default();
         self.life.awaits.clear();
@@ -309,8 +308,8 @@ impl Job {
         }
     }
 
-    /// Ends a job that can never start, and of an array what has not. One that runs was released
-    /// from its dependencies.
+    /// Ends a job that can never start; of an array, its waiting subjobs. Running jobs no longer
+    /// depend on others.
     fn break_off(&mut self, moment: EventContext) {
         if self.life.state.is_under_way() || self.life.state == JobState::Finished {
             return;
@@ -323,7 +322,7 @@ impl Job {
         }
     }
 
-    /// Where a job that does not run stands: held, waiting or queued, in this order.
+    /// Sets the state of a job that does not run: held, waiting or queued, in this order.
     pub(super) fn settle(&mut self, moment: EventContext) {
         if self.life.state.is_under_way() || self.life.state == JobState::Finished {
             return;
@@ -363,7 +362,7 @@ impl Job {
         self.close_run(Some(outcome.used));
         self.life.ending = outcome.remark();
         match (&outcome.how, self.life.want.clone()) {
-            // The order to end it came too late.
+            // The deletion order arrived after the end.
             (_, Want::Gone(_)) if outcome.on_its_own => self.ended_before_deletion(outcome, moment),
             (how, Want::Requeue(_)) if outcome.on_its_own => {
                 self.over_by_itself(how, outcome, moment)
@@ -372,11 +371,11 @@ impl Job {
             (How::NodeFault(_), _) => self.failed_on_its_host(moment),
             (How::AwaitsFiles(_), _) => self.await_files(moment),
             (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
-            // Y17: what has come to its end in time is done.
+            // Y17: a job that finished in time is done.
             (How::Exited(0), Want::Requeue(_)) if self.was_interrupted() => {
                 self.finish(0, false, moment)
             }
-            // Nothing was written down of it, and nobody else has ended it.
+            // The job wrote no checkpoint and ended on its own.
             (how, Want::Requeue(_)) if self.ended_unchecked(outcome) => {
                 self.over_by_itself(how, outcome, moment)
             }
@@ -386,14 +385,14 @@ impl Job {
             }
             (How::ShepherdLost, _) => self.was_lost(moment),
             (How::Cancelled, _) => self.start_failed(moment),
-            // Ended by our cancel; whether it had begun just then nobody has told.
+            // The cancellation ended the process, perhaps after the job had begun.
             (How::Signaled(_), Want::Anew) if self.spec.rerunnable => self.start_failed(moment),
             (How::Signaled(_), Want::Anew) => self.finish(LOST, false, moment),
             (how, Want::Run | Want::Anew) => self.over_by_itself(how, outcome, moment),
         }
     }
 
-    /// Nobody had it end.
+    /// Handles the end of an attempt that no request ended.
     fn over_by_itself(&mut self, how: &How, outcome: &AttemptOutcome, moment: EventContext) {
         if self.spec.rerunnable && moment.rules.requeues(how) {
             self.over_limit(moment)
@@ -402,13 +401,13 @@ impl Job {
         }
     }
 
-    /// It is not deleted, and keeps its exit status; nor is it run again.
+    /// Finishes a job that ended before its deletion: it keeps its exit status and is not rerun.
     fn ended_before_deletion(&mut self, outcome: &AttemptOutcome, moment: EventContext) {
         self.life.want = Want::Run;
         self.finish(exit_status(outcome).unwrap_or(LOST), false, moment);
     }
 
-    /// Whether its latest attempt was told to write down how far it has come.
+    /// Tests whether the latest attempt was ordered to write a checkpoint.
     fn was_interrupted(&self) -> bool {
         self.life.run.as_ref().is_some_and(|run| {
             run.checkpoint == CheckpointProgress::Wanted
@@ -416,8 +415,7 @@ impl Job {
         })
     }
 
-    /// One that failed is run again as often as its owner said; one that was over a limit would be
-    /// so again.
+    /// Reruns a failed job up to the number of retries. Jobs over a limit would exceed it again.
     fn ended_by_itself(&mut self, status: i32, moment: EventContext) {
         if status <= 0 || self.life.retries >= self.spec.retry {
             return self.finish(status, false, moment);
@@ -459,7 +457,7 @@ impl Job {
         }
     }
 
-    /// Once more at once: a loss may be chance.
+    /// Requeues a lost job with one immediate retry: a loss may be accidental.
     fn was_lost(&mut self, moment: EventContext) {
         self.try_again(1, moment);
     }
@@ -468,13 +466,13 @@ impl Job {
         self.try_again(0, moment);
     }
 
-    /// M3: files to stage in are looked for again, however often. That is no failed start.
+    /// M3: retries staging without limit, because missing input files are no failed start.
     fn await_files(&mut self, moment: EventContext) {
         self.put_off(moment.rules.stage_in.retry, moment);
         self.requeue(moment);
     }
 
-    /// M50, M51: from the beginning, but not round and round.
+    /// M50, M51: restarts from the beginning after a delay, to prevent a tight loop.
     fn over_limit(&mut self, moment: EventContext) {
         self.life.forget_failed_starts();
         self.put_off(moment.rules.retries.first, moment);
@@ -493,7 +491,7 @@ impl Job {
         self.settle(moment);
     }
 
-    /// It has no exit status here: it runs elsewhere.
+    /// Finishes the job here without an exit status, because it runs in another instance.
     fn move_away(&mut self, to: &str, moment: EventContext) {
         self.life.state = JobState::Finished;
         self.life.moved_to = Some(to.to_string());

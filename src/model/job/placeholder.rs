@@ -1,18 +1,18 @@
-//! What stands in the paths of output files for what is known later: `^array_index^` as in PBS, and
-//! for Grid Engine's `$JOB_ID` and `$JOB_NAME` the like.
+//! Placeholders in paths of output files: `^array_index^` as in PBS, and equivalents of Grid
+//! Engine's `$JOB_ID` and `$JOB_NAME`.
 
 use crate::model::job_id::JobId;
 
-/// The index of an array's element; stays as it is where there is none.
+/// Index of a subjob; left unchanged for other jobs.
 pub const INDEX: &str = "^array_index^";
 
-/// The number of the job.
+/// Job number.
 pub const NUMBER: &str = "^job_number^";
 
-/// The name of the job.
+/// Job name.
 pub const NAME: &str = "^job_name^";
 
-/// The path with all in it that is known of the job.
+/// Replaces all placeholders that have a value for this job.
 pub fn filled(path: &[u8], id: JobId, name: &str) -> Vec<u8> {
     let index = id.index().map(|index| index.to_string());
     let known = [

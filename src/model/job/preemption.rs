@@ -1,4 +1,4 @@
-//! A running job makes way: for whom, why, and how.
+//! Preemption of a running job: preemptor, cause and action.
 
 use super::attempt::Attempt;
 use crate::model::job_id::JobId;
@@ -7,48 +7,49 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 named! {
-    /// How a job makes way (M45, X15).
+    /// Preemption action (M45, X15).
     PreemptAction {
-        /// Stopped where it is: it keeps its memory and goes on later.
+        /// Suspend the job: it keeps its memory and resumes later.
         Suspend = "suspend",
-        /// Told to write down how far it has come, ended, and put back into the queue.
+        /// Order the job to write a checkpoint, then requeue it.
         Checkpoint = "checkpoint",
-        /// Ended, and put back into the queue.
+        /// End the job and requeue it.
         Requeue = "requeue",
-        /// Ended for good.
+        /// Delete the job.
         Delete = "delete",
-        /// Left alone until it ends by itself; what it leaves is kept for the other (Q11).
+        /// Let the job run to its end; the preemptor gets its resources then (Q11).
         Finish = "finish",
     }
 }
 
 named! {
-    /// Why a job makes way (X12, Y8).
+    /// Cause of a preemption (X12, Y8).
     PreemptCause {
-        /// Another goes before it by cluster and priority (Q8).
+        /// The preemptor has precedence by cluster and priority (Q8).
         Rank = "qube",
-        /// Another's quality of service preempts its own (M43).
+        /// The preemptor's quality of service preempts that of the job (M43).
         Quality = "qos",
-        /// Another is of a higher level (I20).
+        /// The preemptor has a higher preemption level (I20).
         Level = "levels",
-        /// Another has been below its fair share for too long (Y2).
+        /// The preemptor has been below its fair share for too long (Y2).
         Starvation = "starvation",
-        /// Another has been for so long that it takes what is not beyond the other's fair share,
-        /// too (Y9).
+        /// The preemptor has been below its fair share for so long that it also preempts jobs
+        /// within the fair shares of others (Y9).
         AggressiveStarvation = "aggressive_starvation",
-        /// It runs on room that was lent to it, which another is promised (M34).
+        /// The job was backfilled on resources that another job has booked (M34).
         Promise = "promise",
-        /// Its node has less than its jobs have (Y8).
+        /// The node now has less than its jobs use (Y8).
         Overcommit = "overcommit",
-        /// A limit has become lower than what runs (Y8, X16).
+        /// A limit was lowered below the current usage (Y8, X16).
         Limit = "limit",
     }
 }
 
-/// The properties of an action. Other modules call these methods and compare no variants: a new
+/// Properties of an action. Other modules call these methods and compare no variants: a new
 /// action is described here and takes effect in [`Job`](crate::model::job::Job).
 impl PreemptAction {
-    /// The letter in PBS's `preempt_order`; None for an action that a site cannot configure.
+    /// Returns the letter in PBS's `preempt_order`; None for an action that a site cannot
+    /// configure.
     pub fn letter(self) -> Option<char> {
         match self {
             PreemptAction::Suspend => Some('S'),
@@ -70,8 +71,8 @@ impl PreemptAction {
         }
     }
 
-    /// The job stays on its nodes without running and frees only the resources that
-    /// `resources_released` names.
+    /// The job stays on its nodes without running and releases only the resources in
+    /// `resources_released`.
     pub fn keeps_memory(self) -> bool {
         matches!(self, PreemptAction::Suspend)
     }
@@ -81,12 +82,12 @@ impl PreemptAction {
         matches!(self, PreemptAction::Checkpoint)
     }
 
-    /// The job runs again from its beginning, so that only a rerunnable job can be preempted so.
+    /// The job restarts from the beginning, so it must be rerunnable.
     pub fn restarts(self) -> bool {
         matches!(self, PreemptAction::Requeue)
     }
 
-    /// The attempt ends now and frees all its resources.
+    /// The attempt ends now and releases all its resources.
     pub fn ends_attempt(self) -> bool {
         matches!(
             self,
@@ -99,14 +100,14 @@ impl PreemptAction {
         matches!(self, PreemptAction::Finish)
     }
 
-    /// The actions that a site can configure, with their names.
+    /// Returns the actions that a site can configure, with their names.
     pub fn configurable() -> Vec<(&'static str, PreemptAction)> {
         let all = PreemptAction::ALL.iter().copied();
         all.filter(|(_, action)| action.letter().is_some())
             .collect()
     }
 
-    /// The action with this letter.
+    /// Returns the action with this letter.
     pub fn from_letter(letter: char) -> Option<PreemptAction> {
         PreemptAction::ALL
             .iter()
@@ -114,38 +115,38 @@ impl PreemptAction {
             .find(|action| action.letter() == Some(letter))
     }
 
-    /// The letters of all actions that a site can configure: `SCRD`.
+    /// Returns the letters of all actions that a site can configure: `SCRD`.
     pub fn order_characters() -> String {
         let all = PreemptAction::ALL.iter();
         all.filter_map(|(_, action)| action.letter()).collect()
     }
 }
 
-/// The latest preemption of a job.
+/// Latest preemption of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobPreemption {
-    /// The attempt that was preempted; None in records that older versions wrote.
+    /// Preempted attempt; None in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Attempt>,
-    /// For which job; None where nobody gets what it had.
+    /// Preempting job; None if no job gets the resources.
     pub to: Option<JobId>,
-    /// Why.
+    /// Cause of the preemption.
     pub cause: PreemptCause,
-    /// How.
+    /// Action of the preemption.
     pub action: PreemptAction,
-    /// When it was told.
+    /// Time of the preemption.
     pub at: Time,
 }
 
 impl JobPreemption {
-    /// Whether this attempt was preempted, and not an earlier one. A job can start again at the
-    /// instant of its preemption, so the time decides only where the attempt is unknown.
+    /// Tests whether this attempt was preempted, not an earlier one. A job can restart at the
+    /// instant of its preemption, so the time decides only if the attempt is unknown.
     pub fn concerns(&self, attempt: Attempt, started: Time) -> bool {
         self.attempt
             .map_or(self.at >= started, |known| known == attempt)
     }
 
-    /// In words, as the comment of the job that makes way has it; `id` shows a job's id.
+    /// Describes the preemption for the comment of the preempted job; `id` formats a job id.
     pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
         let how = self.action.participle();
         match self.to {
@@ -155,7 +156,7 @@ impl JobPreemption {
     }
 }
 
-/// Jobs by name, of many only the first.
+/// Lists job ids; of many jobs only the first.
 pub fn shown_some(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
     const MOST: usize = 10;
     let named: Vec<String> = jobs.iter().take(MOST).map(|&job| id(job)).collect();
@@ -188,7 +189,7 @@ impl fmt::Display for PreemptCause {
 mod tests {
     use super::*;
 
-    /// Records of older versions do not name the attempt: then the time decides.
+    /// Records of older versions do not name the attempt, so the time decides.
     #[test]
     fn a_preemption_concerns_one_attempt() {
         let (cause, action) = (PreemptCause::Rank, PreemptAction::Requeue);
@@ -249,7 +250,7 @@ mod tests {
         assert_eq!(shown(12), "jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more");
     }
 
-    /// Callers rely on exactly one of the three.
+    /// Callers rely on exactly one of the three properties.
     #[test]
     fn an_action_suspends_ends_the_attempt_or_waits_for_its_end() {
         for &(name, action) in PreemptAction::ALL {

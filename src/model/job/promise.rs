@@ -1,53 +1,53 @@
-//! The promise of a start, and why one was not kept.
+//! Planned start of a job, and the causes for delaying it.
 
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A start that is promised to a job: no later than this, if jobs end by their walltimes.
+/// Planned start of a waiting job: the latest start, if jobs end by their walltimes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromisedStart {
-    /// When, as it stands.
+    /// Current planned start.
     pub at: Time,
-    /// When, as it was first.
+    /// First planned start.
     pub first: Time,
-    /// Where, chunk by chunk, as far as can be told.
+    /// Planned nodes, chunk by chunk, as far as they are known.
     pub nodes: Vec<String>,
-    /// Other jobs are preempted for it: its resources are held until at least this time.
+    /// Earliest release of the resources held for this job, if other jobs are preempted for it.
     #[serde(default, rename = "earmark")]
     pub held_until: Option<Time>,
 }
 
-/// Why a job is promised a later start than before.
+/// Cause of a later planned start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SlipCause {
-    /// A node on which it stood takes no jobs any more.
+    /// A planned node accepts no jobs any more.
     NodeLost {
-        /// Which.
+        /// Name of the node.
         node: String,
     },
-    /// A job runs on past its walltime.
+    /// A job runs longer than its walltime.
     Overdue {
-        /// Which.
+        /// That job.
         job: JobId,
     },
-    /// The place is set aside by a reservation.
+    /// A reservation has the resources.
     Window {
-        /// Which, as its window is called.
+        /// Name of the reservation's window.
         id: String,
     },
-    /// A job that is now ahead in the order has the place.
+    /// A job that is now ahead in the order has the resources.
     Overtaken {
-        /// Which.
+        /// That job.
         by: JobId,
     },
-    /// Jobs, nodes or the policy were changed by hand.
+    /// A user or administrator changed jobs, nodes or the policy.
     Changed,
 }
 
 impl SlipCause {
-    /// In words; `id` shows a job's id.
+    /// Describes the cause; `id` formats a job id.
     pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
         match self {
             SlipCause::NodeLost { node } => format!("node {node} takes no jobs now"),

@@ -1,9 +1,7 @@
-//! What a running job gives back for good of what it holds (`pbs_release_nodes`), and what it
-//! keeps.
+//! Permanent release of resources by a running job (`pbs_release_nodes`).
 //!
-//! What it has on the host of its script it keeps in any case. What is given back is no longer the
-//! job's to use or to be charged for; where a task of it has still to end, it is free with that
-//! end.
+//! The resources on the script's host are always kept. Released resources are no longer available
+//! or charged to the job; where a task still runs, they become free when it ends.
 
 use super::Run;
 use super::attempt::{NodeShare, Released};
@@ -16,32 +14,33 @@ use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What a job keeps, besides what it has on the host of its script.
+/// Selection of the resources that a job keeps, besides those on the host of its script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeptNodes {
-    /// Nothing (`-a`).
+    /// Keep no others (`-a`).
     Nothing,
-    /// All but these nodes, and the nodes of these hosts.
+    /// Keep all but these nodes, and the nodes of these hosts.
     AllBut(Vec<String>),
-    /// What it has on so many other hosts (`-k 2`).
+    /// Keep the resources on this number of other hosts (`-k 2`).
     Hosts(u32),
-    /// What, with the script's host, satisfies a select (`-k select=2:ncpus=4`): the text behind
-    /// the `=`.
+    /// Keep the resources that satisfy a select, together with the script's host (`-k
+    /// select=2:ncpus=4`): the text after `=`.
     Select(String),
 }
 
-/// What an attempt keeps, and what it gives back.
+/// Kept and released resources of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Division {
-    /// What is left to it, the share of the script first.
+    /// Kept shares, the share of the script first.
     pub kept: Vec<NodeShare>,
-    /// What others may have.
+    /// Released shares.
     pub released: Vec<NodeShare>,
 }
 
 impl Run {
-    /// Divides what the attempt holds. `asked` is the select that [`KeptNodes::Select`] comes to,
-    /// `facts` looks a node up. What names nothing that could be given back is refused, as in PBS.
+    /// Divides the resources of the attempt. `asked` is the parsed select of
+    /// [`KeptNodes::Select`]; `facts` looks up a node. As in PBS, a request that releases nothing
+    /// is refused.
     pub fn divide<'f>(
         &self,
         keep: &KeptNodes,
@@ -90,7 +89,7 @@ impl Run {
         }
     }
 
-    /// What lies on the script's host and on the first others.
+    /// Keeps the shares on the script's host and on the first `count` other hosts.
     fn on_hosts(&self, count: u32, at_home: &[bool]) -> Vec<bool> {
         let mut others: BTreeSet<&str> = BTreeSet::new();
         let mut kept = Vec::new();
@@ -103,8 +102,8 @@ impl Run {
         kept
     }
 
-    /// The script's host, and of the others what it takes to satisfy the chunks: for each the first
-    /// share that does.
+    /// Keeps the shares on the script's host, and for each chunk the first share that satisfies
+    /// it.
     fn enough_for<'f>(
         &self,
         asked: &Select,
@@ -131,8 +130,8 @@ impl Run {
         Ok(kept)
     }
 
-    /// The shares in two parts. The lines of the node file keep the numbers they have, by which
-    /// tasks know their places; what a job has of the whole system stays with it.
+    /// Splits the shares. Lines of the node file keep their numbers, which identify the slots of
+    /// tasks. System-wide resources stay with the job.
     fn divided(&self, kept: &[bool]) -> Division {
         let mut division = Division::default();
         for (share, &stays) in with_lines(&self.shares).into_iter().zip(kept) {
@@ -152,7 +151,7 @@ impl Run {
         division
     }
 
-    /// Takes note of what was given back at a moment.
+    /// Records released shares.
     pub(super) fn give_back(&mut self, division: &Division, at: Time) {
         self.shares.clone_from(&division.kept);
         self.released
@@ -162,7 +161,7 @@ impl Run {
             }));
     }
 
-    /// What was given back and has still something of the job on it.
+    /// Returns released shares on which a task of the job still runs.
     pub fn lingering(&self) -> impl Iterator<Item = &NodeShare> {
         let lines: BTreeSet<u32> = if self.released.is_empty() {
             BTreeSet::new()
@@ -175,7 +174,7 @@ impl Run {
             .filter(move |share| share.ranks.iter().any(|line| lines.contains(line)))
     }
 
-    /// All that the attempt has had, whether it has it still or not.
+    /// Returns all shares of the attempt, including released ones.
     pub fn all_shares(&self) -> Vec<NodeShare> {
         self.shares
             .iter()
@@ -184,7 +183,7 @@ impl Run {
             .collect()
     }
 
-    /// Processor-milliseconds of what was given back, until that was.
+    /// Returns the processor-milliseconds of released shares, each until its release.
     pub fn released_core_ms(&self) -> i64 {
         let mut sum = 0i64;
         for released in &self.released {
@@ -196,7 +195,7 @@ impl Run {
     }
 }
 
-/// The shares, each with its lines of the node file.
+/// Returns the shares, each with its lines of the node file.
 fn with_lines(shares: &[NodeShare]) -> Vec<NodeShare> {
     if shares
         .iter()
@@ -213,7 +212,7 @@ fn with_lines(shares: &[NodeShare]) -> Vec<NodeShare> {
     shares
 }
 
-/// Whether what a job has of a node is as much as a chunk asks for.
+/// Tests whether a share satisfies a chunk.
 fn suits(share: &NodeShare, chunk: &Chunk, available: Option<&ResourceList>) -> bool {
     chunk
         .resources
@@ -236,12 +235,12 @@ fn offers(offered: Option<&ResourceValue>, asked: &ResourceValue) -> bool {
     match (asked, offered) {
         (ResourceValue::Boolean(asked), None) => !asked,
         (ResourceValue::Boolean(_) | ResourceValue::String(_), offered) => offered == Some(asked),
-        // An amount of which the job has none here.
+        // Consumable resource of which the share has none.
         _ => asked.amount() == Some(0),
     }
 }
 
-/// The resources of a chunk as `select` names them, without its count.
+/// Formats the resources of a chunk as in `select`, without the count.
 fn resources_of(chunk: &Chunk) -> String {
     let resources = chunk
         .resources
@@ -270,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Two parts of host a, two of host b, one of host c; the licenses counted with the last.
+    /// Two shares on host a, two on b, one on c; the licenses belong to the last.
     fn run() -> Run {
         let mut shares = vec![
             share("a[0]", "a", 1, 1),

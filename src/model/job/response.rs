@@ -1,27 +1,27 @@
-//! What is done about attempts that do not start, and about jobs that go over a limit.
+//! Configured responses to failed starts and to jobs that exceed limits.
 
 use super::attempt::How;
 use super::attempt::RunLimit;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// The rules of `[launch]` that say what becomes of a job whose attempt went wrong.
+/// Rules of `[launch]` for failed attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailureRules {
-    /// After starts that failed.
+    /// Retries after failed starts.
     pub retries: Retries,
-    /// Of a job over its walltime (M50).
+    /// Action for a job over its walltime (M50).
     pub walltime: LimitAction,
-    /// Of a job over another of its limits (M51).
+    /// Actions for a job over other limits (M51).
     pub limits: Responses,
-    /// When a file to stage in is missing.
+    /// Behavior if a file to stage in is missing.
     pub stage_in: StageIn,
-    /// Whether a job that has made way goes before its equals (X25).
+    /// A preempted job precedes jobs of equal priority (X25).
     pub boost: bool,
 }
 
 impl FailureRules {
-    /// Whether a job that was ended so goes back into its queue, if it may be run again.
+    /// Tests whether a rerunnable job that ended this way is requeued.
     pub fn requeues(&self, how: &How) -> bool {
         let action = match how {
             How::Overran { .. } => self.walltime,
@@ -32,12 +32,12 @@ impl FailureRules {
     }
 }
 
-/// What becomes of a job when a file to stage in is missing (M3).
+/// Behavior if a file to stage in is missing (M3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageIn {
-    /// Whether the job waits for it.
+    /// Whether the job fails or waits.
     pub missing: Missing,
-    /// After how long it is looked for again.
+    /// Interval between checks for the file.
     pub retry: Span,
 }
 
@@ -51,23 +51,23 @@ impl Default for StageIn {
 }
 
 named! {
-    /// What a job does whose file to stage in is missing.
+    /// Effect of a missing file to stage in.
     Missing {
-        /// It ends.
+        /// The job fails.
         Fail = "fail",
-        /// It waits in its queue until the file is there.
+        /// The job waits in its queue until the file exists.
         Wait = "wait",
     }
 }
 
-/// When a start that failed is tried again (M10).
+/// Schedule of retries after failed starts (M10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// After so many failed starts in a row the job is held.
+    /// Number of consecutive failed starts after which the job is held.
     pub most: u32,
-    /// The wait after the first one; it doubles with each further one.
+    /// Delay after the first failure; it doubles with each further failure.
     pub first: Span,
-    /// The longest wait.
+    /// Maximum delay.
     pub longest: Span,
 }
 
@@ -82,17 +82,17 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// Maui's: an hour each time, and held after a day.
+    /// Maui's values: one hour each time, and a hold after a day.
     pub const MAUI: Retries = Retries {
         most: 24,
         first: Span::seconds(3600),
         longest: Span::seconds(3600),
     };
 
-    /// The wait after this many failed starts, from 1.
+    /// Returns the delay after this number of failed starts, from 1.
     pub fn wait(&self, failed: u32) -> Span {
         let doublings = failed.saturating_sub(1).min(40);
-        // A first wait that is longer than the longest stands.
+        // If `first` exceeds `longest`, `first` applies.
         Span(
             self.first
                 .0
@@ -102,24 +102,24 @@ impl Retries {
     }
 }
 
-/// What is done about a job over a limit.
+/// Action for a job over a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitAction {
-    /// It is ended.
+    /// End the job.
     #[default]
     Cancel,
-    /// It is ended and put back into its queue, if it may be run again.
+    /// End the job and requeue it, if it is rerunnable.
     Requeue,
 }
 
 impl LimitAction {
-    /// All of them with their names.
+    /// All actions with their names.
     pub const ALL: &[(&str, LimitAction)] = &[
         ("cancel", LimitAction::Cancel),
         ("requeue", LimitAction::Requeue),
     ];
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             LimitAction::Cancel => "cancel",
@@ -127,7 +127,7 @@ impl LimitAction {
         }
     }
 
-    /// The one of this name.
+    /// Returns the action with this name.
     pub fn named(name: &str) -> Option<LimitAction> {
         LimitAction::ALL
             .iter()
@@ -136,28 +136,28 @@ impl LimitAction {
     }
 }
 
-/// What is done about a job over one limit, and after how long.
+/// Response to a job over one limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
-    /// What.
+    /// Action to take.
     pub action: LimitAction,
-    /// Once it has been over the limit for so long without a break.
+    /// Time that the job must exceed the limit without interruption.
     pub after: Span,
 }
 
 impl Response {
-    /// Whether the job is ended the moment it is over the limit.
+    /// Tests whether the action follows immediately.
     pub fn ends_at_once(&self) -> bool {
         self.after == Span(0)
     }
 }
 
-/// What is done about a job over each of its limits, walltime aside (M51).
+/// Responses for each limit except walltime (M51).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Responses {
     /// Resident memory on a node.
     pub mem: Response,
-    /// Resident memory of one process.
+    /// Resident memory of a process.
     pub pmem: Response,
     /// Address space on a node.
     pub vmem: Response,
@@ -166,7 +166,7 @@ pub struct Responses {
 }
 
 impl Responses {
-    /// For this limit.
+    /// Returns the response for this limit; the default for limits without a setting.
     pub fn of(&self, bound: RunLimit) -> Response {
         match bound {
             RunLimit::Mem => self.mem,

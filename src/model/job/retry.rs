@@ -1,8 +1,8 @@
-//! What is over and is to run once more (Q27): a job that failed or was deleted comes back into its
-//! queue under its number, an array with those of its elements that did.
+//! Rerun of finished jobs (Q27). A failed or deleted job returns to its queue with its old
+//! number, an array with its failed or deleted subjobs.
 //!
-//! It is a new life: its tries, its waiting and what it depended on are done with. Only its
-//! attempts go on from the highest there was, so that no two have one number.
+//! Retries, waiting times and dependencies start afresh. Attempt numbers continue, so that each
+//! is unique.
 
 use super::Job;
 use super::array::SubjobState;
@@ -13,12 +13,12 @@ use super::state::JobState;
 use crate::model::indices::Indices;
 use std::sync::Arc;
 
-/// Which elements of an array are to run once more.
+/// Selection of an array's subjobs to rerun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// Those that failed.
+    /// Failed subjobs.
     Failed,
-    /// Those that failed or were deleted, of these indices if any are given.
+    /// Failed or deleted subjobs, limited to these indices if any are given.
     Unsuccessful(Option<Indices>),
 }
 
@@ -32,8 +32,7 @@ impl Again {
 }
 
 impl Job {
-    /// Whether there is anything of it to be run once more: it is over, and not well; of an array
-    /// elements are.
+    /// Tests whether the job, or one of its subjobs, has finished and matches `again`.
     pub fn can_run_again(&self, again: Again) -> bool {
         match &self.elements {
             Some(_) => !self.to_run_again(again).is_empty(),
@@ -44,7 +43,7 @@ impl Job {
         }
     }
 
-    /// The elements that are, from one position to another.
+    /// Returns the matching subjobs as ranges of positions.
     fn to_run_again(&self, again: Again) -> Vec<(u32, u32)> {
         let (Some(indices), Some(elements)) = (self.indices(), &self.elements) else {
             return Vec::new();
@@ -67,8 +66,8 @@ impl Job {
         }
     }
 
-    /// Lets it wait once more; its next attempt, and that of any of its elements, is above any
-    /// before.
+    /// Returns the job to its queue. The next attempts of the job and its subjobs get numbers
+    /// above `highest`.
     pub fn run_again(&mut self, again: Again, highest: Attempt, moment: EventContext) {
         if !self.can_run_again(again) {
             return;
@@ -87,7 +86,7 @@ impl Job {
     }
 
     fn begin_anew(&mut self, moment: EventContext) {
-        // What it waited for is decided, one way or the other.
+        // All its dependencies have been resolved.
         self.unbar();
         let life = &mut self.life;
         (life.state, life.want) = (JobState::Queued, Want::Run);

@@ -1,4 +1,4 @@
-//! The shares and tasks of an attempt, and the nodes that a job holds.
+//! Shares and tasks of an attempt, and the nodes that a job occupies.
 
 use super::attempt::{NodeShare, TaskNumber, Usage};
 use super::task::{TaskStage, Tasks};
@@ -6,7 +6,7 @@ use super::{Job, Run};
 use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The tasks of an attempt that has started none.
+/// Tasks of an attempt that has not started any.
 static NONE: Tasks = Tasks {
     made: 0,
     known: BTreeMap::new(),
@@ -22,22 +22,22 @@ static NONE: Tasks = Tasks {
 };
 
 impl Run {
-    /// The tasks that the job started.
+    /// Returns the tasks that the job started.
     pub fn tasks(&self) -> &Tasks {
         self.tasks.as_deref().unwrap_or(&NONE)
     }
 
-    /// The tasks, mutable.
+    /// Returns the tasks, mutable.
     pub fn tasks_mut(&mut self) -> &mut Tasks {
         self.tasks.get_or_insert_default()
     }
 
-    /// Whether the script has not ended.
+    /// Tests whether the script has not ended.
     pub fn has_script(&self) -> bool {
         self.open && !self.tasks().closing
     }
 
-    /// The share of a line of the node file, counted from 0.
+    /// Returns the share of a line of the node file, counted from 0.
     pub fn share_of_slot(&self, slot: u32) -> Option<&NodeShare> {
         if let Some(dealt) = self.shares.iter().find(|share| share.ranks.contains(&slot)) {
             return Some(dealt);
@@ -53,7 +53,7 @@ impl Run {
             })
     }
 
-    /// The share on which a task runs; the script runs on the first.
+    /// Returns the share on which a task runs; the script runs on the first share.
     pub fn share_of_task(&self, number: TaskNumber) -> Option<&NodeShare> {
         match number {
             0 => self.shares.first(),
@@ -66,16 +66,16 @@ impl Run {
         }
     }
 
-    /// The number of lines of the node file.
+    /// Returns the number of lines of the node file.
     pub fn slots(&self) -> u32 {
         self.shares
             .iter()
             .fold(0, |sum, share| sum.saturating_add(share.mpiprocs))
     }
 
-    /// The numbers of the remaining slots, in the order of the node file. Released shares remove
-    /// lines from the file without changing the numbers of tasks. None while no share was released:
-    /// then each line is its own number.
+    /// Returns the numbers of the remaining slots, in the order of the node file. Released shares
+    /// remove lines from the file but keep the numbers of tasks. None if no share was released:
+    /// each line then has its own number.
     pub fn places(&self) -> Option<Vec<u32>> {
         if self.released.is_empty() {
             return None;
@@ -90,7 +90,7 @@ impl Run {
         Some(numbers)
     }
 
-    /// The position of a host among the hosts of the attempt: `PBS_NODENUM`.
+    /// Returns the position of a host among the hosts of the attempt: `PBS_NODENUM`.
     pub fn host_number(&self, host: &str) -> u32 {
         let mut hosts: Vec<&str> = Vec::new();
         for share in &self.shares {
@@ -103,7 +103,7 @@ impl Run {
 }
 
 impl Job {
-    /// The node of the script while the script runs.
+    /// Returns the node of the script while the script runs.
     pub fn script_node(&self) -> Option<&str> {
         self.life
             .open_run()
@@ -112,8 +112,9 @@ impl Job {
             .map(|share| share.node.as_str())
     }
 
-    /// The shares that the job holds: all shares while it runs, else those on nodes where its
-    /// script or a task has not ended. Released shares count while a task runs on them.
+    /// Returns the shares that the job occupies: all shares while it runs, afterwards those on
+    /// nodes where its script or a task has not ended. Released shares count while a task runs on
+    /// them.
     pub fn held(&self) -> Vec<NodeShare> {
         let Some(run) = self.life.open_run() else {
             return Vec::new();
@@ -135,7 +136,7 @@ impl Job {
         kept.chain(run.lingering()).cloned().collect()
     }
 
-    /// Records the resources that the script (0) or a task has used so far.
+    /// Records the present usage of the script (0) or a task.
     pub fn task_used(&mut self, number: TaskNumber, used: Usage) {
         let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
             return;
@@ -170,7 +171,7 @@ impl Job {
         run.open = !tasks.closing || tasks.open().next().is_some();
     }
 
-    /// Records the end of the script. The status of tasks is no longer kept.
+    /// Records the end of the script. The status of later tasks is not kept.
     pub(super) fn close_run(&mut self, used: Option<Usage>) {
         let Some(run) = self.life.run.as_mut() else {
             return;

@@ -1,4 +1,4 @@
-//! What bounds a running job besides its walltime, and the signal that warns of the walltime's end.
+//! Limits on a running job besides its walltime, and the warning signal before the walltime ends.
 
 use super::Spec;
 use super::attempt::NodeShare;
@@ -7,8 +7,8 @@ use crate::model::signal;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// The bounds of one attempt that were asked for by name. Memory of the whole job (`mem`, `vmem`)
-/// is not among them: each node bounds its own share of it ([`HostMemoryLimit`]).
+/// Requested limits of one attempt. Limits on the memory of the whole job (`mem`, `vmem`) are
+/// separate: each node enforces its own share ([`HostMemoryLimit`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// Processor time of all processes together.
@@ -19,14 +19,14 @@ pub struct RunLimits {
     pub pmem_kb: Option<u64>,
     /// Address space of one process, in kilobytes.
     pub pvmem_kb: Option<u64>,
-    /// The size of one file written, in kilobytes.
+    /// Size of a written file, in kilobytes.
     pub file_kb: Option<u64>,
-    /// The signal before the end of the walltime.
+    /// Signal before the end of the walltime.
     pub warning: Option<Warning>,
 }
 
 impl RunLimits {
-    /// What a job asked for.
+    /// Returns the limits requested by a job.
     pub fn of(spec: &Spec) -> RunLimits {
         let list = &spec.request.list;
         let TimeLimits { cput, warning, .. } = TimeLimits::of(spec);
@@ -41,19 +41,19 @@ impl RunLimits {
     }
 }
 
-/// The bounds that may change while a job runs.
+/// Limits that may change while a job runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeLimits {
-    /// Elapsed.
+    /// Elapsed time.
     pub walltime: Option<Span>,
     /// Processor time of all processes together.
     pub cput: Option<Span>,
-    /// The signal before the end of the walltime.
+    /// Signal before the end of the walltime.
     pub warning: Option<Warning>,
 }
 
 impl TimeLimits {
-    /// What a job asked for.
+    /// Returns the limits requested by a job.
     pub fn of(spec: &Spec) -> TimeLimits {
         let warning = spec
             .other
@@ -67,21 +67,20 @@ impl TimeLimits {
     }
 }
 
-/// `-W warn=USR1@120`: this signal to all processes of the job, so long before its walltime is
-/// over.
+/// `-W warn=USR1@120`: signal sent to all processes of the job before its walltime ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// The signal's number.
+    /// Signal number.
     pub signal: i32,
-    /// How long before the end.
+    /// Time between the signal and the end of the walltime.
     pub before: Span,
 }
 
 impl Warning {
-    /// The attribute that asks for one.
+    /// Name of the job attribute.
     pub const ATTRIBUTE: &'static str = "warn";
 
-    /// Reads `signal@time`: a signal by name or number, then seconds or `HH:MM:SS`.
+    /// Parses `signal@time`: a signal name or number, then seconds or `HH:MM:SS`.
     pub fn parse(text: &str) -> Option<Warning> {
         let (name, before) = text.split_once('@')?;
         let signal = signal::parse(name).filter(|&number| number > 0)?;
@@ -92,17 +91,17 @@ impl Warning {
     }
 }
 
-/// The most memory a job may take on one host, in kilobytes.
+/// Memory limit of a job on one host, in kilobytes; None for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostMemoryLimit {
-    /// Resident.
+    /// Resident memory.
     pub mem: Option<u64>,
     /// Address space.
     pub vmem: Option<u64>,
 }
 
 impl HostMemoryLimit {
-    /// What its shares on a host come to.
+    /// Returns the total over the job's shares on a host.
     pub fn on(host: &str, shares: &[NodeShare]) -> HostMemoryLimit {
         let here = shares.iter().filter(|share| share.host == host);
         HostMemoryLimit {
@@ -112,8 +111,8 @@ impl HostMemoryLimit {
     }
 }
 
-/// The total of `mem` or `vmem` of shares on one host, in kilobytes. None unless each share
-/// requests it: then there is no bound.
+/// Returns the total of `mem` or `vmem` of shares on one host, in kilobytes. None, so no limit,
+/// unless each share requests the resource.
 fn share_kb<'a>(shares: impl Iterator<Item = &'a NodeShare>, name: &str) -> Option<u64> {
     let mut sum = 0;
     for share in shares {

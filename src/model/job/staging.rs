@@ -1,25 +1,25 @@
-//! Files around a job: what is copied before and after it (`-W stagein`, `stageout`), where it
-//! works (`-W sandbox`), and which of its output is removed (`-R`) or written at its place at once
-//! (`-k`).
+//! File staging and output files of a job: `-W stagein` and `stageout`, `-W sandbox`, removal of
+//! output (`-R`) and writing to the final place (`-k`).
 
 use super::placeholder;
 use crate::model::job_id::JobId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One entry of a list to copy: `local@host:remote`. Before a job `remote` is copied to `local`,
-/// after it `local` to `remote`.
+/// Entry of a staging list, `local@host:remote`. Stage-in copies `remote` to `local`, stage-out
+/// `local` to `remote`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// Where the job works: relative to its folder.
+    /// Path on the execution host, relative to the job's working directory.
     pub local: String,
-    /// The other host.
+    /// Other host.
     pub host: String,
-    /// The path there: relative to the owner's home folder.
+    /// Path on that host, relative to the owner's home directory.
     pub remote: String,
 }
 
-/// Reads `local@host:remote` joined by commas; None when an entry has not all three parts.
+/// Parses `local@host:remote` entries separated by commas; None if an entry lacks one of the
+/// parts.
 pub fn transfers(text: &str) -> Option<Vec<Transfer>> {
     text.split(',').map(transfer).collect()
 }
@@ -37,30 +37,30 @@ fn transfer(entry: &str) -> Option<Transfer> {
     })
 }
 
-/// What is done about files before and after a job.
+/// File operations before and after a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Files {
-    /// Copied before it.
+    /// Files staged in.
     pub before: Vec<Transfer>,
-    /// Whether the job waits while files to copy before it are missing.
+    /// The job waits while files to stage in are missing.
     pub awaited: bool,
-    /// Copied after it.
+    /// Files staged out.
     pub after: Vec<Transfer>,
-    /// It works in a folder of its own, which is removed after it.
+    /// The job runs in a private directory that is removed afterwards.
     pub private: bool,
-    /// Its output file is removed if it ends with status 0.
+    /// The output file is removed if the job ends with status 0.
     pub remove_output: bool,
-    /// Its error file is removed if it ends with status 0.
+    /// The error file is removed if the job ends with status 0.
     pub remove_error: bool,
-    /// Its output file is written at its place while it runs, instead of brought there when it is
-    /// over.
+    /// The output file is written to its final place while the job runs, instead of being copied
+    /// there at the end.
     pub direct_output: bool,
-    /// So is its error file.
+    /// The error file is written to its final place.
     pub direct_error: bool,
 }
 
 impl Files {
-    /// What the attributes of a job ask for.
+    /// Returns the file operations requested by job attributes.
     pub fn of(attributes: &BTreeMap<String, String>) -> Files {
         let [stagein, stageout, sandbox, remove, keep] = [
             "stagein",
@@ -83,7 +83,7 @@ impl Files {
         }
     }
 
-    /// The same with all in the paths that is known of the job: each subjob has files of its own.
+    /// Replaces the placeholders in all paths, so that each subjob has its own files.
     pub fn filled(mut self, id: JobId, name: &str) -> Files {
         for transfer in self.before.iter_mut().chain(&mut self.after) {
             for path in [&mut transfer.local, &mut transfer.remote] {
@@ -94,19 +94,19 @@ impl Files {
         self
     }
 
-    /// Whether something is to be done before the job.
+    /// Tests for operations before the job.
     pub fn come_first(&self) -> bool {
         self.private || !self.before.is_empty()
     }
 
-    /// Whether something may be to be done after the job.
+    /// Tests for possible operations after the job.
     pub fn come_last(&self) -> bool {
         self.private || !self.after.is_empty() || self.remove_output || self.remove_error
     }
 }
 
-/// Whether a file's name fits a pattern of the shell's: `*`, `?`, `[a-z]`, `[!a-z]`, and `\` before
-/// a character that is to stand for itself. A dot that comes first must be named.
+/// Tests whether a file name matches a shell pattern: `*`, `?`, `[a-z]`, `[!a-z]`, and `\` before
+/// a literal character. A leading dot matches only a literal dot.
 pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let hidden = name.first() == Some(&b'.') && pattern.first() != Some(&b'.');
     !hidden && matches(pattern, name)
@@ -114,7 +114,7 @@ pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
 
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Where the last star stands, and how much of the name it has taken so far.
+    // Position of the last star, and the number of bytes it matches so far.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -133,7 +133,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|&b| b == b'*')
 }
 
-/// How much of the pattern stands for this one byte.
+/// Returns the length of the pattern that matches this byte; None if it does not match.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -149,11 +149,11 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// The set that follows a bracket: whether it is turned round, its members, its length.
+/// Parses the set after a bracket: negation, members, length.
 fn set(rest: &[u8]) -> Option<(bool, &[u8], usize)> {
     let negated = matches!(rest.first(), Some(b'!' | b'^'));
     let begin = usize::from(negated);
-    // A bracket that comes first is a member.
+    // A bracket in first position is a member.
     let end = rest.iter().skip(begin + 1).position(|&b| b == b']')? + begin + 1;
     Some((negated, &rest[begin..end], end + 1))
 }
@@ -178,7 +178,7 @@ fn holds(mut members: &[u8], byte: u8) -> bool {
     }
 }
 
-/// Whether a name is a pattern.
+/// Tests whether a name contains wildcards.
 pub fn is_pattern(name: &[u8]) -> bool {
     name.iter().any(|b| b"*?[".contains(b))
 }

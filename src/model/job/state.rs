@@ -1,31 +1,31 @@
-//! The states of a job and the holds on it, by PBS's letters.
+//! Job states and holds, with PBS's letters.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum JobState {
-    /// `Q`: may start as soon as it fits.
+    /// `Q`: the job starts as soon as resources and limits allow.
     Queued,
-    /// `H`: barred by a hold.
+    /// `H`: a hold prevents the start.
     Held,
-    /// `W`: its begin time lies ahead.
+    /// `W`: the requested start time lies in the future.
     Waiting,
-    /// `R`: has an allocation; starting, running or being ended.
+    /// `R`: the job has an allocation and is starting, running or exiting.
     Running,
-    /// `S`: has an allocation and stands still, by order of somebody or for another job.
+    /// `S`: the job has an allocation but is suspended, by request or by preemption.
     Suspended,
-    /// `B`: an array of which an element has started.
+    /// `B`: an array with at least one started subjob.
     Begun,
-    /// `X`: an element that is over, while its array is not. Only shown.
+    /// `X`: a finished subjob of an unfinished array. Only displayed, never stored.
     Expired,
-    /// `F`: over, kept as history.
+    /// `F`: finished, kept in the history.
     Finished,
 }
 
 impl JobState {
-    /// All there are.
+    /// All states.
     pub const ALL: [JobState; 8] = [
         JobState::Queued,
         JobState::Held,
@@ -37,7 +37,7 @@ impl JobState {
         JobState::Finished,
     ];
 
-    /// PBS's letter.
+    /// Returns PBS's letter.
     pub fn letter(self) -> char {
         match self {
             JobState::Queued => 'Q',
@@ -51,7 +51,7 @@ impl JobState {
         }
     }
 
-    /// Whether such a job may go on without anybody's doing: it waits or runs.
+    /// Tests whether the job waits or runs, and can proceed without a user's action.
     pub fn is_live(self) -> bool {
         matches!(
             self,
@@ -63,12 +63,12 @@ impl JobState {
         )
     }
 
-    /// Whether such a job has its allocation: it runs, or stands still in the middle of that.
+    /// Tests whether the job has an allocation: it runs or is suspended.
     pub fn is_under_way(self) -> bool {
         matches!(self, JobState::Running | JobState::Suspended)
     }
 
-    /// The state of a letter, if it is one of ours.
+    /// Returns the state with this letter; None for unknown letters.
     pub fn from_letter(letter: char) -> Option<JobState> {
         JobState::ALL
             .into_iter()
@@ -76,23 +76,23 @@ impl JobState {
     }
 }
 
-/// The holds on a job: any of user, operator, system and bad password.
+/// Set of holds on a job: user, operator, system and bad password.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holds(u8);
 
 impl Holds {
-    /// No hold.
+    /// Empty set.
     pub const NONE: Holds = Holds(0);
-    /// Set and released by the owner.
+    /// User hold: set and released by the owner.
     pub const USER: Holds = Holds(1);
-    /// Set and released by operators.
+    /// Operator hold: set and released by operators.
     pub const OPERATOR: Holds = Holds(2);
-    /// Set by the system or a manager.
+    /// System hold: set by the system or a manager.
     pub const SYSTEM: Holds = Holds(4);
-    /// The owner's password no longer fits.
+    /// Password hold: the owner's password is out of date.
     pub const PASSWORD: Holds = Holds(8);
 
-    /// Reads letters of `u o s p`, or `n` for none.
+    /// Parses letters of `u o s p`, or `n` for none.
     pub fn parse(letters: &str) -> Option<Holds> {
         if letters == "n" {
             return Some(Holds::NONE);
@@ -106,7 +106,7 @@ impl Holds {
         })
     }
 
-    /// PBS shows them in this order.
+    /// Letters in PBS's order of display.
     const LETTERS: [(char, Holds); 4] = [
         ('s', Holds::SYSTEM),
         ('o', Holds::OPERATOR),
@@ -114,22 +114,22 @@ impl Holds {
         ('p', Holds::PASSWORD),
     ];
 
-    /// Whether there is none.
+    /// Tests for the empty set.
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Both.
+    /// Returns the union.
     pub fn with(self, more: Holds) -> Holds {
         Holds(self.0 | more.0)
     }
 
-    /// These, less `fewer`.
+    /// Returns this set without `fewer`.
     pub fn without(self, fewer: Holds) -> Holds {
         Holds(self.0 & !fewer.0)
     }
 
-    /// Whether all of `other` are among these.
+    /// Tests whether the set contains all of `other`.
     pub fn contains(self, other: Holds) -> bool {
         self.0 & other.0 == other.0
     }

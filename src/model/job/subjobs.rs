@@ -1,4 +1,4 @@
-//! What becomes of an array as its subjobs start and end.
+//! State changes of an array as its subjobs start and end.
 
 use super::array::{SubjobState, ids};
 use super::attempt::{DELETED, Exit, Want};
@@ -10,23 +10,23 @@ use crate::model::job_id::JobId;
 use std::sync::Arc;
 
 impl Job {
-    /// Whether a subjob of this array has ever started.
+    /// Tests whether a subjob of this array has ever started.
     pub fn has_begun(&self) -> bool {
         self.life.began.is_some()
     }
 
-    /// The state of the subjob with this index; None without such a subjob.
+    /// Returns the state of the subjob with this index; None without such a subjob.
     pub fn subjob_state(&self, index: u32) -> Option<SubjobState> {
         self.elements
             .as_ref()?
             .subjob_state(self.indices()?.position(index)?)
     }
 
-    /// A subjob without a record of its own: it has never started, or starts again from the
-    /// beginning. None without such an index.
+    /// Creates a subjob that has no record of its own: one that never started, or restarts from
+    /// the beginning. None without such an index.
     pub fn unrecorded(&self, index: u32) -> Option<Job> {
         let state = self.subjob_state(index)?;
-        // The starts of a subjob that runs again count already.
+        // Earlier starts of a rerun subjob count already.
         let run_count = self.life.run_count.max(self.life.attempt);
         let mut life = Life {
             comment: None,
@@ -60,8 +60,8 @@ impl Job {
         })
     }
 
-    /// Changes the state of a subjob. The array finishes with its last subjob, with status 0 if all
-    /// subjobs ended so.
+    /// Changes the state of a subjob. The array finishes with its last subjob, with status 0 if
+    /// all subjobs have status 0.
     pub fn element_stands(&mut self, index: u32, state: SubjobState, moment: EventContext) {
         let position = self.indices().and_then(|indices| indices.position(index));
         if let (Some(position), Some(elements)) =
@@ -88,7 +88,7 @@ impl Job {
         }
     }
 
-    /// The running subjobs of an array; empty for other jobs.
+    /// Returns the running subjobs of an array; empty for other jobs.
     pub fn elements_begun(&self) -> Vec<JobId> {
         let array = self.indices().zip(self.elements.as_ref());
         array.map_or(Vec::new(), |(indices, elements)| {
@@ -96,7 +96,7 @@ impl Job {
         })
     }
 
-    /// The state of this subjob in its array once it has started.
+    /// Returns the state of this started subjob for its array's record.
     pub fn state_in_array(&self) -> SubjobState {
         match self.life.exit {
             Some(exit) if self.life.state == JobState::Finished => SubjobState::Ended(exit.status),

@@ -9,7 +9,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 
-/// The pauses of an attempt that was never stopped.
+/// Pauses of an attempt that was never suspended.
 static NONE: Pauses = Pauses {
     count: 0,
     total: Span(0),
@@ -18,27 +18,28 @@ static NONE: Pauses = Pauses {
 };
 
 impl Run {
-    /// The number and duration of earlier suspensions.
+    /// Returns number and duration of earlier suspensions.
     pub fn pauses(&self) -> &Pauses {
         self.pauses.as_deref().unwrap_or(&NONE)
     }
 
-    /// The time from which usage counts: the start, or the end of the last suspension.
+    /// Returns the time from which usage counts: the start, or the end of the last suspension.
     pub fn counts_from(&self) -> Time {
         self.pauses().resumed.unwrap_or(self.started)
     }
 
-    /// The end of the walltime, if the job is not suspended again.
+    /// Returns the end of the walltime, if the job is not suspended again.
     pub fn until(&self, walltime: Span, now: Time) -> Time {
         self.started + walltime + self.stood_still(now)
     }
 
-    /// Whether all processes are stopped, so that other jobs may use the released resources.
+    /// Tests whether all processes are stopped, so that other jobs may use the released
+    /// resources.
     pub fn is_still(&self) -> bool {
         self.stopped_suspension().is_some()
     }
 
-    /// The total duration of suspensions until `now`.
+    /// Returns the total duration of suspensions until `now`.
     pub fn stood_still(&self, now: Time) -> Span {
         let total = self.pauses().total;
         match self.stopped_suspension().and_then(|s| s.still) {
@@ -47,36 +48,36 @@ impl Run {
         }
     }
 
-    /// How long the attempt has run until `now`, without suspensions.
+    /// Returns the run time until `now`, without suspensions.
     pub fn ran(&self, now: Time) -> Span {
         now.since(self.started + self.stood_still(now))
     }
 
-    /// The names of the resources that other jobs may use until the job resumes; empty unless all
-    /// processes are stopped.
+    /// Returns the names of the resources that other jobs may use until the job resumes; empty
+    /// unless all processes are stopped.
     pub fn releases(&self) -> &[String] {
         self.stopped_suspension()
             .map_or(&[], |suspension| suspension.manner.releases())
     }
 
-    /// The suspension, once all processes are stopped.
+    /// Returns the suspension, once all processes are stopped.
     fn stopped_suspension(&self) -> Option<&Suspension> {
         self.suspension
             .as_deref()
             .filter(|suspension| suspension.still.is_some())
     }
 
-    /// The released part of a share.
+    /// Returns the released part of a share.
     pub fn given_up(&self, share: &NodeShare) -> NodeShare {
         share.part(|name| self.gives_up(name))
     }
 
-    /// The part of a share that the job keeps.
+    /// Returns the part of a share that the job keeps.
     pub fn kept(&self, share: &NodeShare) -> NodeShare {
         share.part(|name| !self.gives_up(name))
     }
 
-    /// Whether the job has all its resources and can resume at once.
+    /// Tests whether the job has all its resources and can resume at once.
     pub fn has_all(&self) -> bool {
         self.shares
             .iter()
@@ -88,7 +89,7 @@ impl Run {
         self.releases().iter().any(|released| released == name)
     }
 
-    /// Whether the script and all open tasks are stopped.
+    /// Tests whether the script and all open tasks are stopped.
     fn is_all_stopped(&self) -> bool {
         let Some(suspension) = &self.suspension else {
             return false;
@@ -103,7 +104,7 @@ impl Run {
         let Some(suspension) = self.suspension.take() else {
             return;
         };
-        // Processes that are not reported as stopped may have received the order to stop.
+        // Processes not reported as stopped may have received the order to stop.
         let tasks = self.tasks().open().map(|(number, _)| number);
         let waking = tasks.chain([0]).collect();
         let pauses = self.pauses.get_or_insert_default();
@@ -116,7 +117,8 @@ impl Run {
 }
 
 impl NodeShare {
-    /// The part of a share with these resources, and with the numbers of their processors and GPUs.
+    /// Returns the part of a share with these resources, including the numbers of their
+    /// processors and GPUs.
     pub fn part(&self, is_meant: impl Fn(&str) -> bool) -> NodeShare {
         let mut part = self.clone();
         part.taken.retain(|(name, _)| is_meant(name));
@@ -131,7 +133,7 @@ impl NodeShare {
     }
 }
 
-/// A request of `qsig` with a name that is not the name of a signal.
+/// Request of `qsig` other than a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuspendRequest {
     /// `suspend`.
@@ -145,7 +147,7 @@ pub enum SuspendRequest {
 }
 
 impl SuspendRequest {
-    /// The request with this name.
+    /// Returns the request with this name.
     pub fn named(name: &str) -> Option<SuspendRequest> {
         match name {
             "suspend" => Some(SuspendRequest::Suspend),
@@ -156,7 +158,7 @@ impl SuspendRequest {
         }
     }
 
-    /// The events that carry out the request for a job, which releases `releases`.
+    /// Returns the events that carry out the request; `releases` are the resources to release.
     pub fn of(self, job: &Job, by: &str, releases: &[String]) -> Result<Vec<Event>, Refusal> {
         let run = job.life.open_run().ok_or_else(Refusal::bad_state)?;
         let (by, attempt) = (by.to_string(), run.attempt);
@@ -205,24 +207,25 @@ impl SuspendRequest {
 }
 
 impl Job {
-    /// The suspension of the open attempt.
+    /// Returns the suspension of the open attempt.
     pub fn suspension(&self) -> Option<&Suspension> {
         self.life.open_run()?.suspension.as_deref()
     }
 
-    /// Whether it is suspended for the maintenance of its nodes.
+    /// Tests whether the job is suspended for maintenance of its nodes.
     pub fn is_maintained_under(&self) -> bool {
         self.suspension()
             .is_some_and(|suspension| suspension.manner == SuspendMode::Maintenance)
     }
 
-    /// Whether it is suspended and resumes when the scheduler finds free resources.
+    /// Tests whether the job is suspended and resumes when the scheduler finds free resources.
     pub fn waits_to_go_on(&self) -> bool {
         self.life.state == JobState::Suspended
             && self.suspension().is_some_and(|suspension| suspension.waits)
     }
 
-    /// Whether it can be suspended: its node has reported the start, and no request ends it.
+    /// Tests whether the job can be suspended: its node has reported the start, and no request
+    /// ends it.
     pub fn can_be_suspended(&self) -> bool {
         self.life.state == JobState::Running
             && self.life.want == Want::Run
@@ -232,7 +235,7 @@ impl Job {
                 .is_some_and(|run| run.has_script() && run.session.is_some())
     }
 
-    /// Applies an event of suspension; other events change nothing.
+    /// Applies a suspension event; other events change nothing.
     pub(super) fn pause(&mut self, event: &Event, now: Time) {
         match event {
             Event::SuspendWanted {
@@ -311,7 +314,7 @@ impl Job {
         }
     }
 
-    /// Whether all processes are stopped, and no event has recorded that yet.
+    /// Tests whether all processes are stopped, and no event has recorded that yet.
     pub fn is_newly_still(&self) -> bool {
         self.life.state == JobState::Suspended
             && self

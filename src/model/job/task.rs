@@ -1,9 +1,9 @@
-//! The tasks of a job: processes that the job itself starts on its nodes, besides its script.
+//! Tasks: processes that a job itself starts on its nodes, besides its script.
 //!
-//! A task belongs to an attempt and never outlives it. An attempt whose script is over is
-//! *closing*: its tasks are being ended, it holds each node until the last of them is gone there,
-//! and only when none is left may the job be started again. The script's exit status does not wait
-//! for that.
+//! A task belongs to an attempt and never outlives it. When the script of an attempt ends, the
+//! attempt is *closing*: its remaining tasks are terminated, and each node stays allocated until
+//! its last task has ended. Only then may the job start again. The exit status of the script is
+//! reported without that delay.
 
 use super::attempt::{Attempt, NodeShare, TaskNumber, Usage};
 use crate::model::job_id::JobId;
@@ -11,78 +11,80 @@ use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Made up at random by who asks for a task: asked for twice, it is one task. 0 is nobody's.
+/// Random number chosen by the requester of a task: a repeated request starts no second task. 0
+/// stands for no requester.
 pub type TaskToken = u64;
 
-/// Most tasks of one attempt that are not over; and most ends that are kept for who asks.
+/// Maximum number of unfinished tasks of an attempt, and of stored ends of tasks.
 pub const MOST: usize = 4096;
 
-/// The status of a task that could not be executed, or was lost with its node.
+/// Status of a task that could not be executed, or was lost with its node.
 pub const NOT_EXECUTED: i32 = 254;
 
-/// The tasks of one attempt.
+/// Tasks of one attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tasks {
-    /// The number of the latest one.
+    /// Number of the latest task.
     pub made: TaskNumber,
-    /// Those that are not over, and those whose end somebody may still want to know.
+    /// Unfinished tasks, and finished tasks whose status may still be queried.
     pub known: BTreeMap<TaskNumber, JobTask>,
-    /// What the script has used, as last told.
+    /// Latest reported usage of the script.
     pub script: Usage,
-    /// Processor time of the tasks that are over.
+    /// Processor time of the finished tasks.
     pub past: Span,
-    /// The script is over.
+    /// The script has ended.
     pub closing: bool,
 }
 
-/// One task.
+/// One task of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobTask {
-    /// Who asked for it names it so.
+    /// Token chosen by the requester.
     pub token: TaskToken,
-    /// On which line of the node file it runs, counted from 0.
+    /// Line of the node file on which the task runs, from 0.
     pub slot: u32,
-    /// Which task asked for it; 0 for the script.
+    /// Number of the task that requested this one; 0 for the script.
     pub asker: TaskNumber,
-    /// How it stands.
+    /// State of the task.
     pub stage: TaskStage,
-    /// Whether its node has been told to end it.
+    /// The node has received the order to end the task.
     pub ending: bool,
-    /// What it has used, until it is over.
+    /// Usage until the end of the task.
     pub used: Usage,
 }
 
-/// Names a task of an attempt, or its script.
+/// Identifies a task of an attempt, or its script.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskName {
-    /// The job.
+    /// Job id.
     pub job: JobId,
-    /// The attempt.
+    /// Number of the attempt.
     pub attempt: Attempt,
-    /// The task; 0 is the script.
+    /// Number of the task; 0 for the script.
     pub task: TaskNumber,
 }
 
-/// How a task stands.
+/// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskStage {
-    /// Its node has not yet said that it runs.
+    /// Ordered: the node has not reported the start.
     Ordered,
-    /// It runs.
+    /// Running.
     Running,
-    /// It is over, with this status: 0 to 255 its own, 128+N for a signal, [`NOT_EXECUTED`].
+    /// Finished with this status: 0 to 255 from the task, 128+N for a signal, or
+    /// [`NOT_EXECUTED`].
     Over(i32),
 }
 
 impl JobTask {
-    /// Whether it is not over.
+    /// Tests whether the task is unfinished.
     pub fn is_open(&self) -> bool {
         !matches!(self.stage, TaskStage::Over(_))
     }
 }
 
 impl Tasks {
-    /// Those that are not over.
+    /// Returns the unfinished tasks.
     pub fn open(&self) -> impl Iterator<Item = (TaskNumber, &JobTask)> {
         self.known
             .iter()
@@ -90,7 +92,7 @@ impl Tasks {
             .map(|(&number, task)| (number, task))
     }
 
-    /// Adds one.
+    /// Adds a task and returns its number.
     pub fn make(&mut self, token: TaskToken, slot: u32, asker: TaskNumber) -> TaskNumber {
         self.made += 1;
         let task = JobTask {
@@ -105,7 +107,7 @@ impl Tasks {
         self.made
     }
 
-    /// Forgets the oldest ends beyond [`MOST`].
+    /// Removes the oldest finished tasks beyond [`MOST`].
     pub(super) fn bound(&mut self) {
         let over: Vec<TaskNumber> = self
             .known
@@ -118,7 +120,8 @@ impl Tasks {
         }
     }
 
-    /// What the script and all tasks have used; the largest memory at one moment, as far as known.
+    /// Returns the usage of the script and all tasks; memory is the largest reported simultaneous
+    /// amount.
     pub(super) fn total(&self, before: &Usage) -> Usage {
         let mut sum = self.script;
         sum.cput = sum.cput + self.past;
@@ -135,7 +138,7 @@ impl Tasks {
     }
 }
 
-/// The text of the node file: one line for each MPI process, in the order of the chunks.
+/// Returns the text of the node file: one line for each MPI process, in the order of the chunks.
 pub fn node_file(shares: &[NodeShare]) -> String {
     slots(shares)
         .into_iter()
@@ -143,7 +146,8 @@ pub fn node_file(shares: &[NodeShare]) -> String {
         .collect()
 }
 
-/// The share of each line of the node file: those it was dealt (M9), else those next to each other.
+/// Returns the share of each line of the node file: by rank if the shares have ranks (M9), else
+/// share by share.
 fn slots(shares: &[NodeShare]) -> Vec<&NodeShare> {
     let is_dealt = shares
         .iter()

@@ -1,5 +1,5 @@
-//! The forms of attribute values, checked alike by the commands (which show their usage when one
-//! is wrong) and by the server.
+//! Syntax checks of attribute values, shared by the commands (which print their usage on an
+//! error) and the server.
 
 use super::Join;
 use super::state::Holds;
@@ -7,15 +7,15 @@ use crate::model::signal;
 use crate::model::text::{is_number, is_word, whole_number};
 use std::collections::BTreeSet;
 
-/// The longest name of a job, in characters.
+/// Maximum length of a job name in bytes.
 const NAME_LIMIT: usize = 230;
 
-/// What is wrong with the name of a job.
+/// Error in a job name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameFault {
-    /// Longer than 230 characters.
+    /// Longer than 230 bytes.
     TooLong,
-    /// Empty, or a character that is not a letter, a digit or one of `- _ + .`.
+    /// Empty, or with a character other than letters, digits and `- _ + .`.
     Illegal,
 }
 
@@ -31,15 +31,14 @@ pub fn job_name(name: &str) -> Result<(), NameFault> {
     }
 }
 
-/// A priority: from -1024, the lowest of PBS, to 9999, the last of Qube. The server checks the
-/// range that the site allows.
+/// Parses a priority, from -1024 (PBS) to 9999 (Qube). The server checks the site's range.
 pub fn priority(text: &str) -> Option<i32> {
     text.parse()
         .ok()
         .filter(|priority| (-1024..=9999).contains(priority))
 }
 
-/// A number from 0 to 1.
+/// Parses a number from 0 to 1.
 pub fn fraction(text: &str) -> Option<f64> {
     if !text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return None;
@@ -49,14 +48,14 @@ pub fn fraction(text: &str) -> Option<f64> {
         .filter(|number| (0.0..=1.0).contains(number))
 }
 
-/// What an operator adds to the most that a job can be worth: 0 to 1000000.
+/// Parses a system priority, which an operator adds to the maximum priority: 0 to 1000000.
 pub fn system_priority(text: &str) -> Option<i32> {
     text.parse()
         .ok()
         .filter(|number| (0..=1_000_000).contains(number))
 }
 
-/// `oe`, `eo` or `n`.
+/// Parses `oe`, `eo` or `n`.
 pub fn join(text: &str) -> Option<Join> {
     match text {
         "n" => Some(Join::No),
@@ -66,17 +65,17 @@ pub fn join(text: &str) -> Option<Join> {
     }
 }
 
-/// `n`, or letters of `o e d` of which `d` is not alone.
+/// Accepts `n`, or letters of `o e d`, but not `d` alone.
 pub fn keep_files(text: &str) -> bool {
     text == "n" || (has_only(text, "oed") && text != "d")
 }
 
-/// Letters of `o e`.
+/// Accepts letters of `o e`.
 pub fn remove_files(text: &str) -> bool {
     has_only(text, "oe")
 }
 
-/// `n`, or letters of `a b e j`.
+/// Accepts `n`, or letters of `a b e j`.
 pub fn mail_points(text: &str) -> bool {
     text == "n" || has_only(text, "abej")
 }
@@ -85,14 +84,14 @@ fn has_only(text: &str, allowed: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| allowed.contains(c))
 }
 
-/// `user[@host]` joined by commas, no host twice.
+/// Accepts `user[@host]` entries separated by commas, no host twice.
 pub fn user_list(text: &str) -> bool {
     let mut hosts = BTreeSet::new();
     text.split(',')
         .all(|entry| host_of(entry).is_some_and(|host| hosts.insert(host)))
 }
 
-/// The host of `user[@host]`, empty when it names none; None if malformed.
+/// Returns the host of `user[@host]`, empty without a host; None if malformed.
 fn host_of(entry: &str) -> Option<&str> {
     match entry.split_once('@') {
         Some((user, host)) => (is_account_word(user) && is_account_word(host)).then_some(host),
@@ -100,26 +99,26 @@ fn host_of(entry: &str) -> Option<&str> {
     }
 }
 
-/// The name of a user or a host.
+/// Tests for the name of a user or host.
 fn is_account_word(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@')
 }
 
-/// `group[@host]` joined by commas: hosts may repeat.
+/// Accepts `group[@host]` entries separated by commas; hosts may repeat.
 pub fn group_list(text: &str) -> bool {
     text.split(',').all(|entry| host_of(entry).is_some())
 }
 
-/// Mail addresses joined by commas.
+/// Accepts mail addresses separated by commas.
 pub fn mail_users(text: &str) -> bool {
     text.split(',').all(mail_address)
 }
 
-/// A plain mail address, `user[@host]`.
+/// Accepts a plain mail address, `user[@host]`.
 ///
 /// Mailers deliver a recipient such as `|program`, `/file` or `:include:/file` to a program or a
-/// file, and read one that begins with a dash as an option. A plain address has none of the
-/// characters that this takes, nor those that a shell or a message header gives a meaning.
+/// file, and read one that begins with a dash as an option. A plain address contains none of
+/// these characters, nor any that are special in a shell or a message header.
 pub fn mail_address(text: &str) -> bool {
     match text.split_once('@') {
         Some((user, host)) => is_mail_word(user, "._+-=") && is_mail_word(host, ".-"),
@@ -127,7 +126,7 @@ pub fn mail_address(text: &str) -> bool {
     }
 }
 
-/// Letters, digits and these other characters. A word begins with a letter, a digit or `_`.
+/// Tests for letters, digits and `others`. The first character is a letter, a digit or `_`.
 fn is_mail_word(text: &str, others: &str) -> bool {
     text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
         && text
@@ -135,13 +134,13 @@ fn is_mail_word(text: &str, others: &str) -> bool {
             .all(|c| c.is_alphanumeric() || others.contains(c))
 }
 
-/// `path[@host]` joined by commas: absolute paths, at most one without a host.
+/// Accepts `path[@host]` entries separated by commas: absolute paths, at most one without a host.
 pub fn shell_list(text: &str) -> bool {
     text.split(',').all(|path| path.starts_with('/'))
         && text.split(',').filter(|path| !path.contains('@')).count() <= 1
 }
 
-/// The entry of `value[@host],...` for this host, else the first without a host.
+/// Returns the entry of `value[@host],...` for this host, else the first entry without a host.
 pub fn for_host<'a>(list: &'a [u8], host: &str) -> Option<&'a [u8]> {
     let mut default = None;
     for entry in list.split(|&b| b == b',').filter(|entry| !entry.is_empty()) {
@@ -157,7 +156,7 @@ pub fn for_host<'a>(list: &'a [u8], host: &str) -> Option<&'a [u8]> {
     default
 }
 
-/// `n s c w`, or `c=MINUTES`, `w=MINUTES` (0 is refused by the server alone).
+/// Accepts `n s c w`, `c=MINUTES` or `w=MINUTES` (only the server refuses 0).
 pub fn checkpoint(text: &str) -> bool {
     let minutes = text.strip_prefix("c=").or_else(|| text.strip_prefix("w="));
     match minutes {
@@ -166,18 +165,18 @@ pub fn checkpoint(text: &str) -> bool {
     }
 }
 
-/// Whether a checkpoint interval is zero.
+/// Tests for a checkpoint interval of zero.
 pub fn checkpoint_never(text: &str) -> bool {
     text.split_once('=')
         .is_some_and(|(_, minutes)| minutes.bytes().all(|b| b == b'0'))
 }
 
-/// A project: anything printable without `/ [ ] " ; : | < > + , ? *`.
+/// Accepts a project name: no control characters and none of `/ [ ] " ; : | < > + , ? *`.
 pub fn project(text: &str) -> bool {
     !text.contains(|c: char| c.is_control() || "/[]\";:|<>+,?*".contains(c))
 }
 
-/// An octal umask, 0 to 777.
+/// Parses an octal umask, 0 to 777.
 pub fn umask(text: &str) -> Option<u32> {
     if !is_number(text) {
         return None;
@@ -187,13 +186,13 @@ pub fn umask(text: &str) -> Option<u32> {
         .filter(|&mask| mask <= 0o777)
 }
 
-/// A count of starts.
+/// Parses a number of starts.
 pub fn run_count(text: &str) -> Option<u32> {
     whole_number(text)
 }
 
-/// How many elements of an array run at most where there is room (Q15): a number, 0 for none beyond
-/// its limit, -1 or `unlimited` for any number, which is the largest there is.
+/// Parses the limit on running subjobs while resources are idle (Q15): a number, 0 for none
+/// beyond the array's limit, `-1` or `unlimited` for `u32::MAX`.
 pub fn expand(text: &str) -> Option<u32> {
     match text {
         "-1" | "unlimited" => Some(u32::MAX),
@@ -201,7 +200,7 @@ pub fn expand(text: &str) -> Option<u32> {
     }
 }
 
-/// `y` or `n`, `True` or `False`.
+/// Parses `y` or `n`, `True` or `False`, `t` or `f`, `1` or `0`, in any case.
 pub fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "y" | "true" | "t" | "1" => Some(true),
@@ -210,28 +209,28 @@ pub fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Letters of `u o s p`, or `n`.
+/// Parses letters of `u o s p`, or `n`.
 pub fn holds(text: &str) -> Option<Holds> {
     Holds::parse(text)
 }
 
-/// `PRIVATE`, `HOME` or `O_WORKDIR`.
+/// Accepts `PRIVATE`, `HOME` or `O_WORKDIR`.
 pub fn sandbox(text: &str) -> bool {
     ["PRIVATE", "HOME", "O_WORKDIR"].contains(&text)
 }
 
-/// The absolute path of a program, or nothing for none.
+/// Accepts an absolute path of a program, or the empty text for none.
 pub fn program(text: &str) -> bool {
     text.is_empty()
         || (text.starts_with('/') && text.len() <= 4096 && !text.contains(char::is_control))
 }
 
-/// `local@host:remote` joined by commas.
+/// Accepts `local@host:remote` entries separated by commas.
 pub fn staging(text: &str) -> bool {
     super::staging::transfers(text).is_some() && !text.contains('\0')
 }
 
-/// `X-Y[:Z][%M]` with X below Y and Z at least 1.
+/// Accepts `X-Y[:Z][%M]` with X below Y and Z at least 1.
 pub fn array_range(text: &str) -> bool {
     let range = text.split('%').next().unwrap_or_default();
     let (bounds, step) = range.split_once(':').unwrap_or((range, "1"));
@@ -240,7 +239,7 @@ pub fn array_range(text: &str) -> bool {
     first.is_some() && first < last && whole_number::<u64>(step).is_some_and(|step| step > 0)
 }
 
-/// Ranges `X-Y[:Z]` with X at most Y, and single indices, joined by commas.
+/// Accepts ranges `X-Y[:Z]` with X at most Y, and single indices, separated by commas.
 pub fn array_list(text: &str) -> bool {
     text.split(',').all(|range| match range.split_once('-') {
         Some((first, last)) if first == last => is_number(first),
@@ -249,27 +248,27 @@ pub fn array_list(text: &str) -> bool {
     })
 }
 
-/// `all`, `job_start` or `none`.
+/// Accepts `all`, `job_start` or `none`.
 pub fn tolerance(text: &str) -> bool {
     ["all", "job_start", "none"].contains(&text)
 }
 
-/// A signal that a program can trap.
+/// Accepts a signal that a program can trap.
 pub fn interruption(text: &str) -> bool {
     const UNTRAPPABLE: [i32; 3] = [0, 9, 19];
     signal::parse(text).is_some_and(|number| !UNTRAPPABLE.contains(&number))
 }
 
-/// `host:path`, the form in which the paths of output files are kept.
+/// Accepts `host:path`, the stored form of output paths.
 pub fn hosted_path(bytes: &[u8]) -> bool {
     let colon = bytes.iter().position(|&b| b == b':');
     colon.is_some_and(|colon| colon > 0 && colon + 1 < bytes.len() && !bytes.contains(&0))
 }
 
-/// The most characters that a line of options has.
+/// Maximum number of characters in a line of options.
 const LONGEST_LINE: usize = 1024;
 
-/// Words on one line.
+/// Accepts a single line of text.
 pub fn is_line(text: &str) -> bool {
     text.chars().count() <= LONGEST_LINE && !text.contains(char::is_control)
 }
@@ -278,7 +277,7 @@ pub fn is_line(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A check, what it accepts, and what it refuses.
+    /// Function, accepted values, refused values.
     type Case<'a> = (&'a dyn Fn(&str) -> bool, &'a [&'a str], &'a [&'a str]);
 
     #[test]

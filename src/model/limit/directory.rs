@@ -1,23 +1,21 @@
-//! Which limits can concern somebody, found by name: where hundreds are named, nearly all limits
-//! are for somebody else.
+//! Index of limits by name: if hundreds of limits name a subject, almost all apply to others.
 
 use super::{LimitScope, LimitStage, LimitSubject, Limits, Selector};
 use std::collections::BTreeMap;
 
-/// By place among [`LimitScope::selectors`], the credentials by which a limit is found, the
-/// most selective first.
+/// Indices in [`LimitScope::selectors`], the most selective first, by which limits are indexed.
 const SELECTIVITY: [usize; 6] = [1, 3, 4, 2, 5, 0];
 
-/// The limits on a stage, by place among all, each under one of the names it names.
+/// Limits of a stage, each indexed under one of the names in its scope.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     named: [BTreeMap<String, Vec<usize>>; 6],
-    /// Those that name nobody.
+    /// Limits that name no subject.
     open: Vec<usize>,
 }
 
 impl Directory {
-    /// That of the limits on a stage.
+    /// Creates the index of the limits of a stage.
     pub fn new(limits: &Limits, stage: LimitStage) -> Directory {
         let mut directory = Directory::default();
         for (place, limit) in limits
@@ -37,7 +35,7 @@ impl Directory {
         directory
     }
 
-    /// Those that can concern a subject, in their order; not all of them do.
+    /// Returns candidates for a subject, in order. Their other selectors may still exclude it.
     pub(super) fn of(&self, subject: &LimitSubject) -> Vec<usize> {
         let mut found = self.open.clone();
         for (places, names) in self.named.iter().zip(&subject.names) {
@@ -50,7 +48,7 @@ impl Directory {
     }
 }
 
-/// The name under which a scope is found, and of which credential it is.
+/// Returns the name under which a scope is indexed, and its selector.
 fn name(scope: &LimitScope) -> Option<(usize, &String)> {
     let selectors = scope.selectors();
     SELECTIVITY

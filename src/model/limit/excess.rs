@@ -1,7 +1,7 @@
-//! What of a limit a job would exceed: the numbers behind "has reached its limit".
+//! Limit exceeded by a job: the numbers behind "has reached its limit".
 //!
-//! The text is PBS's wherever PBS has such a limit: on what runs of one user, group or project or
-//! of all, in a queue or everywhere. Tools go by it.
+//! The text is PBS's wherever PBS has such a limit: on running jobs of a user, group or project
+//! or of all, in a queue or on the server. Tools depend on it.
 
 use super::{LimitKey, LimitScope, LimitStage, Quantity, Selector};
 use crate::model::job_id::JobId;
@@ -9,11 +9,12 @@ use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The names of the selectors.
+/// Names of the selectors.
 const KINDS: [&str; 6] = ["queue", "user", "group", "project", "account", "qos"];
 
 impl LimitScope {
-    /// The kinds and names of a key of this scope: `[("queue", "batch"), ("user", "ann")]`.
+    /// Returns the kinds and names of a key of this scope: `[("queue", "batch"), ("user",
+    /// "ann")]`.
     pub fn names<'a>(&self, key: &'a LimitKey) -> Vec<(&'static str, &'a str)> {
         KINDS
             .into_iter()
@@ -24,7 +25,7 @@ impl LimitScope {
             .collect()
     }
 
-    /// The scope in words: `user ann in queue batch`, `all jobs`.
+    /// Describes the scope: `user ann in queue batch`, `all jobs`.
     pub fn scope_text(&self, key: &LimitKey) -> String {
         let names = self.names(key);
         let owners: Vec<String> = names
@@ -43,53 +44,53 @@ impl LimitScope {
     }
 }
 
-/// A limit that a job would exceed.
+/// Limit that a job would exceed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitExcess {
-    /// Whose jobs count together.
+    /// Jobs that count together.
     pub scope: LimitScope,
-    /// Which of them.
+    /// Stage at which the limit applies.
     #[serde(rename = "counts")]
     pub stage: LimitStage,
-    /// What of them.
+    /// Quantity counted.
     pub quantity: Quantity,
-    /// The subject of the limit: a name for each selector that is not for all.
+    /// Subject of the limit: a name for each selector other than `All`.
     #[serde(rename = "whom")]
     pub key: LimitKey,
-    /// What the job would add, as shown.
+    /// Amount that the job would add, as displayed.
     pub asked: String,
-    /// What is used, as shown.
+    /// Amount used, as displayed.
     pub used: String,
-    /// What there may be, as shown.
+    /// Value of the limit, as displayed.
     pub most: String,
-    /// Whether more will be let through once nobody is left who is within the soft limits (M23).
+    /// Soft limit: exceeded only after all jobs within their soft limits have started (M23).
     pub soft: bool,
-    /// The jobs that use it, at most [`LimitExcess::MOST`].
+    /// Jobs that use the limit, at most [`LimitExcess::MOST`].
     pub by: Vec<JobId>,
-    /// How many more do.
+    /// Number of further jobs.
     pub more: u64,
-    /// When enough of it is left by the passing of time alone, where that is so (M21).
+    /// Time at which enough is left without any job ending, if the usage falls with time (M21).
     pub until: Option<Time>,
 }
 
 impl LimitExcess {
-    /// How many jobs are named at most.
+    /// Maximum number of jobs listed.
     pub const MOST: usize = 8;
 
-    /// Whether it is of somebody's own, and not of everybody together, in a queue or everywhere
-    /// (I13).
+    /// Tests whether the limit applies to one user, group, project, account or quality, not to
+    /// all jobs in a queue or on the server (I13).
     pub fn is_personal(&self) -> bool {
         self.scope.selectors()[1..]
             .iter()
             .any(|selector| **selector != Selector::All)
     }
 
-    /// Whom it counts for, each with what it is: `[("queue", "batch"), ("user", "ann")]`.
+    /// Returns the kinds and names of the subject: `[("queue", "batch"), ("user", "ann")]`.
     pub fn names(&self) -> Vec<(&'static str, &str)> {
         self.scope.names(&self.key)
     }
 
-    /// For whom it is, in words: `user ann in queue batch`, `all jobs`.
+    /// Describes the subject: `user ann in queue batch`, `all jobs`.
     pub fn scope_text(&self) -> String {
         self.scope.scope_text(&self.key)
     }
@@ -101,8 +102,8 @@ impl LimitExcess {
             .map(|(_, name)| name)
     }
 
-    /// Whom PBS has a limit for: nobody for all, else what he is, his name, and whether that is
-    /// given. None for limits that PBS does not have.
+    /// Returns the subject in PBS's terms: None inside for all jobs, else kind, name, and whether
+    /// the limit names it. None for limits that PBS does not have.
     fn in_pbs(&self) -> Option<Option<(&'static str, &str, bool)>> {
         let selectors = KINDS.into_iter().zip(self.scope.selectors()).skip(1);
         let mut people = selectors.filter(|(_, selector)| **selector != Selector::All);
@@ -183,7 +184,7 @@ impl LimitExcess {
     }
 }
 
-/// In words, as the comment of a job has it.
+/// Formats as in the comment of a job.
 impl fmt::Display for LimitExcess {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match (self.in_pbs(), &self.quantity) {
@@ -210,7 +211,7 @@ impl fmt::Display for LimitExcess {
 pub(crate) mod tests {
     use super::*;
 
-    /// A limit on jobs that run of one user, reached.
+    /// Creates a reached limit on the running jobs of a user.
     pub fn of_user() -> LimitExcess {
         LimitExcess {
             scope: LimitScope {
@@ -245,7 +246,7 @@ pub(crate) mod tests {
         .to_string()
     }
 
-    /// I19: tools go by these.
+    /// I19: tools depend on these texts.
     #[test]
     fn what_pbs_limits_too_is_said_in_its_words() {
         let all = LimitScope::default;
@@ -332,7 +333,7 @@ pub(crate) mod tests {
         );
     }
 
-    /// M24, P9: what PBS has no words for is said with whose it is and how much is used.
+    /// M24, P9: limits unknown to PBS are described with scope and usage.
     #[test]
     fn other_limits_are_described_with_scope_and_usage() {
         let account = LimitScope {

@@ -1,39 +1,39 @@
-//! Limits as PBS writes them: `[u:PBS_GENERIC=4],[g:phys=20],[p:pool=5],[o:PBS_ALL=100]`.
+//! PBS syntax of limits: `[u:PBS_GENERIC=4],[g:phys=20],[p:pool=5],[o:PBS_ALL=100]`.
 
 use super::{LimitScope, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The name that stands for each user, group or project without an entry of its own.
+/// Name for each user, group or project without its own entry.
 const EACH: &str = "PBS_GENERIC";
 
-/// The only name of what is for all together.
+/// Only valid name for all jobs together.
 const ALL: &str = "PBS_ALL";
 
-/// Whose jobs an entry counts together.
+/// Scope of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitOwners {
-    /// `u:`, a user or each.
+    /// `u:`, a named user or each.
     User(Selector),
-    /// `g:`, a primary group or each.
+    /// `g:`, a named primary group or each.
     Group(Selector),
-    /// `p:`, a project or each.
+    /// `p:`, a named project or each.
     Project(Selector),
-    /// `o:PBS_ALL`.
+    /// `o:PBS_ALL`, all jobs.
     Everybody,
 }
 
-/// One of the brackets.
+/// One bracketed entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitEntry {
-    /// Whose jobs.
+    /// Scope.
     pub owners: LimitOwners,
-    /// How much there may be, as it was written.
+    /// Value of the limit, as given.
     pub amount: String,
 }
 
 impl LimitOwners {
-    /// The scope: this, in a queue or in all.
+    /// Returns the scope in a queue or in all queues.
     pub fn scope(&self, queue: &Selector) -> LimitScope {
         let scope = LimitScope {
             queue: queue.clone(),
@@ -47,8 +47,8 @@ impl LimitOwners {
         }
     }
 
-    /// Whom a scope is for, if PBS's language can say it: one credential at most, beside the queue,
-    /// and by no name in which there are quotes.
+    /// Returns the PBS form of a scope, if one exists: at most one credential besides the queue,
+    /// and no quotes in the name.
     pub fn of(scope: &LimitScope) -> Option<LimitOwners> {
         let LimitScope {
             user,
@@ -91,7 +91,7 @@ impl LimitOwners {
     }
 }
 
-/// Whether a name has quotes or control characters, which the syntax of PBS cannot express.
+/// Tests for quotes or control characters, which the syntax of PBS cannot express.
 fn has_quotes(selector: &Selector) -> bool {
     matches!(selector, Selector::Named(name) if name.contains(|c: char| c == '"' || c.is_control()))
 }
@@ -123,8 +123,8 @@ impl fmt::Display for LimitEntry {
     }
 }
 
-/// Reads entries, separated by commas; blanks count nothing but in quotes, where every sign is
-/// plain. None for what is malformed, or names somebody twice.
+/// Parses entries separated by commas. Blanks are ignored except in quotes, which also make
+/// separators plain characters. None for malformed texts and repeated subjects.
 pub fn parse(text: &str) -> Option<Vec<LimitEntry>> {
     let letters = characters(text)?;
     let mut ones: Vec<&[QuotedChar]> = letters.split(|letter| *letter == sign(']')).collect();
@@ -147,14 +147,14 @@ pub fn parse(text: &str) -> Option<Vec<LimitEntry>> {
     Some(entries)
 }
 
-/// A character, and whether it stands in quotes.
+/// Character, with true inside quotes.
 type QuotedChar = (char, bool);
 
 const fn sign(c: char) -> QuotedChar {
     (c, false)
 }
 
-/// The characters that count; None if a quote stays open.
+/// Returns the significant characters; None if a quote is not closed.
 fn characters(text: &str) -> Option<Vec<QuotedChar>> {
     let (mut all, mut is_quoted) = (Vec::new(), false);
     for c in text.chars() {
@@ -178,7 +178,7 @@ fn entry(letters: &[QuotedChar]) -> Option<LimitEntry> {
     })
 }
 
-/// The text of a part that is not empty and has no separator outside quotes.
+/// Returns the text of a part; None if it is empty or has a separator outside quotes.
 fn plain(part: &[QuotedChar]) -> Option<String> {
     let separators = ['[', ',', '='].map(sign);
     if part.is_empty() || part.iter().any(|c| separators.contains(c)) {
@@ -187,7 +187,7 @@ fn plain(part: &[QuotedChar]) -> Option<String> {
     Some(part.iter().map(|(c, _)| *c).collect())
 }
 
-/// As text that [`parse`] reads.
+/// Formats entries so that [`parse`] reads them.
 pub fn written(entries: &[LimitEntry]) -> String {
     entries
         .iter()
@@ -196,7 +196,7 @@ pub fn written(entries: &[LimitEntry]) -> String {
         .join(",")
 }
 
-/// `+=`: entries besides, or in the place of those for the same.
+/// `+=`: adds entries, replacing those with the same subject.
 pub fn with(entries: &[LimitEntry], more: &[LimitEntry]) -> Vec<LimitEntry> {
     let mut all = entries.to_vec();
     let mut places: BTreeMap<LimitOwners, usize> = (0..)
@@ -215,7 +215,7 @@ pub fn with(entries: &[LimitEntry], more: &[LimitEntry]) -> Vec<LimitEntry> {
     all
 }
 
-/// `-=`: all entries but those for the same as one of these.
+/// `-=`: removes the entries with the same subjects.
 pub fn without(entries: &[LimitEntry], fewer: &[LimitEntry]) -> Vec<LimitEntry> {
     entries
         .iter()

@@ -1,4 +1,4 @@
-//! Which jobs limits apply to, and the way limits are written.
+//! Tests of the scope of limits and their text form.
 
 use super::*;
 
@@ -170,7 +170,7 @@ fn a_quality_of_service_may_have_its_limit_in_place_of_all_others() {
     assert_eq!(found(&limits, "steve", "normal"), [(30, "steve".into())]);
 }
 
-/// I19: `g:staff` is a name, and jobs know their group by number.
+/// I19: `g:staff` is a name, and jobs store their group as an id.
 #[test]
 fn a_group_that_is_named_is_known_by_its_number() {
     let staff = jobs(
@@ -218,7 +218,7 @@ fn a_group_that_is_named_is_known_by_its_number() {
     );
 }
 
-/// X16: in PBS `max_run` and `max_run_soft` name whom they are for, each by itself.
+/// X16: in PBS, `max_run` and `max_run_soft` each have their own lists of names.
 #[test]
 fn what_a_limit_does_not_say_of_who_is_named_the_one_of_each_says() {
     let user = |user| LimitScope {
@@ -274,7 +274,7 @@ fn what_a_limit_does_not_say_of_who_is_named_the_one_of_each_says() {
     );
 }
 
-/// Of a limit that names several credentials any one may be somebody else's.
+/// If a limit names several credentials, all of them must match.
 #[test]
 fn a_limit_is_found_by_whichever_of_its_names_is_told_apart_most() {
     let both = |user: &str, queue: &str| LimitScope {
@@ -302,7 +302,7 @@ fn a_limit_is_found_by_whichever_of_its_names_is_told_apart_most() {
     );
 }
 
-/// Recordings of cycles have limits as text.
+/// Recordings of cycles store limits as text.
 #[test]
 fn a_quantity_is_the_same_again_when_it_was_written() {
     let quantities = Quantity::NAMED.map(|(_, quantity)| quantity).into_iter();

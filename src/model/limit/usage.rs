@@ -1,47 +1,47 @@
-//! What of a limit is used, and by whom: what `qstat --limits` shows.
+//! Usage of limits, as `qstat --limits` displays it.
 
 use crate::model::job_id::JobId;
 use crate::model::limit::{Limit, LimitKey};
 use serde::{Deserialize, Serialize};
 
-/// An amount of what a limit counts.
+/// Amount in the unit of a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
-    /// As the limit counts; what is a fraction is rounded up.
+    /// Amount, with fractions rounded up.
     pub amount: i64,
-    /// For people: `4`, `12gb`, `3.500`.
+    /// Amount as displayed: `4`, `12gb`, `3.500`.
     pub shown: String,
 }
 
-/// A limit, as it stands for some whose jobs count together.
+/// Limit with its usage, for one set of jobs that count together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitUse {
-    /// Its place among all.
+    /// Index in the list of limits.
     pub place: usize,
-    /// The limit.
+    /// Limit.
     pub limit: Limit,
-    /// Whose jobs these are: a name for each selector that is not for all, in the order of
+    /// Subject: a name for each selector other than `All`, in the order of
     /// [`crate::model::limit::LimitScope::selectors`].
     pub key: LimitKey,
-    /// What of it is used.
+    /// Amount used.
     pub used: Figure,
-    /// Its soft limit, if it has one.
+    /// Soft limit, if any.
     pub soft: Option<Figure>,
-    /// Its hard limit, if it has one.
+    /// Hard limit, if any.
     pub hard: Option<Figure>,
-    /// Jobs that use it, by number; at most [`LimitUse::MOST`]. Of arrays each element that runs,
-    /// and the array once for those that wait.
+    /// Jobs that use it, in order of number, at most [`LimitUse::MOST`]. Running subjobs appear
+    /// individually, an array once for its waiting ones.
     pub by: Vec<JobId>,
-    /// How many more use it.
+    /// Number of further jobs.
     pub more: u64,
-    /// How many of those it concerns wait to be considered.
+    /// Number of waiting jobs to which the limit applies.
     pub waiting: u64,
-    /// How many of these it keeps waiting, each looked at for itself: with it, the hard limit would
-    /// be exceeded, or the soft one.
+    /// Number of waiting jobs that the limit blocks, each checked alone against the hard and the
+    /// soft limit.
     pub barred: u64,
 }
 
 impl LimitUse {
-    /// How many jobs are named at most.
+    /// Maximum number of jobs listed.
     pub const MOST: usize = 20;
 }

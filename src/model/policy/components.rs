@@ -1,35 +1,36 @@
-//! `[order.components]`: what a job is worth as a sum of components, each a sum of its own (M11).
+//! `[order.components]`: priority as a weighted sum of components, each a weighted sum of its own
+//! (M11).
 //!
-//! In each of the sums something counts by a weight, and up to a cap: a job that has been waiting
-//! for 40 minutes has 40 `queue_time`, which is all of its `service`, which is all that it is worth
-//! by default.
+//! Each summand has a weight and an optional cap. By default, a job that has waited for 40
+//! minutes has a `queue_time` of 40, which is its whole `service` component and its whole
+//! priority.
 
 use crate::model::account::UsageTarget;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What something counts for in a sum.
+/// Weight and cap of a summand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WeightAndCap {
-    /// By this it is multiplied; 0 for what does not count.
+    /// Multiplier; 0 excludes the summand.
     pub weight: f64,
-    /// No more of it counts.
+    /// Upper bound of the value before weighting; None for no bound.
     pub cap: Option<f64>,
 }
 
 impl WeightAndCap {
-    /// Without a cap.
+    /// Creates a weight without a cap.
     pub const fn of(weight: f64) -> WeightAndCap {
         WeightAndCap { weight, cap: None }
     }
 
-    /// As much of a value as counts.
+    /// Returns the value limited by the cap.
     pub fn capped(self, value: f64) -> f64 {
         self.cap.map_or(value, |cap| value.min(cap))
     }
 
-    /// What a value adds to the sum. What does not count adds nothing, whatever its value.
+    /// Returns the contribution to the sum; 0 without a weight, whatever the value.
     pub fn product(self, value: f64) -> f64 {
         if self.weight == 0.0 {
             0.0
@@ -40,25 +41,25 @@ impl WeightAndCap {
 }
 
 named! {
-    /// A component of what a job is worth.
+    /// Component of a job's priority.
     ComponentKind {
-        /// Whose the job is (M14).
+        /// Priorities of user, group, account, quality and queue (M14).
         Credential = "credential",
-        /// How far its owner is from what they are to have (M12).
+        /// Distance of the owner's usage from the target (M12).
         FairShare = "fair_share",
-        /// What it asks for (M15).
+        /// Requested resources (M15).
         Resource = "resource",
-        /// How it has been served so far.
+        /// Service received so far, such as waiting time.
         Service = "service",
-        /// How near it is to the service its quality is to have (M19).
+        /// Progress toward the service targets of the quality of service (M19).
         Target = "target",
-        /// What it has used: of running jobs only (M20).
+        /// Resources used; running jobs only (M20).
         Usage = "usage",
     }
 }
 
 impl ComponentKind {
-    /// What it is the sum of.
+    /// Returns the names of the subcomponents.
     pub const fn parts(self) -> &'static [&'static str] {
         match self {
             ComponentKind::Credential => &["user", "group", "account", "qos", "queue"],
@@ -80,17 +81,17 @@ impl ComponentKind {
     }
 }
 
-/// What a component counts for, and what its parts count for in it.
+/// Weights of a component and of its subcomponents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Component {
-    /// The component as a whole.
+    /// Weight and cap of the component.
     pub whole: WeightAndCap,
-    /// In the order of [`ComponentKind::parts`].
+    /// Weights and caps of the subcomponents, in the order of [`ComponentKind::parts`].
     pub parts: Vec<WeightAndCap>,
 }
 
 impl Component {
-    /// Counts once as a whole; of its parts only the wait counts.
+    /// Creates a component of weight 1 in which only `service.queue_time` has a weight.
     pub fn of(kind: ComponentKind) -> Component {
         let mut parts = Vec::new();
         for name in kind.parts() {
@@ -103,12 +104,12 @@ impl Component {
         }
     }
 
-    /// What it comes to, of what there is of each part: `weight * min(cap, sum of the parts)`.
+    /// Returns `weight * min(cap, sum of the subcomponents)`.
     pub fn value(&self, parts: &[f64]) -> f64 {
         self.whole.product(self.sum(parts))
     }
 
-    /// What its parts come to, before its own weight and cap.
+    /// Returns the sum of the subcomponents, before the component's own weight and cap.
     pub fn sum(&self, parts: &[f64]) -> f64 {
         self.parts
             .iter()
@@ -117,35 +118,35 @@ impl Component {
             .sum()
     }
 
-    /// Whether anything of it counts.
+    /// Tests whether the component has any effect.
     pub fn counts(&self) -> bool {
         self.whole.weight != 0.0 && self.parts.iter().any(|part| part.weight != 0.0)
     }
 }
 
-/// The priorities of whose a job is, by name (M14).
+/// Credential priorities by name (M14).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Priorities {
-    /// Of users.
+    /// Priorities of users.
     pub user: BTreeMap<String, f64>,
-    /// Of groups.
+    /// Priorities of groups.
     pub group: BTreeMap<String, f64>,
-    /// Of accounts.
+    /// Priorities of accounts.
     pub account: BTreeMap<String, f64>,
-    /// Of qualities of service.
+    /// Priorities of qualities of service.
     pub qos: BTreeMap<String, f64>,
-    /// Of queues; one that is not named has its own priority.
+    /// Priorities of queues; a queue without an entry has its own priority.
     pub queue: BTreeMap<String, f64>,
-    /// The numbers of the groups, as far as there are such.
+    /// Names of the groups by group id, as far as they exist.
     pub groups: BTreeMap<u32, String>,
 }
 
 impl Priorities {
-    /// The name that stands for all that are not named.
+    /// Name of the entry for all names without their own.
     pub const OTHERS: &str = "*";
 
-    /// What a table says of a name.
+    /// Returns the priority of a name in a table, else that of [`Priorities::OTHERS`].
     pub fn in_table(table: &BTreeMap<String, f64>, name: Option<&str>) -> Option<f64> {
         name.and_then(|name| table.get(name))
             .or_else(|| table.get(Priorities::OTHERS))
@@ -153,30 +154,30 @@ impl Priorities {
     }
 }
 
-/// The service that jobs of a quality are to have (M19).
+/// Service targets of a quality of service (M19).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
-    /// They are to wait no longer.
+    /// Target for the waiting time.
     pub queue_time: Option<Span>,
-    /// Their expansion factor is to be no higher.
+    /// Target for the expansion factor.
     pub xfactor: Option<f64>,
 }
 
-/// `[order.components]`.
+/// `[order.components]`: weights, priorities and targets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Components {
-    /// All of them.
+    /// Weights of all components.
     pub all: BTreeMap<ComponentKind, Component>,
-    /// What users, groups, ... add to the credential component.
+    /// Priorities in the credential component.
     pub priorities: Priorities,
-    /// What users are to have, for the fair-share component; accounts say so themselves.
+    /// Usage targets of users in the fair-share component; accounts have their own.
     pub users: BTreeMap<String, UsageTarget>,
-    /// What qualities of service are to have, for the target component.
+    /// Service targets of qualities of service in the target component.
     pub goals: BTreeMap<String, Goal>,
-    /// A walltime below this counts as this in expansion factors (M16).
+    /// Minimum walltime in the computation of expansion factors (M16).
     pub min_walltime: Span,
-    /// Whether a job may be worth less than [`Components::LEAST`].
+    /// Allows priorities below [`Components::LEAST`].
     pub enable_negative: bool,
 }
 
@@ -197,13 +198,13 @@ impl Default for Components {
 }
 
 impl Components {
-    /// The least a job is worth, unless it may be worth less.
+    /// Minimum priority, unless negative values are enabled.
     pub const LEAST: f64 = 1.0;
 
-    /// The most a job is worth, unless an operator says otherwise.
+    /// Maximum priority, except for system priorities.
     pub const MOST: f64 = 1e9;
 
-    /// What a component counts for; nothing if it is not there.
+    /// Returns the weights of a component; weight 0 if it is not configured.
     pub fn component(&self, kind: ComponentKind) -> &Component {
         const NOTHING: &Component = &Component {
             whole: WeightAndCap::of(0.0),
@@ -212,7 +213,7 @@ impl Components {
         self.all.get(&kind).unwrap_or(NOTHING)
     }
 
-    /// Whether the priority of a queue counts as the credential of its jobs.
+    /// Tests whether a queue's own priority affects the credential component.
     pub fn uses_queue_priority(&self, queue: &str) -> bool {
         let credential = self.component(ComponentKind::Credential);
         let of_queue = ComponentKind::Credential
@@ -226,19 +227,19 @@ impl Components {
             && !is_named
     }
 
-    /// What a component comes to, of what there is of each of its parts.
+    /// Returns the contribution of a component, given the values of its subcomponents.
     pub fn value(&self, kind: ComponentKind, parts: &[f64]) -> f64 {
         self.component(kind).value(parts)
     }
 
-    /// A sum as far as a job can be worth it.
+    /// Limits a sum to the range of priorities.
     pub fn bounded(&self, sum: f64) -> f64 {
         let least = if self.enable_negative {
             f64::MIN
         } else {
             Components::LEAST
         };
-        // A sum of weights without measure may be no number at all.
+        // Infinite weights may give NaN.
         if sum.is_nan() {
             least
         } else {
@@ -246,7 +247,7 @@ impl Components {
         }
     }
 
-    /// Takes note of the numbers of the groups that have priorities: jobs know theirs by number.
+    /// Looks up the ids of groups with priorities, because jobs store their group as an id.
     pub fn number_groups(&mut self, number: impl Fn(&str) -> Option<u32>) {
         let names = self.priorities.group.keys();
         self.priorities.groups = names

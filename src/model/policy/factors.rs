@@ -1,4 +1,4 @@
-//! The factors of a job's priority (F1): one row for each with its name, weights and description.
+//! Factors of a job's priority (F1): one row for each with its name, weights and description.
 //! `sched::priority::factors` has the functions that compute them.
 
 use serde::de::{Deserialize, Deserializer};
@@ -6,34 +6,34 @@ use serde::ser::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-/// A factor of a job's priority, from 0 to 1; its place in [`FACTORS`].
+/// Factor of a job's priority, from 0 to 1; its discriminant is its index in [`FACTORS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
-    /// F2.
+    /// Waiting time as a fraction of `max_wait` (F2).
     WaitTime,
-    /// F3: 0.5 for an owner whose usage is just the fair share.
+    /// Fair-share factor (F3): 0.5 for an owner whose usage equals the fair share.
     FairShare,
-    /// F4.
+    /// Factor of the quality of service (F4).
     Qos,
-    /// F5: negative for a queue with a negative priority.
+    /// Factor of the queue (F5); negative for a queue with a negative priority.
     Queue,
-    /// F6.
+    /// Minimum number of nodes for the job as a fraction of all nodes (F6).
     JobSize,
-    /// F7.
+    /// Factor set by the owner with `--user-factor` (F7).
     User,
-    /// Waiting time by walltime.
+    /// Slowdown: waiting time divided by walltime.
     Slowdown,
 }
 
-/// A row of the table of factors.
+/// Row of the table of factors.
 pub struct FactorRow {
-    /// The factor.
+    /// Factor.
     pub factor: Factor,
-    /// The key in `[order.weights]` and the name in `qstat --priority`.
+    /// Key in `[order.weights]` and name in `qstat --priority`.
     pub name: &'static str,
-    /// The weights in preset `flux` (F1) and in preset `hybrid`, the default (decision 36).
+    /// Weights in preset `flux` (F1) and in preset `hybrid`, the default (decision 36).
     weights: [f64; 2],
-    /// One line for the manual.
+    /// Description for the manual, one line.
     pub about: &'static str,
 }
 
@@ -51,7 +51,7 @@ const fn row(
     }
 }
 
-/// All factors, in the order in which they are shown.
+/// All factors, in the order of display.
 ///
 /// With the weights of `hybrid`, jobs of one queue whose owners set nothing differ in wait_time,
 /// fair_share and slowdown only. An `expedite` job, and a job of a queue with factor 1, are ahead
@@ -104,7 +104,7 @@ pub const FACTORS: &[FactorRow] = &[
 
 const COUNT: usize = FACTORS.len();
 
-/// A number for each factor: its value for a job, or its weight.
+/// Number for each factor: its value for a job, or its weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors([f64; COUNT]);
 
@@ -112,10 +112,10 @@ impl Factors {
     /// 0 for each factor.
     pub const NONE: Factors = Factors([0.0; COUNT]);
 
-    /// The weights of preset `flux`.
+    /// Weights of preset `flux`.
     pub const FLUX: Factors = Factors::column(0);
 
-    /// The weights of preset `hybrid`.
+    /// Weights of preset `hybrid`.
     pub const HYBRID: Factors = Factors::column(1);
 
     const fn column(column: usize) -> Factors {
@@ -128,13 +128,13 @@ impl Factors {
         Factors(weights)
     }
 
-    /// The same numbers except for one factor.
+    /// Returns these numbers with one factor replaced.
     pub fn with(mut self, factor: Factor, number: f64) -> Factors {
         self[factor] = number;
         self
     }
 
-    /// The priority of a job (F1): the sum of its factors, each multiplied by its weight.
+    /// Returns the priority of a job (F1): the sum of its factors, each multiplied by its weight.
     pub fn weighed(&self, weights: &Factors) -> f64 {
         let products = self.0.iter().zip(weights.0);
         products.map(|(factor, weight)| factor * weight).sum()
@@ -167,7 +167,7 @@ impl Serialize for Factors {
     }
 }
 
-/// A factor without a number counts 0: recordings of older versions lack newer factors.
+/// A missing factor counts as 0: recordings of older versions lack newer factors.
 impl<'de> Deserialize<'de> for Factors {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Factors, D::Error> {
         let numbers: BTreeMap<String, f64> = BTreeMap::deserialize(deserializer)?;

@@ -1,30 +1,30 @@
-//! `[fairshare]`: how what somebody has used makes their jobs go later.
+//! `[fairshare]`: effect of past usage on priority.
 
 use crate::model::account::Account;
 use serde::{Deserialize, Serialize};
 
-/// `[fairshare]`, and the accounts it is about.
+/// `[fairshare]`, with the accounts it applies to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FairShare {
-    /// How the factor comes from shares and usage.
+    /// Method of computing the factor from shares and usage.
     pub method: Method,
-    /// Whose usage counts for a job.
+    /// Entity whose usage counts for a job.
     pub subject: UsageSubject,
-    /// What `fairtree` takes for equal.
+    /// Rule for ties in `fairtree`.
     #[serde(rename = "ties")]
     pub tie_rule: TieRule,
-    /// How `target` measures the distance.
+    /// Measure of the distance from the target in `target`.
     pub distance: Distance,
-    /// The account below which who asks for none, and is listed by none, has one of their own for
-    /// as long as there are jobs or usage of theirs: `research/ann` (Y25).
+    /// Parent of automatic accounts: a user who gives no account and is listed in none gets one,
+    /// such as `research/ann`, while the user has jobs or usage (Y25).
     pub default_account: Option<String>,
-    /// `[[account]]`, in the order given; empty where every user is on their own.
+    /// `[[account]]` in configuration order; if empty, every user counts separately.
     pub accounts: Vec<Account>,
 }
 
 impl FairShare {
-    /// The account of a job of a user that asks for none: the first that lists the user.
+    /// Returns the default account of a user: the first that lists the user.
     pub fn account_of(&self, user: &str) -> Option<&str> {
         self.accounts
             .iter()
@@ -35,7 +35,7 @@ impl FairShare {
             .map(|account| account.name.as_str())
     }
 
-    /// The account that a job of a user gets that asks for none and whose user none lists (Y25).
+    /// Returns the automatic account of a user who is listed in no account (Y25).
     pub fn default_for(&self, user: &str) -> Option<String> {
         let parent = self.default_account.as_deref()?;
         if self.account_of(user).is_some() {
@@ -46,51 +46,52 @@ impl FairShare {
 }
 
 named! {
-    /// How the factor comes from shares and usage (X8).
+    /// Method of computing the factor from shares and usage (X8).
     Method {
-        /// 2 to the power of minus effective usage over shares: 0.5 is served perfectly (F11, I16).
+        /// 2^(-effective usage / shares): 0.5 at the fair share (F11, I16).
         Classic = "classic",
-        /// One minus the part of all usage; shares do not count (I3).
+        /// 1 minus the fraction of all usage; shares have no effect (I3).
         Linear = "linear",
-        /// The rank in a walk through the tree, the least served first (F12).
+        /// Rank in a traversal of the tree, the least served first (F12).
         Tree = "fairtree",
-        /// The distance from a target in percent (M12).
+        /// Distance from a target in percent (M12).
         Target = "target",
-        /// Everybody is alike.
+        /// No fair share: equal factors for all.
         Off = "off",
     }
 }
 
 named! {
-    /// Whose usage counts for a job (X5).
+    /// Entity whose usage counts for a job (X5).
     UsageSubject {
-        /// That of its user under its account.
+        /// User within the account.
         Member = "user@account",
-        /// That of its account: all its users are alike.
+        /// Account: all its users are equal.
         Account = "account",
-        /// That of its user, whatever the accounts.
+        /// User across all accounts.
         User = "user",
-        /// That of its pool, which is an account of the tree.
+        /// Pool, which is an account of the tree.
         Pool = "pool",
     }
 }
 
 named! {
-    /// What `fairtree` takes for equal (F12).
+    /// Rule for ties in `fairtree` (F12).
     TieRule {
-        /// Levels as computed; a user as good as an account shares the rank of its first user.
+        /// Exact comparison of levels; a user tied with an account shares the rank of the
+        /// account's first user.
         Slurm = "slurm",
-        /// Levels but for rounding; a user as good as an account goes before it.
+        /// Comparison up to rounding; a user tied with an account precedes it.
         Flux = "flux",
     }
 }
 
 named! {
-    /// How `target` measures the distance (M12).
+    /// Measure of the distance from a target (M12).
     Distance {
         /// Target minus usage, in percent.
         Difference = "difference",
-        /// One minus usage over target.
+        /// 1 minus usage divided by target.
         Ratio = "ratio",
     }
 }

@@ -1,8 +1,8 @@
-//! What a formula may ask of a job besides resources (I15), by PBS's names.
+//! Names of job properties in formulas besides resources (I15), as in PBS.
 
 use crate::model::expression::Expression;
 
-/// All of them.
+/// All names.
 pub const NAMES: &[&str] = &[
     "eligible_time",
     "job_priority",
@@ -17,14 +17,14 @@ pub const NAMES: &[&str] = &[
     "fairshare_factor",
 ];
 
-/// Whether the value of a formula hangs on what has been used, and by whom.
+/// Tests whether a formula depends on usage or fair share.
 pub fn heeds_shares(formula: &Expression) -> bool {
     asks_for(formula, |name| {
         name.starts_with("fairshare") || name == "fair_share_perc"
     })
 }
 
-/// Whether a formula asks for such a name.
+/// Tests whether a formula contains a name that matches `is_sought`.
 pub fn asks_for(formula: &Expression, is_sought: impl Fn(&str) -> bool) -> bool {
     formula
         .names()

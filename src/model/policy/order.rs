@@ -1,4 +1,4 @@
-//! Who goes first.
+//! Order of the waiting jobs.
 
 use super::components::{self, Components};
 use super::factors::{Factor, Factors};
@@ -11,94 +11,94 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 named! {
-    /// Who goes first; ties end in the job's number.
+    /// Criterion for the order of jobs; ties are resolved by job number.
     PriorityOrder {
         /// First come, first served.
         Fcfs = "fcfs",
-        /// On each node those of its own cluster first, then the highest `-p` (Q5).
+        /// On each node, jobs of its own cluster first, then the highest `-p` (Q5).
         Cluster = "cluster",
-        /// Jobs of the pool that has been served worst first (X10).
+        /// Jobs of the least served pool first (X10).
         Pool = "pool",
-        /// The highest `-p` first.
+        /// Highest `-p` first.
         Priority = "priority",
-        /// The highest value of a formula first (I15).
+        /// Highest value of a formula first (I15).
         Formula = "formula",
-        /// The highest sum of weighted factors first (F1).
+        /// Highest sum of weighted factors first (F1).
         Multifactor = "multifactor",
-        /// The highest sum of components first, as in Maui (M11).
+        /// Highest sum of components first, as in Maui (M11).
         Components = "components",
     }
 }
 
 named! {
-    /// Whether queues take turns (I22).
+    /// Order of queues (I22).
     TurnPolicy {
-        /// The jobs of all queues together.
+        /// Jobs of all queues together.
         Together = "together",
-        /// One queue after the other, that of the highest priority first.
+        /// One queue after the other, the highest queue priority first.
         ByQueue = "by_queue",
-        /// One job of each queue in turn, of those of the same priority.
+        /// Round robin: one job of each queue in turn, among queues of equal priority.
         RoundRobin = "round_robin",
     }
 }
 
-/// What precedes the priority of jobs (X18).
+/// Sort keys that precede the priority of jobs (X18).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tiers {
-    /// Whether queues take turns.
+    /// Order of queues.
     pub turns: TurnPolicy,
-    /// Who has waited for longer comes before all others (I21); None for nobody.
+    /// Waiting time after which a job precedes all others (I21); None for no such rule.
     pub max_starve: Option<Span>,
 }
 
 impl Tiers {
-    /// Whether everybody is alike.
+    /// Tests whether no such key is configured.
     pub fn is_none(&self) -> bool {
         *self == Tiers::default()
     }
 }
 
-/// `[order]`: who goes first.
+/// `[order]`: order of the waiting jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Precedence {
-    /// By what.
+    /// Criterion.
     pub order: PriorityOrder,
-    /// What [`PriorityOrder::Formula`] goes by, an expression over what is known of a job.
+    /// Formula of [`PriorityOrder::Formula`], over properties of a job.
     pub formula: Option<Expression>,
-    /// Who is worth this or less cannot run (I15, X17); None for no such bar.
+    /// Jobs with this priority or less cannot run (I15, X17); None for no threshold.
     pub threshold: Option<f64>,
-    /// For how long what jobs are worth is held still (F9); 0 for not at all.
+    /// Interval between recomputations of priorities (F9); 0 for every cycle.
     pub update_period: Span,
-    /// Whether the jobs of a queue of higher priority come first, whatever they are worth (I2b).
+    /// Jobs of a queue of higher priority come first, whatever their own priorities (I2b).
     pub lexicographic: bool,
-    /// What goes before what jobs are worth.
+    /// Sort keys that precede the priority.
     pub tiers: Tiers,
-    /// What the factors count for with [`PriorityOrder::Multifactor`].
+    /// Weights of the factors for [`PriorityOrder::Multifactor`].
     pub weights: Factors,
-    /// Who has waited for so long has a wait factor of 1 (F2); above zero.
+    /// Waiting time at which the wait factor reaches 1 (F2); above zero.
     pub max_wait: Span,
-    /// Which jobs have a high size factor (F6).
+    /// Job sizes with a high size factor (F6).
     pub favor: Favor,
-    /// A slowdown above this counts as this; above 1.
+    /// Maximum slowdown counted; above 1.
     pub slowdown_cap: f64,
-    /// The factors of qualities of service (F4); of others, and of jobs without, that of `normal`.
+    /// Factors of qualities of service (F4); all other jobs have that of `normal`.
     pub qos: BTreeMap<String, f64>,
-    /// What owners may say of their jobs.
+    /// Priorities that owners may set.
     pub own_say: OwnSay,
-    /// The factors of queues (F5); of others 0.
+    /// Factors of queues (F5); 0 for others.
     pub queues: BTreeMap<String, f64>,
-    /// What counts with [`PriorityOrder::Components`].
+    /// Components for [`PriorityOrder::Components`].
     pub components: Box<Components>,
 }
 
 named! {
-    /// Which jobs the size factor favours (F6).
+    /// Job sizes with a high size factor (F6).
     Favor {
-        /// Those that ask for many nodes.
+        /// Jobs that request many nodes.
         Large = "large",
-        /// Those that ask for few.
+        /// Jobs that request few nodes.
         Small = "small",
     }
 }
@@ -125,12 +125,12 @@ impl Default for Precedence {
 }
 
 impl Precedence {
-    /// Whether who came first goes first, and nothing else counts.
+    /// Tests for pure submission order.
     pub fn is_by_rank(&self) -> bool {
         self.order == PriorityOrder::Fcfs && !self.lexicographic && self.tiers.is_none()
     }
 
-    /// Whether it matters what owners have used.
+    /// Tests whether the order depends on past usage.
     pub fn heeds_shares(&self) -> bool {
         match self.order {
             PriorityOrder::Fcfs
@@ -146,8 +146,7 @@ impl Precedence {
         }
     }
 
-    /// Whether the priority that an owner gives a job (`-p`) counts, at least among the owner's
-    /// jobs.
+    /// Tests whether a job's own priority (`-p`) counts, at least among jobs of the same owner.
     pub fn uses_job_priority(&self) -> bool {
         match self.order {
             PriorityOrder::Cluster | PriorityOrder::Priority | PriorityOrder::Multifactor => true,
@@ -156,7 +155,7 @@ impl Precedence {
         }
     }
 
-    /// Whether the priority of a queue counts in the order of its jobs.
+    /// Tests whether a queue's priority affects the order of its jobs.
     pub fn uses_queue_priority(&self, queue: &str) -> bool {
         if self.lexicographic || self.tiers.turns != TurnPolicy::Together {
             return true;
@@ -180,7 +179,7 @@ impl Precedence {
             .is_some_and(|formula| formula::asks_for(formula, |asked| asked == name))
     }
 
-    /// Whether what a job is worth changes though nothing happens.
+    /// Tests whether priorities change with time alone.
     pub fn moves(&self) -> bool {
         if self.tiers.max_starve.is_some() || self.takes_turns() {
             return true;
@@ -194,10 +193,10 @@ impl Precedence {
         }
     }
 
-    /// The quality of service of a job that says nothing of it.
+    /// Quality of service of a job that requests none.
     pub const NORMAL: &str = Qualities::NORMAL;
 
-    /// First come, first served.
+    /// Creates the order first come, first served.
     pub fn fcfs() -> Precedence {
         Precedence {
             order: PriorityOrder::Fcfs,
@@ -205,7 +204,7 @@ impl Precedence {
         }
     }
 
-    /// By the value of a formula; of none, as if all were worth the same, if it cannot be read.
+    /// Creates the order by a formula; equal priorities if the formula is invalid.
     pub fn by_formula(formula: &str) -> Precedence {
         Precedence {
             order: PriorityOrder::Formula,
@@ -279,7 +278,7 @@ mod tests {
         );
     }
 
-    /// I21: who starves is first once it has waited for long enough, though nothing else happens.
+    /// I21: a starving job comes first as soon as it has waited long enough, without any event.
     #[test]
     fn time_alone_changes_what_hangs_on_waiting() {
         let starving = Tiers {

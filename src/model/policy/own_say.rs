@@ -1,38 +1,38 @@
-//! What people may say of how urgent their own jobs are: `-p` (X1, X22, Q18) and the factor that
-//! only lowers (F7).
+//! Priorities that owners may give their own jobs: `-p` (X1, X22, Q18), and the factor that only
+//! lowers the priority (F7).
 
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
 named! {
-    /// What `-p` counts of somebody who is no operator (X22).
+    /// Restriction of `-p` for users who are not operators (X22).
     UserPriority {
-        /// Nothing better than what a job has that says nothing.
+        /// No better than the default.
         LowerOnly = "lower_only",
-        /// Nothing better than a bound.
+        /// No better than a bound.
         Clamp = "clamp",
-        /// All of it.
+        /// Unrestricted.
         Free = "free",
     }
 }
 
-/// What owners may say of their jobs; operators and managers may say anything.
+/// Priorities that owners may set; operators and managers may set any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OwnSay {
-    /// Whether priorities are Qube's: 1 is the best, 9999 the worst and that of a job that says
-    /// nothing. Else they are PBS's: the highest is the best, 0 that of a job that says nothing.
+    /// If set, priorities are Qube's: 1 is the best, 9999 the worst and the default. Else they are
+    /// PBS's: the highest is the best, 0 the default.
     pub lowest_is_best: bool,
-    /// How good a priority may be.
+    /// Restriction of `-p`.
     pub user_priority: UserPriority,
-    /// The best priority with [`UserPriority::Clamp`]; None for the best there is.
+    /// Best priority with [`UserPriority::Clamp`]; None for the best of the range.
     pub highest_user_priority: Option<i32>,
-    /// Whether a user's factor only goes down (F7).
+    /// A user's factor can only be lowered (F7).
     pub user_factor_ratchet: bool,
 }
 
 impl OwnSay {
-    /// The priorities there are.
+    /// Returns the range of valid priorities.
     pub fn range(&self) -> RangeInclusive<i32> {
         if self.lowest_is_best {
             1..=9999
@@ -41,13 +41,13 @@ impl OwnSay {
         }
     }
 
-    /// The priority of a job that says nothing of it.
+    /// Returns the default priority.
     pub fn unsaid(&self) -> i32 {
         if self.lowest_is_best { 9999 } else { 0 }
     }
 
-    /// What a priority is worth, the highest first. One that is none here, from before the
-    /// configuration changed, counts as if nothing had been said.
+    /// Returns the sort key of a priority, the highest first. A priority outside the range,
+    /// stored before a change of the configuration, counts as the default.
     pub fn score(&self, priority: i32) -> f64 {
         let said = if self.range().contains(&priority) {
             priority
@@ -57,7 +57,7 @@ impl OwnSay {
         f64::from(if self.lowest_is_best { -said } else { said })
     }
 
-    /// What of a priority asked for a job's owner gets; the job keeps one that it has.
+    /// Limits a requested priority to what the owner may set; the job may keep its present one.
     pub fn granted(&self, asked: i32, has: i32) -> i32 {
         let bound = match self.user_priority {
             UserPriority::LowerOnly => Some(self.unsaid()),
@@ -71,7 +71,7 @@ impl OwnSay {
         }
     }
 
-    /// The settings that a priority was bounded by, as they stand in the configuration.
+    /// Returns the settings that limited a priority, in configuration syntax.
     pub fn bounded_by(&self) -> String {
         let mut text = format!("[order] user_priority = \"{}\"", self.user_priority.name());
         if self.user_priority == UserPriority::Clamp
@@ -112,7 +112,7 @@ mod tests {
         );
     }
 
-    /// X22: lowering what an operator gave is lowering.
+    /// X22: lowering a priority set by an operator is allowed.
     #[test]
     fn a_priority_that_a_job_has_it_may_keep() {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `[preemption]`: who makes way for whom, and how (X12 to X15).
+//! `[preemption]`: which jobs preempt which, and by which actions (X12 to X15).
 
 use crate::model::job::preemption::PreemptAction;
 use crate::model::time::Span;
@@ -7,27 +7,27 @@ use std::fmt;
 use std::str::FromStr;
 
 named! {
-    /// What makes running jobs give way to one that waits.
+    /// Trigger of preemption for a waiting job.
     PreemptTrigger {
-        /// Who goes before them by cluster and priority (Q8).
+        /// Precedence by cluster and priority (Q8).
         Qube = "qube",
-        /// Whose quality of service preempts theirs (M43).
+        /// Quality of service that preempts others (M43).
         Qos = "qos",
-        /// Who is of a higher level (I20).
+        /// Higher preemption level (I20).
         Levels = "levels",
-        /// Who has been below its fair share for too long (Y2).
+        /// Time below the fair share (Y2).
         Starvation = "starvation",
     }
 }
 
 named! {
-    /// When a job leaves that is preempted by cluster and priority (Q13).
+    /// Time at which a job preempted by cluster and priority releases its resources (Q13).
     PreemptMode {
-        /// A subjob at its end, a job that is not an array as [`NoAgenda`] says.
+        /// At the end of a subjob; other jobs as in [`NoAgenda`].
         Passive = "passive",
-        /// At once.
+        /// Immediately.
         Aggressive = "aggressive",
-        /// An element at its end if more of it is done than is left to do, else at once.
+        /// At the end of a subjob that is more than half done, else immediately.
         Mixed = "mixed",
         /// Never.
         Disabled = "disabled",
@@ -35,79 +35,79 @@ named! {
 }
 
 named! {
-    /// When a preempted job that is not an array leaves, where subjobs may finish (Q13).
+    /// Time at which a preempted job that is not an array releases its resources, in modes in
+    /// which subjobs may finish (Q13).
     NoAgenda {
-        /// At once.
+        /// Immediately.
         Now = "now",
-        /// At its end: all of it is its current work.
+        /// At the end of the job.
         Wait = "wait",
     }
 }
 
 named! {
-    /// Who makes way first of those that may (X14); ties go to the newest, then to the highest id.
+    /// Order of preemption candidates (X14); ties go to the newest, then to the highest id.
     Victims {
-        /// Who started last.
+        /// Latest start first.
         Newest = "newest",
-        /// Who is worth least for each processor that becomes free (M44).
+        /// Lowest priority per freed processor first (M44).
         Cheapest = "cheapest",
-        /// Who is worth least.
+        /// Lowest priority first.
         Worst = "worst_priority",
     }
 }
 
 named! {
-    /// What puts a job into a level (I20).
+    /// Condition that places a job in a preemption level (I20).
     LevelCondition {
-        /// Its queue has a priority of at least [`PreemptionPolicy::express`].
+        /// The queue has a priority of at least [`PreemptionPolicy::express`].
         Express = "express_queue",
-        /// It had waited for longer than `max_starve` when it started, or has by now (I21).
+        /// The job has waited longer than `max_starve`, now or when it started (I21).
         Starving = "starving_jobs",
-        /// Whose it is has used more than their share; such a level lies below the normal one.
+        /// The owner's usage exceeds the fair share; this level lies below the normal one.
         FairShare = "fairshare",
-        /// It is over a soft limit of its queue.
+        /// The job is over a soft limit of its queue.
         QueueSoftLimits = "queue_softlimits",
-        /// It is over a soft limit of the server.
+        /// The job is over a soft limit of the server.
         ServerSoftLimits = "server_softlimits",
-        /// None of the others that the levels name.
+        /// No other configured condition applies.
         Normal = "normal_jobs",
     }
 }
 
-/// `[preemption]`.
+/// `[preemption]`: triggers, candidates and actions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PreemptionPolicy {
-    /// What makes jobs give way, in the order in which it is asked.
+    /// Triggers in the order of evaluation.
     pub triggers: Vec<PreemptTrigger>,
-    /// Whether jobs make way where a node has less than its jobs have, or a limit is lower than
-    /// what runs.
+    /// Also preempts jobs if a node has less than its jobs use, or a limit was lowered below the
+    /// usage.
     pub repair: bool,
-    /// When jobs make way under the trigger `qube`.
+    /// Time of the release under the trigger `qube`.
     pub mode: PreemptMode,
-    /// The same for a job that is not an array.
+    /// Time of the release for a job that is not an array.
     pub no_agenda: NoAgenda,
-    /// Who makes way first.
+    /// Order of preemption candidates.
     pub victims: Victims,
-    /// How jobs make way.
+    /// Actions in the order of trial.
     pub actions: Actions,
-    /// Whether a command of the site writes down how far a job has come.
+    /// The site has a checkpoint command.
     pub checkpoints: bool,
-    /// What a suspended job gives up until it goes on, by the names of resources.
+    /// Names of the resources that a suspended job releases until it resumes.
     pub releases: Vec<String>,
-    /// How long one that is ended is given; None for as long as others that are ended.
+    /// Grace period of a preempted job before it is killed; None for the general one.
     pub grace: Option<Span>,
-    /// How long one has that is told by a signal of its own to write down how far it has come
-    /// (Y17).
+    /// Time for a job to write a checkpoint after its own signal (Y17).
     pub interruption: Span,
-    /// How long a job is left alone once it has started; nor does it preempt for so long whom it
-    /// made way for.
+    /// Time after its start during which a job is exempt from preemption, and during which it
+    /// does not preempt the job that preempted it.
     pub exempt: Span,
-    /// Whether a job that has made way goes before its equals (X25).
+    /// A preempted job precedes jobs of equal priority (X25).
     pub boost: bool,
-    /// The levels, the highest first.
+    /// Preemption levels, the highest first.
     pub levels: Vec<Vec<LevelCondition>>,
-    /// The priority from which on a queue is an express queue.
+    /// Minimum priority of an express queue.
     pub express: i32,
 }
 
@@ -133,7 +133,7 @@ impl Default for PreemptionPolicy {
 }
 
 impl PreemptionPolicy {
-    /// With one trigger, and else as usual.
+    /// Returns the default policy with one trigger.
     pub fn by(trigger: PreemptTrigger) -> PreemptionPolicy {
         PreemptionPolicy {
             triggers: vec![trigger],
@@ -141,21 +141,21 @@ impl PreemptionPolicy {
         }
     }
 
-    /// Whether this trigger is asked.
+    /// Tests whether a trigger is enabled.
     pub fn has(&self, trigger: PreemptTrigger) -> bool {
         self.triggers.contains(&trigger)
     }
 }
 
-/// How jobs make way: what is tried first, and what else; by how much of its walltime a job has
-/// left. `SCR 80 SC 50 S` in PBS's `preempt_order`: by any of three ways while more than 80 percent
-/// are left, by two while more than 50 are, else only suspended.
+/// Preemption actions in the order of trial, depending on the walltime left. In PBS's
+/// `preempt_order`, `SCR 80 SC 50 S` allows three actions while more than 80 percent are left,
+/// two while more than 50 percent are left, else only suspension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Actions {
-    /// What holds for all that no other stretch is for.
+    /// Actions above all percentages in `below`.
     first: Vec<PreemptAction>,
-    /// From how many percent left downwards what holds, falling.
+    /// Actions at or below a percentage, in descending order of percentages.
     below: Vec<(u8, Vec<PreemptAction>)>,
 }
 
@@ -169,7 +169,7 @@ impl From<Vec<PreemptAction>> for Actions {
 }
 
 impl Actions {
-    /// PBS's own: suspended, else checkpointed, else put back.
+    /// Returns PBS's default: suspend, else checkpoint, else requeue.
     pub fn pbs() -> Actions {
         Actions::from(vec![
             PreemptAction::Suspend,
@@ -178,8 +178,8 @@ impl Actions {
         ])
     }
 
-    /// What is tried with a job that has so many percent of its walltime left; None for one without
-    /// an end, which has everything left.
+    /// Returns the actions for a job with this percentage of its walltime left; None, for no
+    /// walltime, counts as 100.
     pub fn of(&self, left: Option<f64>) -> &[PreemptAction] {
         let left = left.unwrap_or(100.0);
         let stretch = self
@@ -208,7 +208,8 @@ fn codes(actions: &[PreemptAction]) -> String {
         .collect()
 }
 
-/// The text is no list of actions: letters, with falling percentages between them.
+/// Error for a text that is not of the form `SCR 80 SC 50 S`: letters, with falling percentages
+/// between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "letters of {}, as \"SCR\", with falling percents of the walltime left between, \
@@ -236,7 +237,7 @@ impl FromStr for Actions {
     }
 }
 
-/// The actions of a word of letters. No letter occurs twice.
+/// Parses a word of action letters. No letter occurs twice.
 fn actions(word: &str) -> Result<Vec<PreemptAction>, NoActions> {
     let mut actions = Vec::new();
     for letter in word.chars() {

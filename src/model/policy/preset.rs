@@ -1,5 +1,5 @@
-//! Presets: the settings that make Lanai behave like one of the schedulers it has learned from.
-//! Every key of `lanai.toml` overrides its preset.
+//! Presets: settings that reproduce the behavior of other schedulers. Every key of `lanai.toml`
+//! overrides its preset.
 
 use super::fair_share::{FairShare, Method, TieRule, UsageSubject};
 use super::preemption::{Actions, NoAgenda, PreemptTrigger};
@@ -15,22 +15,22 @@ use crate::model::request::placement_policy::NodeAllocation;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// The formula of IT4I (I2).
+/// Formula of IT4I (I2).
 const IT4I: &str = "1000 * queue_priority + fairshare / 1000 + eligible_time / 864000";
 
 named! {
-    /// Whose habits are the defaults.
+    /// Scheduler that supplies the default settings.
     Preset {
-        /// Lanai's own: short jobs that have waited long first, and whoever has had less than their
+        /// Lanai's own: favors short jobs that have waited long, and users below their fair
         /// share.
         Hybrid = "hybrid",
-        /// Qube!: whatever fits starts, nobody is promised anything.
+        /// Qube!: every job that fits starts; no bookings.
         Qube = "qube",
-        /// Maui: first fit around one promise; what is measured counts.
+        /// Maui: first fit around one booking; measured usage counts.
         Maui = "maui",
         /// PBS Pro at IT4I.
         It4i = "it4i",
-        /// YTsaurus: whatever fits starts.
+        /// YTsaurus: every job that fits starts.
         Ytsaurus = "ytsaurus",
         /// Flux.
         Flux = "flux",
@@ -38,11 +38,11 @@ named! {
 }
 
 impl Preset {
-    /// What it sets, over the defaults.
+    /// Returns the policy: the defaults with the settings of the preset.
     pub fn policy(self) -> Policy {
         let (mut backfill, mut placement) = (Backfill::default(), PlacementPolicy::default());
         match self {
-            // Hosts in their order, each filled before the next.
+            // Hosts in configuration order, each filled before the next.
             Preset::Qube | Preset::Ytsaurus => {
                 (backfill.policy, backfill.depth) = (Filling::Skip, 0);
                 placement.allocation = NodeAllocation::FirstAvailable;
@@ -70,8 +70,8 @@ impl Preset {
         }
     }
 
-    /// YTsaurus protects the allocation that crosses a threshold (Y6). An operation that loses one
-    /// then still has its fair share, so it does not starve in turn.
+    /// YTsaurus protects the allocation that crosses a threshold (Y6). An operation that loses
+    /// another allocation still has its fair share, so it does not starve in turn.
     fn starvation(self) -> Starvation {
         let boundary = if self == Preset::Ytsaurus {
             Boundary::Keep
@@ -84,8 +84,8 @@ impl Preset {
         }
     }
 
-    /// What preempts jobs. At IT4I nothing does; a site that adds a trigger gets PBS's order of
-    /// actions.
+    /// Returns the preemption settings. IT4I has no trigger; a site that adds one gets PBS's
+    /// order of actions.
     fn preemption(self) -> PreemptionPolicy {
         match self {
             Preset::Qube => PreemptionPolicy {
@@ -105,7 +105,7 @@ impl Preset {
         }
     }
 
-    /// Who goes first.
+    /// Returns the order of jobs.
     fn precedence(self) -> Precedence {
         let mut precedence = match self {
             Preset::It4i => Precedence::by_formula(IT4I),
@@ -125,7 +125,7 @@ impl Preset {
         precedence
     }
 
-    /// The longest time between two cycles when nothing happens.
+    /// Returns the maximum time between two cycles without events.
     pub fn poll_interval(self) -> Span {
         match self {
             Preset::It4i => Span::seconds(600),
@@ -134,8 +134,8 @@ impl Preset {
         }
     }
 
-    /// What counts as eligible time (M17, X9): Maui's own default; Flux counts from the submission
-    /// on.
+    /// Returns the policy for eligible time (M17, X9): Maui's default; Flux counts from
+    /// submission.
     fn accrual(self) -> Accrual {
         match self {
             Preset::Maui => Accrual::QueuePolicy,
@@ -144,8 +144,8 @@ impl Preset {
         }
     }
 
-    /// What owners may say of their jobs (X1, X22): Qube's numbers rise from the best, and PBS asks
-    /// nobody.
+    /// Returns the priorities that owners may set (X1, X22): Qube's numbers rise from the best,
+    /// and PBS allows all.
     fn own_say(self) -> OwnSay {
         match self {
             Preset::Qube => OwnSay {
@@ -162,7 +162,7 @@ impl Preset {
         }
     }
 
-    /// How usage is forgotten (X7).
+    /// Returns the decay of usage (X7).
     fn decay(self) -> Decay {
         match self {
             Preset::Hybrid | Preset::Flux => Decay::default(),
@@ -178,7 +178,7 @@ impl Preset {
         }
     }
 
-    /// The fair share of the scheduler (F11, F12, I3, M12).
+    /// Returns the fair-share settings (F11, F12, I3, M12).
     fn fair_share(self) -> FairShare {
         let default = FairShare::default();
         match self {

@@ -1,4 +1,4 @@
-//! Qualities of service (F4): what one counts for, and who may ask for it.
+//! Qualities of service (F4): factors, permissions, flags and charges.
 
 mod flag;
 
@@ -18,23 +18,23 @@ use std::collections::{BTreeMap, BTreeSet};
 /// `[[qos]]`: a quality of service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
-    /// As jobs ask for it.
+    /// Name, as given by jobs.
     pub name: String,
-    /// Its factor, from 0 to 1.
+    /// Priority factor, from 0 to 1.
     pub factor: f64,
-    /// Who may ask for it; operators and managers may in any case.
+    /// Users who may request the quality; operators and managers always may.
     pub grant: QosGrant,
-    /// Whether its jobs are exempt from the limits of queues on size and run time.
+    /// Jobs are exempt from queue limits on size and run time.
     pub exempt: bool,
-    /// What it counts as a credential; the highest first.
+    /// Credential priority; the highest first.
     pub priority: i64,
-    /// What is special about its jobs.
+    /// Special treatment of the jobs.
     #[serde(default)]
     pub flags: Vec<Flag>,
-    /// Jobs that have it without asking: that one of these lists names.
+    /// Jobs that get the quality by default.
     #[serde(default)]
     pub default_for: JobOwners,
-    /// How much of what its jobs use is charged to their owners: 1 for all, 0 for nothing (X24).
+    /// Fraction of the jobs' usage that is charged, 0 to 1 (X24).
     #[serde(default = "whole")]
     pub charge: f64,
 }
@@ -43,26 +43,27 @@ fn whole() -> f64 {
     1.0
 }
 
-/// Who may ask for a quality of service.
+/// Users who may request a quality of service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QosGrant {
-    /// Anybody.
+    /// All users.
     All,
-    /// Whoever one of these lists names; nobody if they are empty.
+    /// Users and jobs that match a list; none if the lists are empty.
     Listed(JobOwners),
 }
 
-/// Jobs, by whose they are: those that one of these lists names. `*` names all.
+/// Lists of users, groups, accounts and queues; a job matches if one list contains it. `*`
+/// matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobOwners {
-    /// Users, by name.
+    /// User names.
     pub users: Vec<String>,
-    /// Members of these groups.
+    /// Groups of which the owner is a member.
     pub groups: Vec<String>,
-    /// Jobs of these accounts (`-A`).
+    /// Accounts (`-A`).
     pub accounts: Vec<String>,
-    /// Jobs of these queues.
+    /// Queues.
     pub queues: Vec<String>,
 }
 
@@ -84,31 +85,31 @@ fn includes(list: &[String], name: &str) -> bool {
     list.iter().any(|listed| listed == name || listed == "*")
 }
 
-/// Who asks.
+/// Requester of a quality of service.
 #[derive(Clone, Copy)]
 pub struct QosApplicant<'a> {
-    /// The owner of the job.
+    /// Owner of the job.
     pub user: &'a str,
-    /// The account of the job.
+    /// Account of the job.
     pub account: Option<&'a str>,
-    /// The queue of the job.
+    /// Queue of the job.
     pub queue: &'a str,
-    /// Whether an operator or a manager asks.
+    /// The requester is an operator or a manager.
     pub privileged: bool,
-    /// Whether the owner is a member of a group of this name.
+    /// Tests whether the owner is a member of the named group.
     pub is_member: &'a dyn Fn(&str) -> bool,
 }
 
-/// The qualities of service there are.
+/// Configured qualities of service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Qualities {
-    /// Each once, in the order of the configuration.
+    /// Qualities in configuration order, without duplicates.
     pub all: Vec<Quality>,
-    /// Whether there are no others: a job may not ask for one that is not known.
+    /// Jobs may request only these; otherwise unknown names act as `normal`.
     pub closed: bool,
 }
 
-/// Those of an installation that says nothing of them; others are normal by another name.
+/// Qualities without a configuration; unknown names act as `normal`.
 impl Default for Qualities {
     fn default() -> Qualities {
         let all = vec![
@@ -127,7 +128,7 @@ impl Default for Qualities {
 }
 
 impl Quality {
-    /// One for everybody of which nothing else is said.
+    /// Creates a quality for all users with default settings.
     pub fn new(name: &str, factor: f64) -> Quality {
         let (flags, default_for) = Default::default();
         Quality {
@@ -144,7 +145,7 @@ impl Quality {
 }
 
 impl Qualities {
-    /// The limits, followed by the exemptions that flags of qualities of service grant (M27).
+    /// Returns the limits, followed by the exemptions from flags (M27).
     pub fn with_exemptions(&self, limits: &Limits) -> Limits {
         let counted = limits
             .all
@@ -176,13 +177,13 @@ impl Qualities {
         }
     }
 
-    /// That of a job that asks for none.
+    /// Quality of a job that requests none.
     pub const NORMAL: &str = NORMAL_QOS;
 
-    /// Its factor, where the configuration says nothing of it.
+    /// Default factor of `normal`.
     pub const NORMAL_FACTOR: f64 = 0.5;
 
-    /// These and no others, besides the normal one.
+    /// Creates a closed set of these qualities and `normal`.
     pub fn only(all: Vec<Quality>) -> Qualities {
         let mut all = all;
         if !all.iter().any(|quality| quality.name == Qualities::NORMAL) {
@@ -196,12 +197,12 @@ impl Qualities {
         Qualities { all, closed: true }
     }
 
-    /// The one of this name.
+    /// Returns the quality with this name.
     pub fn find(&self, name: &str) -> Option<&Quality> {
         self.all.iter().find(|quality| quality.name == name)
     }
 
-    /// The factors by name.
+    /// Returns the factors by name.
     pub fn factors(&self) -> BTreeMap<String, f64> {
         self.all
             .iter()
@@ -209,13 +210,13 @@ impl Qualities {
             .collect()
     }
 
-    /// Whether jobs of a quality are exempt from the limits of queues on size and run time.
+    /// Tests whether jobs of a quality are exempt from queue limits on size and run time.
     pub fn is_exempt(&self, name: Option<&str>) -> bool {
         self.find(name.unwrap_or(Qualities::NORMAL))
             .is_some_and(|quality| quality.exempt)
     }
 
-    /// The one that a job has without asking (M27): the first whose lists name it.
+    /// Returns the default quality of a job (M27): the first whose lists match.
     pub fn default_for(&self, asker: &QosApplicant) -> Option<&str> {
         let found = self
             .all
@@ -224,20 +225,21 @@ impl Qualities {
         found.map(|quality| quality.name.as_str())
     }
 
-    /// What is special about jobs of a quality.
+    /// Returns the flags of a quality.
     pub fn flags(&self, name: Option<&str>) -> &[Flag] {
         self.find(name.unwrap_or(Qualities::NORMAL))
             .map_or(&[], |quality| &quality.flags)
     }
 
-    /// How much of what a job of a quality in a queue uses is charged: what both say, multiplied
-    /// (I5, X24). The queue is that of the configuration; a reservation's charges all.
+    /// Returns the fraction of usage that is charged: the product of the quality's and the
+    /// queue's fractions (I5, X24). `queue` is the configured queue; a reservation's queue
+    /// charges everything.
     pub fn charge(&self, name: Option<&str>, queue: Option<&Queue>) -> f64 {
         let quality = self.find(name.unwrap_or(Qualities::NORMAL));
         quality.map_or(1.0, |quality| quality.charge) * queue.map_or(1.0, |queue| queue.charge)
     }
 
-    /// Refuses a quality of service that there is not, and one that is not for who asks.
+    /// Refuses an unknown quality, or one that the requester may not use.
     pub fn check(&self, name: Option<&str>, asker: &QosApplicant) -> Result<(), Refusal> {
         let Some(name) = name else { return Ok(()) };
         match self.find(name) {
@@ -252,7 +254,7 @@ impl Qualities {
         }
     }
 
-    /// The names of those that are for somebody.
+    /// Returns the names of the qualities that the requester may use.
     fn open_to(&self, asker: &QosApplicant) -> String {
         let open = self
             .all
@@ -273,7 +275,7 @@ impl QosGrant {
     }
 }
 
-/// Who may, in words.
+/// Lists the permitted users.
 impl std::fmt::Display for QosGrant {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let QosGrant::Listed(named) = self else {

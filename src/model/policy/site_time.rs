@@ -1,50 +1,50 @@
-//! Times of which everybody knows beforehand (I23): dedicated time, in which only jobs of dedicated
-//! queues run, and prime time, the hours of some weekdays.
+//! Calendar of the site (I23): dedicated time, in which only jobs of dedicated queues run, and
+//! prime time, certain hours of some weekdays.
 //!
-//! As in PBS, a queue says by its name what it is for: `ded...` for dedicated time, `p_...` for
-//! prime time, `np_...` for the rest of the day.
+//! As in PBS, the name of a queue determines its kind: `ded...` for dedicated time, `p_...` for
+//! prime time, `np_...` for other hours.
 
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use chrono::{Datelike, Days, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
 use serde::{Deserialize, Serialize};
 
-/// What the scheduler knows of the calendar at a moment.
+/// Calendar data for a scheduling cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteTime {
-    /// Dedicated times that are not over, soonest first; None where there is no such thing, and the
-    /// name of a queue says nothing.
+    /// Present and future dedicated times, soonest first; None if dedicated time is not
+    /// configured, so that queue names have no effect.
     pub dedicated: Option<Vec<(Time, Time)>>,
-    /// Prime time, if there is such a thing.
+    /// State of prime time; None if not configured.
     pub prime: Option<Prime>,
 }
 
-/// How it stands with prime time.
+/// State of prime time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prime {
-    /// Whether it is prime time now.
+    /// True during prime time.
     pub is_on: bool,
-    /// Until when it stays so.
+    /// Next change.
     pub until: Time,
-    /// Whether a job may run on into the other.
+    /// Jobs may run across the change.
     pub may_cross: bool,
 }
 
-/// The hours of prime time.
+/// Configured hours of prime time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimeHours {
-    /// The days it falls on.
+    /// Weekdays.
     pub days: Vec<Weekday>,
-    /// From midnight on.
+    /// Start, from midnight.
     pub from: Span,
-    /// From midnight on, at most a day.
+    /// End, from midnight; at most one day.
     pub to: Span,
-    /// Whether a job may run on into the other.
+    /// Jobs may run across the start and end of prime time.
     pub may_cross: bool,
 }
 
 impl SiteTime {
-    /// Whether a job of this queue may run from `start` to `end`, and if not, why.
+    /// Tests whether a job of this queue may run from `start` to `end`; the error is the reason.
     pub fn admits(&self, queue: &str, start: Time, end: Time) -> Result<(), Reason> {
         self.admits_dedicated(queue.starts_with("ded"), start, end)?;
         self.prime.map_or(Ok(()), |prime| prime.admits(queue, end))
@@ -68,7 +68,7 @@ impl SiteTime {
         }
     }
 
-    /// When a job that must wait for the calendar could start: the next moment at which it changes.
+    /// Returns the next change of the calendar, the earliest start of a job that it blocks.
     pub fn next_change(&self, now: Time) -> Option<Time> {
         let dedicated = self
             .dedicated
@@ -102,7 +102,7 @@ impl Prime {
 }
 
 impl PrimeHours {
-    /// Whether it is prime time at a moment, and until when it stays so, within the next weeks.
+    /// Returns whether it is prime time, and when that next changes within two weeks.
     pub fn at(&self, now: NaiveDateTime) -> (bool, NaiveDateTime) {
         let yesterday = now.date() - Days::new(1);
         let dates = (0..16).filter_map(|n| yesterday.checked_add_days(Days::new(n)));
@@ -121,7 +121,7 @@ impl PrimeHours {
         if from > now {
             return (false, from);
         }
-        // A day that ends where the next begins goes on.
+        // Adjacent periods count as one.
         for (from, to) in hours.into_iter().skip(1) {
             until = if from == until { to } else { until };
         }

@@ -1,8 +1,7 @@
-//! How much of what limits count is there, on whose behalf: limits on what is queued hold when a
-//! job is submitted (I19, F21, Y24).
+//! Counters for limits on queued jobs, checked at submission (I19, F21, Y24).
 //!
-//! Counts follow the jobs one by one, so that a submission costs the same whatever the number of
-//! those that wait. Where no such limit is set nothing is counted.
+//! Counters are updated job by job, so that the cost of a submission does not depend on the
+//! number of waiting jobs. Without such limits nothing is counted.
 
 pub mod uses;
 
@@ -23,46 +22,46 @@ use crate::model::time::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The stages whose limits hold at submission.
+/// Stages of limits that are checked at submission.
 const STAGES: [LimitStage; 2] = [LimitStage::Queued, LimitStage::Waiting];
 
-/// The jobs that are not over, as far as limits on what is queued count them.
+/// Counters over unfinished jobs for limits on queued jobs.
 #[derive(Clone, Debug, Default)]
 pub struct JobCounters {
     limits: Limits,
     directories: Vec<Directory>,
     default_walltime: Span,
-    /// So wide that no number of jobs overflows: what was added is taken away again to the last.
+    /// Wide enough that no number of jobs overflows, so that removal restores the exact sum.
     sums: BTreeMap<LimitPlace, i128>,
     parties: BTreeMap<Credentials, Arc<CredentialGroup>>,
     jobs: BTreeMap<JobId, CounterEntry>,
 }
 
-/// Which job comes into a queue, as far as limits on how many there are go.
+/// Job that enters a queue, for the check of limits.
 #[derive(Clone, Copy, Debug)]
 pub enum Comer {
-    /// A new one, that will stand so: what is held is not waiting.
+    /// New job with this state; held jobs do not count as waiting.
     New(JobState),
-    /// One that is there, and comes from another queue, or asks for something else than before: it
-    /// is held against limits only where it would add to what it adds now.
+    /// Existing job from another queue, or with a changed request. Limits apply only to what it
+    /// adds to its present count.
     Known(JobId),
-    /// Likewise one that changes places with another.
+    /// Existing job that swaps places with another.
     InPlaceOf {
-        /// Who comes.
+        /// Job that enters.
         own: JobId,
-        /// Who leaves.
+        /// Job that leaves.
         other: JobId,
     },
 }
 
-/// A limit, by its place, and those who count together under it.
+/// Index of a limit, and the key under which jobs count together.
 type LimitPlace = (usize, LimitKey);
 
 fn place(concern: &Concern) -> LimitPlace {
     (concern.place, concern.key.clone())
 }
 
-/// The amount of a resource that a request names, else 0.
+/// Returns the requested amount of a resource; 0 if not requested.
 fn asked(request: &Request, name: &str) -> i64 {
     request
         .list
@@ -71,14 +70,14 @@ fn asked(request: &Request, name: &str) -> i64 {
         .unwrap_or(0)
 }
 
-/// Those whose jobs all go under the same names.
+/// Jobs with equal credentials, and the limits that apply to them.
 #[derive(Debug)]
 struct CredentialGroup {
     who: Credentials,
     concerns: Vec<Concern>,
 }
 
-/// What a job adds, limit by limit.
+/// Amounts that a job adds to each limit.
 #[derive(Clone, Debug)]
 struct CounterEntry {
     party: Arc<CredentialGroup>,
@@ -86,17 +85,17 @@ struct CounterEntry {
     times: JobCount,
 }
 
-/// For how many jobs one counts: as many as its elements are.
+/// Number of jobs that a job counts as: an array counts its subjobs.
 #[derive(Clone, Copy, Debug)]
 struct JobCount {
-    /// Of those that are not over.
+    /// Unfinished jobs.
     all: i64,
-    /// Of those that wait.
+    /// Waiting jobs.
     waiting: i64,
 }
 
 impl JobCount {
-    /// As a job stands.
+    /// Returns the counts of an existing job.
     fn of(job: &Job) -> JobCount {
         let state = job.life.state;
         let Some(elements) = &job.elements else {
@@ -114,7 +113,7 @@ impl JobCount {
         }
     }
 
-    /// Of one that is yet to come, and will stand so.
+    /// Returns the counts of a new job that will have this state.
     fn of_new(spec: &Spec, state: JobState) -> JobCount {
         let all = spec.element_count().unwrap_or(1).into();
         JobCount {
@@ -133,7 +132,7 @@ impl JobCount {
 }
 
 impl CounterEntry {
-    /// What it adds at a place.
+    /// Returns the amount that the job adds to a limit.
     fn amount(&self, (place, key): &LimitPlace) -> i64 {
         let mut known = self.party.concerns.iter().zip(&self.amounts);
         known
@@ -143,8 +142,7 @@ impl CounterEntry {
 }
 
 impl JobCounters {
-    /// Of nobody yet. A job that does not say how long it runs counts as running for
-    /// `default_walltime`.
+    /// Creates empty counters. Jobs without walltime count with `default_walltime`.
     pub fn new(limits: &Limits, default_walltime: Span) -> JobCounters {
         let is_any = limits.all.iter().any(|limit| STAGES.contains(&limit.stage));
         let limits = if is_any {
@@ -161,12 +159,12 @@ impl JobCounters {
         }
     }
 
-    /// Whether there is nothing to count.
+    /// Tests whether there are no limits to count for.
     pub fn is_idle(&self) -> bool {
         self.limits.all.is_empty()
     }
 
-    /// Whether limits tell groups apart.
+    /// Tests whether any limit depends on groups.
     pub fn heeds_groups(&self) -> bool {
         self.limits
             .all
@@ -174,16 +172,17 @@ impl JobCounters {
             .any(|limit| limit.scope.group != Selector::All)
     }
 
-    /// Counts a job as it stands now, and no more once it is over. `subject` tells its names.
+    /// Updates the counters for a job, and removes finished jobs. `subject` returns the names of
+    /// its credentials.
     pub fn count(&mut self, job: &Job, subject: impl FnOnce(&Credentials) -> LimitSubject) {
-        // An element of an array counts with its array.
+        // Subjobs count with their array.
         if self.is_idle() || job.id.index().is_some() {
             return;
         }
         if job.life.state == JobState::Finished {
             return self.forget(job.id);
         }
-        // Before the job leaves it: a party that is dropped is looked up anew.
+        // Looked up before the job is removed, because an unused group of credentials is dropped.
         let (party, times) = (self.party(job, subject), JobCount::of(job));
         self.forget(job.id);
         let mut amounts = Vec::new();
@@ -202,7 +201,7 @@ impl JobCounters {
         );
     }
 
-    /// Counts a job no more.
+    /// Removes a job from the counters.
     pub fn forget(&mut self, id: JobId) {
         let Some(CounterEntry { party, amounts, .. }) = self.jobs.remove(&id) else {
             return;
@@ -217,7 +216,7 @@ impl JobCounters {
                 self.sums.remove(&place);
             }
         }
-        // Nobody else holds it but the list and this job.
+        // Only the map and this variable still refer to it.
         if Arc::strong_count(&party) == 2 {
             self.parties.remove(&party.who);
         }
@@ -248,20 +247,20 @@ impl JobCounters {
             .collect()
     }
 
-    /// What so many jobs of a request add to what a limit counts.
+    /// Returns the amount that jobs with this request add to a limit.
     fn amount(&self, limit: &Limit, request: &Request, times: JobCount) -> i64 {
         self.of_one(&limit.quantity, request)
             .saturating_mul(times.at(limit.stage))
     }
 
-    /// What there is at a place.
+    /// Returns the present sum for a limit and key.
     fn sum(&self, place: &LimitPlace) -> i64 {
         self.sums
             .get(place)
             .map_or(0, |sum| i64::try_from(*sum).unwrap_or(i64::MAX))
     }
 
-    /// What one job of a request counts.
+    /// Returns the amount for one job with this request.
     fn of_one(&self, quantity: &Quantity, request: &Request) -> i64 {
         match quantity {
             Quantity::Jobs => 1,
@@ -271,21 +270,20 @@ impl JobCounters {
                 asked(request, "ncpus").saturating_mul(self.seconds(request))
             }
             Quantity::Resource(name) => asked(request, name),
-            // Measured against a cluster, which is another every day: such limits hold for what
-            // runs.
+            // Depends on the size of the cluster, which changes: such limits apply only to
+            // running jobs.
             Quantity::Equivalents => 0,
         }
     }
 
-    /// The walltime of a request in seconds.
+    /// Returns the walltime of a request in seconds.
     fn seconds(&self, request: &Request) -> i64 {
         let walltime = request.list.get("walltime").and_then(ResourceValue::amount);
         walltime.map_or(self.default_walltime, Span).as_seconds()
     }
 
-    /// Refuses a job that would be one too many in the queue it names, with PBS's words and the
-    /// count; tells of soft limits that it passes. One that is there already is held against limits
-    /// only where it would add to what it adds now.
+    /// Refuses a job that would exceed a hard limit, in PBS's words with the count, and returns
+    /// warnings for exceeded soft limits. For an existing job, only an increase is checked.
     pub fn admit(
         &self,
         comer: Comer,
@@ -319,7 +317,7 @@ impl JobCounters {
             if more <= 0 {
                 continue;
             }
-            // If the job already counts here, the other job will count here, too.
+            // If the job already counts under this key, the other job will too.
             let left = match leaver {
                 Some(leaver) if before == 0 => leaver.amount(&place),
                 _ => 0,

@@ -1,5 +1,5 @@
-//! The table of reasons: a row for each with its code, the comment of the job, a sentence for
-//! people and a remedy. The stage of a code and its meaning are in [`CODES`](super::CODES).
+//! Table of reasons: each row has the code, the job's comment, a sentence for users and a remedy.
+//! [`CODES`](super::CODES) has the stage and meaning of each code.
 
 use super::codes::{self, Code};
 use super::{OutsideUse, Reason};
@@ -9,17 +9,16 @@ use crate::model::time::Time;
 use std::borrow::Cow;
 use std::fmt;
 
-/// A row of the table.
+/// Row of the table.
 struct ReasonRow<'r> {
-    /// A name of [`CODES`](super::CODES), or `amount.` and the resource.
+    /// Name in [`CODES`](super::CODES), or `amount.` and the resource.
     code: Cow<'static, str>,
-    /// The job's comment in `qstat`, behind `Not Running: ` or `Can Never Run: `; in PBS's words,
-    /// where PBS has the reason.
+    /// Comment of the job in `qstat`, after `Not Running: ` or `Can Never Run: `; in PBS's words
+    /// if PBS has the reason.
     comment: fmt::Arguments<'r>,
-    /// A sentence for people who have never read a scheduler's manual. If the job can never start,
-    /// a clause.
+    /// Sentence for users without scheduler knowledge. If the job can never start, a clause.
     sentence: fmt::Arguments<'r>,
-    /// What would let the job start.
+    /// Change that would let the job start.
     remedy: &'static str,
 }
 
@@ -37,21 +36,21 @@ fn row<'r>(
     }
 }
 
-/// What sentences mention besides the reason.
+/// Context for sentences, besides the reason.
 pub struct SentenceContext<'a> {
-    /// The queue of the job.
+    /// Queue of the job.
     pub queue: &'a str,
-    /// When it was found that the job can never start.
+    /// Time at which the job was found unable to start.
     pub never_since: Option<Time>,
-    /// The hook that refused the last start of the job, and its message.
+    /// Hook that rejected the last start, and its message.
     pub refused_start: Option<(&'a str, &'a str)>,
-    /// Shows the ids of jobs, and the number of further jobs.
+    /// Formats job ids and the number of further jobs.
     pub jobs: &'a dyn Fn(&[JobId], u64) -> String,
-    /// Shows a time.
+    /// Formats a time.
     pub moment: &'a dyn Fn(Time) -> String,
 }
 
-/// For callers that need no sentence.
+/// Context for callers that need no sentence.
 const NO_CONTEXT: &SentenceContext = &SentenceContext {
     queue: "",
     never_since: None,
@@ -61,18 +60,18 @@ const NO_CONTEXT: &SentenceContext = &SentenceContext {
 };
 
 impl Reason {
-    /// The stable name for scripts and scenarios: one of [`CODES`](super::CODES), or `amount.` and
-    /// the resource.
+    /// Returns the stable name for scripts and scenarios: one of [`CODES`](super::CODES), or
+    /// `amount.` and the resource.
     pub fn code(&self) -> Cow<'static, str> {
         self.with_row(NO_CONTEXT, |row| row.code)
     }
 
-    /// What would let the job start.
+    /// Returns the change that would let the job start.
     pub fn remedy(&self) -> &'static str {
         self.with_row(NO_CONTEXT, |row| row.remedy)
     }
 
-    /// A sentence for people who have never read a scheduler's manual.
+    /// Returns a sentence for users without scheduler knowledge.
     pub fn sentence(&self, job: &SentenceContext) -> String {
         let sentence = self.with_row(job, |row| row.sentence.to_string());
         if !self.is_never() {
@@ -84,7 +83,7 @@ impl Reason {
         format!("The job can never start on this system as configured{since}: {sentence}.")
     }
 
-    /// Takes the row of this reason. Its texts are formatted only if they are used.
+    /// Passes the row of this reason to `take`. Texts are formatted only if used.
     #[expect(
         clippy::too_many_lines,
         reason = "a table with a row for each reason is read row by row"
@@ -577,12 +576,12 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The ending of a plural.
+/// Returns the plural ending.
 fn s(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// Whether an amount is zero: `0` or `0kb`.
+/// Tests for a zero amount: `0` or `0kb`.
 fn is_none(amount: &str) -> bool {
     amount.trim_end_matches(|c: char| c.is_ascii_alphabetic()) == "0"
 }

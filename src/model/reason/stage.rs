@@ -1,34 +1,34 @@
-//! The stages of a job's way to its nodes.
+//! Stages of a scheduling cycle.
 
 use serde::{Deserialize, Serialize};
 
-/// A stage that a job goes through on its way to its nodes, in their order. The first that refuses
-/// is why it waits.
+/// Stage that each job passes in a scheduling cycle, in order. The first stage that refuses gives
+/// the reason why the job waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CycleStage {
-    /// Is it free to start: no hold, no dependency, no time to wait for?
+    /// State: holds, dependencies and start times.
     State,
-    /// Could it ever run, and does its queue start jobs now?
+    /// Admission: whether the job can ever run, and whether its queue starts jobs now.
     Admission,
-    /// Who goes before it?
+    /// Priority: order of the jobs.
     Priority,
-    /// Has its owner, or its array, had enough for now?
+    /// Throttling: limits of users, arrays and others.
     Throttle,
-    /// Which nodes suit, and have enough?
+    /// Matching: suitable nodes with enough free resources.
     Match,
-    /// Do they lie together as asked, and is nobody promised them?
+    /// Allocation: requested arrangement of nodes, without nodes booked for other jobs.
     Allocate,
-    /// May it pass jobs that wait for room?
+    /// Backfill: whether the job may pass blocked jobs.
     Backfill,
-    /// Could others make way?
+    /// Preemption: whether preempting running jobs would free enough.
     Preempt,
-    /// Does its node begin it?
+    /// Launch: start by noded.
     Launch,
 }
 
 impl CycleStage {
-    /// All, in their order.
+    /// All stages, in order.
     pub const ALL: [CycleStage; 9] = [
         CycleStage::State,
         CycleStage::Admission,
@@ -41,7 +41,7 @@ impl CycleStage {
         CycleStage::Launch,
     ];
 
-    /// As commands and scenarios name it.
+    /// Returns the name used by commands and scenarios.
     pub fn name(self) -> &'static str {
         match self {
             CycleStage::State => "state",

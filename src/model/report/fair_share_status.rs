@@ -1,51 +1,52 @@
-//! What a pool or an operation is owed of the cluster, what it has of it now, and what having less
-//! has made of it (Y1, Y2).
+//! Fair-share status of pools and operations: entitlement, present usage, starvation (Y1, Y2).
 
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// Who is owed something.
+/// Holder of a fair share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ShareHolder {
-    /// A pool, with all below it.
+    /// Pool with all its descendants.
     Pool(String),
-    /// An operation: a job, or an array with all its elements.
+    /// Operation: a job, or an array with all its subjobs.
     Operation(JobId),
-    /// Each of so many jobs that wait and are alike in all, of which this is the first.
+    /// Each of this number of identical waiting jobs; the id is that of the first.
     Alike(JobId, u64),
 }
 
 named! {
-    /// How somebody stands.
+    /// Status of a holder relative to its fair share.
     FairShareStatus {
-        /// It has what it is owed, but for the tolerance.
+        /// Usage is at the fair share, within the tolerance.
         Normal = "normal",
-        /// It has less.
+        /// Usage is below the fair share.
         Below = "below_fair_share",
-        /// It has had less for so long that others make way for it.
+        /// Usage has been below the fair share for long enough to preempt other jobs.
         Starving = "starving",
-        /// For so long that others lose what is theirs.
+        /// Usage has been below for so long that jobs within the fair shares of others are
+        /// preempted.
         Aggressive = "aggressively_starving",
     }
 }
 
-/// What somebody is owed, and has.
+/// Fair share and usage of a holder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FairShareReport {
-    /// Who.
+    /// Pool or operation.
     pub who: ShareHolder,
-    /// Its pool, and those above it, the nearest first; of a pool those above it.
+    /// Ancestor pools, the nearest first; for an operation, its own pool comes first.
     pub pools: Vec<String>,
-    /// The fair share, as a part of the cluster.
+    /// Fair share, as a fraction of the cluster.
     pub fair: f64,
-    /// What it has, with what is kept for it and without what it is about to lose: as a part of the
-    /// cluster.
+    /// Usage as a fraction of the cluster, including resources held for the holder, without those
+    /// about to be preempted.
     pub used: f64,
-    /// The resource of which it has the largest part, or, having nothing, would have.
+    /// Dominant resource: the one with the largest fraction in use, or requested if none is in
+    /// use.
     pub resource: Option<String>,
-    /// How it stands.
+    /// Status relative to the fair share.
     pub status: FairShareStatus,
-    /// Since when it has less than it is owed; None for who does not.
+    /// Start of the time below the fair share; None if not below.
     pub since: Option<Time>,
 }

@@ -1,4 +1,4 @@
-//! What is foreseen of jobs that wait: when, where, or why not. Told to whoever asks, never kept.
+//! Forecasts for waiting jobs: start times, nodes, or reasons. Computed on request, never stored.
 
 use super::fair_share_status::FairShareReport;
 use crate::model::job_id::JobId;
@@ -6,200 +6,199 @@ use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// What is foreseen of a job.
+/// Forecast for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foreseen {
-    /// Which job; of an array, each element that is foreseen to start, and the array for the rest.
+    /// Job id; for an array, each subjob with a forecast start, and the array for the rest.
     pub job: JobId,
-    /// What becomes of it.
+    /// Forecast for the job.
     pub prospect: Prospect,
 }
 
-/// What becomes of a job if nobody does anything and jobs end at their walltimes.
+/// Forecast for a job if no user intervenes and jobs end at their walltimes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prospect {
-    /// It starts.
+    /// The job starts.
     Starts {
-        /// When.
+        /// Start time.
         at: Time,
-        /// When its walltime is over.
+        /// End of the walltime.
         end: Time,
-        /// On which nodes, each once.
+        /// Nodes, each once.
         nodes: Vec<String>,
     },
-    /// Nothing that happens by itself lets it start.
+    /// The job does not start without a change, for this reason.
     Waits(Reason),
-    /// Not as far as was looked: the [`Horizon`] tells how far that is.
+    /// The job does not start within the [`Horizon`].
     Beyond,
 }
 
-/// How far the cycle was run forward.
+/// Range of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Horizon {
-    /// From when.
+    /// Start of the range.
     pub from: Time,
-    /// Up to when.
+    /// End of the range.
     pub until: Time,
-    /// How many cycles that took.
+    /// Number of simulated cycles.
     pub cycles: u64,
-    /// Whether there was nothing more to be seen; else the allowance was used up.
+    /// The simulation ended because nothing further changes, not because its budget was used up.
     pub is_whole: bool,
 }
 
-/// So much is free for so long from now on, beside all promises.
+/// Resources free for a period from now on, without delaying planned starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreeWindow {
-    /// How often what was asked for fits; processors if nothing was.
+    /// Number of copies of the request that fit; processors without a request.
     pub copies: u64,
-    /// On how many nodes.
+    /// Number of nodes.
     pub nodes: u64,
-    /// A job started now must be over by then; None if it may stay for ever.
+    /// Time after which a job started now must have ended; None for no limit.
     pub lasts: Option<Span>,
 }
 
-/// A job that has what another needs.
+/// Job that holds resources another job needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
-    /// Which.
+    /// Job id.
     pub job: JobId,
-    /// When its walltime is over.
+    /// End of its walltime.
     pub end: Time,
-    /// The nodes that both are, or will be, on.
+    /// Nodes common to both jobs.
     pub nodes: Vec<String>,
 }
 
-/// A job that came later and started earlier.
+/// Job that was submitted later and started earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overtaker {
-    /// Which.
+    /// Job id.
     pub job: JobId,
-    /// When it started.
+    /// Start time.
     pub started: Time,
-    /// When its walltime is over.
+    /// End of its walltime.
     pub end: Time,
 }
 
 /// Nodes that cannot take a chunk of a job, all for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
-    /// The reason's stable name: one of [`crate::model::reason::CODES`].
+    /// Stable code of the reason: one of [`crate::model::reason::CODES`].
     pub code: String,
-    /// The resource it is about, if it is about one.
+    /// Resource concerned, if any.
     pub resource: Option<String>,
-    /// What is asked of that, as shown.
+    /// Requested amount of the resource, as displayed.
     pub requested: Option<String>,
-    /// The least and the most that one of the nodes has of it, as shown.
+    /// Smallest and largest amount on these nodes, as displayed.
     pub found: Option<(String, String)>,
-    /// In words, as said of the first node.
+    /// Text of the reason, for the first node.
     pub said: Option<String>,
-    /// Whether it would be so though nobody were there.
+    /// True if the chunk would not fit on the empty nodes either.
     pub never: bool,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: u64,
-    /// The first of them, at most [`Survey::MOST`].
+    /// Names of the first nodes, at most [`Survey::MOST`].
     pub named: Vec<String>,
 }
 
-/// What every node says to one chunk of a job.
+/// Result of matching one chunk of a job with every node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survey {
-    /// The chunk, as `ncpus=4:mem=8gb`.
+    /// Chunk, such as `ncpus=4:mem=8gb`.
     pub chunk: String,
-    /// On how many nodes there is room for it.
+    /// Number of nodes that can take the chunk.
     pub fitting: u64,
-    /// The first of these, at most [`Survey::MOST`].
+    /// Names of the first of these, at most [`Survey::MOST`].
     pub named: Vec<String>,
-    /// The others, by reason, in the order of the stages.
+    /// Other nodes by reason, in the order of the stages.
     pub rejections: Vec<Rejection>,
 }
 
 impl Survey {
-    /// How many nodes are named at most for one reason.
+    /// Maximum number of nodes named for one reason.
     pub const MOST: usize = 8;
 }
 
-/// A limit that is in a job's way.
+/// Limit that blocks a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Barrier {
-    /// As it is called where it is set: `max_run_subjobs`, the name of a resource.
+    /// Name of the setting: `max_run_subjobs`, or the name of a resource.
     pub limit: String,
-    /// How much it lets through.
+    /// Value of the limit.
     pub value: String,
-    /// How much of that is in use.
+    /// Amount in use.
     pub used: String,
-    /// By which jobs, as far as that is known: the first.
+    /// First jobs that use it, as far as known.
     #[serde(default)]
     pub by: Vec<JobId>,
-    /// How many more there are.
+    /// Number of further jobs.
     #[serde(default)]
     pub more: u64,
 }
 
-/// A job's place among those that wait.
+/// Position of a job among the waiting jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRank {
-    /// How many go before it; None if so many that they were not counted.
+    /// Number of jobs ahead; None if too many to count.
     pub before: Option<u64>,
-    /// How many wait in all, itself included.
+    /// Number of waiting jobs, including this one.
     pub waiting: u64,
-    /// Its cluster, where the order goes by clusters: on the nodes of that cluster it precedes the
-    /// jobs of all others.
+    /// Cluster of the job, if the order depends on clusters: on the nodes of that cluster, the
+    /// job precedes the jobs of all other clusters.
     #[serde(default)]
     pub cluster: Option<String>,
 }
 
-/// Why a job waits, stage by stage.
+/// Explanation of a waiting job, by stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Which job.
+    /// Job id.
     pub job: JobId,
-    /// The first refusal; None if the next cycle starts it.
+    /// First reason; None if the next cycle starts the job.
     pub reason: Option<Reason>,
-    /// All there are, each stage looked at for itself, the earliest first.
+    /// All reasons, each stage evaluated independently, in the order of the stages.
     pub objections: Vec<Reason>,
-    /// The limits that are in its way.
+    /// Limits that block the job.
     pub barriers: Vec<Barrier>,
-    /// Its place among those that wait.
+    /// Position among the waiting jobs.
     pub rank: Option<QueueRank>,
-    /// What the nodes say; None where no request was held against any.
+    /// Results of node matching; None if no request was matched.
     pub survey: Option<Survey>,
-    /// The longest walltime with which it would start now, where a shorter one helps.
+    /// Longest walltime with which the job could start now, if a shorter one helps.
     pub shorter: Option<Span>,
-    /// What becomes of it.
+    /// Forecast for the job.
     pub prospect: Prospect,
-    /// How far was looked for that.
+    /// Range of that forecast.
     pub horizon: Horizon,
-    /// How many jobs that wait start before it.
+    /// Number of waiting jobs that start earlier.
     pub ahead: u64,
-    /// Whose ends it waits for, soonest first; at most [`Explanation::MOST`].
+    /// Jobs on whose end this job waits, soonest first; at most [`Explanation::MOST`].
     pub occupants: Vec<Occupant>,
-    /// How many more they are.
+    /// Number of further such jobs.
     pub more: u64,
-    /// Running jobs that came later, latest start first; at most [`Explanation::MOST`].
+    /// Running jobs submitted later, latest start first; at most [`Explanation::MOST`].
     pub overtakers: Vec<Overtaker>,
-    /// Whether others could make way for it; None where nobody does.
+    /// Preemption prospects; None if preemption is off.
     pub way: Option<PreemptionOutlook>,
-    /// What its operation is owed now, and has, where who has less for too long has others make
-    /// way.
+    /// Fair share and usage of the job's operation, if starvation triggers preemption.
     pub fair_share: Option<FairShareReport>,
 }
 
-/// Whether running jobs make way for one that waits.
+/// Prospects of preemption for a waiting job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PreemptionOutlook {
-    /// These do.
+    /// These jobs are being preempted.
     Made(Vec<JobId>),
-    /// None does, of so many that come after it in what counts.
+    /// No job can be preempted.
     Barred {
-        /// Those that could be asked.
+        /// Number of running jobs with lower precedence that could be preempted.
         candidates: u64,
-        /// Those besides whose owners want them left alone.
+        /// Number of further such jobs whose owners have exempted them.
         protected: u64,
     },
 }
 
 impl PreemptionOutlook {
-    /// Its stable name, one of the codes of reasons.
+    /// Returns the stable reason code.
     pub fn code(&self) -> &'static str {
         match self {
             PreemptionOutlook::Made(_) => "awaiting_victims",
@@ -214,6 +213,6 @@ impl PreemptionOutlook {
 }
 
 impl Explanation {
-    /// How many other jobs are named at most.
+    /// Maximum number of other jobs listed.
     pub const MOST: usize = 20;
 }

@@ -1,24 +1,23 @@
-//! What a job is worth under the order of the policy, part by part: what went in, what it counts
-//! for, what comes of it.
+//! Priority of a job under the policy, component by component: input, factor, weight.
 
 use crate::model::job_id::JobId;
 use serde::{Deserialize, Serialize};
 
-/// One of the numbers that make up a job's worth.
+/// Component of a job's priority.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScorePart {
-    /// As it is called in the configuration: `wait_time`, `eligible_time`.
+    /// Name in the configuration, such as `wait_time` or `eligible_time`.
     pub name: String,
-    /// What is known of the job: seconds, a fraction of the shares, nodes, a name.
+    /// Input as displayed: seconds, a fraction of the shares, nodes, a name.
     pub input: String,
-    /// What is made of that: in a sum of factors a number from 0 to 1.
+    /// Value computed from the input; in a weighted sum, a number from 0 to 1.
     pub factor: f64,
-    /// What it counts for; None where it stands in a formula.
+    /// Weight; None for a variable of a formula.
     pub weight: Option<f64>,
 }
 
 impl ScorePart {
-    /// A part of a weighted sum.
+    /// Creates a component of a weighted sum.
     pub fn weighed(name: &str, input: String, factor: f64, weight: f64) -> ScorePart {
         ScorePart {
             name: name.to_string(),
@@ -28,7 +27,7 @@ impl ScorePart {
         }
     }
 
-    /// Something that a formula asks for.
+    /// Creates a variable of a formula.
     pub fn named(name: &str, value: f64) -> ScorePart {
         ScorePart {
             name: name.to_string(),
@@ -38,30 +37,30 @@ impl ScorePart {
         }
     }
 
-    /// What it adds to the sum; None where it stands in a formula.
+    /// Returns the contribution to the sum; None for a variable of a formula.
     pub fn product(&self) -> Option<f64> {
         self.weight.map(|weight| weight * self.factor)
     }
 }
 
-/// What a job that waits is worth.
+/// Priority of a waiting job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PriorityScore {
-    /// Which.
+    /// Job id.
     pub job: JobId,
-    /// What goes before the score: the jobs of the highest tier come first.
+    /// Sort key before the score: jobs of the highest tier come first.
     pub tier: i64,
-    /// What it is worth, as it counts now; the highest first.
+    /// Current priority; the highest first.
     pub score: f64,
-    /// What that is made of.
+    /// Components of the score.
     pub parts: Vec<ScorePart>,
 }
 
 impl PriorityScore {
-    /// The name of the only part of a score that an operator has given (M11).
+    /// Name of the only component of a score set by an operator (M11).
     pub const SYSTEM_PRIORITY: &str = "system_priority";
 
-    /// What an operator says of the job, if one does.
+    /// Returns the system priority, if an operator set one.
     pub fn system_priority(&self) -> Option<f64> {
         self.parts
             .iter()

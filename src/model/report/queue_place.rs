@@ -1,64 +1,64 @@
-//! Whose turn it is: the places of waiting jobs in the queue.
+//! Positions of waiting jobs in the queue.
 
 use super::priority_score::{PriorityScore, ScorePart};
 use serde::{Deserialize, Serialize};
 
-/// A waiting job's place in the queue; an array has one place.
+/// Position of a waiting job or array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueTurn {
-    /// 1 is looked at first (I12).
+    /// Rank from 1; rank 1 is considered first (I12).
     pub rank: u64,
-    /// Whose it is.
+    /// Owner of the job.
     pub user: String,
-    /// The account it asked for.
+    /// Account given by the job.
     pub account: Option<String>,
-    /// Its queue.
+    /// Queue of the job.
     pub queue: String,
-    /// Whether it asks for a reservation: such jobs come before all others, and take nothing from
-    /// them (M1).
+    /// The job requests a reservation. Such jobs come first, and use no resources of others (M1).
     pub is_reserved: bool,
-    /// Its cluster, where jobs go first on the nodes of their own clusters, whatever their scores.
+    /// Cluster of the job, if jobs come first on the nodes of their own clusters regardless of
+    /// score.
     #[serde(default)]
     pub cluster: Option<String>,
-    /// What goes before its score, in words; empty for nothing.
+    /// Sort keys before the score, as displayed; empty for none.
     pub precedence: String,
-    /// What it is worth, and why.
+    /// Priority and its components.
     pub priority: PriorityScore,
 }
 
-/// A job's place, and who is next to it.
+/// Position of a job and its neighbors in the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Neighbours {
-    /// Its own place.
+    /// Position of the job.
     pub own: QueueTurn,
-    /// Who goes right before it; None for the first.
+    /// Next job ahead; None for the first job.
     pub above: Option<QueueTurn>,
-    /// Who goes right after it; None for the last.
+    /// Next job behind; None for the last job.
     pub below: Option<QueueTurn>,
 }
 
-/// Something in which two places in the queue differ.
+/// Difference between two positions in the queue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OrderDifference {
-    /// One of them asks for a reservation, and the other does not.
+    /// Only one of the jobs requests a reservation.
     Reserved,
-    /// Their clusters: each goes first on the nodes of its own.
+    /// Clusters of the two jobs: each comes first on the nodes of its own.
     Cluster(String, String),
-    /// What goes before the score, in words: of the one, and of the other.
+    /// Sort keys before the score, as displayed.
     Tier(String, String),
-    /// What an operator says of them: of the one, and of the other; None for nothing.
+    /// System priorities of the two jobs; None for none.
     SystemPriority(Option<f64>, Option<f64>),
-    /// A part of their scores, as the one has it and as the other has it.
+    /// Component of the score, for each job.
     Part(ScorePart, ScorePart),
-    /// Their scores, of which no parts are known.
+    /// Scores of the two jobs, without known components.
     Score(f64, f64),
-    /// Nothing in which they differ counts: who came first goes first.
+    /// Submission order, because nothing else differs.
     Place,
 }
 
 impl QueueTurn {
-    /// Why one goes before or after another: what differs between them, that which decides first,
-    /// then what adds most to the difference of their scores.
+    /// Returns the reasons for the order of two jobs: the deciding criterion first, then the
+    /// components that contribute most to the difference of the scores.
     pub fn differences(&self, other: &QueueTurn) -> Vec<OrderDifference> {
         let mut all = Vec::new();
         if self.is_reserved != other.is_reserved {
@@ -110,7 +110,7 @@ impl QueueTurn {
 }
 
 impl ScorePart {
-    /// What it comes to: what it adds to a sum, or how it stands in a formula.
+    /// Returns the contribution to the sum, or the value in a formula.
     pub fn counts(&self) -> f64 {
         self.product().unwrap_or(self.factor)
     }

@@ -1,55 +1,55 @@
-//! What an account or a user owns of the machine, has had of it, and how that stands.
+//! Shares, usage and balance of an account or user.
 
 use crate::model::account::{Shares, UsageTarget};
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// A row of the tree of shares.
+/// Row of the share tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShareStatus {
-    /// The account, or that of the user; empty for none.
+    /// Account, or account of the user; empty for none.
     pub account: String,
-    /// The user; None for an account, with all below it.
+    /// User; None for an account with all its descendants.
     pub user: Option<String>,
-    /// How many accounts are above it.
+    /// Number of ancestor accounts.
     pub depth: u32,
-    /// As the file has them.
+    /// Configured shares.
     pub shares: Shares,
-    /// What it is to have, if the file says so.
+    /// Configured usage target.
     pub target: Option<UsageTarget>,
-    /// What is owed, from 0 to 1: of the whole machine; by `fairtree`, of what the siblings share.
+    /// Entitlement from 0 to 1: of the whole machine; with `fairtree`, of the siblings' total.
     pub normalised: f64,
-    /// What it has used in all, as far back as charges are kept, in seconds of weighted resources.
+    /// Total usage since the oldest stored charge, in seconds of weighted resources.
     pub raw: f64,
-    /// What of that is not forgotten.
+    /// Decayed usage.
     pub decayed: f64,
-    /// What is in use now: weighted resources.
+    /// Present usage, in weighted resources.
     pub in_use: f64,
-    /// What is not forgotten as a part of everybody's, from 0 to 1.
+    /// Decayed usage as a fraction of all decayed usage, from 0 to 1.
     pub used: f64,
-    /// What the method holds against the shares, from 0 to 1.
+    /// Usage that the method compares with the shares, from 0 to 1.
     pub effective: f64,
-    /// What the method goes by before it scales, where that is something else; infinite by
-    /// `fairtree` for who has used nothing.
+    /// Unscaled value from which the method computes the factor, if different; with `fairtree`,
+    /// infinite without usage.
     pub level: Option<f64>,
-    /// From 0 (served too much) to 1 (not at all).
+    /// Fair-share factor from 0 (far above the share) to 1 (no usage).
     pub factor: f64,
-    /// Among users, or among accounts: 1 goes first, equal ones have the same.
+    /// Rank among users, or among accounts: 1 comes first, ties have equal ranks.
     pub rank: u64,
-    /// Whether it is above a cap and so to start nothing (M12).
+    /// Usage is above a cap, so that no jobs start (M12).
     pub is_capped: bool,
-    /// When it is in balance again.
+    /// Time until usage returns to the entitlement.
     pub balance: TimeToBalance,
 }
 
-/// How long somebody must use nothing, while everybody else goes on as now, until they have had no
-/// more than what is theirs.
+/// Time without new usage after which an account or user is at its entitlement, if all others
+/// continue at their present rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeToBalance {
-    /// They have had no more as it is.
+    /// Usage does not exceed the entitlement.
     Kept,
-    /// So long.
+    /// Balanced after this time.
     After(Span),
-    /// However long: at the present rate of the others they will always have had more.
+    /// Never balanced at the present usage of the others.
     Never,
 }

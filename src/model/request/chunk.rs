@@ -1,4 +1,4 @@
-//! `select`: chunks joined by `+`, each a count and resources joined by `:`.
+//! Parsing of `select`: chunks separated by `+`, each a count and resources separated by `:`.
 
 use super::{find, in_range};
 use crate::model::refusal::Refusal;
@@ -7,14 +7,14 @@ use crate::model::resource::amount::{Amount, split_chunks};
 use crate::model::resource::{ResourceList, ResourceType, ResourceValue, Resources};
 use crate::model::text::is_number;
 
-/// The most chunks a job may ask for, all counts together.
+/// Maximum total number of chunks of a job.
 const MAX_CHUNKS: u64 = 1_000_000;
 
-/// The most parts joined by `+`.
+/// Maximum number of parts separated by `+`.
 const MAX_PARTS: usize = 10_000;
 
-/// Reads a select. A chunk has of `each` what it does not name itself, and at the least one of
-/// `ncpus`.
+/// Parses a select. Each chunk gets the resources in `each` that it does not name, and at least
+/// one of `ncpus`.
 pub(super) fn parse(
     text: &str,
     each: &ResourceList,
@@ -61,7 +61,7 @@ fn chunk(text: &str, each: &ResourceList, resources: &Resources) -> Result<Chunk
     Ok(chunk)
 }
 
-/// Zero chunks are refused without saying where, as PBS does.
+/// Parses a chunk count. As in PBS, the error for zero names no attribute.
 fn count(digits: &str) -> Result<u32, Refusal> {
     match digits.parse() {
         Ok(0) => Err(Refusal::illegal_value("")),
@@ -105,8 +105,7 @@ fn add(chunk: &mut Chunk, part: &str, resources: &Resources) -> Result<(), Refus
     Ok(())
 }
 
-/// The parts between colons, quotes taken off: None when a quote stays open or a blank stands
-/// outside of quotes.
+/// Splits at colons and removes quotes. None for an unclosed quote or a blank outside quotes.
 fn split(text: &str) -> Option<Vec<String>> {
     let (mut parts, mut quote) = (vec![String::new()], None);
     for c in text.chars() {
@@ -121,7 +120,7 @@ fn split(text: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(parts)
 }
 
-/// The text of a select that reads as `chunks`, with quotes where they are needed.
+/// Formats chunks as a select that parses to them, with quotes where necessary.
 pub(super) fn spell(chunks: &[Chunk]) -> String {
     let chunks: Vec<String> = chunks.iter().map(spell_one).collect();
     chunks.join("+")

@@ -1,11 +1,11 @@
-//! Clusters: labels of workers and jobs in a tree, as `/film/shot3`; who may meet whom (Q19), and
-//! how far apart they are (Q17).
+//! Clusters: a tree of labels for workers and jobs, such as `/film/shot3`; restrictions on which
+//! job may use which worker (Q19), and distances (Q17).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A place in the tree of clusters: `/` or `/a/b`.
+/// Position in the tree of clusters: `/` or `/a/b`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ClusterPath(String);
@@ -17,32 +17,32 @@ impl Default for ClusterPath {
 }
 
 impl ClusterPath {
-    /// The root, which is neutral: what has no cluster is there.
+    /// Returns the root, the position of workers and jobs without a cluster.
     pub fn root() -> ClusterPath {
         ClusterPath("/".to_string())
     }
 
-    /// Whether it is the root.
+    /// Tests for the root.
     pub fn is_root(&self) -> bool {
         self.0 == "/"
     }
 
-    /// The labels from the root down.
+    /// Returns the labels from the root down.
     fn labels(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|label| !label.is_empty())
     }
 
-    /// How many steps below the root it is.
+    /// Returns the number of levels below the root.
     pub fn depth(&self) -> usize {
         self.labels().count()
     }
 
-    /// Whether it is `other` or below it.
+    /// Tests whether this position is `other` or below it.
     pub fn is_within(&self, other: &ClusterPath) -> bool {
         self.common_depth(other) == other.depth()
     }
 
-    /// The depth of the lowest place that both are within.
+    /// Returns the depth of the lowest common ancestor.
     fn common_depth(&self, other: &ClusterPath) -> usize {
         self.labels()
             .zip(other.labels())
@@ -51,9 +51,9 @@ impl ClusterPath {
     }
 }
 
-/// Q17: how far a job is from a worker, 0 being its own. Going down to the job's cluster is free
-/// once the worker's has been left; each step up from the worker's costs one, and so does leaving
-/// it at all. A worker at the root is nobody's in particular: all jobs are at 0.
+/// Returns the distance of a job from a worker (Q17), 0 for the worker's own cluster or a worker
+/// at the root. Otherwise it is 1 plus the number of levels from the worker up to the common
+/// ancestor; levels down to the job's cluster cost nothing.
 pub fn distance(worker: &ClusterPath, job: &ClusterPath) -> usize {
     if worker.is_root() || worker == job {
         return 0;
@@ -67,7 +67,7 @@ impl fmt::Display for ClusterPath {
     }
 }
 
-/// Not a cluster, or not a restriction to clusters.
+/// Error for an invalid cluster or restriction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is no {wanted}")]
 pub struct NotCluster {
@@ -92,7 +92,7 @@ impl NotCluster {
     }
 }
 
-/// What a label may hold: anything that neither a restriction nor a list makes use of.
+/// Tests for a valid label: no characters that restrictions or lists use as syntax.
 fn is_label(label: &str) -> bool {
     !label.is_empty()
         && label != "+"
@@ -127,24 +127,24 @@ impl From<ClusterPath> for String {
     }
 }
 
-/// How far down from a cluster a restriction reaches.
+/// Part of the tree that a term of a restriction accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Reach {
-    /// `/a/b`: that one alone.
+    /// `/a/b`: this cluster only.
     Exact,
-    /// `/a/+`: that one and all below.
+    /// `/a/+`: this cluster and all below.
     Within,
-    /// `/a/*`: only what is below.
+    /// `/a/*`: only clusters below.
     Below,
 }
 
-/// Clusters that may meet: jobs for a worker, or workers for a job (Q19).
+/// Accepted clusters: those of jobs for a worker, or of workers for a job (Q19).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Restriction(Vec<(ClusterPath, Reach)>);
 
 impl Restriction {
-    /// Reads `/a/b || /a/+ or /c/*`.
+    /// Parses a restriction such as `/a/b || /a/+ or /c/*`.
     pub fn parse(text: &str) -> Result<Restriction, NotCluster> {
         let spaced = text.replace("||", " or ");
         let mut words = spaced.split_whitespace();
@@ -159,7 +159,7 @@ impl Restriction {
         }
     }
 
-    /// Whether one of its clusters is, or reaches down to, `path`.
+    /// Tests whether a term of the restriction accepts `path`.
     pub fn accepts(&self, path: &ClusterPath) -> bool {
         self.0.iter().any(|(cluster, reach)| match reach {
             Reach::Exact => path == cluster,

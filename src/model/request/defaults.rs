@@ -1,28 +1,26 @@
-//! What a job has that does not say: what its queue gives it (`resources_default`,
-//! `default_chunk`).
+//! Default requests of a queue (`resources_default`, `default_chunk`).
 
 use super::{NamedTexts, shapes_chunks};
 use crate::model::resource::{ResourceList, ResourceValue, Resources};
 
-/// What goes without saying. It does not count as asked for: in another queue other things go
-/// without saying.
+/// Defaults for a job. They do not count as requested, because another queue has other defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Defaults {
     list: ResourceList,
     chunk: ResourceList,
 }
 
-/// Those that are no resources but say what the chunks are and how they lie.
+/// Names in the list that define chunks and placement instead of an amount.
 const SHAPES: [&str; 3] = ["select", "place", "nodes"];
 
 impl Defaults {
-    /// `list` is what a job has that does not say, `chunk` what each of its chunks has.
+    /// Creates defaults: `list` for the job, `chunk` for each of its chunks.
     pub fn new(list: ResourceList, chunk: ResourceList) -> Defaults {
         Defaults { list, chunk }
     }
 
-    /// A job that does not say how long it runs may run as long as `most` says, and likewise with
-    /// all times.
+    /// Adds the upper bounds of times, such as walltime, as defaults for jobs that do not request
+    /// them.
     pub fn bounded(mut self, most: &ResourceList) -> Defaults {
         let times = most.iter().filter(|(name, value)| {
             matches!(value, ResourceValue::Time(_)) && !name.ends_with("_walltime")
@@ -35,12 +33,12 @@ impl Defaults {
         self
     }
 
-    /// What every chunk has that does not say.
+    /// Returns the defaults of each chunk.
     pub(super) fn chunk(&self) -> &ResourceList {
         &self.chunk
     }
 
-    /// What is asked with the chunks and the place that go without saying.
+    /// Adds default chunks and placement to the options given.
     pub(super) fn completed(&self, asked: &NamedTexts, resources: &Resources) -> NamedTexts {
         let mut asked = asked.clone();
         let has_chunks = asked
@@ -60,8 +58,8 @@ impl Defaults {
         asked
     }
 
-    /// Adds the values that are not asked for. Those of hosts only where no chunks are named:
-    /// chunks have their own.
+    /// Adds default values that were not requested. Host-level defaults apply only without
+    /// chunks, which have their own defaults.
     pub(super) fn fill(
         &self,
         values: &mut ResourceList,
@@ -71,7 +69,7 @@ impl Defaults {
         let has_chunks = asked
             .iter()
             .any(|(name, _)| SHAPES.contains(&name.as_str()));
-        // How long such a job runs is for the scheduler to say.
+        // The scheduler chooses the walltime within the range.
         let is_range = values.contains_key("min_walltime");
         for (name, value) in self
             .list

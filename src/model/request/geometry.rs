@@ -1,30 +1,30 @@
-//! Which tasks of a job are together on a node (M9): `{(0,3)(1,2)}`.
+//! Grouping of tasks by node (M9): `{(0,3)(1,2)}`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Groups of task numbers, one for each node; all numbers from 0 on, each once.
+/// Groups of task numbers, one group for each node; every number from 0 on occurs once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Geometry(Vec<Vec<u32>>);
 
-/// The most tasks a geometry may have.
+/// Maximum number of tasks in a geometry.
 const MOST: usize = 100_000;
 
 impl Geometry {
-    /// The tasks of each node.
+    /// Returns the task numbers of each node.
     pub fn groups(&self) -> &[Vec<u32>] {
         &self.0
     }
 
-    /// How many tasks there are.
+    /// Returns the number of tasks.
     pub fn tasks(&self) -> usize {
         self.0.iter().map(Vec::len).sum()
     }
 }
 
-/// Not a geometry.
+/// Error for an invalid geometry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{found}` is no geometry: one names all tasks from 0 on, each once, node by node, as {{(0,3)(1,2)}}"

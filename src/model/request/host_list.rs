@@ -1,12 +1,12 @@
-//! The hosts a job may use and those it leaves out, by name and by group (Q24).
+//! Hosts that a job may use, and hosts that it excludes, by name and by group (Q24).
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// `hosts=n1,n2 groups=gpu omit_hosts=n2 omit_groups=old`: parts with blanks between them, each
-/// once. A job with hosts or groups uses only those; what is left out is left out even then.
+/// `hosts=n1,n2 groups=gpu omit_hosts=n2 omit_groups=old`: parts separated by blanks, each at
+/// most once. With hosts or groups, the job uses only those. Exclusions always apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostList {
@@ -17,20 +17,20 @@ pub struct HostList {
 }
 
 impl HostList {
-    /// Whether it leaves every host to the job.
+    /// Tests whether all hosts are allowed.
     pub fn is_empty(&self) -> bool {
         *self == HostList::default()
     }
 
-    /// Whether the job may use this host, which belongs to these groups.
+    /// Tests whether the job may use this host, which belongs to these groups.
     pub fn accepts<G: AsRef<str>>(&self, host: &str, groups: &[G]) -> bool {
         let is_open = self.hosts.is_empty() && self.groups.is_empty();
         let is_named = is_open || self.hosts.contains(host) || is_any_in(groups, &self.groups);
         is_named && !self.omit_hosts.contains(host) && !is_any_in(groups, &self.omit_groups)
     }
 
-    /// The same with one part (`hosts`, `groups`, `omit_hosts`, `omit_groups`) as `names` says:
-    /// joined by commas or `+`; an empty text names nobody.
+    /// Replaces one part (`hosts`, `groups`, `omit_hosts`, `omit_groups`) by `names`, separated
+    /// by commas or `+`; an empty text clears the part.
     pub fn with(&self, part: &str, names: &str) -> Result<HostList, NotHostList> {
         let mut list = self.clone();
         if let Some(place) = list.part(part) {
@@ -43,7 +43,7 @@ impl HostList {
         Ok(list)
     }
 
-    /// The parts that say something, with their names.
+    /// Returns the non-empty parts with their names.
     pub fn shown(&self) -> impl Iterator<Item = (&'static str, String)> {
         let given = self
             .parts()
@@ -61,12 +61,12 @@ impl HostList {
         })
     }
 
-    /// Whether it names hosts, and not groups alone.
+    /// Tests whether the list contains host names, not only groups.
     pub fn names_hosts(&self) -> bool {
         !self.hosts.is_empty() || !self.omit_hosts.is_empty()
     }
 
-    /// The parts in the order they are shown.
+    /// Returns the parts in the order of display.
     fn parts(&self) -> [(&'static str, &BTreeSet<String>); 4] {
         [
             ("hosts", &self.hosts),
@@ -76,7 +76,7 @@ impl HostList {
         ]
     }
 
-    /// Where the names of a part go; `omit` is short for `omit_hosts`.
+    /// Returns the set of a part; `omit` is short for `omit_hosts`.
     fn part(&mut self, name: &str) -> Option<&mut BTreeSet<String>> {
         match name {
             "hosts" => Some(&mut self.hosts),
@@ -92,7 +92,7 @@ fn is_any_in<G: AsRef<str>>(names: &[G], set: &BTreeSet<String>) -> bool {
     names.iter().any(|name| set.contains(name.as_ref()))
 }
 
-/// Not a list of hosts.
+/// Error for an invalid host list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` {why}")]
 pub struct NotHostList {

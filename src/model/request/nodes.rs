@@ -1,25 +1,26 @@
-//! `nodes`, the old way to ask: `2:ppn=4:gpus=1+host7:bigmem#excl`, rewritten as a select.
+//! Parsing of `nodes`, the older request syntax: `2:ppn=4:gpus=1+host7:bigmem#excl`, rewritten as
+//! a select.
 
 use super::find;
 use crate::model::refusal::Refusal;
 use crate::model::resource::{ResourceList, ResourceType, ResourceValue, Resources};
 
-/// One part between `+`.
+/// One part between `+` signs.
 struct Item<'a> {
     count: u64,
     host: Option<&'a str>,
-    /// `ppn`: processes.
+    /// `ppn`: number of processes.
     processes: u64,
-    /// `ppn=all`: whatever the host has.
+    /// `ppn=all`: all processors of the host.
     whole: bool,
-    /// `cpp` or `ncpus`: processors of each process; 0 when not given.
+    /// `cpp` or `ncpus`: processors of each process; 0 if not given.
     processors: u64,
     gpus: u64,
     properties: Vec<&'a str>,
 }
 
-/// The select and the place that `nodes=text` stands for. `ncpus` and `mem` beside it are totals
-/// and shared out evenly over the nodes.
+/// Returns the select and place equivalent to `nodes=text`. Additional `ncpus` and `mem` are
+/// totals and divided evenly among the nodes.
 pub(super) fn as_select(
     text: &str,
     values: &ResourceList,
@@ -95,7 +96,7 @@ fn positive(digits: &str) -> Result<u64, Refusal> {
         .ok_or_else(Refusal::bad_nodes)
 }
 
-/// Whether the word is a property: a resource that a node may have without an amount.
+/// Tests for a property: a host-level boolean or string resource.
 fn resources_know(word: &str, resources: &Resources) -> bool {
     find(word, resources).is_some_and(|(_, d)| {
         d.host_level && matches!(d.kind, ResourceType::Boolean | ResourceType::String)
@@ -109,10 +110,10 @@ fn is_host(word: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "-_.[]".contains(c))
 }
 
-/// What each node gets of the totals beside `nodes`.
+/// Share of each node in the totals given beside `nodes`.
 struct PerNode {
     processors: u64,
-    /// In kilobytes.
+    /// Memory in kilobytes.
     memory: Option<u64>,
 }
 
@@ -136,7 +137,7 @@ impl PerNode {
     }
 }
 
-/// None when the processors are more than can be counted.
+/// Formats a part as a chunk; None if the number of processors overflows.
 fn spell(item: &Item, share: &PerNode) -> Option<String> {
     let given = item.processors > 0 || item.processes > 1;
     let processors = if given {

@@ -1,11 +1,11 @@
-//! The names that a requirement may ask for (Q20). One that means nothing would be undefined on
-//! every node, and the job would wait for ever: it is refused when it is given.
+//! Names that a requirement may contain (Q20). An unknown name would be undefined on every node,
+//! and the job would wait forever, so that it is refused at submission.
 
 use crate::model::expression::Expression;
 use crate::model::resource::{ResourceType, Resources};
 use crate::model::spelling::nearest;
 
-/// What is known of every node and job.
+/// Properties of all nodes and jobs.
 const FIXED: &[&str] = &[
     "host.name",
     "host.os",
@@ -30,7 +30,7 @@ const FIXED: &[&str] = &[
     "job.nodect",
 ];
 
-/// Maui's names, which stand without `host.`.
+/// Names from Maui, used without `host.`.
 pub const MAUI: &[&str] = &[
     "APROCS",
     "CPROCS",
@@ -49,8 +49,8 @@ pub const MAUI: &[&str] = &[
     "RESAFFINITY",
 ];
 
-/// Says of the first name that means nothing which known one is nearest. Names that are of neither
-/// `host.` nor `job.` and have a dot are left alone: they may be names of hosts.
+/// Checks all names; the error gives the first unknown name and the nearest known one. Names with
+/// a dot outside `host.` and `job.` are accepted: they may be host names.
 pub fn check(expression: &Expression, resources: &Resources) -> Result<(), String> {
     let owned = known(resources);
     let known: Vec<&str> = owned
@@ -75,7 +75,7 @@ fn aspects(resource: &str) -> [String; 3] {
     ["total", "avail", "used"].map(|aspect| format!("host.{resource}.{aspect}"))
 }
 
-/// The names that the resources define.
+/// Returns the names defined by resources.
 fn known(resources: &Resources) -> Vec<String> {
     let mut known = Vec::new();
     known.extend(aspects("processors"));

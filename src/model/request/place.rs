@@ -1,11 +1,11 @@
-//! `place`: an arrangement, a sharing and a grouping, in any order and case.
+//! Parsing of `place`: an arrangement, a sharing and a grouping, in any order and case.
 
 use super::find;
 use crate::model::refusal::Refusal;
 use crate::model::request::select::{Arrangement, Place, Sharing};
 use crate::model::resource::Resources;
 
-/// The place of a job that names neither chunks nor place.
+/// Returns the place of a job that requests neither chunks nor place.
 pub(super) fn pack() -> Place {
     Place {
         arrangement: Arrangement::Pack,
@@ -14,7 +14,7 @@ pub(super) fn pack() -> Place {
     }
 }
 
-/// Reads a place; its text is kept as typed.
+/// Parses a place; its text is kept as given.
 pub(super) fn parse(text: &str, resources: &Resources) -> Result<Place, Refusal> {
     let (mut arrangement, mut sharing, mut group) = (None, None, None);
     for word in text.split(':') {

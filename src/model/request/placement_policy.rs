@@ -1,49 +1,49 @@
-//! How a request may be placed: node access, allocation and distribution policies.
+//! Placement policies: node access, allocation and distribution.
 
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// Which of the nodes that would do (M8); ties go by the order of the nodes.
+    /// Choice among suitable nodes (M8); ties keep the order of the nodes.
     NodeAllocation {
-        /// Those that have least, so that much stays for those that need much.
+        /// Nodes with the least resources, to save large nodes for large jobs.
         MinResource = "minresource",
-        /// The first.
+        /// First nodes in order.
         FirstAvailable = "firstavailable",
-        /// Those whose next promise comes soonest after the job's end.
+        /// Nodes whose next booking follows soonest after the job's end.
         LastAvailable = "lastavailable",
-        /// Those with the most idle processors.
+        /// Nodes with the most idle processors.
         CpuLoad = "cpuload",
-        /// The highest by an expression.
+        /// Nodes with the highest value of an expression.
         Priority = "priority",
-        /// The fastest.
+        /// Fastest nodes.
         Fastest = "fastest",
-        /// Neighbours.
+        /// Adjacent nodes.
         Contiguous = "contiguous",
         /// Nodes of equal speed.
         MaxBalance = "maxbalance",
-        /// What a program of the site says.
+        /// Nodes chosen by a program of the site.
         Site = "local",
     }
 }
 
 named! {
-    /// How tasks are dealt to the nodes (M9).
+    /// Distribution of tasks over the nodes (M9).
     Distribution {
-        /// Fill a node, then the next.
+        /// Fill each node before the next.
         Pack = "pack",
-        /// One to each in turn.
+        /// One task to each node in turn.
         RoundRobin = "roundrobin",
-        /// The same number to each.
+        /// Equal numbers on each node.
         Balanced = "balanced",
     }
 }
 
 named! {
-    /// Who may share a node (M46).
+    /// Sharing of a node (M46).
     NodeAccess {
-        /// Anybody.
+        /// Shared by all jobs.
         Shared = "shared",
-        /// Jobs of one user.
+        /// Shared by jobs of one user.
         SingleUser = "singleuser",
         /// One job.
         SingleJob = "singlejob",

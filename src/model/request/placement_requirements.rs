@@ -1,4 +1,4 @@
-//! What a job says about where it is to run, beyond what it asks for: `qsub -W requirements=...`.
+//! Placement requirements of a job beyond its resources: `qsub -W requirements=...`.
 
 use super::cluster_path::{ClusterPath, Restriction};
 use super::geometry::Geometry;
@@ -8,28 +8,28 @@ use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllo
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// A job's wishes; what it leaves open, the policy says.
+/// Placement requirements of a job; the policy decides where a field is None.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementRequirements {
-    /// Which of the nodes that would do (M8).
+    /// Choice among suitable nodes (M8).
     pub allocation: Option<NodeAllocation>,
-    /// Who else may be on its nodes (M46).
+    /// Sharing of the job's nodes (M46).
     pub access: Option<NodeAccess>,
-    /// How its tasks are dealt to its nodes (M9).
+    /// Distribution of tasks over the nodes (M9).
     pub distribution: Option<Distribution>,
-    /// Which tasks are together on a node (M9).
+    /// Grouping of tasks by node (M9).
     pub geometry: Option<Geometry>,
-    /// What must be true of its nodes (Q3).
+    /// Expression that must be true on each node (Q3).
     pub requirements: Option<Expression>,
-    /// The clusters whose nodes it uses (Q19).
+    /// Clusters of the nodes that the job accepts (Q19).
     pub restrictions: Option<Restriction>,
-    /// Where it stands in the tree of clusters.
+    /// Position in the tree of clusters.
     pub cluster: Option<ClusterPath>,
-    /// The hosts it uses and those it leaves out (Q24).
+    /// Hosts that the job uses, and hosts that it excludes (Q24).
     pub hosts: HostList,
 }
 
-/// The attributes, as `-W` names them.
+/// Names of the attributes in `-W`.
 pub const ATTRIBUTES: [&str; 11] = [
     "nalloc",
     "naccess",
@@ -44,7 +44,7 @@ pub const ATTRIBUTES: [&str; 11] = [
     "omit_groups",
 ];
 
-/// What `-l` calls them, in Maui's and Qube's way.
+/// Names in `-l`, as in Maui and Qube, with their attributes.
 const AS_RESOURCES: [(&str, &str); 4] = [
     ("nallocpolicy", "nalloc"),
     ("naccesspolicy", "naccess"),
@@ -52,7 +52,7 @@ const AS_RESOURCES: [(&str, &str); 4] = [
     ("qos", "qos"),
 ];
 
-/// The attribute that `-l name=` means.
+/// Returns the attribute for `-l name=`; None for resources.
 pub fn by_resource(name: &str) -> Option<&'static str> {
     AS_RESOURCES
         .iter()
@@ -61,8 +61,8 @@ pub fn by_resource(name: &str) -> Option<&'static str> {
 }
 
 impl PlacementRequirements {
-    /// Reads one of the [`ATTRIBUTES`]; an empty text takes the wish back. The error says what is
-    /// wrong with the text, for an expression with the column.
+    /// Sets one of the [`ATTRIBUTES`] from a text; an empty text clears it. The error describes
+    /// the fault, for an expression with the column.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
         match name {
             "nalloc" => self.allocation = choice(text, NodeAllocation::ALL)?,
@@ -82,7 +82,7 @@ impl PlacementRequirements {
         Ok(())
     }
 
-    /// The wishes by name, as shown.
+    /// Returns the attributes that are set, as displayed.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         let texts = [
             (
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(placement, PlacementRequirements::default());
     }
 
-    /// Q20: a fault in an expression is told with its column.
+    /// Q20: errors in expressions include the column.
     #[test]
     fn invalid_requirements_are_refused() {
         let mut placement = PlacementRequirements::default();

@@ -1,18 +1,18 @@
-//! `-l preempt_targets=`: the jobs that a job may preempt.
+//! Preemption targets, `-l preempt_targets=`: the jobs that a job may preempt.
 
-/// Whose place a job may have, as one of the words of `preempt_targets` says.
+/// One word of `preempt_targets`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreemptTarget<'a> {
-    /// `Queue=workq`: of jobs in a queue.
+    /// `Queue=workq`: jobs in a queue.
     Queue(&'a str),
-    /// `Resource_List.ncpus=4`: of jobs that ask for so much of a resource.
+    /// `Resource_List.ncpus=4`: jobs that request this value of a resource.
     Resource(&'a str, &'a str),
-    /// `None`: of nobody.
+    /// `None`: no jobs.
     Nobody,
 }
 
 impl<'a> PreemptTarget<'a> {
-    /// Reads a word; None for none of these.
+    /// Parses a word; None if invalid.
     pub fn parse(word: &'a str) -> Option<PreemptTarget<'a>> {
         match word.trim().split_once('=') {
             None if word.trim().eq_ignore_ascii_case("none") => Some(PreemptTarget::Nobody),

@@ -1,32 +1,32 @@
-//! What a job asks for: chunks of resources and how to place them.
+//! Chunks and placement of a request.
 
 use crate::model::resource::amount::Amount;
 use crate::model::resource::{ResourceList, ResourceValue};
 use serde::{Deserialize, Serialize};
 
-/// `select=2:ncpus=4:mem=8gb+1:ngpus=1`.
+/// Value of `select`, such as `2:ncpus=4:mem=8gb+1:ngpus=1`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Select {
-    /// In the order given.
+    /// Chunks in the order given.
     pub chunks: Vec<Chunk>,
-    /// As shown: `2:ncpus=4:mem=8gb+1:ngpus=1`.
+    /// Text as displayed: `2:ncpus=4:mem=8gb+1:ngpus=1`.
     pub text: String,
 }
 
-/// `count` sets of resources, each of which must come from one node.
+/// `count` equal sets of resources; each set comes from one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// How many, at least 1.
+    /// Number of sets, at least 1.
     pub count: u32,
-    /// In the order given; `ncpus` stands here even when only the default asks for it.
+    /// Resources in the order given, including a default `ncpus`.
     pub resources: Vec<(String, ResourceValue)>,
-    /// Resources of which it takes more where more is free (Q22); `resources` has the least.
+    /// Resources that take more if more is free (Q22); `resources` holds the minimum.
     #[serde(default)]
     pub growing: Vec<(String, Amount)>,
 }
 
 impl Chunk {
-    /// The value of resource `name`.
+    /// Returns the value of resource `name`.
     pub fn get(&self, name: &str) -> Option<&ResourceValue> {
         self.resources
             .iter()
@@ -34,73 +34,73 @@ impl Chunk {
             .map(|(_, value)| value)
     }
 
-    /// The whole number asked of resource `name`; 0 when it is not named.
+    /// Returns the amount of resource `name`; 0 if not requested.
     pub fn long(&self, name: &str) -> i64 {
         self.get(name).and_then(ResourceValue::amount).unwrap_or(0)
     }
 }
 
-/// How the chunks lie on the nodes.
+/// Arrangement of chunks on nodes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Arrangement {
-    /// Anywhere, several on one node if they fit.
+    /// On any nodes, several on one node if they fit.
     #[default]
     Free,
     /// All on one host.
     Pack,
-    /// Each on a host of its own.
+    /// Each on a separate host.
     Scatter,
-    /// Each on a vnode of its own.
+    /// Each on a separate vnode.
     Vscatter,
 }
 
-/// Whether others may use the nodes too.
+/// Sharing of nodes with other jobs.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Sharing {
-    /// As the node says.
+    /// Sharing set by the node.
     #[default]
     Default,
-    /// With others.
+    /// Shared nodes.
     Shared,
-    /// The nodes alone.
+    /// Exclusive nodes.
     Excl,
-    /// The whole hosts alone.
+    /// Exclusive hosts.
     Exclhost,
 }
 
 impl Sharing {
-    /// Whether nobody else may join.
+    /// Tests for exclusive nodes or hosts.
     pub fn is_exclusive(self) -> bool {
         matches!(self, Sharing::Excl | Sharing::Exclhost)
     }
 }
 
-/// `place=scatter:excl`.
+/// Value of `place`, such as `scatter:excl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// How the chunks lie.
+    /// Arrangement of the chunks.
     pub arrangement: Arrangement,
-    /// Who else may be there.
+    /// Sharing with other jobs.
     pub sharing: Sharing,
-    /// All nodes must have the same value of this resource.
+    /// Resource of which all nodes must have the same value.
     pub group: Option<String>,
-    /// As typed.
+    /// Text as given.
     pub text: String,
 }
 
-/// All that `-l` said: the list as shown, and the chunks and place it comes to.
+/// Parsed `-l` options: the displayed list, with chunks and place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// `Resource_List`: job-wide resources, totals over the chunks, `select`, `place`, `nodect`.
     pub list: ResourceList,
-    /// The chunks, also when the job named none.
+    /// Chunks, including default ones.
     pub select: Select,
-    /// The place, also when the job named none.
+    /// Place, including the default.
     pub place: Place,
-    /// What was asked in so many words, so that `qalter -l` can merge by name: (name, text).
+    /// Options as given, so that `qalter -l` can merge them by name: (name, text).
     pub asked: Vec<(String, String)>,
 }

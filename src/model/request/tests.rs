@@ -1,4 +1,4 @@
-//! The rows of PBS's own behaviour, by table.
+//! Tables of PBS's behavior.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn resources() -> Resources {
     resources
 }
 
-/// `a=1 | b=2` as pairs.
+/// Parses `a=1 | b=2` into pairs.
 fn pairs(text: &str) -> NamedTexts {
     let pair = |part: &str| {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -39,7 +39,7 @@ fn parse(text: &str) -> Result<Request, Refusal> {
     Request::parse(&pairs(text), &resources())
 }
 
-/// The list but for `nodect`, as `name=value` joined by blanks.
+/// Formats the list without `nodect`, as `name=value` separated by blanks.
 fn shown(request: &Request) -> String {
     let shown = request
         .list
@@ -219,7 +219,7 @@ fn nodes_become_a_select() {
     }
 }
 
-/// Each of these is refused with this exit status and text.
+/// Checks that each request is refused with this exit status and text.
 fn refused(rows: &[(&str, u8, &str)]) {
     for (asked, code, text) in rows {
         let refusal = parse(asked).expect_err(asked);

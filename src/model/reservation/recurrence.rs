@@ -1,27 +1,25 @@
-//! When what comes again comes again: the rules of standing reservations (an iCalendar RRULE, as
-//! `pbs_rsub -r` takes it) and Maui's periods (M40). All in civil time, what calendars and watches
-//! show; a [`Zone`] ties that to moments.
+//! Recurrence: rules of standing reservations (an iCalendar RRULE, as in `pbs_rsub -r`) and
+//! Maui's periods (M40). All computations use civil time; a [`Zone`] converts it.
 
 use crate::model::time::{Span, Wall};
 use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
 use serde::{Deserialize, Serialize};
 
-/// A time zone, given from outside.
+/// Time zone, supplied by the caller.
 pub trait Zone {
-    /// The moment at which watches show this; of two the first, and an hour on of one that is
-    /// skipped.
+    /// Converts civil time: the first of two such times, and one hour later for a skipped one.
     fn wall(&self, civil: NaiveDateTime) -> Wall;
-    /// What watches show at a moment; None where no calendar reaches.
+    /// Converts to civil time; None outside the range of calendars.
     fn civil(&self, wall: Wall) -> Option<NaiveDateTime>;
 }
 
-/// How often a standing reservation may come again: each time is planned when it is made.
+/// Maximum number of occurrences of a standing reservation: all are planned at its creation.
 pub const MOST: usize = 366;
 
-/// So many days, or hours, are looked at in search of those that a rule means.
+/// Maximum number of days or hours searched for occurrences.
 const FARTHEST: u32 = 100_000;
 
-/// `FREQ=WEEKLY;BYDAY=MO,TU;COUNT=10`.
+/// Recurrence rule, such as `FREQ=WEEKLY;BYDAY=MO,TU;COUNT=10`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecurrenceRule {
     step: RecurrenceStep,
@@ -39,39 +37,39 @@ enum RecurrenceStep {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
-    /// So many times.
+    /// Number of occurrences.
     Count(usize),
-    /// Not after this.
+    /// Latest start.
     Moment(NaiveDateTime),
 }
 
-/// What is wrong with a rule, in words for whoever wrote it.
+/// Error in a rule; the texts are for its author.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleFault {
-    /// A part nobody knows, or with a value that is none.
+    /// Unknown part, or a part with an invalid value.
     #[error(
         "`{0}` is not understood: FREQ=HOURLY, DAILY or WEEKLY, INTERVAL, BYDAY=MO,..., COUNT and UNTIL are"
     )]
     Part(String),
-    /// It says not how often.
+    /// No frequency.
     #[error("FREQ=HOURLY, DAILY or WEEKLY is missing")]
     NoFrequency,
-    /// It says not when it ends.
+    /// No end.
     #[error("it never ends: add COUNT= or UNTIL=")]
     Endless,
-    /// More occurrences than are planned ahead.
+    /// More occurrences than [`MOST`].
     #[error("it comes more often than {MOST} times")]
     TooOften,
-    /// There is no occurrence.
+    /// No occurrence.
     #[error("it never comes")]
     Never,
-    /// One occurrence lasts into the next.
+    /// Overlapping occurrences.
     #[error("it begins again before it is over")]
     Overlaps,
 }
 
 impl RecurrenceRule {
-    /// Reads a rule. The errors say what is wrong.
+    /// Parses a rule.
     pub fn parse(text: &str) -> Result<RecurrenceRule, RuleFault> {
         let text = text.trim().strip_prefix("RRULE:").unwrap_or(text.trim());
         let mut parts = RuleParts::default();
@@ -88,7 +86,7 @@ impl RecurrenceRule {
         })
     }
 
-    /// All its occurrences from `first` on, each so long.
+    /// Returns the starts of all occurrences from `first` on; `length` is the duration of each.
     pub fn occurrences(
         &self,
         first: NaiveDateTime,
@@ -127,7 +125,7 @@ impl RecurrenceRule {
         self.days.is_empty() || self.days.contains(&day)
     }
 
-    /// The moments among which the rule chooses by weekday.
+    /// Returns the times from which the rule selects by weekday.
     fn candidates(&self, first: NaiveDateTime) -> Box<dyn Iterator<Item = NaiveDateTime> + '_> {
         let each = (0..FARTHEST).step_by(self.interval as usize);
         match self.step {
@@ -138,7 +136,7 @@ impl RecurrenceRule {
             RecurrenceStep::Week if self.days.is_empty() => {
                 Box::new(each.map_while(move |n| days_after(first, n.checked_mul(7)?)))
             }
-            // Weeks begin on Mondays. All days of a week that counts are candidates.
+            // Weeks begin on Mondays. All days of a selected week are candidates.
             RecurrenceStep::Week => {
                 let since_monday = first.weekday().num_days_from_monday();
                 let days = (0..FARTHEST)
@@ -153,7 +151,7 @@ fn days_after(first: NaiveDateTime, days: u32) -> Option<NaiveDateTime> {
     first.checked_add_days(Days::new(days.into()))
 }
 
-/// The parts of a rule as they are read.
+/// Parts of a rule during parsing.
 #[derive(Default)]
 struct RuleParts {
     step: Option<RecurrenceStep>,
@@ -163,7 +161,7 @@ struct RuleParts {
 }
 
 impl RuleParts {
-    /// Reads `NAME=VALUE`.
+    /// Parses `NAME=VALUE`.
     fn read(&mut self, part: &str) -> Option<()> {
         let (name, value) = part.split_once('=')?;
         match name.to_ascii_uppercase().as_str() {
@@ -195,7 +193,7 @@ impl RecurrenceStep {
     }
 }
 
-/// `MO`, or any longer beginning of the English name.
+/// Parses `MO` or any longer prefix of the English name.
 pub fn weekday(text: &str) -> Option<Weekday> {
     let names = [
         "monday",
@@ -213,7 +211,7 @@ pub fn weekday(text: &str) -> Option<Weekday> {
     Weekday::try_from(u8::try_from(found).ok()?).ok()
 }
 
-/// `20261231T235900`, with a `Z` or without, or a day, which is meant to its end.
+/// Parses `20261231T235900`, with or without `Z`, or a day, which includes all of that day.
 fn moment(text: &str) -> Option<NaiveDateTime> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     if let Ok(moment) = NaiveDateTime::parse_from_str(text, "%Y%m%dT%H%M%S") {
@@ -223,47 +221,47 @@ fn moment(text: &str) -> Option<NaiveDateTime> {
     day.and_hms_opt(23, 59, 59)
 }
 
-/// How often a standing window of the configuration comes: Maui's `PERIOD`.
+/// Period of a recurring window in the configuration: Maui's `PERIOD`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowPeriod {
-    /// Each day of its days.
+    /// Each of the selected days.
     #[default]
     Day,
-    /// Each week, from Sunday on.
+    /// Each week, starting on Sunday.
     Week,
-    /// Once, and for ever.
+    /// Once, without an end.
     Infinity,
 }
 
-/// When a standing window of the configuration is open (M40).
+/// Recurring window in the configuration (M40).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecurringWindow {
-    /// `PERIOD`.
+    /// `PERIOD`: interval between windows.
     pub period: WindowPeriod,
-    /// `STARTTIME`: from the beginning of the day, or of the week.
+    /// `STARTTIME`: offset from the start of the day or week.
     pub start: Span,
-    /// `ENDTIME`, likewise; one that is not after the start means the next day, or week.
+    /// `ENDTIME`, same form; a value up to the start refers to the next day or week.
     pub end: Span,
-    /// `DAYS`, for periods of a day; none for all.
+    /// `DAYS`, for daily periods; empty for all.
     pub days: Vec<Weekday>,
-    /// `DEPTH`: so many windows that are not over are known at a time.
+    /// `DEPTH`: number of open and future windows created ahead.
     pub depth: u32,
 }
 
-/// One time that a standing window is open.
+/// Instance of a recurring window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// The day it begins, as `20261123`; 0 for the only one.
+    /// Day of the start, such as `20261123`; 0 for a window without end.
     pub number: u32,
-    /// When it opens.
+    /// Opening time.
     pub from: NaiveDateTime,
-    /// When it closes; None for never.
+    /// Closing time; None for never.
     pub to: Option<NaiveDateTime>,
 }
 
 impl RecurringWindow {
-    /// The next instances that are not over at `now`, as many as its depth says.
+    /// Returns the open and next instances at `now`, up to the depth.
     pub fn instances(&self, now: NaiveDateTime) -> Vec<Instance> {
         let (first, step) = match self.period {
             WindowPeriod::Infinity => {
@@ -279,7 +277,7 @@ impl RecurringWindow {
                 7,
             ),
         };
-        // With depth bounded by what a year holds, four years' days are enough.
+        // The depth is limited to the days of a year, so days of four years suffice.
         let dates = (0..1500).map_while(|n| first.checked_add_days(Days::new(n * step)));
         let meant = dates.filter(|date| self.falls_on(date.weekday()));
         let open = meant
@@ -322,7 +320,7 @@ mod tests {
         NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap()
     }
 
-    /// From Friday 20 November 2026, 10:00, an hour each.
+    /// Starts from Friday 20 November 2026, 10:00, one hour each.
     fn starts(rule: &str) -> Result<Vec<String>, RuleFault> {
         let found = RecurrenceRule::parse(rule)?
             .occurrences(at("2026-11-20 10:00"), Span::seconds(3600))?;

@@ -1,4 +1,4 @@
-//! What `pbs_rsub` and `pbs_ralter` ask for, and what that comes to: times, occurrences, terms.
+//! Requests of `pbs_rsub` and `pbs_ralter`, converted to times, occurrences and terms.
 
 use super::recurrence::{RecurrenceRule, Zone};
 use super::{Occurrence, Repetition, ReservationTerms};
@@ -12,52 +12,52 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is asked of a reservation; what is not said stays as it is, or has its default.
+/// Requested reservation; None keeps the present value or the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservationRequest {
-    /// `-N`.
+    /// `-N`: name of the reservation.
     pub name: Option<String>,
-    /// `-R`: when it begins.
+    /// `-R`: start.
     pub from: Option<Wall>,
-    /// `-E`: when it ends.
+    /// `-E`: end.
     pub to: Option<Wall>,
-    /// `-D`, as given: how long it lasts.
+    /// `-D`: duration as given.
     pub duration: Option<String>,
-    /// `-U`, entries joined by commas.
+    /// `-U`: users, entries separated by commas.
     pub users: Option<String>,
-    /// `-G`.
+    /// `-G`: groups, entries separated by commas.
     pub groups: Option<String>,
-    /// `-H`.
+    /// `-H`: hosts, entries separated by commas.
     pub hosts: Option<String>,
-    /// `-l`, name and text.
+    /// `-l`: requested resources, name and text.
     pub resources: Vec<(String, String)>,
-    /// `--hosts`: these nodes as a whole.
+    /// `--hosts`: these entire nodes.
     pub nodes: Vec<String>,
-    /// `-r`.
+    /// `-r`: recurrence rule.
     pub rule: Option<String>,
-    /// `PBS_TZID`.
+    /// `PBS_TZID`: time zone of the rule.
     pub zone: Option<String>,
-    /// `--job`: on the nodes of this job, until its walltime is over.
+    /// `--job`: on the nodes of this job, until the end of its walltime.
     pub job: Option<JobId>,
-    /// `Mail_Points`, `Mail_Users`.
+    /// Other attributes by PBS name: `Mail_Points`, `Mail_Users`.
     pub other: BTreeMap<String, String>,
-    /// Shown as `Variable_List`.
+    /// Displayed as `Variable_List`.
     pub variables: Vec<(String, String)>,
-    /// The host where the command ran.
+    /// Host on which the command ran.
     pub submit_host: String,
 }
 
-/// The longest name of a reservation, in characters.
+/// Maximum length of a reservation name in bytes.
 const LONGEST_NAME: usize = 230;
 
-/// The most bytes that the texts of a request may have together: a reservation is kept in memory.
+/// Maximum size of all texts of a request in bytes: reservations are kept in memory.
 const LARGEST: usize = 64 << 10;
 
-/// The end of the year 9999: calendars reach no further.
+/// End of the year 9999, the upper bound of times.
 const LAST: i64 = 253_402_300_799;
 
 impl ReservationRequest {
-    /// Refuses what would cost everybody, and texts that are no names.
+    /// Refuses oversized requests, times out of range and invalid names.
     pub fn check(&self) -> Result<(), Refusal> {
         let texts = [
             &self.name,
@@ -97,7 +97,7 @@ impl ReservationRequest {
         Ok(())
     }
 
-    /// When it begins and ends, by two of beginning, end and length; of three they must agree.
+    /// Returns start and end, from two of start, end and duration; all three must agree.
     pub fn times(&self, now: Wall) -> Result<(Wall, Wall), Refusal> {
         let length = self.length()?;
         let (from, to) = match (self.from, self.to, length) {
@@ -110,7 +110,8 @@ impl ReservationRequest {
         sensible(from, to, now)
     }
 
-    /// The same for a change: what is not said stays, and of a length anew, the beginning.
+    /// Returns start and end after a change: values not given stay; a new duration keeps the
+    /// start.
     pub fn times_anew(
         &self,
         was: (Wall, Wall),
@@ -145,7 +146,7 @@ impl ReservationRequest {
         }
     }
 
-    /// Every time it comes, the first at these times; `zone` is where its rule counts.
+    /// Returns all occurrences, the first at these times; `zone` is the time zone of the rule.
     pub fn occurrences(
         &self,
         first: (Wall, Wall),
@@ -165,7 +166,7 @@ impl ReservationRequest {
             .collect())
     }
 
-    /// The terms of a new reservation that lasts so long.
+    /// Returns the terms of a new reservation of this duration.
     pub fn terms(
         &self,
         owner: &str,
@@ -192,7 +193,7 @@ impl ReservationRequest {
         })
     }
 
-    /// Terms as this changes them.
+    /// Returns the terms after this change.
     pub fn changed(
         &self,
         was: &ReservationTerms,
@@ -230,7 +231,7 @@ fn plus(wall: Wall, length: Span) -> Wall {
 }
 
 fn sensible(from: Wall, to: Wall, now: Wall) -> Result<(Wall, Wall), Refusal> {
-    // A start this very minute, as a watch without seconds shows it, is no start in the past.
+    // A start in the present minute is not in the past: users give times without seconds.
     let is_ahead = from.0 > now.0 - 60 && to > now && to.0 <= LAST;
     if from < to && is_ahead {
         Ok((from, to))
@@ -239,7 +240,7 @@ fn sensible(from: Wall, to: Wall, now: Wall) -> Result<(Wall, Wall), Refusal> {
     }
 }
 
-/// A reservation lies wherever it fits, unless its place is named.
+/// Requests placement anywhere, unless chunks or a place are given.
 fn free(request: Request, resources: &Resources) -> Result<Request, Refusal> {
     let shaped = request
         .asked

@@ -1,85 +1,85 @@
-//! A window: what a reservation sets aside, from when to when, and for whom.
+//! Windows: resources set aside by a reservation during a period, with access rules.
 //!
-//! It is what the scheduler sees of an advance reservation (`R12`), of one occurrence of a standing
-//! one (`S13.2`), or of a `[[reservation]]` of the configuration (`night.20`). Whether somebody may
-//! use it is a pure question of credentials ([`Window::admits`]). Where windows lie on top of each
-//! other, all that are open on a node must admit (M39).
+//! The scheduler uses windows for an advance reservation (`R12`), an occurrence of a standing
+//! reservation (`S13.2`), and a `[[reservation]]` of the configuration (`night.20`). Access
+//! depends only on the credentials of a job ([`Window::admits`]). Where windows overlap on a
+//! node, all open ones must admit the job (M39).
 
 use crate::model::credentials::Credentials;
 use crate::model::job::NodeShare;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// Asks for any window that admits, instead of one by its name.
+/// Requests any window that admits the job, in place of a name.
 pub const ANY: &str = "*";
 
-/// Resources of nodes set aside for a while.
+/// Resources of nodes set aside for a period.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// The reservation's name, and of a standing one the number of the occurrence after a dot.
+    /// Name of the reservation, for a standing one followed by a dot and the number of the
+    /// occurrence.
     pub id: String,
-    /// When it opens.
+    /// Opening time.
     pub from: Time,
-    /// When it closes; `Time::NEVER` for one without an end.
+    /// Closing time; `Time::NEVER` without an end.
     pub to: Time,
-    /// What it sets aside, task by task. A task is as much of one node; how the jobs inside use
-    /// what lies on a node together is not bound to the tasks' shape (M38).
+    /// Resources set aside, by task. A task lies on one node; jobs inside may use the total on a
+    /// node in any division (M38).
     pub shares: Vec<NodeShare>,
-    /// Its nodes belong to it as a whole, whatever its shares say: who is kept out gets nothing of
-    /// them.
+    /// Reserves entire nodes, whatever the shares: jobs without access get nothing on them.
     pub whole: bool,
-    /// Who may use it.
+    /// Access rules.
     pub access: WindowAccess,
-    /// Only those may use it who ask for it by its name (M42, `BYNAME`).
+    /// Jobs must request the window by name (M42, `BYNAME`).
     pub by_name: bool,
-    /// Those it is for may preempt those who are in it besides (M42, `OWNERPREEMPT`).
+    /// Jobs with access may preempt other jobs in the window (M42, `OWNERPREEMPT`).
     pub owner_preempts: bool,
 }
 
-/// Who may use a window: one entry that fits grants access (M37).
+/// Access rules of a window: one matching entry grants access (M37).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowAccess {
-    /// Users by name; [`ANY`] for all, in each of these lists of names.
+    /// User names; [`ANY`] matches all, here and in the other lists of names.
     pub users: Vec<String>,
-    /// Primary groups, by number.
+    /// Primary group ids.
     pub groups: Vec<u32>,
     /// Projects.
     pub projects: Vec<String>,
     /// Accounts.
     pub accounts: Vec<String>,
-    /// Queues, Maui's classes.
+    /// Queues (Maui's classes).
     pub queues: Vec<String>,
     /// Qualities of service.
     pub qos: Vec<String>,
-    /// Jobs of at most this walltime.
+    /// Maximum walltime of jobs with access.
     pub duration: Option<Span>,
-    /// How long a job may overlap the window.
+    /// Limit on the overlap of a job with the window.
     pub limit: Option<TimeLimit>,
 }
 
-/// `TIMELIMIT`: how long a job may overlap a window (M41).
+/// `TIMELIMIT`: limit on the overlap of a job with a window (M41).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeLimit {
-    /// At most so long.
+    /// Maximum overlap.
     pub most: Span,
-    /// Binds those too who have access by another entry; else it is one more entry, and grants
-    /// such an overlap to everybody.
+    /// The limit also applies to jobs with access by another entry; otherwise it is one more
+    /// entry, which grants such an overlap to all jobs.
     pub binds_all: bool,
 }
 
-/// How a window treats a job.
+/// Access of a job to a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// May use what it sets aside.
+    /// Full access to the resources set aside.
     Inside,
-    /// May use it while they overlap by no more than this (M41).
+    /// Access up to this overlap (M41).
     For(Span),
-    /// May use nothing of it.
+    /// No access.
     KeptOut,
 }
 
 impl Admission {
-    /// Whether a job that runs from `start` to `end` may use the window.
+    /// Tests whether a job that runs from `start` to `end` may use the window.
     pub fn permits(self, window: &Window, start: Time, end: Time) -> bool {
         match self {
             Admission::Inside => true,
@@ -90,14 +90,14 @@ impl Admission {
 }
 
 impl Window {
-    /// How the window treats a job with these credentials and this walltime that asks for this
-    /// reservation by name, for [`ANY`], or for none.
+    /// Returns the access of a job with these credentials and this walltime, which requests a
+    /// reservation by name, [`ANY`], or none.
     pub fn admits(&self, who: &Credentials, asks_for: Option<&str>, walltime: Span) -> Admission {
         if self.by_name && !asks_for.is_some_and(|asked| self.is_called(asked)) {
             return Admission::KeptOut;
         }
         let is_granted = self.access.grants(who, walltime);
-        // A limit binds those with access, or it grants access to the others.
+        // The limit restricts jobs with access, or grants access to the others.
         match self.access.limit {
             Some(limit) if limit.binds_all == is_granted => Admission::For(limit.most),
             _ if is_granted => Admission::Inside,
@@ -105,12 +105,12 @@ impl Window {
         }
     }
 
-    /// Whether `asked` is its id, its reservation's name, or [`ANY`].
+    /// Tests whether `asked` is the id, the reservation's name, or [`ANY`].
     pub fn is_called(&self, asked: &str) -> bool {
         asked == ANY || asked == self.id || asked == self.name()
     }
 
-    /// The name of its reservation: `S13` of `S13.2`.
+    /// Returns the name of the reservation: `S13` for `S13.2`.
     pub fn name(&self) -> &str {
         match self.id.rsplit_once('.') {
             Some((name, number)) if number.bytes().all(|b| b.is_ascii_digit()) => name,
@@ -118,34 +118,35 @@ impl Window {
         }
     }
 
-    /// Whether it is open at this moment.
+    /// Tests whether the window is open at `now`.
     pub fn is_open(&self, now: Time) -> bool {
         self.from <= now && now < self.to
     }
 
-    /// Whether something that lasts from `start` to `end` and the window have a moment in common.
+    /// Tests whether the period from `start` to `end` overlaps the window.
     pub fn meets(&self, start: Time, end: Time) -> bool {
         start < self.to && self.from < end
     }
 
-    /// How long something that lasts from `start` to `end` and the window are there together.
+    /// Returns the overlap of the period from `start` to `end` with the window.
     pub fn overlap(&self, start: Time, end: Time) -> Span {
         end.min(self.to).since(start.max(self.from))
     }
 
-    /// Whether jobs in it are ended when it closes: those in the queue of its name.
+    /// Tests whether jobs inside are ended when the window closes: those in the queue of its
+    /// name.
     pub fn ends_jobs(&self) -> bool {
         self.access.queues.iter().any(|queue| queue == self.name())
     }
 
-    /// Whether it sets something aside on this node.
+    /// Tests whether the window has resources on this node.
     pub fn covers(&self, node: &str) -> bool {
         self.shares.iter().any(|share| share.node == node)
     }
 }
 
 impl WindowAccess {
-    /// Whether one of the entries fits; the time limit is none of them.
+    /// Tests whether an entry matches, the time limit excluded.
     pub fn grants(&self, who: &Credentials, walltime: Span) -> bool {
         let names = [
             (&self.users, Some(&who.user)),

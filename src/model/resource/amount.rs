@@ -1,29 +1,29 @@
-//! Amounts that may grow with what is free on the host (Q22): `4`, `4+`, `4*`, `all`, `4-8`.
+//! Flexible amounts (Q22): `4`, `4+`, `4*`, `all`, `4-8`.
 //!
-//! In a chunk they stand where a whole number may: `select=2:ncpus=4+:mem=8gb`. What a job gets is
-//! settled when it starts, by [`Amount::take`].
+//! They are allowed in place of an integer in a chunk: `select=2:ncpus=4+:mem=8gb`. The allocated
+//! amount is determined at the start by [`Amount::take`].
 
 use crate::model::text::whole_number;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How much of a resource is asked of one host.
+/// Amount of a resource requested on one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Amount {
-    /// `N`: so many.
+    /// `N`: exactly N.
     Exactly(u64),
-    /// `N+`: at least so many, and all that is open.
+    /// `N+`: at least N, and all that is free.
     AtLeast(u64),
-    /// `N*`: at least so many, of a host that is idle, and all it has. `all` is `1*`.
+    /// `N*`: at least N on an idle host, and all that the host has. `all` is `1*`.
     Whole(u64),
-    /// `N-M`: at least N, and up to M.
+    /// `N-M`: at least N, at most M.
     Between(u64, u64),
 }
 
 impl Amount {
-    /// The least that will do.
+    /// Returns the minimum.
     pub fn least(self) -> u64 {
         match self {
             Amount::Exactly(least) | Amount::AtLeast(least) | Amount::Whole(least) => least,
@@ -31,19 +31,19 @@ impl Amount {
         }
     }
 
-    /// Whether it is known before the host is.
+    /// Tests whether the amount is independent of the host.
     pub fn is_exact(self) -> bool {
         matches!(self, Amount::Exactly(_))
             || matches!(self, Amount::Between(least, most) if least == most)
     }
 
-    /// Whether nothing else may be on the host.
+    /// Tests whether the host must be idle.
     pub fn needs_idle_host(self) -> bool {
         matches!(self, Amount::Whole(_))
     }
 
-    /// What is taken of a host where `open` are free now and where nothing runs if `idle_host`;
-    /// None if it cannot serve.
+    /// Returns the amount allocated on a host with `open` free, which is idle if `idle_host`;
+    /// None if the host does not suffice.
     pub fn take(self, open: u64, idle_host: bool) -> Option<u64> {
         let taken = match self {
             Amount::Exactly(number) => number,
@@ -66,7 +66,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// Not an amount.
+/// Error for an invalid amount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is no amount: one is N, N+, N*, N-M (N at most M) or all, in whole numbers")]
 pub struct NotAmount {
@@ -102,7 +102,7 @@ fn read(text: &str) -> Option<Amount> {
     }
 }
 
-/// Digits alone, no more than a resource counts.
+/// Parses digits, up to the range of a resource.
 fn whole(digits: &str) -> Option<u64> {
     let number: i64 = whole_number(digits)?;
     u64::try_from(number).ok()
@@ -122,11 +122,10 @@ impl From<Amount> for String {
     }
 }
 
-/// The chunks of a select: `2:ncpus=4+` and `1:ngpus=1` of `2:ncpus=4++1:ngpus=1`.
+/// Splits a select into chunks: `2:ncpus=4++1:ngpus=1` into `2:ncpus=4+` and `1:ngpus=1`.
 ///
-/// A `+` between chunks has another chunk after it. One that follows a digit and is itself followed
-/// by `:`, `+` or the end would leave a chunk empty, which PBS refuses: that one belongs to an
-/// amount.
+/// A `+` between chunks is followed by another chunk. A `+` after a digit and before `:`, `+` or
+/// the end would create an empty chunk, which PBS refuses, so it belongs to an amount.
 pub fn split_chunks(select: &str) -> impl Iterator<Item = &str> {
     let mut at = 0;
     select.split(move |c: char| {
@@ -136,7 +135,7 @@ pub fn split_chunks(select: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether the `+` at this place belongs to an amount.
+/// Tests whether the `+` at this position belongs to an amount.
 fn is_of_amount(select: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|before| select.get(before));
     before.is_some_and(u8::is_ascii_digit) && matches!(select.get(at + 1), None | Some(b':' | b'+'))
@@ -151,7 +150,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Q22: a host of 8, of which 2 are used.
+    /// Q22: a host with 8, of which 2 are in use.
     #[test]
     fn an_amount_takes_what_it_may_of_what_is_open() {
         let taken = ["1+", "1*", "all", "4-8", "7+", "6", "7", "1-3", "7-9"]

@@ -1,4 +1,4 @@
-//! Slots, processes and properties, put into the chunks that a job asks for.
+//! Conversion of slots, processes and properties to chunks.
 
 use crate::model::attribute::{AttributeSetting, LIST};
 use crate::model::refusal::Refusal;
@@ -6,18 +6,18 @@ use crate::model::resource::amount::{Amount, split_chunks};
 use crate::model::resource::{Resources, Size};
 use crate::model::text::{Text, whole_number};
 
-/// What is to be had on the nodes, beside what PBS's own names say.
+/// Foreign requests for nodes, besides those with PBS's names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Slots {
-    /// `-pe`: how many slots, and whether they may be on different hosts.
+    /// `-pe`: number of slots; true if they may be on different hosts.
     parallel: Option<(Amount, bool)>,
-    /// `-l procs=`.
+    /// `-l procs=`: number of processes.
     pub(super) processes: Option<u64>,
-    /// Of each slot, in kilobytes.
+    /// Memory of each slot, in kilobytes.
     pub(super) memory: Option<u64>,
-    /// Of each node.
+    /// GPUs of each node.
     pub(super) gpus: Option<u64>,
-    /// Properties of each node.
+    /// Required properties of each node.
     pub(super) features: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ const DISTRIBUTED: [&str; 8] = [
 ];
 
 impl Slots {
-    /// Reads `NAME:N[-M]`.
+    /// Parses `NAME:N[-M]`.
     pub(super) fn environment(&mut self, text: &str) -> Option<()> {
         let (name, slots) = text.rsplit_once(':').filter(|(name, _)| !name.is_empty())?;
         let name = name.to_ascii_lowercase();
@@ -38,10 +38,10 @@ impl Slots {
         Some(())
     }
 
-    /// How many chunks, and how many processors each has; None where PBS's names say it.
+    /// Returns the number of chunks and the processors of each; None without slots or processes.
     fn shape(&self) -> Option<(u64, Amount)> {
         match (self.parallel, self.processes) {
-            // How many hosts there will be nobody knows before: each slot is a chunk.
+            // The number of hosts is not known in advance, so each slot is a chunk.
             (Some((slots, true)), _) => Some((slots.least(), Amount::Exactly(1))),
             (Some((slots, false)), _) => Some((1, slots)),
             (None, Some(processes)) => Some((processes, Amount::Exactly(1))),
@@ -50,7 +50,7 @@ impl Slots {
     }
 }
 
-/// The settings with what the slots come to.
+/// Returns the settings with the slots converted.
 pub(super) fn composed(
     rest: Vec<AttributeSetting>,
     slots: Slots,
@@ -63,7 +63,7 @@ pub(super) fn composed(
     }
 }
 
-/// One kind of chunk, into which goes all that a host has.
+/// Builds one kind of chunk that contains all host-level requests.
 fn in_chunks(
     rest: Vec<AttributeSetting>,
     slots: &Slots,
@@ -112,7 +112,7 @@ fn in_chunks(
     Ok(plain)
 }
 
-/// What there is without slots: beside PBS's own words, or in them.
+/// Adds requests without slots to the existing select or nodes, or as separate resources.
 fn beside(
     mut rest: Vec<AttributeSetting>,
     slots: &Slots,
@@ -153,7 +153,7 @@ fn beside(
     Ok(rest)
 }
 
-/// The position of the last setting of a resource.
+/// Returns the position of the last setting of a resource.
 fn position_of(name: &str, settings: &[AttributeSetting]) -> Option<usize> {
     settings.iter().rposition(|setting| {
         setting
@@ -172,12 +172,12 @@ fn at_each_node(text: &str, more: &str) -> String {
     format!("{}{suffix}", items.join("+"))
 }
 
-/// Reads a number above zero.
+/// Parses an integer above zero.
 pub(super) fn positive(text: &str) -> Option<u64> {
     whole_number(text).filter(|&number| number > 0)
 }
 
-/// Reads `4`, `4-8`, `4-` or `-8`.
+/// Parses `4`, `4-8`, `4-` or `-8`.
 fn amount(text: &str) -> Option<Amount> {
     match text.split_once('-') {
         None => positive(text).map(Amount::Exactly),

@@ -1,9 +1,9 @@
-//! A table of what is asked in other names, and what it is in PBS's.
+//! Table of requests in foreign names and their PBS equivalents.
 
 use super::*;
 use crate::model::resource::{Definition, ResourceType};
 
-/// `name=text` words, translated; what is no resource stands with a `-` before its name.
+/// Translates `name=text` words; attributes in the result have a `-` before the name.
 fn told(asked: &str, resources: &Resources) -> Result<(Vec<String>, Vec<String>), Refusal> {
     let setting = |word: &str| {
         let (name, text) = word.split_once('=').unwrap();

@@ -10,7 +10,7 @@ use crate::model::time::{Span, Time, Wall};
 use crate::sched::fixture::{cluster, moment};
 use std::sync::Arc;
 
-/// So many seconds from the beginning, under a policy.
+/// Creates a time in seconds from the beginning, under a policy.
 fn at(seconds: i64, accrual: Accrual) -> EventContext {
     EventContext {
         accrual,
@@ -55,8 +55,8 @@ fn eligible(job: &Job, seconds: i64) -> i64 {
         .as_seconds()
 }
 
-/// Its eligible time at second 600 with this in the way from the beginning, under each policy in
-/// the order of the names.
+/// Returns the eligible time at second 600, blocked by this cause from the beginning, under each
+/// policy in the order of the names.
 fn through(obstruct: impl Fn(&mut Job, EventContext), begin: Option<i64>) -> [i64; 4] {
     [
         Accrual::Pbs,
@@ -126,8 +126,8 @@ fn each_policy_counts_what_it_says() {
     assert_eq!(through(limited(OwnLimit::Waiting), None), [0, 600, 0, 0]);
 }
 
-/// M17: at most two jobs of a user count as waiting, and he submits five at 0. At 600: those that
-/// count have 10 min, the others nothing; under ALWAYS all have 10 min.
+/// M17: two jobs of a user count as waiting; the user submits five at 0. At 600, those two have
+/// 10 min, the others nothing; under ALWAYS all have 10 min.
 #[test]
 fn jobs_beyond_the_limit_on_waiting_ones_accrue_nothing() {
     let accrued = |accrual: Accrual| {
@@ -225,7 +225,7 @@ fn the_limit_a_cycle_found_is_forgotten_when_the_job_leaves_the_queue() {
     assert_eq!(eligible(&job, 300), 100);
 }
 
-/// I13: an array of which nothing waits accrues nothing, nor does an element that will never run.
+/// I13: an array without waiting subjobs accrues nothing, nor does a subjob that can never run.
 #[test]
 fn an_array_counts_while_elements_of_it_wait() {
     let pbs = |seconds| at(seconds, Accrual::Pbs);
@@ -264,8 +264,8 @@ fn a_job_of_which_nothing_was_written_down_begins_to_accrue_when_it_is_next_look
     assert_eq!(eligible(&job, 1600), 600);
 }
 
-/// I13: of a limit of all together others are the cause, unless it is on who is considered at all
-/// (M24).
+/// I13: a limit on all jobs together is outside the job's control, except a limit on the jobs
+/// considered (M24).
 #[test]
 fn a_limit_of_ones_own_bars_from_accruing_and_one_of_all_does_not() {
     use crate::model::limit::excess::tests::of_user;

@@ -1,8 +1,8 @@
-//! What ties jobs to one another does to them, wherever they are kept.
+//! Effects of job events on dependent jobs, for any job store.
 //!
-//! Whoever keeps jobs notes every turn of a tied one ([`DependencyGraph::observe`]); [`pass_on`]
-//! judges its dependents, and theirs in turn, one after another from a list: a chain of any length
-//! falls at once, in linear time. A job without dependencies costs a look into an index.
+//! The store reports each state change of a job with dependencies ([`DependencyGraph::observe`]).
+//! [`pass_on`] then evaluates its dependents, and theirs in turn, from a queue, so that a chain
+//! of any length resolves in linear time. A job without dependencies costs one lookup.
 
 use super::graph::{DependencyGraph, TieEvent};
 use super::label::Mark;
@@ -13,52 +13,52 @@ use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 
-/// Where tied jobs are kept.
+/// Store of jobs with dependencies.
 pub trait Tied {
-    /// A job that is not over, or is over since a moment ago.
+    /// Returns an unfinished or just finished job.
     fn job(&self, id: JobId) -> Option<&Job>;
-    /// What ties them.
+    /// Returns the dependency graph.
     fn dependencies(&self) -> &DependencyGraph;
-    /// The same, to be changed.
+    /// Returns the dependency graph, mutable.
     fn dependencies_mut(&mut self) -> &mut DependencyGraph;
-    /// Takes note of what happened to a job alone.
+    /// Applies an event to one job.
     fn note(&mut self, id: JobId, event: Event);
-    /// A tie stands otherwise than before.
+    /// Stores the new state of a dependency.
     fn keep(&mut self, tie: Tie, state: TieState);
-    /// The name after the dot of every job id.
+    /// Returns the server name after the dot of job ids.
     fn server(&self) -> &str;
 }
 
-/// How a tie stands; the numbers are the spool's.
+/// State of a dependency. The numbers are stored in the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieState {
-    /// Not decided: it bars the job, or ended it.
+    /// Unresolved, or resolved so that the job ended.
     Open = 0,
-    /// Met.
+    /// Satisfied.
     Met = 1,
-    /// The job was released from it, though it is not met.
+    /// Removed, although not satisfied.
     Lifted = 2,
 }
 
-/// What a granted wish comes to.
+/// Accepted dependencies of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobDependencies {
-    /// `on`: how many jobs are to name this one.
+    /// `on`: number of jobs that must name this one.
     pub on: u32,
-    /// What is waited for and not decided yet.
+    /// Unresolved conditions on jobs.
     pub conditions: Vec<(JobId, DependencyCondition)>,
-    /// Jobs that are to wait for this one.
+    /// Jobs that will wait for this one.
     pub before: Vec<(JobId, DependencyCondition)>,
     /// Members of the `runone` sets joined.
     pub mates: Vec<JobId>,
-    /// The member of its set that has begun.
+    /// Member of the set that has started.
     pub rival: Option<JobId>,
-    /// What is waited for by label, and not decided yet.
+    /// Unresolved conditions on labels.
     pub labels: Vec<Awaited>,
 }
 
 impl JobDependencies {
-    /// What they bar a new job by.
+    /// Returns the unsatisfied dependencies of a new job.
     pub fn bars(&self) -> Bars {
         Bars {
             unmet: (self.conditions.len() + self.labels.len()) as u32,
@@ -69,7 +69,7 @@ impl JobDependencies {
     }
 }
 
-/// Passes on all that has been noted, until nothing more follows from it.
+/// Propagates all reported changes until no further changes follow.
 pub fn pass_on(jobs: &mut impl Tied) {
     while let Some((id, turn)) = jobs.dependencies_mut().next_turn() {
         match turn {
@@ -90,7 +90,7 @@ fn began(jobs: &mut impl Tied, id: JobId) {
     answer_label(jobs, id);
 }
 
-/// Lets those go on that wait for the label of a job that has come so far.
+/// Releases jobs that wait for the label of a job that now satisfies their condition.
 fn answer_label(jobs: &mut impl Tied, id: JobId) {
     let Some(job) = jobs.job(id) else { return };
     let progress = DependencyProgress::of(job);
@@ -150,14 +150,14 @@ fn over(jobs: &mut impl Tied, id: JobId) {
     } else if job.life.bars.rival.is_none()
         && let Some(tie) = jobs.dependencies().membership(id)
     {
-        // One of the other members of the set will run.
+        // Another member of the set will run.
         jobs.keep(tie, TieState::Met);
     }
     jobs.dependencies_mut().forget(id);
     answer_label(jobs, id);
 }
 
-/// Lets a job go on from a condition that is met.
+/// Releases a job from a satisfied condition.
 fn meet(jobs: &mut impl Tied, job: JobId, condition: DependencyCondition, other: JobId) {
     let edge = Edge {
         kind: DependencyKind::After(condition),
@@ -182,13 +182,13 @@ fn break_off(jobs: &mut impl Tied, job: JobId, edge: Edge, how: &str) {
     }
 }
 
-/// A job may have been ended a moment ago, by another of its bonds.
+/// Another dependency may have just ended the job.
 fn is_live(jobs: &impl Tied, id: JobId) -> bool {
     jobs.job(id)
         .is_some_and(|job| job.life.state != JobState::Finished)
 }
 
-/// Sets up what was granted. A new job has its bars already; one that was altered gets them now.
+/// Adds accepted dependencies. A new job already has its bars; an altered job gets them now.
 pub fn bind(jobs: &mut impl Tied, id: JobId, dependencies: &JobDependencies, altered: bool) {
     for &(other, condition) in &dependencies.conditions {
         add(
@@ -234,7 +234,7 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, dependencies: &JobDependencies, alt
     }
 }
 
-/// A job that was put back into its queue has begun already.
+/// Evaluates the condition immediately: a requeued job has started before.
 fn judge_at_once(jobs: &mut impl Tied, waiting: JobId, condition: DependencyCondition, id: JobId) {
     let progress = jobs.job(id).map(DependencyProgress::of);
     if progress.is_some_and(|progress| judge(condition, progress) == DependencyVerdict::Met) {
@@ -242,7 +242,7 @@ fn judge_at_once(jobs: &mut impl Tied, waiting: JobId, condition: DependencyCond
     }
 }
 
-/// False if the bond was there.
+/// Adds a dependency; false if it exists.
 fn add(jobs: &mut impl Tied, job: JobId, edge: Edge) -> bool {
     let tie = Tie { job, edge };
     let new = jobs.dependencies_mut().add(tie);
@@ -252,7 +252,7 @@ fn add(jobs: &mut impl Tied, job: JobId, edge: Edge) -> bool {
     new
 }
 
-/// Those who have come into one set with a job that has begun wait for its end.
+/// Makes the members of a set wait for the member that has started.
 fn confront(jobs: &mut impl Tied, rival: JobId) {
     for member in jobs.dependencies().rivals(rival) {
         if jobs
@@ -264,7 +264,7 @@ fn confront(jobs: &mut impl Tied, rival: JobId) {
     }
 }
 
-/// Makes one `runone` set of a job and its mates, and of the sets they are in.
+/// Merges a job, its mates and their sets into one `runone` set.
 fn join(jobs: &mut impl Tied, id: JobId, mates: &[JobId]) {
     let Some(&first) = mates.first() else { return };
     let set = jobs

@@ -1,5 +1,5 @@
-//! The bonds between unfinished jobs, found from both ends, and what has happened to tied jobs that
-//! others have still to be told.
+//! Dependency graph of unfinished jobs, indexed from both ends, with the queue of changes that
+//! dependent jobs have not been notified of.
 
 use super::label::{Mark, Waiters};
 use super::{DependencyCondition, DependencyKind, Edge, Tie};
@@ -8,18 +8,18 @@ use crate::model::job::state::JobState;
 use crate::model::job_id::{IdPart, JobId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A turn in a job's life that matters to jobs tied to it.
+/// State change that affects dependent jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieEvent {
-    /// It has begun.
+    /// The job started.
     Began,
-    /// It is back in its queue.
+    /// The job returned to its queue.
     Returned,
-    /// It is over.
+    /// The job finished.
     Ended,
 }
 
-/// The bonds.
+/// Dependencies between jobs, with indices.
 #[derive(Debug, Default)]
 pub struct DependencyGraph {
     /// (waited for, waiting, condition)
@@ -30,16 +30,16 @@ pub struct DependencyGraph {
     sets: BTreeMap<JobId, JobId>,
     /// (set, member)
     members: BTreeSet<(JobId, JobId)>,
-    /// Who waits for which label.
+    /// Index of jobs that wait for labels.
     waiters: Waiters,
     turns: VecDeque<(JobId, TieEvent)>,
-    /// What this tick has added (true) or removed, to be undone if the tick is.
+    /// Additions (true) and removals of this tick, to be undone if the tick fails.
     journal: Vec<(Tie, bool)>,
-    /// Whether something has been passed on since this was last set to false.
+    /// A change was propagated since this flag was last cleared.
     pub stirred: bool,
 }
 
-/// The first and the last id there could be: bounds for ranges over the second of two ids.
+/// Smallest and largest id: bounds for ranges over the second of two ids.
 const FIRST: JobId = JobId {
     number: 0,
     part: IdPart::Whole,
@@ -50,14 +50,14 @@ const LAST: JobId = JobId {
 };
 
 impl DependencyGraph {
-    /// The bonds that the spool held.
+    /// Loads the dependencies stored in the spool.
     pub fn load(&mut self, graph: Vec<Tie>) {
         for tie in graph {
             self.put(tie);
         }
     }
 
-    /// Adds a bond; false if it was there.
+    /// Adds a dependency; false if it exists.
     pub fn add(&mut self, tie: Tie) -> bool {
         let new = self.put(tie);
         if new {
@@ -66,7 +66,7 @@ impl DependencyGraph {
         new
     }
 
-    /// Removes a bond; false if it was not there.
+    /// Removes a dependency; false if it does not exist.
     pub fn remove(&mut self, tie: Tie) -> bool {
         let known = self.take(tie);
         if known {
@@ -75,7 +75,7 @@ impl DependencyGraph {
         known
     }
 
-    /// Forgets what a job waits for, and its set.
+    /// Removes a job's conditions and its membership in a set.
     pub fn forget(&mut self, id: JobId) {
         for (other, condition) in self.conditions(id) {
             self.remove(Tie {
@@ -105,7 +105,7 @@ impl DependencyGraph {
                 self.members.insert((other, job));
                 self.sets.insert(job, other) != Some(other)
             }
-            // Kept as the other job's `after...`.
+            // Stored as the other job's `after...`.
             DependencyKind::Before(_) => false,
         }
     }
@@ -128,22 +128,22 @@ impl DependencyGraph {
         }
     }
 
-    /// Who waits for this job, and what for.
+    /// Returns the jobs that wait for this job, with their conditions.
     pub fn dependents(&self, id: JobId) -> Vec<(JobId, DependencyCondition)> {
         range(&self.dependents, id).collect()
     }
 
-    /// Whether anybody waits for this job.
+    /// Tests whether any job waits for this job.
     pub fn has_dependents(&self, id: JobId) -> bool {
         range(&self.dependents, id).next().is_some()
     }
 
-    /// What this job waits for.
+    /// Returns the conditions of this job on others.
     pub fn conditions(&self, id: JobId) -> Vec<(JobId, DependencyCondition)> {
         range(&self.conditions, id).collect()
     }
 
-    /// Whether this bond is there.
+    /// Tests whether the dependency exists.
     pub fn holds(&self, tie: Tie) -> bool {
         match tie.edge.kind {
             DependencyKind::After(condition) => {
@@ -155,7 +155,7 @@ impl DependencyGraph {
         }
     }
 
-    /// The bond of a job to its `runone` set.
+    /// Returns the membership of a job in its `runone` set.
     pub fn membership(&self, id: JobId) -> Option<Tie> {
         self.sets.get(&id).map(|&set| Tie {
             job: id,
@@ -166,7 +166,7 @@ impl DependencyGraph {
         })
     }
 
-    /// The members of a `runone` set.
+    /// Returns the members of a `runone` set.
     pub fn members(&self, set: JobId) -> Vec<JobId> {
         self.members
             .range((set, FIRST)..=(set, LAST))
@@ -174,7 +174,7 @@ impl DependencyGraph {
             .collect()
     }
 
-    /// The other members of a job's `runone` set.
+    /// Returns the other members of a job's `runone` set.
     pub fn rivals(&self, id: JobId) -> Vec<JobId> {
         let set = self
             .sets
@@ -183,7 +183,7 @@ impl DependencyGraph {
         set.into_iter().filter(|&member| member != id).collect()
     }
 
-    /// Notes what has become of a job that was in state `was`, if anybody has to be told.
+    /// Records the change of a job from state `was`, if other jobs depend on it.
     pub fn observe(&mut self, was: JobState, job: &Job) {
         self.waiters.follow(job);
         if !self.is_tied(job) {
@@ -200,7 +200,7 @@ impl DependencyGraph {
         self.tell(job.id, turn);
     }
 
-    /// Notes that the first element of an array has begun, if anybody has to be told.
+    /// Records the start of an array's first subjob, if other jobs depend on the array.
     pub fn note_began(&mut self, array: &Job) {
         if self.is_tied(array) {
             self.tell(array.id, TieEvent::Began);
@@ -215,27 +215,27 @@ impl DependencyGraph {
             || !self.waiters.of(job).is_empty()
     }
 
-    /// Takes note of what a job waits for by label: it is new here, or as it was before.
+    /// Updates the label index from a new or loaded job.
     pub fn follow(&mut self, job: &Job) {
         self.waiters.follow(job);
     }
 
-    /// A job is no more, and waits for no label.
+    /// Removes a job from the label index.
     pub fn unfollow(&mut self, id: JobId) {
         self.waiters.forget(id);
     }
 
-    /// The jobs that carry a label and are not over.
+    /// Returns the unfinished jobs that carry a label.
     pub fn carriers(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
         self.waiters.carriers(mark)
     }
 
-    /// The labels that a job waits for.
+    /// Returns the labels that a job waits for.
     pub fn labels_awaited_by(&self, id: JobId) -> impl Iterator<Item = Mark> {
         self.waiters.awaited_by(id).cloned()
     }
 
-    /// Who waits for the label of a job, and for what of it.
+    /// Returns the jobs that wait for a job's label, with their conditions.
     pub fn awaiting(&self, job: &Job) -> Vec<(JobId, DependencyCondition)> {
         self.waiters.of(job)
     }
@@ -244,17 +244,17 @@ impl DependencyGraph {
         self.turns.push_back((id, turn));
     }
 
-    /// The next thing to be passed on.
+    /// Takes the next change to propagate.
     pub fn next_turn(&mut self) -> Option<(JobId, TieEvent)> {
         self.turns.pop_front()
     }
 
-    /// The tick is on disk.
+    /// Confirms the tick: it is on disk.
     pub fn settle(&mut self) {
         self.journal.clear();
     }
 
-    /// The tick has not happened.
+    /// Undoes the tick.
     pub fn roll_back(&mut self) {
         for (tie, added) in std::mem::take(&mut self.journal).into_iter().rev() {
             if added {

@@ -1,8 +1,9 @@
 //! Labels (Q29): names of jobs within a process group of one owner. Other jobs can wait for a
-//! label before a job that carries it exists. Jobs without a group form a group of their own.
+//! label before a job with that label exists. Jobs without a group form a group of their own.
 //!
-//! Whoever waits for a label goes on as soon as any job of that label has come as far as it waits
-//! for. What ends otherwise decides nothing: another one may come, or the same once more.
+//! A job that waits for a label is released as soon as any job with that label satisfies the
+//! condition. A job that ends otherwise resolves nothing: another job with the label may follow,
+//! or the same job may be rerun.
 
 pub mod circle;
 
@@ -12,22 +13,22 @@ use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A label within a process group of somebody.
+/// Label with its scope: owner and process group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
-    /// Whose.
+    /// User id of the owner.
     pub uid: u32,
-    /// `group:label`: neither has a colon in it.
+    /// `group:label`; neither part contains a colon.
     pub text: String,
 }
 
 impl Mark {
-    /// The mark of this label in the group of a job.
+    /// Returns the mark of this label in the job's group.
     pub fn of(job: &Job, label: &str) -> Mark {
         Mark::new(job.owner.uid, job.spec.process_group.as_deref(), label)
     }
 
-    /// The mark of a label.
+    /// Creates a mark.
     pub fn new(uid: u32, group: Option<&str>, label: &str) -> Mark {
         Mark {
             uid,
@@ -35,12 +36,12 @@ impl Mark {
         }
     }
 
-    /// The label alone.
+    /// Returns the label without the group.
     pub fn label(&self) -> &str {
         self.text.split_once(':').map_or("", |(_, label)| label)
     }
 
-    /// What a job carries; an element of an array carries its own place besides, as `sim[3]`.
+    /// Returns the mark of a job; a subjob's mark includes its index, as in `sim[3]`.
     pub fn carried_by(job: &Job) -> Option<Mark> {
         let label = job.spec.label.as_deref()?;
         Some(match job.id.index() {
@@ -49,7 +50,7 @@ impl Mark {
         })
     }
 
-    /// Of the mark of an element, that of its array, and which it is.
+    /// Splits the mark of a subjob into the array's mark and the index.
     pub fn frame(&self) -> Option<(Mark, u32)> {
         let (text, index) = frame(&self.text)?;
         Some((
@@ -62,18 +63,18 @@ impl Mark {
     }
 }
 
-/// Who waits for which label: what the jobs say, put in order.
+/// Index of the jobs that wait for labels, and of those that carry them.
 #[derive(Debug, Default)]
 pub struct Waiters {
     waiting: BTreeSet<(Mark, JobId, DependencyCondition)>,
     of: BTreeMap<JobId, Vec<(Mark, DependencyCondition)>>,
-    /// The jobs that carry a label and are not over.
+    /// Unfinished jobs that carry a label.
     carriers: BTreeSet<(Mark, JobId)>,
     carried: BTreeMap<JobId, Mark>,
 }
 
 impl Waiters {
-    /// Takes note of what a job waits for now.
+    /// Updates the entries of a job.
     pub fn follow(&mut self, job: &Job) {
         self.note_label(job);
         if job.life.awaits.is_empty() || job.life.state == JobState::Finished {
@@ -101,7 +102,7 @@ impl Waiters {
     }
 
     fn note_label(&mut self, job: &Job) {
-        // Elements come and go with their array.
+        // Subjobs share the entry of their array.
         if job.id.index().is_some()
             || job.spec.label.is_none() && !self.carried.contains_key(&job.id)
         {
@@ -128,13 +129,13 @@ impl Waiters {
         }
     }
 
-    /// A job is no more.
+    /// Removes a job.
     pub fn forget(&mut self, id: JobId) {
         self.drop_label(id);
         self.wait_no_more(id);
     }
 
-    /// The jobs that carry a label and are not over.
+    /// Returns the unfinished jobs that carry a label.
     pub fn carriers(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
         let from = (mark.clone(), JobId::job(0));
         self.carriers
@@ -143,7 +144,7 @@ impl Waiters {
             .map(|(_, id)| *id)
     }
 
-    /// The labels that a job waits for.
+    /// Returns the labels that a job waits for.
     pub fn awaited_by(&self, id: JobId) -> impl Iterator<Item = &Mark> {
         self.of.get(&id).into_iter().flatten().map(|(mark, _)| mark)
     }
@@ -154,7 +155,7 @@ impl Waiters {
         }
     }
 
-    /// Who waits for what a job carries, and for what of it.
+    /// Returns the jobs that wait for the label of `job`, with their conditions.
     pub fn of(&self, job: &Job) -> Vec<(JobId, DependencyCondition)> {
         if self.waiting.is_empty() {
             return Vec::new();

@@ -1,28 +1,28 @@
-//! How far a job has come, and what that means for a job that depends on it.
+//! Progress of a job, and its effect on dependent jobs.
 
 use super::DependencyCondition;
 use crate::model::job::attempt::{LOST, OVER_WALLTIME};
 use crate::model::job::state::JobState;
 use crate::model::job::{Job, Life};
 
-/// The progress of a job, as its dependents see it.
+/// Progress of a job, as seen by its dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependencyProgress {
-    /// It has never begun.
+    /// The job has never started.
     Unbegun,
-    /// It has begun, perhaps more than once; it may be back in its queue.
+    /// The job has started at least once; it may be queued again.
     Begun,
-    /// It is over.
+    /// The job has finished.
     Ended {
-        /// `Exit_status`.
+        /// Exit status, `Exit_status`.
         status: i32,
-        /// Whether it ever began.
+        /// The job has started at least once.
         began: bool,
     },
 }
 
 impl DependencyProgress {
-    /// The progress of a job.
+    /// Returns the progress of a job.
     pub fn of(job: &Job) -> DependencyProgress {
         let life = &job.life;
         // An array has no attempt of its own: it has run unless it was deleted.
@@ -39,18 +39,18 @@ impl DependencyProgress {
     }
 }
 
-/// Whether a condition on a job is met.
+/// State of a condition on a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependencyVerdict {
-    /// Not decided yet.
+    /// Undecided.
     Pending,
-    /// Met.
+    /// Satisfied.
     Met,
-    /// Can never be met.
+    /// Impossible to satisfy.
     Impossible,
 }
 
-/// Judges a condition by the progress of the job. A job that ended without a start has failed.
+/// Evaluates a condition. A job that ended without a start has failed.
 pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> DependencyVerdict {
     let (status, began) = match progress {
         DependencyProgress::Begun if condition == DependencyCondition::Begun => {

@@ -1,10 +1,10 @@
-//! Tests of ends of jobs, failed starts and orders that come too late.
+//! Tests of job ends, failed starts and late orders.
 
 use super::*;
 use crate::model::time::Span;
 use crate::sched::fixture::{self, cluster};
 
-/// A job that has been started for the `attempt`th time, at that many hours.
+/// Creates a job started for the `attempt`th time, at that hour.
 fn started(job: &mut Job, attempt: Attempt) -> EventContext {
     let moment = fixture::moment(3600 * i64::from(attempt));
     job.apply(

@@ -20,7 +20,7 @@ fn share() -> NodeShare {
     }
 }
 
-/// A job that runs since second 0.
+/// Creates a job that has run since second 0.
 fn running() -> Job {
     let mut job = cluster("").job(1, "select=1:ncpus=2");
     at(
@@ -263,7 +263,7 @@ fn a_suspended_job_that_ends_or_is_lost_leaves_no_suspension_behind() {
     }
 }
 
-/// Script and tasks: all must have stopped, and each is told to go on.
+/// All processes must have stopped, and each receives the order to continue.
 #[test]
 fn it_stands_still_when_the_last_of_its_parts_has_stopped_or_is_over() {
     let mut job = running();

@@ -1,37 +1,37 @@
-//! What is special about the jobs of a quality of service (M27).
+//! Flags of a quality of service (M27).
 
 use crate::model::limit::Quantity;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// `flags = ["NOBF"]`.
+/// Flag in `flags`, such as `NOBF`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Flag {
-    /// Its jobs have their nodes alone.
+    /// `DEDICATED`: jobs get exclusive nodes.
     Dedicated,
-    /// Its jobs never pass a blocked one.
+    /// `NOBF`: jobs never pass a blocked job.
     NoBackfill,
-    /// Its jobs are promised no start.
+    /// `NORESERVATION`: jobs get no bookings.
     NoReservation,
-    /// Its jobs are promised a start when they are blocked, though all promises are given.
+    /// `RESERVEALWAYS`: blocked jobs get bookings beyond the configured depth.
     ReserveAlways,
-    /// Its jobs may have the place of those that make way (M43).
+    /// `PREEMPTOR`: jobs may preempt jobs flagged `PREEMPTEE` (M43).
     Preemptor,
-    /// Its jobs make way (M43).
+    /// `PREEMPTEE`: jobs may be preempted (M43).
     Preemptee,
-    /// Its jobs may have the place of any that can be run again: those are put back into the queue.
+    /// `RESTARTPREEMPT`: jobs may preempt any rerunnable job, which is requeued.
     RestartPreempt,
-    /// Its jobs run in this reservation and nowhere else.
+    /// `USERESERVED:name`: jobs run only in this reservation.
     UseReserved(String),
-    /// Its jobs heed no limit on this; None: on nothing.
+    /// `IGN...`: jobs are exempt from limits on this quantity; None for all limits.
     Ignore(Option<Quantity>),
 }
 
-/// What stands before the name of a reservation.
+/// Prefix of the reservation's name.
 const USE_RESERVED: &str = "USERESERVED:";
 
-/// What of a job limits may count, by Maui's names of limits.
+/// Limited quantities by Maui's flag names.
 const IGNORED: [(&str, &str); 7] = [
     ("IGNMAXJOB", "jobs"),
     ("IGNMAXNODE", "nodes"),
@@ -43,11 +43,11 @@ const IGNORED: [(&str, &str); 7] = [
 ];
 
 impl Flag {
-    /// What may be written.
+    /// Text that lists all flags.
     pub const NAMES: &str = "DEDICATED, NOBF, NORESERVATION, RESERVEALWAYS, PREEMPTOR, PREEMPTEE, RESTARTPREEMPT, \
                              USERESERVED:name, IGNALL, IGNMAXJOB, IGNMAXNODE, IGNMAXPROC, IGNMAXPE, IGNMAXMEM, IGNMAXPS, IGNMAXWC";
 
-    /// Reads one of the names.
+    /// Parses a flag.
     pub fn named(text: &str) -> Option<Flag> {
         Some(match text {
             "DEDICATED" => Flag::Dedicated,
@@ -73,13 +73,13 @@ impl Flag {
 }
 
 impl Flag {
-    /// Whether it means that limits on this do not hold.
+    /// Tests for an exemption from limits on this quantity.
     pub fn ignores(&self, quantity: &Quantity) -> bool {
         matches!(self, Flag::Ignore(own) if own.as_ref().is_none_or(|own| own == quantity))
     }
 }
 
-/// As it stands in the file.
+/// Formats as in the configuration file.
 impl fmt::Display for Flag {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {

@@ -1,11 +1,11 @@
-//! Who counts for what, and what is said of who is one too many.
+//! Tests of counters and messages for limits on queued jobs.
 
 use super::*;
 use crate::config::Config;
 use crate::model::job::array::Elements;
 use crate::sched::fixture::{TestCluster, cluster};
 
-/// Jobs that were submitted, under some limits.
+/// Submitted jobs and limits.
 struct CountedJobs {
     cluster: TestCluster,
     counters: JobCounters,
@@ -57,7 +57,7 @@ impl CountedJobs {
         self
     }
 
-    /// What a submission is told, or refused with.
+    /// Returns the warnings or the refusal for a submission.
     fn says(&self, user: &str, words: &str) -> String {
         let job = self.job(99, user, words);
         let asked = self.counters.admit(
@@ -216,7 +216,7 @@ fn a_soft_limit_is_told_and_bars_nobody() {
     );
 }
 
-/// Y24: an operation counts for its pool and for all above it.
+/// Y24: an operation counts for its pool and all pools above it.
 #[test]
 fn a_limit_of_each_account_holds_for_all_above_it() {
     let limits = "[[limit]]\naccount = \"all\"\nqueued = { procseconds = 300 }\n";
@@ -252,7 +252,7 @@ fn who_comes_from_another_queue_is_not_counted_twice() {
     assert_eq!(moved("night").unwrap_err().code, 15142);
 }
 
-/// I19: who changes places with another adds what the other does not take along.
+/// I19: for jobs that swap places, only the difference counts.
 #[test]
 fn who_comes_in_place_of_another_is_counted_for_the_difference() {
     let limits = "[[limit]]\nqueue = \"night\"\nqueued = { ncpus = 4 }\n[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n";
@@ -296,7 +296,7 @@ fn who_comes_in_place_of_another_is_counted_for_the_difference() {
     );
 }
 
-/// I19: a job that is altered is held against limits as one that is submitted.
+/// I19: an altered job is checked like a submitted one.
 #[test]
 fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n[[limit]]\nproject = \"p\"\nqueued = { jobs = 0 }\n";
@@ -346,7 +346,7 @@ fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
     );
 }
 
-/// Numbers of jobs that ask for all there could ever be.
+/// Jobs with the largest possible requests.
 #[test]
 fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
     let huge = "select=1:ncpus=1000000 walltime=9000000000000000 array=1-9";
@@ -367,7 +367,7 @@ fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
     );
 }
 
-/// I19: of what is held no job waits, neither when it is submitted nor while it is there.
+/// I19: held jobs do not count as waiting, neither at submission nor later.
 #[test]
 fn who_is_submitted_held_is_not_one_who_waits() {
     let counted_jobs = counted_jobs("[[limit]]\nwaiting = { jobs = 1 }\nqueued = { jobs = 4 }\n")
@@ -395,7 +395,7 @@ fn who_is_submitted_held_is_not_one_who_waits() {
     );
 }
 
-/// P9: held jobs count too, an array for its elements, and many are not all named.
+/// P9: held jobs and all subjobs count; only the first jobs are listed.
 #[test]
 fn what_is_used_is_told_with_the_jobs_that_use_it() {
     let limits =

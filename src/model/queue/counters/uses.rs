@@ -1,5 +1,4 @@
-//! What of the limits on what is queued is used, and by which jobs: what `qstat --limits` shows
-//! (P9).
+//! Usage of limits on queued jobs, for `qstat --limits` (P9).
 
 use super::{CounterEntry, CredentialGroup, JobCounters};
 use crate::model::job_id::JobId;
@@ -9,24 +8,24 @@ use crate::model::resource::{ResourceValue, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What those a limit counts together have of it.
+/// Usage of one limit under one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// The limit's place among all.
+    /// Index of the limit.
     pub place: usize,
-    /// Who they are.
+    /// Key of the jobs that count together.
     pub key: LimitKey,
-    /// How much they may have by this limit.
+    /// Soft and hard value.
     pub bounds: LimitValues,
-    /// What they have, as the limit counts.
+    /// Amount used, in the unit of the limit.
     pub used: i64,
-    /// Their jobs, the first [`LimitUse::MOST`].
+    /// First jobs that use it, at most [`LimitUse::MOST`].
     pub by: Vec<JobId>,
-    /// How many more there are.
+    /// Number of further jobs.
     pub more: u64,
 }
 
-/// The jobs that use a limit.
+/// Jobs that use a limit.
 #[derive(Clone, Debug, Default)]
 struct LimitUsers {
     bounds: LimitValues,
@@ -35,7 +34,7 @@ struct LimitUsers {
 }
 
 impl Counted {
-    /// As it is told; how many wait to be considered is for the scheduler to say.
+    /// Formats the usage. The scheduler adds the number of waiting jobs.
     pub fn told(&self, limit: &Limit, resources: &Resources) -> LimitUse {
         let quantity = &limit.quantity;
         let LimitValues { soft, hard } = self.bounds;
@@ -75,7 +74,7 @@ impl LimitUsers {
 }
 
 impl JobCounters {
-    /// Of each limit on what is queued that anybody uses.
+    /// Returns the usage of each limit on queued jobs that is in use.
     pub fn uses(&self) -> Vec<Counted> {
         let users = self.users();
         let mut all = Vec::new();
@@ -95,8 +94,8 @@ impl JobCounters {
         all
     }
 
-    /// Jobs of one party use the same limits: their many are gone through by party, and parties by
-    /// limit.
+    /// Returns the jobs by limit. Jobs with equal credentials use the same limits, so they are
+    /// grouped by credentials first.
     fn users(&self) -> BTreeMap<(usize, &LimitKey), LimitUsers> {
         let mut parties: BTreeMap<*const CredentialGroup, Vec<LimitUsers>> = BTreeMap::new();
         for (id, CounterEntry { party, amounts, .. }) in &self.jobs {
@@ -110,7 +109,7 @@ impl JobCounters {
             }
         }
         let mut all: BTreeMap<(usize, &LimitKey), LimitUsers> = BTreeMap::new();
-        // In the order of their names, and not in that of the pointers.
+        // In order of credentials, not of pointers.
         for party in self.parties.values() {
             let users = parties.get(&Arc::as_ptr(party)).into_iter().flatten();
             for (one, users) in party.concerns.iter().zip(users) {

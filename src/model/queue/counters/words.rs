@@ -1,25 +1,25 @@
-//! What is said of a limit that a job would pass: PBS's words, then the count.
+//! Messages for exceeded limits on queued jobs: PBS's words, then the count.
 
 use crate::model::limit::{Limit, LimitKey, LimitStage, Quantity, Selector};
 use crate::model::refusal::Refusal;
 use crate::model::resource::{ResourceValue, Resources};
 
-/// A limit that a job would pass.
+/// Limit that a job would exceed.
 pub(super) struct QueuedExcess<'a> {
     pub limit: &'a Limit,
-    /// Who counts together.
+    /// Key of the jobs that count together.
     pub key: &'a LimitKey,
-    /// So much is there.
+    /// Amount used.
     pub there: i64,
-    /// So much the job would add.
+    /// Amount that the job would add.
     pub more: i64,
-    /// The queue of the job.
+    /// Queue of the job.
     pub queue: &'a str,
     pub resources: &'a Resources,
 }
 
 impl QueuedExcess<'_> {
-    /// The refusal for it.
+    /// Returns the refusal.
     pub fn refusal(&self, most: i64) -> Refusal {
         let text = format!("{} ({})", self.text(), self.count(most));
         if self.limit.quantity == Quantity::Jobs {
@@ -29,7 +29,7 @@ impl QueuedExcess<'_> {
         }
     }
 
-    /// What is said of a soft limit that the job passes.
+    /// Returns the warning for an exceeded soft limit.
     pub fn note(&self, most: i64) -> String {
         format!(
             "warning: above a soft limit: {} ({})",
@@ -52,7 +52,7 @@ impl QueuedExcess<'_> {
         }
     }
 
-    /// `would exceed queue workq's per-user limit` and its like.
+    /// Formats a limit on jobs, such as `would exceed queue workq's per-user limit`.
     fn of_jobs(&self, place: &str) -> String {
         let each = self.each();
         if !each.is_empty() {
@@ -67,7 +67,8 @@ impl QueuedExcess<'_> {
         format!("Maximum number of jobs{waiting}{named} already in {place}")
     }
 
-    /// `would exceed user ann's limit on resource mem in complex` and its like.
+    /// Formats a limit on an amount, such as `would exceed user ann's limit on resource mem in
+    /// complex`.
     fn of_amount(&self, place: &str) -> String {
         let whose = match (self.each(), self.named()) {
             (each, _) if !each.is_empty() => format!("{each} "),
@@ -79,7 +80,7 @@ impl QueuedExcess<'_> {
         format!("would exceed {whose}limit on resource {resource} in {place}{waiting}")
     }
 
-    /// `per-user`, if the limit is one for each.
+    /// Returns `per-user` and the like for a limit on each value; else empty.
     fn each(&self) -> String {
         let kinds: Vec<String> = self
             .kinds()
@@ -90,7 +91,7 @@ impl QueuedExcess<'_> {
         kinds.join(" ")
     }
 
-    /// `user ann`, if the limit is one for somebody.
+    /// Returns `user ann` and the like for a limit on a named value; else empty.
     fn named(&self) -> String {
         let named = self
             .kinds()
@@ -121,7 +122,7 @@ impl QueuedExcess<'_> {
         }
     }
 
-    /// `ann: 10 of 10, and 1 more`.
+    /// Formats `ann: 10 of 10, and 1 more`.
     fn count(&self, most: i64) -> String {
         let is_of_queue = self.limit.scope.queue != Selector::All;
         let whose = self

@@ -1,12 +1,12 @@
-//! Jobs that would wait for one another for ever, some of them by label (Q29).
+//! Detection of dependency cycles that include labels (Q29).
 //!
-//! A job comes to an end if all that it waits for does; a label comes if any job that carries it
-//! does, or if nobody carries it yet, since somebody may still. Who is left of that waits in a
-//! circle, or for one.
+//! A job can finish if everything it waits for can. A label can be satisfied if any job that
+//! carries it can finish, or if no job carries it yet, since one may be submitted. All others are
+//! in a cycle or wait for one.
 //!
 //! Example: job 1 carries `sim` and waits for `@comp`, job 2 carries `comp` and waits for `@sim`.
-//! Were there a job 3 that carries `sim` and waits for nothing, job 2 would wait for that, and
-//! there were no circle.
+//! With a job 3 that carries `sim` and waits for nothing, job 2 would wait for job 3, and there
+//! would be no cycle.
 
 use super::Mark;
 use crate::model::job::dependency::effects::JobDependencies;
@@ -15,28 +15,26 @@ use crate::model::job::{Job, Owner, Spec};
 use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// More than so many steps from one to another are not looked at: then there may be a circle that
-/// nobody sees.
+/// Maximum number of edges searched. Larger cycles may remain undetected.
 const MOST: usize = 5000;
-/// The most jobs and labels of a circle that are named.
+/// Maximum number of jobs and labels listed in the message.
 const NAMED: usize = 8;
 
-/// A job that is to be bound.
+/// Job whose new dependencies are checked.
 #[derive(Clone, Debug, Default)]
 pub struct Newcomer {
-    /// Which it is, if it is there already.
+    /// Job id, if the job exists already.
     pub id: Option<JobId>,
-    /// What it carries.
+    /// Label of the job.
     pub carries: Option<Mark>,
-    /// The labels that it is to wait for.
+    /// Labels that the job will wait for.
     pub labels: Vec<Mark>,
-    /// The jobs that it is to wait for.
+    /// Jobs that the job will wait for.
     pub jobs: Vec<JobId>,
 }
 
 impl Newcomer {
-    /// A job of this owner that asks for this, with what it is to be bound by besides what binds it
-    /// as it is.
+    /// Combines the existing dependencies of a job with the new ones.
     pub fn of(
         graph: &DependencyGraph,
         before: Option<&Job>,
@@ -63,7 +61,7 @@ impl Newcomer {
         }
     }
 
-    /// A job as a member of a circle.
+    /// Returns a job as a member of a cycle.
     fn member(&self, id: JobId) -> CircleMember {
         if Some(id) == self.id {
             CircleMember::This
@@ -73,19 +71,19 @@ impl Newcomer {
     }
 }
 
-/// What stands in a circle.
+/// Member of a cycle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CircleMember {
-    /// The job that is to be bound.
+    /// Job being checked.
     This,
-    /// Another.
+    /// Another job.
     Job(JobId),
     /// A label.
     Label(Mark),
 }
 
-/// The way along what each waits for, from the newcomer back to it, if none of it could ever come;
-/// the newcomer itself is left out.
+/// Returns the cycle from the checked job along its dependencies back to it, without the job
+/// itself. None without a cycle.
 pub fn find(graph: &DependencyGraph, new: &Newcomer) -> Option<Vec<CircleMember>> {
     if new.carries.is_none() || new.labels.is_empty() {
         return None;
@@ -95,7 +93,8 @@ pub fn find(graph: &DependencyGraph, new: &Newcomer) -> Option<Vec<CircleMember>
     trail(&edges, &stuck)
 }
 
-/// In words, each waiting for the next: `this job -> @sim -> 12.head -> @comp -> this job`.
+/// Formats a cycle, each member waiting for the next: `this job -> @sim -> 12.head -> @comp ->
+/// this job`.
 pub fn spelt(trail: &[CircleMember], this: &str, server: &str) -> String {
     let mut text = this.to_string();
     for link in trail.iter().take(NAMED) {
@@ -114,8 +113,8 @@ pub fn spelt(trail: &[CircleMember], this: &str, server: &str) -> String {
 
 type Edges = BTreeMap<CircleMember, Vec<CircleMember>>;
 
-/// What each waits for of all that the newcomer waits for in the end, in the order in which it is
-/// found; None where that is too much.
+/// Returns all dependencies reachable from the checked job, in breadth-first order; None beyond
+/// [`MOST`] edges.
 fn explored(graph: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<CircleMember>)> {
     let (mut edges, mut found) = (Edges::new(), Vec::new());
     let (mut ahead, mut left) = (VecDeque::from([CircleMember::This]), MOST);
@@ -136,7 +135,7 @@ fn explored(graph: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<Circl
     Some((edges, found))
 }
 
-/// What it waits for; no more of it than one beyond what may be looked at.
+/// Returns the direct dependencies of a member, at most one more than the remaining budget.
 fn waited_for(
     graph: &DependencyGraph,
     new: &Newcomer,
@@ -163,7 +162,7 @@ fn waited_for(
                 .collect()
         }
         CircleMember::Label(mark) => {
-            // An element comes if its array does.
+            // A subjob is satisfied only if its array is.
             let of_array = mark.frame().map(|(array, _)| array);
             let mark = of_array.as_ref().unwrap_or(mark);
             let own = (new.carries.as_ref() == Some(mark)).then_some(CircleMember::This);
@@ -179,12 +178,12 @@ fn waited_for(
     }
 }
 
-/// Those that can never come.
+/// Returns the members that can never finish or be satisfied.
 fn stuck<'e>(edges: &'e Edges, found: &'e [CircleMember]) -> BTreeSet<&'e CircleMember> {
     let mut stuck: BTreeSet<&CircleMember> = found.iter().collect();
     loop {
         let before = stuck.len();
-        // What is found last is waited for by what was found before.
+        // Reverse order converges faster: members found late are dependencies of earlier ones.
         for link in found.iter().rev() {
             let waits_for = &edges[link];
             let comes = match link {
@@ -205,7 +204,7 @@ fn stuck<'e>(edges: &'e Edges, found: &'e [CircleMember]) -> BTreeSet<&'e Circle
     }
 }
 
-/// The shortest way from the newcomer along what is stuck back to it.
+/// Returns the shortest cycle among the stuck members.
 fn trail(edges: &Edges, stuck: &BTreeSet<&CircleMember>) -> Option<Vec<CircleMember>> {
     let mut came_from: BTreeMap<&CircleMember, &CircleMember> = BTreeMap::new();
     let mut ahead = VecDeque::from([&CircleMember::This]);
@@ -385,7 +384,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_to_look_at_is_let_be() {
-        // Two steps for each that carries the label, and one from and to the newcomer.
+        // Two edges for each carrier of the label, and one from and to the checked job.
         let jobs = |many: usize| {
             let jobs: Vec<Job> = (1..=many as u64)
                 .map(|id| job(id, Some("sim"), &["comp"]))
