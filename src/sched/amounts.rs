@@ -1,23 +1,23 @@
-//! Resources as the scheduler counts them: small arrays of integers, one place for each resource.
+//! Resource amounts of the scheduler: small arrays of integers, one element for each resource.
 
 use crate::model::resource::{ResourceType, ResourceValue, Resources};
 
-/// Amounts by the resource's index in a [`Catalog`]: bytes, milliseconds, plain numbers, and
-/// thousandths where the resource is a fraction.
+/// Amounts by the resource's index in a [`Catalog`]: bytes, milliseconds or plain numbers;
+/// thousandths for fractional resources.
 pub type Amounts = Box<[i64]>;
 
-/// No node counts for more than this (256 TiB of memory), so that sums over a cluster and
-/// multiples of requests stay inside 64 bits.
+/// The maximum counted amount of a node (256 TiB of memory), so that sums over a cluster and
+/// multiples of requests fit in 64 bits.
 pub const MOST_OF_A_NODE: i64 = 1 << 48;
 
-/// Adds `more` to `amounts`, place by place.
+/// Adds `more` to `amounts`, element by element.
 pub fn add(amounts: &mut [i64], more: &[i64]) {
     for (amount, more) in amounts.iter_mut().zip(more) {
         *amount = amount.saturating_add(*more);
     }
 }
 
-/// The same so many times.
+/// Adds `more` to `amounts` `times` times.
 pub fn add_times(amounts: &mut [i64], more: &[i64], times: u64) {
     let times = i64::try_from(times).unwrap_or(i64::MAX);
     for (amount, more) in amounts.iter_mut().zip(more) {
@@ -25,7 +25,7 @@ pub fn add_times(amounts: &mut [i64], more: &[i64], times: u64) {
     }
 }
 
-/// So many times these amounts.
+/// The amounts multiplied by `times`.
 pub fn multiple(amounts: &[i64], times: u64) -> Amounts {
     let times = i64::try_from(times).unwrap_or(i64::MAX);
     amounts
@@ -34,24 +34,23 @@ pub fn multiple(amounts: &[i64], times: u64) -> Amounts {
         .collect()
 }
 
-/// Takes `less` from `amounts`, place by place; what is over-committed goes below zero.
+/// Subtracts `less` from `amounts`, element by element; overcommitted amounts become negative.
 pub fn subtract(amounts: &mut [i64], less: &[i64]) {
     for (amount, less) in amounts.iter_mut().zip(less) {
         *amount = amount.saturating_sub(*less);
     }
 }
 
-/// The interned names of the consumable resources: first those of nodes, then those that the whole
-/// system has. What a node has is counted in an array of the former alone, what a job takes in one
-/// of all.
+/// The interned names of the consumable resources: first those of nodes, then those of the whole
+/// system. A node has an array of the former only; a job has one of all.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    /// Sorted, those of nodes and the others each for themselves.
+    /// Sorted within each of the two groups.
     names: Vec<String>,
     kinds: Vec<ResourceType>,
-    /// How many are of nodes.
+    /// The number of node resources.
     of_nodes: usize,
-    /// The names of all resources, sorted, whether they are counted or not.
+    /// The names of all resources, sorted, counted or not.
     known: Vec<String>,
 }
 
@@ -79,23 +78,23 @@ impl Catalog {
         }
     }
 
-    /// Whether there is a resource of this name: one that jobs ask for may be gone with a schedd
-    /// started anew.
+    /// Whether this resource exists: after a restart of schedd, jobs may request resources that no
+    /// longer do.
     pub fn is_known(&self, name: &str) -> bool {
         position(&self.known, name).is_some()
     }
 
-    /// Nothing of what nodes have.
+    /// Zero of each node resource.
     pub fn no_room(&self) -> Amounts {
         vec![0; self.of_nodes].into()
     }
 
-    /// The indexes of what the whole system has.
+    /// The indexes of the resources of the whole system.
     pub fn pooled(&self) -> std::ops::Range<usize> {
         self.of_nodes..self.names.len()
     }
 
-    /// Nothing of anything.
+    /// Zero of each resource.
     pub fn nothing(&self) -> Amounts {
         vec![0; self.names.len()].into()
     }
@@ -117,8 +116,8 @@ impl Catalog {
         &self.names
     }
 
-    /// The value that stands for an amount of the resource with this index, as a job's share has
-    /// it: sizes in kilobytes.
+    /// The value of an amount of the resource with this index, as in a job's share: sizes in
+    /// kilobytes.
     pub fn value(&self, index: usize, amount: i64) -> ResourceValue {
         ResourceValue::of_amount(self.kinds[index], amount)
     }
@@ -140,7 +139,7 @@ fn position(sorted: &[String], name: &str) -> Option<usize> {
         .binary_search_by(|known| known.as_str().cmp(name))
         .ok()
 }
-/// The counted amount of a value, never below zero; None for text and booleans.
+/// The counted amount of a value, at least 0; None for text and booleans.
 pub fn counted(value: &ResourceValue) -> Option<i64> {
     value.amount().map(|amount| amount.max(0))
 }

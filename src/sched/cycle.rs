@@ -1,9 +1,9 @@
-//! One scheduling cycle, start to finish.
+//! One scheduling cycle, from start to finish.
 //!
 //! Each job, in order of priority, goes through the stages *feasibility, priority, throttling,
-//! matching, allocation, distribution, launch* (`place`). The cycle starts it, or records why it
-//! waits, plans the start of the first blocked jobs, and preempts running jobs. Suspended jobs
-//! resume in order of priority among the waiting ones.
+//! matching, allocation, distribution, launch* (`place`). The cycle starts the job or records why
+//! it waits, plans the start of the first blocked jobs, and preempts running jobs. Suspended jobs
+//! resume in order of priority among the waiting jobs.
 
 pub(in crate::sched) mod backfill_order;
 pub(in crate::sched) mod cluster_distance;
@@ -40,9 +40,9 @@ use resuming::ResumeOrder;
 use state::{CycleState, Pass};
 use std::sync::Arc;
 
-/// Decides what is to start now, and says of every class that waits why. Pure: equal state, policy
-/// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
-/// room only shrinks within a cycle.
+/// Runs one cycle: decides which jobs start now, and records for every waiting class why it waits.
+/// Pure: equal state, policy and time give an equal plan. The first refusal of a class holds for
+/// all its jobs, because free resources only shrink within a cycle.
 pub fn run(state: &ClusterState, policy: &Policy, now: Time) -> Plan {
     run_again(
         &state.prioritised(policy, now),
@@ -52,8 +52,8 @@ pub fn run(state: &ClusterState, policy: &Policy, now: Time) -> Plan {
     )
 }
 
-/// The same plan, sooner: with the memory of an earlier cycle of this state, whose queue is in
-/// order ([`ClusterState::prioritise`]).
+/// Returns the same plan as [`run`] in less time: reuses the cache of an earlier cycle of this
+/// state. The queue must be in order ([`ClusterState::prioritise`]).
 pub fn run_again(
     state: &ClusterState,
     policy: &Policy,
@@ -77,14 +77,14 @@ pub fn run_again(
     decided
 }
 
-/// Whether a cycle could decide anything that the last one with this memory has not: something has
-/// happened since, or it has decided something itself, or the moment has come at which it wanted to
-/// look again, or others go first than did then.
+/// Whether a new cycle could decide anything that the last one with this cache did not: the state
+/// has changed, the last cycle decided something, its time for another cycle has come, or the order
+/// of the queue has changed.
 pub fn is_due(state: &ClusterState, policy: &Policy, now: Time, memory: &CycleCache) -> bool {
     !memory.concludes(state, policy, now) || !state.is_in_order(policy, now)
 }
 
-/// The books of a cycle that has decided all there is to decide.
+/// Runs all passes of a cycle and returns its final state.
 pub(super) fn decide<'s>(
     state: &'s ClusterState,
     policy: &'s Policy,
@@ -111,7 +111,7 @@ pub(super) fn decide<'s>(
     cycle
 }
 
-/// The plan of a cycle that has decided everything, with the reasons that come second (G5).
+/// Returns the plan of a cycle that has decided everything, with the secondary reasons (G5).
 pub(super) fn close(mut cycle: CycleState) -> Plan {
     let state = cycle.state;
     debug_assert_eq!(cycle.plan.audit(state), Ok(()));
@@ -163,8 +163,8 @@ fn start_all<'s>(
     suspended.rest(cycle);
 }
 
-/// Puts a job through all stages, and returns the start that is possible now. The first stage that
-/// refuses the job is the reason why it waits.
+/// Puts a job through all stages and returns the start that is possible now. The error is the
+/// refusal of the first stage that refuses the job.
 pub(super) fn place<'s>(
     job: Candidate<'s>,
     pass: Pass,

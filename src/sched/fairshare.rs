@@ -1,4 +1,4 @@
-//! Fair-share: entitlement and usage of accounts and users, and pools below their fair share.
+//! Fair share: entitlement and usage of accounts and users, and pools below their fair share.
 
 pub(in crate::sched) mod factor;
 pub mod starvation;

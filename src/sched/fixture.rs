@@ -1,11 +1,11 @@
-//! Clusters and jobs in a few words, for tests and benchmarks:
+//! Short descriptions of clusters and jobs, for tests and benchmarks:
 //!
 //! ```ignore
 //! let fixture = cluster("2 x ncpus=8").queued(1, "select=3:ncpus=4 walltime=1:00:00");
 //! assert_eq!(fixture.starts(), "1 on n1,n1,n2");
 //! ```
 //!
-//! Text that cannot be read panics: it is the test that is wrong.
+//! Invalid text panics: that is an error of the test.
 
 use crate::model::account::{Account, Shares};
 use crate::model::job::array::{Elements, Indices, SubjobState};
@@ -36,10 +36,10 @@ use crate::sched::view::snapshot::{ClassId, ClusterState, JobOwner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A state with the policy and the moment to run a cycle on.
+/// A state, with the policy and the time of a cycle.
 #[derive(Clone, Debug)]
 pub struct TestCluster {
-    /// What the cycle sees.
+    /// The snapshot.
     pub state: ClusterState,
     /// First come first served with EASY backfill, unless changed.
     pub policy: Policy,
@@ -52,8 +52,8 @@ pub struct TestCluster {
     user: String,
 }
 
-/// PBS's resources and some of a site: `lic` counted, `big` boolean, `color` text, `speed` a
-/// number that is compared, `site_lic` counted for the whole system.
+/// PBS's resources and some of a site: `lic` counted, `big` Boolean, `color` text, `speed` a number
+/// that is compared, `site_lic` counted for the whole system.
 pub fn resources() -> Resources {
     let mut resources = Resources::builtin();
     let custom = [
@@ -94,13 +94,13 @@ pub fn assert_score_is_sum(priority: &PriorityScore) {
     assert!((sum - priority.score).abs() < 1e-9, "{priority:?}");
 }
 
-/// Nodes `n1`, `n2`, ... each on a host of its own: `"4 x ncpus=8:mem=32gb, 1 x ncpus=64"`; and a
-/// queue `workq`.
+/// Nodes `n1`, `n2`, ... each on its own host: `"4 x ncpus=8:mem=32gb, 1 x ncpus=64"`; and a queue
+/// `workq`.
 pub fn cluster(text: &str) -> TestCluster {
     let resources = resources();
     let mut state = ClusterState::new(&resources);
     state.set_queue(&queue("workq", true));
-    // Who came first goes first, so that what is tested is what follows.
+    // Submission order, so that tests depend only on the later stages.
     let policy = Policy {
         precedence: Precedence::fcfs(),
         ..Policy::default()
@@ -119,7 +119,7 @@ pub fn cluster(text: &str) -> TestCluster {
     fixture.with_nodes(text, |name| name.to_string())
 }
 
-/// A queue.
+/// A queue with this name.
 pub fn queue(name: &str, started: bool) -> Queue {
     Queue {
         started,
@@ -128,7 +128,7 @@ pub fn queue(name: &str, started: bool) -> Queue {
 }
 
 impl TestCluster {
-    /// More nodes, all on one host.
+    /// Adds nodes, all on one host.
     pub fn on_host(self, host: &str, text: &str) -> TestCluster {
         self.with_nodes(text, |_| host.to_string())
     }
@@ -146,14 +146,14 @@ impl TestCluster {
         self
     }
 
-    /// Sets one node anew.
+    /// Replaces a node.
     pub fn node(mut self, name: &str, what: &str, usable: bool) -> TestCluster {
         self.state
             .set_node(&facts(&self.resources, name, name, what), usable);
         self
     }
 
-    /// Sets one node anew, on which processes outside the queue use some GPUs.
+    /// Replaces a node; processes outside the queue use these GPUs.
     pub fn used_outside(mut self, name: &str, what: &str, gpus: &[u16]) -> TestCluster {
         let facts = NodeFacts {
             gpus_outside: gpus.to_vec(),
@@ -163,12 +163,12 @@ impl TestCluster {
         self
     }
 
-    /// Sets one node anew, on these terms.
+    /// Replaces a node, with these terms.
     pub fn terms(self, name: &str, what: &str, terms: NodeTerms) -> TestCluster {
         self.loaded(name, what, terms, 0)
     }
 
-    /// The same, under a load in thousandths.
+    /// Replaces a node, with these terms and this load in thousandths.
     pub fn loaded(mut self, name: &str, what: &str, terms: NodeTerms, load: u32) -> TestCluster {
         let facts = NodeFacts {
             terms,
@@ -179,7 +179,7 @@ impl TestCluster {
         self
     }
 
-    /// Sets one node anew, of which it is measured what is in use: `"ncpus=5:mem=1gb"`, or nothing.
+    /// Replaces a node with measured use: `"ncpus=5:mem=1gb"`, or nothing.
     pub fn measured(mut self, name: &str, what: &str, used: &str, load: u32) -> TestCluster {
         let words = used.split(':').filter(|word| !word.is_empty());
         let utilized = words.map(|word| resource(&self.resources, word)).collect();
@@ -192,15 +192,15 @@ impl TestCluster {
         self
     }
 
-    /// The jobs that follow are this user's.
+    /// Sets the owner of the jobs that follow.
     pub fn owned(mut self, user: &str) -> TestCluster {
         self.user = user.to_string();
         self
     }
 
-    /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
+    /// Adds a waiting job: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
     /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `failed_on=HOST`, `rank=N`, `array=X-Y:Z%M`,
-    /// `site_lic=N` and the wishes that `-W` knows.
+    /// `site_lic=N` and the placement requirements of `-W`.
     pub fn queued(mut self, id: u64, text: &str) -> TestCluster {
         let job = self.job(id, text);
         self.state.enqueue(&job);
@@ -212,7 +212,7 @@ impl TestCluster {
         self
     }
 
-    /// A job that runs, its chunks on these nodes (`"n1,n1,n2"`), until so many seconds.
+    /// Adds a running job with its chunks on these nodes (`"n1,n1,n2"`), until this second.
     pub fn running(mut self, id: u64, text: &str, nodes: &str, until: i64) -> TestCluster {
         let job = self.job(id, text);
         let chunks = job
@@ -246,8 +246,7 @@ impl TestCluster {
         self
     }
 
-    /// What others ask of a running job who could have its place: since so many seconds, worth so
-    /// much, and what else is said.
+    /// Sets the preemption facts of a running job: start time in seconds, priority, and others.
     pub fn candidate(
         mut self,
         id: JobId,
@@ -268,8 +267,8 @@ impl TestCluster {
         self
     }
 
-    /// A job that ran from second 0 on on these nodes, stands still since then, and waits to go on:
-    /// it gave up its processors.
+    /// Adds a suspended job that ran on these nodes from second 0 to `since`, has released its
+    /// CPUs, and waits to resume.
     pub fn suspended(
         mut self,
         id: u64,
@@ -330,7 +329,7 @@ impl TestCluster {
         self
     }
 
-    /// What a cycle lets go on: `"1 on n1 with 0,1 until 60"`, in seconds.
+    /// The jobs that a cycle resumes: `"1 on n1 with 0,1 until 60"`, in seconds.
     pub fn resumes(&self) -> String {
         let resumes = self.plan().resumes.into_iter().map(|resume| {
             let nodes: Vec<&str> = resume
@@ -355,7 +354,7 @@ impl TestCluster {
         resumes.collect::<Vec<_>>().join("; ")
     }
 
-    /// Elements of a waiting array, by position, have begun, wherever they run.
+    /// Marks subjobs of a waiting array as started, by position, on any nodes.
     pub fn begun(mut self, id: u64, first: u32, last: u32) -> TestCluster {
         self.begin(id, first, last);
         self
@@ -372,13 +371,13 @@ impl TestCluster {
         self.state.enqueue(job);
     }
 
-    /// The same at another moment, in seconds.
+    /// Sets the time, in seconds.
     pub fn at(mut self, seconds: i64) -> TestCluster {
         self.now = Time(seconds * 1000);
         self
     }
 
-    /// The same where nothing passes a blocked job.
+    /// Disables backfill.
     pub fn strictly(mut self) -> TestCluster {
         self.policy.backfill.policy = Filling::None;
         self
@@ -391,7 +390,7 @@ impl TestCluster {
         plan
     }
 
-    /// The nodes on which a job starts that an operator wants started now, or why it does not.
+    /// The nodes of a forced start, or why it is impossible.
     pub fn forced(&self, id: u64, text: &str, on: &[&str]) -> Result<String, String> {
         let names: BTreeSet<String> = on.iter().map(ToString::to_string).collect();
         let on = Some(&names).filter(|names| !names.is_empty());
@@ -407,7 +406,7 @@ impl TestCluster {
         start.map(nodes).map_err(|why| why.to_string())
     }
 
-    /// Takes over a plan's promises, and carries out its starts.
+    /// Stores a plan's planned starts, and carries out its starts.
     pub fn apply(&mut self, plan: &Plan) {
         self.state.take_over(plan);
         for resume in &plan.resumes {
@@ -431,7 +430,7 @@ impl TestCluster {
         }
     }
 
-    /// What a cycle starts: `"1 on n1,n1; 3 on n2"`.
+    /// The starts of a cycle: `"1 on n1,n1; 3 on n2"`.
     pub fn starts(&self) -> String {
         let plan = self.plan();
         let starts = plan.starts.iter().map(|start| {
@@ -445,7 +444,7 @@ impl TestCluster {
         starts.collect::<Vec<_>>().join("; ")
     }
 
-    /// Whom a cycle promises what: `"2 at 3600 on n1,n2"`, in seconds.
+    /// The planned starts of a cycle: `"2 at 3600 on n1,n2"`, in seconds.
     pub fn booked(&self) -> String {
         let plan = self.plan();
         let bookings = plan.bookings.iter().map(|b| {
@@ -459,20 +458,20 @@ impl TestCluster {
         bookings.collect::<Vec<_>>().join("; ")
     }
 
-    /// Why a cycle leaves this job waiting; None when it says nothing about its class.
+    /// Why this job waits after a cycle; None if its class has no verdict.
     pub fn reason(&self, id: u64) -> Option<Reason> {
         let class = self.classes.get(&id)?;
         self.plan().verdict(self.state.class(*class)?).cloned()
     }
 
-    /// The same as text; empty for none.
+    /// The reason as text; empty without a reason.
     pub fn why(&self, id: u64) -> String {
         self.reason(id)
             .map(|reason| reason.to_string())
             .unwrap_or_default()
     }
 
-    /// A job of user `ann` as it stands when it was just queued.
+    /// A job of user `ann` that was just queued.
     pub fn job(&self, id: u64, text: &str) -> Job {
         let mut words: BTreeMap<&str, &str> = text
             .split(' ')
@@ -608,7 +607,7 @@ fn resource(resources: &Resources, word: &str) -> (String, ResourceValue) {
     )
 }
 
-/// A node of these resources, its processors and GPUs numbered from 0.
+/// A node with these resources; CPUs and GPUs are numbered from 0.
 fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts {
     let available: ResourceList = what
         .split(':')
@@ -631,7 +630,7 @@ fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts
     }
 }
 
-/// A share of a node that is a host of its own, of which nothing is taken.
+/// A share of a node on its own host, without resources.
 pub fn share(node: &str) -> NodeShare {
     let (node, host) = (node.to_string(), node.to_string());
     NodeShare {
@@ -653,7 +652,7 @@ fn share_of(chunk: &Chunk, node: &str) -> NodeShare {
     }
 }
 
-/// So many seconds after the beginning on both clocks, with the rules of a site that set none.
+/// An event context this many seconds after the start, with default rules.
 pub fn moment(seconds: i64) -> EventContext {
     let (rules, accrual) = (Default::default(), Default::default());
     EventContext {
@@ -665,7 +664,7 @@ pub fn moment(seconds: i64) -> EventContext {
     }
 }
 
-/// An account with so many shares, in another or at the top.
+/// An account with these shares, in another or at the top.
 pub fn pool(name: &str, parent: Option<&str>, shares: f64) -> Account {
     let parent = parent.map(str::to_string);
     Account {

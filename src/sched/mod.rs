@@ -1,4 +1,4 @@
-//! Pure decisions: state, policy and a moment go in, a plan comes out.
+//! Pure decisions: a function of state, policy and time that returns a plan.
 //!
 //! No clock, no files, no randomness, no order that depends on hashing: the same state gives the
 //! same plan in schedd, in the simulator and in every test.
@@ -9,10 +9,10 @@
 // Amounts of resources, as arrays of integers.
 pub(in crate::sched) mod amounts;
 
-// The arithmetic of fair-share: accounts, shares, usage.
+// The arithmetic of fair share: accounts, shares, usage.
 pub mod share_tree;
 
-// What the cycle sees, and the plan that it returns.
+// The input of a cycle, and the plan that it returns.
 pub mod view;
 
 // Entitlement, usage, and pools below their fair share.

@@ -1,10 +1,10 @@
-//! The arithmetic of fair-share: shares and usage of accounts and users, and the factors that
-//! follow from them. It knows no jobs, no nodes and no queue.
+//! The arithmetic of fair share: shares and usage of accounts and users, and their factors.
+//! Independent of jobs, nodes and queues.
 //!
 //! The input is a tree of accounts and users, a method, and the usage by member. The output is a
-//! [`ShareTable`] with a factor from 0 (far above its share) to 1 (nothing used) for each of them.
-//! The factor orders the queue and bars no job: a member far above its share still starts a job at
-//! once where no other job wants the resources (F19). [`usage`] decays the usage beforehand.
+//! [`ShareTable`] with a factor for each member, from 0 (far above its share) to 1 (no usage). The
+//! factor orders the queue and stops no job: a member far above its share still starts a job at
+//! once if no other job needs the resources (F19). [`usage`] decays the usage beforehand.
 
 mod tree;
 
@@ -29,7 +29,7 @@ mod fair_tree;
 
 pub mod target;
 
-// When a member above its share will be back at its share.
+// When a member above its share returns to its share.
 mod balance;
 
 // The rows of the fair-share report.

@@ -1,4 +1,4 @@
-//! What a cycle sees: the nodes, the queue, the running jobs, and the plan that it returns.
+//! The input of a cycle (nodes, queue, running jobs), and the plan that it returns.
 //!
 //! Every other directory of the scheduler reads these types. They decide nothing.
 

@@ -1,14 +1,14 @@
-//! Who is promised a start: the first blocked jobs in the order, as many as the policy says.
+//! Planned starts: the first blocked jobs in the order get one each, up to the reservation depth.
 //!
-//! Example: 16 processors, 8 of them busy until 1:00. Job 2 wants 16 and is promised 1:00 (the
-//! *shadow time*). Job 3 wants 8 for 30 minutes: it is over by then and starts. Job 4 wants 8 for
-//! two hours and would still hold them at 1:00: it waits, though it fits now. Were there a 17th
-//! processor, a job of one processor could start beside the promise, however long it is.
-//! (Lifka 1995, The ANL/IBM SP scheduling system.)
+//! Example: 16 CPUs, 8 of them in use until 1:00. Job 2 requests 16; its planned start is 1:00 (the
+//! *shadow time*). Job 3 requests 8 for 30 minutes: it ends before 1:00 and starts. Job 4 requests
+//! 8 for two hours and would still run at 1:00: it waits, though it fits now. With a 17th CPU, a
+//! job of one CPU could start beside the planned start, however long it is. (Lifka 1995, The
+//! ANL/IBM SP scheduling system.)
 //!
-//! That is a depth of one. With a depth of two job 4 is promised a start as well, and what comes
-//! behind it passes only where it delays neither (M31). Qualities of service (M33) and queues (I18)
-//! may have a depth of their own.
+//! That is a depth of one. With a depth of two, job 4 gets a planned start as well, and later jobs
+//! start only if they delay neither (M31). QOS groups (M33) and queues (I18) may have a depth of
+//! their own.
 
 use super::calendar::{Calendar, CalendarEntry};
 use super::reservation_access::Windows;
@@ -24,37 +24,37 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Backfill {
-    /// Whether anybody is promised anything (M32, X3).
+    /// Whether the policy plans starts at all (M32, X3).
     pub(in crate::sched) fn promises(&self) -> bool {
         !matches!(self.policy, Filling::None | Filling::Skip)
             && self.keep != BookingRetention::Never
     }
 
-    /// Whether a promise outlives the cycle that gave it (M32).
+    /// Whether a planned start outlives its cycle (M32).
     fn keeps(&self) -> bool {
         self.promises() && (self.depth == Backfill::ALL || self.keep == BookingRetention::Highest)
     }
 }
 
-/// What is left to promise.
+/// The planned starts that a cycle may still give.
 pub struct BookingBudget<'s> {
     policy: &'s Backfill,
     state: &'s ClusterState,
-    /// How many, by pool of promises; the last are everybody else's.
+    /// The remaining number by pool: QOS groups, queues, and last the default pool.
     left: Vec<u32>,
-    /// The queues that have a pool of their own.
+    /// The queues with a pool of their own.
     queues: Vec<&'s str>,
-    /// The first job that is blocked.
+    /// The first blocked job.
     pub blocked: Option<JobId>,
-    /// Promises of earlier cycles whose jobs have not had their turn yet, by class.
+    /// Planned starts of earlier cycles, by class, until their jobs are considered.
     unvisited: BTreeMap<ClassId, BTreeSet<JobId>>,
-    /// Whether jobs may start earlier than they were promised.
+    /// Whether jobs may start before their planned start.
     is_loose: bool,
     now: Time,
 }
 
 impl<'s> BookingBudget<'s> {
-    /// Enters the promises of earlier cycles that are kept.
+    /// Renews the planned starts of earlier cycles that are kept.
     pub fn open(
         policy: &'s Backfill,
         (state, resolved): (&'s ClusterState, &'s Resolved),
@@ -111,7 +111,7 @@ impl<'s> BookingBudget<'s> {
             .collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
-            // A class at a limit now would not start when it is due.
+            // A class at a limit now would not start at its planned start.
             let class = state
                 .waiting_class(booking.job)
                 .filter(|class| class.id == booking.class && may_run(class));
@@ -137,19 +137,19 @@ impl<'s> BookingBudget<'s> {
                     .or_default()
                     .insert(booking.job);
             }
-            // What it stood for is free: others may come earlier.
+            // Its resources are free: other jobs may start earlier.
             self.is_loose |= !is_good;
         }
     }
 
-    /// Whether a job that is promised a later start is not to be tried before: nothing has become
-    /// free that was not expected (compression). The next moment is that of what is overdue: it may
-    /// be over by now.
+    /// Whether a job with a planned start need not be tried before it: nothing has become free
+    /// unexpectedly (compression). Overdue jobs are assumed to end at the next moment, so a start
+    /// planned for then is tried now.
     pub fn stands(&self, at: Time, now: Time) -> bool {
         at > now + OVERDUE && !self.is_loose
     }
 
-    /// A job has its turn, which may have had a promise.
+    /// Notes that a job is considered, which may have had a planned start.
     pub fn visit(&mut self, job: JobId, class: &ClassKey) {
         if let Some(jobs) = self.unvisited.get_mut(&class.id) {
             jobs.remove(&job);
@@ -159,18 +159,18 @@ impl<'s> BookingBudget<'s> {
         }
     }
 
-    /// Whether a job of a class that had a promise has not had its turn yet: others of the class
-    /// that were refused do not stand for it.
+    /// Whether a class has a planned start for a job that is not considered yet: then a refusal of
+    /// another of its jobs does not hold for the class.
     pub fn awaits(&self, class: &ClassKey) -> bool {
         self.unvisited.contains_key(&class.id)
     }
 
-    /// Whether more jobs of a class are to be considered though one of it was refused.
+    /// Whether more jobs of a class are considered after a refusal.
     pub fn goes_on(&self, class: &ClassKey) -> bool {
         self.left[self.pool(class)] > 0 || !self.unvisited.is_empty()
     }
 
-    /// Takes a promise from those that are left; false when none is.
+    /// Takes a planned start from the pool of a class; false if none is left.
     pub fn take(&mut self, class: &ClassKey) -> bool {
         let pool = self.pool(class);
         let is_left = self.left[pool] > 0;
@@ -178,19 +178,19 @@ impl<'s> BookingBudget<'s> {
         is_left
     }
 
-    /// Gives it back: no start could be told.
+    /// Returns a planned start to its pool: no start could be computed.
     pub fn give_back(&mut self, class: &ClassKey) {
         let pool = self.pool(class);
         self.left[pool] = self.left[pool].saturating_add(1);
     }
 
-    /// Whether a job has been promised a start that is to be kept.
+    /// Whether a job has a planned start that is kept.
     pub fn had(&self, job: JobId) -> bool {
         let is_kept = self.policy.keeps() && self.state.bookings.promise(job).is_some();
         is_kept || self.is_preemptor(job)
     }
 
-    /// Whether others make way for anybody.
+    /// Whether jobs are being preempted for any job.
     pub fn has_preemptors(&self) -> bool {
         let mut promised = self
             .state
@@ -200,23 +200,22 @@ impl<'s> BookingBudget<'s> {
         promised.any(|booking| self.is_preemptor(booking.job))
     }
 
-    /// Whether others make way for a job: it starts as soon as there is room.
+    /// Whether jobs are being preempted for a job: it starts as soon as it fits.
     pub fn is_preemptor(&self, job: JobId) -> bool {
         self.state.held_until(job, self.now).is_some()
     }
 
-    /// Whether nobody is left that could be promised anything, or has a promise to be looked at.
+    /// Whether no planned start is left to give or to renew.
     pub fn are_given(&self) -> bool {
         self.unvisited.is_empty() && self.left.iter().all(|&left| left == 0)
     }
 
-    /// Whether all promises are given that are not for some only.
+    /// Whether a job is blocked and the default pool is spent.
     pub fn is_spent(&self) -> bool {
         self.blocked.is_some() && self.left.last() == Some(&0)
     }
 
-    /// From where a job's promise is taken: the pool of its quality of service (M33), else of its
-    /// queue (I18), else that of all others.
+    /// The pool of a class: by its QOS (M33), else by its queue (I18), else the default.
     fn pool(&self, class: &ClassKey) -> usize {
         let groups = &self.policy.groups;
         let qos = class.who.qos.as_ref();
@@ -232,7 +231,7 @@ impl<'s> BookingBudget<'s> {
     }
 }
 
-/// A promise as the plan has it, with what became of an earlier one.
+/// A planned start for the plan, with the change from the earlier one.
 pub fn booking(
     plan: &Plan,
     windows: &Windows,
@@ -256,8 +255,8 @@ pub fn booking(
     }
 }
 
-/// Why a promise became later. None for a job that starts as soon as preempted jobs have ended:
-/// until then its promise moves with the clock, though nothing has changed.
+/// Why a planned start became later. None for a preemptor: its start moves with the clock until its
+/// victims have ended.
 fn cause(
     state: &ClusterState,
     plan: &Plan,

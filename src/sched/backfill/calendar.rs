@@ -1,12 +1,11 @@
-//! What stands between a job and the nodes: the promises made to others.
+//! The planned starts that a job must not delay.
 //!
-//! Three questions: does it fit now beside all promises, when does it fit first, and is a promise
-//! still good? The walk of a cycle asks them whatever the number of promises: with one it is EASY
-//! backfill, with one for every job it is conservative backfill.
+//! Three questions: does a job fit now beside all planned starts, when does it fit first, and does
+//! a planned start still hold? The algorithm is independent of the depth: with one planned start it
+//! is EASY backfill, with one for every job it is conservative backfill.
 //!
-//! Kept in one of two ways, which give the same moments where both apply: by counting
-//! ([`FreeTimeline`]) where any free place is as good as any other, else pinned to nodes
-//! ([`Pins`]).
+//! Two representations, with equal times where both apply: counting ([`FreeTimeline`]) where all
+//! nodes are interchangeable, otherwise pinned to nodes ([`Pins`]).
 
 use super::measure::ResourceMeasure;
 use super::pins::{Pins, SearchTerms, Slot};
@@ -25,17 +24,17 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The last of all names of jobs.
+/// The greatest job id.
 const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
 
-/// Never more promises than this, whatever the depth: an array of a million elements is one job to
-/// its user.
+/// The maximum number of planned starts, whatever the depth: to its user, an array of a million
+/// subjobs is one job.
 const MOST_COUNTED: usize = 20_000;
 
-/// Nor than this where they are pinned: each is held against all others, node by node.
+/// The maximum if they are pinned: each is checked against all others, node by node.
 const MOST_PINNED: usize = 500;
 
-/// The promises of a cycle.
+/// The planned starts of a cycle.
 #[derive(Clone)]
 pub struct Calendar<'s> {
     state: &'s ClusterState,
@@ -45,30 +44,30 @@ pub struct Calendar<'s> {
     kind: CalendarKind<'s>,
 }
 
-/// A start promised to a job.
+/// The planned start of a job.
 #[derive(Clone)]
 pub struct CalendarEntry<'s> {
-    /// When.
+    /// The start time.
     pub at: Time,
-    /// How long it may run.
+    /// How long the job may run.
     pub span: Span,
-    /// What it asks.
+    /// The request.
     pub shape: &'s Shape,
-    /// Where, as far as can be told.
+    /// The nodes, as far as they are known.
     pub nodes: Arc<[String]>,
 }
 
 #[derive(Clone)]
 enum CalendarKind<'s> {
-    /// Nobody asked yet: what this cycle has started.
+    /// Not used yet: the jobs that this cycle has started.
     Shut(BTreeMap<JobId, (JobAmounts, Time)>),
-    /// With what this cycle has started, of which only the forecast of nodes needs to know.
+    /// With the jobs that this cycle has started, for the forecast of nodes.
     Counted(ResourceMeasure, FreeTimeline, Vec<(Time, JobAmounts)>),
     Pinned(Box<Pins<'s>>),
 }
 
 impl<'s> Calendar<'s> {
-    /// No promises.
+    /// A calendar without planned starts.
     pub fn new(state: &'s ClusterState, now: Time) -> Calendar<'s> {
         let kind = CalendarKind::Shut(BTreeMap::new());
         Calendar {
@@ -80,12 +79,12 @@ impl<'s> Calendar<'s> {
         }
     }
 
-    /// What a job is promised.
+    /// The planned start of a job.
     pub fn promise(&self, job: JobId) -> Option<&CalendarEntry<'s>> {
         self.promises.get(&job)
     }
 
-    /// Whether it takes no more promises.
+    /// Whether the maximum number of planned starts is reached.
     pub fn is_full(&self) -> bool {
         let most = if matches!(self.kind, CalendarKind::Pinned(_)) {
             MOST_PINNED
@@ -95,12 +94,13 @@ impl<'s> Calendar<'s> {
         self.promises.len() >= most
     }
 
-    /// Whether a job that is over by then is in nobody's way wherever it goes now.
+    /// Whether a job that ends at `until` delays no planned start, on any nodes.
     pub fn lets_pass(&self, until: Time) -> bool {
         self.by_start.first().is_none_or(|&(at, _)| until <= at)
     }
 
-    /// The promise that a job would break that runs until then, which fits nowhere beside them all.
+    /// The planned start that a job running until `until` would delay, if it fits nowhere beside
+    /// them.
     pub fn in_the_way(&self, shape: &Shape, until: Time) -> Option<(JobId, Time)> {
         let short = match &self.kind {
             CalendarKind::Counted(measure, tally, _) => {
@@ -116,7 +116,8 @@ impl<'s> Calendar<'s> {
         holder.map(|&(at, job)| (job, at))
     }
 
-    /// Where a request fits now, beside all promises, for a job that runs until then.
+    /// The nodes on which a request fits now beside all planned starts, for a job that ends at
+    /// `until`.
     pub fn beside(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -138,8 +139,7 @@ impl<'s> Calendar<'s> {
         }
     }
 
-    /// Where a request fits now in what windows leave, beside all promises, for a job that runs
-    /// until then.
+    /// Like [`beside`](Self::beside), on the resources that reservations leave.
     pub fn within(
         &mut self,
         left: &AvailabilityMap<'s>,
@@ -149,13 +149,13 @@ impl<'s> Calendar<'s> {
     ) -> Option<Placement> {
         match self.open(space) {
             CalendarKind::Pinned(pins) => pins.within(left, space, shape, until),
-            // Where there are windows, places matter.
+            // With reservations, nodes are not interchangeable.
             CalendarKind::Counted(..) | CalendarKind::Shut(_) => None,
         }
     }
 
-    /// Promises a job its earliest start that delays no other promise, later than now; None when no
-    /// such moment can be told.
+    /// Plans the earliest start, later than now, that delays no other planned start; None if none
+    /// can be computed.
     pub fn book(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -175,9 +175,8 @@ impl<'s> Calendar<'s> {
                 let terms = SearchTerms { windows, class };
                 let slot = pins.earliest(space, &terms, span)?;
                 let at = slot.at.max(now + OVERDUE);
-                // Where it was before, as long as nothing has ended: so a second look finds what
-                // the first one found. After an end it is placed anew, to leave the fillers the
-                // most.
+                // On its former nodes while no job has ended, so that a second cycle gives the same
+                // result. After an end it is placed again, to leave the most for backfill.
                 let before = state.bookings.promise(job).filter(|before| {
                     state.bookings.is_as_planned()
                         && before.class == class.id
@@ -213,7 +212,7 @@ impl<'s> Calendar<'s> {
         self.promises.get(&job)
     }
 
-    /// Renews a promise as it was given, on other nodes if need be; false when it cannot be kept.
+    /// Renews a planned start, on other nodes if need be; false if it cannot be kept.
     pub fn renew(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -258,7 +257,7 @@ impl<'s> Calendar<'s> {
         self.promises.insert(job, promise);
     }
 
-    /// Takes a promise back.
+    /// Removes a planned start.
     pub fn cancel(&mut self, job: JobId) -> Option<CalendarEntry<'s>> {
         let promise = self.promises.remove(&job)?;
         self.by_start.remove(&(promise.at, job));
@@ -276,7 +275,7 @@ impl<'s> Calendar<'s> {
         Some(promise)
     }
 
-    /// A job has started; `space` is what that leaves.
+    /// Enters a started job; `space` is what it leaves.
     pub fn start(
         &mut self,
         job: JobId,
@@ -296,7 +295,7 @@ impl<'s> Calendar<'s> {
         }
     }
 
-    /// Whether a claim on nodes where its job is already delays no promise if it stays until then.
+    /// Whether a claim of a job on its own nodes delays no planned start if it lasts until then.
     pub fn leaves_promises(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -312,8 +311,7 @@ impl<'s> Calendar<'s> {
         }
     }
 
-    /// When such a claim can be had first for so long, beside all promises; None if nobody can
-    /// tell.
+    /// When such a claim is first free for this long beside all planned starts; None if unknown.
     pub fn earliest_again(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -326,8 +324,8 @@ impl<'s> Calendar<'s> {
         }
     }
 
-    /// Keeps a part of such a claim from now on, and the whole from that moment on; `space` is what
-    /// that leaves.
+    /// Holds a part of such a claim from now on, and the whole from `at` on; `space` is what that
+    /// leaves.
     pub fn keep(
         &mut self,
         job: JobId,
@@ -348,7 +346,7 @@ impl<'s> Calendar<'s> {
     fn open(&mut self, space: &AvailabilityMap<'s>) -> &mut CalendarKind<'s> {
         if let CalendarKind::Shut(started) = &mut self.kind {
             let started = std::mem::take(started);
-            // A job that stands still goes on where it is: places matter.
+            // A suspended job resumes on its own nodes: nodes are not interchangeable.
             let is_counted = self.state.windows.is_empty() && self.state.suspended.is_empty();
             let measure = if is_counted {
                 ResourceMeasure::of(self.state, space)
@@ -370,7 +368,7 @@ impl<'s> Calendar<'s> {
         &mut self.kind
     }
 
-    /// What is free from now on, if nothing is promised.
+    /// The free amounts over time without planned starts.
     fn count(
         &self,
         measure: &ResourceMeasure,
@@ -386,7 +384,7 @@ impl<'s> Calendar<'s> {
             .state
             .making_way()
             .filter_map(|job| self.state.running.get(&job));
-        // Who is past its walltime ends by itself no later.
+        // A job past its walltime is already among the ends.
         for running in making_way.filter(|running| running.until > soonest) {
             tally.give(&measure.count(&running.taken), soonest, running.until);
         }
@@ -398,8 +396,8 @@ impl<'s> Calendar<'s> {
         tally
     }
 
-    /// Nodes on which a job could start then, where its promise is a mere count: those of the jobs
-    /// that end by then or make way, and those that are free.
+    /// Nodes on which a job could start then, if its planned start is only counted: those of jobs
+    /// that end by then or are preempted, and free ones.
     fn forecast(&self, space: &AvailabilityMap<'s>, shape: &Shape, at: Time) -> Arc<[String]> {
         let mut forecast = Forecast {
             cluster: space.cluster,
@@ -446,7 +444,7 @@ impl<'s> Calendar<'s> {
     }
 }
 
-/// Nodes for pieces of one size, or for whatever fits on the only node.
+/// The search for nodes for chunks of one size, or for anything on a single node.
 struct Forecast<'a> {
     cluster: &'a Cluster,
     shape: &'a Shape,
@@ -458,7 +456,7 @@ impl Forecast<'_> {
         self.shape.instances - self.nodes.len() as u64
     }
 
-    /// As many chunks as go into what is free of a node.
+    /// Adds a node as often as chunks fit into this amount.
     fn put(&mut self, ix: NodeIx, free: &[i64]) {
         let is_only = self.cluster.slots() == 1;
         let times = if is_only {

@@ -1,24 +1,24 @@
-//! Who may fill the gaps at all: how many of those behind a blocked job are looked at, and what is
-//! kept for wide jobs though it is free.
+//! Limits of backfill: how many jobs behind a blocked job are considered, and which free resources
+//! are held for wide jobs.
 
 use crate::model::policy::{Backfill, Filling};
 use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::sched::view::current_bookings::CurrentBookings;
 
-/// What bars fillers, promises aside.
+/// The state of these limits in one cycle.
 #[derive(Default)]
 pub struct BackfillLimits {
-    /// How many were looked at behind the first blocked job.
+    /// The number of jobs considered behind the first blocked job.
     looked_at: u32,
     /// Whether a wide job is blocked.
     wide: bool,
 }
 
 impl BackfillLimits {
-    /// M36: looks at one more job behind a blocked one, or refuses to. One that is promised a start
-    /// keeps that, and counts as it did when it was looked at for it: else others would be looked
-    /// at in the next cycle, though nothing has happened.
+    /// M36: counts one more job behind a blocked one, or refuses it. A job with a planned start is
+    /// never refused and still counts: otherwise the next cycle would consider other jobs though
+    /// nothing has happened.
     pub fn look(&mut self, policy: &Backfill, is_promised: bool) -> Result<(), Reason> {
         if !self.looks_on(policy) && !is_promised {
             return Err(Reason::BackfillDepth {
@@ -29,25 +29,25 @@ impl BackfillLimits {
         Ok(())
     }
 
-    /// Whether one more would be looked at.
+    /// Whether one more job would be considered.
     pub fn looks_on(&self, policy: &Backfill) -> bool {
         policy.consider == 0 || self.looked_at < policy.consider
     }
 
-    /// Whether each job is to be looked at by itself: a class does not stand for its jobs where
-    /// these are counted.
+    /// Whether each job must be considered by itself: where jobs are counted, one job does not
+    /// stand for its class.
     pub fn counts(&self, policy: &Backfill) -> bool {
         self.looked_at < policy.consider
     }
 
-    /// A job of so many processors is blocked.
+    /// Notes a blocked job of this many CPUs.
     pub fn note_blocked(&mut self, policy: &Backfill, processors: i64) {
         self.wide |= policy
             .chunk
             .is_some_and(|chunk| processors >= i64::from(chunk.size));
     }
 
-    /// M35: refuses a job of so many processors what has just become free.
+    /// M35: refuses a job of this many CPUs resources that have just become free.
     pub fn keep(
         &self,
         policy: &Backfill,

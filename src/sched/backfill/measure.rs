@@ -1,8 +1,7 @@
-//! Where counting is exact: when any free place is as good as any other.
+//! Decides whether counting is exact, that is, whether nodes are interchangeable.
 //!
-//! That is so on a cluster of one node, for all that share it; and on many nodes when all that
-//! waits and all that runs is made of pieces of one size of one resource, each of which may lie
-//! anywhere.
+//! They are on a cluster of one node that all jobs share; and on many nodes if all waiting and
+//! running jobs consist of pieces of one size of one resource that may go to any node.
 
 use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
@@ -11,14 +10,14 @@ use crate::sched::view::cluster::Joinable;
 use crate::sched::view::shape::{AccessPolicy, Shape};
 use crate::sched::view::snapshot::{ClusterState, RunningJob};
 
-/// What is counted: the index of a resource, and how much of it makes one.
+/// The counted resources: the index of each, and the amount that counts as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceMeasure {
     parts: Vec<(usize, i64)>,
 }
 
 impl ResourceMeasure {
-    /// What to count in this state, and what of it is free in a space; None where the places of
+    /// The resources to count in this state, and their free amounts in a map; None if the nodes of
     /// jobs matter.
     pub fn of(
         state: &ClusterState,
@@ -94,18 +93,18 @@ impl ResourceMeasure {
         ))
     }
 
-    /// Amounts as they are counted.
+    /// Converts amounts into counts.
     pub fn count(&self, amounts: &[i64]) -> Vec<i64> {
         self.counts(amounts).collect()
     }
 
-    /// The same, one by one.
+    /// Converts amounts into counts, one by one.
     pub fn counts<'a>(&'a self, amounts: &'a [i64]) -> impl Iterator<Item = i64> + 'a {
         self.parts.iter().map(|&(index, one)| amounts[index] / one)
     }
 }
 
-/// The one piece that all chunks of a request are, if they may lie anywhere.
+/// The one piece that all chunks of a request consist of, if they may go to any node.
 fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
     let is_anywhere =
         shape.arrangement == Arrangement::Free && shape.access <= AccessPolicy::Shared;
@@ -120,7 +119,7 @@ fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
     alike.then_some(piece)
 }
 
-/// Whether a job holds nothing but such pieces, on nodes that will have them to give again.
+/// Whether a job uses only such pieces, on nodes that will provide them again.
 fn is_in_pieces(
     state: &ClusterState,
     job: JobId,

@@ -1,11 +1,12 @@
-//! The calendar where places differ: promises pinned to nodes.
+//! The calendar where nodes differ: planned starts pinned to nodes.
 //!
-//! A node with promises is looked at through a whole stretch of time: the *worst room* is what it
-//! has left at the tightest moment of it. A job that is to start now and run until `until` must fit
-//! in what is free now, each promised node cut down to its worst room until then; one that is
-//! promised a later start must fit likewise in what will be free at that moment.
+//! The *worst room* of a node over a period is what is free at its tightest time. A job that starts
+//! now and runs until `until` must fit into what is free now, with each planned node reduced to its
+//! worst room until then. A later planned start must fit likewise into what will be free at that
+//! time.
 //!
-//! A promise takes what is not free now before it takes what is: so the fillers keep the most.
+//! A planned start takes resources that are in use now before free ones: that leaves the most for
+//! backfill.
 
 use super::reservation_access::Windows;
 use super::timeline::{Closing, Timeline};
@@ -21,20 +22,20 @@ use crate::sched::view::shape::{ChunkShape, ClassKey, JobOwner, Shape};
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The promises, node by node, and the ends of what holds the nodes now.
+/// The planned starts, node by node, and the ends of the jobs on the nodes now.
 #[derive(Clone)]
 pub struct Pins<'s> {
     state: &'s ClusterState,
     now: Time,
     timeline: Timeline<'s>,
     pins: BTreeMap<(Time, JobId), Pin>,
-    /// The promises on a node.
+    /// The planned starts on a node.
     on: BTreeMap<NodeIx, BTreeSet<(Time, JobId)>>,
-    /// What this cycle started on a node: until when, what, whose.
+    /// The jobs that this cycle started on a node: end, amounts, owner.
     newcomers: BTreeMap<NodeIx, Vec<NodeEvent>>,
-    /// What is free now and stays free until a moment before which so many promises begin.
+    /// What is free now and stays free until a time, by the number of planned starts before it.
     besides: BTreeMap<usize, (Time, AvailabilityMap<'s>)>,
-    /// What is free when all has ended, once a request was found to fit at no time.
+    /// What is free when all jobs have ended, once a request was found to fit at no time.
     at_last: Option<Box<AvailabilityMap<'s>>>,
 }
 
@@ -44,7 +45,7 @@ struct Pin {
     claim: JobAmounts,
 }
 
-/// Something begins or ends on a node.
+/// A job begins or ends on a node.
 #[derive(Clone)]
 struct NodeEvent {
     at: Time,
@@ -53,24 +54,24 @@ struct NodeEvent {
     owner: JobOwner,
 }
 
-/// On which terms a promise is sought.
+/// The terms of a search for a planned start.
 pub struct SearchTerms<'a, 's> {
-    /// What is set aside.
+    /// The reservations.
     pub windows: &'a Windows<'s>,
-    /// For jobs of this class.
+    /// The class of the job.
     pub class: &'s ClassKey,
 }
 
-/// A start that is possible.
+/// A possible start.
 pub struct Slot {
-    /// When.
+    /// The start time.
     pub at: Time,
-    /// Where.
+    /// The nodes.
     pub placement: Placement,
 }
 
 impl<'s> Pins<'s> {
-    /// No promises yet; `started` is what this cycle has started so far.
+    /// No planned starts yet; `started` are the jobs that this cycle has started.
     pub fn new(
         state: &'s ClusterState,
         started: BTreeMap<JobId, (JobAmounts, Time)>,
@@ -105,7 +106,8 @@ impl<'s> Pins<'s> {
         }
     }
 
-    /// A job has started: what it took is gone now, and where promises stand, as long as it stays.
+    /// Enters a started job: its resources are in use now, and free for planned starts after its
+    /// end.
     pub fn start(
         &mut self,
         job: JobId,
@@ -129,7 +131,8 @@ impl<'s> Pins<'s> {
         self.timeline.enter(job, claim, until);
     }
 
-    /// Where a request fits now, beside all promises, for a job that runs until then.
+    /// The nodes on which a request fits now beside all planned starts, for a job that ends at
+    /// `until`.
     pub fn beside(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -146,7 +149,7 @@ impl<'s> Pins<'s> {
         place::fit(beside, shape).ok()
     }
 
-    /// The same in what windows leave of what is free now.
+    /// Searches likewise on the resources that reservations leave.
     pub fn within(
         &self,
         left: &AvailabilityMap<'s>,
@@ -163,7 +166,7 @@ impl<'s> Pins<'s> {
         place::fit(&within, shape).ok()
     }
 
-    /// Cuts the promised nodes down to what is left of them from `from` until `until`.
+    /// Reduces the planned nodes to what is left of them from `from` until `until`.
     fn narrow(
         &self,
         space: &mut AvailabilityMap<'s>,
@@ -177,7 +180,7 @@ impl<'s> Pins<'s> {
         }
     }
 
-    /// Keeps what is promised of the whole system's resources between two moments.
+    /// Holds the resources of the whole system that are planned between two times.
     fn hold_back(&self, space: &mut AvailabilityMap<'s>, from: Time, until: Time) {
         if self.state.cluster.catalog.pooled().is_empty() {
             return;
@@ -195,7 +198,7 @@ impl<'s> Pins<'s> {
         space.hold_back(promised);
     }
 
-    /// What becomes of the promised nodes.
+    /// The free resources of the planned nodes over time.
     fn futures(&self, now: &AvailabilityMap<'s>) -> Vec<Future> {
         self.on.keys().map(|&ix| self.future(now, ix)).collect()
     }
@@ -214,7 +217,7 @@ impl<'s> Pins<'s> {
         Future { ix, steps }
     }
 
-    /// What a node has left at the tightest moment from `from` until `until`.
+    /// What a node has left at the tightest time from `from` until `until`.
     fn worst_room(
         &self,
         now: &AvailabilityMap,
@@ -228,7 +231,7 @@ impl<'s> Pins<'s> {
         self.future(now, ix).worst(from, until)
     }
 
-    /// Whether what a claim takes stays free from now on, for a job that is on these nodes already.
+    /// Whether a claim stays free from now on, for a job that is on these nodes already.
     pub fn has_room(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, until: Time) -> bool {
         claim
             .holds
@@ -236,7 +239,7 @@ impl<'s> Pins<'s> {
             .all(|(&ix, taken)| fits_in(&self.worst_room(now, ix, self.now, until), taken))
     }
 
-    /// The first moment from which that is so, for so long; None if it never is.
+    /// The first time from which such a claim stays free for this long; None if never.
     pub fn earliest_again(
         &self,
         now: &AvailabilityMap<'s>,
@@ -260,7 +263,7 @@ impl<'s> Pins<'s> {
         })
     }
 
-    /// All that is known to begin or end on a node later than now.
+    /// All known begins and ends on a node later than now.
     fn changes(&self, ix: NodeIx) -> Vec<NodeEvent> {
         let tenants = self
             .state
@@ -303,8 +306,8 @@ impl<'s> Pins<'s> {
         changes
     }
 
-    /// The first start that delays no promise, now or later, for a job that runs for `span`; None
-    /// when none can be told.
+    /// The first start, now or later, that delays no planned start, for a job that runs for `span`;
+    /// None if none can be computed.
     pub fn earliest(
         &mut self,
         now: &AvailabilityMap<'s>,
@@ -344,7 +347,7 @@ impl<'s> Pins<'s> {
         None
     }
 
-    /// Where a request fits in what windows leave of a later moment.
+    /// The nodes on which a request fits at a later time beside reservations.
     fn admitted(
         &self,
         now: &AvailabilityMap<'s>,
@@ -362,7 +365,7 @@ impl<'s> Pins<'s> {
         self.late_places(now, &left, &terms.class.shape)
     }
 
-    /// Whether a request fits at a moment, for a job that runs for `span`, and where.
+    /// The nodes on which a request fits at this time, for a job that runs for `span`.
     pub fn fits_at(
         &mut self,
         now: &AvailabilityMap<'s>,
@@ -375,7 +378,7 @@ impl<'s> Pins<'s> {
         Some(Slot { at, placement })
     }
 
-    /// What promises and windows leave of a later moment to a job that runs for `span`.
+    /// What planned starts and reservations leave at a later time to a job that runs for `span`.
     fn left_at(
         &mut self,
         now: &AvailabilityMap<'s>,
@@ -395,8 +398,8 @@ impl<'s> Pins<'s> {
         closing
     }
 
-    /// A start on the very nodes that a job was promised before, if it can have them at that
-    /// moment.
+    /// A start at this time on the nodes of the former planned start; None if they are not free
+    /// then.
     pub fn again(
         &mut self,
         now: &AvailabilityMap<'s>,
@@ -423,7 +426,7 @@ impl<'s> Pins<'s> {
         is_free.then_some(Slot { at, placement })
     }
 
-    /// Whether the nodes are still such as the request asks for.
+    /// Whether the nodes still meet the request.
     fn suits(&self, now: &AvailabilityMap<'s>, shape: &Shape, placement: &Placement) -> bool {
         let (cluster, picks) = (&self.state.cluster, &placement.picks);
         let is_of_one_group = shape.group.as_ref().is_none_or(|resource| {
@@ -439,7 +442,7 @@ impl<'s> Pins<'s> {
             })
     }
 
-    /// Whether what a claim takes is free at a moment for a job that runs for `span`.
+    /// Whether a claim is free at this time for a job that runs for `span`.
     fn is_free(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, at: Time, span: Span) -> bool {
         claim.holds.iter().all(|(&ix, taken)| {
             let room = self.worst_room(now, ix, at, at + span);
@@ -451,7 +454,7 @@ impl<'s> Pins<'s> {
         })
     }
 
-    /// The moments at which something ends, from `first` on.
+    /// The times at which something ends, from `first` on.
     fn moments(&self, first: Time, windows: &Windows) -> impl Iterator<Item = Time> + use<'_, 's> {
         let promised = self
             .pins
@@ -472,8 +475,8 @@ impl<'s> Pins<'s> {
         })
     }
 
-    /// The places of a promise: first those that are not free now, where one kind of chunk is asked
-    /// for; then as matching says.
+    /// The nodes of a planned start: for requests with one kind of chunk, first those that are not
+    /// free now, then those of matching.
     fn late_places(
         &self,
         now: &AvailabilityMap<'s>,
@@ -496,7 +499,7 @@ impl<'s> Pins<'s> {
         Some(Placement { picks })
     }
 
-    /// Places that are free then and not now, as many as are needed.
+    /// Nodes that are free then and not now, as many as needed.
     fn released_places(
         &self,
         now: &AvailabilityMap<'s>,
@@ -525,8 +528,7 @@ impl<'s> Pins<'s> {
         picks
     }
 
-    /// The places picked, and more where there is room beside them. Should the picks be in the way
-    /// of the rest, any places.
+    /// Completes the picked nodes with others. If the picks leave no room for the rest, any nodes.
     fn complete(
         &self,
         then: &AvailabilityMap<'s>,
@@ -566,7 +568,7 @@ impl<'s> Pins<'s> {
         Some(place::fit(then, shape).ok()?.picks)
     }
 
-    /// Pins a promise.
+    /// Pins a planned start.
     pub fn book(&mut self, job: JobId, at: Time, until: Time, claim: JobAmounts) {
         for &ix in claim.holds.keys() {
             self.on.entry(ix).or_default().insert((at, job));
@@ -575,7 +577,7 @@ impl<'s> Pins<'s> {
         self.besides.clear();
     }
 
-    /// Takes it out.
+    /// Removes a planned start.
     pub fn unbook(&mut self, job: JobId, at: Time) {
         let Some(pin) = self.pins.remove(&(at, job)) else {
             return;
@@ -592,7 +594,7 @@ impl<'s> Pins<'s> {
     }
 }
 
-/// Whether these amounts are left of a node; what the whole system has is not looked at.
+/// Whether a node has these amounts left; ignores resources of the whole system.
 fn fits_in(room: &FreeResources, taken: &[i64]) -> bool {
     taken
         .iter()
@@ -600,14 +602,14 @@ fn fits_in(room: &FreeResources, taken: &[i64]) -> bool {
         .all(|(taken, free)| *taken == 0 || taken <= free)
 }
 
-/// What a node has left from now on, step by step.
+/// The free resources of a node from now on, step by step.
 struct Future {
     ix: NodeIx,
     steps: Vec<(Time, FreeResources)>,
 }
 
 impl Future {
-    /// At the tightest moment from `from` until `until`.
+    /// The least free resources from `from` until `until`.
     fn worst(&self, from: Time, until: Time) -> FreeResources {
         let first = self
             .steps

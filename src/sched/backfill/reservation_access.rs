@@ -1,12 +1,12 @@
-//! Who may use what reservations set aside (M37 to M42)?
+//! Which jobs may use reserved resources (M37 to M42).
 //!
-//! A job that a window admits sees the cluster as it is. One that is kept out sees less: of each
-//! node of the window what is left at the tightest moment until the job would end, when running
-//! jobs have ended and windows opened. One that asks for a reservation sees that reservation and
+//! A job that a reservation admits may use the whole cluster. A job that it does not admit may use
+//! less: on each node of the reservation, what is free at the tightest time until the job would
+//! end, as running jobs end and reservations begin. A job that requests a reservation may use
 //! nothing else.
 //!
-//! Jobs that the same windows keep out see the same: each such view is made once in a cycle and
-//! kept in line with what starts.
+//! Jobs that the same reservations exclude have the same resources: each such map is computed once
+//! in a cycle and updated by each start.
 
 use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
@@ -24,32 +24,32 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a place is sought beside: windows, from when on, and without which of the jobs that run.
+/// Reservations, the time from which they count, and the running jobs to ignore.
 type Beside<'b> = (&'b [&'b Window], Time, &'b BTreeSet<JobId>);
 
-/// Where all that run are there.
+/// No running job is ignored.
 static NOBODY: BTreeSet<JobId> = BTreeSet::new();
 
-/// The windows, and what jobs inside have of them.
+/// The reservations, and the resources that jobs inside use of them.
 pub struct Windows<'s> {
     state: &'s ClusterState,
     now: Time,
-    /// By reservation and node: until when, and what.
+    /// By reservation and node: end and amounts of each job inside.
     inside: BTreeMap<(String, NodeIx), Vec<(Time, Amounts)>>,
-    /// What is left beside windows, by their ids.
+    /// The resources left beside reservations, by their ids.
     beside: BTreeMap<Vec<&'s str>, AvailabilityMap<'s>>,
 }
 
-/// What windows leave to a class of jobs.
+/// What reservations leave to a class of jobs.
 pub struct Leave {
-    /// Where a job fits, or how it does not.
+    /// The nodes on which a job fits, or why it does not.
     pub placement: Result<Placement, Reason>,
-    /// Whether it is inside a reservation it asked for: promises to others do not reach in there.
+    /// Whether the job is inside its reservation: planned starts of other jobs do not apply there.
     pub is_inside: bool,
 }
 
 impl<'s> Windows<'s> {
-    /// The windows there are.
+    /// The reservations of the snapshot.
     pub fn open(state: &'s ClusterState, now: Time) -> Windows<'s> {
         let mut windows = Windows {
             state,
@@ -77,8 +77,8 @@ impl<'s> Windows<'s> {
             .push((until, taken.clone()));
     }
 
-    /// A job has started, and `space` is what that leaves: what it took in a reservation is used
-    /// there, and gone for who is kept out.
+    /// Enters a started job; `space` is what it leaves. Its resources in a reservation are in use
+    /// there, and not free for excluded jobs.
     pub fn start(
         &mut self,
         class: &ClassKey,
@@ -112,7 +112,7 @@ impl<'s> Windows<'s> {
         self.beside = beside;
     }
 
-    /// When a job that would end then is over at the latest: some reservations end their jobs.
+    /// The latest end of a job that would end at `end`: some reservations end their jobs.
     pub fn end_of(&self, class: &ClassKey, end: Time) -> Time {
         let Some(name) = class.asks_for.as_deref() else {
             return end;
@@ -127,7 +127,7 @@ impl<'s> Windows<'s> {
             .fold(end, Time::min)
     }
 
-    /// When a window opens or closes next.
+    /// When a reservation begins or ends next.
     pub fn next_change(&self) -> Option<Time> {
         let changes = self
             .state
@@ -139,8 +139,8 @@ impl<'s> Windows<'s> {
             .min()
     }
 
-    /// Where windows leave room for a job of a class that ends then; None if windows do not concern
-    /// it, else why it may not run at all.
+    /// The nodes on which reservations let a job of a class run until then; None if no reservation
+    /// applies to it. The error is the reason why it may not run at all.
     pub fn fit(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -182,8 +182,8 @@ impl<'s> Windows<'s> {
         }))
     }
 
-    /// What windows leave now to a job of a class that ends then, as it was when a place was last
-    /// sought for such a job.
+    /// The resources that reservations now leave to a job of a class that ends then, as computed by
+    /// the last search for such a job.
     pub fn left(&self, class: &ClassKey, until: Time) -> Option<&AvailabilityMap<'s>> {
         let kept_out = self.barring(
             class,
@@ -195,8 +195,8 @@ impl<'s> Windows<'s> {
         self.beside.get(&ids)
     }
 
-    /// What the reservation that a class asks for leaves to a job of it that ends then; None
-    /// without one that is open to it.
+    /// The resources of the reservation that a class requests, for a job that ends then; None if it
+    /// has none that is open.
     pub fn inside(
         &self,
         space: &AvailabilityMap<'s>,
@@ -208,7 +208,7 @@ impl<'s> Windows<'s> {
             .ok()
     }
 
-    /// Whether a node is one of the reservation that a class asks for.
+    /// Whether a node belongs to the reservation that a class requests.
     pub fn encloses(&self, class: &ClassKey, node: &str) -> bool {
         let asked = class.asks_for.as_deref();
         asked.is_none_or(|asked| {
@@ -219,8 +219,8 @@ impl<'s> Windows<'s> {
         })
     }
 
-    /// Cuts down what will be free at `from` to what windows leave of it to a job of a class that
-    /// asks for no reservation and ends then.
+    /// Reduces what will be free at `from` to what reservations leave to a job of a class that
+    /// requests none and ends at `until`.
     pub fn narrow(
         &self,
         space: &mut AvailabilityMap<'s>,
@@ -231,7 +231,8 @@ impl<'s> Windows<'s> {
         self.narrow_without(&NOBODY, space, class, (from, until));
     }
 
-    /// The same where some of the running jobs are gone already: they give nothing back any more.
+    /// Like [`narrow`](Self::narrow) in a map without the running jobs `gone`, which release
+    /// nothing more.
     pub fn narrow_without(
         &self,
         gone: &BTreeSet<JobId>,
@@ -250,7 +251,8 @@ impl<'s> Windows<'s> {
         }
     }
 
-    /// The first window that keeps a job of a class out of some nodes between two moments.
+    /// The first reservation that excludes a job of a class from some of these nodes between two
+    /// times.
     pub fn in_the_way(
         &self,
         class: &ClassKey,
@@ -269,8 +271,8 @@ impl<'s> Windows<'s> {
             .find(|window| nodes.iter().any(|node| window.covers(node)))
     }
 
-    /// Whether a window keeps a job of a class that has begun out of some nodes between two
-    /// moments; one that it is inside of does not.
+    /// Whether a reservation excludes a started job of a class from some of these nodes between two
+    /// times; its own reservation does not.
     pub fn bar(
         &self,
         class: &ClassKey,
@@ -284,13 +286,13 @@ impl<'s> Windows<'s> {
         others.any(|window| nodes.iter().any(|node| window.covers(node)))
     }
 
-    /// When windows close, later than a moment.
+    /// The ends of reservations after a time.
     pub fn ends_after(&self, moment: Time) -> impl Iterator<Item = Time> + use<'_, 's> {
         let ends = self.state.windows.values().map(|window| window.to);
         ends.filter(move |&end| end > moment && end != Time::NEVER)
     }
 
-    /// The windows that do not admit jobs of a class that run from one moment until another.
+    /// The reservations that do not admit jobs of a class between two times.
     fn barring(
         &self,
         class: &ClassKey,
@@ -309,8 +311,8 @@ impl<'s> Windows<'s> {
             .collect()
     }
 
-    /// What is left beside windows of what is free at `from`: of each of their nodes, what there is
-    /// at the tightest moment.
+    /// What reservations leave of the resources free at `from`: on each of their nodes, the least
+    /// over time.
     fn left_beside(&self, space: &AvailabilityMap<'s>, what: Beside) -> AvailabilityMap<'s> {
         let mut left = space.clone();
         let nodes: BTreeSet<NodeIx> = what
@@ -324,7 +326,7 @@ impl<'s> Windows<'s> {
         left
     }
 
-    /// Brings one node of what is left beside windows in line with what is free.
+    /// Updates one node of a map beside reservations.
     fn settle(
         &self,
         left: &mut AvailabilityMap<'s>,
@@ -354,8 +356,8 @@ impl<'s> Windows<'s> {
             .filter_map(|share| self.state.cluster.find(&share.node))
     }
 
-    /// What a node has left at the tightest of the moments at which windows are open there. Who
-    /// wants it alone finds somebody there.
+    /// What a node has left at the tightest of the times at which reservations begin there. The
+    /// node is no longer empty for exclusive jobs.
     fn tightest(
         &self,
         room: &FreeResources,
@@ -377,7 +379,7 @@ impl<'s> Windows<'s> {
         tightest
     }
 
-    /// What the jobs that run on a node and are not gone give back after one moment, by another.
+    /// What the running jobs on a node that are not gone release between two times.
     fn released(&self, ix: NodeIx, gone: &BTreeSet<JobId>, (from, by): (Time, Time)) -> Amounts {
         let mut released = self.state.cluster.catalog.nothing();
         for (job, hold) in &self.state.cluster.node(ix).tenants {
@@ -394,7 +396,7 @@ impl<'s> Windows<'s> {
         released
     }
 
-    /// What of a node a window has for itself beyond what jobs inside have then.
+    /// The part of a reservation on a node that jobs inside do not use at a time.
     fn unused(&self, window: &Window, ix: NodeIx, at: Time) -> Amounts {
         let mut unused = self.share(window, ix);
         let inside = self
@@ -411,7 +413,7 @@ impl<'s> Windows<'s> {
         unused
     }
 
-    /// All that a window has of a node: how it is used is not bound to the shape of its tasks
+    /// All resources of a reservation on a node: jobs inside need not follow the shape of its tasks
     /// (M38).
     fn share(&self, window: &Window, ix: NodeIx) -> Amounts {
         let node = self.state.cluster.node(ix);
@@ -432,7 +434,7 @@ impl<'s> Windows<'s> {
             .map_or_else(|| self.state.cluster.catalog.nothing(), |hold| hold.taken)
     }
 
-    /// The reservation that jobs ask for, and nothing else.
+    /// The resources of the requested reservation alone.
     fn within(
         &self,
         space: &AvailabilityMap<'s>,
@@ -476,7 +478,7 @@ impl<'s> Windows<'s> {
                 left: last.since(self.now).to_string(),
             });
         }
-        // M39: where others lie on top as a whole, they must admit, too.
+        // M39: other reservations of whole nodes on top must admit the job, too.
         let barring = self.barring(class, Some(asked), length, (self.now, until));
         let closed: BTreeSet<NodeIx> = barring
             .iter()
@@ -488,7 +490,7 @@ impl<'s> Windows<'s> {
         Ok(AvailabilityMap::of_rooms(&self.state.cluster, rooms).like(space))
     }
 
-    /// What is free within windows, node by node.
+    /// The free resources within reservations, node by node.
     fn rooms(
         &self,
         space: &AvailabilityMap<'s>,

@@ -1,8 +1,8 @@
-//! Where could a reservation lie? Finds nodes for a request over a stretch of time, on what the
-//! jobs that run and the other windows leave free all the way through.
+//! Places a reservation: finds nodes for a request over a period, on what running jobs and other
+//! reservations leave free throughout.
 //!
-//! A running job has what it has until its walltime is over, then its nodes are free; a promise to
-//! a waiting job gives way, as in PBS: it is made anew around the reservation.
+//! A running job uses its nodes until the end of its walltime. Planned starts of waiting jobs give
+//! way, as in PBS: they are planned again around the reservation.
 
 use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
@@ -20,21 +20,21 @@ use crate::sched::view::shape::Shape;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is looked for.
+/// The request for a reservation.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowRequest<'a> {
-    /// How much.
+    /// The resources.
     pub request: &'a Request,
-    /// From when on.
+    /// The start.
     pub from: Time,
-    /// Until when.
+    /// The end.
     pub to: Time,
-    /// Windows that do not count, by the name of their reservation: its own, when it is altered.
+    /// The name of the reservation to ignore: its own, when it is altered.
     pub except: &'a str,
 }
 
-/// The shares it can have, chunk by chunk; else why it cannot. `inside` are jobs that run in
-/// windows: what they have is the windows'.
+/// Returns the shares of the reservation, chunk by chunk, or why it does not fit. `inside` are jobs
+/// that run in reservations: their resources belong to these.
 pub fn place(
     state: &ClusterState,
     wanted: &WindowRequest,
@@ -58,8 +58,8 @@ pub fn place(
     )
 }
 
-/// Whether these shares stay free of others for all that time: a reservation that has begun stays
-/// where it is.
+/// Whether these shares stay free of others for all that time: a reservation that has begun keeps
+/// its nodes.
 pub fn keeps(
     state: &ClusterState,
     wanted: &WindowRequest,
@@ -82,7 +82,7 @@ pub fn keeps(
     })
 }
 
-/// What is free during all of a stretch of time.
+/// The resources that are free during the whole period.
 fn throughout<'s>(
     state: &'s ClusterState,
     wanted: &WindowRequest,
@@ -91,7 +91,7 @@ fn throughout<'s>(
 ) -> AvailabilityMap<'s> {
     let mut space = AvailabilityMap::now(&state.cluster);
     for (job, running) in &state.running {
-        // One past its walltime ends at once, as far as anybody can tell.
+        // A job past its walltime is assumed to end at once.
         let over = running.until.max(now) <= wanted.from && wanted.from > now;
         if over || inside.contains(job) {
             give_back(state, &mut space, *job, &running.nodes);
@@ -123,8 +123,8 @@ fn give_back(state: &ClusterState, space: &mut AvailabilityMap, job: JobId, node
     }
 }
 
-/// The most that windows have of each node at one moment from `from` on: more are only ever open
-/// together where one of them opens.
+/// The most that reservations use of each node at one time from `from` on. The maximum occurs when
+/// one of them begins.
 fn most_at_once(
     state: &ClusterState,
     windows: &[&Window],
@@ -135,7 +135,7 @@ fn most_at_once(
     for moment in openings {
         let mut sums: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
         for window in windows.iter().filter(|window| window.is_open(moment)) {
-            // A share of a node that was taken out of the cluster has no place.
+            // A share on a node that was removed from the cluster has no place.
             for (ix, hold) in state
                 .cluster
                 .holds(&known(state, window), JobOwner::default())
@@ -169,7 +169,7 @@ fn known(state: &ClusterState, window: &Window) -> Vec<NodeShare> {
         .collect()
 }
 
-/// The whole of each of these nodes, as shares; the error names one that is not there.
+/// The whole of each of these nodes, as shares; the error is the name of an unknown node.
 pub fn whole(state: &ClusterState, names: &[String]) -> Result<Vec<NodeShare>, String> {
     names
         .iter()
@@ -181,7 +181,7 @@ fn whole_node(state: &ClusterState, name: &str) -> Option<NodeShare> {
     let cluster = &state.cluster;
     let node = cluster.node(cluster.find(name)?);
     let empty = &cluster.kind(node.kind?).empty.free;
-    // Virtual memory is no hardware: a node has no bound of it to set aside.
+    // Virtual memory is not bounded by hardware, so it cannot be reserved.
     let taken = cluster
         .catalog
         .names()
@@ -209,7 +209,7 @@ mod tests {
     use crate::model::time::Span;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// Where a request lies from `from` to `to`, in seconds.
+    /// The nodes for a request from `from` to `to`, in seconds.
     fn placed(fixture: &TestCluster, text: &str, from: i64, to: i64) -> Result<String, String> {
         let job = fixture.job(99, text);
         let at = |seconds| Time(0) + Span::seconds(seconds);
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(placed(&fixture, "select=1:ncpus=0", 0, 60), Ok("n2".into()));
     }
 
-    /// A reservation that has begun keeps its nodes if nobody else has them all that time.
+    /// A reservation that has begun keeps its nodes while no other job or reservation uses them.
     #[test]
     fn shares_are_kept_while_they_are_free_of_others_all_the_time() {
         let mut fixture = cluster("2 x ncpus=4:mem=4gb").running(1, "select=1:ncpus=2", "n1", 3600);
@@ -405,7 +405,8 @@ mod tests {
         ));
     }
 
-    /// One that ends just now has ended for what begins now, unless it runs on past its walltime.
+    /// A job that ends at the beginning of a reservation does not conflict, unless it is past its
+    /// walltime.
     #[test]
     fn what_is_past_its_walltime_is_there_as_long_as_it_is() {
         let fixture = cluster("1 x ncpus=4")

@@ -1,24 +1,24 @@
-//! Free amounts as a step function of time: the calendar where places are interchangeable.
+//! Free amounts as a step function of time: the calendar where nodes are interchangeable.
 //!
-//! Example, 16 processors of which 8 are busy until 1:00, and all 16 promised from 1:00 to 2:00:
-//! 8 from now on, 0 from 1:00, 16 from 2:00. Whether a job fits, or when, is a walk over the steps;
-//! no node is chosen before the job starts.
+//! Example: 16 CPUs, 8 of them in use until 1:00, and all 16 planned from 1:00 to 2:00: 8 free from
+//! now on, 0 from 1:00, 16 from 2:00. Whether and when a job fits is a walk over the steps; nodes
+//! are chosen when the job starts.
 
 use crate::model::time::{Span, Time};
 
-/// The steps. Amounts are in the order of the resources that are counted.
+/// The steps. Amounts are in the order of the counted resources.
 #[derive(Clone, Debug)]
 pub struct FreeTimeline {
-    /// How many resources are counted.
+    /// The number of counted resources.
     width: usize,
-    /// When each step begins; the last one does not end.
+    /// The beginning of each step; the last one does not end.
     begins: Vec<Time>,
-    /// What is free, step by step.
+    /// The free amounts, step by step.
     free: Vec<i64>,
 }
 
 impl FreeTimeline {
-    /// The same at all times from `now` on.
+    /// A timeline with these free amounts from `now` on.
     pub fn new(now: Time, free: Vec<i64>) -> FreeTimeline {
         FreeTimeline {
             width: free.len(),
@@ -27,7 +27,7 @@ impl FreeTimeline {
         }
     }
 
-    /// More is free from `at` on, which lies behind all steps or is the last one's beginning.
+    /// Adds amounts from `at` on, which is not before the beginning of the last step.
     pub fn release(&mut self, at: Time, amounts: impl Iterator<Item = i64>) {
         let last = self.free.len() - self.width;
         if self.begins.last() != Some(&at) {
@@ -45,7 +45,7 @@ impl FreeTimeline {
         self.change(amounts, from, until, -1);
     }
 
-    /// Gives them back.
+    /// Gives amounts back from `from` until `until`.
     pub fn give(&mut self, amounts: &[i64], from: Time, until: Time) {
         self.change(amounts, from, until, 1);
     }
@@ -66,7 +66,7 @@ impl FreeTimeline {
         }
     }
 
-    /// The step that begins at a moment, made when there is none.
+    /// The step that begins at this time; inserted if there is none.
     fn step_at(&mut self, moment: Time) -> usize {
         let place = self.begins.partition_point(|begin| *begin < moment);
         if self.begins.get(place) != Some(&moment) && place > 0 {
@@ -79,7 +79,7 @@ impl FreeTimeline {
         place
     }
 
-    /// The first moment between `from` and `until` at which these amounts are not free.
+    /// The first time between `from` and `until` at which these amounts are not free.
     pub fn shortage(&self, amounts: &[i64], from: Time, until: Time) -> Option<Time> {
         let first = self.begins.partition_point(|begin| *begin <= from).max(1) - 1;
         let steps = (first..self.begins.len())
@@ -90,7 +90,7 @@ impl FreeTimeline {
         short.map(|step| self.begins[step].max(from))
     }
 
-    /// The first moment, `from` or later, from which on these amounts are free for so long.
+    /// The first time, `from` or later, from which these amounts are free for this long.
     pub fn earliest(&self, amounts: &[i64], span: Span, from: Time) -> Option<Time> {
         let mut step = self.begins.partition_point(|begin| *begin <= from).max(1) - 1;
         let mut at = from;
@@ -128,7 +128,7 @@ mod tests {
             .collect()
     }
 
-    /// 8 of 16 free until 100, and all promised from 100 to 200.
+    /// 8 of 16 free until 100, and a planned start of all from 100 to 200.
     fn promised() -> FreeTimeline {
         let mut tally = FreeTimeline::new(Time(0), vec![8]);
         tally.release(Time(100), [8].into_iter());

@@ -1,8 +1,8 @@
-//! What will be free when: running jobs give back what they hold when their walltime is over.
-//! Answers one question: when is enough free for a request, promises left aside?
+//! Free resources over time: running jobs release theirs at the end of their walltime. Finds the
+//! time at which a request fits, without planned starts.
 //!
-//! Not one trial for each running job: ends are taken in twice as many at a time until the request
-//! fits, and the first end that suffices is found by halving.
+//! Avoids one trial per running job: doubles the number of ends until the request fits, then
+//! bisects.
 
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
@@ -17,34 +17,34 @@ use crate::sched::view::shared_hosts::{self, SharedPlace};
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is free at a moment, if nothing is promised.
+/// The free resources at one time, without planned starts.
 #[derive(Clone)]
 pub struct Closing<'s> {
-    /// The moment.
+    /// The time.
     pub at: Time,
-    /// What is free then.
+    /// The resources free then.
     pub space: AvailabilityMap<'s>,
-    /// How many ends lie before it or fall on it.
+    /// The number of ends up to that time.
     ended: usize,
 }
 
-/// The ends that are known, soonest first.
+/// The known ends, soonest first.
 #[derive(Clone)]
 pub struct Timeline<'s> {
     state: &'s ClusterState,
     now: Time,
     started: BTreeMap<JobId, (JobAmounts, Time)>,
     ends: Vec<(Time, JobId)>,
-    /// Those of newcomers, not yet in order among the others.
+    /// The ends of jobs started in this cycle, not yet sorted in.
     newcomers: Vec<(Time, JobId)>,
-    /// Who will hold what newcomers have together with others of their arrays, and until when.
+    /// The last job of each shared place and its end: it keeps shared resources until then.
     heirs: BTreeMap<SharedPlace, (Time, JobId)>,
-    /// What jobs will therefore hold of nodes by then, where that is not what they hold now.
+    /// The amounts that jobs will therefore use on nodes, where they differ from those used now.
     inherited: BTreeMap<(JobId, NodeIx), Amounts>,
 }
 
 impl<'s> Timeline<'s> {
-    /// The ends of what runs and of what this cycle has started.
+    /// The ends of running jobs and of those that this cycle has started.
     pub fn new(
         state: &'s ClusterState,
         started: BTreeMap<JobId, (JobAmounts, Time)>,
@@ -82,7 +82,7 @@ impl<'s> Timeline<'s> {
         timeline
     }
 
-    /// Another job has started.
+    /// Enters a started job.
     pub fn enter(&mut self, job: JobId, claim: JobAmounts, until: Time) {
         self.started.insert(job, (claim, until));
         self.inherit(job);
@@ -91,7 +91,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// What a newcomer has together with others is not free before it ends, too.
+    /// Resources that a started job shares with others are not free before it ends, too.
     fn inherit(&mut self, job: JobId) {
         let Some((claim, until)) = self.started.get(&job) else {
             return;
@@ -137,7 +137,7 @@ impl<'s> Timeline<'s> {
         self.inherited.insert((job, ix), own);
     }
 
-    /// Puts the ends of newcomers among the others: to be done before anything is asked.
+    /// Sorts in the ends of started jobs; call this before any query.
     pub fn settle(&mut self) {
         if !self.newcomers.is_empty() {
             self.ends.append(&mut self.newcomers);
@@ -146,7 +146,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// What is free now.
+    /// The resources that are free now.
     pub fn today(&self, space: &AvailabilityMap<'s>) -> Closing<'s> {
         Closing {
             at: self.now,
@@ -155,21 +155,21 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Goes on to a later moment.
+    /// Advances to a later time.
     pub fn advance(&self, closing: &mut Closing<'s>, at: Time) {
         let ended = self.ends.partition_point(|&(end, _)| end <= at);
         self.shift(&mut closing.space, closing.ended, ended);
         (closing.at, closing.ended) = (at, ended);
     }
 
-    /// The next end after a moment.
+    /// The next end after a time.
     pub fn next_end(&self, moment: Time) -> Option<Time> {
         self.ends
             .get(self.ends.partition_point(|&(end, _)| end <= moment))
             .map(|&(end, _)| end)
     }
 
-    /// The nodes of the jobs that have ended by then, in their order.
+    /// The nodes of the jobs that have ended by then, in node order.
     pub fn released(&self, closing: &Closing) -> BTreeSet<NodeIx> {
         let mut nodes = BTreeSet::new();
         for &(_, job) in &self.ends[..closing.ended] {
@@ -178,8 +178,8 @@ impl<'s> Timeline<'s> {
         nodes
     }
 
-    /// The first moment, now or later, at which a request fits if nothing is promised; else the
-    /// space in which all that will end has ended.
+    /// The first time, now or later, at which a request fits without planned starts. The error is
+    /// the map after all ends.
     pub fn earliest(
         &self,
         space: &AvailabilityMap<'s>,
@@ -203,8 +203,8 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Narrows down between a number of ends that is too small and one that suffices; `space` is
-    /// that after the latter.
+    /// Bisects between a number of ends that is too small and one that suffices; `space` is the map
+    /// after the latter.
     fn halve(
         &self,
         mut space: AvailabilityMap<'s>,
@@ -238,7 +238,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// At least so many ends, and all that fall on the moment of the last.
+    /// At least `count` ends, plus all others at the time of the last one.
     fn whole_moment(&self, count: usize) -> usize {
         match self.ends.get(count.max(1) - 1) {
             Some(&(moment, _)) => self.ends.partition_point(|&(end, _)| end <= moment),
@@ -246,7 +246,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Moves a space from the moment after so many ends to that after so many others.
+    /// Moves a map from the time after `from` ends to the time after `to` ends.
     fn shift(&self, space: &mut AvailabilityMap, from: usize, to: usize) {
         for &(_, job) in self.ends.get(from..to).unwrap_or(&[]) {
             self.holds_of(job, |ix, taken, owner| space.dismiss(ix, taken, owner));
@@ -256,7 +256,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// What a job has, running or just started: node, amounts, whether it is alone there.
+    /// Calls `each` with what a running or started job uses: node, amounts, owner.
     fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], JobOwner)) {
         let mut each = |ix: NodeIx, taken: &[i64], owner| {
             let inherited = self.inherited.get(&(job, ix));

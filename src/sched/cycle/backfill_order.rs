@@ -1,9 +1,10 @@
-//! In which order those behind the blocked jobs are tried, once all promises are given.
+//! The order in which jobs are backfilled, once all planned starts are given.
 //!
-//! `firstfit` goes by rank. With `order = "shortest"` the shortest walltime comes first
-//! (EASY-SJBF), and with `bestfit` what the metric says is worth most (M30); rank decides between
-//! equals. As room only shrinks within a cycle, to take the best that fits again and again is to
-//! try them in this order. With `greedy` those come first that are worth most together.
+//! `firstfit` uses the order of priority. With `order = "shortest"`, the shortest walltime comes
+//! first (EASY-SJBF); with `bestfit`, the highest value of the metric (M30). Priority decides
+//! between equals. Free resources only shrink within a cycle, so one pass in this order equals
+//! taking the best job that fits again and again. With `greedy`, the most valuable combination
+//! comes first.
 
 use super::greedy;
 use super::state::CycleState;
@@ -34,7 +35,7 @@ pub fn reorder<'s>(ranking: &mut Ranking<'s>, cycle: &mut CycleState<'s>, memory
     }
 }
 
-/// What a job of this class is worth (M30); times count in seconds.
+/// The value of a job of this class (M30), with times in seconds.
 pub fn metric_value(metric: Metric, class: &ClassKey, cycle: &CycleState) -> i64 {
     let seconds = cycle.span_of(class).as_seconds();
     match metric {
@@ -46,7 +47,7 @@ pub fn metric_value(metric: Metric, class: &ClassKey, cycle: &CycleState) -> i64
     }
 }
 
-/// Processor equivalents, in thousandths: its largest share of any resource, times all processors.
+/// Processor equivalents in thousandths: the largest share of any resource times all CPUs.
 fn equivalents(shape: &Shape, cycle: &CycleState) -> i64 {
     crate::sched::view::processor_equivalents::thousandths(&shape.total, &cycle.state.cluster)
 }
@@ -56,7 +57,7 @@ mod tests {
     use crate::model::policy::{Filling, Metric};
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// 20 processors, of which 10 are free until the promise of job 2 at 3600.
+    /// 20 CPUs, 10 of them free until the planned start of job 2 at 3600.
     fn filling(metric: Metric) -> TestCluster {
         let mut fixture =
             cluster("1 x ncpus=20:mem=100gb").running(1, "select=1:ncpus=10", "n1", 3600);
@@ -67,7 +68,7 @@ mod tests {
         fixture.queued(2, "select=1:ncpus=20 walltime=1:00:00")
     }
 
-    /// M30: a processor equivalent is the largest share of any resource, in processors.
+    /// M30: a processor equivalent is the largest share of any resource, in CPUs.
     #[test]
     fn m30_processor_equivalents_count_what_a_job_has_most_of() {
         let of = |metric, one: &str, other: &str| {
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!(of(Metric::Pe, narrow, fat), "4 on n1");
     }
 
-    /// M30: it is the blocked job behind which best comes first.
+    /// M30: best fit applies only behind the blocked job.
     #[test]
     fn m30_before_anybody_is_blocked_the_first_comes_first() {
         let mut fixture = cluster("1 x ncpus=4")

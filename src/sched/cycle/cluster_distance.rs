@@ -1,7 +1,7 @@
-//! Jobs go first where they belong (Q5, Q17): in one pass after the other they may use nodes
-//! farther away from their clusters, so that no node takes a job while one that is nearer, or as
-//! near and better, fits there. That is each host taking its best (X20), with the walk of all other
-//! orders.
+//! Passes by distance from a job's cluster (Q5, Q17). Each pass allows nodes farther away than the
+//! pass before. So a node takes no job while a nearer job, or an equally near one of higher
+//! priority, fits there. This equals each host choosing its best job (X20), with the usual order of
+//! the queue.
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -10,9 +10,9 @@ use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{Candidate, Ranking};
 
-/// Starts what fits in a pass; of what does not nothing is said yet. Where jobs are promised
-/// starts, nobody behind one that waits for room everywhere is looked at before that has its
-/// promise (G4).
+/// Starts the jobs that fit in one pass, without verdicts for the others. If the policy plans
+/// starts, the pass ends at the first job that is blocked on all its nodes, so that this job gets
+/// its planned start before any job behind it is considered (G4).
 pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, cycle: &mut CycleState<'s>) {
     let promises = cycle.backfill().policy != Filling::Skip;
     while let Some(job) = ranking.next() {
@@ -36,7 +36,7 @@ pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, cycle: &mut
     cycle.begin_again();
 }
 
-/// Whether a job waits for room wherever it may go.
+/// Whether a job is blocked on all nodes that it may use.
 fn is_blocked<'s>(job: Candidate<'s>, whole: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
     let Some(class) = cycle.state.class(job.class.id) else {
         return false;
@@ -52,7 +52,7 @@ mod tests {
     use crate::model::policy::PriorityOrder;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// Two nodes of a cluster, one of them taken for a while, and a small one elsewhere.
+    /// Two nodes of a cluster, one of them in use for a while, and a small node elsewhere.
     fn fixture() -> TestCluster {
         let terms = |path: &str| NodeTerms {
             cluster: path.parse().unwrap(),
@@ -69,7 +69,8 @@ mod tests {
         fixture
     }
 
-    /// G4: who is nearer does not pass who is promised a start, but for where that is the policy.
+    /// G4: a nearer job does not pass a job with a planned start, unless the policy skips blocked
+    /// jobs.
     #[test]
     fn the_nearest_delay_no_promise() {
         let fixture = fixture().queued(1, "select=2:ncpus=4 walltime=50 cluster=/a");

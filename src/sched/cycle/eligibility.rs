@@ -1,9 +1,9 @@
-//! Which of those who wait are considered at all, where a limit is on how many may be (M24).
+//! Eligibility: which waiting jobs a cycle considers, if the number of idle jobs is limited (M24).
 //!
-//! The list is made once for a cycle, in the order of priority: who is on it is looked at, whatever
-//! comes of that, and all others that the limit concerns only when it is made anew. What could not
-//! start in any case - no node could ever take it, it is worth too little, it is put off, its queue
-//! is stopped - takes nobody's place.
+//! Each cycle makes the list once, in order of priority. A job on the list is considered whether it
+//! starts or not; another job to which the limit applies waits for the next list. A job that cannot
+//! start in any case takes no place on the list: no node could ever run it, its priority is too
+//! low, it is deferred, or its queue is stopped.
 
 use super::limits::LimitCounters;
 use super::state::CycleState;
@@ -21,7 +21,7 @@ use crate::sched::view::shape::ClassId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Makes the list.
+/// Lists the jobs that this cycle considers.
 pub(super) fn list<'s>(
     policy: &'s Policy,
     resolved: &'s Resolved,
@@ -32,7 +32,7 @@ pub(super) fn list<'s>(
         .unwrap_or_default()
 }
 
-/// The same, with the books that this was found out by; None where there are no such limits.
+/// Makes the list and returns it with its limit counters; None without such limits.
 pub(in crate::sched) fn list_with<'s>(
     policy: &'s Policy,
     resolved: &'s Resolved,
@@ -75,8 +75,8 @@ pub(in crate::sched) fn list_with<'s>(
     Some((eligible, counters))
 }
 
-/// Says of each class of which not all jobs are considered why the others wait, and of each of
-/// those that are what was said of the class, or of all that ask for the same.
+/// Sets the verdicts of classes that are considered only in part. The class gets the reason why its
+/// other jobs wait; each considered job gets the verdict of its class or shape.
 pub(super) fn tell(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 2]>) {
     if plan.eligible.0.is_empty() {
         return;
@@ -95,7 +95,7 @@ pub(super) fn tell(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 
         }
         plan.verdicts.push((*class, few.why.clone()));
     }
-    // Who starts makes way on the list, for others that may find room.
+    // A job that starts leaves the list, so another job may be considered.
     if !plan.starts.is_empty() {
         plan.look_again(plan.now + Span(1));
     }
@@ -172,7 +172,7 @@ mod tests {
         );
     }
 
-    /// M24: for whom nobody makes way on the list does not start, though there is room.
+    /// M24: a job that is not on the list does not start, even if resources are free.
     #[test]
     fn who_is_not_considered_does_not_start_and_who_cannot_start_takes_nobodys_place() {
         let fixture = limited("1 x ncpus=4", "idle = { jobs = 1 }");
@@ -216,7 +216,7 @@ mod tests {
         );
     }
 
-    /// The forecast makes the list anew as time passes, and tells of each why it waits.
+    /// The forecast makes the list again as time passes, and gives each job its reason.
     #[test]
     fn who_is_not_considered_yet_is_foreseen_to_start() {
         let fixture = limited("1 x ncpus=1", "user = \"*\"\nidle = { jobs = 1 }");
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!([waits(1), waits(2)], ["amount.ncpus", "idle_limit"]);
     }
 
-    /// I13: with the list it changes who accrues.
+    /// I13: the list also decides which jobs accrue eligible time.
     #[test]
     fn of_a_class_of_which_some_are_considered_each_job_is_judged() {
         use crate::model::job::eligible_time::OwnLimit;

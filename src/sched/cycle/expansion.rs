@@ -1,14 +1,14 @@
-//! Arrays that limit themselves may take more where there is room that nobody else wants (Q15,
+//! Arrays with a limit of their own may exceed it if resources would otherwise be idle (Q15,
 //! `expand`).
 //!
-//! Example: 8 processors, an array of 100 elements, 2 at once, that expands to 5, and one job of
-//! somebody else behind it. Two elements start in the array's turn, then the other job, and then
-//! three elements more, never a fourth.
+//! Example: 8 CPUs; an array of 100 subjobs, 2 at once, that expands to 5; and one job of another
+//! user behind it. Two subjobs start at the array's turn, then the other job, then three more
+//! subjobs and never a fourth.
 //!
-//! So this is the last walk of a cycle, when all that wait have had their turn and all promises are
-//! given: what starts delays none of these. Of several such arrays the one that goes first takes
-//! all it may. What has started so is marked ([`crate::sched::view::plan::Start::beyond`]): who
-//! wants the room later may have it back.
+//! This is the last pass of a cycle: all waiting jobs have been considered and all planned starts
+//! are given, so that no over-limit start delays one of them. Of several such arrays, the first in
+//! the queue takes all that it may. Over-limit subjobs are marked
+//! ([`crate::sched::view::plan::Start::beyond`]): they are preempted first.
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -22,7 +22,7 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::Class;
 use std::cmp::Reverse;
 
-/// Starts elements of arrays that have as many as they limit themselves to, and take more.
+/// Starts over-limit subjobs of arrays that have reached their own limit.
 pub fn start_over_limit<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
     if state.expanding.is_empty() {
@@ -42,11 +42,10 @@ pub fn start_over_limit<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) 
     }
 }
 
-/// An array that takes more than it limits itself to, or those of its elements that are to do so
-/// once more.
+/// A class of array subjobs that may exceed the array's limit, or of such subjobs that start again.
 struct ExpandingClass<'s> {
     head: QueuePosition,
-    /// As the policy has it.
+    /// The class as the policy resolves it.
     key: &'s ClassKey,
     class: &'s Class,
 }
@@ -60,7 +59,7 @@ impl<'s> ExpandingClass<'s> {
         })
     }
 
-    /// Those that wait, one after another.
+    /// The waiting subjobs, in order.
     fn waiting(&self) -> Box<dyn Iterator<Item = JobId> + 's> {
         match self.class.limited() {
             Some((id, array)) => Box::new(array::ids(id, array.elements.waiting(), array.indices)),
@@ -68,8 +67,8 @@ impl<'s> ExpandingClass<'s> {
         }
     }
 
-    /// Starts them as long as one finds room. An array that had no room in its turn, or was refused
-    /// there for another reason than its limit, gets none out of turn.
+    /// Starts subjobs until one does not fit. An array below its limit starts none here: it was
+    /// refused at its turn for another reason.
     fn start(&self, cycle: &mut CycleState<'s>) {
         for job in self.waiting() {
             let candidate = Candidate::element(job, self.key, self.class.begun());
@@ -105,7 +104,7 @@ mod tests {
     use crate::sched::view::plan::Plan;
     use proptest::prelude::*;
 
-    /// How many elements of job 1 start, and which others.
+    /// The number of started subjobs of job 1, and the other started jobs.
     fn starts(fixture: &TestCluster) -> (usize, Vec<u64>) {
         let plan = fixture.plan();
         let (own, others): (Vec<JobId>, Vec<JobId>) = plan
@@ -162,7 +161,7 @@ mod tests {
         );
     }
 
-    /// Q15, G4: what is promised to others is theirs.
+    /// Q15, G4: resources of planned starts stay with their jobs.
     #[test]
     fn no_promise_is_delayed_by_an_extra() {
         let fixture = |walltime: u64| {
@@ -192,8 +191,8 @@ mod tests {
         assert_eq!(starts(&fixture).0, 0);
     }
 
-    /// An extra that was put back into the queue is one still: it goes before nobody, unless so few
-    /// run that it is none any more.
+    /// A requeued over-limit subjob stays one: it precedes no other job, until so few subjobs run
+    /// that it is within the limit.
     #[test]
     fn an_extra_that_is_put_back_waits_until_nobody_else_wants_the_room() {
         let fixture = |begun: u32, free: u32| {
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(code(fixture(4, 1)).as_deref(), Some("array_limit"));
     }
 
-    /// M36: no extra is looked at where no more jobs are behind the one that is blocked.
+    /// M36: the backfill depth also bounds over-limit subjobs.
     #[test]
     fn an_extra_counts_among_those_that_are_looked_at_behind_a_blocked_job() {
         let starts = |consider| {
@@ -253,7 +252,7 @@ mod tests {
         assert_eq!([1, 2, 3, 0].map(starts), [1, 2, 3, 4]);
     }
 
-    /// What bars an extra may end though nothing happens.
+    /// The reason that delays an over-limit subjob may end without any event.
     #[test]
     fn the_moment_is_known_at_which_an_extra_could_start() {
         let mut fixture = cluster("1 x ncpus=4")
@@ -281,7 +280,7 @@ mod tests {
         );
     }
 
-    /// Who wants the room later is told which they are: those above the limit, the last first.
+    /// Over-limit subjobs are counted in reverse order of their starts.
     #[test]
     fn running_subjobs_over_the_limit_are_counted() {
         let mut fixture = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
@@ -300,7 +299,7 @@ mod tests {
         );
     }
 
-    /// What is asked for, and how many elements of an array run: none but an array has any.
+    /// A request: CPUs, walltime and, for an array, its bounds and running subjobs.
     type Asked = (u32, u64, Option<(u32, u32, u32)>);
 
     fn asked() -> impl Strategy<Value = Asked> {
@@ -308,7 +307,7 @@ mod tests {
         (1u32..4, 1u64..9, prop::option::of(array))
     }
 
-    /// The same cluster and queue, with arrays that expand or that do not.
+    /// A cluster and queue, with arrays that expand or do not.
     fn queue(asked: &[Asked], taken: u32, expands: bool) -> TestCluster {
         let mut fixture =
             cluster("2 x ncpus=6").running(99, &format!("select=1:ncpus={taken}"), "n1", 20);
@@ -333,8 +332,8 @@ mod tests {
     }
 
     proptest! {
-        /// Q15, G4: with extras or without, all else starts and is promised the same; and no array
-        /// has more than its maximum.
+        /// Q15, G4: over-limit subjobs change no other start and no planned start, and no array
+        /// exceeds its maximum.
         #[test]
         fn over_limit_subjobs_take_nothing_from_other_jobs(
             asked in prop::collection::vec(asked(), 1..7),
@@ -343,7 +342,7 @@ mod tests {
             let (with, without) = (queue(&asked, taken, true).plan(), queue(&asked, taken, false).plan());
             let own = |plan: &Plan| {
                 let starts = plan.starts.iter().filter(|start| start.beyond.is_none());
-                // The class tells whether its array expands.
+                // Planned starts are compared without their class, which depends on `expand`.
                 let promised = plan.bookings.iter().map(|booking| (booking.job, booking.at, booking.nodes.clone()));
                 (starts.cloned().collect::<Vec<_>>(), promised.collect::<Vec<_>>())
             };

@@ -1,5 +1,5 @@
-//! Could it ever run? Holds the request against all nodes as configured, with nobody there; nodes
-//! that are down count, for they may come back.
+//! Feasibility: could the job ever run? Checks the request against all configured nodes without
+//! jobs. Nodes that are down count, because they may come back.
 
 use super::state::CycleState;
 use crate::model::reason::Reason;

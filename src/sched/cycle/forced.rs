@@ -1,5 +1,5 @@
-//! An operator's order to start one job now (`qrun`): ahead of everybody, whatever its queue, its
-//! holds, its rank or a promise to another say. Only what is free is given.
+//! Forced start by an operator (`qrun`): starts one job now, regardless of its queue, holds,
+//! priority and planned starts of other jobs. The job gets free resources only.
 
 use super::matching::Match;
 use super::state::CycleState;
@@ -16,8 +16,8 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
-/// Where the job starts, on some of the nodes named if any are; else why it cannot. Matched, laid
-/// out and launched as in a cycle, with throttling and backfill left out.
+/// Returns the start of the job, on the named nodes if there are any, or why it cannot start. Uses
+/// the matching, distribution and launch of a cycle, without throttling and backfill.
 pub fn start(
     state: &ClusterState,
     policy: &Policy,
@@ -55,7 +55,7 @@ pub fn start(
 mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// Job 1 holds half of each node; job 2, which waits, is promised the whole of both.
+    /// Job 1 uses half of each node; waiting job 2 has a planned start on both whole nodes.
     fn busy() -> TestCluster {
         cluster("2 x ncpus=4")
             .running(1, "select=2:ncpus=2", "n1,n2", 3600)

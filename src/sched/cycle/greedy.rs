@@ -1,4 +1,4 @@
-//! The combination of fillers that is worth most (M30, `greedy`), within a bounded search.
+//! The most valuable combination of backfilled jobs (M30, `greedy`), by a bounded search.
 
 use super::state::{CycleState, Pass};
 use super::{backfill_order, feasibility, throttling};
@@ -13,16 +13,16 @@ use crate::sched::view::shape::{ClassId, ClassKey, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// More combinations than this are not looked at.
+/// The maximum number of combinations tried.
 const MOST_COMBINATIONS: u64 = 10_000;
 
-/// On large clusters fewer: a look costs about as much as there are kinds of rooms.
+/// The bound on combinations times node classes: a trial costs time in proportion to the classes.
 const MOST_ROOMS_LOOKED_AT: u64 = 2_000_000;
 
-/// No more jobs of a class than this are looked at.
+/// The maximum number of jobs of a class in the search.
 const MOST_OF_A_CLASS: usize = 100;
 
-/// How many jobs of each class to start: the first combination found of those worth most.
+/// Returns how many jobs of each class to start: the first of the most valuable combinations.
 pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId, usize> {
     let mut options = Vec::new();
     for (class, jobs) in ranking.rest(MOST_OF_A_CLASS) {
@@ -68,7 +68,7 @@ pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId
     counts.filter(|&(_, count)| count > 0).collect()
 }
 
-/// Jobs alike.
+/// The jobs of one class.
 struct BackfillOption<'s> {
     class: &'s ClassKey,
     shape: Arc<Shape>,
@@ -77,7 +77,7 @@ struct BackfillOption<'s> {
     until: Time,
 }
 
-/// What is free beside what was taken on trial.
+/// The resources left beside a combination of jobs.
 struct Combination<'s> {
     space: AvailabilityMap<'s>,
     calendar: Calendar<'s>,
@@ -93,7 +93,7 @@ impl<'s> Combination<'s> {
         }
     }
 
-    /// With one more job; None where it does not fit.
+    /// The combination with one more job; None if it does not fit.
     fn with(&self, choice: &BackfillOption, job: JobId) -> Option<Combination<'s>> {
         let mut combination = Combination {
             space: self.space.clone(),
@@ -111,7 +111,7 @@ impl<'s> Combination<'s> {
 
 struct BestCombination<'s> {
     options: Vec<BackfillOption<'s>>,
-    /// How many of each are taken.
+    /// The number of jobs taken of each option.
     taken: Vec<usize>,
     best: i64,
     chosen: Vec<usize>,
@@ -119,7 +119,7 @@ struct BestCombination<'s> {
 }
 
 impl<'s> BestCombination<'s> {
-    /// Adds jobs of the options from `from` on, each way in turn; those first in the order first.
+    /// Adds jobs of the options from `from` on, trying each combination, in queue order.
     fn extend(&mut self, from: usize, combination: &Combination<'s>, value: i64) {
         if value > self.best {
             (self.best, self.chosen) = (value, self.taken.clone());
@@ -162,7 +162,7 @@ mod tests {
             })
     }
 
-    /// M30: of those worth the same, the first.
+    /// M30: of combinations with equal value, the first.
     #[test]
     fn m30_the_first_of_the_best_combinations_is_taken() {
         assert_eq!(
@@ -175,7 +175,7 @@ mod tests {
         );
     }
 
-    /// Jobs that may not run, or run anywhere, take no place in a combination.
+    /// Jobs that may not start, or that never fit, take no place in a combination.
     #[test]
     fn m30_who_may_not_run_stands_for_nothing() {
         let options = [
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(greedy(&options).starts(), "5 on n1");
     }
 
-    /// M27: what passes nobody is worth nothing to fill with, however much room it would take.
+    /// M27: a job that passes no other job has no value for backfill, whatever its size.
     #[test]
     fn m27_who_passes_nobody_takes_no_place_in_a_combination() {
         let mut fixture = greedy(&[
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(fixture.starts(), "5 on n1");
     }
 
-    /// M30: so many of a class as are worth it, not all that would fit.
+    /// M30: as many jobs of a class start as the combination has, not as many as would fit.
     #[test]
     fn m30_no_more_of_a_class_start_than_were_chosen() {
         let options = [

@@ -1,5 +1,5 @@
-//! Launch: turns an allocation into a start, with the numbers of the processors and GPUs that the
-//! job may use on each node. schedd sends it to the nodes once the plan is on disk.
+//! Launch: turns an allocation into a start, with the numbers of the CPUs and GPUs that the job
+//! uses on each node. schedd sends the start to the nodes after it has written the plan to disk.
 
 use super::matching::Match;
 use super::state::{CycleState, Pass};
@@ -10,7 +10,7 @@ use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::plan::Start;
 use crate::sched::view::snapshot::JobOwner;
 
-/// A start that is possible now. It takes nothing before [`launch`].
+/// A start that is possible now. [`launch`] claims its resources.
 pub struct PossibleStart {
     claim: JobAmounts,
     shares: Vec<(NodeIx, NodeShare)>,
@@ -18,7 +18,7 @@ pub struct PossibleStart {
     pass: Pass,
 }
 
-/// The start of a job on these shares of nodes, in this pass.
+/// Prepares the start of a job on these shares of nodes.
 pub fn prepare(
     pass: Pass,
     found: &Match,
@@ -33,13 +33,13 @@ pub fn prepare(
     }
 }
 
-/// Enters a start into the plan.
+/// Adds a start to the plan.
 pub fn launch(job: Candidate, attempt: PossibleStart, cycle: &mut CycleState) {
     let (start, claim) = start(job, attempt, cycle);
     cycle.enter(job, start, claim);
 }
 
-/// Hands out numbers of processors and GPUs and returns the start and what it takes.
+/// Assigns CPU and GPU numbers. Returns the start and the resources that it uses.
 pub fn start(
     job: Candidate,
     attempt: PossibleStart,
@@ -75,7 +75,7 @@ pub fn start(
 mod tests {
     use crate::sched::fixture::cluster;
 
-    /// M46: whose a job is stands in its start, whether it mattered for its place or not.
+    /// M46: a start always names its owner, even if the owner does not affect the placement.
     #[test]
     fn a_start_names_its_owner() {
         let plan = cluster("1 x ncpus=8")

@@ -1,8 +1,8 @@
-//! The books of limits of one cycle: what of each limit is used, by those who run and by those that
-//! the cycle starts (M5, M21 to M26, I19).
+//! The limit counters of one cycle: the use of each limit by running jobs and by the jobs that the
+//! cycle starts (M5, M21 to M26, I19).
 //!
-//! They cost as many steps as there are people that have something, times the limits; whom a limit
-//! concerns is found out once for each of those people, and then for those who wait as they come.
+//! The time to count grows with the number of users with jobs, times the limits. The limits that
+//! apply to a user are found once per user with running jobs, and for waiting jobs on demand.
 
 use crate::model::account::lineage::Lineages;
 use crate::model::credentials::Credentials;
@@ -21,7 +21,7 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What of the limits on one stage is used.
+/// The use of the limits of one stage.
 #[derive(Clone)]
 pub(in crate::sched) struct LimitCounters<'s> {
     state: &'s ClusterState,
@@ -29,46 +29,47 @@ pub(in crate::sched) struct LimitCounters<'s> {
     now: Time,
     lineages: Lineages<'s>,
     directory: Directory,
-    /// Of each limit, by its place.
+    /// How each limit counts, by its place.
     counts: Vec<QuantityKind>,
     accounts: Vec<LimitCounter<'s>>,
     places: BTreeMap<(usize, LimitKey), usize>,
-    /// Whose jobs count where.
+    /// The counters in which the jobs of a user count.
     concerned: BTreeMap<Arc<Credentials>, Arc<[usize]>>,
     over_soft: BTreeSet<ClassId>,
-    /// What was said of an account to who would add so much, since it changed last.
+    /// Reasons already formatted since the counter last changed, by counter, added amount and
+    /// softness.
     said: BTreeMap<(usize, i64, bool), Arc<Reason>>,
 }
 
-/// What a job would exceed.
+/// A limit that a job would exceed.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sched) struct ExceededLimit {
     account: usize,
-    /// A soft limit, and no hard one.
+    /// Only a soft limit is exceeded, no hard one.
     pub soft: bool,
 }
 
-/// What some use of a limit together.
+/// The use of one limit by the jobs that it counts together.
 #[derive(Clone)]
 pub(in crate::sched) struct LimitCounter<'s> {
     /// The limit's place among all.
     pub place: usize,
-    /// Who they are.
+    /// The users or other entities that it counts jobs of.
     pub key: LimitKey,
-    /// How much they may.
+    /// The soft and the hard limit.
     pub bounds: LimitValues,
-    /// What they use.
+    /// The amount in use.
     pub used: i64,
-    /// What of that becomes less by itself.
+    /// The part of that amount that decreases with time.
     pledge: Pledge,
     holdings: Vec<&'s Holding>,
-    /// Those that have come since, of many only the first.
+    /// Jobs started since, up to a maximum.
     entered: Vec<JobId>,
     unnamed: u64,
 }
 
 impl<'s> LimitCounter<'s> {
-    /// The jobs that use it.
+    /// The jobs that count.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.holdings
             .iter()
@@ -84,7 +85,7 @@ impl<'s> LimitCounter<'s> {
         self.unnamed += more + (jobs.len() - named) as u64;
     }
 
-    /// How many these are.
+    /// The number of jobs that count.
     pub fn size(&self) -> u64 {
         let held: u64 = self
             .holdings
@@ -102,7 +103,7 @@ impl<'s> LimitCounter<'s> {
 }
 
 impl<'s> LimitCounters<'s> {
-    /// Those of a stage, empty; None where no limit is on it.
+    /// The counters of a stage, empty; None if no limit applies to it.
     pub fn blank(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -129,7 +130,7 @@ impl<'s> LimitCounters<'s> {
         })
     }
 
-    /// Those on what runs, with all that does.
+    /// The counters of running jobs, with all running jobs.
     pub fn open(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -138,7 +139,7 @@ impl<'s> LimitCounters<'s> {
         Some(LimitCounters::blank(state, policy, LimitStage::Running, now)?.with_running())
     }
 
-    /// The same with all that runs.
+    /// Adds all running jobs.
     pub fn with_running(mut self) -> LimitCounters<'s> {
         let state = self.state;
         for (who, holding) in state.holdings.all() {
@@ -154,7 +155,7 @@ impl<'s> LimitCounters<'s> {
         self
     }
 
-    /// Who runs past the end of his walltime has nothing left of it.
+    /// Removes the rest of the walltime of jobs that run past their walltime.
     fn forgive_overdue(&mut self) {
         let state = self.state;
         for (who, processors, end) in state.overdue(self.now) {
@@ -165,7 +166,7 @@ impl<'s> LimitCounters<'s> {
         }
     }
 
-    /// Where somebody's jobs count.
+    /// The counters in which the jobs of a user count.
     pub fn accounts_of(&mut self, who: &Arc<Credentials>) -> Arc<[usize]> {
         if let Some(known) = self.concerned.get(who) {
             return known.clone();
@@ -201,12 +202,12 @@ impl<'s> LimitCounters<'s> {
             })
     }
 
-    /// All there is of each limit.
+    /// All counters.
     pub fn accounts(&self) -> &[LimitCounter<'s>] {
         &self.accounts
     }
 
-    /// The account of those a limit names, of whom there may be no jobs.
+    /// Makes the counter of a named entity, which may have no jobs.
     pub fn note(&mut self, place: usize, key: LimitKey) {
         let bounds = self.policy.limits.all[place].bounds();
         self.account(Concern { place, key, bounds });
@@ -221,25 +222,25 @@ impl<'s> LimitCounters<'s> {
         self.counts[place]
     }
 
-    /// What a job of a class would add to an account.
+    /// What a job of a class would add to a counter.
     fn asked(&self, account: usize, class: &ClassKey) -> i64 {
         let span = class.walltime.unwrap_or(self.policy.default_walltime);
         self.counts[self.accounts[account].place].asked(class, span, &self.state.cluster)
     }
 
-    /// Whether one more job of a class would make an account exceed a limit.
+    /// Whether one more job of a class would make a counter exceed this limit.
     pub fn exceeds(&self, account: usize, class: &ClassKey, limit: Option<i64>) -> bool {
         let count = self.counts[self.accounts[account].place];
         let Some(most) = limit.map(|limit| count.most(limit)) else {
             return false;
         };
         let asked = self.asked(account, class);
-        // Who adds nothing exceeds nothing, even where there is too much already.
+        // A job that adds nothing exceeds nothing, even above the limit.
         asked > 0 && self.accounts[account].used.saturating_add(asked) > most
     }
 
-    /// What one more job of a class would exceed: a hard limit before a soft one, of each the
-    /// first. Of who is kept by a soft one alone note is taken.
+    /// The limit that one more job of a class would exceed: hard limits before soft ones, and the
+    /// first of each. Notes classes that only a soft limit refuses.
     pub fn bar(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
         if let Some(hard) = self.hard_bar(class) {
             return Some(hard);
@@ -274,7 +275,7 @@ impl<'s> LimitCounters<'s> {
             .find(|&account| self.exceeds(account, class, most(self.accounts[account].bounds)))
     }
 
-    /// The same in words.
+    /// The reason for an exceeded limit.
     pub fn reason(&mut self, bar: ExceededLimit, class: &ClassKey) -> Arc<Reason> {
         let key = (bar.account, self.asked(bar.account, class), bar.soft);
         if let Some(said) = self.said.get(&key) {
@@ -324,8 +325,8 @@ impl<'s> LimitCounters<'s> {
         }
     }
 
-    /// When so little is left of what runs that a job gets within a limit, though nothing ends
-    /// before: it becomes less by its rate (M21).
+    /// When a job fits within a limit though no job ends: the counted amount decreases at its rate
+    /// (M21). None if it never does.
     fn eased(&self, account: &LimitCounter, asked: i64, most: i64) -> Option<Time> {
         let rate = account.pledge.rate;
         let is_hopeless = rate <= 0 || asked > most || account.used == i64::MAX;
@@ -334,7 +335,7 @@ impl<'s> LimitCounters<'s> {
         (!is_hopeless).then(|| self.now + Span(wait.max(1)))
     }
 
-    /// A job of a class counts from now on.
+    /// Counts a started job of a class.
     pub fn enter(&mut self, class: &ClassKey, job: JobId) {
         self.said.clear();
         for &account in &*self.accounts_of(&class.who) {
@@ -348,7 +349,7 @@ impl<'s> LimitCounters<'s> {
         }
     }
 
-    /// So many jobs of a class count: these and so many more submissions.
+    /// Counts `count` jobs of a class: the named ones and `more` others.
     pub fn enter_many(&mut self, class: &ClassKey, count: u64, (named, more): (&[JobId], u64)) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         for &account in &*self.accounts_of(&class.who) {
@@ -359,7 +360,7 @@ impl<'s> LimitCounters<'s> {
         }
     }
 
-    /// The classes that a soft limit alone has kept waiting.
+    /// The classes that only a soft limit has refused.
     pub fn over_soft(&self) -> &BTreeSet<ClassId> {
         &self.over_soft
     }

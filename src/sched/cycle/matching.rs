@@ -1,7 +1,7 @@
 //! Matching: the nodes on which a job can start now, beside planned starts and reservations.
 //!
-//! A job may use resources that are kept from others in two cases ([`Privileges`]): running jobs
-//! were preempted for it, or it can be preempted itself when a planned start is due.
+//! A job may use resources that are held from other jobs in two cases ([`Privileges`]): jobs were
+//! preempted for it, or it can itself be preempted when a planned start is due.
 
 use super::state::{CycleState, Pass};
 use crate::model::policy::Filling;
@@ -15,12 +15,12 @@ use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::{ClassKey, Shape};
 use std::sync::Arc;
 
-/// What a job may use of the resources that are kept from other jobs.
+/// What a job may use of the resources that are held from other jobs.
 #[derive(Clone, Copy)]
 struct Privileges {
     /// Resources are held for the job because others were preempted for it.
     is_preemptor: bool,
-    /// The job may start in the way of a planned start, and is preempted when that is due (M34).
+    /// The job may delay a planned start, because it is preempted when that start is due (M34).
     may_borrow: bool,
 }
 
@@ -28,12 +28,12 @@ struct Privileges {
 pub struct Match {
     /// The node of each chunk.
     pub placement: Placement,
-    /// The job is in the way of a planned start, and is preempted when that is due (M34).
+    /// The job uses resources of a planned start and is preempted when that start is due (M34).
     pub is_borrowed: bool,
 }
 
 impl Match {
-    /// The job delays no planned start.
+    /// A match that delays no planned start.
     pub fn owned(placement: Placement) -> Match {
         Match {
             placement,
@@ -42,7 +42,7 @@ impl Match {
     }
 }
 
-/// Finds nodes for a job that delay no planned start, or the reason why there are none.
+/// Finds nodes on which a job delays no planned start. The error is the reason why there are none.
 pub fn find<'s>(
     job: Candidate<'s>,
     pass: Pass,
@@ -66,7 +66,7 @@ pub fn find<'s>(
     Ok(found)
 }
 
-/// Why a job waits for its planned start.
+/// Returns why a job waits for its planned start.
 fn not_before<'s>(at: Time, job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Arc<Reason> {
     let planned = Arc::new(Reason::WouldDelayBooking {
         holder: job.job,
@@ -88,7 +88,7 @@ impl<'s> CycleState<'s> {
     }
 
     fn privileges(&self, job: Candidate) -> Privileges {
-        // Q9: a job that is never preempted borrows nothing.
+        // Q9: a job that is never preempted may not use resources of planned starts.
         let is_preemptible = !job.class.protected && self.state.bookings.may_borrow(job.job);
         Privileges {
             is_preemptor: self.promises.is_preemptor(job.job),
@@ -96,8 +96,8 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// Whether backfilled jobs may borrow from planned starts: not from those for which other jobs
-    /// are preempted (G8).
+    /// Whether backfilled jobs may use resources of planned starts. They may not if jobs are
+    /// preempted for those starts (G8).
     fn lends(&self) -> bool {
         self.backfill().policy == Filling::Preempt
             && self.plan.preempts.is_empty()
@@ -117,7 +117,7 @@ impl<'s> CycleState<'s> {
         if is_inside {
             return Ok(Match::owned(placement?));
         }
-        // A job that does not fit on the nodes without reservations either waits for resources.
+        // A job that also does not fit on the nodes without reservations waits for resources.
         let Match { is_borrowed, .. } = self.match_beside_plans(job)?;
         let placement = placement?;
         if is_borrowed {
@@ -130,8 +130,8 @@ impl<'s> CycleState<'s> {
             .map(Match::owned)
     }
 
-    /// Finds nodes beside planned starts and reservations, for a job that fits beside each of them:
-    /// `left` are the nodes beside reservations.
+    /// Finds nodes beside planned starts and reservations for a job that fits beside each of them
+    /// alone. `left` is its placement beside reservations.
     fn match_beside_both(
         &mut self,
         class: &ClassKey,
@@ -170,7 +170,7 @@ impl<'s> CycleState<'s> {
         if !privileges.is_preemptor
             && let Some((holder, at)) = self.gate
         {
-            // No job starts any more, so the refusal is for all of this shape.
+            // No job starts any more, so the refusal holds for the whole shape.
             return Err(self
                 .refusals
                 .refuse(shape, Reason::WouldDelayBooking { holder, at }));
@@ -207,7 +207,7 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// Finds nodes among all that are free, whatever is planned for other jobs.
+    /// Finds nodes among all free ones, regardless of planned starts.
     pub fn match_free(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
         let space = &self.space;
         place::fit(space, shape).map_err(|misfit| {

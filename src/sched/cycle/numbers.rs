@@ -1,11 +1,11 @@
-//! The numbers of the processors and GPUs that a job may use on its nodes.
+//! The numbers of the CPUs and GPUs that a job uses on its nodes.
 
 use crate::model::job::NodeShare;
 use crate::model::resource::ResourceValue;
 use crate::sched::view::cluster::{Cluster, NodeIx};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The numbers that are free on the nodes of the starts of this cycle.
+/// The free numbers on the nodes that this cycle starts jobs on.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
     free: BTreeMap<NodeIx, FreeNumbers>,
@@ -18,8 +18,8 @@ struct FreeNumbers {
 }
 
 impl Numbers {
-    /// Adds the lowest free numbers to a share, one for each processor and GPU. Adds none where the
-    /// node has too few to bind each job to its own.
+    /// Adds the lowest free numbers to a share, one for each CPU and GPU. Adds none if the node has
+    /// too few numbers to bind each job to its own.
     pub fn hand_out(&mut self, cluster: &Cluster, node: NodeIx, share: NodeShare) -> NodeShare {
         let free = self
             .free
@@ -36,8 +36,8 @@ impl Numbers {
         }
     }
 
-    /// The same for a share that gave up some of its resources: new numbers for these, the old ones
-    /// for the others.
+    /// Assigns numbers to a resumed job: new ones for the resources that it had released, the old
+    /// ones for the others.
     pub fn hand_out_again(
         &mut self,
         cluster: &Cluster,
@@ -74,7 +74,7 @@ impl FreeNumbers {
     }
 }
 
-/// The numbers that are not used.
+/// The numbers that are not in use.
 fn without(all: &[u16], used: &BTreeSet<&u16>) -> Vec<u16> {
     all.iter().copied().filter(|n| !used.contains(n)).collect()
 }

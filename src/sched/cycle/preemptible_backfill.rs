@@ -1,4 +1,4 @@
-//! Fillers on borrowed room make way when a promise is due (M34).
+//! Preempts backfilled jobs on resources of a planned start when that start is due (M34).
 
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
@@ -12,17 +12,17 @@ use crate::sched::view::shape::Shape;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
-/// What is free once those have made way that are told to, in this cycle.
+/// The free resources once all preempted backfilled jobs of this cycle have ended.
 pub struct Borrowed<'s> {
     state: &'s ClusterState,
     space: AvailabilityMap<'s>,
     left: Vec<JobId>,
-    /// Those that are gone from the space.
+    /// The jobs removed from the map.
     gone: BTreeSet<JobId>,
 }
 
 impl<'s> Borrowed<'s> {
-    /// All fillers stay so far; the last to come is the first to go.
+    /// Starts with all preemptible backfilled jobs running; the last to start is preempted first.
     pub fn new(state: &'s ClusterState, space: &AvailabilityMap<'s>) -> Borrowed<'s> {
         let left = state
             .bookings
@@ -43,8 +43,8 @@ impl<'s> Borrowed<'s> {
         borrowed
     }
 
-    /// Who has to make way so that a request fits now; nobody when it fits without, or does not
-    /// even if all go.
+    /// Returns the jobs to preempt so that a request fits now: none if it fits already, or does not
+    /// fit even without all of them.
     pub fn claim_back(&mut self, by: JobId, shape: &Shape) -> Vec<Preemption> {
         let (mut trial, before) = (self.space.clone(), self.gone.clone());
         let mut gone = Vec::new();
@@ -68,7 +68,7 @@ impl<'s> Borrowed<'s> {
             is_needed
         });
         self.left.retain(|job| !gone.contains(job));
-        // What this one gets is not there for the next.
+        // The next request cannot use the same resources.
         if let Ok(placement) = place::fit(&trial, shape) {
             trial.claim(&allocation::claim(trial.cluster, shape, &placement));
         }
@@ -92,7 +92,7 @@ impl<'s> Borrowed<'s> {
         self.each_hold(job, |ix, given, owner| space.admit(ix, given, owner));
     }
 
-    /// What a job gives back of each of its nodes when it goes after those that are gone.
+    /// Calls `each` with what a job releases on each of its nodes, after the jobs that are gone.
     fn each_hold(&self, job: JobId, mut each: impl FnMut(NodeIx, &Amounts, JobOwner)) {
         for &ix in self
             .state
@@ -121,7 +121,7 @@ mod tests {
     use crate::sched::backfill::reservation_window;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// Three fillers have what job 1 leaves of a node, until long after it ends.
+    /// Three backfilled jobs use what job 1 leaves of a node, until long after job 1 ends.
     fn lent(waiting: &[(u64, &str)]) -> TestCluster {
         let mut fixture = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
         fixture.policy.backfill.policy = Filling::Preempt;
@@ -159,7 +159,7 @@ mod tests {
         );
     }
 
-    /// Who makes way for whom.
+    /// The preempted jobs, each with its preemptor.
     fn preempted(fixture: &TestCluster) -> Vec<(u64, u64)> {
         fixture
             .plan()
@@ -169,7 +169,7 @@ mod tests {
             .collect()
     }
 
-    /// M34: what one of them gets is not there for the next.
+    /// M34: resources reclaimed for one planned start are not available to the next.
     #[test]
     fn promises_that_are_due_together_claim_back_room_for_each() {
         let small = "select=1:ncpus=2 walltime=100";
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(preempted(&fixture), [(5, 12), (4, 13)]);
     }
 
-    /// G8, M34: nobody starts on loan on what somebody is about to have for whom others make way.
+    /// G8, M34: no job is backfilled onto resources that are reclaimed for a planned start.
     #[test]
     fn what_is_claimed_back_is_not_lent_again_at_once() {
         let mut fixture = lent(&[
@@ -205,7 +205,7 @@ mod tests {
         );
     }
 
-    /// M34, M37: what waits for a window to close waits for nobody to make way.
+    /// M34, M37: a job that waits for a reservation to end preempts no backfilled job.
     #[test]
     fn backfilled_jobs_stay_until_a_booking_is_due() {
         let mut fixture = lent(&[(12, "select=1:ncpus=6 walltime=100")]);
@@ -229,7 +229,7 @@ mod tests {
         );
     }
 
-    /// Q21: fillers that have something together give it back together.
+    /// Q21: backfilled jobs that share per-host resources release them together.
     #[test]
     fn elements_that_share_a_licence_make_way_together() {
         let mut fixture = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
@@ -255,8 +255,8 @@ mod tests {
         assert_eq!(preempted(&fixture), [(3, 12), (3, 12)]);
     }
 
-    /// A filler of four processors and two small ones that have a licence together are on loan; on
-    /// another node a job should be over.
+    /// A backfilled job of four CPUs and two small ones that share a license use resources of a
+    /// planned start; on another node a job is overdue.
     fn lent_with_a_licence(total: i64, waiting: &[(u64, &str)]) -> Vec<(u64, u64)> {
         let mut fixture =
             cluster("1 x ncpus=7, 1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", 100);
@@ -287,8 +287,8 @@ mod tests {
         )
     }
 
-    /// Q21: whoever is tried and spared has it still, also where all are spared because they would
-    /// leave in vain.
+    /// Q21: a job that is tried and kept still uses the license, also if all are kept because
+    /// preempting them would not help.
     #[test]
     fn who_is_spared_keeps_a_licence_for_others() {
         let large = "select=1:ncpus=4 site_lic=1 walltime=100";

@@ -5,9 +5,9 @@
 //! preempted (`candidates`), their order (`victims`) and the action ([`Actions`]). No job is
 //! preempted in vain: `eviction` finds the smallest set of victims with which the waiting job fits.
 //! What they release is booked for it until it starts, before all other bookings (G8,
-//! `Booking::earmark`).
+//! `Booking::held_until`).
 //!
-//! Example: jobs 1, 2 and 3 run on 2, 1 and 1 of 4 processors. Job 4 precedes all of them and
+//! Example: jobs 1, 2 and 3 run on 2, 1 and 1 of 4 CPUs. Job 4 precedes all of them and
 //! requests 2. The newest jobs are tried first: it fits without 3 and 2. It would also fit without
 //! 1 alone, but that job has run for the longest time.
 //!
@@ -41,11 +41,11 @@ use crate::sched::view::snapshot::ClusterState;
 use candidates::Rivalry;
 use eviction::Stage;
 
-/// At most so many waiting jobs are tried in a cycle under one trigger: most that come after them
-/// want the same places.
+/// The maximum number of waiting jobs tried in a cycle per trigger: most later jobs need the same
+/// nodes.
 const MOST: usize = 100;
 
-/// Tells running jobs to make way, as far as the policy says.
+/// Preempts running jobs as the policy demands.
 pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let rule = cycle.preemption();
     let mut watched = rule
@@ -71,18 +71,18 @@ pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     }
 }
 
-/// Whether there is anything to be looked at.
+/// Whether there is anything to check.
 fn is_wanted(rule: &PreemptionPolicy, state: &ClusterState) -> bool {
     !state.running.is_empty() && (rule.repair || (!rule.triggers.is_empty() && !state.is_idle()))
 }
 
-/// What everybody is owed now, and has, as this cycle sees it.
+/// The fair share and the usage of all parties, with the decisions of this cycle.
 pub fn fair_shares(cycle: &CycleState) -> FairShares {
     starving::shares(cycle)
 }
 
-/// Preempts running jobs for those that wait for room, the first in the order first. Where clusters
-/// count, the jobs nearest to a node come first, as they do for free room (`nearness`).
+/// Preempts running jobs for blocked jobs, in queue order. If clusters count, the jobs nearest to a
+/// node come first, as for free resources (`cluster_distance`).
 fn make_room<'s>(
     trigger: PreemptTrigger,
     resolved: &'s Resolved,
@@ -98,8 +98,8 @@ fn make_room<'s>(
     make_room_in(None, resolved, &mut rivalry, stage, cycle);
 }
 
-/// Does so on the nodes that a pass leaves to each job; without one, on all nodes. A job that has
-/// room on a node outside its pass preempts nothing.
+/// Preempts running jobs on the nodes that a pass allows each job; on all nodes without a pass. A
+/// job that fits on a node outside its pass preempts nothing.
 fn make_room_in<'s>(
     pass: Option<&'s Resolved>,
     whole: &'s Resolved,
@@ -131,8 +131,8 @@ fn make_room_in<'s>(
     }
 }
 
-/// Whether others make way for a job, or who could; None where nobody does, or the job lacks
-/// something else than room.
+/// The jobs preempted for a job, or how many could be; None without triggers, or if the job waits
+/// for something other than resources.
 pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<PreemptionOutlook> {
     let making: Vec<JobId> = cycle.makes_way_for(job.job);
     if !making.is_empty() {
@@ -157,7 +157,7 @@ pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<Pre
     })
 }
 
-/// Whether room alone is what a job lacks, and not a promise to another that is in its way.
+/// Whether a job waits only for resources, and not for those of a planned start of another job.
 fn waits_for_room(job: Candidate, cycle: &CycleState) -> bool {
     let is_for_room = |reason: &Reason| {
         reason.is_blocked()

@@ -1,5 +1,5 @@
-//! Priority: a job starts only if its priority exceeds the threshold of the policy, if there is one
-//! (I15, X17).
+//! Priority threshold: a job starts only if its priority exceeds the threshold of the policy (I15,
+//! X17).
 
 use super::state::CycleState;
 use super::throttling::VerdictIndex;
@@ -10,7 +10,7 @@ use crate::sched::view::plan::Plan;
 use crate::sched::view::snapshot::ClusterState;
 use std::sync::Arc;
 
-/// Refuses a job whose priority does not exceed the threshold.
+/// Refuses a job with a priority at or below the threshold.
 pub fn check(job: Candidate, cycle: &CycleState) -> Result<(), Reason> {
     cycle
         .threshold(job.job)
@@ -27,8 +27,8 @@ fn judge(value: f64, least: f64) -> Result<(), Reason> {
     })
 }
 
-/// Adds the threshold to the verdicts of classes without a job above it, where their request was
-/// refused for want of free resources: that reason comes second (G5).
+/// Adds the threshold to the verdicts of classes without a job above it, if their request was
+/// refused for want of free resources: that reason is secondary (G5).
 pub fn tell_low(state: &ClusterState, policy: &Policy, plan: &mut Plan) {
     let Some(least) = policy.precedence.threshold else {
         return;
@@ -53,7 +53,7 @@ mod tests {
     use crate::sched::fixture::cluster;
     use crate::sched::view::shape::ClassId;
 
-    /// I15, F14: the bar is held against what is told of a job.
+    /// I15, F14: the threshold applies to the reported priority of a job.
     #[test]
     fn earlier_jobs_have_a_higher_sort_key() {
         let mut fixture = cluster("1 x ncpus=2")
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(fixture.reason(2).unwrap().code(), "under_threshold");
     }
 
-    /// G5, X17: of who was not looked at, or was told why already, nothing is said.
+    /// G5, X17: a job that was not considered, or has a verdict already, gets no second verdict.
     #[test]
     fn who_was_refused_with_all_that_ask_for_the_same_is_told_the_bar() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1");

@@ -1,4 +1,4 @@
-//! The refusals of a cycle, as far as they hold for other jobs too.
+//! The refusals of a cycle that also hold for other jobs.
 
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
@@ -7,35 +7,35 @@ use crate::sched::view::shape::{ClassId, ClassKey, Shape, ShapeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// For whom a refusal stands.
+/// The jobs for which a refusal holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// For the job alone: the next of its class may fare better.
+    /// The job alone: the next job of its class may start.
     Job,
-    /// For its class: others that ask for the same may fare better.
+    /// Its class: other classes with the same request may start.
     Class,
-    /// For all that ask for the same.
+    /// All jobs with the same request.
     Shape,
 }
 
-/// What a cycle has refused, as far as that holds for others too.
+/// The refusals of a cycle that also hold for other jobs.
 pub struct Refusals {
-    /// Whether the policy tells classes apart that ask for the same.
+    /// Whether the policy distinguishes between classes with the same request.
     pub(super) tells_apart: bool,
-    /// Shapes that do not fit.
+    /// Shapes that do not fit now.
     pub(super) waiting: BTreeMap<ShapeId, Arc<Reason>>,
-    /// Shapes of which nobody can tell when they will fit.
+    /// Shapes without a computable start.
     pub(super) hopeless: BTreeSet<ShapeId>,
-    /// Shapes that would delay a promise if they ran for so long.
+    /// Shapes that delay a planned start if they run at least this long.
     pub(super) fenced: BTreeMap<ShapeId, (Span, Arc<Reason>)>,
-    /// Classes of which it was said why they wait though jobs of them are still considered.
+    /// Classes with a verdict, though more of their jobs are considered.
     told: BTreeSet<ClassId>,
     /// Whether a job waits because it would delay the planned start of another job.
     has_delayed_jobs: bool,
 }
 
 impl Refusals {
-    /// None yet.
+    /// Without any refusal.
     pub fn new(tells_apart: bool) -> Refusals {
         Refusals {
             tells_apart,
@@ -54,12 +54,12 @@ impl Refusals {
         reason
     }
 
-    /// Why a shape is refused, however long its jobs run.
+    /// Why a shape is refused, whatever the walltime.
     pub fn of_shape(&self, shape: &Shape) -> Option<Arc<Reason>> {
         self.waiting.get(&shape.id).cloned()
     }
 
-    /// Why those of a shape are refused that run for so long.
+    /// Why a shape is refused for jobs that run this long.
     pub fn of_span(&self, shape: &Shape, span: Span) -> Option<Arc<Reason>> {
         let (from, reason) = self.fenced.get(&shape.id)?;
         (*from <= span).then(|| reason.clone())
@@ -76,12 +76,12 @@ impl Refusals {
         self.has_delayed_jobs
     }
 
-    /// Nobody can tell when a shape will fit.
+    /// Records that the start of a shape cannot be computed.
     pub fn give_up(&mut self, shape: &Shape) {
         self.hopeless.insert(shape.id);
     }
 
-    /// It was said why a class waits of which jobs are still considered.
+    /// Records that a class has a verdict though more of its jobs are considered.
     pub fn note_told(&mut self, class: &ClassKey) {
         self.told.insert(class.id);
     }

@@ -1,12 +1,11 @@
-//! Lets suspended jobs go on (M45): each in its turn, on its own nodes, and with other processors
-//! if those it had are taken.
+//! Resumes suspended jobs (M45): each at its turn, on its own nodes, on other CPUs if its own are
+//! in use.
 //!
-//! Its turn comes before the first job that waits and is worth no more than it was when it started:
-//! a job that was preempted goes before its equals (I14, X25), but not before the one that it made
-//! way for. It delays no promise. As long as what it needs is not free on all its nodes, what is
-//! free of that is kept from those that come after it, and from the moment on at which the rest
-//! will be, the calendar has it for this job: so nobody starves it, and nobody is promised what it
-//! will have.
+//! Its turn comes before the first waiting job without a higher priority than its own at its start:
+//! a preempted job precedes its equals (I14, X25), but not its preemptor. It delays no planned
+//! start. While its resources are not free on all its nodes, their free part is held for it, and
+//! the calendar plans the rest from the time at which it will be free. So no job starves it, and no
+//! planned start relies on its resources.
 
 use super::state::CycleState;
 use crate::model::job::NodeShare;
@@ -26,15 +25,15 @@ use crate::sched::view::suspended::Suspended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The jobs that wait to go on and had not their turn yet, the last of them first.
+/// The suspended jobs still to be resumed, the first of them last.
 pub struct ResumeOrder(Vec<(ResumeTurn, Arc<Suspended>)>);
 
-/// A turn: what it is worth, whether it comes after those worth the same, and its place among its
-/// equals.
+/// A turn: the sort key, whether it comes after waiting jobs with an equal key, and the place among
+/// its equals.
 type ResumeTurn = (SortKey, bool, QueuePlace);
 
 impl ResumeOrder {
-    /// All of them.
+    /// All suspended jobs of the snapshot.
     pub fn of(cycle: &CycleState, policy: &Policy) -> ResumeOrder {
         let state = cycle.state;
         if state.suspended.is_empty() {
@@ -50,7 +49,7 @@ impl ResumeOrder {
         ResumeOrder(turns)
     }
 
-    /// Has those go on whose turn comes before that of a job that waits.
+    /// Resumes the jobs with a turn before a waiting job.
     pub fn before(&mut self, candidate: Candidate, cycle: &mut CycleState) {
         if self.0.is_empty() || candidate.class.asks_for.is_some() {
             return;
@@ -68,7 +67,7 @@ impl ResumeOrder {
         }
     }
 
-    /// Has all the others go on.
+    /// Resumes the remaining jobs.
     pub fn rest(mut self, cycle: &mut CycleState) {
         while let Some((_, job)) = self.0.pop() {
             cycle.resume(&job);
@@ -76,8 +75,8 @@ impl ResumeOrder {
     }
 }
 
-/// The turn of a suspended job with this sort key. While the job that preempted it waits, it does
-/// not take back what that job is to get.
+/// The turn of a suspended job with this sort key. While its preemptor waits, the turn comes after
+/// the preemptor's.
 fn turn(state: &ClusterState, job: &Suspended, own: SortKey) -> ResumeTurn {
     let own = (own, false, job.place);
     match job.made_way_for.and_then(|other| state.waiting(other)) {
@@ -87,7 +86,7 @@ fn turn(state: &ClusterState, job: &Suspended, own: SortKey) -> ResumeTurn {
 }
 
 impl CycleState<'_> {
-    /// A suspended job goes on, if it can; else what it needs is kept for it.
+    /// Resumes a suspended job if possible; otherwise holds its resources.
     fn resume(&mut self, job: &Suspended) {
         self.consider();
         let (id, until) = (job.place.1, self.end_of_resumed(job));
@@ -137,7 +136,7 @@ impl CycleState<'_> {
         );
     }
 
-    /// When it would end if it went on now.
+    /// The end of a suspended job if it resumed now.
     fn end_of_resumed(&self, job: &Suspended) -> Time {
         match self.now + self.span_of(&job.key) {
             Time::NEVER => Time::NEVER,
@@ -145,7 +144,7 @@ impl CycleState<'_> {
         }
     }
 
-    /// What it needs again, by node; None if one of its nodes is gone.
+    /// The resources that it needs again, by node; None if one of its nodes was removed.
     fn need_of(&self, job: &Suspended) -> Option<JobAmounts> {
         let cluster = &self.state.cluster;
         let own = cluster.find(&job.shares.first()?.node)?;
@@ -162,12 +161,12 @@ impl CycleState<'_> {
         })
     }
 
-    /// Whether that is free now.
+    /// Whether these resources are free now.
     fn has_free(&self, need: &JobAmounts) -> bool {
         self.free_of(need) == need.holds
     }
 
-    /// What of a claim is free now: of each node, and of the whole system, which gives to one node
+    /// The part of a claim that is free now. A resource of the whole system is given to one node
     /// after the other.
     fn free_of(&self, need: &JobAmounts) -> BTreeMap<NodeIx, Amounts> {
         let mut given = self.state.cluster.catalog.nothing();
@@ -193,7 +192,7 @@ impl CycleState<'_> {
         }
     }
 
-    /// Keeps what is free of that for it, and the rest from when it will be.
+    /// Holds the free part for the job, and plans the rest from the time at which it will be free.
     fn keep_for(&mut self, id: JobId, need: JobAmounts, until: Time) {
         let kept = JobAmounts {
             holds: self.free_of(&need),
@@ -205,7 +204,7 @@ impl CycleState<'_> {
         self.enter_kept(id, kept, at, (need, length));
     }
 
-    /// A share as it is held again: the numbers of what it gave up are handed out anew.
+    /// A share of a resumed job, with new numbers for the resources that it had released.
     fn bind_again(&mut self, whole: &NodeShare, needed: &NodeShare) -> NodeShare {
         let cluster = &self.state.cluster;
         match cluster.find(&whole.node) {
@@ -226,7 +225,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::placement::cycle_cache::CycleCache;
 
-    /// By `job_priority`; a suspended job is worth what it is said to have been.
+    /// Order by `job_priority`; a suspended job has the priority given.
     fn by_priority(nodes: &str) -> TestCluster {
         let mut fixture = cluster(nodes);
         fixture.policy.precedence = Precedence::by_formula("walltime");
@@ -301,7 +300,7 @@ mod tests {
         assert_eq!(starts(61), ("2 on n1".to_string(), String::new()));
     }
 
-    /// G9: else the two would put each other aside for ever.
+    /// G9: otherwise the two would preempt each other for ever.
     #[test]
     fn it_does_not_take_back_what_the_job_it_made_way_for_is_to_have() {
         let fixture = by_priority("1 x ncpus=2")
@@ -353,8 +352,7 @@ mod tests {
         assert_eq!(fixture.resumes(), "2 on n1 with 0,1,2 until 90");
     }
 
-    /// I13: what has become worth more while it stood still is not overtaken by who has waited for
-    /// less.
+    /// I13: a suspended job with a risen priority is not passed by jobs of lower priority.
     #[test]
     fn the_current_priority_counts_too() {
         let fixture = by_priority("1 x ncpus=2")
@@ -382,7 +380,7 @@ mod tests {
         assert_eq!(fixture.resumes(), "1 on n1 with 0,1 until 510");
     }
 
-    /// Nobody is promised what it will have, and who is, may rely on it.
+    /// No job is planned on its resources, and existing plans hold.
     #[test]
     fn promises_go_round_what_it_will_have() {
         let fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
@@ -426,8 +424,8 @@ mod tests {
         );
     }
 
-    /// Nobody who comes after the job that it made way for goes ahead of it: neither while that
-    /// waits for more room.
+    /// No job behind its preemptor precedes it, not even while the preemptor waits for more
+    /// resources.
     #[test]
     fn it_goes_on_before_those_that_come_after_the_job_that_it_made_way_for() {
         let fixture = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", 60);
@@ -462,8 +460,8 @@ mod tests {
         );
     }
 
-    /// Whatever comes and goes: a plan can be carried out, is the same with a memory as without,
-    /// and in the end every suspended job has gone on.
+    /// With random arrivals and ends: every plan can be carried out, equals the plan without a
+    /// cache, and every suspended job resumes in the end.
     #[test]
     fn among_jobs_that_come_and_go_all_go_on_in_the_end_and_nothing_is_given_twice() {
         let mut dice = 7_u64;

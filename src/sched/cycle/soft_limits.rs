@@ -1,14 +1,14 @@
-//! Who is over a soft limit starts last: once all that are within theirs have started or are
-//! promised a start, what is left goes to those within their hard limits (M23, G3).
+//! Jobs over a soft limit start last: once all jobs within their soft limits have started or have a
+//! planned start, the remaining resources go to jobs within their hard limits (M23, G3).
 //!
-//! Example: 5 processors, each user may have 2 jobs, and 8 if nobody else wants the room. Of a's
-//! six jobs two start and of b's three two; the processor that is left goes to a third one of a.
+//! Example: 5 CPUs; each user may run 2 jobs, and 8 if the resources would otherwise be idle. Of
+//! a's six jobs two start, of b's three two; the last CPU goes to a third job of a.
 //!
-//! So before that, everybody within soft limits who waits for room is promised a start, however
-//! deep the policy promises. Where that cannot be - the policy promises nothing, or there are too
-//! many - nobody over a soft limit starts while one of them waits. Who waits for what nobody can
-//! foretell, as a node that is down, holds nobody up. Where only some are looked at behind a
-//! blocked job (M36), those over a soft limit are the last of them.
+//! So the pass first plans a start for every job within soft limits that waits for resources,
+//! whatever the reservation depth of the policy. If that is impossible (the policy plans no starts,
+//! or there are too many jobs), no job over a soft limit starts while such a job waits. A job
+//! without a computable start, such as one that waits for a node that is down, delays no other job.
+//! If the backfill depth is limited (M36), jobs over a soft limit come last within it.
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -21,11 +21,10 @@ use crate::sched::view::shape::{ClassId, ShapeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// No more promises are given than this for the sake of who is over a soft limit.
+/// The maximum number of extra planned starts for the sake of jobs over a soft limit.
 const MOST: usize = 1000;
 
-/// Starts those that a soft limit alone keeps waiting, as far as that delays nobody within the soft
-/// limits.
+/// Starts jobs that only a soft limit keeps waiting, if that delays no job within its soft limits.
 pub fn start_over_soft<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let over = cycle.over_soft();
     if over.is_empty() || !cycle.looks_on() || !has_room(&over, resolved, cycle) {
@@ -38,8 +37,8 @@ pub fn start_over_soft<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     cycle.tell_anew(&refused);
 }
 
-/// Whether any job of these classes would find room within its hard limits. Of those that ask for
-/// the same the shortest finds some if any does, where no reservation tells them apart.
+/// Whether any job of these classes fits within its hard limits. Only the shortest job of each
+/// request is tried, unless reservations distinguish between the classes.
 fn has_room<'s>(
     over: &BTreeSet<ClassId>,
     resolved: &'s Resolved,
@@ -68,8 +67,7 @@ fn has_room<'s>(
         .any(|job| cycle.match_now(job).is_ok())
 }
 
-/// Promises a start to all within soft limits that wait for room; false if some of them are left
-/// out.
+/// Plans a start for all jobs within soft limits that wait for resources; false if some get none.
 fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
     cycle.begin_again();
     let mut promised: BTreeSet<JobId> = cycle.promised().collect();
@@ -102,12 +100,12 @@ fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
     true
 }
 
-/// Whether a job waits for room, or for its turn to be looked at.
+/// Whether a job waits for resources, or was skipped by backfill.
 fn is_for_room(reason: &Reason) -> bool {
     reason.is_blocked() || reason.stage() >= CycleStage::Backfill
 }
 
-/// Starts jobs of these classes; why the others still wait, where that is another limit.
+/// Starts jobs of these classes. Returns the classes that another limit still refuses, and why.
 fn start<'s>(
     over: &BTreeSet<ClassId>,
     resolved: &'s Resolved,
@@ -128,8 +126,8 @@ fn start<'s>(
                     ranking.follow(job);
                 }
                 Err(reason) => {
-                    // What is too long for a promise, or has no room, is so for all that ask for
-                    // the same.
+                    // A refusal for a planned start or for want of resources holds for all jobs
+                    // with the same request.
                     if !cycle.is_for_all(job, &reason) {
                         ranking.pass(job);
                     }

@@ -1,4 +1,4 @@
-//! What a cycle has decided so far and what that leaves.
+//! The state of a cycle: its decisions so far and the resources that they leave.
 
 mod bounds;
 
@@ -35,57 +35,58 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Why a walk through the queue considers jobs.
+/// The purpose of a pass through the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// To start them in order of priority.
+    /// Start jobs in order of priority.
     Order,
-    /// To plan the starts of jobs within their soft limits before others start: they have been
-    /// considered already, so they do not count towards the backfill depth (M23).
+    /// Plan the starts of jobs within their soft limits before other jobs start. These jobs were
+    /// considered before, so they do not count towards the backfill depth (M23).
     SoftLimitPlans,
-    /// To start jobs that exceed a soft limit, and no hard one (M23).
+    /// Start jobs that exceed a soft limit but no hard limit (M23).
     OverSoftLimits,
-    /// To start more subjobs of an array than its own limit (Q15).
+    /// Start more subjobs of an array than its own limit allows (Q15).
     Expansion,
 }
 
-/// The books of one cycle.
+/// The state of one cycle.
 pub struct CycleState<'s> {
-    /// What the cycle sees.
+    /// The snapshot that the cycle works on.
     pub state: &'s ClusterState,
-    /// When it is.
+    /// The time of the cycle.
     pub now: Time,
-    /// What is free now, less what was started.
+    /// The resources that are free now, less those of jobs started in this cycle.
     pub space: AvailabilityMap<'s>,
-    /// Computed for the first request that is checked ([`CycleState::vacant`]).
+    /// Computed when the first request is checked ([`CycleState::vacant`]).
     vacant: OnceCell<AvailabilityMap<'s>>,
     guide: Arc<Guide>,
-    /// The numbers of processors and GPUs that are free.
+    /// The free CPU and GPU numbers.
     pub numbers: Numbers,
     pub(super) policy: &'s Policy,
     pub(super) windows: Windows<'s>,
     pub(super) calendar: Calendar<'s>,
     pub(super) promises: BookingBudget<'s>,
-    /// The blocked job that no other job may pass, and when it can start.
+    /// The blocked job that no other job may pass, and its earliest start.
     pub(super) gate: Option<(JobId, Time)>,
     pub(super) gaps: BackfillLimits,
-    /// What has been lent to fillers, once it is wanted back.
+    /// The resources of planned starts that backfilled jobs use; computed when a planned start is
+    /// due.
     borrowed: Option<Borrowed<'s>>,
-    /// Starts of elements of arrays that limit themselves, by the array's number; with true, of
-    /// those that had begun before.
+    /// Subjobs started in this cycle, by array number, for arrays with a limit of their own; with
+    /// true, those that had already started once.
     counted: BTreeMap<(u64, bool), u32>,
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     pub(super) refusals: Refusals,
-    /// What limits on what runs leave, if there are any.
+    /// What the limits on running jobs still allow; None without limits.
     pub(super) limits: Option<LimitCounters<'s>>,
-    /// What was started in passes before the last.
+    /// Jobs that earlier passes have started.
     started: BTreeSet<JobId>,
     pub(super) plan: Plan,
 }
 
 impl<'s> CycleState<'s> {
-    /// Nothing decided yet.
+    /// Opens a cycle without any decisions.
     pub fn open(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -141,12 +142,12 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// How long a job of this class may run.
+    /// The walltime of a class, or the default walltime of the policy.
     pub fn span_of(&self, class: &ClassKey) -> Span {
         class.walltime.unwrap_or(self.policy.default_walltime)
     }
 
-    /// How many processors a request has in all.
+    /// The total number of CPUs of a request.
     pub fn processors(&self, shape: &Shape) -> i64 {
         self.state
             .cluster
@@ -155,7 +156,7 @@ impl<'s> CycleState<'s> {
             .map_or(0, |index| shape.total[index])
     }
 
-    /// When a job of this class would end if it started now.
+    /// The end of a job of this class if it started now.
     pub fn end_of(&self, class: &ClassKey) -> Time {
         self.windows.end_of(class, self.now + self.span_of(class))
     }
@@ -172,14 +173,14 @@ impl<'s> CycleState<'s> {
             return is_possible;
         }
         let vacant = self.vacant();
-        // Without nodes it is not known which requests are possible.
+        // Without nodes, no request can be ruled out.
         let is_possible = vacant.is_void() || place::fits(vacant, shape);
         self.possible.insert(shape.id, is_possible);
         is_possible
     }
 
-    /// How many elements of an array that limits itself have begun, with those that this cycle
-    /// starts; for one of them that is to start once more, how many run.
+    /// The number of running subjobs of the candidate's array, including those that this cycle
+    /// starts.
     pub fn running_of(&self, candidate: Candidate) -> u32 {
         let number = candidate.job.number;
         let [first, again] =
@@ -190,7 +191,7 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// How many subjobs of a candidate's array run at once, if that is limited.
+    /// How many subjobs of a candidate's array may run at once; None if there is no limit.
     pub fn subjob_limit(&self, candidate: Candidate) -> Option<SubjobLimit> {
         let class = candidate.class;
         let limit = class.at_once.or(class.beyond)?;
@@ -198,36 +199,36 @@ impl<'s> CycleState<'s> {
             limit,
             most: class.expands_to.unwrap_or(limit),
         };
-        // A subjob keeps what its array asked for when it began; the array may have been altered
-        // since.
+        // A subjob that starts again carries the limit of its first start; the array may have been
+        // altered since.
         let now = class
             .beyond
             .and_then(|_| self.state.subjob_limit(candidate.job.number));
         Some(now.unwrap_or(as_asked))
     }
 
-    /// Who may use what reservations set aside.
+    /// Which jobs may use reserved resources.
     pub fn windows(&self) -> &Windows<'s> {
         &self.windows
     }
 
-    /// What is promised.
+    /// The planned starts.
     pub fn calendar(&self) -> &Calendar<'s> {
         &self.calendar
     }
 
-    /// What a job must be worth more than, and what it is worth; None where there is no such bar.
+    /// The priority threshold and the priority of a job; None without a threshold or a priority.
     pub fn threshold(&self, job: JobId) -> Option<(f64, f64)> {
         let least = self.policy.precedence.threshold?;
         Some((least, self.state.score(self.policy, job)?))
     }
 
-    /// How those behind blocked jobs are dealt with.
+    /// The backfill policy.
     pub fn backfill(&self) -> &'s Backfill {
         &self.policy.backfill
     }
 
-    /// Where jobs go.
+    /// The placement policy.
     pub fn placement(&self) -> &'s policy::PlacementPolicy {
         &self.policy.placement
     }
@@ -237,22 +238,22 @@ impl<'s> CycleState<'s> {
         self.promises.is_spent()
     }
 
-    /// Enters a job that was considered.
+    /// Counts a considered job.
     pub fn consider(&mut self) {
         self.plan.considered += 1;
     }
 
-    /// Whether a job was started in an earlier pass through the queue.
+    /// Whether an earlier pass through the queue started a job.
     pub fn has_started(&self, job: JobId) -> bool {
         self.started.contains(&job)
     }
 
-    /// A pass through the queue is over, and another begins.
+    /// Begins another pass through the queue.
     pub fn begin_again(&mut self) {
         self.started = self.plan.starts.iter().map(|start| start.job).collect();
     }
 
-    /// Enters a start of a job that takes these resources.
+    /// Adds a start to the plan and claims its resources.
     pub fn enter(&mut self, job: Candidate, start: Start, claim: JobAmounts) {
         self.promises.visit(job.job, job.class);
         if job.class.at_once.or(job.class.beyond).is_some() {
@@ -276,7 +277,7 @@ impl<'s> CycleState<'s> {
         self.plan.starts.push(start);
     }
 
-    /// Enters a refusal, and promises a blocked job its start if it may have one.
+    /// Records a refusal, and plans the start of a blocked job if the policy allows another one.
     pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> Refused {
         self.promises.visit(candidate.job, candidate.class);
         if self
@@ -285,10 +286,10 @@ impl<'s> CycleState<'s> {
             .refusal(candidate.class.id, candidate.job)
             .is_some()
         {
-            // Its class is told in the end: others of it are considered.
+            // `close` adds the verdict of this class; the next of its jobs is considered.
             return Refused::Class;
         }
-        // What waits for room in a reservation is promised none elsewhere.
+        // A job that waits for resources of a reservation gets no planned start elsewhere.
         let is_promised = reason.is_blocked()
             && candidate.class.asks_for.is_none()
             && !candidate.class.unpromised;
@@ -318,13 +319,13 @@ impl<'s> CycleState<'s> {
         refused
     }
 
-    /// Enters when a job could start that waits for this, though nothing happens before.
+    /// Notes when a job that waits for this reason could start though no job ends before.
     pub fn look_again_for(&mut self, reason: &Reason) {
         if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
             self.plan.look_again(until);
         }
         if let Reason::Limited(excess) = reason {
-            // M21: less is left of what runs, though nothing ends.
+            // M21: the usage that counts decays although no job ends.
             if let Some(until) = excess.until {
                 self.plan.look_again(until);
             }
@@ -334,10 +335,10 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// Enters why a job waits, and with it its class or all that ask for the same: once.
+    /// Records once why a job waits, for its class or for its whole shape.
     fn tell(&mut self, class: &ClassKey, reason: Arc<Reason>, refused: Refused) {
         match refused {
-            // Others may not have been told, whatever this class was.
+            // Other classes of this shape may have no verdict yet, whatever this class has.
             Refused::Shape => self
                 .plan
                 .verdicts
@@ -352,7 +353,7 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// When windows or dedicated times change next, for a job that waits for that.
+    /// When reservations or dedicated times change next, for a job that waits for such a change.
     fn change_awaited(&self, reason: &Reason) -> Option<Time> {
         match reason {
             Reason::Reserved { .. } | Reason::NotOpen { .. } => self.windows.next_change(),
@@ -365,7 +366,7 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// When a blocked job is promised to start; None when it is promised nothing.
+    /// Returns the planned start of a blocked job; None if it gets none.
     fn promise(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         self.gaps
             .note_blocked(self.backfill(), self.processors(&candidate.class.shape));
@@ -390,15 +391,15 @@ impl<'s> CycleState<'s> {
         at
     }
 
-    /// I18: nobody passes the first blocked job. When it can start is a forecast.
+    /// I18: no job passes the first blocked job. Its start is a forecast.
     fn shut(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let at = self.book(candidate);
         self.gate = Some((candidate.job, at.unwrap_or(Time::NEVER)));
         at
     }
 
-    /// Books the earliest start, or renews the one there is, and claims the room for one that is
-    /// due.
+    /// Plans the earliest start or renews the existing plan. If the start is due, reclaims its
+    /// resources from backfilled jobs.
     fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let at = self.promise_beyond(candidate)?;
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
@@ -411,8 +412,8 @@ impl<'s> CycleState<'s> {
         Some(at)
     }
 
-    /// Promises the earliest start, however deep the policy promises; None if nobody can tell when
-    /// that is.
+    /// Plans the earliest start regardless of the reservation depth of the policy; None if it
+    /// cannot be computed.
     pub fn promise_beyond(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let Candidate { job, class, .. } = candidate;
         if self.calendar.promise(job).is_none() {
@@ -438,9 +439,9 @@ impl<'s> CycleState<'s> {
         let had = self.state.bookings.promise(job);
         let moves = self.promises.had(job)
             && had.is_some_and(|had| had.at != at || had.nodes != promise.nodes);
-        // An overdue job has no known end: to look again at once would not help.
+        // The end of an overdue job is unknown: another cycle at once would not help.
         if at > self.now + OVERDUE {
-            // Jobs ahead that a booking kept from starting may start now that it has moved.
+            // Jobs that the old planned start had delayed may start now that it has moved.
             let next = if moves && self.refusals.has_delayed_jobs() {
                 self.now + Span(1)
             } else {
@@ -452,7 +453,7 @@ impl<'s> CycleState<'s> {
     }
 }
 
-/// The nodes that windows set aside later, and from when on: promises too, as far as M8b goes.
+/// The nodes of future reservations and when each begins: M8b counts them as planned starts.
 fn windows_ahead(state: &ClusterState, now: Time) -> impl Iterator<Item = (NodeIx, Time)> + '_ {
     let ahead = state
         .windows

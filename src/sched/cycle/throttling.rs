@@ -1,6 +1,6 @@
-//! May it run yet? A queue may be stopped, a job whose start failed waits a while, an array may
-//! limit how many of its elements run at once, and the site what runs or is considered on anybody's
-//! behalf (M5).
+//! Throttling: may the job start yet? A queue may be stopped, a failed start delays the next
+//! attempt, an array may limit its running subjobs, and the site may limit running and idle jobs
+//! (M5).
 
 use super::limits::LimitCounters;
 use super::state::{CycleState, Pass};
@@ -20,10 +20,10 @@ type Check = fn(Candidate, Pass, &CycleState) -> Option<Reason>;
 /// The checks that do not depend on free resources, the earliest stage first.
 const BARS: [Check; 5] = [deferred, queue_stopped, site_time, array_limit, awaited];
 
-/// Those that are no limits, and come before all limits.
+/// The number of checks at the beginning of [`BARS`] that are not limits.
 const OUT: usize = 3;
 
-/// Refuses what a failed start, its queue, its array or a limit bars for now.
+/// Refuses a job because of a failed start, its queue, its array or a limit.
 pub fn check(job: Candidate, pass: Pass, cycle: &mut CycleState) -> Result<(), Arc<Reason>> {
     if let Some(reason) = cycle.unlisted(job) {
         return Err(reason);
@@ -34,7 +34,7 @@ pub fn check(job: Candidate, pass: Pass, cycle: &mut CycleState) -> Result<(), A
     cycle.over_limit(job.class, pass).map_or(Ok(()), Err)
 }
 
-/// All that bars a job for now, not only the first.
+/// Returns every reason that refuses a job for now, not only the first.
 pub fn objections(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
     let bars = BARS.iter().filter_map(|bar| bar(job, Pass::Order, cycle));
     let reasons: Vec<Reason> = bars
@@ -50,7 +50,7 @@ pub fn objections(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
         .collect()
 }
 
-/// Whether a job could not start whatever room and limits there are.
+/// Whether a job could not start even with enough free resources and without limits.
 pub fn is_out(job: Candidate, cycle: &CycleState) -> bool {
     BARS[..OUT]
         .iter()
@@ -68,7 +68,7 @@ fn queue_stopped(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> 
     stopped(cycle.state, &job.class.who.queue)
 }
 
-/// Why a queue starts nothing, if it does not.
+/// Returns why a queue starts no jobs; None if it starts jobs.
 fn stopped(state: &ClusterState, queue: &str) -> Option<Reason> {
     match state.queues.get(queue) {
         Some(queue) if queue.runs_jobs() => None,
@@ -100,8 +100,8 @@ fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
         .then_some(Reason::AwaitsChoice)
 }
 
-/// Adds the verdict "queue stopped" to classes in stopped queues whose request was refused for want
-/// of free resources: that reason comes second (G5).
+/// Adds the verdict "queue stopped" to classes in stopped queues with requests that were refused
+/// for want of free resources: that reason is secondary (G5).
 pub fn tell_stopped(state: &ClusterState, plan: &mut Plan) {
     let groups = state.alike.groups().map(|(_, members)| members);
     let concerned: Vec<&Members> = groups
@@ -127,7 +127,7 @@ pub fn tell_stopped(state: &ClusterState, plan: &mut Plan) {
     }));
 }
 
-/// Adds likewise the limit to the verdicts of classes over a limit (I13).
+/// Adds the limit to the verdicts of classes over a limit, as a secondary reason (I13).
 pub fn tell_limited(state: &ClusterState, limits: &mut LimitCounters, plan: &mut Plan) {
     let verdicts = VerdictIndex::of(plan);
     let keys = state.classes.values().map(|class| &class.key);
@@ -138,7 +138,7 @@ pub fn tell_limited(state: &ClusterState, limits: &mut LimitCounters, plan: &mut
     plan.verdicts.extend(over);
 }
 
-/// The verdicts of a plan: whether each refuses forever.
+/// The verdicts of a plan by class; true if the verdict is permanent.
 pub(super) struct VerdictIndex(BTreeMap<ClassId, bool>);
 
 impl VerdictIndex {
@@ -151,7 +151,7 @@ impl VerdictIndex {
         )
     }
 
-    /// Whether a class has no verdict of its own, and its request is refused for now.
+    /// Whether a class has no verdict of its own and its request is refused for now.
     pub fn lacks(&self, key: &ClassKey) -> bool {
         let [own, shape] = key.verdict_names();
         !self.0.contains_key(&own) && self.0.get(&shape) == Some(&false)

@@ -1,5 +1,5 @@
-//! What pools and operations are owed, what they have, and who starves: as the next cycle would see
-//! it.
+//! The fair share, usage and starvation status of pools and operations, as the next cycle would
+//! compute them.
 
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -16,7 +16,8 @@ use crate::sched::view::snapshot::ClusterState;
 use crate::sched::view::starvation::{ShareParty, StarvationSubject};
 use std::collections::BTreeMap;
 
-/// All of them, each pool before what is in it; none where nobody is looked at for starvation.
+/// The reports of all, each pool before its operations; empty if the policy has no starvation
+/// trigger.
 pub fn reports(state: &ClusterState, policy: &Policy, now: Time) -> Vec<FairShareReport> {
     if !policy.preemption.has(PreemptTrigger::Starvation) {
         return Vec::new();
@@ -39,8 +40,8 @@ pub fn reports(state: &ClusterState, policy: &Policy, now: Time) -> Vec<FairShar
     all
 }
 
-/// What the operation of a waiting job is owed, in the cycle that has just decided; None where
-/// nobody is looked at for starvation.
+/// The report of a waiting job's operation in the state of a finished cycle; None if the policy has
+/// no starvation trigger.
 pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<FairShareReport> {
     if !cycle.preemption().has(PreemptTrigger::Starvation) {
         return None;
@@ -55,7 +56,7 @@ pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<FairShareReport> 
     Some(look.of_party(party, number))
 }
 
-/// The pools from the top down; a pool's own name stands last.
+/// The pools from the top down, ending with a pool's own name.
 fn path(report: &FairShareReport) -> Vec<&str> {
     let own = match &report.who {
         ShareHolder::Pool(name) => Some(name.as_str()),
@@ -70,7 +71,7 @@ fn path(report: &FairShareReport) -> Vec<&str> {
         .collect()
 }
 
-/// A pool, then what is in it.
+/// Sorts a pool before its operations.
 fn rank(who: &ShareHolder) -> Option<JobId> {
     match who {
         ShareHolder::Pool(_) => None,
@@ -78,7 +79,7 @@ fn rank(who: &ShareHolder) -> Option<JobId> {
     }
 }
 
-/// What a cycle has seen.
+/// The state of a cycle with its fair shares.
 struct FairShareView<'l, 's> {
     cycle: &'l CycleState<'s>,
     shares: FairShares,
@@ -149,7 +150,7 @@ impl<'l, 's> FairShareView<'l, 's> {
         }
     }
 
-    /// What somebody has, if it has anything.
+    /// The usage of a party, if it has any.
     fn has(&self, party: ShareParty) -> Option<&[i64]> {
         match party {
             ShareParty::Operation(job) => Some(&self.cycle.state.operations.get(job)?.taken),
@@ -157,7 +158,7 @@ impl<'l, 's> FairShareView<'l, 's> {
         }
     }
 
-    /// What each of its jobs asks for.
+    /// The request of each of its jobs.
     fn wants(&self, party: ShareParty) -> Option<&[i64]> {
         match party {
             ShareParty::Operation(job) => Some(&self.cycle.state.waiting_class(job)?.shape.total),
@@ -214,8 +215,8 @@ mod tests {
             .collect()
     }
 
-    /// Y1, Y2: job 1 has 8 of 10 processors and is owed 5; jobs 2 and 3 are alike and owed as much
-    /// together.
+    /// Y1, Y2: job 1 uses 8 of 10 CPUs with a fair share of 5; jobs 2 and 3 are similar and have as
+    /// much together.
     #[test]
     fn who_has_less_is_told_since_when_and_what_that_makes_of_it() {
         let mut fixture = cluster("1 x ncpus=10").running(1, "select=1:ncpus=8", "n1", 1000);
@@ -283,7 +284,7 @@ mod tests {
         fixture
     }
 
-    /// Y24: each pool stands before what is in it, and operations in the order in which they came.
+    /// Y24: each pool precedes its operations, and operations are in order of submission.
     #[test]
     fn pools_are_told_from_the_top_down_with_what_is_in_them() {
         let mut fixture = cluster("1 x ncpus=10");

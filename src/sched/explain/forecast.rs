@@ -1,6 +1,5 @@
-//! What becomes of the queue if nobody does anything: the real cycle run forward on a copy of the
-//! state, from one end of a job to the next. Jobs end at their walltimes; one that is overdue ends
-//! at once.
+//! The forecast: runs the real cycle forward on a copy of the state, from one end of a job to the
+//! next. Jobs end at their walltimes; an overdue job ends at once.
 
 use crate::model::job::NodeShare;
 use crate::model::job::array::SubjobState;
@@ -16,14 +15,14 @@ use crate::sched::view::shape::{ClassId, ClassKey};
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How much work a forecast may be.
+/// The limits of a forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// How many cycles.
+    /// The maximum number of cycles.
     pub cycles: u64,
-    /// How many starts, about.
+    /// The maximum number of starts, approximately.
     pub starts: usize,
-    /// How many jobs may be looked at in all cycles together, about.
+    /// The maximum number of considered jobs in all cycles, approximately.
     pub looks: usize,
 }
 
@@ -37,20 +36,20 @@ impl Default for Budget {
     }
 }
 
-/// What was foreseen.
+/// The result of a forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlook {
-    /// The starts, in their order: their prospects are [`Prospect::Starts`].
+    /// The starts in order; their prospects are [`Prospect::Starts`].
     pub starts: Vec<Foreseen>,
-    /// All jobs that are left waiting, by number; an array of which elements wait once.
+    /// All jobs that still wait, by id; an array with waiting subjobs once.
     pub rest: Vec<Foreseen>,
-    /// How far was looked.
+    /// The end of the forecast.
     pub horizon: Horizon,
 }
 
 impl Outlook {
-    /// What is foreseen of a job: of an array its first start, of an element that was not seen to
-    /// start what holds for its array. None if it is no candidate.
+    /// The forecast of a job: for an array, its first start; for a subjob without a start, the
+    /// forecast of its array. None if it is no candidate.
     pub fn of(&self, id: JobId) -> Option<&Foreseen> {
         let is_meant = |foreseen: &&Foreseen| {
             foreseen.job == id || (id.is_array() && foreseen.job.parent() == Some(id))
@@ -74,7 +73,7 @@ pub fn run(state: ClusterState, policy: &Policy, now: Time, budget: Budget) -> O
     foresee(state, policy, now, budget, |_| false)
 }
 
-/// The same, no further than to the start of one job, or of the first element of an array.
+/// Runs the forecast until the start of one job, or of the first subjob of an array.
 pub fn run_until(
     state: ClusterState,
     policy: &Policy,
@@ -103,7 +102,7 @@ fn foresee(
     };
     let (mut at, mut cycles, mut memory) = (now, 0, CycleCache::default());
     loop {
-        // The further ahead, the less it matters to the second who goes first.
+        // The further ahead, the less accurate priorities need to be.
         course
             .state
             .prioritise_within(policy, at, Span(at.since(now).0 / 10));
@@ -137,14 +136,14 @@ fn foresee(
     }
 }
 
-/// A state on its way.
+/// The state of a forecast.
 struct ForecastRun {
     state: ClusterState,
     starts: Vec<Foreseen>,
     looks: usize,
-    /// What started on borrowed room, with its rank and class, and since when it had waited.
+    /// Backfilled jobs on resources of planned starts, each with its rank, class and waiting time.
     backfilled: BTreeMap<JobId, (u64, ClassKey, Time)>,
-    /// What ran at first and stands still since: it has started long ago.
+    /// Jobs that ran at first and are suspended since: they are not counted as starts.
     stopped: BTreeSet<JobId>,
 }
 
@@ -201,7 +200,7 @@ impl ForecastRun {
         }
     }
 
-    /// A job starts on borrowed room: it may be back in the queue later.
+    /// Notes a preemptible backfilled job: it may be requeued later.
     fn note_backfilled(&mut self, job: JobId) {
         let rank = [Some(job), job.parent()]
             .into_iter()
@@ -216,7 +215,7 @@ impl ForecastRun {
         );
     }
 
-    /// A job goes back into the queue, if it was seen to come from there.
+    /// Requeues a preempted job if the forecast has started it; otherwise it ends.
     fn make_way(&mut self, job: JobId) {
         self.state.vacate(job);
         if let Some((rank, class, since)) = self.backfilled.remove(&job) {
@@ -224,11 +223,11 @@ impl ForecastRun {
         }
     }
 
-    /// When something happens next; later than the plan.
+    /// The time of the next event, later than the plan.
     fn next_moment(&self, plan: &Plan) -> Option<Time> {
         let soonest = plan.now + Span(1);
         let end = self.state.ends.first().map(|&(end, _)| end.max(soonest));
-        // Who has made way has left room behind.
+        // Preempted jobs have released resources.
         let room = plan.preempts.first().map(|_| soonest);
         [end, room, plan.next.filter(|&next| next >= soonest)]
             .into_iter()
@@ -245,7 +244,7 @@ impl ForecastRun {
         }
     }
 
-    /// What is left: for what reason, as long as nothing can change that.
+    /// The jobs that still wait, with their reason if nothing can change it.
     fn rest(&self, last: &Plan, is_seen: bool) -> Vec<Foreseen> {
         let reasons: BTreeMap<_, &Reason> = last
             .verdicts
@@ -376,7 +375,7 @@ mod tests {
         );
     }
 
-    /// M45: it gives up its processors alone, goes on when the other is over, and keeps its memory
+    /// M45: it releases only its CPUs, resumes when the other job has ended, and keeps its memory
     /// until it ends.
     #[test]
     fn who_stands_still_for_another_keeps_its_memory_and_goes_on() {
@@ -482,8 +481,7 @@ mod tests {
         );
     }
 
-    /// F9: the next cycle goes by what jobs were worth when they were rated last, and so does the
-    /// forecast.
+    /// F9: the forecast uses kept priorities, like the next cycle.
     #[test]
     fn what_is_held_still_is_foreseen_as_it_is_held() {
         let mut fixture = cluster("1 x ncpus=1")

@@ -1,8 +1,8 @@
-//! What is free, and for how long: the windows a new job fits in, beside all promises, widest
-//! first.
+//! Free windows: how many resources are free for a new job beside all planned starts, and for how
+//! long, widest first.
 //!
-//! Nothing is reckoned apart from the cycle: once it has decided all, its books are asked where one
-//! more job would go, with more and more copies of a request and for longer and longer.
+//! Uses the final state of a cycle: tries more and more copies of a request, for longer and longer
+//! times.
 
 use crate::model::job::Job;
 use crate::model::policy::Policy;
@@ -23,18 +23,18 @@ use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Longer than anything that is planned.
+/// Longer than any planned start.
 const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 
-/// How many windows are told at most.
+/// The maximum number of windows.
 const MOST: usize = 100;
 
-/// How many copies of a request are tried at most.
+/// The maximum number of copies of a request.
 const MOST_COPIES: u32 = 1 << 20;
 
-/// M29: the windows for a job like this one, its walltime aside: how many copies of its request fit
-/// now, and until when they may stay. Empty when nothing fits; a reason when no job like it may
-/// start at all.
+/// M29: the windows for a job like this one, regardless of its walltime: how many copies of its
+/// request fit now, and for how long. Empty if nothing fits. The error is the reason why no such
+/// job may start at all.
 pub fn windows(
     state: &ClusterState,
     policy: &Policy,
@@ -78,7 +78,7 @@ impl Probe<'_> {
         throttling::check(job, Pass::Order, &mut self.cycle).map_err(Arc::unwrap_or_clone)
     }
 
-    /// The class of so many copies for so long.
+    /// The class of a job with this many copies and this walltime.
     fn class(&self, copies: u32, walltime: Span) -> ClassKey {
         let mut job = self.job.clone();
         let spec = Arc::make_mut(&mut job.spec);
@@ -102,7 +102,7 @@ impl Probe<'_> {
         Some(found.placement)
     }
 
-    /// The most copies that fit for so long, and on how many nodes.
+    /// The maximum number of copies that fit for this long, and their number of nodes.
     fn widest(&mut self, walltime: Span) -> Option<(u32, u64)> {
         let mut found = self.fit(1, walltime)?;
         let (mut fits, mut too_many) = (1, 2);
@@ -122,8 +122,8 @@ impl Probe<'_> {
         Some((fits, nodes.len() as u64))
     }
 
-    /// The longest that so many copies, which fit for `walltime`, fit for, in whole seconds; None
-    /// for ever.
+    /// The longest time for which these copies, which fit for `walltime`, fit, in whole seconds;
+    /// None if it is unlimited.
     fn longest(&mut self, copies: u32, walltime: Span) -> Option<Span> {
         if self.fit(copies, EVER).is_some() {
             return None;
@@ -171,7 +171,7 @@ mod tests {
         told.collect::<Vec<_>>().join("; ")
     }
 
-    /// M29: of 8 nodes 4 are idle, and 3 of these are promised in an hour.
+    /// M29: of 8 nodes 4 are idle, and 3 of these have a planned start in an hour.
     #[test]
     fn m29_windows_come_widest_first() {
         let mut fixture = cluster("8 x ncpus=1");

@@ -1,5 +1,4 @@
-//! The limits in force, and what of them is used (P9): asked on demand, and by the same books as a
-//! cycle's.
+//! The limits in force and their use (P9), computed on demand by the counters of a cycle.
 
 use crate::model::limit::usage::LimitUse;
 use crate::model::limit::{Limit, LimitKey, LimitStage, Selector};
@@ -14,12 +13,11 @@ use crate::sched::view::eligible::Eligible;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 
-/// Every limit as it stands for everybody whose jobs wait or run, in the order given; one that
-/// names all whom it is for also where there are no such jobs.
+/// Every limit for each owner with waiting or running jobs, in the order configured; a limit for
+/// named owners is included even without such jobs.
 ///
-/// What waits is what may be considered, as far as the scheduler knows: jobs that are held, that
-/// depend on others or whose time has not come are not in it, though `queued` and `waiting` limits
-/// count them when jobs are submitted.
+/// Waiting jobs are those that a cycle may consider: held or deferred jobs and jobs with
+/// dependencies are not included, though `queued` and `waiting` limits count them at submission.
 pub fn limits_in_force(state: &ClusterState, policy: &Policy, now: Time) -> Vec<LimitUse> {
     if policy.limits.all.is_empty() {
         return Vec::new();
@@ -46,7 +44,7 @@ struct InForce<'s> {
 }
 
 impl<'s> InForce<'s> {
-    /// With all that counts; None where no limit is on the stage.
+    /// The limits on a stage with all counted jobs; None if the stage has no limit.
     fn new(
         view: (&'s ClusterState, &'s Policy, &'s Resolved),
         stage: LimitStage,
@@ -107,7 +105,7 @@ impl<'s> InForce<'s> {
             .collect()
     }
 
-    /// How many wait of those each account concerns, and how many of them it keeps waiting.
+    /// For each counter, the number of waiting jobs, and how many of them it refuses.
     fn waits(&mut self) -> Vec<(u64, u64)> {
         let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for class in self.state.classes.values() {
@@ -142,7 +140,7 @@ impl<'s> InForce<'s> {
     }
 }
 
-/// All jobs of a class count.
+/// Counts all jobs of a class.
 fn enter(class: &Class, counters: &mut LimitCounters) {
     let jobs: Vec<_> = class
         .jobs()
@@ -153,7 +151,7 @@ fn enter(class: &Class, counters: &mut LimitCounters) {
     counters.enter_many(&class.key, waiting(class), (&jobs, more as u64));
 }
 
-/// Whom a limit is for that names everybody it means.
+/// The key of a limit for named owners only.
 fn named(limit: &Limit) -> Option<LimitKey> {
     let selectors = limit.scope.selectors().into_iter();
     selectors
@@ -203,7 +201,7 @@ mod tests {
     use crate::config::Config;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// `running jobs ann: 2 of 1/2 by 1,2, 1 of 1 barred`, as far as it is so.
+    /// `running jobs ann: 2 of 1/2 by 1,2, 1 of 1 barred`, as far as it applies.
     fn told(fixture: &TestCluster) -> Vec<String> {
         let all = limits_in_force(&fixture.state, &fixture.policy, fixture.now);
         let one = |one: &LimitUse| {
@@ -276,7 +274,7 @@ mod tests {
         );
     }
 
-    /// M24: of what waits only those use it that are considered.
+    /// M24: of the waiting jobs, only the considered ones count.
     #[test]
     fn a_limit_on_idle_jobs_is_used_by_those_that_are_considered() {
         let fixture = limited("[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n")
@@ -290,7 +288,7 @@ mod tests {
         assert_eq!(told(&fixture), ["idle ncpus : 4 of -/5 by 1[1],1[2], 7/9"]);
     }
 
-    /// M21: what runs past its end has nothing left.
+    /// M21: a job past its end has no remaining use.
     #[test]
     fn what_is_left_of_running_jobs_becomes_less() {
         let limits =

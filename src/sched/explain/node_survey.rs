@@ -1,5 +1,5 @@
-//! What does every node say to a job? Asked for one job on demand, node by node; a cycle counts and
-//! asks none by name.
+//! Why each node does not fit a job: computed for one job on demand, node by node. A cycle only
+//! counts.
 
 use crate::model::reason::Mismatch;
 use crate::model::report::outlook::{Rejection, Survey};
@@ -12,9 +12,8 @@ use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::{ChunkShape, ClassKey, Shape};
 use std::collections::BTreeMap;
 
-/// Holds a chunk of a class against every node, as a cycle has left them. Of several kinds of
-/// chunks it is the first that finds too few places. `heeds_promises` where what others are
-/// promised is in the way.
+/// Checks a chunk of a class against every node in the final state of a cycle. Of several kinds of
+/// chunks, takes the first with too few places. `heeds_promises` if planned starts count.
 pub fn of(class: &ClassKey, cycle: &CycleState, heeds_promises: bool) -> Option<Survey> {
     let (space, shape) = (&cycle.space, &*class.shape);
     let number = (0..shape.chunks.len())
@@ -63,10 +62,10 @@ pub fn of(class: &ClassKey, cycle: &CycleState, heeds_promises: bool) -> Option<
     Some(tally.close(&poll))
 }
 
-/// Why one node cannot take the chunk.
+/// Why a node does not fit the chunk.
 struct Objection {
     code: &'static str,
-    /// The resource that it is about, by name, and how much the node has: None for what is only
+    /// The resource by name, and the free amount of the node; None for attributes that are only
     /// compared.
     resource: Option<(String, Option<i64>)>,
     said: Option<String>,
@@ -94,7 +93,7 @@ impl Objection {
         )
     }
 
-    /// In the order in which nodes are asked, which is that of the codes.
+    /// The order of the checks, by code.
     fn place(&self) -> usize {
         const ORDER: [&str; 14] = [
             "attribute",
@@ -121,9 +120,9 @@ impl Objection {
 
 const AMOUNT: &str = "amount";
 
-/// What nodes are asked.
+/// The input of the checks.
 struct Poll<'a> {
-    /// What is free, and what reservations leave of that.
+    /// The free resources, and those that reservations leave.
     space: &'a AvailabilityMap<'a>,
     beside: &'a AvailabilityMap<'a>,
     shape: &'a Shape,
@@ -133,7 +132,7 @@ struct Poll<'a> {
 }
 
 impl Poll<'_> {
-    /// The chunk, as it was asked for.
+    /// The requested chunk as text.
     fn asked(&self) -> String {
         let catalog = &self.space.cluster.catalog;
         let given = self
@@ -149,7 +148,8 @@ impl Poll<'_> {
         given.chain(needs).collect::<Vec<_>>().join(":")
     }
 
-    /// Why a node does not take the chunk: first what it is, then how it is, then what it has.
+    /// Why a node does not fit the chunk: checks fixed properties first, then the state, then free
+    /// resources.
     fn objection(&self, ix: NodeIx) -> Option<Objection> {
         self.attribute(ix)
             .or_else(|| self.screened(ix))
@@ -276,7 +276,7 @@ impl Poll<'_> {
         })
     }
 
-    /// The first resource of which these amounts have too little.
+    /// The first resource of which these amounts are too small.
     fn lacking(&self, free: &[i64]) -> Option<Objection> {
         let &(index, _) = self
             .chunk
@@ -292,7 +292,7 @@ impl Poll<'_> {
         })
     }
 
-    /// What reservations leave of a node that has enough.
+    /// Checks what reservations leave of a node with enough resources.
     fn window(&self, ix: NodeIx) -> Option<Objection> {
         let left = self.beside.room(ix);
         let is_left = self.lacking(&left.free).is_none() && left.admits(self.shape.owner());
@@ -320,10 +320,11 @@ impl Poll<'_> {
     }
 }
 
-/// In what objections are one: their place in the order, the resource, and whether they last.
+/// The key by which objections are grouped: their order, the resource, and whether they are
+/// permanent.
 type ObjectionKey = (usize, Option<String>, bool);
 
-/// The answers so far.
+/// The results so far.
 struct SurveyCounts {
     survey: Survey,
     groups: BTreeMap<ObjectionKey, (Rejection, Option<(i64, i64)>)>,
@@ -375,7 +376,7 @@ impl SurveyCounts {
 }
 
 impl Rejection {
-    /// Of no node yet.
+    /// The first of a group, without nodes.
     fn first(objection: Objection, poll: &Poll) -> Rejection {
         let resource = objection.resource.map(|(name, _)| name);
         let code = match (&resource, objection.code) {
@@ -505,7 +506,7 @@ mod tests {
         );
     }
 
-    /// Of several kinds of chunks, the one that finds too few places is asked about.
+    /// Of several kinds of chunks, the one with too few places is examined.
     #[test]
     fn the_chunk_that_lacks_places_is_asked_about() {
         let fixture = cluster("2 x ncpus=4")
@@ -538,14 +539,13 @@ mod tests {
             told(&fixture, "select=1:ncpus=4 walltime=60 queue=night"),
             "fits 1 n1"
         );
-        // What it is promised itself is not in its way.
+        // Its own planned start is no obstacle.
         let half = cluster("2 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 60);
         let expected = "amount.ncpus 1 n1 asked 4 has 0..0; fits 1 n2";
         assert_eq!(told(&half, "select=2:ncpus=4 walltime=600"), expected);
     }
 
-    /// M39: whom a reservation keeps out is told so of its nodes, and who asks for one of all
-    /// others.
+    /// M39: reserved nodes report that to excluded jobs, and other nodes to jobs for a reservation.
     #[test]
     fn nodes_of_a_reservation_say_so_to_others_and_other_nodes_to_who_asks_for_it() {
         let mut fixture = cluster("3 x ncpus=4");

@@ -1,5 +1,5 @@
-//! What is in a job's way, each stage asked for itself once a cycle has decided: the cycle stops at
-//! the first that refuses, people want to know all.
+//! All obstacles to a job's start: checks each stage after a cycle, which itself stops at the first
+//! refusal.
 
 use crate::model::job_id::JobId;
 use crate::model::reason::{CycleStage, Reason};
@@ -9,14 +9,14 @@ use crate::sched::cycle::{feasibility, throttling};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::ClassKey;
 
-/// How often a still shorter walltime is tried.
+/// The maximum number of tries for a shorter walltime.
 const ROUNDS: usize = 32;
 
-/// Longer than anything that is planned.
+/// Longer than any planned start.
 const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 
-/// All that keeps a job from starting beside what a cycle has decided, the earliest stage first. Of
-/// the stages that look for room, only the first can tell.
+/// All refusals of a job after a cycle, the earliest stage first. Of the stages that look for
+/// resources, only the first refusal is known.
 pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
     let mut objections: Vec<Reason> = feasibility::check(&job.class.shape, cycle)
         .err()
@@ -29,7 +29,8 @@ pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
     in_order(objections)
 }
 
-/// The same, where a cycle has said why the job waits: its word counts for the stage that it names.
+/// Puts the verdict of the cycle in place of refusals with its code or, if it is about resources,
+/// of all refusals about resources.
 pub fn led_by(said: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reason> {
     let Some(said) = said.map(|said| as_its_own(said, job)) else {
         return found;
@@ -46,7 +47,7 @@ fn in_order(mut objections: Vec<Reason>) -> Vec<Reason> {
     objections
 }
 
-/// Who is in the way of his own promised start waits for it.
+/// A job that conflicts with its own planned start waits for that.
 fn as_its_own(reason: &Reason, job: JobId) -> Reason {
     match *reason {
         Reason::WouldDelayBooking { holder, at }
@@ -58,8 +59,8 @@ fn as_its_own(reason: &Reason, job: JobId) -> Reason {
     }
 }
 
-/// The longest walltime with which a job would start now, if its own is all that keeps it from
-/// that. It is tried, not reckoned: with such a walltime nothing is in its way.
+/// The longest walltime with which the job would start now, if only its walltime prevents that.
+/// Each candidate is tried, so that the result is exact.
 pub fn shorter(job: Candidate, cycle: &mut CycleState, first: &Reason) -> Option<Span> {
     let mut walltime = before(first, cycle.now)?;
     for _ in 0..ROUNDS {
@@ -78,7 +79,7 @@ pub fn shorter(job: Candidate, cycle: &mut CycleState, first: &Reason) -> Option
     None
 }
 
-/// How long a job may last so as not to meet what is in its way, in whole seconds.
+/// The longest time for a job until its obstacle, in whole seconds.
 fn before(reason: &Reason, now: Time) -> Option<Span> {
     let at = match *reason {
         Reason::WouldDelayBooking { at, .. } | Reason::Reserved { from: at, .. } => at,
@@ -126,7 +127,7 @@ mod tests {
             .collect()
     }
 
-    /// 8 processors, 4 busy until 3600; job 2 wants all for an hour and is promised 3600.
+    /// 8 CPUs, 4 in use until 3600; job 2 requests all for an hour, and its planned start is 3600.
     fn promised() -> TestCluster {
         cluster("1 x ncpus=8")
             .running(1, "select=1:ncpus=4", "n1", 3600)
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(codes(&more, 5), ["deferred", "would_delay_booking"]);
     }
 
-    /// What the cycle has said of the job stands, numbers and all.
+    /// The verdict of the cycle is kept with its numbers.
     #[test]
     fn the_word_of_the_cycle_counts() {
         let fixture = promised()
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(as_its_own(&promise, JobId::job(3)), promise);
     }
 
-    /// With the walltime that is told the job starts, and with a second more it does not.
+    /// With the reported walltime the job starts, and with a second more it does not.
     #[test]
     fn a_shorter_walltime_that_is_told_lets_the_job_start() {
         let fixture = promised().queued(3, "select=1:ncpus=4 walltime=7200");
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(explained(&fixture, 3).shorter, Some(Span::seconds(3600)));
     }
 
-    /// Two promises, and a reservation before both: the shortest of three counts.
+    /// Two planned starts, and a reservation before both: the shortest of three counts.
     #[test]
     fn a_walltime_short_enough_for_one_thing_in_the_way_is_shortened_for_the_next() {
         let mut fixture = cluster("1 x ncpus=8")

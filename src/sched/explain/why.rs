@@ -1,5 +1,5 @@
-//! Why does this job wait? What the cycle says of it, and what the forecast makes of that: nothing
-//! is stored, all is found out again by the same functions that decide.
+//! Explains why a job waits: the verdict of the cycle, and the forecast. Nothing is stored; the
+//! functions that decide compute it again.
 
 use super::forecast::Outlook;
 use super::{fair_share_status, node_survey, obstacles};
@@ -18,11 +18,11 @@ use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
 use crate::sched::view::snapshot::ClusterState;
 
-/// How many jobs that go before another are counted.
+/// The maximum number of jobs ahead that are counted.
 const MOST_COUNTED: u64 = 500_000;
 
-/// Explains a job that waits; None for one that is no candidate. `outlook` is a forecast from the
-/// same state and moment. Who passed the job is not known here.
+/// Explains a waiting job; None for a job that is no candidate. `outlook` is a forecast from the
+/// same state and time. Jobs that passed the job are not known here.
 pub fn explain(
     state: &ClusterState,
     policy: &Policy,
@@ -65,24 +65,24 @@ pub fn explain(
     })
 }
 
-/// Whether a job is the one meant, or one of its elements.
+/// Whether a job is `meant`, or one of its subjobs.
 fn is_of(id: JobId, meant: JobId) -> bool {
     id == meant || (meant.is_array() && id.parent() == Some(meant))
 }
 
-/// What is in a job's way.
+/// The obstacles to a job's start.
 struct Obstacles {
-    /// None for a job that the next cycle starts.
+    /// Empty for a job that the next cycle starts.
     objections: Vec<Reason>,
     survey: Option<Survey>,
     shorter: Option<Span>,
-    /// How many elements run of an array that limits them.
+    /// The number of running subjobs of an array with a limit of its own.
     begun: u32,
     way: Option<PreemptionOutlook>,
     fair_share: Option<FairShareReport>,
 }
 
-/// Has a cycle decide, and asks its books. The cycle's word comes first.
+/// Runs a cycle and examines its final state. The verdict of the cycle comes first.
 fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Option<Obstacles> {
     let class = state.classes.get(&state.class_of(job)?)?;
     let resolved = Resolved::new(state, policy, now);
@@ -120,8 +120,8 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
     })
 }
 
-/// That there are too few places is said of what all nodes say that come into question, if they
-/// agree: counting does not know why.
+/// Replaces "too few places" by the reason of all possible nodes if they agree: counting does not
+/// find the reason.
 fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
     let is_counted = matches!(reason, Reason::Scattered { .. });
     let Some(survey) = survey.filter(|survey| is_counted && survey.fitting == 0) else {
@@ -149,7 +149,7 @@ fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
     }
 }
 
-/// The limit that a reason speaks of.
+/// The limit behind a reason.
 fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
     match reason {
         Reason::ArrayLimit { limit, .. } => Some(bare(
@@ -191,7 +191,7 @@ fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
     }
 }
 
-/// A limit of which it is not known who uses it.
+/// A limit without a list of the jobs that count.
 fn bare(limit: &str, value: String, used: String) -> Barrier {
     Barrier {
         limit: limit.to_string(),
@@ -202,7 +202,7 @@ fn bare(limit: &str, value: String, used: String) -> Barrier {
     }
 }
 
-/// How many jobs a cycle considers before this one, one after another.
+/// The position of a job: the jobs that a cycle considers before it, and all waiting jobs.
 fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRank {
     let jobs = state.classes.values().flat_map(|class| class.jobs());
     let waiting = jobs
@@ -240,13 +240,12 @@ fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRa
     }
 }
 
-/// How many jobs start before the one at this place, or were seen to start at all.
+/// The number of jobs that start before the one at this place, or in all if it has none.
 fn ahead(starts: &[Foreseen], place: Option<usize>) -> u64 {
     place.unwrap_or(starts.len()) as u64
 }
 
-/// The running jobs that are over when the job starts, on the nodes that it gets; soonest end
-/// first.
+/// The running jobs on the nodes of the job's forecast start that end before it; soonest end first.
 fn occupants(state: &ClusterState, prospect: &Prospect) -> Vec<Occupant> {
     let Prospect::Starts { at, nodes, .. } = prospect else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What each of those who wait has had of what is theirs, as a factor (F3, F11).
+//! The fair-share factors of the owners of waiting jobs (F3, F11).
 
 use crate::model::account::member::Member;
 use crate::model::policy::fair_share::Method;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl MemberPlaces {
-    /// Those of before, if they do.
+    /// Keeps the former places if they still hold.
     fn after(
         before: Option<MemberPlaces>,
         state: &ClusterState,
@@ -61,7 +61,7 @@ impl MemberPlaces {
         }
     }
 
-    /// Whether nobody who sits there has left.
+    /// Whether no member has left the tree.
     fn do_for(&self, state: &ClusterState, policy: &FairShare) -> bool {
         self.share_index.is_of(policy)
             && state
@@ -74,7 +74,7 @@ impl MemberPlaces {
                 .all(|owner| state.owners.contains_key(owner))
     }
 
-    /// With those who wait now; None if a waiting user has no index yet.
+    /// Adds the owners of jobs that wait now; None if one of them has no place yet.
     fn joined(mut self, state: &ClusterState) -> Option<MemberPlaces> {
         for (owner, (_, who)) in &state.owners {
             if !self.waiting.contains_key(owner) {
@@ -87,8 +87,8 @@ impl MemberPlaces {
 }
 
 impl FairShareFactors {
-    /// At a moment: by what they have used until then, running jobs included. What was known
-    /// `before` makes it quicker and nothing else.
+    /// The factors at a time, from the usage until then, including running jobs. `before` only
+    /// saves time.
     pub fn of(
         state: &ClusterState,
         policy: &Policy,
@@ -126,7 +126,7 @@ impl FairShareFactors {
         shares
     }
 
-    /// The same with who has come since; all others stand as they did before.
+    /// Adds the owners of new jobs; all other factors stay.
     pub fn joined(
         state: &ClusterState,
         policy: &Policy,
@@ -147,7 +147,7 @@ impl FairShareFactors {
         }
     }
 
-    /// That of the owner of a class's jobs; None for who had no jobs that waited.
+    /// The entry of the owner of a class; None if the owner had no waiting jobs.
     pub fn entry(&self, class: &ClassKey) -> Option<FairShareEntry> {
         let of_user = self.entries.get(&class.user)?;
         of_user
@@ -161,7 +161,7 @@ impl FairShareFactors {
         &self.running
     }
 
-    /// All of them, with user and account.
+    /// All factors, with user and account.
     pub fn all(&self) -> impl Iterator<Item = (User, Option<&str>, f64)> {
         self.entries.iter().flat_map(|(user, accounts)| {
             accounts
@@ -170,18 +170,18 @@ impl FairShareFactors {
         })
     }
 
-    /// The factor of the owner of a class's jobs; 0 where shares do not count.
+    /// The factor of the owner of a class; 0 if shares do not count.
     pub fn factor(&self, class: &ClassKey) -> f64 {
         self.entry(class).map_or(0.0, |entry| entry.factor)
     }
 
-    /// Whether the owner of a class's jobs is among them.
+    /// Whether the owner of a class has an entry.
     pub fn knows(&self, class: &ClassKey) -> bool {
         self.entry(class).is_some()
     }
 }
 
-/// Who has used how much of all, where the order heeds that.
+/// The percentage of all usage by member, if the order uses it.
 fn percents(state: &ClusterState, policy: &Policy, now: Time) -> UsagePercents {
     if policy.precedence.order != PriorityOrder::Components {
         return UsagePercents::default();
@@ -190,7 +190,7 @@ fn percents(state: &ClusterState, policy: &Policy, now: Time) -> UsagePercents {
     UsagePercents::of(&tree, &decayed(state, &tree, now))
 }
 
-/// What is left at a moment of what each has used, as the tree names them, with all who wait.
+/// The decayed usage of each member at a time, as the tree names them, with 0 for waiting owners.
 pub(super) fn decayed(state: &ClusterState, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
     let waiting = state
         .owners
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Who comes and goes, has used something, or is of another policy.
+    /// Users arrive and leave, have usage, or the policy changes.
     #[test]
     fn kept_indices_give_the_same_result_as_new_ones() {
         let mut dice = 7_u64;
@@ -244,7 +244,7 @@ mod tests {
             UsageTable::default(),
             Arc::default(),
         );
-        // Somebody whose factor tells how many others there are.
+        // The factor of this user shows how many others there are.
         usage.add(&charge("zoe"));
         for step in 1..400 {
             let name = NAMES[roll(4) as usize];

@@ -1,36 +1,35 @@
-//! Who has less than its fair share for too long, and who has more than it needs (YTsaurus, Y1 to
-//! Y29).
+//! Pools below their fair share, and allocations above it (YTsaurus, Y1 to Y29).
 //!
-//! The cluster is poured out among pools - the accounts - and among the operations in each: a job,
-//! or an array with all its elements. Who has less than its fair share, but for a tolerance, is
-//! *below* it; who has been for long enough *starves*. What an operation runs is divided by age:
-//! the oldest are its own, the newest make way for others that starve, and those in between for who
-//! starves *aggressively*.
+//! The cluster is divided among pools (the accounts) and the operations in each pool: jobs, or
+//! arrays with all their subjobs. A party with less than its fair share, within a tolerance, is
+//! *below* it; after a timeout it *starves*. The allocations of an operation are divided by age:
+//! the oldest are kept, the newest may be preempted for starving parties, and those in between for
+//! *aggressively* starving ones.
 //!
-//! Example: 10 processors, all of them with array A, of which 10 elements run; array B comes and
-//! wants as many. Each is owed 5. After 30 seconds B starves, and A's newest makes way; 5 seconds
-//! later the next; after four B has 4, which is as near to 5 as the tolerance of .8 asks, and that
-//! is all. What B lacks then it gets when some of A's end by themselves.
+//! Example: 10 CPUs, all in use by array A with 10 subjobs; array B with as many is submitted. The
+//! fair share of each is 5. After 30 seconds B starves, and A's newest subjob is preempted; 5
+//! seconds later the next. After four of them B has 4, which is 5 times the tolerance of .8, and
+//! preemption ends. B gets the rest when subjobs of A end by themselves.
 
-// Who shares, what do they want, and what have they?
+// The parties, their demand and their usage.
 mod demand;
 
 pub use demand::PendingChanges;
 
-// What is everybody owed?
+// The fair shares.
 mod fair_share;
 
 pub use fair_share::{Entitled, FairShares, OperationShare, PoolShare, amounts_of, is_of_pools};
 
-// Since when has somebody less?
+// Since when a party is below its fair share.
 mod time_below;
 
 pub use time_below::StarvationStatus;
 
-// Which of its allocations can an operation lose, and to whom?
+// Which allocations an operation may lose, and to which parties.
 pub mod groups;
 
-// Who is left alone?
+// Parties exempt from preemption.
 mod exemption;
 
 pub use exemption::{Exposure, PreemptionExemption};

@@ -1,4 +1,4 @@
-//! What everybody owns of the machine, has had of it, and how that stands at a moment.
+//! The fair-share report: entitlement, usage and status of all accounts and users at a time.
 
 use super::factor::decayed;
 use crate::model::account::member::Member;
@@ -11,14 +11,14 @@ use crate::sched::share_tree::{self, Tree};
 use crate::sched::view::snapshot::ClusterState;
 
 impl ClusterState {
-    /// The tree of shares, row by row, with all who have jobs that wait or have used anything.
+    /// The rows of the share tree, including all members with waiting jobs or usage.
     pub fn share_rows(&self, policy: &FairShare, now: Time) -> Vec<ShareStatus> {
         let tree = Tree::of(&policy.accounts);
         share_tree::entries(&tree, policy, self.usage(), &decayed(self, &tree, now), now)
     }
 
-    /// The fair-share priorities by which those who wait were rated last, by the account they ask
-    /// for (I3); none where the policy does not go by such.
+    /// The last fair-share priorities of waiting jobs, by requested account (I3); empty unless the
+    /// method is linear.
     pub fn fair_share_priorities(&self, policy: &FairShare) -> Vec<(Member, f64)> {
         if policy.method != Method::Linear {
             return Vec::new();
@@ -50,7 +50,7 @@ mod tests {
     use crate::sched::share_tree::usage::UsageTable;
     use std::sync::Arc;
 
-    /// I2's P1, P2 and P3 have used 6000, 3000 and 1000.
+    /// P1, P2 and P3 of I2 have used 6000, 3000 and 1000.
     #[test]
     fn i7_the_fair_share_priorities_are_those_by_which_jobs_were_rated() {
         let mut fixture = cluster("1 x ncpus=1")
@@ -99,7 +99,7 @@ mod tests {
             told,
             [("new", 0.0), ("p1", 6000.0), ("p2", 3000.0), ("p3", 1000.0)]
         );
-        // The jobs of p3 have all started: what they have is still shown.
+        // All jobs of p3 have started: their priority is still shown.
         let held = Held {
             cores: 1,
             ..Held::default()

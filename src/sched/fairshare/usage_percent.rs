@@ -1,4 +1,4 @@
-//! How far those who wait are from what they are to have, in percent of all that is used (M12).
+//! The distance of waiting jobs' owners from their targets, in percent of all usage (M12).
 
 use crate::model::account::member::Member;
 use crate::model::policy::components::Priorities;
@@ -10,7 +10,7 @@ use crate::sched::view::shape::ClassKey;
 use std::collections::BTreeMap;
 
 impl UsagePercents {
-    /// Of what members of a tree have used.
+    /// The percentages of the usage of members of a tree.
     pub fn of(tree: &Tree, used: &BTreeMap<Member, f64>) -> UsagePercents {
         UsagePercents {
             known: Some(UsageTables {
@@ -21,8 +21,7 @@ impl UsagePercents {
         }
     }
 
-    /// How far user and account of the jobs of a class are below their targets; nothing for who has
-    /// none.
+    /// How far the user and the account of a class are below their targets; 0 without a target.
     pub fn distances(&self, rule: &Components, policy: &FairShare, class: &ClassKey) -> [f64; 2] {
         let Some(known) = &self.known else {
             return [0.0; 2];

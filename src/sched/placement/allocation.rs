@@ -1,4 +1,4 @@
-//! Take it: adds up what a placement takes of each node. Nothing after this can fail.
+//! Allocation: the resources that a placement uses on each node. No later stage can fail.
 
 use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::Placement;
@@ -6,9 +6,8 @@ use crate::sched::view::cluster::Cluster;
 use crate::sched::view::shape::Shape;
 use std::collections::BTreeMap;
 
-/// What the job takes of each node; a job that wants whole hosts also holds their other nodes. What
-/// it takes of the whole system's resources is counted with its first node, or with the first on
-/// each host.
+/// The resources of the job on each node. A job with exclusive hosts also holds their other nodes.
+/// Resources of the whole system count on its first node, or on its first node on each host.
 pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmounts {
     let mut holds = BTreeMap::new();
     for &(node, chunk) in &placement.picks {
@@ -37,7 +36,7 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmou
     }
 }
 
-/// What the job takes of each node, and what each pick gets beyond the amounts requested.
+/// The resources of the job on each node, and what each pick gets beyond its request.
 pub fn allocate(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -48,8 +47,8 @@ pub fn allocate(
     (claim, extra)
 }
 
-/// What each pick gets beyond what was asked at least (Q22): chunk by chunk as much as it may have
-/// of what is left of its node. Adds it to the claim; for each pick, by resource.
+/// What each pick gets beyond its minimum (Q22): chunk by chunk, as much as its maximum and its
+/// node allow. Adds it to the claim; returns it for each pick by resource.
 fn grow(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -83,7 +82,7 @@ fn grow(
 mod tests {
     use crate::sched::fixture::cluster;
 
-    /// Q22: 8 processors, of which 2 are taken.
+    /// Q22: 8 CPUs, 2 of them in use.
     #[test]
     fn an_amount_grows_with_what_is_free() {
         let fixture = cluster("1 x ncpus=8").running(9, "select=1:ncpus=2", "n1", 600);
@@ -115,7 +114,7 @@ mod tests {
         );
     }
 
-    /// Q22: what one has taken is not there for the next.
+    /// Q22: the next chunk cannot use it.
     #[test]
     fn what_has_grown_is_taken() {
         let fixture = cluster("1 x ncpus=8")
@@ -134,7 +133,7 @@ mod tests {
         assert_eq!(fixture.state.assigned("n1").taken["ncpus"].to_string(), "8");
     }
 
-    /// Q22: what is left grows the next, up to its most.
+    /// Q22: the rest goes to the next chunk, up to its maximum.
     #[test]
     fn each_grows_up_to_its_most() {
         let plan = cluster("1 x ncpus=9")
@@ -148,7 +147,7 @@ mod tests {
         assert_eq!(taken, ["4", "3", "2"]);
     }
 
-    /// Q22: one chunk that grows and one that does not.
+    /// Q22: one chunk that may grow and one that may not.
     #[test]
     fn only_what_may_grow_grows() {
         let plan = cluster("2 x ncpus=8")

@@ -1,6 +1,6 @@
-//! The allocation script of the site (M8i): the classes that it must still be asked about, and the
-//! nodes from which it may choose. A class waits until the script answers; an answer always comes,
-//! at worst an empty one.
+//! The allocation script of the site (M8i): the classes that still need its answer, and the
+//! candidate nodes. A class waits until the script answers; an answer always comes, at worst an
+//! empty one.
 
 use super::availability_map::AvailabilityMap;
 use super::rank::Candidates;
@@ -11,7 +11,7 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
 impl ClusterState {
-    /// The classes whose jobs go where a program says, of which it has not been asked.
+    /// The classes placed by the script that have no answer yet.
     pub fn unasked(&self, policy: &Policy) -> Vec<ClassId> {
         let waiting = self.classes.iter().filter(|(id, class)| {
             let allocation = class.key.shape.allocation;
@@ -21,8 +21,7 @@ impl ClusterState {
         waiting.map(|(&id, _)| id).collect()
     }
 
-    /// The usable nodes that would take a chunk of a class's request if nobody were there, in
-    /// order.
+    /// The usable nodes that would fit a chunk of a class's request if no job ran, in order.
     pub fn candidates(&self, class: ClassId) -> Vec<&str> {
         let Some(class) = self.classes.get(&class) else {
             return Vec::new();

@@ -1,7 +1,8 @@
-//! The nodes' rooms at one moment, as buckets: now, at a later time, or with nobody there.
+//! The free resources of all nodes at one time, by node class: now, at a later time, or without
+//! jobs.
 //!
-//! A space is an overlay: it borrows the cluster's buckets and keeps only what differs, so opening
-//! one costs the number of buckets, and a claim costs the nodes it touches.
+//! A map is an overlay: it borrows the cluster's node classes and stores only the differences. So
+//! opening one takes time in the number of classes, and a claim in the number of its nodes.
 
 use super::columns::Columns;
 use super::guide::{Guide, Rank};
@@ -20,75 +21,75 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What one job takes: amounts by node. Nodes it only bars others from are there with nothing.
+/// The resources that one job uses, by node. Nodes that it only closes to others have none.
 #[derive(Clone, Debug)]
 pub struct JobAmounts {
-    /// Node, and what is taken of it.
+    /// The amounts used, by node.
     pub holds: BTreeMap<NodeIx, Amounts>,
-    /// Whose they are, and whom it bears there.
+    /// The owner of the job, and the jobs that it allows on its nodes.
     pub owner: JobOwner,
-    /// What is counted by host it has together with others of its array, and with which node.
+    /// The places at which the job shares per-host resources with its array, each with the node.
     pub joins: Vec<(SharedPlace, NodeIx)>,
 }
 
-/// A room that differs from the cluster's, and its bucket, if it is in one.
+/// A node with other free resources than in the cluster, and its class if it has one.
 #[derive(Clone, Debug)]
 struct ChangedNode {
     room: FreeResources,
     place: Option<usize>,
 }
 
-/// Rooms at one moment.
+/// The free resources at one time.
 #[derive(Clone, Debug)]
 pub struct AvailabilityMap<'s> {
-    /// The nodes they are rooms of.
+    /// The nodes.
     pub cluster: &'s Cluster,
     buckets: Vec<NodeClass<'s>>,
-    /// What a node of each bucket has free.
+    /// The free amounts of each class.
     columns: Columns,
-    /// The rest of what a request looks at, likewise.
+    /// The other properties of each class that requests check.
     heads: Vec<NodeClassSummary>,
-    /// Added buckets that lost their last node, to be used again.
+    /// Added classes without nodes, to be reused.
     vacated: Vec<usize>,
-    /// The first so many buckets are the cluster's own, in the order of their keys.
+    /// The number of the cluster's own classes, which come first, sorted by key.
     borrowed: usize,
     added: BTreeMap<Arc<NodeClassKey>, usize>,
     rooms: BTreeMap<NodeIx, ChangedNode>,
-    /// The nodes in their order of preference, laid out when they are first asked for.
+    /// The nodes in order of preference, computed on demand.
     preferred: OnceCell<Arc<RankedNodes>>,
-    /// Whether rooms that are not in `rooms` are those of nodes with nobody there.
+    /// Whether nodes that are not in `rooms` have no jobs.
     is_vacant: bool,
-    /// Whether it is one of a later moment: jobs that run now are gone.
+    /// Whether this is a later time: some running jobs have ended.
     is_later: bool,
-    /// By what nodes are preferred.
+    /// The preference among nodes.
     guide: Arc<Guide>,
-    /// When somebody is promised a node next.
+    /// The next planned start on each node.
     promises: Arc<BTreeMap<NodeIx, Time>>,
-    /// What is held back of the whole system's resources.
+    /// The held amounts of resources of the whole system.
     held_back: Amounts,
-    /// What arrays have by host of what this cycle has given.
+    /// The per-host resources that arrays use since this cycle.
     joined: Arc<SharedHosts>,
-    /// What is measured to be in use beyond what jobs were given.
+    /// Measured use of nodes beyond what jobs were given.
     in_use: Arc<BTreeMap<NodeIx, InUse>>,
     free: Amounts,
     idle: Amounts,
 }
 
 impl<'s> AvailabilityMap<'s> {
-    /// What is free now.
+    /// The resources that are free now.
     pub fn now(cluster: &'s Cluster) -> AvailabilityMap<'s> {
         let buckets = cluster.buckets().map(|(key, nodes)| (key.clone(), nodes));
         AvailabilityMap::open(cluster, buckets.collect(), false)
     }
 
-    /// What would be free with every node up and nobody there.
+    /// The resources that would be free with every node up and no jobs.
     pub fn vacant(cluster: &'s Cluster) -> AvailabilityMap<'s> {
         let mut buckets: Vec<_> = cluster.configured().collect();
         buckets.sort_by(|a, b| a.0.cmp(&b.0));
         AvailabilityMap::open(cluster, buckets, true)
     }
 
-    /// These rooms alone: no other node takes jobs.
+    /// These free resources only: no other node takes jobs.
     pub fn of_rooms(
         cluster: &'s Cluster,
         rooms: BTreeMap<NodeIx, FreeResources>,
@@ -100,7 +101,7 @@ impl<'s> AvailabilityMap<'s> {
         space
     }
 
-    /// The same, nodes being preferred as in `other`, with what the whole system has there.
+    /// Takes the preferences, and the resources of the whole system, from `other`.
     pub fn like(mut self, other: &AvailabilityMap<'s>) -> AvailabilityMap<'s> {
         (self.guide, self.promises) = (other.guide.clone(), other.promises.clone());
         self.preferred = OnceCell::new();
@@ -163,7 +164,7 @@ impl<'s> AvailabilityMap<'s> {
         space
     }
 
-    /// The same, nodes being preferred by this guide.
+    /// Sets the preference among nodes.
     pub fn guided(self, guide: Arc<Guide>) -> AvailabilityMap<'s> {
         AvailabilityMap {
             guide,
@@ -172,22 +173,22 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// By what nodes are preferred.
+    /// The preference among nodes.
     pub fn guide(&self) -> &Guide {
         &self.guide
     }
 
-    /// Whether it is not the space of this moment.
+    /// Whether this is not the map of the present.
     pub fn is_imagined(&self) -> bool {
         self.is_vacant || self.is_later
     }
 
-    /// Whether nobody is there.
+    /// Whether the nodes have no jobs.
     pub fn is_vacant(&self) -> bool {
         self.is_vacant
     }
 
-    /// Notes that somebody is promised a node from then on; the soonest such moment counts (M8b).
+    /// Notes a planned start on a node; the soonest one counts (M8b).
     pub fn promise(&mut self, ix: NodeIx, at: Time) {
         let promises = Arc::make_mut(&mut self.promises);
         promises
@@ -196,28 +197,28 @@ impl<'s> AvailabilityMap<'s> {
             .or_insert(at);
     }
 
-    /// When somebody is promised a node next.
+    /// The next planned start on a node.
     pub fn next_promise(&self, ix: NodeIx) -> Option<Time> {
         self.promises.get(&ix).copied()
     }
 
-    /// The buckets; some may be empty.
+    /// The node classes; some may be empty.
     pub fn buckets(&self) -> &[NodeClass<'s>] {
         &self.buckets
     }
 
-    /// What a request looks at of a bucket.
+    /// The summary of a class.
     pub fn head(&self, place: usize) -> NodeClassSummary {
         self.heads[place]
     }
 
-    /// The first node of a bucket.
+    /// The first node of a class.
     pub fn first_of(&self, place: usize) -> Option<NodeIx> {
         self.buckets[place].first(Bound::Unbounded)
     }
 
-    /// How many times these amounts (resource, amount above zero) go on each node of a bucket;
-    /// None when nothing is asked.
+    /// How many times these amounts (resource, amount above zero) fit on each node of a class; None
+    /// if `asked` is empty.
     pub fn times(&self, place: usize, asked: &[(usize, i64)]) -> Option<u64> {
         asked
             .iter()
@@ -225,12 +226,12 @@ impl<'s> AvailabilityMap<'s> {
             .min()
     }
 
-    /// Whether there is no node that takes jobs.
+    /// Whether no node takes jobs.
     pub fn is_void(&self) -> bool {
         self.heads.iter().all(|head| head.nodes == 0)
     }
 
-    /// What a job of this tenancy could have in all, were it in small pieces.
+    /// The total free amounts for a job with this access policy, regardless of fragmentation.
     pub fn free(&self, access: AccessPolicy) -> &[i64] {
         if access.is_exclusive() {
             &self.idle
@@ -239,7 +240,7 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// A node's room.
+    /// The free resources of a node.
     pub fn room(&self, ix: NodeIx) -> &FreeResources {
         let node = self.cluster.node(ix);
         match (self.rooms.get(&ix), node.kind) {
@@ -255,7 +256,7 @@ impl<'s> AvailabilityMap<'s> {
         node.kind.is_some() && (self.is_vacant || node.usable)
     }
 
-    /// Whether a job may join a node, its neighbours on the host considered.
+    /// Whether a job may use a node, given the other nodes of its host.
     pub fn admits(&self, ix: NodeIx, owner: JobOwner) -> bool {
         let room = self.room(ix);
         if !room.admits(owner) {
@@ -268,14 +269,14 @@ impl<'s> AvailabilityMap<'s> {
         neighbours.all(|neighbour| self.room(neighbour).condition() == Joinable::Idle)
     }
 
-    /// Whether nodes of a kind have these values, host and node names left aside.
+    /// Whether nodes of a kind have these values; ignores host and node names.
     pub fn meets(&self, kind: KindIx, needs: &[Need]) -> bool {
         needs
             .iter()
             .all(|need| need.is_pinned() || self.cluster.meets(kind, need))
     }
 
-    /// Whether a claim can have what it takes.
+    /// Whether the resources of a claim are free.
     pub fn has_room_for(&self, claim: &JobAmounts) -> bool {
         let of_nodes = self.cluster.catalog.pooled().start;
         let has_node_amounts = claim.holds.iter().all(|(&ix, taken)| {
@@ -292,14 +293,14 @@ impl<'s> AvailabilityMap<'s> {
             })
     }
 
-    /// Takes what a claim takes.
+    /// Takes the resources of a claim.
     pub fn claim(&mut self, claim: &JobAmounts) {
         for (&ix, taken) in &claim.holds {
             self.admit(ix, taken, claim.owner);
         }
     }
 
-    /// One job more on a node.
+    /// Adds a job to a node.
     pub fn admit(&mut self, ix: NodeIx, taken: &[i64], owner: impl Into<JobOwner>) {
         let mut room = self.room(ix).clone();
         room.admit(taken, owner.into());
@@ -307,7 +308,7 @@ impl<'s> AvailabilityMap<'s> {
         self.change_pools(taken, -1);
     }
 
-    /// A job that is on a node takes more of it.
+    /// Takes more resources for a job that is on a node.
     pub fn reduce(&mut self, ix: NodeIx, taken: &[i64]) {
         let mut room = self.room(ix).clone();
         subtract(&mut room.free, taken);
@@ -315,12 +316,12 @@ impl<'s> AvailabilityMap<'s> {
         self.change_pools(taken, -1);
     }
 
-    /// What is free of a resource of the whole system.
+    /// The free amount of a resource of the whole system.
     pub fn shared(&self, index: usize) -> i64 {
         self.free[index]
     }
 
-    /// One job less on a node. From then on it is the space of a later moment.
+    /// Removes a job from a node. From then on this is the map of a later time.
     pub fn dismiss(&mut self, ix: NodeIx, taken: &[i64], owner: impl Into<JobOwner>) {
         let mut room = self.room(ix).clone();
         room.dismiss(taken, owner.into());
@@ -329,31 +330,31 @@ impl<'s> AvailabilityMap<'s> {
         self.is_later = true;
     }
 
-    /// Holds back so much of the whole system's resources, instead of what was held back before.
+    /// Sets the held amounts of resources of the whole system.
     pub fn hold_back(&mut self, amounts: Amounts) {
         let before = std::mem::replace(&mut self.held_back, amounts.clone());
         self.change_pools(&before, 1);
         self.change_pools(&amounts, -1);
     }
 
-    /// Whether nothing of a resource is held back.
+    /// Whether nothing of a resource is held.
     pub fn is_unpromised(&self, index: usize) -> bool {
         self.held_back[index] == 0
     }
 
-    /// Notes where arrays have what is counted by host.
+    /// Notes where arrays use per-host resources.
     pub fn join(&mut self, hosts: SharedHosts) {
         if !hosts.is_empty() {
             Arc::make_mut(&mut self.joined).extend(hosts);
         }
     }
 
-    /// Where arrays have what this cycle has given of what is counted by host.
+    /// Where arrays use per-host resources given in this cycle.
     pub fn joined(&self) -> &SharedHosts {
         &self.joined
     }
 
-    /// Takes of the whole system's resources alone.
+    /// Takes only resources of the whole system.
     pub fn take_pools(&mut self, taken: &[i64]) {
         self.change_pools(taken, -1);
     }
@@ -366,14 +367,14 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// Lets nobody join a node.
+    /// Closes a node to all jobs.
     pub fn close(&mut self, ix: NodeIx) {
         let mut room = self.room(ix).clone();
         room.close();
         self.refile(ix, room);
     }
 
-    /// Gives a node another room.
+    /// Replaces the free resources of a node.
     pub fn refile(&mut self, ix: NodeIx, room: FreeResources) {
         let before = match self.rooms.get(&ix) {
             Some(filed) => filed.place,
@@ -393,17 +394,17 @@ impl<'s> AvailabilityMap<'s> {
         self.enter(ix, room);
     }
 
-    /// Notes what the room of a node lacks because it is in use without a job having it.
+    /// Notes measured use of a node beyond what jobs were given.
     pub fn withhold(&mut self, ix: NodeIx, in_use: InUse) {
         Arc::make_mut(&mut self.in_use).insert(ix, in_use);
     }
 
-    /// What is measured to be in use beyond what jobs were given, by node.
+    /// Measured use beyond what jobs were given, by node.
     pub fn in_use(&self) -> &BTreeMap<NodeIx, InUse> {
         &self.in_use
     }
 
-    /// A node that is in no bucket goes into one.
+    /// Puts a node without class into one.
     fn enter(&mut self, ix: NodeIx, room: FreeResources) {
         let after = self.cluster.key_of(ix, &room);
         if let Some(preferred) = self.preferred.get_mut() {
@@ -424,7 +425,7 @@ impl<'s> AvailabilityMap<'s> {
         self.rooms.insert(ix, ChangedNode { room, place });
     }
 
-    /// The bucket of this key, made when there is none.
+    /// The class of this key, added if there is none.
     fn place_of(&mut self, key: NodeClassKey) -> usize {
         let borrowed =
             self.buckets[..self.borrowed].binary_search_by(|bucket| (*bucket.key).cmp(&key));
@@ -447,7 +448,7 @@ impl<'s> AvailabilityMap<'s> {
         place
     }
 
-    /// One bucket more, for which there is a place in the columns.
+    /// Appends a class that already has its place in the columns.
     fn enlist(&mut self, bucket: NodeClass<'s>) -> usize {
         let place = self.buckets.len();
         self.heads.push(NodeClassSummary::of(&bucket));
@@ -455,8 +456,7 @@ impl<'s> AvailabilityMap<'s> {
         place
     }
 
-    /// Brings columns and head in line with a bucket; one that was added and is empty again
-    /// is given up.
+    /// Updates columns and summary of a class; an added class without nodes is given up.
     fn note(&mut self, place: usize) {
         let bucket = &self.buckets[place];
         let head = NodeClassSummary::of(bucket);
@@ -469,16 +469,16 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// The buckets whose nodes have at least these amounts free (resource, amount above zero),
-    /// those that nobody can join left out.
+    /// The classes of nodes with at least these amounts free (resource, amount above zero), without
+    /// closed ones.
     pub fn with_free(&self, asked: &[(usize, i64)]) -> impl Iterator<Item = usize> + use<'_, 's> {
         self.columns
             .at_least(self.scarcest_first(asked))
             .filter(|&place| self.heads[place].nodes > 0)
     }
 
-    /// The same node by node, in the order in which the guide prefers them where jobs do not say
-    /// otherwise; for policies that rank kinds of nodes.
+    /// The nodes with at least these amounts free, in the default order of preference; for policies
+    /// that rank kinds of nodes.
     pub fn nodes_with_free(
         &self,
         asked: &[(usize, i64)],
@@ -488,7 +488,7 @@ impl<'s> AvailabilityMap<'s> {
             .at_least(self.scarcest_first(asked))
     }
 
-    /// Most rooms are passed over at one look at what there is least of.
+    /// Sorts by scarcity: the scarcest resource excludes most nodes.
     fn scarcest_first(&self, asked: &[(usize, i64)]) -> Vec<(usize, i64)> {
         let mut asked = asked.to_vec();
         let plenty = |(index, amount): (usize, i64)| self.free[index].max(1) as f64 / amount as f64;
@@ -496,7 +496,7 @@ impl<'s> AvailabilityMap<'s> {
         asked
     }
 
-    /// What each node has left.
+    /// The free resources of each node.
     pub(super) fn rooms(&self) -> Rooms {
         let mut buckets = vec![Rooms::NOWHERE; self.cluster.slots()];
         for (place, bucket) in self.buckets.iter().enumerate() {
@@ -530,7 +530,7 @@ impl<'s> AvailabilityMap<'s> {
         preferred
     }
 
-    /// Counts `nodes` nodes of a bucket in, or out.
+    /// Adds `nodes` nodes of a class to the totals; negative to subtract.
     fn count(&mut self, key: &NodeClassKey, nodes: i64) {
         if key.condition == Joinable::Alone {
             return;
@@ -543,8 +543,8 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// The nodes of some buckets, the lowest ranks first and then in the order of the nodes, found
-    /// one by one, each with the mark that came with its bucket: (rank, bucket, mark).
+    /// The nodes of some classes by rank and then by index, found one by one, each with the mark of
+    /// its class. The input is (rank, class, mark).
     pub fn merged(&self, buckets: impl Iterator<Item = (Rank, usize, usize)>) -> MergedNodes<'_> {
         let heads: Vec<_> = buckets
             .filter_map(|(rank, place, mark)| {
@@ -558,17 +558,17 @@ impl<'s> AvailabilityMap<'s> {
     }
 }
 
-/// What each node has left.
+/// The free resources of each node.
 #[derive(Clone, Debug, Default)]
 pub struct Rooms {
-    /// By bucket.
+    /// By class.
     pub keys: Vec<Arc<NodeClassKey>>,
-    /// By node: its bucket, if it is in one.
+    /// By node: its class, if it has one.
     pub buckets: Vec<u32>,
 }
 
 impl Rooms {
-    /// For a node that is in no bucket.
+    /// For a node without class.
     pub const NOWHERE: u32 = u32::MAX;
 
     pub fn of(&self, node: usize) -> Option<&Arc<NodeClassKey>> {
@@ -582,7 +582,7 @@ mod tests {
     use crate::model::job_id::JobId;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// The nodes with so many processors free, as the buckets have it.
+    /// The nodes with this many free CPUs, by the classes.
     fn with_ncpus(space: &AvailabilityMap, ncpus: i64) -> Vec<String> {
         let index = space.cluster.catalog.index("ncpus").unwrap();
         let asked = [(index, ncpus)];

@@ -1,8 +1,8 @@
-//! What of a node counts as taken (M6, M7): what jobs were given, what is measured to be in use, or
-//! the larger of both, for each resource; and what its load leaves of it (M48).
+//! Which part of a node counts as used (M6, M7): what jobs were given, what is measured, or the
+//! larger of both, for each resource; and what its load leaves (M48).
 //!
-//! A start takes from what is left as always: so a node's load is raised by what a cycle starts
-//! there, until it is measured again.
+//! A start takes from the rest as usual: starts of a cycle raise the node's load until it is
+//! measured again.
 
 use super::availability_map::AvailabilityMap;
 use crate::model::node::{Adjust, NodeFacts};
@@ -12,7 +12,7 @@ use crate::sched::view::cluster::{Cluster, ClusterNode, FreeResources, NodeIx, N
 use crate::sched::view::free_resources::InUse;
 
 impl Cluster {
-    /// Takes note of what is measured on a node.
+    /// Records the measurements of a node.
     pub fn measure(&mut self, ix: NodeIx, facts: &NodeFacts) {
         let utilized: Vec<(usize, i64)> = facts
             .utilized
@@ -29,7 +29,7 @@ impl Cluster {
     }
 }
 
-/// Which resources nodes may be given more of than they have, because only what is in use counts.
+/// The resources that may be overcommitted, because only measured use counts.
 pub fn by_use(cluster: &Cluster, placement: &PlacementPolicy) -> Vec<usize> {
     let of_nodes = 0..cluster.catalog.pooled().start;
     of_nodes
@@ -44,7 +44,7 @@ fn of(cluster: &Cluster, placement: &PlacementPolicy, index: usize) -> Availabil
     own.copied().unwrap_or(placement.availability)
 }
 
-/// Brings the rooms in line with what is measured.
+/// Adjusts the free resources by the measurements.
 pub fn observe(space: &mut AvailabilityMap, placement: &PlacementPolicy) {
     let cluster = space.cluster;
     for &ix in &cluster.measured {
@@ -114,7 +114,7 @@ mod tests {
         fixture
     }
 
-    /// M6: 8 processors, 2 given and 5 in use; 16000 MB, 8000 given and 3000 in use.
+    /// M6: 8 CPUs, 2 given and 5 in use; 16000 MB, 8000 given and 3000 in use.
     #[test]
     fn what_is_free_goes_by_what_is_given_and_what_is_in_use() {
         let fixture = cluster("1 x ncpus=8:mem=16000mb")
@@ -147,7 +147,7 @@ mod tests {
         ));
     }
 
-    /// M7: jobs of one processor that really use 0.4.
+    /// M7: jobs of one CPU that really use 0.4.
     #[test]
     fn what_is_not_used_is_given_again() {
         let running_after_cycles = |how| {

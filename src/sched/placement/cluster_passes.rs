@@ -9,8 +9,8 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The resolved requests of each pass but the last, which admits all nodes. Empty unless the policy
-/// orders jobs by cluster.
+/// The resolved requests of each pass except the last, which admits all nodes. Empty unless the
+/// policy orders jobs by cluster.
 pub fn passes(state: &ClusterState, policy: &Policy, whole: &Resolved) -> Vec<Resolved> {
     if policy.precedence.order != PriorityOrder::Cluster {
         return Vec::new();

@@ -1,19 +1,19 @@
-//! What many rooms have free, laid out so that a request passes over thousands of them in a
-//! microsecond.
+//! The free amounts of many rows (node classes or nodes), laid out so that a request skips
+//! thousands of them in a microsecond.
 //!
-//! The amounts of one resource lie side by side. Of each sixteen in a row, and of each sixteen of
-//! these, it is known what the best has: a request that asks for more passes over them at one look.
+//! The amounts of one resource are adjacent. The maximum of every sixteen amounts, and of every
+//! sixteen of these maxima, is stored: a request for more skips them with one comparison.
 
-/// So many rooms are passed over together.
+/// The number of rows in a stride.
 const STRIDE: usize = 16;
 
-/// So many strides likewise.
+/// The number of rows in a block of strides.
 const BLOCK: usize = STRIDE * 16;
 
-/// What a room has that nobody can join.
+/// The amount of a row that is closed to all jobs.
 const CLOSED: i64 = -1;
 
-/// Amounts by resource, then by room.
+/// Amounts by resource, then by row.
 #[derive(Clone, Debug)]
 pub struct Columns {
     columns: Vec<Column>,
@@ -24,14 +24,14 @@ pub struct Columns {
 #[derive(Clone, Debug, Default)]
 struct Column {
     free: Vec<i64>,
-    /// The largest of each stride.
+    /// The maximum of each stride.
     strides: Vec<i64>,
-    /// The largest of each block.
+    /// The maximum of each block.
     blocks: Vec<i64>,
 }
 
 impl Columns {
-    /// So many rooms that nobody can join so far; `width` is the number of resources.
+    /// A table of `rooms` closed rows; `width` is the number of resources.
     pub fn closed(width: usize, rooms: usize) -> Columns {
         let column = Column {
             free: vec![CLOSED; rooms],
@@ -44,7 +44,7 @@ impl Columns {
         }
     }
 
-    /// One more of them.
+    /// Adds a closed row.
     pub fn push(&mut self) {
         for column in &mut self.columns {
             column.free.push(CLOSED);
@@ -58,7 +58,7 @@ impl Columns {
         self.rooms += 1;
     }
 
-    /// What these rooms have free, of which nobody could join any so far.
+    /// Sets the free amounts of these rows, all of which were closed.
     pub fn fill<'a>(&mut self, rooms: impl Iterator<Item = (usize, &'a [i64])>) {
         for (place, free) in rooms {
             for (column, amount) in self.columns.iter_mut().zip(free) {
@@ -68,20 +68,20 @@ impl Columns {
         self.columns.iter_mut().for_each(Column::sum_up);
     }
 
-    /// What a room has free; None when nobody can join it.
+    /// Sets the free amounts of a row; None closes it.
     pub fn set(&mut self, place: usize, free: Option<&[i64]>) {
         for (index, column) in self.columns.iter_mut().enumerate() {
             column.set(place, free.map_or(CLOSED, |free| free[index]));
         }
     }
 
-    /// What a room has of a resource.
+    /// The amount of a resource in a row.
     pub fn get(&self, index: usize, place: usize) -> i64 {
         self.columns[index].free[place]
     }
 
-    /// The rooms that have at least these amounts (resource, amount above zero), those that nobody
-    /// can join left out; all when nothing is asked. The scarcest first is quickest.
+    /// The rows with at least these amounts (resource, amount above zero), without closed ones; all
+    /// rows if `asked` is empty. Fastest with the scarcest resource first.
     pub fn at_least(&self, asked: Vec<(usize, i64)>) -> AtLeast<'_> {
         AtLeast {
             columns: self,
@@ -91,13 +91,13 @@ impl Columns {
     }
 }
 
-/// The largest of some amounts.
+/// The maximum of some amounts.
 fn largest(amounts: &[i64]) -> i64 {
     amounts.iter().copied().max().unwrap_or(CLOSED)
 }
 
 impl Column {
-    /// Finds the largest of all strides and blocks.
+    /// Computes the maximum of all strides and blocks.
     fn sum_up(&mut self) {
         self.strides = self.free.chunks(STRIDE).map(largest).collect();
         self.blocks = self.strides.chunks(BLOCK / STRIDE).map(largest).collect();
@@ -124,8 +124,8 @@ impl Column {
     }
 }
 
-/// Brings the largest of so many amounts in a row up to date, one of which has changed; tells what
-/// it was and is if that has changed too.
+/// Updates the maximum of a stride or block after a change of one amount. Returns the old and the
+/// new maximum if that has changed.
 fn renew(
     largest: &mut i64,
     (before, amount): (i64, i64),
@@ -147,7 +147,7 @@ fn renew(
     (*largest != was).then_some((was, *largest))
 }
 
-/// Rooms that have enough, in their order.
+/// The rows with enough, in order.
 pub struct AtLeast<'a> {
     columns: &'a Columns,
     asked: Vec<(usize, i64)>,

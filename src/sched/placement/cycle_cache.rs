@@ -1,8 +1,8 @@
-//! What one cycle found out that still holds in the next.
+//! Results of one cycle that still hold in the next.
 //!
-//! Between two cycles little changes: most of what did not fit has as few places as before. What is
-//! remembered is what a count would find again, but for the nodes that have changed, which are
-//! counted anew: a plan is the same with a memory and without.
+//! Little changes between two cycles: most requests that did not fit still do not. The cache gives
+//! the same result as a new computation, since it counts changed nodes again: a plan is the same
+//! with a cache and without.
 
 use super::availability_map::{AvailabilityMap, Rooms};
 use super::filter::times_on;
@@ -17,37 +17,37 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// After more changes than this all is counted anew.
+/// After more changes than this, everything is computed again.
 const MOST_CHANGES: usize = 64;
 
-/// The memory of the cycles of one state as it changes.
+/// The cache for the cycles of one changing state.
 #[derive(Clone, Debug, Default)]
 pub struct CycleCache {
     placement: PlacementPolicy,
-    /// Which of all that nodes ever were is meant.
+    /// The edition of the set of nodes.
     edition: u64,
     rooms: Rooms,
     /// Why shapes wait that found too few places.
     scattered: BTreeMap<ShapeId, Arc<Reason>>,
-    /// The nodes that have changed since: what they had left, and have.
+    /// The free resources of each changed node, before and after.
     changes: Vec<[Option<Arc<NodeClassKey>>; 2]>,
-    /// What is to be remembered of the cycle under way.
+    /// The results of the current cycle.
     found: Vec<(ShapeId, Arc<Reason>)>,
-    /// What the last cycle came to, if it left all as it was.
+    /// The result of the last cycle, if it changed nothing.
     conclusion: Option<Conclusion>,
 }
 
-/// Nothing is to be done.
+/// The last cycle had nothing to do.
 #[derive(Clone, Debug)]
 struct Conclusion {
     edition: u64,
     policy: Arc<Policy>,
-    /// When to look again though nothing has happened.
+    /// The time of the next cycle, if nothing happens before.
     next: Option<Time>,
 }
 
 impl CycleCache {
-    /// Compares what is free with what was, before anything is asked.
+    /// Compares the free resources with those of the last cycle. Call this before any query.
     pub fn wake(&mut self, space: &AvailabilityMap, placement: &PlacementPolicy) {
         let rooms = space.rooms();
         let is_same_place = self.edition == space.cluster.edition()
@@ -82,8 +82,8 @@ impl CycleCache {
         }
     }
 
-    /// Why a shape still waits: as many chunks have a place as had one, more or fewer those on the
-    /// nodes that have changed. None when it was not known, or when it may fit now.
+    /// Why a shape still waits: the former number of places, corrected for changed nodes. None if
+    /// it is not cached, or if the shape may fit now.
     pub fn recall(&mut self, space: &AvailabilityMap, shape: &Shape) -> Option<Arc<Reason>> {
         let known = self.scattered.get(&shape.id)?;
         let (Reason::Scattered { fitting, needed }, [chunk]) = (&**known, &shape.chunks[..]) else {
@@ -115,9 +115,9 @@ impl CycleCache {
         Some(reason)
     }
 
-    /// Remembers why a shape waits, if that is for want of places and counting alone said so.
+    /// Caches why a shape waits, if only the number of places decides.
     pub fn keep(&mut self, space: &AvailabilityMap, shape: &Shape, reason: &Arc<Reason>) {
-        // Where what the whole system has may be used can change, and no node would tell.
+        // The use of system-wide resources can change without a change of any node.
         let is_lasting = matches!(**reason, Reason::Scattered { .. })
             && shape.is_common()
             && shape.pooled.is_empty();
@@ -126,7 +126,7 @@ impl CycleCache {
         }
     }
 
-    /// Takes note of what a cycle has come to.
+    /// Records the result of a cycle.
     pub(in crate::sched) fn conclude(
         &mut self,
         state: &ClusterState,
@@ -148,8 +148,8 @@ impl CycleCache {
         });
     }
 
-    /// Whether what the last cycle came to still holds. While a job runs past its walltime it does
-    /// not: what that gives back lies a little later each moment, and promises with it.
+    /// Whether the result of the last cycle still holds. Never while a job runs past its walltime:
+    /// then its expected end moves with the clock, and planned starts with it.
     pub(in crate::sched) fn concludes(
         &self,
         state: &ClusterState,
@@ -165,18 +165,18 @@ impl CycleCache {
             })
     }
 
-    /// Forgets what the last cycle has come to.
+    /// Discards the result of the last cycle.
     pub fn doubt(&mut self) {
         self.conclusion = None;
     }
 
-    /// Forgets what this cycle has not found again.
+    /// Discards what this cycle has not found again.
     pub fn settle(&mut self) {
         self.scattered = std::mem::take(&mut self.found).into_iter().collect();
     }
 }
 
-/// Whether places alone decide: no node takes some jobs only, and none is used from outside.
+/// Whether free resources alone decide: no node has restrictions, and none is used from outside.
 fn is_plain(cluster: &Cluster) -> bool {
     cluster.used_outside().next().is_none()
         && cluster
@@ -196,7 +196,7 @@ mod tests {
     use crate::sched::view::pools::Pool;
     use std::num::Wrapping;
 
-    /// Numbers that look random and are the same in every run.
+    /// Pseudo-random numbers, equal in every run.
     struct Dice(Wrapping<u64>);
 
     impl Dice {
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// A job comes, ends, or is taken back; a node goes, comes back, or changes.
+    /// A job is submitted, ends, or is deleted; a node is removed, returns, or changes.
     fn happen(mut fixture: TestCluster, dice: &mut Dice, step: u64) -> TestCluster {
         let node = 1 + dice.roll(12);
         match dice.roll(20) {
@@ -277,7 +277,7 @@ mod tests {
         assert!(idle > 100, "there was nothing to be decided {idle} times");
     }
 
-    /// Under every way to fill and to promise, and whatever a look decides besides starts.
+    /// For all backfill and retention policies, including decisions other than starts.
     #[test]
     fn where_no_cycle_is_due_none_would_decide_anything() {
         let chunk = SetAside {
@@ -423,7 +423,7 @@ mod tests {
         ));
     }
 
-    /// A cycle before a job ends and one after it, which says the same with a memory as without.
+    /// Cycles before and after the end of a job, with one result for both cache and no cache.
     fn again(mut fixture: TestCluster, ends: u64) -> [String; 2] {
         let mut memory = CycleCache::default();
         [true, false].map(|is_first| {
@@ -486,7 +486,7 @@ mod tests {
         );
     }
 
-    /// Q21: which hosts may have a licence is no matter of any node's room.
+    /// Q21: which hosts may use a license does not follow from the free resources of nodes.
     #[test]
     fn what_hangs_on_licences_is_found_anew() {
         let mut fixture = cluster("3 x ncpus=4").running(9, "select=2:ncpus=2", "n2,n3", 600);

@@ -1,5 +1,5 @@
-//! The names that an expression can read of a node: Qube's `host.*` and `job.*` (Q20), and Maui's
-//! names for the ranking of nodes (M8f). Amounts of memory and disk are megabytes, times seconds.
+//! The names of node properties in expressions: Qube's `host.*` and `job.*` (Q20), and Maui's names
+//! for the ranking of nodes (M8f). Memory and disk are in megabytes, times in seconds.
 
 use super::availability_map::AvailabilityMap;
 use crate::model::expression::{ExpressionValue, NameScope};
@@ -8,7 +8,7 @@ use crate::sched::view::cluster::{KindIx, NodeIx, NodeKind};
 use crate::sched::view::job_facts::JobFacts;
 use std::borrow::Cow;
 
-/// A node, or all nodes of a kind, in a space.
+/// A node, or all nodes of a kind, in an availability map.
 pub struct NodeView<'a> {
     space: &'a AvailabilityMap<'a>,
     kind: Option<&'a NodeKind>,
@@ -16,7 +16,7 @@ pub struct NodeView<'a> {
     job: Option<&'a JobFacts>,
 }
 
-/// How a resource is asked for.
+/// The aspect of a resource.
 #[derive(Clone, Copy, PartialEq)]
 enum Aspect {
     Total,
@@ -24,7 +24,7 @@ enum Aspect {
     Used,
 }
 
-/// Whether a name means the same for all nodes of a kind.
+/// Whether a name has the same value for all nodes of a kind.
 pub fn is_of_kind(name: &str) -> bool {
     name != "host.name" && !is_changing(name)
 }
@@ -54,7 +54,7 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// What nodes of a kind have in common.
+    /// The common properties of the nodes of a kind.
     pub fn of_kind(space: &'a AvailabilityMap<'a>, kind: KindIx) -> NodeView<'a> {
         NodeView {
             space,
@@ -64,7 +64,7 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// The same for a job.
+    /// Adds a job for the `job.*` names.
     pub fn for_job(self, job: &'a JobFacts) -> NodeView<'a> {
         NodeView {
             job: Some(job),
@@ -72,7 +72,7 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// The amount of a consumable, memory in megabytes.
+    /// An amount of a consumable resource, memory in megabytes.
     fn amount(&self, resource: &str, aspect: Aspect) -> Option<f64> {
         let catalog = &self.space.cluster.catalog;
         let index = catalog.index_on_node(resource)?;
@@ -116,7 +116,7 @@ impl<'a> NodeView<'a> {
         )
     }
 
-    /// `host.NAME`.
+    /// The value of `host.NAME`.
     fn host(&self, name: &str) -> Option<ExpressionValue<'_>> {
         let terms = &self.kind?.terms;
         let node = self.node.map(|ix| self.space.cluster.node(ix));
@@ -135,7 +135,7 @@ impl<'a> NodeView<'a> {
         })
     }
 
-    /// `flag.F`, `duty.PROP`, `RESOURCE.used`, `.avail`, `.total`, or a value that nodes have.
+    /// `flag.F`, `duty.PROP`, `RESOURCE.used`, `.avail`, `.total`, or another property of the node.
     fn part(&self, name: &str) -> Option<ExpressionValue<'_>> {
         if let Some(flag) = name.strip_prefix("flag.") {
             return Some(
@@ -163,7 +163,7 @@ impl<'a> NodeView<'a> {
         self.amount(resource, aspect).map(ExpressionValue::Number)
     }
 
-    /// What the jobs on the node have of a property.
+    /// A property of the jobs on the node, as a list.
     fn duty(&self, property: &str) -> Option<ExpressionValue<'_>> {
         let cluster = self.space.cluster;
         let tenants = &cluster.node(self.node?).tenants;
@@ -178,7 +178,7 @@ impl<'a> NodeView<'a> {
         Some(ExpressionValue::List(Cow::Owned(list)))
     }
 
-    /// Maui's names.
+    /// The value of one of Maui's names.
     fn maui(&self, name: &str) -> Option<ExpressionValue<'_>> {
         let number = match name {
             "APROCS" => self.amount("ncpus", Aspect::Avail)?,
@@ -226,7 +226,7 @@ mod tests {
 
     const WHAT: &str = "ncpus=8:mem=16gb:swap=32gb:disk=1024gb:heat=6.5:speed=2:arch=linux:processor_speed=3:big=true";
 
-    /// A node of which half is taken by bob's job 7, under a load of 1.5; and one that nobody uses.
+    /// A node half used by bob's job 7, with a load of 1.5, and an empty node.
     fn fixture() -> TestCluster {
         let mut known = resources();
         let custom = [
@@ -290,7 +290,7 @@ mod tests {
         fixture.running(7, "select=1:ncpus=2:mem=4gb", "n1", 600)
     }
 
-    /// What a name says of a node, as text.
+    /// The value of a name on a node, as text.
     fn says(fixture: &TestCluster, node: &str, name: &str) -> String {
         let space = AvailabilityMap::now(&fixture.state.cluster);
         let view = NodeView::new(&space, fixture.state.cluster.find(node).unwrap());
@@ -415,7 +415,7 @@ mod tests {
         all_say("n1", &[&processors[..], &memory, &heat, &duty].concat());
     }
 
-    /// Names that change are asked of each node again and again, those of a kind once.
+    /// Changing names are evaluated for each node each time, names of a kind once.
     #[test]
     fn a_name_is_of_a_node_or_of_a_kind_and_may_change() {
         for changing in [

@@ -17,7 +17,7 @@ use crate::sched::view::node_access::JobOwner;
 use crate::sched::view::node_filter::NodeFilter;
 use crate::sched::view::shape::{ChunkShape, Shape};
 
-/// Whether all that an expression asks of nodes is the same for all of a kind.
+/// Whether the expression has the same value for all nodes of a kind.
 fn is_of_kinds(expression: Option<&Expression>) -> bool {
     expression.is_none_or(|expression| expression.names().into_iter().all(is_of_kind))
 }
@@ -34,7 +34,7 @@ impl NodeFilter {
             || !self.failed_hosts.is_empty()
     }
 
-    /// Why a node does not suit, as far as its kind tells.
+    /// Why the nodes of a kind do not suit, as far as the kind decides.
     fn objection_to_kind(&self, kind: &NodeKind) -> Option<(Mismatch, String)> {
         if self
             .restriction
@@ -52,7 +52,7 @@ impl NodeFilter {
         None
     }
 
-    /// Why a node does not suit by what is asked of it.
+    /// Why a node does not meet the requirement or is vetoed.
     fn objection(&self, view: &NodeView, name: &str) -> Option<(Mismatch, String)> {
         let refusal = self
             .requirement
@@ -66,7 +66,7 @@ impl NodeFilter {
     }
 }
 
-/// Whether nodes must be looked at one by one for a job of this shape.
+/// Whether nodes must be checked one by one for a job of this shape.
 pub fn asks_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
     let pools = &space.cluster.pools;
     shape
@@ -79,7 +79,7 @@ pub fn asks_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
             .is_some_and(|filter| filter.asks_nodes())
 }
 
-/// Whether nodes of a kind suit, as far as that tells.
+/// Whether nodes of a kind suit, as far as the kind decides.
 pub fn suits_kind(space: &AvailabilityMap, shape: &Shape, kind: KindIx) -> bool {
     if shape
         .kinds
@@ -136,8 +136,8 @@ pub fn suits(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> bool {
     by_kind && objection(space, shape, ix).is_none()
 }
 
-/// Why a node does not suit; None for one that does. Of nodes with nobody there, what may change is
-/// not asked.
+/// Why a node does not suit; None if it does. In a map without jobs, changing properties are not
+/// checked.
 pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(Mismatch, String)> {
     let node = space.cluster.node(ix);
     let by_kind = node
@@ -185,25 +185,25 @@ fn out_of_scope(space: &AvailabilityMap, shape: &Shape, host: &str) -> Option<(M
     })
 }
 
-/// A bucket with room.
+/// A node class in which chunks fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FittingClass {
-    /// Its place in the space.
+    /// Its index in the availability map.
     pub place: usize,
-    /// Its nodes.
+    /// The number of its nodes.
     pub nodes: u64,
-    /// How many chunks go on each.
+    /// How many chunks fit on each.
     pub times: u64,
 }
 
 impl FittingClass {
-    /// How many chunks go on all of its nodes.
+    /// How many chunks fit on all of its nodes.
     pub fn supply(self) -> u64 {
         self.nodes.saturating_mul(self.times)
     }
 }
 
-/// The nodes that bear the host or node name a chunk asks for; None when it asks for none.
+/// The nodes with the host or node name that a chunk requests; None if it requests none.
 pub fn named_nodes(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Vec<NodeIx>> {
     if let Some(node) = named(chunk, "vnode") {
         Some(space.cluster.find(&node).into_iter().collect())
@@ -219,7 +219,7 @@ fn named(chunk: &ChunkShape, resource: &str) -> Option<String> {
     Some(need.value.to_string())
 }
 
-/// The buckets with room for a kind of chunk, host and node names left aside.
+/// The classes in which a kind of chunk fits, regardless of host and node names.
 pub fn fitting_classes<'a>(
     space: &'a AvailabilityMap,
     shape: &'a Shape,
@@ -244,8 +244,8 @@ fn fitting_class(
     })
 }
 
-/// How many chunks of a kind go on a node that is as its bucket's key says, so far as that tells
-/// and as there are chunks.
+/// How many chunks of a kind fit on a node of this class, as far as its key decides, at most the
+/// number of chunks.
 pub fn times_on(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -267,14 +267,14 @@ pub fn times_on(
     times
 }
 
-/// Whether a job may join the nodes of a bucket, as far as they are alike in that.
+/// Whether a job may use the nodes of a class, as far as the class decides.
 pub fn welcomes(space: &AvailabilityMap, key: &NodeClassKey, owner: JobOwner) -> bool {
     let access = owner.on(space.cluster.kind(key.kind).empty.bounds);
     !key.barred.contains(&owner.user) && key.condition.admits(access, owner.user)
 }
 
-/// The nodes with room for a kind of chunk as the guide prefers them, with how many chunks go on
-/// each; not for jobs that want whole hosts.
+/// The nodes on which a kind of chunk fits, in order of preference, with how many chunks fit on
+/// each; not for jobs with exclusive hosts.
 pub fn fitting_nodes<'a>(
     space: &'a AvailabilityMap,
     shape: &'a Shape,
@@ -282,7 +282,7 @@ pub fn fitting_nodes<'a>(
 ) -> impl Iterator<Item = (NodeIx, u64)> + 'a {
     space.nodes_with_free(&chunk.asked).filter_map(move |ix| {
         let (room, kind) = (space.room(ix), space.cluster.node(ix).kind?);
-        // A node that takes no jobs has too little of everything, but not of nothing.
+        // A closed node fails every positive request, but not a request for nothing.
         let suits = space.is_open(ix)
             && room.admits(shape.owner())
             && space.meets(kind, &chunk.needs)
@@ -302,7 +302,7 @@ pub fn fitting_nodes<'a>(
     })
 }
 
-/// How many chunks of a kind go on a node on which no chunk of the job has been placed.
+/// How many chunks of a kind fit on a node without chunks of the job.
 pub fn times_on_node(
     space: &AvailabilityMap,
     shape: &Shape,

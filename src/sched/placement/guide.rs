@@ -1,4 +1,4 @@
-//! The rank of nodes as far as it follows from the policy and from the kinds of nodes.
+//! The rank of nodes, as far as it follows from the policy and the kind of the node.
 
 use crate::model::expression::Expression;
 use crate::model::node::NodeTerms;
@@ -10,12 +10,12 @@ use crate::sched::view::cluster::{Cluster, KindIx, NodeKind};
 use crate::sched::view::shape::Shape;
 use crate::sched::view::sort_key::highest_first;
 
-/// The place of a node among those that fit: the lowest rank first.
+/// The place of a node among those that fit, lowest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub(super) i64);
 
 impl Rank {
-    /// In the order of these places; what has none comes last.
+    /// The rank of a position in a list; None comes last.
     pub fn at(place: Option<usize>) -> Rank {
         Rank(place.map_or(i64::MAX, |place| place as i64))
     }
@@ -29,12 +29,12 @@ impl Rank {
 /// The placement policy for jobs that do not request one, on the nodes of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Guide {
-    /// Which of the nodes that fit.
+    /// How nodes are chosen.
     pub allocation: NodeAllocation,
     /// The distribution of tasks to nodes.
     pub distribution: Distribution,
     pub(super) expression: Option<Expression>,
-    /// How much each kind of node has.
+    /// The total of resources of each kind of node, normalized.
     wealth: Vec<Rank>,
     /// The speed of each kind of node, in thousandths.
     speed: Vec<i64>,
@@ -64,7 +64,7 @@ impl Guide {
         guide
     }
 
-    /// Whether it matters which places a request gets together, beyond what its chunks say.
+    /// Whether the combination of nodes matters, beyond what the chunks request.
     pub fn is_choosy(&self, shape: &Shape) -> bool {
         let policy = shape.allocation.unwrap_or(self.allocation);
         shape.sets.is_some()
@@ -74,17 +74,17 @@ impl Guide {
             )
     }
 
-    /// Whether any place on a node is as good as any other, as far as nodes and the policy say.
+    /// Whether all nodes are interchangeable, as far as nodes and the policy decide.
     pub fn is_indifferent(&self) -> bool {
         self.is_indifferent
     }
 
-    /// The speed of a kind of node, in thousandths: its resource `speed`, else 1.
+    /// The speed of a kind of node in thousandths, from its resource `speed`; 1000 by default.
     pub fn speed(&self, kind: KindIx) -> i64 {
         self.speed.get(kind.0 as usize).copied().unwrap_or(1000)
     }
 
-    /// The rank of a kind of node. None where each node of the kind has a rank of its own.
+    /// The rank of a kind of node; None if each node of the kind has its own.
     pub fn of_kind(&self, policy: NodeAllocation, kind: KindIx) -> Option<Rank> {
         match policy {
             NodeAllocation::FirstAvailable
@@ -118,7 +118,7 @@ fn is_indifferent(placement: &PlacementPolicy, cluster: &Cluster) -> bool {
             .all(|(_, kind)| kind.terms == NodeTerms::default())
 }
 
-/// The most that any node has of each resource.
+/// The maximum of each resource on any node.
 fn most_of_each(cluster: &Cluster) -> Vec<i64> {
     let mut most = cluster.catalog.no_room().to_vec();
     for (_, kind) in cluster.kinds() {
@@ -129,8 +129,8 @@ fn most_of_each(cluster: &Cluster) -> Vec<i64> {
     most
 }
 
-/// M8c: the sum of its shares of the most there is, in millionths. What has no bound counts
-/// nothing.
+/// M8c: the sum of the node's shares of the maximum of each resource, in millionths. Unbounded
+/// resources do not count.
 fn wealth(kind: &NodeKind, most: &[i64]) -> Rank {
     let shares = kind.empty.free.iter().zip(most);
     let shares = shares.map(|(has, most)| match most {

@@ -1,5 +1,4 @@
-//! What can never run, and what of it could: the nearest request that would fit on the nodes as
-//! configured (P24).
+//! Jobs that can never run, and the nearest request that would fit on the configured nodes (P24).
 
 use super::availability_map::AvailabilityMap;
 use super::guide::Guide;
@@ -18,12 +17,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a job can never run, and what could instead.
+/// Why a job can never run, and what could run instead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Never {
-    /// Why it cannot.
+    /// The reason.
     pub reason: Reason,
-    /// The select that fits and is nearest to what it asks for, if asking for less would help.
+    /// The nearest select statement that fits, if a smaller request would help.
     pub nearest: Option<String>,
 }
 
@@ -42,24 +41,22 @@ impl fmt::Display for Never {
     }
 }
 
-/// So many requests are remembered at most.
+/// The maximum number of cached requests.
 const MOST: usize = 10_000;
 
-/// Of requests in more parts than this the nearest is not looked for: that nobody keeps others
-/// waiting with.
+/// Requests with more parts than this get no nearest request, which bounds the time.
 const MOST_PARTS: usize = 16;
 
-/// What is known of requests of users on the nodes there are: most submissions ask for what others
-/// have asked for.
+/// A cache of answers by request and user: most submissions repeat the requests of others.
 #[derive(Clone, Debug, Default)]
 pub struct Possible {
-    /// As of this edition of the cluster.
+    /// The edition of the cluster.
     edition: u64,
     known: BTreeMap<(ClassId, u32), Option<Never>>,
 }
 
 impl Possible {
-    /// [`never()`], remembered until nodes change.
+    /// [`never()`], cached until nodes change.
     pub fn never(
         &mut self,
         (state, policy, resources): (&ClusterState, &Policy, &Resources),
@@ -80,8 +77,8 @@ impl Possible {
     }
 }
 
-/// Why a job could not run though every node were up and nobody there; None if it could, or if no
-/// node is known.
+/// Why a job could not run even if every node were up and without jobs; None if it could, or if
+/// there are no nodes.
 pub fn never(
     state: &ClusterState,
     policy: &Policy,
@@ -121,7 +118,7 @@ pub fn never(
     })
 }
 
-/// The request with chunks that a node could take, and as many of them as there could be.
+/// The request with chunks that fit on a node, and as many of them as possible.
 fn lesser(
     vacant: &AvailabilityMap,
     shape: &Shape,
@@ -167,8 +164,8 @@ fn reduced(chunks: &[Chunk], part: u32, most: u32) -> String {
     request::spelled(&fewer)
 }
 
-/// A chunk with no more of anything than the node has that comes nearest to it; None if none has
-/// some of all.
+/// The chunk reduced to the node that comes nearest to it; None if no node has some of each
+/// resource.
 fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
     let (cluster, asked) = (vacant.cluster, shape.chunks.get(place)?);
     let nodes = cluster
@@ -264,8 +261,7 @@ mod tests {
         );
     }
 
-    /// P24: neither the first node nor the largest, but the one that comes nearest of those that
-    /// suit.
+    /// P24: neither the first node nor the largest one, but the nearest of those that suit.
     #[test]
     fn the_nearest_is_of_the_node_that_comes_nearest() {
         let nearest = |nodes: &str, select: &str| {

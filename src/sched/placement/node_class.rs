@@ -1,4 +1,4 @@
-//! Nodes that are alike, as a space lays them over the cluster's own.
+//! Classes of interchangeable nodes, as an overlay on the cluster's own.
 
 use super::guide::Rank;
 use crate::sched::view::cluster::{Joinable, KindIx, NodeClassKey, NodeIx};
@@ -8,10 +8,10 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Nodes alike.
+/// Interchangeable nodes.
 #[derive(Clone, Debug)]
 pub struct NodeClass<'s> {
-    /// In what they are alike.
+    /// The properties that they share.
     pub key: Arc<NodeClassKey>,
     pub(super) base: Option<&'s BTreeSet<NodeIx>>,
     pub(super) gone: BTreeSet<NodeIx>,
@@ -19,7 +19,7 @@ pub struct NodeClass<'s> {
 }
 
 impl<'s> NodeClass<'s> {
-    /// The cluster's bucket of this key, or an empty one.
+    /// The cluster's class of this key, or an empty one.
     pub(super) fn new(key: Arc<NodeClassKey>, base: Option<&'s BTreeSet<NodeIx>>) -> NodeClass<'s> {
         NodeClass {
             key,
@@ -29,12 +29,12 @@ impl<'s> NodeClass<'s> {
         }
     }
 
-    /// How many they are.
+    /// The number of nodes.
     pub fn len(&self) -> u64 {
         (self.base.map_or(0, BTreeSet::len) - self.gone.len() + self.come.len()) as u64
     }
 
-    /// Whether somebody may join one of them.
+    /// Whether a job may use one of its nodes.
     pub(super) fn is_open(&self) -> bool {
         self.len() > 0 && self.key.condition != Joinable::Alone
     }
@@ -49,7 +49,7 @@ impl<'s> NodeClass<'s> {
         stayed.chain(&self.come).copied()
     }
 
-    /// The first of them from `bound` on.
+    /// The first of its nodes from `bound` on.
     pub(super) fn first(&self, bound: Bound<NodeIx>) -> Option<NodeIx> {
         let range = (bound, Bound::Unbounded);
         let base = self
@@ -60,21 +60,21 @@ impl<'s> NodeClass<'s> {
     }
 }
 
-/// What a request looks at of a bucket, besides the amounts.
+/// The properties of a class that requests check, besides amounts.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeClassSummary {
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: u64,
-    /// What they are.
+    /// Their kind.
     pub kind: KindIx,
-    /// Who may join.
+    /// Which jobs may use them.
     pub condition: Joinable,
     /// Whether each is the only node of its host.
     pub solo: bool,
 }
 
 impl NodeClassSummary {
-    /// That of a bucket.
+    /// The summary of a class.
     pub(super) fn of(bucket: &NodeClass) -> NodeClassSummary {
         let NodeClassKey {
             kind,
@@ -91,10 +91,10 @@ impl NodeClassSummary {
     }
 }
 
-/// Nodes of several buckets, in their order.
+/// The nodes of several classes, in order.
 pub struct MergedNodes<'a> {
     pub(super) buckets: &'a [NodeClass<'a>],
-    /// The next node of each bucket.
+    /// The next node of each class.
     pub(super) heads: BinaryHeap<Reverse<(Rank, NodeIx, usize, usize)>>,
 }
 

@@ -1,10 +1,9 @@
-//! Place: how many chunks go on which nodes. Finds nodes for all chunks of a request, and takes
+//! Placement: how many chunks go on which nodes. Finds nodes for all chunks of a request, and takes
 //! nothing.
 //!
-//! A chunk is compared with classes of nodes, and only the nodes that are chosen are looked at, in
-//! their order. Requests of one kind of chunk are decided exactly; for several kinds the order of
-//! the request is tried, then the most demanding kind first, then a bounded search (see
-//! [`search`]).
+//! Chunks are compared with classes of nodes; only chosen nodes are examined, in order. Requests
+//! with one kind of chunk are decided exactly. For several kinds, tries the order of the request,
+//! then the most demanding kind first, then a bounded search (see [`search`]).
 
 mod node_groups;
 mod search;
@@ -22,16 +21,16 @@ use crate::sched::view::node_access::AccessPolicy;
 use crate::sched::view::shape::{ChunkShape, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The node of each chunk, in the order of the request: (node, which kind of chunk).
+/// The node of each chunk, in the order of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// One for each chunk.
+    /// For each chunk, its node and the index of its kind.
     pub picks: Vec<(NodeIx, usize)>,
 }
 
 impl Placement {
-    /// That on these nodes, one for each chunk; None if some of them are unknown, or there are more
-    /// or fewer.
+    /// The placement on these nodes, one for each chunk; None if a node is unknown or the number
+    /// differs.
     pub fn on(space: &AvailabilityMap, shape: &Shape, nodes: &[String]) -> Option<Placement> {
         let chunks = shape
             .chunks
@@ -47,23 +46,23 @@ impl Placement {
     }
 }
 
-/// What was found out when a request did not fit.
+/// How a request does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
-    /// Too little in all.
+    /// The total free amounts are too small.
     Amounts,
-    /// Too few places for the one kind of chunk.
+    /// Too few places for the only kind of chunk.
     Places {
         /// Chunks that have a place.
         fitting: u64,
-        /// Chunks there are.
+        /// Chunks requested.
         needed: u64,
     },
     /// No arrangement was found.
     Arrangement,
 }
 
-/// The nodes for all chunks.
+/// Finds nodes for all chunks.
 pub fn fit(space: &AvailabilityMap, shape: &Shape) -> Result<Placement, Misfit> {
     if !is_enough_free(space, shape) {
         return Err(Misfit::Amounts);
@@ -84,7 +83,8 @@ pub fn fit(space: &AvailabilityMap, shape: &Shape) -> Result<Placement, Misfit> 
     Err(Misfit::Arrangement)
 }
 
-/// Nodes for all chunks: of one node set, or with one value of a resource, if the request says so.
+/// Nodes for all chunks, within one node set or with one value of a resource if the request says
+/// so.
 fn arrange_in_groups(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     if let Some(sets) = &shape.sets {
         return node_groups::within_sets(space, shape, sets);
@@ -95,7 +95,7 @@ fn arrange_in_groups(space: &AvailabilityMap, shape: &Shape) -> Option<Placement
     arrange(space, shape)
 }
 
-/// Whether there is enough of what is counted once for each host.
+/// Whether enough of the per-host resources is free.
 fn suffices(space: &AvailabilityMap, shape: &Shape, placement: &Placement) -> bool {
     let nodes = placement.picks.iter().map(|&(ix, _)| ix);
     let free = space.free(AccessPolicy::Shared);
@@ -105,8 +105,8 @@ fn suffices(space: &AvailabilityMap, shape: &Shape, placement: &Placement) -> bo
         .all(|(index, amount)| amount <= free[index])
 }
 
-/// How a request does not fit, if it does not: as [`fit`], but where counting tells, no node is
-/// chosen.
+/// How a request does not fit; None if it does. Like [`fit`], but chooses no node if counting
+/// decides.
 pub fn misfit(space: &AvailabilityMap, shape: &Shape) -> Option<Misfit> {
     if !is_enough_free(space, shape) {
         return Some(Misfit::Amounts);
@@ -133,7 +133,7 @@ pub fn is_counted(space: &AvailabilityMap, shape: &Shape) -> bool {
     counted_alone(space, shape).is_some()
 }
 
-/// The chunk of a request that counting alone decides: one kind, on any nodes that have room.
+/// The only kind of chunk of a request that counting alone decides: it may go to any node.
 fn counted_alone<'a>(space: &AvailabilityMap, shape: &'a Shape) -> Option<&'a ChunkShape> {
     let [chunk] = &shape.chunks[..] else {
         return None;
@@ -168,7 +168,7 @@ fn needs_single_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
         || space.cluster.gives_whole_hosts(shape.owner())
 }
 
-/// Chunks of one kind on the first nodes with room.
+/// Places chunks of one kind on the first nodes on which they fit.
 fn place_alike(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -207,7 +207,7 @@ fn supply(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape) -> u64 {
     supply
 }
 
-/// Whether the sums suffice; most refusals are found here.
+/// Whether the total free amounts suffice; they decide most refusals.
 pub fn is_enough_free(space: &AvailabilityMap, shape: &Shape) -> bool {
     has_total(space, shape)
         || shared_hosts::eased(space, shape).is_some_and(|eased| has_total(space, &eased))
@@ -218,7 +218,7 @@ fn has_total(space: &AvailabilityMap, shape: &Shape) -> bool {
     sums.all(|(asked, free)| *asked == 0 || asked <= free)
 }
 
-/// Nodes for all chunks, sets and groups left aside.
+/// Finds nodes for all chunks, ignoring sets and groups.
 pub fn arrange(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     match (shape.arrangement, space.guide().policy(space, shape)) {
         (Arrangement::Pack, _) => pack(space, shape),
@@ -230,7 +230,7 @@ pub fn arrange(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     }
 }
 
-/// All chunks on one host: the first that takes them.
+/// Places all chunks on the first host on which they fit.
 fn pack(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let solo = pack_on_one_node(space, shape);
     let first = solo
@@ -254,9 +254,9 @@ fn pack(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
         .or(solo)
 }
 
-/// The same among hosts of one node each, which are alike by bucket.
+/// Places all chunks on the first host of a single node on which they fit, by class.
 fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
-    // What the whole system has is in no node's room.
+    // Resources of the whole system are not part of any node.
     let of_nodes = shape
         .total
         .iter()
@@ -299,7 +299,7 @@ fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement>
     spread(space, shape, Some(&[node]))
 }
 
-/// The chunks on any of the nodes, or of these only, each on a node or host of its own if so asked.
+/// Places the chunks on any nodes or on the given ones, each on its own node or host if requested.
 pub fn spread(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -337,7 +337,7 @@ fn in_order(
         .then(|| trial.placement())
 }
 
-/// Chunks put on nodes for a try.
+/// Chunks placed on trial.
 #[derive(Clone)]
 pub struct TentativePlacement<'a> {
     space: &'a AvailabilityMap<'a>,
@@ -349,7 +349,7 @@ pub struct TentativePlacement<'a> {
 }
 
 impl<'a> TentativePlacement<'a> {
-    /// Nothing put anywhere yet.
+    /// Without any chunk.
     pub fn new(space: &'a AvailabilityMap<'a>, shape: &'a Shape) -> TentativePlacement<'a> {
         TentativePlacement {
             space,
@@ -366,12 +366,12 @@ impl<'a> TentativePlacement<'a> {
         Placement { picks: self.picks }
     }
 
-    /// Puts the chunks of one kind on the first nodes that take them, as many on each as go;
-    /// tells how many found a place. None is put anywhere when there are too few places in all.
+    /// Places the chunks of one kind on the first nodes on which they fit, as many as possible on
+    /// each. Returns how many found a place; places none if there are too few places in all.
     pub fn place(&mut self, chunk: usize, within: Option<&[NodeIx]>) -> u64 {
         let count = self.shape.chunks[chunk].count;
         let candidates = Candidates::of(self.space, self.shape, chunk, within);
-        // Compared before anything is put anywhere: a count may be in the billions.
+        // Checked first, because the count may be in the billions.
         if candidates.supply() < count {
             return 0;
         }
@@ -390,14 +390,14 @@ impl<'a> TentativePlacement<'a> {
                 count,
             )
         };
-        // Runs of one node are put there at once.
+        // Chunks on the same node are placed together.
         for run in dealt.chunk_by(|a, b| a == b) {
             self.put(run[0], chunk, run.len() as u64);
         }
         dealt.len() as u64
     }
 
-    /// The same where each chunk stands in the way of the next.
+    /// Places chunks where each affects the places of the next, because of `scatter` or `vscatter`.
     fn spread(&mut self, chunk: usize, count: u64, candidates: &Candidates) -> u64 {
         let mut wanted = count;
         for (node, _) in candidates.nodes(self.space, self.shape) {
@@ -411,7 +411,7 @@ impl<'a> TentativePlacement<'a> {
         count - wanted
     }
 
-    /// How many chunks of a kind go on a node, besides those that are there.
+    /// How many more chunks of a kind fit on a node.
     pub fn times(&self, node: NodeIx, chunk: usize) -> u64 {
         if self.is_reserved(node) {
             return 0;
@@ -427,7 +427,7 @@ impl<'a> TentativePlacement<'a> {
         chunk.times_in(left)
     }
 
-    /// Whether another chunk is there that wants the node, or its host, for itself.
+    /// Whether another chunk has the node or its host exclusively.
     fn is_reserved(&self, node: NodeIx) -> bool {
         match self.shape.arrangement {
             Arrangement::Scatter => self
@@ -445,7 +445,7 @@ impl<'a> TentativePlacement<'a> {
         }
     }
 
-    /// Puts so many chunks of a kind on a node.
+    /// Places `times` chunks of a kind on a node.
     pub fn put(&mut self, node: NodeIx, chunk: usize, times: u64) {
         if times == 0 {
             return;
@@ -462,19 +462,19 @@ impl<'a> TentativePlacement<'a> {
         self.picks.extend((0..times).map(|_| (node, chunk)));
     }
 
-    /// Whether something is on this node.
+    /// Whether a chunk is on this node.
     pub fn is_touched(&self, node: NodeIx) -> bool {
         self.left.contains_key(&node)
     }
 
-    /// The nodes something is on.
+    /// The nodes with chunks.
     pub fn touched(&self) -> Vec<NodeIx> {
         self.left.keys().copied().collect()
     }
 }
 
-/// Deals chunks to nodes, each with how many go on it (M9): so that nodes are filled one after the
-/// other, or get one each in turn, or as few nodes as suffice get the same number each.
+/// Distributes chunks to nodes, given how many fit on each (M9): fills one node after the other,
+/// gives one to each in turn, or gives equal numbers to as few nodes as suffice.
 pub fn deal(
     space: &AvailabilityMap,
     shape: &Shape,

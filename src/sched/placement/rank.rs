@@ -1,7 +1,7 @@
 //! Rank: the order of the nodes that fit (M8), the lowest rank first, ties by the order of the
 //! nodes.
 //!
-//! A rank that depends on the kind of a node holds for a whole node class. One that depends on the
+//! A rank that depends on the kind of a node holds for a whole node class. A rank by the
 //! current use of a node is computed for each node that fits.
 
 use super::availability_map::AvailabilityMap;
@@ -13,14 +13,14 @@ use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::Shape;
 
 impl Guide {
-    /// The policy by which nodes are chosen for a job in this space.
+    /// The allocation policy for a job in this map.
     pub fn policy(&self, space: &AvailabilityMap, shape: &Shape) -> NodeAllocation {
         shape
             .allocation
             .map_or_else(|| self.usual(space), |allocation| then(allocation, space))
     }
 
-    /// The same for a job that does not say.
+    /// The allocation policy for a job without its own.
     pub fn usual(&self, space: &AvailabilityMap) -> NodeAllocation {
         then(self.allocation, space)
     }
@@ -46,7 +46,7 @@ impl Guide {
         }
     }
 
-    /// M8f. What is undefined or makes no sense counts as 0.
+    /// M8f. Undefined or erroneous values count as 0.
     fn score(&self, space: &AvailabilityMap, ix: NodeIx) -> Rank {
         let view = NodeView::new(space, ix);
         let score = self
@@ -57,7 +57,7 @@ impl Guide {
     }
 }
 
-/// M8d: a load says nothing of a later time.
+/// M8d: the load now does not apply to a later time.
 fn then(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAllocation {
     match allocation {
         NodeAllocation::CpuLoad if space.is_imagined() => NodeAllocation::MinResource,
@@ -65,7 +65,7 @@ fn then(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAllocation {
     }
 }
 
-/// M8b: how long a node would lie idle between the job's end and the next promise.
+/// M8b: how long a node would be idle between the job's end and the next planned start.
 fn gap(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
     match (space.next_promise(ix), shape.end) {
         (Some(at), Some(end)) => Rank(at.since(end).0.max(0)),
@@ -73,7 +73,7 @@ fn gap(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
     }
 }
 
-/// M8d: processors less the larger of load and what is given away.
+/// M8d: CPUs less the larger of the load and the CPUs in use by jobs.
 fn idle_processors(space: &AvailabilityMap, ix: NodeIx) -> Rank {
     let node = space.cluster.node(ix);
     let (Some(index), Some(kind)) = (space.cluster.catalog.index("ncpus"), node.kind) else {
@@ -84,16 +84,17 @@ fn idle_processors(space: &AvailabilityMap, ix: NodeIx) -> Rank {
     Rank(-(all - given.max(i64::from(node.load))))
 }
 
-/// Where a kind of chunk could go, as far as buckets tell, and how many chunks go on one node.
+/// The nodes on which a kind of chunk fits, as far as classes decide, and how many chunks fit on
+/// each.
 pub enum Candidates {
-    /// Nodes of these buckets.
+    /// All nodes of these classes.
     Classes(Vec<FittingClass>),
     /// These nodes.
     Listed(Vec<(NodeIx, u64)>),
 }
 
 impl Candidates {
-    /// The candidates for one kind of chunk, on all nodes or within some.
+    /// The candidates for one kind of chunk, on all nodes or on the given ones.
     pub fn of(
         space: &AvailabilityMap,
         shape: &Shape,
@@ -139,7 +140,7 @@ impl Candidates {
         Candidates::Listed(listed)
     }
 
-    /// How many chunks could go there, at most.
+    /// The maximum number of chunks that fit there.
     pub fn supply(&self) -> u64 {
         match self {
             Candidates::Classes(fitting) => fitting
@@ -153,7 +154,7 @@ impl Candidates {
         }
     }
 
-    /// The nodes, in order, with how many chunks go on each.
+    /// The nodes in order, with how many chunks fit on each.
     pub fn nodes<'a>(
         &'a self,
         space: &'a AvailabilityMap,
@@ -173,7 +174,7 @@ impl Candidates {
     }
 }
 
-/// Whether nodes are ranked by what they are.
+/// Whether the rank of a node follows from its kind.
 pub fn ranks_kinds(space: &AvailabilityMap, shape: &Shape) -> bool {
     !matches!(
         space.guide().policy(space, shape),
@@ -181,7 +182,7 @@ pub fn ranks_kinds(space: &AvailabilityMap, shape: &Shape) -> bool {
     ) && shape.answer.is_none()
 }
 
-/// The rank of a bucket's nodes for a job, where that is the same for all.
+/// The rank of a class's nodes for a job, if all of them have the same.
 pub fn class_rank(space: &AvailabilityMap, shape: &Shape, place: usize) -> Rank {
     let guide = space.guide();
     guide
@@ -189,7 +190,7 @@ pub fn class_rank(space: &AvailabilityMap, shape: &Shape, place: usize) -> Rank 
         .unwrap_or_default()
 }
 
-/// A node's rank for a job.
+/// The rank of a node for a job.
 pub fn rank(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
     if let Some(answer) = &shape.answer {
         return Rank::at(answer.get(&space.cluster.node(ix).name).copied());
@@ -207,7 +208,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::placement::guide::Rank;
 
-    /// M8's four nodes, each with its load.
+    /// The four nodes of M8, each with its load.
     fn four(policy: NodeAllocation) -> TestCluster {
         let nodes = [
             ("n1", "ncpus=4:mem=8192mb:speed=1", 500),
@@ -225,7 +226,7 @@ mod tests {
 
     const JOB: &str = "select=1:ncpus=4:mem=4gb";
 
-    /// The nodes one job after another gets.
+    /// The nodes that one job after another gets.
     fn order(fixture: &TestCluster) -> String {
         let fixture = (1..=4).fold(fixture.clone(), |fixture, job| {
             fixture.queued(job, "select=1:ncpus=4:mem=4gb place=excl")

@@ -1,4 +1,4 @@
-//! Nodes in the order of their ranks, with what is free on each.
+//! Nodes in the order of their ranks, with their free amounts.
 
 use super::columns::Columns;
 use super::guide::Rank;
@@ -14,8 +14,8 @@ pub struct RankedNodes {
 }
 
 impl RankedNodes {
-    /// All nodes by rank and then in their order, which nobody can join so far; `ranks` has one for
-    /// each, `width` is the number of resources.
+    /// All nodes by rank and then by index, all closed; `ranks` has one entry per node, `width` is
+    /// the number of resources.
     pub fn closed(ranks: impl Iterator<Item = (Rank, NodeIx)>, width: usize) -> RankedNodes {
         let mut ranked: Vec<(Rank, NodeIx)> = ranks.collect();
         ranked.sort_unstable();
@@ -31,7 +31,7 @@ impl RankedNodes {
         }
     }
 
-    /// What these nodes have free, of which nobody could join any so far.
+    /// Sets the free amounts of these nodes, all of which were closed.
     pub fn fill<'a>(&mut self, nodes: impl Iterator<Item = (NodeIx, &'a [i64])>) {
         let RankedNodes {
             places, columns, ..
@@ -39,12 +39,12 @@ impl RankedNodes {
         columns.fill(nodes.map(|(ix, free)| (places[ix.0 as usize] as usize, free)));
     }
 
-    /// What a node has free; None when nobody can join it.
+    /// Sets the free amounts of a node; None closes it.
     pub fn set(&mut self, ix: NodeIx, free: Option<&[i64]>) {
         self.columns.set(self.places[ix.0 as usize] as usize, free);
     }
 
-    /// The nodes that have at least these amounts (see [`Columns::at_least`]).
+    /// The nodes with at least these amounts (see [`Columns::at_least`]).
     pub fn at_least(&self, asked: Vec<(usize, i64)>) -> impl Iterator<Item = NodeIx> {
         self.columns.at_least(asked).map(|place| self.nodes[place])
     }

@@ -1,6 +1,6 @@
-//! What the policy adds to jobs' requests before nodes are looked for: who may share their nodes,
-//! sets of nodes, the site's veto. Most requests stay as they are. A job whose start failed by the
-//! fault of a node is kept off that host for a while.
+//! Adds the policy's terms to requests before nodes are sought: node access, node sets, the site's
+//! veto. Most requests stay as they are. After a failed start because of a node, a job avoids that
+//! host for a while.
 
 use super::availability_map::AvailabilityMap;
 use super::guide::Guide;
@@ -19,21 +19,20 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The classes whose requests the policy adds something to, with that.
+/// The classes with requests that the policy changes, as changed.
 #[derive(Default)]
 pub struct Resolved {
     classes: BTreeMap<ClassId, ClassKey>,
-    /// Whether the policy adds something to every class.
+    /// Whether the policy changes every class.
     by_policy: bool,
-    /// When a job need not wait any longer for a set of nodes that holds it, or may start again
-    /// where a start failed.
+    /// When a job may span node sets, or may use a host again on which a start failed.
     pub next: Option<Time>,
-    /// What is made of requests in passes that come before.
+    /// The requests in earlier passes.
     pub passes: Vec<Resolved>,
 }
 
 impl Resolved {
-    /// The classes of the jobs that wait.
+    /// Resolves the classes of the waiting jobs.
     pub fn new(state: &ClusterState, policy: &Policy, now: Time) -> Resolved {
         let mut whole = Resolved::whole(state, policy, now);
         whole.keep_off_failed_hosts(state, policy, now);
@@ -50,8 +49,8 @@ impl Resolved {
         };
         resolved.by_policy = true;
         for (&id, class) in &state.classes {
-            // Jobs of a class start in their order: the first has waited longest, or stands before
-            // those.
+            // Jobs of a class start in order: the first has waited longest, or precedes those that
+            // have.
             let first = class.jobs().next().map(|(_, waiting)| waiting.wait.since);
             let from = first.and_then(|since| resolution.spans_from(since));
             resolved.next = resolved
@@ -73,7 +72,7 @@ impl Resolved {
         resolved
     }
 
-    /// The same with all classes changed further.
+    /// Applies a further change to all classes.
     pub fn narrowed(
         &self,
         state: &ClusterState,
@@ -90,8 +89,8 @@ impl Resolved {
         }
     }
 
-    /// Lets the jobs that are put off start on other hosts than those on which they failed to start
-    /// (M10), where there are other hosts that could take them.
+    /// Lets deferred jobs start on other hosts than those on which they failed (M10), if other
+    /// hosts could run them.
     fn keep_off_failed_hosts(&mut self, state: &ClusterState, policy: &Policy, now: Time) {
         let mut failed = failed_classes(state, now).peekable();
         if failed.peek().is_none() {
@@ -109,18 +108,18 @@ impl Resolved {
         }
     }
 
-    /// Whether classes that ask for the same may differ in what the policy makes of it.
+    /// Whether the policy may resolve classes with the same request differently.
     pub fn tells_apart(&self) -> bool {
         self.by_policy
     }
 
-    /// A class as the policy has it.
+    /// A class as the policy resolves it.
     pub fn of<'s>(&'s self, class: &'s ClassKey) -> &'s ClassKey {
         self.classes.get(&class.id).unwrap_or(class)
     }
 }
 
-/// The classes of the jobs that are put off because starts failed on some hosts.
+/// The classes of jobs that are deferred because starts failed on some hosts.
 fn failed_classes(state: &ClusterState, now: Time) -> impl Iterator<Item = &ClassKey> {
     let failed = state
         .alike
@@ -133,7 +132,7 @@ fn failed_classes(state: &ClusterState, now: Time) -> impl Iterator<Item = &Clas
     classes.filter(move |class| class.not_before.is_some_and(|until| until > now))
 }
 
-/// A class that is put off, as one that may start now on hosts where no start failed.
+/// A deferred class, changed so that it may start now on hosts where no start failed.
 fn elsewhere(class: &ClassKey) -> ClassKey {
     let failed_hosts = class
         .shape
@@ -157,17 +156,17 @@ fn elsewhere(class: &ClassKey) -> ClassKey {
     }
 }
 
-/// What the policy adds.
+/// The terms that the policy adds.
 pub struct Resolution<'a> {
     policy: &'a Policy,
     now: Time,
     veto: Option<Expression>,
-    /// Whether it matters whose a job is.
+    /// Whether the owner of a job matters for its placement.
     is_personal: bool,
 }
 
 impl<'a> Resolution<'a> {
-    /// None where nothing is added to any request, and it does not matter whose they are.
+    /// None if no request changes, and owners do not matter.
     pub fn needed(state: &ClusterState, policy: &'a Policy, now: Time) -> Option<Resolution<'a>> {
         let placement = &policy.placement;
         let shapes = || state.shapes();
@@ -189,12 +188,12 @@ impl<'a> Resolution<'a> {
         })
     }
 
-    /// When a job that waits since then need not wait for a set of nodes any longer.
+    /// When a job that waits since then may span node sets.
     fn spans_from(&self, since: Time) -> Option<Time> {
         Some(since + self.policy.placement.sets.as_ref()?.delay?)
     }
 
-    /// A class with what is added to its request.
+    /// A class with the added terms.
     pub fn class(&self, class: &ClassKey, may_span: bool) -> ClassKey {
         let placement = &self.policy.placement;
         let mut shape = Shape::clone(&class.shape);
@@ -235,7 +234,7 @@ impl<'a> Resolution<'a> {
     }
 }
 
-/// Whether nodes are closed to some users only.
+/// Whether some nodes are closed to some users only.
 fn is_personal(cluster: &Cluster) -> bool {
     let by_terms = cluster.kinds().any(|(_, kind)| {
         kind.terms.max_user_jobs.is_some() || kind.terms.access == NodeAccess::SingleUser
@@ -261,7 +260,7 @@ mod tests {
             .queued(3, "select=1:ncpus=1 place=shared")
     }
 
-    /// M46: the site's access is that of jobs that say nothing of it.
+    /// M46: the site's access policy applies to jobs without their own.
     #[test]
     fn m46_jobs_that_say_nothing_get_the_sites_access() {
         assert_eq!(
@@ -279,7 +278,7 @@ mod tests {
         assert_eq!(bob.starts(), "1 on n1,n1; 2 on n1; 3 on n1; 4 on n2");
     }
 
-    /// M46, M48: whose a job is matters as soon as it does on one node, or for one job.
+    /// M46, M48: owners matter as soon as they do on one node, or for one job.
     #[test]
     fn users_are_told_apart_where_one_node_does() {
         let once = NodeTerms {
@@ -326,7 +325,7 @@ mod tests {
         );
     }
 
-    /// M10: a job whose start failed on a node is not put off on other hosts.
+    /// M10: after a failed start on a node, a job is not deferred on other hosts.
     #[test]
     fn m10_a_job_starts_elsewhere_at_once_where_its_start_failed_on_a_node() {
         let failed =
@@ -356,7 +355,7 @@ mod tests {
         );
     }
 
-    /// M47: the cycle is repeated when the first of those that wait for a set need not any longer.
+    /// M47: the cycle is repeated when the first waiting job may span sets.
     #[test]
     fn the_first_who_may_span_sets_is_looked_at_then() {
         let mut fixture = cluster("1 x ncpus=1:color=a, 1 x ncpus=1:color=b");

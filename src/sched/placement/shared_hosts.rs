@@ -1,5 +1,5 @@
-//! Where a subjob fits on hosts of other subjobs of its array, with which it shares what is counted
-//! by host (Q21, G2).
+//! Placement of a subjob on hosts of other subjobs of its array, with which it shares per-host
+//! resources (Q21, G2).
 
 use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::{self, Placement};
@@ -9,16 +9,17 @@ use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl AvailabilityMap<'_> {
-    /// Whether elements of an array have a resource on a host. Of another moment than this nobody
-    /// can tell; and where somebody is promised of it, one more would keep it for longer.
+    /// Whether subjobs of an array use a resource on a host now. False for other times, where this
+    /// is unknown, and if the resource is held for a planned start, which another subjob could
+    /// delay.
     fn is_shared(&self, number: u64, host: &str, index: usize) -> bool {
         let can_tell = !self.is_imagined() && self.is_unpromised(index);
         let key = (number, host.to_string(), index);
         can_tell && (self.cluster.shared.contains_key(&key) || self.joined().contains(&key))
     }
 
-    /// What a job of this shape takes of the whole system's resources on these nodes, beside others
-    /// of its array.
+    /// What a job of this shape uses of system-wide resources on these nodes, beside others of its
+    /// array.
     pub fn pooled(
         &self,
         shape: &Shape,
@@ -37,8 +38,8 @@ impl AvailabilityMap<'_> {
         taken
     }
 
-    /// Leaves out of a claim what others of its array have on its hosts, and notes what it has
-    /// there itself.
+    /// Removes from a claim what other subjobs of its array use on its hosts, and notes the job's
+    /// own use there.
     pub fn share(&mut self, shape: &Shape, claim: &mut JobAmounts) {
         let Some(number) = shape.array else { return };
         for (&ix, taken) in &mut claim.holds {
@@ -57,8 +58,8 @@ impl AvailabilityMap<'_> {
     }
 }
 
-/// Where an element fits on hosts of others of its array: there it takes no more of what is counted
-/// by host.
+/// Places a subjob on hosts of others of its array, where it uses no more of the per-host
+/// resources.
 pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let eased = eased(space, shape)?;
     let mut hosts: Option<BTreeSet<&str>> = None;
@@ -79,9 +80,9 @@ pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     }
 }
 
-/// The request of an element without what is counted by host and too little of which is free: on
-/// hosts of others of its array it takes none. None where that is nothing, or where its nodes must
-/// have something in common.
+/// The request of a subjob without per-host resources of which too little is free: on hosts of
+/// others of its array it needs none. None if nothing changes, or if its nodes must be of one set
+/// or group.
 pub fn eased(space: &AvailabilityMap, shape: &Shape) -> Option<Shape> {
     if shape.array.is_none() || shape.sets.is_some() || shape.group.is_some() {
         return None;
@@ -96,7 +97,7 @@ pub fn eased(space: &AvailabilityMap, shape: &Shape) -> Option<Shape> {
     eased
 }
 
-/// The hosts on which others of an element's array have that.
+/// The hosts on which other subjobs of the array use this resource.
 fn shared_hosts<'a>(
     space: &'a AvailabilityMap,
     shape: &Shape,

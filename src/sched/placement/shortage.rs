@@ -1,7 +1,7 @@
-//! For want of what? Puts into numbers why a request does not fit: never, or not now.
+//! Why a request does not fit, never or not now, with numbers.
 //!
-//! Never is explained by the first thing that no node has: a value, then enough of a resource for
-//! one chunk, then enough for all. Now is explained by sums, and by counts where the sums suffice.
+//! "Never" names the first thing that no node has: a value, then enough of a resource for one
+//! chunk, then enough for all. "Now" names totals, and counts of places if the totals suffice.
 
 use super::availability_map::AvailabilityMap;
 use super::filter;
@@ -14,7 +14,7 @@ use crate::model::resource::ResourceValue;
 use crate::sched::view::cluster::{Need, NodeClassKey, NodeIx};
 use crate::sched::view::shape::{ChunkShape, Shape};
 
-/// Why a request does not fit though every node were up and nobody there.
+/// Why a request would not fit even if every node were up and without jobs.
 pub fn never(vacant: &AvailabilityMap, shape: &Shape) -> Reason {
     if let Some(reason) = suits_nobody(vacant, shape) {
         return reason;
@@ -55,7 +55,7 @@ pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
         return Reason::Scattered { fitting, needed };
     }
     let mut resources = shape.resources();
-    // What the whole system shares is counted before any node is looked at.
+    // Resources of the whole system are checked before any node.
     resources.sort_by_key(|index| !catalog.pooled().contains(index));
     match resources
         .into_iter()
@@ -76,7 +76,7 @@ pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
     }
 }
 
-/// What the nodes that would do must have in common and have not (M8h, M47).
+/// The common property that suitable nodes lack (M8h, M47).
 fn apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let by = shape
         .sets
@@ -104,7 +104,7 @@ fn apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     fits(&elsewhere).then_some(Reason::NotContiguous)
 }
 
-/// Why no node at all suits, as said of the first.
+/// Why no node at all suits, as reported for the first.
 fn suits_nobody(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let mut first = None;
     for ix in vacant.cluster.indices().filter(|&ix| vacant.is_open(ix)) {
@@ -118,7 +118,7 @@ fn suits_nobody(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// Why nodes that have enough do not suit, as said of the first of them.
+/// Why nodes with enough resources do not suit, as reported for the first of them.
 fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let mut kinds = space.cluster.kinds();
     if shape.node_filter.is_none() && !kinds.any(|(_, kind)| kind.terms.restrictions.is_some()) {
@@ -141,7 +141,7 @@ fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// Whether it would fit but for GPUs that processes outside the queue use.
+/// The reason if only GPUs used by processes outside the queue are missing.
 fn used_outside(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let catalog = &space.cluster.catalog;
     let index = catalog
@@ -164,7 +164,7 @@ fn used_outside(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// Whether it would fit but for what is in use beyond what jobs were given (M6, M48).
+/// The reason if only measured use beyond what jobs were given is in the way (M6, M48).
 fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     if space.in_use().is_empty() {
         return None;
@@ -233,7 +233,7 @@ fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a NodeClassKey> {
         .collect()
 }
 
-/// Keeps the nodes that have the value; when there is none, what the first has instead.
+/// Keeps the nodes with the value; if there are none, returns the value of the first node.
 fn found_value(
     space: &AvailabilityMap,
     keys: &mut Vec<&NodeClassKey>,
@@ -252,7 +252,7 @@ fn found_value(
     })
 }
 
-/// What the first node is called, when none is called as asked.
+/// The name of the first node, if no node has the requested name.
 fn found_name(space: &AvailabilityMap, needs: &[Need]) -> Option<String> {
     let cluster = space.cluster;
     let names: Vec<Need> = needs
@@ -278,8 +278,8 @@ fn found_name(space: &AvailabilityMap, needs: &[Need]) -> Option<String> {
     }
 }
 
-/// A resource of which no node has enough for one chunk, among those that have enough of those
-/// before it and the values asked for.
+/// A resource of which no node has enough for one chunk, among nodes with the requested values and
+/// enough of the resources before it.
 fn too_big_for_a_node(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -374,7 +374,8 @@ fn never_enough(
     }
 }
 
-/// How many chunks find a place, of how many: of the first kind that lacks places, else of all.
+/// How many chunks have a place, and how many were requested: of the first kind with too few
+/// places, or else of all.
 fn places(space: &AvailabilityMap, shape: &Shape) -> (u64, u64) {
     for chunk in 0..shape.chunks.len() {
         let supply = Candidates::of(space, shape, chunk, None).supply();

@@ -1,5 +1,6 @@
-//! Which chunk goes on which node, and which task on which chunk (M9). The first share's node runs
-//! the script; the node file has a line for each task, in the order of their numbers.
+//! Distribution: which chunk goes on which node, and which task on which chunk (M9). The first
+//! share's node runs the script; the node file has a line for each task, in the order of their
+//! ranks.
 
 use super::place::Placement;
 use crate::model::job::NodeShare;
@@ -10,11 +11,11 @@ use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::shape::{ChunkShape, Shape};
 use std::collections::BTreeMap;
 
-/// More tasks than this are not dealt one by one.
+/// The maximum number of tasks that are distributed one by one.
 const MOST_TASKS: u64 = 1 << 20;
 
-/// One share for each chunk, with its node; `grown` is what each has beyond what was asked. Numbers
-/// of processors and GPUs are given at launch.
+/// One share for each chunk, with its node; `grown` is what each has beyond its request. CPU and
+/// GPU numbers are assigned at launch.
 pub fn distribute(
     cluster: &Cluster,
     shape: &Shape,
@@ -49,7 +50,7 @@ pub fn distribute(
     shares
 }
 
-/// Gives the tasks their numbers where these do not simply go from share to share.
+/// Numbers the tasks, unless the numbers simply go from share to share.
 fn number_tasks(shares: &mut [(NodeIx, NodeShare)], shape: &Shape, distribution: Distribution) {
     if let Some(geometry) = &shape.geometry {
         let groups = shares.iter_mut().zip(geometry.groups());
@@ -148,7 +149,7 @@ mod tests {
         );
     }
 
-    /// The nodes of the node file's lines, without the `n`.
+    /// The nodes in the lines of the node file, without the `n`.
     fn lines(fixture: &crate::sched::fixture::TestCluster, request: &str) -> String {
         let plan = fixture.clone().queued(1, request).plan();
         let file = crate::model::job::task::node_file(&plan.starts[0].shares);
@@ -192,7 +193,7 @@ mod tests {
         );
     }
 
-    /// M9: ten tasks on four nodes that hold three each.
+    /// M9: ten tasks on four nodes of three CPUs each.
     #[test]
     fn balanced_tasks_differ_by_one_at_most() {
         let fixture = cluster("4 x ncpus=3");
@@ -239,7 +240,7 @@ mod tests {
         );
     }
 
-    /// M9: as long as a share has tasks left it has its turn.
+    /// M9: a share has its turn as long as it has tasks left.
     #[test]
     fn tasks_go_round_where_shares_hold_different_numbers() {
         let uneven = "select=1:ncpus=3:mpiprocs=3+1:ncpus=1:mpiprocs=1 place=scatter distribution=roundrobin";

@@ -1,6 +1,6 @@
-//! What those who wait are worth, kept in the view of the cycle: a job is rated when it comes, and
-//! all are rated anew at the start of a pass, or as seldom as the policy says (F9). So a cycle in
-//! between finds the queue in order.
+//! The priority cache in the snapshot. A new job gets its priority at once; all priorities are
+//! computed again at the start of a pass, or as rarely as the policy says (F9). In between, a cycle
+//! finds the queue in order.
 
 use super::calculator::PriorityCalculator;
 use super::round_robin;
@@ -46,7 +46,7 @@ impl PriorityRule {
     }
 }
 
-/// Who is to be rated.
+/// The jobs that need a new priority.
 #[derive(Debug, PartialEq)]
 enum Recalculation {
     Nobody,
@@ -65,7 +65,7 @@ impl PriorityCache {
         } else {
             self.is_stale
         };
-        // Whose turn it is hangs on all others.
+        // A job's turn depends on all other jobs.
         let is_one_of_many = !self.new.is_empty() && rule.precedence.takes_turns();
         if is_over || is_one_of_many {
             Recalculation::All
@@ -77,8 +77,8 @@ impl PriorityCache {
     }
 }
 
-/// For how long all are held still: as long as the policy says, and so long that to rate them,
-/// about a twentieth of a second for 100,000, takes no more than a twentieth of the time.
+/// The period for which priorities are kept: as the policy sets it, and at least so long that
+/// computing them (about 0.05 s for 100,000 jobs) takes at most a twentieth of the time.
 fn hold(policy: &Policy, waiting: usize) -> Span {
     policy
         .precedence
@@ -87,12 +87,12 @@ fn hold(policy: &Policy, waiting: usize) -> Span {
 }
 
 impl ClusterState {
-    /// Puts the queue in order for a cycle at this moment, if it is not.
+    /// Puts the queue in order for a cycle at this time, if necessary.
     pub fn prioritise(&mut self, policy: &Policy, now: Time) {
         self.prioritise_within(policy, now, Span(0));
     }
 
-    /// The same where it does not matter if all were rated so long ago.
+    /// Puts the queue in order; accepts priorities up to `ago` old.
     pub(in crate::sched) fn prioritise_within(&mut self, policy: &Policy, now: Time, ago: Span) {
         match self
             .ranks
@@ -104,17 +104,17 @@ impl ClusterState {
         }
     }
 
-    /// Whether everybody is rated as the policy has it at this moment.
+    /// Whether all priorities are valid for the policy at this time.
     pub(in crate::sched) fn is_in_order(&self, policy: &Policy, now: Time) -> bool {
         self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Recalculation::Nobody
     }
 
-    /// In what the order's formula made no sense for a job, whose value counts as 0 (I15).
+    /// The first error of the formula; the job's value counts as 0 (I15).
     pub fn formula_fault(&self) -> Option<&EvaluationFault> {
         self.ranks.fault.as_ref()
     }
 
-    /// The same with the queue in order: itself, or a copy.
+    /// The state with the queue in order: itself, or a copy.
     pub(in crate::sched) fn prioritised(
         &self,
         policy: &Policy,
@@ -128,18 +128,18 @@ impl ClusterState {
         Cow::Owned(copy)
     }
 
-    /// What all were rated by last.
+    /// The calculator of the last full computation.
     pub(in crate::sched) fn rated_by<'s>(&'s self, policy: &'s Policy) -> PriorityCalculator<'s> {
         PriorityCalculator::new(self, policy, self.ranks.at, self.ranks.shares.clone())
     }
 
-    /// How everybody stood who waited when all were rated last.
+    /// The fair-share factors of the last full computation.
     pub(in crate::sched) fn shares(&self) -> &FairShareFactors {
         &self.ranks.shares
     }
 
-    /// Rates who has come since, by what all were rated by: so a job that is read anew is worth
-    /// what it was worth (F9).
+    /// Computes the priority of new jobs with the inputs of the last full computation, so a
+    /// reloaded job keeps its priority (F9).
     fn rate_new(&mut self, policy: &Policy, now: Time) {
         let new = std::mem::take(&mut self.ranks.new);
         let mut classes = new.iter().filter_map(|id| self.waiting_class(*id));
@@ -177,7 +177,7 @@ impl ClusterState {
         (self.classes, self.alike) = (classes, alike);
     }
 
-    /// Rates everybody.
+    /// Computes all priorities.
     fn rate_all(&mut self, policy: &Policy, now: Time) {
         let before = self.ranks.rule.take();
         let was_by_rank = before
@@ -209,7 +209,7 @@ impl ClusterState {
         }
         let mut classes = std::mem::take(&mut self.classes);
         let calculator = PriorityCalculator::new(self, policy, now, self.ranks.shares.clone());
-        // One walk for both: with as many classes as jobs, reaching them takes the time.
+        // One walk for both: with as many classes as jobs, memory access dominates.
         let rated = classes.values_mut().filter_map(|class| {
             let class = Arc::make_mut(class);
             class.rate(&calculator);
@@ -256,7 +256,7 @@ mod tests {
         (4, "walltime=6000"),
     ];
 
-    /// Jobs that have all come at once, told apart by walltime; in which order they would start.
+    /// Jobs that arrive together and differ in walltime; the order in which they would start.
     fn order(fixture: &TestCluster) -> Vec<u64> {
         let resolved = crate::sched::placement::resolution::Resolved::new(
             &fixture.state,
@@ -286,8 +286,8 @@ mod tests {
         order(fixture)
     }
 
-    /// F9: worth what it is worth when it comes, and then held still; who comes in between is rated
-    /// alone.
+    /// F9: a priority is computed on arrival and then kept; a job that arrives in between is
+    /// computed alone.
     #[test]
     fn a_priority_is_kept_for_a_period() {
         let mut fixture = by("eligible_time < 59.5 ? walltime : -walltime");
@@ -305,7 +305,7 @@ mod tests {
         );
     }
 
-    /// F9: whoever touches his job in between gains nothing by it.
+    /// F9: altering a job in between does not improve its priority.
     #[test]
     fn a_job_read_again_keeps_its_priority() {
         let mut fixture = by("eligible_time");
@@ -333,8 +333,8 @@ mod tests {
         );
     }
 
-    /// Ann has used all that was used, and her factor stays what it was when bob comes, with whom
-    /// she shares.
+    /// Ann has all the usage, and her factor does not change when bob, who shares with her,
+    /// arrives.
     #[test]
     fn who_comes_in_between_changes_nothing_for_those_who_were_there() {
         let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!([1, 2].map(|job| factor(&mut fixture, job)), [0.25, 1.0]);
     }
 
-    /// Of ann, of a processor, from the beginning on.
+    /// A charge of one CPU to ann, from time 0.
     fn charge() -> Charge {
         let held = Held {
             nodes: 1,
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(put_in_order(&mut fixture), [1, 2, 3, 4]);
     }
 
-    /// Q16: what has been used is no matter of an order by priority, and rates nobody anew.
+    /// Q16: usage does not affect an order by priority, and triggers no computation.
     #[test]
     fn what_is_used_makes_nobody_be_rated_where_it_does_not_count() {
         let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
@@ -471,8 +471,7 @@ mod tests {
         assert_eq!(put_in_order(&mut fixture), [1, 2, 3]);
     }
 
-    /// Q6: a queue that is kept in order is in the same order as one that is put in order from
-    /// nothing.
+    /// Q6: a queue kept in order has the same order as one sorted from scratch.
     #[test]
     fn an_order_that_is_kept_is_that_of_a_look_at_everybody() {
         let mut dice = 7_u64;
@@ -551,7 +550,7 @@ mod tests {
         );
     }
 
-    /// F9: how everybody stands is held still too, but for who was not there.
+    /// F9: fair-share factors are kept too, except for new users.
     #[test]
     fn who_comes_in_between_has_the_share_that_is_theirs() {
         let one = "select=1:ncpus=1";
@@ -587,7 +586,7 @@ mod tests {
         assert_eq!(put_in_order(&mut fixture), [4, 1, 2, 3]);
     }
 
-    /// I22: a turn hangs on those of all others, whoever comes in between.
+    /// I22: a turn depends on all other jobs, including new ones.
     #[test]
     fn turns_are_dealt_anew_for_who_comes() {
         let text = |queue| format!("select=1:ncpus=1 queue={queue}");

@@ -1,5 +1,5 @@
-//! The priority of jobs at a moment, by the order of the policy: first what all jobs of a class
-//! have in common, then what each job has of its own.
+//! The priority of jobs at one time, by the order of the policy: first the part common to all jobs
+//! of a class, then the part of each job.
 
 use super::components::Common;
 use super::factors::FactorContext;
@@ -20,16 +20,16 @@ use crate::sched::view::sort_key::SortKey;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// Computes the priority of jobs at a moment.
+/// Computes the priority of jobs at one time.
 pub struct PriorityCalculator<'s> {
     pub(super) inputs: PriorityInputs<'s>,
     /// The first error of the formula.
     fault: OnceCell<EvaluationFault>,
-    /// How well pools and operations are served, computed on demand.
+    /// The satisfaction of pools and operations, computed on demand.
     pools: OnceCell<PoolTurns>,
 }
 
-/// What the jobs of a class are worth.
+/// The priority of the jobs of a class.
 pub struct Rating<'y> {
     calculator: &'y PriorityCalculator<'y>,
     class: &'y ClassKey,
@@ -37,20 +37,20 @@ pub struct Rating<'y> {
     basis: Basis<'y>,
 }
 
-/// What all jobs of a class have in common of their score.
+/// The part of the score that all jobs of a class share.
 enum Basis<'y> {
-    /// All of it.
+    /// The whole score.
     Whole(f64),
     Formula(&'y Expression),
     /// The factors of a job that has not waited yet.
     Factors(Factors),
     Components(Common<'y>),
-    /// An operator says so, with this number.
+    /// An operator has set the order (`qorder`), with this number.
     Ordered(i32),
 }
 
 impl<'s> PriorityCalculator<'s> {
-    /// The calculator of the policy. Of the state it uses all but the jobs that wait.
+    /// The calculator of the policy. Uses everything in the state except the waiting jobs.
     pub(super) fn new(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -71,7 +71,7 @@ impl<'s> PriorityCalculator<'s> {
         }
     }
 
-    /// What the jobs of a class are worth.
+    /// Computes the common part of the priority of a class.
     pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
         let precedence = &self.inputs.policy.precedence;
         let basis = match precedence.order {
@@ -88,7 +88,7 @@ impl<'s> PriorityCalculator<'s> {
             }
             PriorityOrder::Components => Basis::Components(Common::of(&self.inputs, class)),
         };
-        // M11: what an operator says stands above whatever the order says.
+        // M11: a number set by an operator precedes any order.
         let basis = class.system_priority.map_or(basis, Basis::Ordered);
         Rating {
             calculator: self,
@@ -106,15 +106,13 @@ impl<'s> PriorityCalculator<'s> {
         }
     }
 
-    /// In what the formula made no sense for one of the jobs measured so far, whose score is 0 for
-    /// that.
+    /// The first error of the formula among the jobs computed so far; such a job has score 0.
     pub fn fault(&self) -> Option<&EvaluationFault> {
         self.fault.get()
     }
 
-    /// Why a job has this score where pools take turns: how well its pool will be served when its
-    /// turn comes, which is the score, negated, and how well its operation is served within the
-    /// pool.
+    /// The parts of a score if pools take turns: the satisfaction of its pool at its turn, which is
+    /// the negated score, and the satisfaction of its operation within the pool.
     fn pool_parts(&self, job: JobId, class: &ClassKey, score: f64) -> Vec<ScorePart> {
         let PriorityInputs {
             state, policy, now, ..
@@ -135,7 +133,7 @@ impl<'s> PriorityCalculator<'s> {
 }
 
 impl Rating<'_> {
-    /// What a job of the class is worth that has waited like this.
+    /// The sort key of a job of the class with this wait.
     pub(in crate::sched) fn sort_key(&self, wait: &Wait) -> SortKey {
         tiers::of_job(&self.calculator.inputs, self.tier, wait, self.score(wait))
     }
@@ -156,7 +154,7 @@ impl Rating<'_> {
         }
     }
 
-    /// What the score is made of.
+    /// The parts of the score.
     pub(super) fn parts(&self, wait: &Wait) -> Vec<ScorePart> {
         let waited = self.waited(wait);
         let rule = &self.calculator.inputs.policy.precedence;
@@ -188,7 +186,7 @@ impl Rating<'_> {
             .factor_context(self.class, self.waited(wait))
     }
 
-    /// As a formula asks about it.
+    /// The job as the scope of the formula.
     fn subject<'a>(&'a self, wait: &'a Wait) -> FormulaJob<'a> {
         FormulaJob {
             inputs: &self.calculator.inputs,
@@ -197,7 +195,7 @@ impl Rating<'_> {
         }
     }
 
-    /// What makes no sense counts as nothing.
+    /// An erroneous formula counts as 0.
     fn fail(&self, fault: EvaluationFault) -> f64 {
         self.calculator.fault.get_or_init(|| fault);
         0.0
@@ -209,14 +207,14 @@ impl Rating<'_> {
 }
 
 impl ClusterState {
-    /// What a candidate is worth at a moment, and why: as it was rated last, if that still holds
-    /// then (F9); an element as much as its array. None for who is no candidate.
+    /// The priority of a candidate and its parts, as last computed if still valid (F9). A subjob
+    /// has the priority of its array. None if the job is no candidate.
     pub fn report(&self, policy: &Policy, now: Time, job: JobId) -> Option<PriorityScore> {
         let state = self.prioritised(policy, now);
         state.report_by(&state.rated_by(policy), job)
     }
 
-    /// The same by what all were rated by last.
+    /// Reports by an existing calculator.
     pub(super) fn report_by(
         &self,
         calculator: &PriorityCalculator,
@@ -253,13 +251,13 @@ impl ClusterState {
         })
     }
 
-    /// A job's rank and what it is worth for that (F8, F14): who came first has the highest score,
-    /// each next one less, and it never changes.
+    /// A job's rank and its score by rank (F8, F14): the first job has the highest score, each next
+    /// one a lower one. The score never changes.
     pub(super) fn first_come(&self, job: JobId) -> Option<(u64, f64)> {
         let (_, rank) = self.class_and_rank(job)?;
         Some((rank, FIRST - rank.saturating_sub(1) as f64))
     }
 }
 
-/// The score of the first job of all under [`PriorityOrder::Fcfs`]: Flux's highest priority.
+/// The score of the first job under [`PriorityOrder::Fcfs`]: Flux's highest priority.
 const FIRST: f64 = u32::MAX as f64;

@@ -1,7 +1,7 @@
-//! What a job is worth as a sum of components (M11): whose it is, how far its owner is from what
-//! they are to have, what it asks for, how it has been served, and how near that is to a target.
+//! The priority as a sum of components (M11): credentials, fair share, requested resources, service
+//! so far, and nearness to a service target.
 //!
-//! All but the last two are the same for all jobs of a class.
+//! All but the last two are equal for all jobs of a class.
 
 mod credential;
 
@@ -19,7 +19,7 @@ use crate::model::time::Span;
 use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
 
-/// What the jobs of a class have in common: a value for each part of a component, in the order of
+/// The common components of a class: a value for each part, in the order of
 /// [`ComponentKind::parts`].
 pub struct Common<'y> {
     rule: &'y Components,
@@ -28,12 +28,12 @@ pub struct Common<'y> {
     resource: [f64; 8],
     walltime: Span,
     goal: Goal,
-    /// What these components come to.
+    /// The sum of these components.
     sum: f64,
 }
 
 impl<'y> Common<'y> {
-    /// That of a class.
+    /// Computes them for a class.
     pub fn of(inputs: &'y PriorityInputs, class: &ClassKey) -> Common<'y> {
         let rule = &inputs.policy.precedence.components;
         let credential = credential::values(rule, class, inputs.queue_priority(class));
@@ -60,7 +60,7 @@ impl<'y> Common<'y> {
         }
     }
 
-    /// What a job is worth that has waited so long, as far as that counts.
+    /// The score of a job that has waited this long.
     pub(super) fn score(&self, waited: Span, wait: &Wait) -> f64 {
         let (service, target) = self.service(waited, wait);
         let served = self.rule.value(ComponentKind::Service, &service)
@@ -73,8 +73,8 @@ impl<'y> Common<'y> {
         (service, service::nearness(&self.goal, &service))
     }
 
-    /// Each part that counts, what the caps take away, and what the bounds do: their products are
-    /// the score.
+    /// The parts that count, and the effect of caps and bounds. The sum of their products is the
+    /// score.
     pub(super) fn parts(&self, waited: Span, wait: &Wait) -> Vec<ScorePart> {
         let (service, target) = self.service(waited, wait);
         let values: [(ComponentKind, &[f64]); 5] = [
@@ -97,7 +97,7 @@ impl<'y> Common<'y> {
     }
 }
 
-/// The parts of a component that count, and what its cap takes away from them.
+/// The parts of a component that count, and the effect of its cap.
 fn of_component(rule: &Components, kind: ComponentKind, values: &[f64]) -> Vec<ScorePart> {
     let (component, name) = (rule.component(kind), kind.name());
     let whole = component.whole;
@@ -123,7 +123,7 @@ fn of_component(rule: &Components, kind: ComponentKind, values: &[f64]) -> Vec<S
     parts
 }
 
-/// What is to be added so that a sum comes to what counts of it.
+/// The difference between a sum and the part of it that counts; None if there is none.
 fn correction(name: &str, sum: f64, counts: f64, weight: f64) -> Option<ScorePart> {
     (counts != sum && weight != 0.0)
         .then(|| ScorePart::weighed(name, format!("{counts}"), counts - sum, weight))

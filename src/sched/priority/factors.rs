@@ -9,7 +9,7 @@ use crate::model::time::Span;
 use crate::sched::view::node_count::fewest_nodes;
 use crate::sched::view::shape::ClassKey;
 
-/// A job, as the factors know it.
+/// A job as input of the factors.
 pub struct FactorContext<'a> {
     /// The policy, the cluster and the fair shares.
     pub inputs: &'a PriorityInputs<'a>,
@@ -174,8 +174,8 @@ mod tests {
 
     const HOUR: i64 = 3600;
 
-    /// F1: 12 h of 168 h, a share of .5, normal, queue 1, 4 of 16 nodes, 1 of its user. F7: with .2
-    /// of its user.
+    /// F1: 12 h of 168 h, a share of .5, normal, queue 1, 4 of 16 nodes, factor 1 of its user. F7:
+    /// with factor .2 of its user.
     #[test]
     fn the_sum_is_that_of_the_text() {
         let mut fixture = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");

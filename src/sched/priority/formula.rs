@@ -1,5 +1,4 @@
-//! What a formula can ask of a job (I15): PBS's names, and what is asked for in all of each
-//! resource.
+//! The names that a formula can use (I15): those of PBS, and the total request of each resource.
 
 use super::inputs::PriorityInputs;
 use crate::model::expression::{EvaluationFault, Expression, ExpressionValue, NameScope};
@@ -9,23 +8,24 @@ use crate::sched::share_tree::linear::MAX_FAIRSHARE;
 use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
 
-/// A job whose priority is a formula's value.
+/// A job as the scope of a formula.
 pub struct FormulaJob<'a> {
-    /// By what it is measured.
+    /// The inputs of the priority.
     pub inputs: &'a PriorityInputs<'a>,
-    /// What it asks for.
+    /// The request and the owner.
     pub class: &'a ClassKey,
-    /// How it has waited.
+    /// The job's wait.
     pub wait: &'a Wait,
 }
 
 impl FormulaJob<'_> {
-    /// The value of a formula: 0 for what cannot be told. The error is what makes no sense.
+    /// The value of a formula, or 0 if it is undefined. The error is the first one of the
+    /// evaluation.
     pub fn value(&self, formula: &Expression) -> Result<f64, EvaluationFault> {
         formula.number(self).map(Option::unwrap_or_default)
     }
 
-    /// What it asks for, each with its value.
+    /// The names in the formula, each with its value.
     pub fn parts(&self, formula: &Expression) -> Vec<ScorePart> {
         let names = formula.names().into_iter().chain(formula.words());
         names
@@ -50,10 +50,9 @@ impl FormulaJob<'_> {
             "queue_priority" => inputs.queue_priority(class) as f64,
             "walltime" => inputs.walltime(class).as_seconds() as f64,
             "nodect" => class.shape.instances as f64,
-            // I3, and the same scale for every other method.
+            // I3, with the same scale for every other method.
             "fairshare" => MAX_FAIRSHARE * self.entry()?.factor,
-            // I16: the factor is 2 to the power of minus the usage over the percentage, by
-            // `classic`.
+            // I16: with `classic`, the factor is 2 to the power of -(usage / percentage).
             "fairshare_factor" => self.entry()?.factor,
             "fairshare_perc" | "fair_share_perc" => self.entry()?.entitlement,
             "fairshare_tree_usage" => self.entry()?.used,

@@ -8,7 +8,7 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 use std::sync::Arc;
 
-/// The inputs of the priority of jobs at a moment.
+/// The inputs of the priority of jobs at one time.
 pub struct PriorityInputs<'s> {
     pub(super) state: &'s ClusterState,
     pub(super) policy: &'s Policy,
@@ -32,7 +32,7 @@ impl PriorityInputs<'_> {
             .map_or(0, |queue| i64::from(queue.priority))
     }
 
-    /// How long a job has been waiting, as far as the wait counts.
+    /// The waiting time that counts.
     pub(super) fn waited(&self, wait: &Wait) -> Span {
         wait.eligibility.at(self.now).max(Span(0))
     }

@@ -1,5 +1,5 @@
-//! How well pools are served (YTsaurus): each is satisfied by what its jobs have of its fair share,
-//! and in each so is every operation (Y22).
+//! The satisfaction of pools (YTsaurus): the usage of a pool's jobs over its fair share, and
+//! likewise for each operation within a pool (Y22).
 
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -12,19 +12,19 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 
-/// How satisfied a pool can be: that of one that is owed nothing.
+/// The maximum satisfaction, and the satisfaction of a pool with a fair share of 0.
 const MOST: f64 = 1e9;
 
-/// The pools, as jobs are dealt their turns.
+/// The pools while turns are assigned.
 pub struct PoolTurns {
     tree: Tree,
-    /// By pool: what it has and was dealt so far.
+    /// By pool: its usage plus the jobs that had their turn.
     served: BTreeMap<String, Amounts>,
     shares: FairShares,
 }
 
 impl PoolTurns {
-    /// As they stand, with what runs and what waits.
+    /// The current state of the pools, with running and waiting jobs.
     pub fn new<'c>(
         state: &'c ClusterState,
         policy: &'c Policy,
@@ -64,8 +64,8 @@ impl PoolTurns {
         pools
     }
 
-    /// The place of a waiting job's operation among those of its pool, the lowest first: how far it
-    /// has come to its fair share (Y22), or where it stands in line (Y23).
+    /// The sort key of a waiting job's operation within its pool, lowest first: its satisfaction
+    /// (Y22), or its place in line (Y23).
     pub fn place(&self, job: JobId, class: &ClassKey) -> f64 {
         self.shares
             .party(job, Some(class.id))
@@ -79,15 +79,15 @@ impl PoolTurns {
             .account
     }
 
-    /// How far a pool has come to its fair share before a job of a class is served too, an array
-    /// with all its elements.
+    /// The satisfaction of a pool before a job of a class had its turn; an array takes one turn
+    /// with all its subjobs.
     pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &WaitingJob) -> f64 {
         let Some(served) = self.served.get(pool) else {
             return MOST;
         };
         let satisfaction = match self.shares.fair(pool) {
             Some(fair) if fair > 0.0 => (self.shares.whole.part(served) / fair).min(MOST),
-            // Who is owed nothing has had enough as it is (F10).
+            // A pool without a share is satisfied (F10).
             _ => MOST,
         };
         let taken = multiple(&class.shape.total, job.count());

@@ -1,4 +1,4 @@
-//! The queue as a cycle looks at it: every waiting job with its place and what it is worth (I12).
+//! The queue in the order of a cycle: every waiting job with its place and its priority (I12).
 
 use super::calculator::PriorityCalculator;
 use super::tiers;
@@ -11,11 +11,11 @@ use crate::sched::view::sort_key::SortKey;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// All waiting jobs in the order in which they are looked at, an array once.
+/// All waiting jobs in the order in which a cycle considers them, an array once.
 pub struct QueueOrder<'s> {
     state: Cow<'s, ClusterState>,
     policy: &'s Policy,
-    /// First who asks for a reservation (M1), then who is worth most, then who came first.
+    /// Jobs for a reservation first (M1), then by priority, then by place.
     entries: Vec<OrderEntry>,
 }
 
@@ -28,8 +28,8 @@ struct OrderEntry {
 }
 
 impl<'s> QueueOrder<'s> {
-    /// The order in which a cycle at this moment would look at them: by what they were worth when
-    /// they were rated last, if that still holds then (F9).
+    /// The order of a cycle at this time, by the last computed priorities if they are still valid
+    /// (F9).
     pub fn of(state: &'s ClusterState, policy: &'s Policy, now: Time) -> QueueOrder<'s> {
         let state = state.prioritised(policy, now);
         let entries = state.classes.values().flat_map(|class| {
@@ -50,12 +50,12 @@ impl<'s> QueueOrder<'s> {
         }
     }
 
-    /// How many places there are.
+    /// The number of places.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no job waits.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -66,8 +66,8 @@ impl<'s> QueueOrder<'s> {
         (0..self.len()).filter_map(move |at| self.turn(at, &calculator))
     }
 
-    /// The places of these jobs, each with those next to it, in the order of the queue; an element
-    /// has that of its array. Who does not wait is left out.
+    /// The places of these jobs, each with its neighbors, in the order of the queue. A subjob has
+    /// the place of its array. Jobs that do not wait are left out.
     pub fn places_of(&self, jobs: &[JobId]) -> Vec<Neighbours> {
         let mut wanted: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         for &job in jobs
@@ -138,8 +138,8 @@ impl<'s> QueueOrder<'s> {
 }
 
 impl ClusterState {
-    /// What a candidate was worth when it was rated last: what stays with it when it starts (F9).
-    /// An element is worth as much as its array.
+    /// The last computed priority of a candidate, which it keeps when it starts (F9). A subjob has
+    /// the priority of its array.
     pub fn score(&self, policy: &Policy, job: JobId) -> Option<f64> {
         match policy.precedence.order {
             PriorityOrder::Fcfs if self.waiting_class(job)?.system_priority.is_none() => {
@@ -149,7 +149,7 @@ impl ClusterState {
         }
     }
 
-    /// The scores of these candidates at a moment, or of all if none are named; nothing under
+    /// The scores of these candidates at this time, or of all if none are named; empty under
     /// [`PriorityOrder::Fcfs`], which computes none.
     pub fn scores(&self, policy: &Policy, now: Time, jobs: &[JobId]) -> Vec<(JobId, f64)> {
         if policy.precedence.order == PriorityOrder::Fcfs {
@@ -164,8 +164,8 @@ impl ClusterState {
         waiting.filter_map(|((_, job), _)| score(job)).collect()
     }
 
-    /// Of two candidates the one that goes first for what it is worth, whatever their places are.
-    /// None where places decide, or turns that hang on them.
+    /// The candidate with the higher priority, regardless of places; None if places or turns
+    /// decide.
     pub fn higher_priority(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {
         let (own, theirs) = (self.waiting(one)?.sort_key, self.waiting(other)?.sort_key);
         let decides = own != theirs && !policy.precedence.takes_turns();
@@ -182,7 +182,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, assert_score_is_sum, cluster};
     use std::sync::Arc;
 
-    /// Jobs that differ in all that may count.
+    /// Jobs that differ in everything that may count.
     fn fixture(order: PriorityOrder) -> TestCluster {
         let mut fixture = cluster("99 x ncpus=4").queued(1, "select=2:ncpus=1 walltime=60");
         fixture = fixture
@@ -331,7 +331,8 @@ mod tests {
         assert_eq!(more(PriorityOrder::Formula, 1, 77), None);
     }
 
-    /// F14, M11: who came first is worth most, but for whom an operator puts first.
+    /// F14, M11: the first job has the highest score, except for jobs that an operator has put
+    /// first.
     #[test]
     fn submission_order_gives_a_rank_and_qorder_a_number() {
         let mut fixture = fixture(PriorityOrder::Fcfs);
@@ -424,7 +425,7 @@ mod tests {
         assert!(QueueOrder::of(&empty.state, &empty.policy, empty.now).is_empty());
     }
 
-    /// F9: what is told is what the last cycle went by.
+    /// F9: the report shows the priorities of the last cycle.
     #[test]
     fn what_is_held_still_is_told_as_it_is_held() {
         let mut fixture = fixture(PriorityOrder::Multifactor);

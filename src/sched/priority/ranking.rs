@@ -1,7 +1,6 @@
-//! Who goes first? Walks the waiting jobs by rank without sorting them: a heap over the first job
-//! of each shape, of its classes those that are needed, and of these their jobs one after another.
-//! Jobs of one class differ in nothing but their place in the queue, and classes of one shape share
-//! their refusals for want of room.
+//! Walks the waiting jobs in order without sorting them: a heap holds the first job of each shape,
+//! then of its classes as needed, then their jobs one after another. Jobs of one class differ only
+//! in their place in the queue, and classes of one shape share refusals for want of resources.
 
 use crate::model::job_id::JobId;
 use crate::sched::placement::resolution::Resolved;
@@ -16,11 +15,11 @@ use std::iter::Peekable;
 /// A job that is considered.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'s> {
-    /// Its number.
+    /// Its id.
     pub job: JobId,
-    /// What it is alike in with others.
+    /// Its class, as the policy resolves it.
     pub class: &'s ClassKey,
-    /// How many elements of it have begun, if the class is an array that limits them.
+    /// The number of running subjobs, if the class is an array with a limit of its own.
     pub begun: u32,
     line: usize,
 }
@@ -35,21 +34,21 @@ pub struct Ranking<'s> {
     heads: BinaryHeap<Reverse<(SortPlace, usize)>>,
 }
 
-/// A job's place among others: what goes before its merit (negated), then the rest.
+/// A job's position: the negated key that precedes its priority, then its position in the queue.
 type SortPlace = (i64, QueuePosition);
 
 /// The classes of a shape.
 struct ShapeClasses<'s> {
     members: &'s Members,
-    /// Those of which no job was drawn yet, by their best jobs.
+    /// The classes without a drawn job, by their best jobs.
     fresh: Peekable<btree_set::Iter<'s, (QueuePosition, ClassId)>>,
-    /// What goes before their merits.
+    /// The key that precedes their priorities.
     ahead: i64,
-    /// The next jobs of the others, with their lines.
+    /// The next jobs of the other classes, with their lines.
     begun: BinaryHeap<Reverse<(SortPlace, usize)>>,
 }
 
-/// The queue as it was put in order.
+/// Starts a walk through the queue in its order.
 pub fn rank<'s>(state: &'s ClusterState, resolved: &'s Resolved) -> Ranking<'s> {
     let rows = state
         .alike
@@ -70,7 +69,7 @@ pub fn rank<'s>(state: &'s ClusterState, resolved: &'s Resolved) -> Ranking<'s> 
     ranking
 }
 
-/// Jobs that ask for a reservation come before all others (M1): they take nothing from these.
+/// Jobs for a reservation come before all others (M1): they take nothing from these.
 fn ahead_of(asks_for_window: bool, ahead: i64) -> i64 {
     if asks_for_window { i64::MAX } else { ahead }
 }
@@ -86,7 +85,7 @@ impl<'s> Candidate<'s> {
         }
     }
 
-    /// An element of an array that limits itself, of which so many have begun.
+    /// A subjob of an array with a limit of its own, of which `begun` subjobs run.
     pub fn element(job: JobId, class: &'s ClassKey, begun: u32) -> Candidate<'s> {
         Candidate {
             begun,
@@ -94,7 +93,7 @@ impl<'s> Candidate<'s> {
         }
     }
 
-    /// The same, asking for this.
+    /// This job with another class.
     pub fn asking(self, class: &'s ClassKey) -> Candidate<'s> {
         Candidate { class, ..self }
     }
@@ -119,21 +118,20 @@ impl<'s> Ranking<'s> {
         })
     }
 
-    /// Goes on with the next job of the class, and with all that ask for the same.
+    /// Goes on with the next job of the class, and with all classes of the same request.
     pub fn follow(&mut self, candidate: Candidate) {
         self.advance(candidate.line);
         self.pass(candidate);
     }
 
-    /// Goes on with the other classes that ask for the same: this one was refused for a reason of
+    /// Goes on with the other classes of the same request: this class was refused for a reason of
     /// its own.
     pub fn pass(&mut self, candidate: Candidate) {
         let head = self.head(self.lines[candidate.line].row);
         self.heads.extend(head);
     }
 
-    /// Goes on without those that ask for the same as some of which this is true; asked in the
-    /// order of what is asked for.
+    /// Drops the requests for which this is true. Calls it in the order of the requests.
     pub fn dismiss(&mut self, mut is_over: impl FnMut(&'s Members) -> bool) {
         let mut goes_on = vec![false; self.rows.len()];
         for &Reverse((_, row)) in &self.heads {
@@ -149,8 +147,8 @@ impl<'s> Ranking<'s> {
         self.heads.retain(|&Reverse((_, row))| goes_on[row]);
     }
 
-    /// From here on the jobs of the classes worth most come first; between equals it stays as it
-    /// was.
+    /// From here on, jobs of the classes with the highest priority come first; equals keep their
+    /// order.
     pub fn prefer(&mut self, priority: impl Fn(&ClassKey) -> i64) {
         self.reorder(|line| {
             let key = &line.class.key;
@@ -158,12 +156,12 @@ impl<'s> Ranking<'s> {
         });
     }
 
-    /// From here on so many jobs of these classes come first, and the others after them.
+    /// From here on, this number of jobs of these classes comes first, and the others after them.
     pub fn choose(&mut self, counts: &BTreeMap<ClassId, usize>) {
         self.reorder(|line| line.chosen = counts.get(&line.class.key.id).copied().unwrap_or(0));
     }
 
-    /// The classes that are left, in the order of their next jobs, with so many of these at most.
+    /// The remaining classes in the order of their next jobs, each with at most `most` jobs.
     pub fn rest(&mut self, most: usize) -> Vec<(&'s ClassKey, Vec<JobId>)> {
         let rows: Vec<usize> = self.heads.iter().map(|Reverse((_, row))| *row).collect();
         for &row in &rows {
@@ -185,7 +183,7 @@ impl<'s> Ranking<'s> {
             .collect()
     }
 
-    /// Puts all that is left in the order that follows from a change of each line.
+    /// Reorders the remaining jobs after a change to each line.
     fn reorder(&mut self, change: impl Fn(&mut ClassJobs)) {
         for Reverse((_, row)) in std::mem::take(&mut self.heads).into_vec() {
             self.open_all(row);
@@ -212,7 +210,7 @@ impl<'s> Ranking<'s> {
         Some((place, line))
     }
 
-    /// Begins with the first class of a row of which no job was drawn yet.
+    /// Opens the first class of a row without a drawn job.
     fn open(&mut self, row: usize) {
         let class = self.rows[row]
             .fresh
@@ -271,7 +269,7 @@ impl<'s> ShapeClasses<'s> {
         }
     }
 
-    /// The turn of the best job of the classes that have not begun.
+    /// The position of the best job of the classes that are not opened yet.
     fn first_fresh(&mut self) -> Option<SortPlace> {
         self.fresh
             .peek()
@@ -279,24 +277,24 @@ impl<'s> ShapeClasses<'s> {
     }
 }
 
-/// The jobs of a class, one after another; of an array, those of its elements that wait.
+/// The jobs of a class, one after another; of an array, its waiting subjobs.
 #[derive(Clone)]
 struct ClassJobs<'s> {
     row: usize,
     class: &'s Class,
-    /// As the policy has it.
+    /// The class as the policy resolves it.
     key: &'s ClassKey,
     jobs: InOrder<'s>,
-    /// The array whose elements come next with its merit and rank, and the position to go on from.
+    /// The array of the next subjobs, with its position in the queue and the index to go on from.
     array: Option<(QueuePosition, &'s Array, u32)>,
-    /// What goes before the merit.
+    /// The key that precedes the priority.
     ahead: i64,
-    /// How many of its jobs were chosen to come before all others.
+    /// How many more of its jobs come before all others.
     chosen: usize,
 }
 
 impl ClassJobs<'_> {
-    /// What goes before the merit of its next job, lowest first.
+    /// The key that precedes the priority of its next job, lowest first.
     fn spend(&mut self) -> i64 {
         let is_chosen = self.chosen > 0;
         self.chosen -= usize::from(is_chosen);

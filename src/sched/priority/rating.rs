@@ -32,8 +32,8 @@ impl Class {
 }
 
 impl Suspended {
-    /// The sort key of the job: its priority at its start, in the tier that it would have now; or
-    /// its priority now, if that is higher. So no job that came later overtakes it by waiting.
+    /// The sort key of the job: its priority at its start, in its current tier, or its current
+    /// priority if that is higher. So no later job overtakes it by waiting.
     pub(in crate::sched) fn sort_key(&self, calculator: &PriorityCalculator) -> SortKey {
         let now = calculator.rate(&self.key).sort_key(&self.wait);
         self.score

@@ -1,6 +1,6 @@
-//! Orders in which jobs take turns: queues one after the other (I22), and pools by how well they
-//! have been served (X10). A job's turn hangs on the jobs before it in its own queue or pool, so
-//! turns are dealt once all are rated. An array takes one turn with all its elements.
+//! Orders in which jobs take turns: queues one after the other (I22), and pools by satisfaction
+//! (X10). A job's turn depends on the jobs before it in its queue or pool, so turns are assigned
+//! after all priorities are computed. An array takes one turn with all its subjobs.
 
 use super::inputs::PriorityInputs;
 use super::pool_satisfaction::PoolTurns;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Precedence {
-    /// Whether a job's turn hangs on those before it.
+    /// Whether a job's turn depends on the jobs before it.
     pub fn takes_turns(&self) -> bool {
         self.order == PriorityOrder::Pool || self.tiers.turns == TurnPolicy::RoundRobin
     }
@@ -28,7 +28,7 @@ struct InLine<'a> {
 }
 
 impl InLine<'_> {
-    /// Its turn, worth so much. For whom an operator puts first it is always its turn (M11).
+    /// Its turn with this sort key. A job put first by an operator keeps its own key (M11).
     fn dealt(&self, sort_key: SortKey) -> ((ClassId, QueuePlace), SortKey) {
         let is_ordered = self.class.system_priority.is_some();
         (
@@ -38,7 +38,7 @@ impl InLine<'_> {
     }
 }
 
-/// Deals the turns.
+/// Assigns the turns.
 pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) {
     let turns = match inputs.policy.precedence.order {
         PriorityOrder::Pool => by_pool(classes, inputs),
@@ -56,7 +56,7 @@ pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs
 
 type Dealt = BTreeMap<(ClassId, QueuePlace), SortKey>;
 
-/// The lines by name, each in its order.
+/// The lines by name, each in order.
 fn in_lines<'a>(
     classes: &'a BTreeMap<ClassId, Arc<Class>>,
     line: impl Fn(&ClassKey) -> String,
@@ -77,8 +77,7 @@ fn in_lines<'a>(
     lines
 }
 
-/// The first of each queue, then the second of each; of the queues that one first whose last turn
-/// is longest ago.
+/// The first job of each queue, then the second of each; the queue served longest ago first.
 fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Dealt {
     let lines = in_lines(classes, |class| class.who.queue.clone());
     let mut dealt = Dealt::new();
@@ -93,11 +92,11 @@ fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Dea
     dealt
 }
 
-/// Who comes behind another of its pool comes later by no less than this.
+/// The minimum difference between successive jobs of a pool.
 const STEP: f64 = 1e-9;
 
-/// Who is of the pool that has been served worst, were all before it served; in each pool the
-/// operation that has been (Y22), or who stands first in line (Y23).
+/// The pool with the lowest satisfaction first, after the turns before; within a pool by operation:
+/// satisfaction (Y22) or place in line (Y23).
 fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) -> Dealt {
     let all = classes.values().map(|class| &**class);
     let mut pools = PoolTurns::new(inputs.state, inputs.policy, all, inputs.now);
@@ -108,9 +107,9 @@ fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) -> 
             .into_iter()
             .map(|job| (pools.place(job.place.1, job.class), job))
             .collect();
-        // Of equals who came first stays first.
+        // A stable sort: equals keep their order.
         line.sort_by(|(a, one), (b, other)| one.sort_key.cmp(&other.sort_key).then(a.total_cmp(b)));
-        // Who is behind in the line comes later, however satisfied the pool was before.
+        // A job further back in line comes later, whatever the satisfaction of the pool was.
         let mut least = f64::NEG_INFINITY;
         dealt.extend(line.iter().map(|(_, job)| {
             let satisfaction = pools.serve(&pool, job.class, job.waiting);
@@ -139,7 +138,7 @@ mod tests {
         fixture
     }
 
-    /// A job that waits, charged to an account; put first by an operator with a number.
+    /// A waiting job charged to an account, optionally put first by an operator.
     fn queued(
         fixture: TestCluster,
         id: u64,
@@ -160,7 +159,7 @@ mod tests {
         order.turns().map(|turn| turn.priority.job.number).collect()
     }
 
-    /// X10: a is owed what its hundred elements want, and has it once they have had their turn.
+    /// X10: the fair share of a covers its hundred subjobs, and its turn satisfies all of it.
     #[test]
     fn an_array_wants_and_takes_as_much_as_its_elements() {
         let fixture = queued(
@@ -177,7 +176,7 @@ mod tests {
         assert_eq!(order(&fixture), [1, 3, 4, 5, 2]);
     }
 
-    /// X10: jobs of nobody's account run last (F10).
+    /// X10: jobs without an account run last (F10).
     #[test]
     fn a_pool_without_share_is_served_last() {
         let fixture = queued(by_pool(&["a"]), 1, "select=1:ncpus=1", "b", None);

@@ -1,4 +1,4 @@
-//! What goes before the score of a job (X18).
+//! The tier of a job, which precedes its score (X18).
 
 use super::inputs::PriorityInputs;
 use crate::model::policy::TurnPolicy;
@@ -6,11 +6,11 @@ use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::sort_key::SortKey;
 
-/// Steps far enough apart that nothing below reaches across: queues, then who starves.
+/// Steps so large that no lower criterion exceeds them: queues, then starvation.
 const QUEUE: i64 = 1 << 36;
 const STARVING: i64 = 1 << 52;
 
-/// The tier of all jobs of a class: jobs of a higher one come first, whatever they are worth.
+/// The tier of all jobs of a class: jobs of a higher tier come first, whatever their score.
 pub fn of_class(inputs: &PriorityInputs, class: &ClassKey) -> i64 {
     let rule = &inputs.policy.precedence;
     let by_queue = rule.lexicographic || rule.tiers.turns != TurnPolicy::Together;
@@ -20,7 +20,7 @@ pub fn of_class(inputs: &PriorityInputs, class: &ClassKey) -> i64 {
         0
     };
     match rule.tiers.turns {
-        // One queue after the other, those of the same priority by name.
+        // One queue after the other; queues of equal priority by name.
         TurnPolicy::ByQueue => {
             tier - inputs.state.queues.range(..class.who.queue.clone()).count() as i64
         }
@@ -28,7 +28,7 @@ pub fn of_class(inputs: &PriorityInputs, class: &ClassKey) -> i64 {
     }
 }
 
-/// The tier of one of them, and what it is worth there.
+/// The sort key of a job: its tier and its score.
 pub fn of_job(inputs: &PriorityInputs, tier: i64, wait: &Wait, score: f64) -> SortKey {
     let rule = &inputs.policy.precedence.tiers;
     let starves = rule
@@ -37,7 +37,7 @@ pub fn of_job(inputs: &PriorityInputs, tier: i64, wait: &Wait, score: f64) -> So
     SortKey::of(tier + if starves { STARVING } else { 0 }, score)
 }
 
-/// A tier in words; nothing for that of all who are alike.
+/// A tier in words; empty for the default tier.
 pub fn told(tier: i64) -> String {
     let starves = (tier + STARVING / 2).div_euclid(STARVING);
     let rest = tier - starves * STARVING;

@@ -1,8 +1,7 @@
-//! `-p` under an order by factors: it orders the waiting jobs of one owner in one queue, and
-//! nothing else.
+//! `-p` under an order by factors: it only orders the waiting jobs of one owner in one queue.
 //!
 //! A job is held back behind the owner's jobs with a higher priority. No score is ever raised, so
-//! that nobody gains over other users, and where all priorities are equal no score changes.
+//! no user gains over others; equal priorities change no score.
 
 use crate::model::policy::{OwnSay, Precedence, PriorityOrder};
 use crate::model::report::priority_score::ScorePart;
@@ -29,8 +28,8 @@ impl Precedence {
 }
 
 impl ClusterState {
-    /// Holds back the jobs whose owners have given others of their jobs a higher priority. Returns
-    /// the classes that have changed, each with its first job before.
+    /// Holds back jobs behind the same owner's jobs of higher `-p`. Returns the changed classes,
+    /// each with its former first job.
     pub(super) fn hold_back(
         &self,
         classes: &mut OwnerClasses,
@@ -59,7 +58,7 @@ fn levels(
         .filter_map(|id| classes.get(id))
         .map(|class| (line(&class.key), PriorityLevels::new()))
         .collect();
-    // What an operator puts first stays there (M11).
+    // A job put first by an operator stays there (M11).
     for (id, class) in classes
         .iter()
         .filter(|(_, class)| class.key.system_priority.is_none())
@@ -83,7 +82,7 @@ fn hold_back_levels(
     changed: &mut Vec<(ClassId, Option<QueuePosition>)>,
 ) {
     // The last job of the higher levels, by tier: a job that starves or is in a queue served first
-    // stays there.
+    // stays in its tier.
     let mut last: BTreeMap<i64, SortKey> = BTreeMap::new();
     for level in levels.into_values() {
         for id in &level {
@@ -124,8 +123,8 @@ fn behind(sort_key: SortKey, last: &BTreeMap<i64, SortKey>) -> SortKey {
         .map_or(sort_key, |last| sort_key.max(last.next_below()))
 }
 
-/// What `-p` does to a score: the difference between the score and the sum of its other parts. None
-/// where nothing is said of the job and nothing holds it back.
+/// The effect of `-p` on a score: the difference between the score and the sum of its other parts.
+/// None if the job has no `-p` and is not held back.
 pub(super) fn part(
     rule: &Precedence,
     class: &ClassKey,

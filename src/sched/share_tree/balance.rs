@@ -1,10 +1,9 @@
-//! How long somebody who has had more than their share must stay idle, while all others go on at
-//! their present rate, until they have had no more than that. With nobody else using anything usage
-//! fades alike for all, and nothing changes.
+//! How long a member above its share must stay idle until it is back at its share, while all others
+//! go on at their present rate. If no other member has usage, all usage decays equally and nothing
+//! changes.
 //!
-//! Nothing is drawn from one formula, as usage may fade by steps and by windows: moments further
-//! and further ahead are looked at, each time at everybody, and between two of them a straight line
-//! is drawn.
+//! Usage may decay in steps and windows, so there is no closed formula: samples times further and
+//! further ahead, and interpolates linearly between them.
 
 use super::charged::{Charged, ratio};
 use super::tree::ROOT;
@@ -15,36 +14,36 @@ use crate::model::report::share_status::TimeToBalance;
 use crate::model::time::{Span, Time};
 use crate::sched::share_tree::usage::UsageTable;
 
-/// As far ahead is looked where usage is never forgotten, and at most.
+/// The horizon if usage never decays to zero, and the maximum horizon.
 const FAR: Span = Span::seconds(10 * 365 * 24 * 3600);
 const FARTHEST: Span = Span::seconds(100 * 365 * 24 * 3600);
 
-/// How much further ahead each moment lies than the one before it.
+/// The ratio of successive sample times.
 const STEP: f64 = 1.02;
 
-/// What may be rounding.
+/// The tolerance for rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// The usage of all, as it goes on.
+/// The future usage of all members at their present rates.
 pub struct UsageTrend<'a> {
     pub charged: &'a Charged,
     pub policy: &'a FairShare,
     pub usage: &'a UsageTable,
-    /// The place of each member, in the order of the usage's.
+    /// The place of each member, in the order of the usage table.
     pub seats: &'a [Option<usize>],
     pub now: Time,
 }
 
-/// What is left after a while at each place, with all below it.
+/// The decayed usage of each place after a while, including all places below.
 struct DecayedSums {
     /// If nothing runs there.
     idle: Vec<f64>,
-    /// If all goes on.
+    /// If all running jobs go on.
     going: Vec<f64>,
 }
 
 impl DecayedSums {
-    /// What is left at a place, or above it, if nothing runs at `idle` while all others go on.
+    /// The usage of a place if nothing runs at `idle` while all others go on.
     fn usage(&self, place: usize, idle: usize) -> f64 {
         (self.going[place] - self.going[idle] + self.idle[idle]).max(0.0)
     }
@@ -55,7 +54,7 @@ impl DecayedSums {
 }
 
 impl UsageTrend<'_> {
-    /// For each place.
+    /// The time to balance of each place.
     pub fn balances(&self) -> Vec<TimeToBalance> {
         let entitlements = self.charged.entitlements();
         let mut last = self.excesses(Span(0), &entitlements);
@@ -91,8 +90,8 @@ impl UsageTrend<'_> {
         balances
     }
 
-    /// How much more than their share each will have had after a while, as parts of the machine; 0
-    /// or less for who will not.
+    /// How far each place will be above its share after a while, as a part of the machine; 0 or
+    /// less at or below its share.
     fn excesses(&self, after: Span, entitlements: &[f64]) -> Vec<f64> {
         let mut sums = DecayedSums {
             idle: vec![0.0; entitlements.len()],
@@ -139,7 +138,7 @@ impl UsageTrend<'_> {
         }
     }
 
-    /// What `classic` holds against a place.
+    /// The effective usage of a place under `classic`.
     fn held(&self, sums: &DecayedSums, place: usize, idle: usize) -> f64 {
         let above = self.charged.above(place);
         match self.charged.part(place) {
@@ -153,7 +152,7 @@ impl UsageTrend<'_> {
     }
 }
 
-/// When a straight line from one point to another, below it, is at 0.
+/// The time at which a line from one point to a lower one crosses 0.
 fn crossing((before, high): (Span, f64), (after, low): (Span, f64)) -> Span {
     let part = ratio(high, high - low.min(0.0)).clamp(0.0, 1.0);
     Span(before.0 + ((after.0 - before.0) as f64 * part).round() as i64)

@@ -1,4 +1,4 @@
-//! A tree with what everybody has used, summed up to the root.
+//! The share tree with all usage, summed up to the root.
 
 use super::tree::{ROOT, Tree};
 use crate::model::account::member::Member;
@@ -6,18 +6,18 @@ use crate::model::account::{ROOT_NAME, Shares, UsageTarget};
 use crate::model::policy::fair_share::UsageSubject;
 use std::collections::BTreeMap;
 
-/// More than anybody can have used, in seconds of weighted resources: sums stay finite.
+/// The maximum usage in seconds of weighted resources, which keeps sums finite.
 const MOST: f64 = 1e200;
 
-/// A tree with usage. Who has no shares of their own, but stands where the parent stands, leaves
-/// no level: their children share with the parent's.
+/// A tree with usage. An account with its parent's shares adds no level: its children share with
+/// those of the parent.
 #[derive(Clone, Debug)]
 pub struct Charged {
     pub(super) tree: Tree,
     usage: Vec<f64>,
-    /// In whose part each has a share.
+    /// The place that each shares with its siblings.
     above: Vec<usize>,
-    /// What is shared below each, in shares.
+    /// The sum of shares below each.
     sums: Vec<f64>,
     is_leaf: Vec<bool>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Weighed {
 }
 
 impl Charged {
-    /// Charges each member's usage to those the subject names (X5).
+    /// Charges each member's usage to the places that the subject selects (X5).
     pub fn new(tree: &Tree, subject: UsageSubject, usage: &BTreeMap<Member, f64>) -> Charged {
         let mut tree = match subject {
             UsageSubject::Member => tree.clone(),
@@ -51,7 +51,7 @@ impl Charged {
         Charged::summed(tree, usage)
     }
 
-    /// The same places with other usage, each with what was used right there.
+    /// Replaces all usage; `own` is the usage of each place without those below it.
     pub(super) fn recharge(&mut self, own: impl Iterator<Item = (usize, f64)>) {
         self.usage.fill(0.0);
         for (place, usage) in own {
@@ -91,7 +91,7 @@ impl Charged {
         charged
     }
 
-    /// Where a member's usage counts; None for who was not named.
+    /// The place of a member's usage; None for an unknown member.
     pub fn entry_of(&self, subject: UsageSubject, member: &Member) -> Option<usize> {
         match subject {
             UsageSubject::Account | UsageSubject::Pool => {
@@ -105,17 +105,17 @@ impl Charged {
         }
     }
 
-    /// All places but the root's, parents first.
+    /// All places except the root, parents first.
     pub fn places(&self) -> std::ops::Range<usize> {
         1..self.usage.len()
     }
 
-    /// In whose part this one has a share.
+    /// The place that this one shares with its siblings.
     pub fn above(&self, place: usize) -> usize {
         self.above[place]
     }
 
-    /// The part of what is [`above`](Self::above), from 0 to 1; None for who stands there itself.
+    /// The part of [`above`](Self::above), from 0 to 1; None with the parent's shares.
     pub fn part(&self, place: usize) -> Option<f64> {
         match self.tree.nodes[place].shares {
             Shares::Of(shares) => Some(ratio(shares, self.sums[self.above[place]])),
@@ -123,7 +123,7 @@ impl Charged {
         }
     }
 
-    /// What has been used there and below.
+    /// The usage of a place and all places below.
     pub fn usage(&self, place: usize) -> f64 {
         self.usage[place]
     }
@@ -133,17 +133,17 @@ impl Charged {
         ratio(self.usage[place], self.usage[ROOT])
     }
 
-    /// Whether it is ranked: a user, or, where only accounts count, one without others below.
+    /// Whether it is ranked: a user, or an account without accounts below if only accounts count.
     pub fn is_leaf(&self, place: usize) -> bool {
         self.is_leaf[place]
     }
 
-    /// What it is to have, if somebody said so.
+    /// Its configured usage target.
     pub fn target(&self, place: usize) -> Option<UsageTarget> {
         self.tree.nodes[place].target
     }
 
-    /// The part of the whole machine that each is owed, from 0 to 1, by place.
+    /// The entitlement of each place to the whole machine, from 0 to 1.
     pub fn entitlements(&self) -> Vec<f64> {
         let mut entitlements = vec![1.0; self.usage.len()];
         for place in self.places() {
@@ -153,7 +153,7 @@ impl Charged {
     }
 }
 
-/// Where in the tree a member's usage counts.
+/// The place of a member's usage in the tree.
 fn place(tree: &mut Tree, subject: UsageSubject, member: &Member) -> usize {
     match subject {
         UsageSubject::Account | UsageSubject::Pool => tree.account(account_of(member)),
@@ -164,7 +164,7 @@ fn place(tree: &mut Tree, subject: UsageSubject, member: &Member) -> usize {
     }
 }
 
-/// A number that is none, or below 0, counts as 0.
+/// The usage clamped to 0 or more; NaN counts as 0.
 fn sound(usage: f64) -> f64 {
     if usage.is_nan() {
         0.0
@@ -173,13 +173,12 @@ fn sound(usage: f64) -> f64 {
     }
 }
 
-/// Under which name a member stands: without accounts to share between, inventing one gains
-/// nothing.
+/// The key of a member: without accounts, the requested account does not count.
 pub fn key(is_flat: bool, member: &Member) -> Member {
     Member::new(if is_flat { "" } else { account_of(member) }, &member.user)
 }
 
-/// A member's account; that of the root is none.
+/// A member's account; empty for the root.
 pub fn account_of(member: &Member) -> &str {
     if member.account == ROOT_NAME {
         ""
@@ -188,7 +187,7 @@ pub fn account_of(member: &Member) -> &str {
     }
 }
 
-/// `part` of `whole`; 0 of nothing.
+/// `part` of `whole`; 0 if the whole is 0.
 pub fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

@@ -1,18 +1,18 @@
-//! What amounts of many resources come to: the largest part of any that there is (Y21).
+//! The dominant share of amounts of several resources: the largest part of any total (Y21).
 
 use crate::sched::amounts::Amounts;
 
-/// All that there is.
+/// The total of each resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterTotal(Amounts);
 
 impl ClusterTotal {
-    /// Of each resource so much.
+    /// The total of these resources.
     pub fn new(capacity: &[i64]) -> ClusterTotal {
         ClusterTotal(capacity.into())
     }
 
-    /// The resource of which these are the largest part, the first of equals; None for nothing.
+    /// The dominant resource of these amounts, the first of equals; None if all are 0.
     pub fn dominant(&self, amounts: &[i64]) -> Option<usize> {
         let all = (0..amounts.len().min(self.0.len())).filter(|&index| amounts[index] > 0);
         all.reduce(|best, next| {
@@ -24,7 +24,7 @@ impl ClusterTotal {
         })
     }
 
-    /// The largest part of any resource, from 0 on.
+    /// The dominant share, 0 or more.
     pub fn part(&self, amounts: &[i64]) -> f64 {
         amounts
             .iter()
@@ -35,7 +35,7 @@ impl ClusterTotal {
     }
 }
 
-/// The part of a resource that an amount is.
+/// The part of a resource's total.
 fn part(amount: i64, all: i64) -> f64 {
     amount as f64 / all.max(1) as f64
 }
@@ -44,7 +44,7 @@ fn part(amount: i64, all: i64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Y21: 1,000 of 50,000 processors and 2 of 180 TiB.
+    /// Y21: 1,000 of 50,000 CPUs and 2 of 180 TiB.
     #[test]
     fn the_largest_part_of_any_resource_counts() {
         let whole = ClusterTotal::new(&[50_000, 180 << 40, 0]);

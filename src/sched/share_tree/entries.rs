@@ -11,8 +11,8 @@ use crate::model::time::Time;
 use crate::sched::share_tree::usage::UsageTable;
 use std::collections::BTreeMap;
 
-/// All accounts and users, each account before what is below it. `decayed` is what is left of what
-/// each has used, with all who have jobs that wait, as [`Tree::member`] names them.
+/// All accounts and users, each account before those below it. `decayed` is the decayed usage of
+/// each member, including members with waiting jobs, as [`Tree::member`] names them.
 pub fn entries(
     tree: &Tree,
     policy: &FairShare,
@@ -58,14 +58,14 @@ pub fn entries(
     rows.out
 }
 
-/// The rows, as far as they are there.
+/// The rows so far.
 struct Rows<'a> {
     charged: &'a Charged,
     table: ShareTable,
     raw: Vec<f64>,
     in_use: Vec<f64>,
     balances: Vec<TimeToBalance>,
-    /// Who is right below each: accounts by name, then users.
+    /// The children of each place: accounts by name, then users.
     below: Vec<Vec<(EntryName<'a>, usize)>>,
     out: Vec<ShareStatus>,
 }

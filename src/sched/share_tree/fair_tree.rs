@@ -1,16 +1,17 @@
-//! A walk through the tree, the least served first: whoever is in a better served account goes
-//! later, however little they have used themselves (F12).
+//! A walk through the tree, the least served first: a user in a better served account comes later,
+//! however low the user's own usage is (F12).
 //!
-//! At each level stand accounts and users by shares over usage, both as parts of what the siblings
-//! have; who has used nothing is infinitely far ahead, who has no shares is last. A user is ranked
-//! where the walk comes by, an account opened there; equal accounts are opened as one. The factor
-//! is the rank, counted from below, over the number of users. 0.5 does not mean served perfectly.
+//! At each level, accounts and users are sorted by shares over usage, both as parts of the
+//! siblings' sums. Without usage the ratio is infinite; without shares it is last. The walk ranks a
+//! user when it reaches it and descends into accounts; equal accounts are visited as one. The
+//! factor is the rank, counted from below, over the number of users. 0.5 does not mean exactly the
+//! share.
 
 use super::charged::{Charged, Weighed, ratio};
 use super::tree::ROOT;
 use crate::model::policy::fair_share::TieRule;
 
-/// How far apart levels may be to be equal but for rounding.
+/// The relative difference up to which levels count as equal.
 const ROUNDING: f64 = 1e-9;
 
 pub(super) fn weigh(tree: &Charged, tie_rule: TieRule) -> Vec<Weighed> {
@@ -30,8 +31,8 @@ pub(super) fn weigh(tree: &Charged, tie_rule: TieRule) -> Vec<Weighed> {
     weighed
 }
 
-/// How a place stands among its siblings, not yet ranked. Who stands where the parent stands has
-/// no level and goes first there.
+/// The level of a place among its siblings, not yet ranked. A place with its parent's shares has no
+/// level and comes first.
 fn at_level(tree: &Charged, place: usize, parents: f64) -> Weighed {
     let part = tree.part(place);
     let effective = ratio(tree.usage(place), tree.usage(tree.above(place)));
@@ -51,18 +52,18 @@ fn at_level(tree: &Charged, place: usize, parents: f64) -> Weighed {
     }
 }
 
-/// The walk, under way.
+/// The state of the walk.
 struct Walk<'a> {
     tree: &'a Charged,
     tie_rule: TieRule,
     levels: Vec<f64>,
-    /// Who shares right below each.
+    /// The sharing children of each place.
     below: Vec<Vec<usize>>,
-    /// How many there are to rank.
+    /// The number of places to rank.
     count: usize,
-    /// The rank, from below, of who was ranked last.
+    /// The rank, from below, of the last ranked place.
     rank: usize,
-    /// That of the next one who is not equal to them.
+    /// The rank of the next place that is not equal to it.
     next: usize,
     factors: Vec<f64>,
 }
@@ -93,7 +94,7 @@ impl<'a> Walk<'a> {
     fn factors(mut self) -> Vec<f64> {
         let first = std::mem::take(&mut self.below[ROOT]);
         self.visit(first, false);
-        // An account that stands where its parent stands was not opened by itself.
+        // An account with its parent's shares was not visited by itself.
         for place in self.tree.places() {
             if self.tree.part(place).is_none() && !self.tree.is_leaf(place) {
                 self.factors[place] = self.factors[self.tree.above(place)];
@@ -102,8 +103,8 @@ impl<'a> Walk<'a> {
         self.factors
     }
 
-    /// Ranks siblings and all below them; `tied` if the first of them are as good as who was ranked
-    /// last. As deep as the accounts, of which there are few below one another.
+    /// Ranks siblings and all places below them; `tied` if the first of them equal the last ranked
+    /// place. The recursion is as deep as the accounts.
     fn visit(&mut self, children: Vec<usize>, mut tied: bool) {
         for equals in self.groups(children) {
             let (leaves, accounts): (Vec<usize>, Vec<usize>) =
@@ -123,7 +124,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Opens equal accounts as one. They stand where the first of their users will.
+    /// Visits equal accounts as one. They get the rank of the first of their users.
     fn open(&mut self, accounts: Vec<usize>, tied: bool) {
         let rank = if tied { self.rank } else { self.next };
         let mut children = Vec::new();

@@ -1,4 +1,4 @@
-//! An index of the share tree. It holds the place of every member while no member joins or leaves,
+//! An index of the share tree. It keeps the place of every member while the members stay the same,
 //! so that new usage can be weighed without a search by name.
 
 use super::charged::{Charged, Weighed};
@@ -20,14 +20,14 @@ pub struct ShareIndex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeIndex(usize);
 
-/// How somebody stands, as far as jobs are ordered by it.
+/// The fair-share status of a member, for the order of jobs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FairShareEntry {
-    /// From 0, served too much, to 1, not at all.
+    /// From 0 (far above its share) to 1 (no usage).
     pub factor: f64,
-    /// What is theirs of the machine, from 0 to 1.
+    /// The entitlement to the machine, from 0 to 1.
     pub entitlement: f64,
-    /// What the method holds against that, from 0 to 1.
+    /// The effective usage, from 0 to 1.
     pub used: f64,
 }
 
@@ -64,7 +64,7 @@ impl ShareIndex {
             .map(TreeIndex)
     }
 
-    /// How everybody stands who has used so much, in seconds of weighted resources.
+    /// Computes the factors for this usage, in seconds of weighted resources.
     pub fn weigh(&mut self, usage: impl Iterator<Item = (TreeIndex, f64)>) -> Dues {
         self.charged
             .recharge(usage.map(|(TreeIndex(place), used)| (place, used)));
@@ -72,11 +72,11 @@ impl ShareIndex {
     }
 }
 
-/// How everybody stands, by seat.
+/// The results by place.
 pub struct Dues(Vec<Weighed>);
 
 impl Dues {
-    /// How who sits there stands.
+    /// The entry of a place.
     pub fn of(&self, TreeIndex(place): TreeIndex) -> FairShareEntry {
         let Weighed {
             factor,

@@ -1,12 +1,12 @@
-//! IT4I's rule: the less of all that was used somebody has used, the sooner they go. Shares do not
-//! count, and who is new has the whole value (I3).
+//! IT4I's rule: the less of all usage a member has, the higher its priority. Shares do not count,
+//! and a new member has the maximum (I3).
 
 use super::charged::{Charged, Weighed, ratio};
 
-/// The value of who has used nothing.
+/// The priority without usage.
 pub const MAX_FAIRSHARE: f64 = 1e6;
 
-/// 1,000,000 x (1 - usage / total), with all of it where nothing was used at all (I3).
+/// 1,000,000 x (1 - usage / total); the maximum if nothing was used at all (I3).
 pub fn priority(usage: f64, total: f64) -> f64 {
     MAX_FAIRSHARE * (1.0 - ratio(usage, total))
 }

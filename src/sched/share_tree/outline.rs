@@ -1,4 +1,4 @@
-//! The tree in words, before anybody has used anything: what an administrator has configured.
+//! The configured tree as text, without usage.
 
 use super::charged::Charged;
 use super::tree::{ROOT, Tree};
@@ -7,8 +7,7 @@ use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::UsageSubject;
 use std::collections::BTreeMap;
 
-/// How shares are divided, a line for the method and one for each account, those below others
-/// further to the right.
+/// One line for the method and one for each account, indented by level.
 pub fn outline(policy: &FairShare) -> String {
     let head = format!(
         "fairshare: {}, by {}\n",
@@ -33,7 +32,7 @@ pub fn outline(policy: &FairShare) -> String {
     outline.text
 }
 
-/// The text as far as it is written.
+/// The text so far.
 struct Outline<'a> {
     tree: &'a Charged,
     entitlements: Vec<f64>,
@@ -42,7 +41,7 @@ struct Outline<'a> {
 }
 
 impl Outline<'_> {
-    /// Writes what lies right below `parent`, at so many steps to the right.
+    /// Writes what is right below `parent`, indented by `depth` levels.
     fn below(&mut self, parent: usize, depth: usize) {
         let accounts = &self.tree.tree.accounts;
         let below: Vec<(&String, usize)> = accounts

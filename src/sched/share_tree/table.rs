@@ -12,44 +12,44 @@ use std::collections::BTreeMap;
 /// The row of an account, or of a user under an account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareRow {
-    /// As the file has them.
+    /// As configured.
     pub shares: Shares,
-    /// What is owed, from 0 to 1: of the whole machine; by `fairtree`, of what the siblings share.
+    /// The entitlement, from 0 to 1: to the whole machine, or with `fairtree` to what the siblings
+    /// share.
     pub normalised: f64,
-    /// Seconds of weighted resources, for an account with all below it.
+    /// Seconds of weighted resources; for an account, including all places below.
     pub usage: f64,
-    /// The same as a part of all usage, from 0 to 1.
+    /// The usage as a part of all usage, from 0 to 1.
     pub used: f64,
-    /// What the method holds against the shares, from 0 to 1: by `classic` with a part of what the
-    /// siblings used, by `fairtree` as a part of what they used.
+    /// The effective usage, from 0 to 1: with `classic` including a part of the siblings' usage,
+    /// with `fairtree` as a part of it.
     pub effective: f64,
-    /// What the method goes by before it scales: by `linear` 0 to 1,000,000; by `fairtree` shares
-    /// over usage among siblings, infinite where nothing was used; by `target` the distance.
+    /// The value before scaling: with `linear` 0 to 1,000,000; with `fairtree` shares over usage
+    /// among siblings, infinite without usage; with `target` the distance.
     pub level: Option<f64>,
-    /// Among members, or among accounts: 1 goes first, equal ones have the same.
+    /// Among members, or among accounts: 1 comes first, equals share a rank.
     pub rank: usize,
-    /// From 0 (served too much) to 1 (not at all).
+    /// From 0 (far above its share) to 1 (no usage).
     pub factor: f64,
-    /// Whether it is above a cap and so to start nothing; this changes no factor (M12).
+    /// Whether it is above a cap, so that its jobs may not start; this changes no factor (M12).
     pub is_capped: bool,
 }
 
 /// Shares, usage and factor of all accounts and users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareTable {
-    /// Which rows count for a job.
+    /// The rows that count for a job.
     pub subject: UsageSubject,
-    /// The accounts, with all below them.
+    /// The accounts, each with all places below.
     pub accounts: BTreeMap<String, ShareRow>,
-    /// Users under accounts; under no account where those do not count. None where only accounts
-    /// do.
+    /// Users under accounts, or without account if accounts do not count. Empty if only accounts
+    /// count.
     pub members: BTreeMap<Member, ShareRow>,
     is_flat: bool,
 }
 
 impl ShareTable {
-    /// What counts for a job of a member; None if `usage` did not name them and the accounts do
-    /// not list them.
+    /// The row for a job of a member; None if neither `usage` nor an account listed the member.
     pub fn of(&self, member: &Member) -> Option<&ShareRow> {
         match self.subject {
             UsageSubject::Account | UsageSubject::Pool => self.accounts.get(account_of(member)),
@@ -83,7 +83,7 @@ pub fn share_table(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64
     }
 }
 
-/// What the policy's method makes of each place.
+/// The result of the policy's method for each place.
 pub(super) fn weigh(charged: &Charged, policy: &FairShare) -> Vec<Weighed> {
     match policy.method {
         Method::Classic => classic::weigh(charged),
@@ -117,7 +117,7 @@ fn row(charged: &Charged, weighed: &[Weighed], place: usize) -> ShareRow {
     }
 }
 
-/// Fills in the ranks: one more than there are with a larger factor.
+/// Sets the ranks: one more than the number of larger factors.
 fn ranked<K: Ord>(all: impl Iterator<Item = (K, ShareRow)>) -> BTreeMap<K, ShareRow> {
     let mut all: BTreeMap<K, ShareRow> = all.collect();
     let mut rows: Vec<&mut ShareRow> = all.values_mut().collect();
@@ -132,7 +132,7 @@ fn ranked<K: Ord>(all: impl Iterator<Item = (K, ShareRow)>) -> BTreeMap<K, Share
     all
 }
 
-/// Without a method everybody is served perfectly.
+/// Without a method, all factors are 0.5.
 fn off(charged: &Charged) -> Vec<Weighed> {
     let entitlements = charged.entitlements().into_iter().enumerate();
     entitlements

@@ -1,14 +1,14 @@
-//! Maui's rule: how far somebody is from what they are to have, in percent (M12).
+//! Maui's rule: the distance of a member from its usage target, in percent (M12).
 
 use super::charged::{Charged, Weighed};
 use crate::model::account::{TargetKind, UsageTarget};
 use crate::model::policy::fair_share::Distance;
 
-/// The least a target counts for where it divides, in percent.
+/// The minimum of a target as divisor, in percent.
 const LEAST: f64 = 0.01;
 
-/// How far somebody with `percent` of all usage is below their target: in percent, or as a part of
-/// the target. Above it, it is negative; a cap is no matter of priority (M12).
+/// How far a member with `percent` of all usage is below its target: in percent, or as a part of
+/// the target; negative above it. A cap does not affect priority (M12).
 pub fn delta(target: UsageTarget, percent: f64, distance: Distance) -> f64 {
     let delta = match distance {
         Distance::Difference => target.value - percent,
@@ -22,7 +22,7 @@ pub fn delta(target: UsageTarget, percent: f64, distance: Distance) -> f64 {
     }
 }
 
-/// Whether somebody with so much usage, which is `percent` of all, is above a cap (M12).
+/// Whether a member with this usage, which is `percent` of all, is above a cap (M12).
 pub fn is_capped(target: UsageTarget, usage: f64, percent: f64) -> bool {
     match target.bound {
         TargetKind::Percent => percent > target.value,
@@ -31,7 +31,7 @@ pub fn is_capped(target: UsageTarget, usage: f64, percent: f64) -> bool {
     }
 }
 
-/// What a place is to have: without a target what its shares give it.
+/// The target of a place; without one, its entitlement.
 pub(super) fn of(tree: &Charged, place: usize, normalised: f64) -> UsageTarget {
     tree.target(place).unwrap_or(UsageTarget {
         value: 100.0 * normalised,
@@ -39,7 +39,7 @@ pub(super) fn of(tree: &Charged, place: usize, normalised: f64) -> UsageTarget {
     })
 }
 
-/// The factor is 0.5 on target, 1 all of it below and 0 all of it above.
+/// The factor is 0.5 at the target, up to 1 below and down to 0 above.
 pub(super) fn weigh(tree: &Charged, distance: Distance) -> Vec<Weighed> {
     let full = if distance == Distance::Difference {
         100.0

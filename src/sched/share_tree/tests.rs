@@ -1,4 +1,4 @@
-//! The numbers of the rules, and what happens at the edges.
+//! The numbers of the rules, and edge cases.
 
 use super::*;
 use crate::model::account::member::Member;
@@ -8,7 +8,8 @@ use crate::model::policy::components::{Component, WeightAndCap};
 use crate::model::policy::fair_share::{Distance, Method, TieRule, UsageSubject};
 use std::collections::BTreeMap;
 
-/// `name<parent:shares user=shares ...`; without `<parent` under the root, without users open.
+/// `name<parent:shares user=shares ...`; without `<parent` under the root, without users open to
+/// all.
 fn account(text: &str) -> Account {
     let mut words = text.split(' ');
     let (name, shares) = words.next().unwrap().split_once(':').unwrap();
@@ -36,7 +37,7 @@ fn accounts(texts: &[&str]) -> Vec<Account> {
     texts.iter().map(|text| account(text)).collect()
 }
 
-/// `account/user` or `user`, with what was used.
+/// `account/user` or `user`, with its usage.
 fn usage(all: &[(&str, f64)]) -> BTreeMap<Member, f64> {
     all.iter()
         .map(|&(name, used)| (member(name), used))
@@ -518,8 +519,7 @@ fn the_outline_shows_the_tree() {
     assert_eq!(outline(&FairShare::default()), none);
 }
 
-/// Who has no shares but stands where the parent stands leaves no level: x and y share with b what
-/// a has.
+/// An account with its parent's shares adds no level: x and y share with b the part of a.
 #[test]
 fn f10_an_account_that_stands_where_its_parent_stands_leaves_no_level() {
     let all = ["a:1", "sub<a:parent x=1 y=1", "b<a:2 z=1", "c:1"];
@@ -555,8 +555,7 @@ fn f10_an_account_that_stands_where_its_parent_stands_leaves_no_level() {
     );
 }
 
-/// F12: by `flux` levels are equal that are but for rounding, by `slurm` only those that are as
-/// computed.
+/// F12: `flux` treats levels as equal within rounding, `slurm` only if computed equal.
 #[test]
 fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
     let accounts = accounts(&["a:1", "b:1", "c:1"]);
@@ -591,7 +590,7 @@ fn m12_the_factor_goes_down_from_one_half_by_the_distance() {
         let used = usage(&[("a/x", 60.0), ("b/y", 40.0)]);
         share_table(&Tree::of(&policy.accounts), &policy, &used).accounts[name].factor
     };
-    // 35 above 25, and 35 below 75; the parts are of 100, or of the targets.
+    // 35 above 25, and 35 below 75; as parts of 100, or of the targets.
     assert_eq!(
         ["a", "b"].map(|name| six(of(Distance::Difference, name))),
         ["0.325000", "0.675000"]
@@ -618,7 +617,7 @@ fn m12_who_has_had_just_what_a_cap_allows_is_not_above_it() {
     assert!(!is_capped("20", 99.0, 99.0));
 }
 
-/// X5: what accounts below accounts have of it, where users stand between them in the file.
+/// X5: accounts below accounts, with users between them in the file.
 #[test]
 fn x5_accounts_keep_their_parents_without_the_users() {
     let accounts = accounts(&["a:1 ann=1 bob=1", "b:3 eve=1", "c<b:1 dan=1", "d<c:1"]);

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The accounts of a site and their users.
 ///
-/// Where the site has no accounts, every user is a leaf under the root with one share, from the
-/// first job on. Where it has some, who is in none of them has no shares: their jobs run, last.
-/// An account without a list of users takes in whoever charges it, with one share each. The
-/// account [`ROOT_NAME`] is the root itself, its users stand beside the accounts.
+/// Without accounts, every user is a leaf under the root with one share, from the first job on.
+/// With accounts, a user in none of them has no shares: its jobs run last. An account without a
+/// list of users is open to all, with one share each. The account [`ROOT_NAME`] is the root itself;
+/// its users are on the level of the accounts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
-    /// The root first, and everybody after their parent; those right below one another in the
-    /// order of their names, so that sums do not depend on the order in the file.
+    /// The root first, and parents before children; siblings sorted by name, so that sums do not
+    /// depend on the order in the file.
     pub(super) nodes: Vec<TreeNode>,
     pub(super) accounts: BTreeMap<String, usize>,
     pub(super) members: BTreeMap<Member, usize>,
@@ -27,12 +27,12 @@ pub(super) struct TreeNode {
     pub parent: usize,
     pub shares: Shares,
     pub target: Option<UsageTarget>,
-    /// Whether whoever appears right below it has a share of it.
+    /// Whether new users or accounts right below it get a share.
     pub is_open: bool,
     pub is_user: bool,
 }
 
-/// Where the root lies.
+/// The index of the root.
 pub(super) const ROOT: usize = 0;
 
 impl TreeNode {
@@ -48,7 +48,7 @@ impl TreeNode {
 }
 
 impl Tree {
-    /// The tree of accounts that [`check`](crate::model::account::check) found good.
+    /// The tree of accounts that have passed [`check`](crate::model::account::check).
     pub fn of(accounts: &[Account]) -> Tree {
         let mut tree = Tree::bare(accounts.is_empty());
         let mut below: BTreeMap<&str, BTreeMap<&str, &Account>> = BTreeMap::new();
@@ -81,7 +81,7 @@ impl Tree {
         self.add_users(account, "", ROOT);
     }
 
-    /// Nobody yet; `is_open` if whoever appears has a share.
+    /// An empty tree; `is_open` if new members get a share.
     pub(super) fn bare(is_open: bool) -> Tree {
         let (accounts, members, defaults) = Default::default();
         Tree {
@@ -93,13 +93,13 @@ impl Tree {
         }
     }
 
-    /// Whether there are no accounts, so that every user is on their own.
+    /// Whether there are no accounts, so that all users are on one level.
     pub fn is_flat(&self) -> bool {
         self.is_flat
     }
 
-    /// Whom a job of `user` is charged to: the account it asked for (`-A`), else the first in the
-    /// file that lists the user, else none.
+    /// The member that a job of `user` is charged to: with the requested account (`-A`), else with
+    /// the first account in the file that lists the user, else without account.
     pub fn member(&self, user: &str, asked: Option<&str>) -> Member {
         let account = asked
             .or_else(|| self.defaults.get(user).map(String::as_str))
@@ -107,7 +107,7 @@ impl Tree {
         Member::new(account.unwrap_or_default(), user)
     }
 
-    /// Whom what a member is charged, by the account it asked for, counts for.
+    /// The member for which a charge counts, from the user and the requested account.
     pub fn named(&self, member: &Member) -> Member {
         let account = Some(member.account.as_str()).filter(|account| !account.is_empty());
         self.member(&member.user, account)
@@ -155,7 +155,7 @@ impl Tree {
         self.nodes.len() - 1
     }
 
-    /// The place of an account, which appears if it is not there: one named `parent/name` below its
+    /// The place of an account, added if missing: an account named `parent/name` is below its
     /// parent (Y25).
     pub(super) fn account(&mut self, name: &str) -> usize {
         if let Some(&place) = self.accounts.get(name) {
@@ -174,7 +174,7 @@ impl Tree {
         place
     }
 
-    /// The place of a member, who appears if they are not there.
+    /// The place of a member, added if missing.
     pub(super) fn entry_or_insert(&mut self, member: &Member) -> usize {
         if let Some(&place) = self.members.get(member) {
             return place;
@@ -187,19 +187,19 @@ impl Tree {
         self.add_user(member.clone(), parent, self.strangers_shares(parent))
     }
 
-    /// What somebody has who appears below `parent`.
+    /// The shares of a new member or account below `parent`.
     fn strangers_shares(&self, parent: usize) -> Shares {
         Shares::Of(if self.nodes[parent].is_open { 1.0 } else { 0.0 })
     }
 
-    /// Adds to what each place has of its own what those below it have.
+    /// Adds to each place the amounts of all places below.
     pub(super) fn sum_up(&self, amounts: &mut [f64]) {
         for place in (1..self.nodes.len()).rev() {
             amounts[self.nodes[place].parent] += amounts[place];
         }
     }
 
-    /// The same without its users.
+    /// The tree without its users.
     pub(super) fn of_accounts(&self) -> Tree {
         let mut tree = Tree::bare(self.nodes[ROOT].is_open);
         tree.is_flat = self.is_flat;

@@ -1,9 +1,9 @@
-//! What members have used: one sum each, with what their running jobs have used so far.
+//! The usage of members: one decaying sum each, including running jobs.
 //!
-//! A sum is brought forward by a multiplication, so that to know what is left of a year of charges
-//! costs no more than of one. It is what comes of all raw charges taken together, whatever the
-//! order in which they came: after a restart, or under other rules, it is made of them anew. A
-//! member has two numbers (X6): what is left of what was used, and what is in use now.
+//! A sum is brought forward by a multiplication, so that it costs the same for a day and a year of
+//! charges. It equals the sum over all raw charges in any order; after a restart, or under new
+//! rules, it is recomputed from them. A member has two numbers (X6): the decayed usage, and what is
+//! in use now.
 
 mod balance;
 
@@ -21,22 +21,22 @@ use std::collections::BTreeMap;
 pub struct UsageTable {
     rules: UsageRules,
     members: BTreeMap<Member, MemberUsage>,
-    /// The charges that go on.
+    /// The charges of running jobs.
     open: BTreeMap<JobId, Charge>,
 }
 
-/// What there is of a member.
+/// The usage of one member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct MemberUsage {
-    /// What is over.
+    /// Ended charges.
     ended: DecayingSum,
     charges: u64,
-    /// The same, none of it forgotten.
+    /// Ended charges without decay.
     total: f64,
-    /// What goes on, until the balance's moment.
+    /// Running charges until the time of the sum.
     running: DecayingSum,
     jobs: u64,
-    /// What that adds in a second from then on.
+    /// The increase per second from then on.
     rate: f64,
 }
 
@@ -54,7 +54,7 @@ impl MemberUsage {
         let stretch = rules.stretch(charge, self.running.at());
         self.jobs -= 1;
         match self.jobs {
-            // Nothing is left, and no rounding of what was.
+            // Resets to zero, without rounding errors.
             0 => (self.running, self.rate) = (DecayingSum::default(), 0.0),
             _ => {
                 self.running.add(stretch, -1.0, rules);
@@ -79,7 +79,7 @@ impl MemberUsage {
         self.left(now, now, rules)
     }
 
-    /// What is left at `then` of what was used `until` a moment.
+    /// The usage `until` a time, as decayed by `then`.
     fn left(&self, until: Time, then: Time, rules: &UsageRules) -> f64 {
         let going_on = rules.counted(self.running.stretch_until(until, self.rate), then);
         let left = self.ended.left(then, rules)
@@ -94,7 +94,7 @@ impl MemberUsage {
 }
 
 impl UsageTable {
-    /// Nothing is used yet.
+    /// Without usage.
     pub fn new(rules: UsageRules) -> UsageTable {
         UsageTable {
             rules,
@@ -102,7 +102,7 @@ impl UsageTable {
         }
     }
 
-    /// What raw charges that are over come to.
+    /// The usage of ended raw charges.
     pub fn of<'c>(rules: UsageRules, charges: impl IntoIterator<Item = &'c Charge>) -> UsageTable {
         let mut usage = UsageTable::new(rules);
         for charge in charges {
@@ -111,12 +111,12 @@ impl UsageTable {
         usage
     }
 
-    /// What charges count.
+    /// The rules of charging and decay.
     pub fn rules(&self) -> &UsageRules {
         &self.rules
     }
 
-    /// Adds a charge that is over; one that is not is nothing yet.
+    /// Adds an ended charge; ignores a running one.
     pub fn add(&mut self, charge: &Charge) {
         if charge.to.is_some() && !charge.is_empty() {
             let tally = self.members.entry(charge.member.clone()).or_default();
@@ -125,7 +125,7 @@ impl UsageTable {
         }
     }
 
-    /// A charge that is over is no longer kept.
+    /// Removes an ended charge that is no longer kept.
     pub fn forget(&mut self, charge: &Charge) {
         let Some(tally) = self
             .members
@@ -139,8 +139,7 @@ impl UsageTable {
         self.drop_if_nothing(&charge.member);
     }
 
-    /// A job's charge is this from now on: it goes on, or is over, in place of what went on for
-    /// that job before.
+    /// Replaces the running charge of a job by this charge, running or ended.
     pub fn charge(&mut self, job: JobId, charge: &Charge) {
         if self.is_charged(job, charge) {
             return;
@@ -175,46 +174,46 @@ impl UsageTable {
         }
     }
 
-    /// Whether just this charge goes on for a job.
+    /// Whether this is the running charge of a job.
     pub fn is_charged(&self, job: JobId, charge: &Charge) -> bool {
         self.open.get(&job) == Some(charge)
     }
 
-    /// The charge that goes on for a job.
+    /// The running charge of a job.
     pub fn open(&self, job: JobId) -> Option<&Charge> {
         self.open.get(&job)
     }
 
-    /// What is left at `now` of what a member has used, its running jobs included, in seconds of
-    /// weighted resources: `usage_decayed` of X6.
+    /// The decayed usage of a member at `now` in seconds of weighted resources, including its
+    /// running jobs: `usage_decayed` of X6.
     pub fn decayed(&self, member: &Member, now: Time) -> f64 {
         self.members
             .get(member)
             .map_or(0.0, |tally| tally.decayed(now, &self.rules))
     }
 
-    /// The same of all members of whom there are charges, in their order.
+    /// The decayed usage of all members, in their order.
     pub fn all_decayed(&self, now: Time) -> impl Iterator<Item = f64> + '_ {
         self.members
             .values()
             .map(move |tally| tally.decayed(now, &self.rules))
     }
 
-    /// What a member has in use, in weighted resources: `usage_now` of X6.
+    /// The weighted resources that a member uses now: `usage_now` of X6.
     pub fn in_use(&self, member: &Member) -> f64 {
         self.members
             .get(member)
             .map_or(0.0, |tally| tally.rate.max(0.0))
     }
 
-    /// All members of whom there are charges.
+    /// All members with charges.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.keys()
     }
 
-    /// The decayed usage of each member at the later moment `then`, in the order of
-    /// [`UsageTable::members`]: first if none of its jobs run from `now` on, then if those that run
-    /// now go on.
+    /// The decayed usage of each member at a later time `then`, in the order of
+    /// [`UsageTable::members`]: first without running jobs from `now` on, then with the present
+    /// ones.
     pub fn ahead(&self, now: Time, then: Time) -> impl Iterator<Item = (f64, f64)> {
         self.members.values().map(move |tally| {
             (
@@ -224,7 +223,7 @@ impl UsageTable {
         })
     }
 
-    /// All that is known of each member.
+    /// All numbers of each member.
     pub fn all(&self, now: Time) -> Vec<Used> {
         let mut running: BTreeMap<&Member, f64> = BTreeMap::new();
         for charge in self.open.values() {
@@ -243,7 +242,7 @@ impl UsageTable {
     }
 }
 
-/// How usage is written down: with lists, as members and jobs are no keys in JSON.
+/// The stored form of usage: lists, because members and jobs cannot be keys in JSON.
 #[derive(Serialize, Deserialize)]
 struct StoredUsage {
     rules: UsageRules,

@@ -1,5 +1,5 @@
-//! What everybody is owed of what is there now: it is poured out by shares among those who want
-//! some, and what somebody does not want goes to the others (Y20).
+//! Fair shares of the present resources: divided by weight among demands; amounts that a demand
+//! does not need go to the others (Y20).
 
 use super::charged::{Charged, account_of};
 use super::tree::{ROOT, Tree};
@@ -8,19 +8,19 @@ use crate::model::account::member::Member;
 use crate::model::policy::fair_share::UsageSubject;
 use std::collections::BTreeMap;
 
-/// A claim on what is poured out.
+/// A demand on the resources.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// What it counts for beside others.
+    /// Its weight.
     pub weight: f64,
-    /// It gets so much in any case, if there is enough.
+    /// Its guaranteed amount, if there is enough.
     pub least: f64,
-    /// And no more than this.
+    /// Its maximum.
     pub most: f64,
 }
 
 impl Demand {
-    /// Of somebody who wants so much and has no guarantee.
+    /// A demand up to this amount, without guarantee.
     pub fn wanting(most: f64) -> Demand {
         Demand {
             weight: 1.0,
@@ -29,7 +29,7 @@ impl Demand {
         }
     }
 
-    /// So many alike, together.
+    /// The sum of `number` equal demands.
     pub fn times(self, number: u64) -> Demand {
         let number = number as f64;
         Demand {
@@ -39,47 +39,46 @@ impl Demand {
         }
     }
 
-    /// What it gets where the level has come so far.
+    /// Its amount at this water level.
     fn at(&self, level: f64) -> f64 {
         (self.weight * level).clamp(self.least, self.most)
     }
 }
 
-/// What an account says of its part of the whole: so much at least, and at most.
+/// The guaranteed and the maximum part of an account.
 pub type MinAndMax = (f64, f64);
 
-/// Nothing.
+/// No guarantee and no maximum.
 pub const UNBOUNDED: MinAndMax = (0.0, 1.0);
 
-/// Who drinks of a pool.
+/// A demand in a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Drinker {
-    /// The account, by place among those that are given.
+    /// The account, as an index into those given.
     pub pool: usize,
-    /// What all alike claim together.
+    /// The sum of its similar demands.
     pub demand: Demand,
 }
 
-/// What each has in the end, of the whole.
+/// The result, as parts of the whole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Poured {
-    /// By account. Jobs of no account share what the root has beside the accounts, under the name
-    /// of none.
+    /// By account. Jobs without account share what the root has beside the accounts, under the
+    /// empty name.
     pub pools: BTreeMap<String, f64>,
-    /// By drinker, as they were given.
+    /// By demand, in the order given.
     pub drinkers: Vec<f64>,
 }
 
-/// Pours the whole out: from the root to the accounts and to those who drink there, and so on
-/// below. Of an account in line the first has all it wants before the next has anything, in the
-/// order in which they are given.
+/// Divides the whole from the root down to the accounts and their demands. In a FIFO account, each
+/// demand is met before the next gets anything, in the order given.
 pub fn pour(
     tree: &Tree,
     (pools, drinkers): (&[&str], &[Drinker]),
     bounds: impl Fn(&str) -> MinAndMax,
     is_in_line: impl Fn(&str) -> bool,
 ) -> Poured {
-    // Those that the tree does not know appear in it.
+    // Unknown accounts are added to the tree.
     let named: BTreeMap<Member, f64> = pools
         .iter()
         .map(|pool| (Member::new(pool, ""), 0.0))
@@ -121,7 +120,7 @@ pub fn pour(
     }
     let mut pools: BTreeMap<String, f64> = BTreeMap::new();
     for (name, place) in &charged.tree.accounts {
-        // An account without a part of its own gets what its parent gets.
+        // An account without a part of its own gets the part of its parent.
         let part = entitlements
             .get(place)
             .or_else(|| entitlements.get(&charged.above(*place)))
@@ -135,13 +134,13 @@ pub fn pour(
     }
 }
 
-/// The tree with what is claimed at each place.
+/// The tree with the demands at each place.
 struct Basin {
-    /// Of each place what it and all below it claim together.
+    /// The total demand of each place and all places below.
     demands: Vec<Demand>,
-    /// The places that have a share of each.
+    /// The sharing children of each place.
     children: Vec<Vec<usize>>,
-    /// Who drinks right there.
+    /// The demands at each place itself.
     drinkers: Vec<Vec<usize>>,
 }
 
@@ -207,7 +206,7 @@ impl Basin {
     }
 }
 
-/// The place at which a pool's claims compete: its parent's if it has no part of its own.
+/// The place at which a pool's demands compete: its parent's if it has no part of its own.
 fn entry(charged: &Charged, pool: &str) -> usize {
     let place = charged
         .tree
@@ -221,7 +220,8 @@ fn entry(charged: &Charged, pool: &str) -> usize {
         charged.above(place)
     }
 }
-/// Splits an amount among claims: to a level at which all that want more get the same by weight.
+/// Divides an amount among demands: up to a level at which all unmet demands get the same by
+/// weight.
 pub fn split(amount: f64, demands: &[Demand]) -> Vec<f64> {
     let demands: Vec<Demand> = demands
         .iter()
@@ -243,9 +243,8 @@ pub fn split(amount: f64, demands: &[Demand]) -> Vec<f64> {
     demands.iter().map(|demand| demand.at(level)).collect()
 }
 
-/// How far the level comes when so much is poured in above what all get in any case. Each begins to
-/// rise where its weight has come to what it gets in any case, and ends where that is what it
-/// wants.
+/// The water level for this amount above all guarantees. Each demand begins to rise when the level
+/// times its weight reaches its guarantee, and stops at its maximum.
 fn level(mut left: f64, demands: &[Demand]) -> f64 {
     let weighty = demands
         .iter()
@@ -268,7 +267,7 @@ fn level(mut left: f64, demands: &[Demand]) -> f64 {
         level = turn;
         slope += change;
     }
-    // All have what they want; what is left is nobody's.
+    // All demands are met; the rest stays unassigned.
     level
 }
 
@@ -307,7 +306,7 @@ mod tests {
         assert_eq!(split(&[(0.0, 0.0, 1.0), (2.0, 0.0, 1.0)]), [0.0, 1.0]);
     }
 
-    /// Y20: A has .6 in any case, B .2.
+    /// Y20: A is guaranteed .6, B .2.
     #[test]
     fn what_is_guaranteed_is_there_before_anything_is_shared() {
         let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &demands(all)));
@@ -351,7 +350,7 @@ mod tests {
         ])
     }
 
-    /// Some who want so much, by pool; what the pools have and what those have.
+    /// Demands by pool; the results of pools and of demands.
     fn poured(
         drinkers: &[(&str, f64)],
         bounds: impl Fn(&str) -> MinAndMax,
@@ -371,15 +370,15 @@ mod tests {
         )
     }
 
-    /// A pool's part is poured out among those below it.
+    /// A pool's part is divided among the pools below it.
     #[test]
     fn pools_below_pools_share_what_these_have() {
         let all = [("b", 1.0), ("c", 1.0), ("d", 1.0)];
         assert_eq!(poured(&all, |_| UNBOUNDED, "").0, [0.75, 0.25, 0.25, 0.5]);
     }
 
-    /// Y20: operations of a pool share what it has; an account that stands where its parent stands
-    /// is no pool.
+    /// Y20: operations share the part of their pool; an account with its parent's shares is no
+    /// pool.
     #[test]
     fn operations_share_what_their_pool_has() {
         let all = [("b", 1.0), ("b", 0.05), ("c", 1.0), ("d", 1.0), ("e", 1.0)];
@@ -395,7 +394,7 @@ mod tests {
         );
     }
 
-    /// Y26: what is guaranteed, and the largest part, hold for all below.
+    /// Y26: guarantees and maxima apply to all pools below.
     #[test]
     fn pools_have_bounds() {
         let all = [("b", 1.0), ("c", 1.0), ("d", 1.0)];

@@ -12,7 +12,7 @@ pub type NodePlaces = Arc<BTreeMap<String, usize>>;
 /// The answer of the allocation script for a class.
 #[derive(Clone, Debug)]
 pub enum AllocationAnswer {
-    /// The script has been asked.
+    /// The script has not answered yet.
     Awaited,
     /// The script gave no usable answer.
     Nothing,

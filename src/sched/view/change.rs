@@ -1,5 +1,5 @@
-//! Changes of the scheduler's view, one noun for all of them: what schedd makes of its cycle, what
-//! a simulated world makes of its own, and what a recorder writes down to be made once more.
+//! Changes of the snapshot. schedd and the simulator apply them, and a recorder writes them down
+//! for a replay.
 
 use super::holdings::RunningOwner;
 use super::preemption_candidate::PreemptionCandidate;
@@ -30,90 +30,90 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change<'a> {
-    /// A node is there, or is another than before.
+    /// A node is added or changed.
     Node {
-        /// What it offers.
+        /// Its properties.
         facts: Cow<'a, NodeFacts>,
         /// Whether it is up and not offline.
         usable: bool,
     },
-    /// A node was never there.
+    /// A node is removed.
     NoNode(Cow<'a, str>),
-    /// These nodes come first in the order of nodes, whether they are there or not.
+    /// These nodes come first in the order of nodes, whether present or not.
     Order(Vec<String>),
-    /// The whole system has this much of a resource.
+    /// The total of a system-wide resource is set.
     Pool(Cow<'a, str>, Cow<'a, Pool>),
-    /// A queue is there, or is another than before.
+    /// A queue is added or changed.
     Queue(Cow<'a, Queue>),
-    /// A queue is there no more.
+    /// A queue is removed.
     NoQueue(Cow<'a, str>),
-    /// A reservation sets something aside, or something else than before.
+    /// A reservation is added or changed.
     Window(Cow<'a, Window>),
-    /// It is over, or given up.
+    /// A reservation has ended or is deleted.
     NoWindow(Cow<'a, str>),
-    /// What of dedicated and prime time lies ahead.
+    /// Dedicated and prime time from now on.
     SiteTime(Cow<'a, SiteTime>),
-    /// A job is a candidate and holds nothing.
+    /// A job becomes a candidate and holds no resources.
     Waits(Box<Cow<'a, Job>>),
-    /// A candidate accrues something else than before.
+    /// A candidate's accrued eligible time changes.
     Accrues(JobId, Eligibility),
     /// A job holds its allocation.
     Holds {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// What it holds.
+        /// Its shares of nodes.
         shares: Vec<NodeShare>,
-        /// Whose it is.
+        /// Its owner.
         user: Cow<'a, str>,
-        /// Who else may be there.
+        /// Which jobs may share its nodes.
         #[serde(rename = "tenant")]
         owner: JobOwner,
-        /// When its walltime is over.
+        /// The end of its walltime.
         until: Time,
-        /// The reservation it is inside of: what it has is the reservation's.
+        /// The reservation inside of which it runs and uses resources.
         inside: Option<String>,
-        /// Whose it is, and what it asked for, where limits count it.
+        /// The owner and the request, for limits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         claimant: Option<Box<RunningOwner>>,
-        /// What preemption needs to know of it.
+        /// The facts that preemption needs.
         #[serde(rename = "tenure", default, skip_serializing_if = "Option::is_none")]
         candidate: Option<Box<PreemptionCandidate>>,
-        /// Of an element beyond what its array limits itself to (Q15): that limit.
+        /// The array's own limit, for a subjob above that limit (Q15).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beyond: Option<u32>,
-        /// The job itself, where it has given something up and waits to go on.
+        /// The job itself, if it is suspended and waits to resume.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waits: Option<Box<Cow<'a, Job>>>,
     },
-    /// The site's program was asked which nodes jobs of a class should get (M8i).
+    /// The allocation script is asked about a class (M8i).
     Asked(ClassId),
-    /// It has said so, the best first, or nothing.
+    /// The script's answer for a class: nodes, best first, or None.
     Answered(ClassId, Option<Vec<String>>),
-    /// A candidate was promised this start by an earlier schedd.
+    /// A start that an earlier schedd planned for a candidate.
     Promised {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// When and where.
+        /// The start time and the nodes.
         promise: Cow<'a, PromisedStart>,
-        /// For how long.
+        /// The planned duration.
         span: Span,
     },
-    /// A job holds nothing, and is no candidate.
+    /// A job holds no resources and is no candidate.
     Gone(JobId),
-    /// An array limits its running subjobs. None: it is no more.
+    /// The limits of an array on its running subjobs; None if the array no longer exists.
     Bounds(JobId, Option<SubjobLimit>),
-    /// The site's hooks have let these jobs start. None: no hooks are asked about starts.
+    /// The jobs that the site's hooks allow to start; None without such hooks.
     Permits(Option<BTreeSet<JobId>>),
-    /// All that has been used, and by whom, is this.
+    /// Replaces the usage of all members.
     Usage(Cow<'a, UsageTable>),
-    /// A job's latest attempt is charged: that goes on, or is over.
+    /// The charge of a job's latest attempt, running or ended.
     Charged(JobId, Cow<'a, Charge>),
-    /// These charges are so old that they are kept no longer.
+    /// Removes these old charges.
     Forgotten(Cow<'a, [Charge]>),
 }
 
 impl<'a> Change<'a> {
-    /// What the scheduler needs to know of a node.
+    /// The facts of a node that the scheduler needs.
     pub fn of_node(node: &'a Node) -> Change<'a> {
         Change::Node {
             facts: Cow::Borrowed(&node.facts),
@@ -121,9 +121,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// What the scheduler is to see of a job as it stands; None for one that is no more.
-    /// The policy is asked for what
-    /// the job does not say.
+    /// The change that brings a job up to date; `Gone` if it no longer exists. The policy supplies
+    /// what the job does not specify.
     pub fn of(id: JobId, job: Option<&'a Job>, policy: &Policy) -> Change<'a> {
         let Some(job) = job else {
             return Change::Gone(id);
@@ -154,8 +153,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The limit of an array's running subjobs, where the state does not know it yet. An array
-    /// without a limit is not told of.
+    /// The limit of an array on its running subjobs, if the state does not have it yet. None for an
+    /// array without a limit.
     pub fn of_limit(id: JobId, job: Option<&Job>, state: &ClusterState) -> Option<Change<'a>> {
         let known = state.subjob_limit(id.number);
         let array = job.filter(|job| id.is_array() && job.life.state != JobState::Finished);
@@ -168,7 +167,7 @@ impl<'a> Change<'a> {
         (id.is_array() && limit != known).then_some(Change::Bounds(id, limit))
     }
 
-    /// The same for a job inside of a reservation, which takes it along when it closes.
+    /// Puts the job inside a reservation, which ends it when the reservation ends.
     pub fn inside(mut self, reservation: Option<String>, closes: Option<Time>) -> Change<'a> {
         if let Change::Holds { inside, until, .. } = &mut self {
             *inside = reservation;
@@ -178,7 +177,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// When a job's walltime is over. Of one that stands still nobody can tell.
+/// The end of a job's walltime; NEVER for a suspended job.
 fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
     if run.is_still() {
         Time::NEVER
@@ -187,7 +186,7 @@ fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
     }
 }
 
-/// Whether a cycle could start a job, or elements of it.
+/// Whether a cycle could start a job, or subjobs of it.
 pub fn is_candidate(job: &Job) -> bool {
     match (job.life.state, &job.elements) {
         (JobState::Queued, None) => true,
@@ -197,7 +196,7 @@ pub fn is_candidate(job: &Job) -> bool {
 }
 
 impl ClusterState {
-    /// Makes a change.
+    /// Applies a change.
     pub fn make(&mut self, change: &Change) {
         match change {
             Change::Node { facts, usable } => self.set_node(facts, *usable),
@@ -271,8 +270,8 @@ impl ClusterState {
 }
 
 impl ClusterState {
-    /// The reservation that a running job is inside of: the one it asks for, else one that is open
-    /// where it runs and admits it whole.
+    /// The reservation of a running job: the requested one, or an open one on its nodes that admits
+    /// it for its whole walltime.
     pub fn reservation_of(&self, job: &Job, default_walltime: Span, now: Time) -> Option<String> {
         let run = job.life.run.as_ref()?;
         if let Some(reservation) = &job.spec.reservation {
@@ -290,32 +289,32 @@ impl ClusterState {
     }
 }
 
-/// A line of a recording: all that its cycles went by, and what came of each.
+/// An entry of a recording: the input of each cycle and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecordedEntry<'a> {
-    /// A schedd has begun: with an empty view, and this policy.
+    /// schedd has started, with an empty snapshot and this policy.
     Begin {
-        /// What its resources are.
+        /// The resource definitions.
         resources: Cow<'a, Resources>,
-        /// What its cycles go by.
+        /// The policy.
         policy: Cow<'a, Policy>,
     },
-    /// From now on its cycles go by this policy.
+    /// The policy from now on.
     Policy(Cow<'a, Policy>),
-    /// Its view has changed.
+    /// The snapshot has changed.
     Change(Change<'a>),
-    /// It has decided.
+    /// A cycle has run.
     Cycle {
-        /// At this moment.
+        /// Its time.
         now: Time,
-        /// Because of this.
+        /// The events that triggered it.
         #[serde(default, skip_serializing_if = "is_unknown")]
         triggers: Cow<'a, Triggers>,
-        /// The plan in words.
+        /// The plan as text.
         plan: Cow<'a, str>,
     },
-    /// The recording was as long as it may be, and ends here.
+    /// The recording has reached its maximum length and ends here.
     Full,
 }
 
@@ -450,7 +449,7 @@ mod tests {
         );
     }
 
-    /// M37: what is in a reservation is over when that closes, at the latest.
+    /// M37: a job in a reservation ends with it at the latest.
     #[test]
     fn a_job_inside_of_a_reservation_ends_with_it_or_before() {
         let until = |closes: Option<i64>| {
@@ -478,7 +477,7 @@ mod tests {
         );
     }
 
-    /// A job that waits to go on.
+    /// A suspended job that waits to resume.
     fn suspended(fixture: &TestCluster) -> Job {
         let mut job = fixture.job(8, "select=1:ncpus=1");
         let manner = SuspendMode::For {

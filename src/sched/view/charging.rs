@@ -1,5 +1,4 @@
-//! What a start is charged where nobody keeps the jobs themselves: a trace of the past knows
-//! classes only.
+//! The charge of a start, for traces, which contain classes instead of jobs.
 
 use super::plan::Start;
 use super::snapshot::ClusterState;
@@ -10,8 +9,8 @@ use crate::model::policy::quality::Qualities;
 use crate::model::time::Time;
 
 impl ClusterState {
-    /// What goes on for a candidate from its start on; None where it is free of charge (I5), and
-    /// for who is no candidate any more.
+    /// The charge that begins with a start; None if it is free of charge (I5) or the job is no
+    /// longer a candidate.
     pub fn charge_for(&self, start: &Start, qualities: &Qualities, now: Time) -> Option<Charge> {
         let who = &self.waiting_class(start.job)?.who;
         let factor = qualities.charge(who.qos.as_deref(), self.queues.get(&who.queue));

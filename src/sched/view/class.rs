@@ -1,4 +1,4 @@
-//! Jobs alike, waiting, in the order in which they start.
+//! Classes of interchangeable waiting jobs, each in the order of its starts.
 
 use super::shape::ClassKey;
 use super::sort_key::SortKey;
@@ -12,44 +12,44 @@ use std::sync::Arc;
 /// A job's place in the queue: by rank, then by id.
 pub type QueuePlace = (u64, JobId);
 
-/// A job's place among all: by what it is worth, then by its place in the queue.
+/// A job's position among all: by its sort key, then by its place in the queue.
 pub type QueuePosition = (SortKey, QueuePlace);
 
-/// Jobs alike, waiting.
+/// A class of interchangeable waiting jobs.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct Class {
-    /// What they are alike in.
+    /// The properties that they share.
     pub key: ClassKey,
-    /// An array stands here once, with its elements.
+    /// The jobs by place; an array is one entry, with its subjobs.
     pub(in crate::sched) jobs: BTreeMap<QueuePlace, WaitingJob>,
-    /// The order in which they start, where it is not that in which they stand in the queue.
+    /// The order of starts, where it differs from the order of places.
     sequence: Option<BTreeSet<QueuePosition>>,
 }
 
-/// A job that waits.
+/// A waiting job.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct WaitingJob {
-    /// What it is worth, as it counts now.
+    /// Its current priority.
     pub sort_key: SortKey,
-    /// How long it waits.
+    /// Its wait.
     pub wait: Wait,
-    /// Its elements, if it is an array.
+    /// Its subjobs, if it is an array.
     pub array: Option<Array>,
 }
 
-/// How long a candidate waits.
+/// The wait of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::sched) struct Wait {
-    /// Since when, as people count.
+    /// The time since which it waits.
     pub since: Time,
-    /// What of that counts.
+    /// Its eligible time.
     pub eligibility: Eligibility,
-    /// How many jobs of a lower place have started past it (M18).
+    /// The number of later jobs that have started before it (M18).
     pub bypassed: u32,
 }
 
 impl WaitingJob {
-    /// How many jobs that are: of an array those elements that wait.
+    /// The number of jobs: of an array, its waiting subjobs.
     pub fn count(&self) -> u64 {
         self.array
             .as_ref()
@@ -57,17 +57,17 @@ impl WaitingJob {
     }
 }
 
-/// An array of which elements wait.
+/// An array with waiting subjobs.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct Array {
-    /// Which there are.
+    /// The indices of its subjobs.
     pub indices: Indices,
-    /// How they stand.
+    /// The states of its subjobs.
     pub elements: Arc<Elements>,
 }
 
 impl Class {
-    /// Nobody yet.
+    /// A class without jobs.
     pub fn new(key: ClassKey) -> Class {
         Class {
             key,
@@ -76,7 +76,7 @@ impl Class {
         }
     }
 
-    /// Where the job stands that starts first.
+    /// The position of the job that starts first.
     pub fn first(&self) -> Option<QueuePosition> {
         match &self.sequence {
             Some(sequence) => sequence.first().copied(),
@@ -87,27 +87,27 @@ impl Class {
         }
     }
 
-    /// Whether nobody waits.
+    /// Whether no job waits.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// A job that waits.
+    /// The job at a place.
     pub fn get(&self, place: QueuePlace) -> Option<&WaitingJob> {
         self.jobs.get(&place)
     }
 
-    /// The same, to be changed in what does not concern its place.
+    /// The job at a place; its sort key must not change.
     pub fn get_mut(&mut self, place: QueuePlace) -> Option<&mut WaitingJob> {
         self.jobs.get_mut(&place)
     }
 
-    /// The jobs, as they stand in the queue.
+    /// The jobs, by place.
     pub fn jobs(&self) -> impl Iterator<Item = (QueuePlace, &WaitingJob)> {
         self.jobs.iter().map(|(place, waiting)| (*place, waiting))
     }
 
-    /// The jobs, as they start.
+    /// The jobs, in the order of their starts.
     pub fn in_order(&self) -> InOrder<'_> {
         match &self.sequence {
             None => InOrder::Queue(self.jobs.iter()),
@@ -115,7 +115,7 @@ impl Class {
         }
     }
 
-    /// A job joins them.
+    /// Adds a job.
     pub fn insert(&mut self, place: QueuePlace, waiting: WaitingJob) {
         let head = (waiting.sort_key, place);
         self.jobs.insert(place, waiting);
@@ -127,7 +127,7 @@ impl Class {
         }
     }
 
-    /// Whether a job of them starts in its turn, as it stands in the queue.
+    /// Whether a job is in order of priority at its place in the queue.
     fn fits_in(&self, (sort_key, place): QueuePosition) -> bool {
         let before = self
             .jobs
@@ -148,7 +148,7 @@ impl Class {
             .map(|(place, waiting)| (waiting.sort_key, *place))
     }
 
-    /// A job leaves them.
+    /// Removes a job.
     pub fn remove(&mut self, place: QueuePlace) -> Option<WaitingJob> {
         let waiting = self.jobs.remove(&place)?;
         if let Some(sequence) = &mut self.sequence {
@@ -157,7 +157,7 @@ impl Class {
         Some(waiting)
     }
 
-    /// Each of them is worth what is said of it.
+    /// Sets the sort key of each job.
     pub fn rate_by(&mut self, sort_key: impl Fn(QueuePlace, &WaitingJob) -> SortKey) {
         for (&place, waiting) in &mut self.jobs {
             waiting.sort_key = sort_key(place, waiting);
@@ -165,7 +165,7 @@ impl Class {
         self.put_in_turn();
     }
 
-    /// Sorts the jobs anew, after their sort keys have changed.
+    /// Sorts the jobs again after a change of their sort keys.
     pub fn put_in_turn(&mut self) {
         let is_in_turn = self
             .jobs
@@ -175,15 +175,16 @@ impl Class {
         self.sequence = (!is_in_turn).then(|| self.heads().collect());
     }
 
-    /// How many elements have begun and are not over, if the class is an array that limits them.
+    /// The number of running subjobs, if the class is an array with a limit of its own; otherwise
+    /// 0.
     pub fn begun(&self) -> u32 {
         self.limited()
             .map_or(0, |(_, array)| array.elements.begun().len())
     }
 
-    /// The array that this class is, if it limits how many of its elements run at once.
+    /// The array that forms this class, if it has a limit of its own.
     pub fn limited(&self) -> Option<(JobId, &Array)> {
-        // Such an array is a class alone; any other class may hold as many jobs as there are.
+        // Such an array has its own class; any other class may hold any number of jobs.
         self.key.at_once?;
         self.jobs
             .iter()
@@ -191,12 +192,12 @@ impl Class {
     }
 }
 
-/// The jobs of a class, as they start.
+/// The jobs of a class, in the order of their starts.
 #[derive(Clone)]
 pub(in crate::sched) enum InOrder<'s> {
-    /// As they stand in the queue.
+    /// By place in the queue.
     Queue(btree_map::Iter<'s, QueuePlace, WaitingJob>),
-    /// In another order.
+    /// By sort key.
     Own(
         btree_set::Iter<'s, QueuePosition>,
         &'s BTreeMap<QueuePlace, WaitingJob>,
@@ -246,7 +247,7 @@ mod tests {
             .collect()
     }
 
-    /// Places are ranks, and these are the jobs' numbers.
+    /// The places are ranks and also the jobs' numbers.
     fn with(scores: &[(u64, f64)]) -> Class {
         let mut class = nobody();
         scores.iter().for_each(|&(rank, score)| {
@@ -255,7 +256,7 @@ mod tests {
         class
     }
 
-    /// X18: who is worth most starts first, wherever in the queue a job comes in.
+    /// X18: the highest priority starts first, whenever its job is added.
     #[test]
     fn a_new_job_starts_by_its_priority() {
         assert_eq!(

@@ -1,8 +1,8 @@
-//! The nodes, filed by what makes them interchangeable.
+//! The nodes of the cluster, grouped into classes of interchangeable nodes.
 //!
-//! A *kind* is what a node is: its capacity and its attributes. A *room* is what a node has left.
-//! Nodes of one kind with equal rooms share a *bucket*, and a request is held against buckets.
-//! Host and node names are not part of a kind: no two nodes would be alike.
+//! A *kind* is what a node is: its capacity and its attributes. A *room* is what is free on a node.
+//! Nodes of one kind with equal rooms form a *class* (bucket), and requests are compared with
+//! classes. Host and node names are not part of a kind, since they differ for all nodes.
 
 pub use super::free_resources::{FreeResources, Joinable};
 use super::node_access::{AccessPolicy, JobCountLimits, JobOwner, User};
@@ -18,92 +18,92 @@ use crate::sched::amounts::{Amounts, Catalog, MOST_OF_A_NODE, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A node's place in the order of the nodes (see [`super::node_order`]).
+/// The index of a node in the order of the nodes (see [`super::node_order`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeIx(pub(in crate::sched) u32);
 
-/// A kind's place in the table of kinds.
+/// The index of a kind in the table of kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KindIx(pub(in crate::sched) u32);
 
-/// What a node is.
+/// The fixed properties of a node.
 #[derive(Clone, Debug)]
 pub struct NodeKind {
-    /// Its room when nobody is there: its capacity.
+    /// The free resources without jobs: its capacity.
     pub empty: FreeResources,
-    /// What is only compared, without `host` and `vnode`.
+    /// Attributes that are only compared, without `host` and `vnode`.
     pub attributes: ResourceList,
-    /// On what terms jobs get it.
+    /// The terms on which jobs may use it.
     pub terms: NodeTerms,
     pub(super) key: Vec<u8>,
-    /// How many nodes are of this kind.
+    /// The number of nodes of this kind.
     pub nodes: usize,
 }
 
-/// What makes nodes interchangeable now.
+/// The properties by which nodes are interchangeable now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeClassKey {
-    /// What they are.
+    /// Their kind.
     pub kind: KindIx,
     /// Whether each is the only node of its host.
     pub solo: bool,
-    /// Who may join.
+    /// Which jobs may use them.
     pub condition: Joinable,
-    /// The users that have as many jobs there as one may.
+    /// The users who have reached their maximum number of jobs there.
     pub barred: Vec<User>,
-    /// What they have left.
+    /// Their free resources.
     pub free: Amounts,
 }
 
-/// What one job has on one node.
+/// The resources of one job on one node.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// Consumables, what it has of the whole system's among them.
+    /// Consumables, including those of the whole system.
     pub taken: Amounts,
-    /// Whose it is, and whom it bears.
+    /// The owner of the job, and which jobs may share the node.
     pub owner: JobOwner,
-    /// Numbers of processors.
+    /// CPU numbers.
     pub cpus: Vec<u16>,
-    /// Numbers of GPUs.
+    /// GPU numbers.
     pub gpus: Vec<u16>,
 }
 
 /// A node.
 #[derive(Clone, Debug)]
 pub struct ClusterNode {
-    /// Unique.
+    /// A unique name.
     pub name: String,
-    /// The host it is part of.
+    /// Its host.
     pub host: String,
-    /// What it is; None once it is removed, or before it is set.
+    /// Its kind; None after removal, or before it is set.
     pub kind: Option<KindIx>,
-    /// Whether it may be given jobs: up and not offline.
+    /// Whether it accepts jobs: up and not offline.
     pub usable: bool,
-    /// What it has left.
+    /// Its free resources.
     pub room: FreeResources,
     /// The jobs on it.
     pub tenants: BTreeMap<JobId, Hold>,
-    /// The numbers of its processors, ascending.
+    /// Its CPU numbers, ascending.
     pub cpus: Vec<u16>,
-    /// The numbers of its GPUs, in the order in which jobs get them.
+    /// Its GPU numbers, in the order in which jobs get them.
     pub gpus: Vec<u16>,
-    /// Those of them that processes outside the queue use.
+    /// The GPUs that processes outside the queue use.
     pub gpus_outside: Vec<u16>,
-    /// What is measured to be in use, by resource.
+    /// The measured use, by resource.
     pub utilized: Vec<(usize, i64)>,
     /// Its load, in thousandths.
     pub load: u32,
 }
 
-/// The nodes of a cluster. A name keeps its slot for ever, so that what runs on a node that went
-/// away is still there when it comes back.
+/// The nodes of a cluster. A name keeps its slot for ever, so that the jobs on a removed node are
+/// still known when it returns.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// The interned resources.
     pub catalog: Catalog,
-    /// What the whole system has.
+    /// The resources of the whole system.
     pub pools: Pools,
-    /// Where arrays have what is counted by host, and which of their elements.
+    /// Where arrays use per-host resources, and which of their subjobs.
     pub(in crate::sched) shared: BTreeMap<SharedPlace, Sharers>,
     /// The names of users.
     pub users: BTreeMap<User, String>,
@@ -111,7 +111,7 @@ pub struct Cluster {
     pub(super) nodes: Vec<Arc<ClusterNode>>,
     pub(super) names: BTreeMap<String, NodeIx>,
     pub(super) hosts: BTreeMap<String, BTreeSet<NodeIx>>,
-    /// The hosts of more than one node.
+    /// The hosts with more than one node.
     pub(super) composite: BTreeSet<String>,
     pub(super) kinds: Vec<NodeKind>,
     pub(super) kind_index: BTreeMap<Vec<u8>, KindIx>,
@@ -119,25 +119,25 @@ pub struct Cluster {
     pub(super) buckets: BTreeMap<Arc<NodeClassKey>, BTreeSet<NodeIx>>,
     pub(super) configured: BTreeMap<(KindIx, bool), BTreeSet<NodeIx>>,
     pub(super) capacity: Amounts,
-    /// Grows with each change of what nodes are.
+    /// Incremented by each change of nodes.
     pub(super) edition: u64,
-    /// The nodes of which GPUs are used from outside.
+    /// The nodes with GPUs that are used from outside.
     pub(super) with_outside: BTreeSet<NodeIx>,
-    /// The nodes of which it is measured what is in use.
+    /// The nodes with measured use or a maximum load.
     pub(in crate::sched) measured: BTreeSet<NodeIx>,
 }
 
 /// A value that a node must have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {
-    /// Of which resource.
+    /// The resource.
     pub resource: String,
-    /// The value asked for.
+    /// The requested value.
     pub value: ResourceValue,
 }
 
 impl Need {
-    /// Whether a node with this value will do. Numbers are a minimum, a boolean that is not set is
+    /// Whether a node with this value meets the need. Numbers are a minimum, an unset boolean is
     /// false, text must be equal.
     pub fn is_met_by(&self, found: Option<&ResourceValue>) -> bool {
         match (&self.value, found) {
@@ -152,14 +152,14 @@ impl Need {
         }
     }
 
-    /// Whether it names one host or one node, which no other node is alike in.
+    /// Whether it names one host or one node, which no other node matches.
     pub fn is_pinned(&self) -> bool {
         matches!(self.resource.as_str(), "host" | "vnode")
     }
 }
 
 impl Cluster {
-    /// No nodes.
+    /// A cluster without nodes.
     pub fn new(catalog: Catalog) -> Cluster {
         Cluster {
             capacity: catalog.nothing(),
@@ -202,14 +202,14 @@ impl Cluster {
         &self.kinds[ix.0 as usize]
     }
 
-    /// Where a node stands in the tree of clusters; at the root if it is not set.
+    /// The place of a node in the tree of clusters; None if the node is not set.
     pub fn label(&self, ix: NodeIx) -> Option<&ClusterPath> {
         self.node(ix)
             .kind
             .map(|kind| &self.kind(kind).terms.cluster)
     }
 
-    /// How many nodes have ever been named.
+    /// The number of nodes that were ever named.
     pub fn slots(&self) -> usize {
         self.nodes.len()
     }
@@ -222,7 +222,7 @@ impl Cluster {
             .filter(|node| node.kind.is_some())
     }
 
-    /// The kinds that nodes are of.
+    /// The kinds that have nodes.
     pub fn kinds(&self) -> impl Iterator<Item = (KindIx, &NodeKind)> {
         let all = self
             .kinds
@@ -232,23 +232,22 @@ impl Cluster {
         all.map(|(place, kind)| (KindIx(place as u32), kind))
     }
 
-    /// The nodes in order, those that are not set included.
+    /// The nodes in order, including those that are not set.
     pub fn indices(&self) -> impl Iterator<Item = NodeIx> + use<> {
         (0..self.nodes.len() as u32).map(NodeIx)
     }
 
-    /// What all nodes have in all, those that are down included, and the whole system's resources.
+    /// The total of all nodes, including those that are down, and of the whole system.
     pub fn capacity(&self) -> &[i64] {
         &self.capacity
     }
 
-    /// Which of all that its nodes ever were is meant: what kinds there are, and which nodes are of
-    /// them.
+    /// The edition of the nodes: changes with the kinds and with the nodes of each kind.
     pub fn edition(&self) -> u64 {
         self.edition
     }
 
-    /// How many hosts its nodes have.
+    /// The number of hosts.
     pub fn host_count(&self) -> usize {
         self.hosts.len()
     }
@@ -265,7 +264,7 @@ impl Cluster {
             .filter_map(|host| self.hosts.get(host))
     }
 
-    /// Whether a job of this tenant may get whole hosts on some node.
+    /// Whether a job of this owner may get exclusive hosts on some node.
     pub fn gives_whole_hosts(&self, owner: JobOwner) -> bool {
         owner.access == AccessPolicy::Hosts
             || self
@@ -280,12 +279,12 @@ impl Cluster {
             .is_none_or(|nodes| nodes.len() < 2)
     }
 
-    /// The usable nodes by bucket.
+    /// The usable nodes by class.
     pub fn buckets(&self) -> impl Iterator<Item = (&Arc<NodeClassKey>, &BTreeSet<NodeIx>)> {
         self.buckets.iter()
     }
 
-    /// All nodes that are set, as they would be with nobody there.
+    /// All nodes that are set, by the class that they would have without jobs.
     pub fn configured(&self) -> impl Iterator<Item = (Arc<NodeClassKey>, &BTreeSet<NodeIx>)> {
         self.configured.iter().map(|(&(kind, solo), nodes)| {
             (
@@ -305,7 +304,7 @@ impl Cluster {
         }
     }
 
-    /// The bucket a node belongs in with this room; None for a node that takes no jobs.
+    /// The class of a node with these free resources; None for a node that accepts no jobs.
     pub fn key_of(&self, ix: NodeIx, room: &FreeResources) -> Option<NodeClassKey> {
         let node = self.node(ix);
         if !node.usable {
@@ -314,12 +313,12 @@ impl Cluster {
         Some(self.key(node.kind?, self.is_solo(ix), room))
     }
 
-    /// What a kind of node has of a resource.
+    /// Whether a kind of node meets a need.
     pub fn meets(&self, kind: KindIx, need: &Need) -> bool {
         need.is_met_by(self.kind(kind).attributes.get(&need.resource))
     }
 
-    /// Whether a node has all these values, its names included.
+    /// Whether a node has all these values, including its names.
     pub fn node_meets(&self, ix: NodeIx, needs: &[Need]) -> bool {
         let node = self.node(ix);
         needs
@@ -327,7 +326,7 @@ impl Cluster {
             .all(|need| need.is_met_by(self.value(node, &need.resource).as_ref()))
     }
 
-    /// A node's value of a resource that is only compared.
+    /// The node's value of an attribute that is only compared.
     pub fn value(&self, node: &ClusterNode, resource: &str) -> Option<ResourceValue> {
         match resource {
             "host" => Some(ResourceValue::String(node.host.clone())),
@@ -338,7 +337,7 @@ impl Cluster {
         }
     }
 
-    /// Adds or changes a node; the jobs on it stay.
+    /// Adds or changes a node; the jobs on it stay. False if nothing changes.
     pub fn set(&mut self, facts: &NodeFacts, usable: bool) -> bool {
         let ix = self.slot(&facts.name, &facts.host);
         self.measure(ix, facts);
@@ -362,7 +361,7 @@ impl Cluster {
         true
     }
 
-    /// Whether nothing is new: most reports of a node change nothing.
+    /// Whether the report changes nothing, like most reports.
     fn is_as_told(&self, ix: NodeIx, facts: &NodeFacts, usable: bool) -> bool {
         let node = self.node(ix);
         let same_parts = node.cpus == sorted(&facts.cpus) && node.gpus == once_each(&facts.gpus);
@@ -373,7 +372,7 @@ impl Cluster {
             .is_some_and(|kind| self.kind(kind).key == self.kind_key(facts))
     }
 
-    /// Takes a node out of the cluster; the jobs on it stay known.
+    /// Removes a node from the cluster; the jobs on it stay known.
     pub fn remove(&mut self, name: &str) {
         if let Some(ix) = self.find(name) {
             self.unfile(ix);
@@ -382,7 +381,7 @@ impl Cluster {
         }
     }
 
-    /// Gives a job what it holds on a node, known or not.
+    /// Adds a job with its resources to a node, known or not.
     pub fn occupy(&mut self, ix: NodeIx, job: JobId, hold: Hold) {
         self.unfile_bucket(ix);
         self.yield_outside(ix);
@@ -397,7 +396,7 @@ impl Cluster {
         self.file_bucket(ix);
     }
 
-    /// Takes it back.
+    /// Removes a job from a node.
     pub fn vacate(&mut self, ix: NodeIx, job: JobId) {
         self.unfile_bucket(ix);
         self.yield_outside(ix);
@@ -410,14 +409,14 @@ impl Cluster {
         self.file_bucket(ix);
     }
 
-    /// Makes sure that every share's node has a slot.
+    /// Ensures that the node of every share has a slot.
     pub fn reserve_slots(&mut self, shares: &[NodeShare]) {
         for share in shares {
             self.slot(&share.node, &share.host);
         }
     }
 
-    /// What shares take, node by node; the error names a node without a slot.
+    /// The resources of shares by node; the error names a node without a slot.
     pub fn holds(
         &self,
         shares: &[NodeShare],
@@ -440,7 +439,7 @@ impl Cluster {
         Ok(holds)
     }
 
-    /// A hold on nothing.
+    /// A hold without resources.
     pub fn bare_hold(&self, owner: JobOwner) -> Hold {
         Hold {
             taken: self.catalog.nothing(),
@@ -450,7 +449,7 @@ impl Cluster {
         }
     }
 
-    /// The slot of a name, made when it is new.
+    /// The slot of a name, added if new.
     fn slot(&mut self, name: &str, host: &str) -> NodeIx {
         if let Some(ix) = self.find(name) {
             return ix;
@@ -473,7 +472,7 @@ impl Cluster {
         ix
     }
 
-    /// The kind of a node with these facts, made when it is new.
+    /// The kind of a node with these facts, added if new.
     fn intern(&mut self, facts: &NodeFacts) -> KindIx {
         let key = self.kind_key(facts);
         if let Some(&known) = self.kind_index.get(&key) {
@@ -503,16 +502,16 @@ impl Cluster {
         ix
     }
 
-    /// Equal for equal kinds, and in some order: values have none of their own.
+    /// A sortable key, equal for equal kinds: values themselves have no order.
     fn kind_key(&self, facts: &NodeFacts) -> Vec<u8> {
         // Writing plain data into a vector cannot fail.
         postcard::to_stdvec(&(self.sort_out(&facts.available), &facts.terms)).unwrap_or_default()
     }
 
-    /// What is counted and what is compared.
+    /// Divides resources into counted ones and those that are only compared.
     fn sort_out(&self, available: &ResourceList) -> (Amounts, ResourceList) {
         let mut capacity = self.catalog.no_room();
-        // Virtual memory is no hardware: a node that sets no bound has none.
+        // Virtual memory is not bounded by hardware: a node that sets no bound has none.
         if !available.contains_key("vmem")
             && let Some(index) = self.catalog.index("vmem")
         {
@@ -529,7 +528,7 @@ impl Cluster {
         (capacity, attributes)
     }
 
-    /// Counts again what a node has left.
+    /// Recomputes the free resources of a node.
     fn settle(&mut self, ix: NodeIx) {
         let Some(kind) = self.node(ix).kind else {
             return;
@@ -542,7 +541,7 @@ impl Cluster {
         self.withhold_outside(ix);
     }
 
-    /// All nodes of the hosts that a job on some nodes has as a whole.
+    /// All nodes of the hosts that a job on some nodes has exclusively.
     pub fn neighbours<'a>(
         &self,
         owner: JobOwner,

@@ -1,4 +1,4 @@
-//! How what limits limit is counted: in whole numbers, of fractions and times in thousandths.
+//! How the quantities of limits are counted: in integers; fractions and times in thousandths.
 
 use super::cluster::Cluster;
 use super::holdings::{Holding, Pledge};
@@ -18,18 +18,18 @@ pub(in crate::sched) enum QuantityKind {
     Nodes,
     /// In thousandths.
     Equivalents,
-    /// Processors times milliseconds that are left.
+    /// CPUs times remaining milliseconds.
     ProcessorTime,
-    /// Milliseconds that are left.
+    /// Remaining milliseconds.
     Time,
-    /// Of the resource with this index.
+    /// The amount of the resource with this index.
     Amount(usize),
-    /// Of something of which there is none.
+    /// An unknown resource: counts 0.
     Nothing,
 }
 
 impl QuantityKind {
-    /// That of a quantity.
+    /// The kind of a quantity.
     pub fn of(quantity: &Quantity, catalog: &Catalog) -> QuantityKind {
         match quantity {
             Quantity::Jobs => QuantityKind::Jobs,
@@ -43,7 +43,7 @@ impl QuantityKind {
         }
     }
 
-    /// How many make one of what a limit says.
+    /// The number of counted units per unit of the limit.
     fn scale(self) -> i64 {
         match self {
             QuantityKind::Equivalents | QuantityKind::ProcessorTime | QuantityKind::Time => 1000,
@@ -54,12 +54,12 @@ impl QuantityKind {
         }
     }
 
-    /// What a limit says, as counted here.
+    /// The value of a limit in counted units.
     pub fn most(self, limit: i64) -> i64 {
         limit.saturating_mul(self.scale())
     }
 
-    /// What a job of a class adds that may run for so long.
+    /// What a job of a class with this walltime adds.
     pub fn asked(self, class: &ClassKey, span: Span, cluster: &Cluster) -> i64 {
         match self {
             QuantityKind::Jobs => 1,
@@ -75,7 +75,7 @@ impl QuantityKind {
         }
     }
 
-    /// What of that a running job gives back every millisecond.
+    /// The decrease of that per millisecond while the job runs.
     pub fn weight(self, class: &ClassKey, cluster: &Cluster) -> i64 {
         match self {
             QuantityKind::ProcessorTime => cluster
@@ -87,7 +87,7 @@ impl QuantityKind {
         }
     }
 
-    /// The same of one with so many processors.
+    /// The decrease for a job with this many CPUs.
     pub fn weight_of(self, processors: i64) -> i64 {
         match self {
             QuantityKind::ProcessorTime => processors,
@@ -96,12 +96,12 @@ impl QuantityKind {
         }
     }
 
-    /// What is held together, as far as that does not become less by itself.
+    /// The amount of a holding, except for what decreases with time.
     pub fn held(self, holding: &Holding, state: &ClusterState) -> i64 {
         match self {
             QuantityKind::Jobs => holding.jobs.len() as i64,
             QuantityKind::Nodes => i64::try_from(holding.chunks).unwrap_or(i64::MAX),
-            // What is all there is changes with the nodes, so no sum is kept.
+            // The total changes with the nodes, so no sum is kept.
             QuantityKind::Equivalents => {
                 let holders = holding
                     .jobs
@@ -116,7 +116,7 @@ impl QuantityKind {
         }
     }
 
-    /// What is held together that becomes less.
+    /// The part of a holding that decreases with time.
     pub fn pledged(self, holding: &Holding) -> Pledge {
         match self {
             QuantityKind::ProcessorTime => holding.processors,
@@ -125,7 +125,7 @@ impl QuantityKind {
         }
     }
 
-    /// An amount for people.
+    /// An amount as displayed to users.
     pub fn figure(self, amount: i64, catalog: &Catalog) -> Figure {
         let whole = amount / self.scale() + i64::from(amount % self.scale() > 0);
         let shown = match self {

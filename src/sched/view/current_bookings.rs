@@ -1,7 +1,7 @@
-//! The promises in force, and what has happened since they were made.
+//! The planned starts in force, and the events since they were planned.
 //!
-//! A cycle only reads them. Whoever carries out its plan has the state take it over
-//! ([`ClusterState::take_over`]), and so the next cycle knows what was promised.
+//! A cycle only reads them. After a plan is carried out, [`ClusterState::take_over`] stores its
+//! planned starts for the next cycle.
 
 use super::plan::{Booking, Plan};
 use super::snapshot::ClusterState;
@@ -11,57 +11,57 @@ use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job past its walltime counts as ending this long after now: as soon as can be, but later.
+/// A job past its walltime is assumed to end this long after now: as early as possible, but later.
 pub const OVERDUE: Span = Span(1);
 
-/// What the last plan promised, and what has happened since.
+/// The planned starts of the last plan, and the events since.
 #[derive(Clone, Debug, Default)]
 pub struct CurrentBookings {
     promises: BTreeMap<JobId, Booking>,
-    /// The latest moment until which something was planned to run that is over now.
+    /// The latest planned end among jobs that have ended since, or have released resources.
     released: Option<Time>,
-    /// Waiting jobs that must not be put back into the queue once they run; arrays once.
+    /// Waiting jobs that are not rerunnable; arrays once.
     lasting: BTreeSet<JobId>,
-    /// Running jobs that must make way when a promise is due (M34).
+    /// Running jobs that are preempted when a planned start is due (M34).
     backfilled: BTreeSet<JobId>,
-    /// Running jobs that have been told to make way, for whom, and how.
+    /// Running jobs that are being preempted, each with its preemptor and the action.
     preempted: BTreeMap<JobId, (Option<JobId>, PreemptAction)>,
-    /// Running elements beyond what their arrays limit themselves to, with that limit (Q15).
+    /// Running subjobs above their array's own limit, with that limit (Q15).
     over_limit: BTreeMap<JobId, u32>,
-    /// When something ended last, as far as plans know.
+    /// When resources were last freed, as far as plans show.
     freed: Option<Time>,
 }
 
-/// How long room is kept for whom others have made way for, once they have.
+/// How long resources are held for a preemptor after its victims have ended.
 pub(in crate::sched) const KEPT: Span = Span::seconds(60);
 
 impl CurrentBookings {
-    /// The promises, by job.
+    /// The planned starts, by job.
     pub fn promises(&self) -> impl Iterator<Item = &Booking> {
         self.promises.values()
     }
 
-    /// What a job is promised.
+    /// The planned start of a job.
     pub fn promise(&self, job: JobId) -> Option<&Booking> {
         self.promises.get(&job)
     }
 
-    /// Whether something is free from now on that was expected to be taken.
+    /// Whether resources are free now that were expected to be in use.
     pub fn is_loose(&self, now: Time) -> bool {
         self.released.is_some_and(|until| until > now)
     }
 
-    /// Whether nothing has ended since the last plan.
+    /// Whether no job has ended since the last plan.
     pub fn is_as_planned(&self) -> bool {
         self.released.is_none()
     }
 
-    /// When something became free last.
+    /// When resources were last freed.
     pub fn freed(&self, now: Time) -> Option<Time> {
         self.released.map(|_| now).or(self.freed)
     }
 
-    /// Whether a job may be put back into the queue.
+    /// Notes whether a job is rerunnable.
     pub fn note_rerunnable(&mut self, job: JobId, rerunnable: bool) {
         if rerunnable {
             self.lasting.remove(&job)
@@ -70,12 +70,12 @@ impl CurrentBookings {
         };
     }
 
-    /// Whether a job may have room on loan: it can be put back into the queue (M34).
+    /// Whether a job may use resources of planned starts: only if it is rerunnable (M34).
     pub fn may_borrow(&self, job: JobId) -> bool {
         !self.lasting.contains(&job.parent().unwrap_or(job))
     }
 
-    /// A job is over that could have run until then.
+    /// Notes the end of a job that could have run until then.
     pub fn note_end(&mut self, job: JobId, until: Time) {
         self.backfilled.remove(&job);
         self.preempted.remove(&job);
@@ -83,18 +83,17 @@ impl CurrentBookings {
         self.note_release(until);
     }
 
-    /// A running job that could have run until then gives back something of what it had, or
-    /// earlier.
+    /// Notes that a job that could have run until then has released resources earlier.
     pub fn note_release(&mut self, until: Time) {
         self.released = self.released.max(Some(until));
     }
 
-    /// The running jobs that must make way when a promise is due.
+    /// The running jobs that are preempted when a planned start is due.
     pub fn preemptible_backfill(&self) -> impl DoubleEndedIterator<Item = JobId> {
         self.backfilled.iter().copied()
     }
 
-    /// A running job was told to make way, or was not.
+    /// Notes whether a running job is being preempted.
     pub fn note_told(&mut self, job: JobId, told: Option<&JobPreemption>) {
         match told {
             Some(told) => drop(self.preempted.insert(job, (told.to, told.action))),
@@ -102,8 +101,8 @@ impl CurrentBookings {
         }
     }
 
-    /// Whether a running job has been told to make way. One that may finish first stays if the
-    /// other has found room elsewhere, or wants it no more.
+    /// Whether a running job is being preempted. A job that may finish first is not if its
+    /// preemptor has started elsewhere or no longer waits.
     pub fn is_preempted(&self, job: JobId) -> bool {
         self.preempted
             .get(&job)
@@ -118,7 +117,7 @@ impl CurrentBookings {
         booking.is_some_and(|booking| booking.held_until.is_some())
     }
 
-    /// The running jobs that have been told to make way, each with how.
+    /// The running jobs that are being preempted, each with the action.
     pub fn preempted(&self) -> impl Iterator<Item = (JobId, PreemptAction)> + '_ {
         let awaited = self
             .preempted
@@ -127,7 +126,7 @@ impl CurrentBookings {
         awaited.map(|(&job, &(_, action))| (job, action))
     }
 
-    /// The running jobs that leave for one of these.
+    /// The running jobs that are preempted for these jobs.
     pub fn preempted_for(&self, is_meant: impl Fn(JobId) -> bool) -> impl Iterator<Item = JobId> {
         self.preempted
             .iter()
@@ -135,20 +134,20 @@ impl CurrentBookings {
             .map(|(job, _)| *job)
     }
 
-    /// A running element goes beyond so many that its array limits itself to.
+    /// Notes a running subjob above its array's own limit.
     pub fn note_extra(&mut self, element: JobId, limit: u32) {
         self.over_limit.insert(element, limit);
     }
 
-    /// A job has what it was promised.
+    /// Removes the planned start of a job that has started.
     pub fn redeem(&mut self, job: JobId) {
         self.promises.remove(&job);
     }
 }
 
 impl ClusterState {
-    /// When what a running job has can be given to others at the latest, as seen from `now`: a job
-    /// past its walltime ends at once but later than now, and a filler makes way at any moment.
+    /// The time at which the resources of a running job are expected to be free, as of `now`: its
+    /// planned end, or the next moment if it is overdue or can be preempted.
     pub(in crate::sched) fn planned_end(&self, job: JobId, until: Time, now: Time) -> Time {
         let soonest = now + OVERDUE;
         if self.makes_way(job) {
@@ -158,8 +157,8 @@ impl ClusterState {
         }
     }
 
-    /// The running jobs whose resources can be given to others at any moment: fillers, and
-    /// preempted jobs.
+    /// The running jobs with resources that count as free from the next moment on: preemptible
+    /// backfilled jobs, and preempted jobs.
     pub(in crate::sched) fn making_way(&self) -> impl Iterator<Item = JobId> + '_ {
         let preempted = self
             .bookings
@@ -174,8 +173,9 @@ impl ClusterState {
             .filter(|job| self.makes_way(*job))
     }
 
-    /// A job that may finish ends when its walltime is over. If it has none, its end is unknown:
-    /// the job that preempts it could be promised nothing, and its resources would not be kept.
+    /// Whether a job's resources become free before its end. A job that may finish ends at the end
+    /// of its walltime; without a walltime it counts as ending now, so that its preemptor gets a
+    /// planned start and the resources are held.
     fn makes_way(&self, job: JobId) -> bool {
         if self.bookings.backfilled.contains(&job) {
             return true;
@@ -190,9 +190,8 @@ impl ClusterState {
         self.bookings.is_preempted(job) && (!action.waits_for_end() || is_endless)
     }
 
-    /// The running elements beyond what their arrays limit themselves to, which they have because
-    /// nobody else wanted the room (Q15): of those that were started so the last ones, as many as
-    /// run above the limit now.
+    /// The running subjobs above their arrays' own limits (Q15): of those started as such, the last
+    /// ones, as many as currently exceed the limit.
     pub fn over_limit_subjobs(&self) -> Vec<JobId> {
         let over_limit: Vec<(JobId, u32)> = self
             .bookings
@@ -219,15 +218,15 @@ impl ClusterState {
             .collect()
     }
 
-    /// How many elements of an array run.
+    /// The number of running subjobs of an array.
     pub(in crate::sched) fn running_elements(&self, array: u64) -> u32 {
         self.running
             .range(JobId::element(array, 0)..=JobId::element(array, u32::MAX))
             .count() as u32
     }
 
-    /// Takes note of what a plan promises. To be told of each plan before or after its starts are
-    /// carried out, but before anything else happens.
+    /// Stores the planned starts of a plan. Call this for each plan, before or after its starts are
+    /// carried out, but before any other change.
     pub fn take_over(&mut self, plan: &Plan) {
         self.count_bypasses(plan);
         self.starvation = plan.starving.clone().unwrap_or_default();
@@ -256,19 +255,19 @@ impl ClusterState {
         self.bookings.released = None;
     }
 
-    /// Until when the room is kept at least that others make for a job that waits: as long as any
-    /// of them has not made way yet, and a while longer.
+    /// The time until which resources are held for a preemptor: until all its victims have ended,
+    /// and a while longer.
     pub(in crate::sched) fn held_until(&self, job: JobId, now: Time) -> Option<Time> {
         let booking = self.bookings.promise(job)?;
         let until = booking.held_until?;
-        // Told anew only once half of it is over: it is written down.
+        // Extended only after half of it has passed, because each extension is written to disk.
         let goes_on = until.since(now).0 < KEPT.0 / 2 && self.is_made_way_for(booking);
         let until = if goes_on { now + KEPT } else { until };
         (until > now).then_some(until)
     }
 
-    /// Whether anybody still makes way for a promise: for its job, or on its nodes for one that has
-    /// found room elsewhere, perhaps where others had made way for this one.
+    /// Whether jobs are still being preempted for a booking: for its job, or on its nodes for a job
+    /// that has started elsewhere, perhaps on resources freed for this one.
     fn is_made_way_for(&self, booking: &Booking) -> bool {
         self.bookings.preempted.iter().any(|(leaver, (to, _))| {
             to.is_some_and(|to| {
@@ -288,15 +287,15 @@ impl ClusterState {
             .any(|name| nodes.contains(name))
     }
 
-    /// Whether a waiting job is to have what others give up for it.
+    /// Whether resources are held for a waiting job.
     pub fn keeps_room_for(&self, job: JobId) -> bool {
         self.bookings
             .promise(job)
             .is_some_and(|booking| booking.held_until.is_some())
     }
 
-    /// Stands by what a candidate was promised by an earlier scheduler, for so long. What has
-    /// become free since that one decided last is not known: so the start may come earlier.
+    /// Restores a start that an earlier scheduler planned for a candidate. Resources may have been
+    /// freed since, so the start may move forward.
     pub fn recall(&mut self, job: JobId, promise: &PromisedStart, span: Span) {
         let Some(class) = self.class_of(job) else {
             return;
@@ -329,7 +328,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::view::plan::Plan;
 
-    /// M32: job 2 was promised 600 before job 3 went ahead of it; then another scheduler took over.
+    /// M32: job 2 got the planned start 600 before job 3 came ahead of it; then schedd restarts.
     #[test]
     fn what_an_earlier_scheduler_promised_is_kept_and_comes_forward_when_something_is_free() {
         let fixture = || {
@@ -373,8 +372,7 @@ mod tests {
         );
     }
 
-    /// A cycle takes what the last one has found out for what is so now unless something has been
-    /// counted since.
+    /// A cycle relies on the results of the last one unless the edition has changed.
     #[test]
     fn what_is_said_of_jobs_later_is_counted_as_a_change() {
         let fixture = cluster("1 x ncpus=4")
@@ -422,8 +420,8 @@ mod tests {
         );
     }
 
-    /// M34: what a filler has can be promised at any moment, once, whether it would ever end or
-    /// not.
+    /// M34: resources of a backfilled job can be planned for at any time, once, whether the job has
+    /// an end or not.
     #[test]
     fn room_of_backfilled_jobs_is_booked_at_once_for_one_job() {
         for (until, other) in [
@@ -432,8 +430,8 @@ mod tests {
             (i64::MAX, "place=free"),
             (50, "place=free"),
         ] {
-            // Where a job that wants nodes alone waits in a stopped queue, promises are pinned,
-            // else counted.
+            // A waiting job for exclusive nodes in a stopped queue makes planned starts pinned;
+            // otherwise they are counted.
             let fixture = cluster("1 x ncpus=4")
                 .queued(99, &format!("select=1:ncpus=2 {other} queue=stopped"));
             let mut fixture = fixture.running(1, "select=1:ncpus=2", "n1", until).running(
@@ -470,7 +468,7 @@ mod tests {
         }
     }
 
-    /// Q11: who may finish what it is at does not leave for one that waits for its room no more.
+    /// Q11: a finishing job is no longer preempted once its preemptor does not wait any more.
     #[test]
     fn who_may_finish_makes_way_for_nobody_who_does_not_wait() {
         let (job, mut bookings) = (JobId::job(1), CurrentBookings::default());
@@ -504,8 +502,8 @@ mod tests {
         );
     }
 
-    /// M34: what fillers give back is kept for the promise, and where nobody gives anything back
-    /// nothing is.
+    /// M34: resources of preempted backfilled jobs are held for the planned start; without such
+    /// jobs, none are.
     #[test]
     fn room_of_preempted_backfill_is_held_for_the_preemptor() {
         for (job, kept) in [(JobId::job(1), Some(Time(60_000))), (JobId::job(9), None)] {

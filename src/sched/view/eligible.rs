@@ -13,7 +13,7 @@ pub struct Eligible(pub(in crate::sched) BTreeMap<ClassId, Few>);
 /// The jobs of a class that the cycle considers.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::sched) struct Few {
-    /// The jobs; of an array its elements, and the array itself.
+    /// The jobs; for an array, its subjobs and the array itself.
     pub jobs: BTreeSet<JobId>,
     /// Why the other jobs of the class are not.
     pub why: Arc<Reason>,
@@ -28,18 +28,18 @@ impl Eligible {
             .map(|few| &few.why)
     }
 
-    /// Whether it considers only some jobs of a class.
+    /// Whether the cycle considers only some jobs of a class.
     pub fn lists(&self, class: ClassId) -> bool {
         self.0.contains_key(&class)
     }
 
-    /// The number of jobs and elements of a class that it considers; None for all.
+    /// The number of jobs and subjobs of a class that the cycle considers; None for all.
     pub fn count(&self, class: ClassId) -> Option<u64> {
         let few = self.0.get(&class)?;
         Some(few.jobs.iter().filter(|job| !job.is_array()).count() as u64)
     }
 
-    /// The jobs that it considers, of the classes that are listed.
+    /// The jobs that the cycle considers, of classes considered in part.
     pub fn jobs(&self) -> impl Iterator<Item = (ClassId, JobId)> + '_ {
         self.0
             .iter()

@@ -1,11 +1,10 @@
-//! GPUs that processes outside the queue use: there, so that nothing becomes impossible for want of
-//! them, but not free while that lasts. One that a job here holds is the job's, whoever else uses
-//! it.
+//! GPUs used by processes outside the queue. They count as present, so that requests stay possible,
+//! but not as free. A GPU that a job uses belongs to that job, whatever else uses it.
 
 use super::cluster::{Cluster, NodeIx};
 
 impl Cluster {
-    /// How many GPUs of a node processes outside the queue use, those held by its jobs not counted.
+    /// The number of a node's GPUs that processes outside the queue use, without those of its jobs.
     pub fn outside(&self, ix: NodeIx) -> i64 {
         let node = self.node(ix);
         node.gpus_outside
@@ -17,7 +16,7 @@ impl Cluster {
             .count() as i64
     }
 
-    /// The usable nodes of which GPUs are used from outside.
+    /// The usable nodes with GPUs used from outside.
     pub fn used_outside(&self) -> impl Iterator<Item = NodeIx> + '_ {
         self.with_outside
             .iter()
@@ -25,7 +24,7 @@ impl Cluster {
             .filter(|&ix| self.node(ix).usable && self.outside(ix) > 0)
     }
 
-    /// Takes note of what is now said of a node.
+    /// Updates whether a node has GPUs used from outside.
     pub fn note_outside(&mut self, ix: NodeIx) {
         if self.node(ix).gpus_outside.is_empty() {
             self.with_outside.remove(&ix)
@@ -34,7 +33,7 @@ impl Cluster {
         };
     }
 
-    /// Takes those GPUs out of what is free. To be undone before its jobs or GPUs change.
+    /// Subtracts those GPUs from the free ones. Undo it before the node's jobs or GPUs change.
     pub fn withhold_outside(&mut self, ix: NodeIx) {
         let outside = self.outside(ix);
         if outside > 0
@@ -44,7 +43,7 @@ impl Cluster {
         }
     }
 
-    /// Undoes it.
+    /// Undoes [`withhold_outside`](Self::withhold_outside).
     pub fn yield_outside(&mut self, ix: NodeIx) {
         let outside = self.outside(ix);
         if outside > 0

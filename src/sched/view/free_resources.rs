@@ -1,24 +1,24 @@
-//! What a node has left, and who may join it.
+//! The free resources of a node, and which jobs may use it.
 
 use super::node_access::{AccessPolicy, JobCountLimits, JobOwner, User};
 use crate::sched::amounts::{Amounts, add, subtract};
 use std::collections::BTreeMap;
 
-/// Who may still join a node.
+/// Which jobs may still use a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Joinable {
-    /// Anybody: nobody is there.
+    /// All: it has no jobs.
     Idle,
-    /// Those that share.
+    /// Jobs that share nodes.
     Shared,
-    /// Those of one user that share.
+    /// Jobs of one user that share nodes.
     Of(User),
-    /// Nobody: one job has it alone, or as many jobs are there as it bears.
+    /// None: one job has it exclusively, or it has its maximum number of jobs.
     Alone,
 }
 
 impl Joinable {
-    /// Whether a job of this user may join that there bears whom `tenancy` says.
+    /// Whether a job of this user with this access policy may use the node.
     pub fn admits(self, access: AccessPolicy, user: User) -> bool {
         match self {
             Joinable::Idle => true,
@@ -29,27 +29,27 @@ impl Joinable {
     }
 }
 
-/// What a node has left.
+/// The free resources of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeResources {
-    /// Below zero where a node has shrunk under its jobs.
+    /// The amounts; negative if the node has shrunk below the use of its jobs.
     pub free: Amounts,
-    /// Jobs that are there.
+    /// The number of jobs.
     pub tenants: u32,
-    /// How many of these have it alone.
+    /// The number of jobs that have it exclusively.
     pub alone: u32,
-    /// How many of these bear only jobs of their own user.
+    /// The number of jobs that share it only with jobs of their own user.
     personal: u32,
     /// That user.
     owner: Option<User>,
-    /// How many jobs of each user are there, where that is bounded.
+    /// The number of jobs of each user, if that is limited.
     users: BTreeMap<User, u32>,
-    /// What it bears.
+    /// The limits on its jobs.
     pub bounds: JobCountLimits,
 }
 
 impl FreeResources {
-    /// With nobody there.
+    /// A node without jobs.
     pub fn empty(free: Amounts, bounds: JobCountLimits) -> FreeResources {
         FreeResources {
             free,
@@ -62,7 +62,7 @@ impl FreeResources {
         }
     }
 
-    /// Who may join.
+    /// Which jobs may use it.
     pub fn condition(&self) -> Joinable {
         match (self.tenants, self.alone, self.owner) {
             (_, 1.., _) => Joinable::Alone,
@@ -73,7 +73,7 @@ impl FreeResources {
         }
     }
 
-    /// The users that have as many jobs there as one may (M48).
+    /// The users who have reached their maximum number of jobs (M48).
     pub fn barred(&self) -> Vec<User> {
         self.users
             .iter()
@@ -82,7 +82,7 @@ impl FreeResources {
             .collect()
     }
 
-    /// Whether a job may join, its amounts left aside.
+    /// Whether a job may use it, regardless of amounts.
     pub fn admits(&self, owner: JobOwner) -> bool {
         let has_had_enough = self
             .users
@@ -91,13 +91,13 @@ impl FreeResources {
         !has_had_enough && self.condition().admits(owner.on(self.bounds), owner.user)
     }
 
-    /// One job more, with these amounts.
+    /// Adds a job with these amounts.
     pub fn admit(&mut self, taken: &[i64], owner: JobOwner) {
         subtract(&mut self.free, taken);
         self.join(owner);
     }
 
-    /// One job more, its amounts left aside.
+    /// Adds a job without its amounts.
     pub fn join(&mut self, owner: JobOwner) {
         self.tenants += 1;
         match owner.on(self.bounds) {
@@ -113,7 +113,7 @@ impl FreeResources {
         }
     }
 
-    /// One job less.
+    /// Removes a job.
     pub fn dismiss(&mut self, taken: &[i64], owner: JobOwner) {
         add(&mut self.free, taken);
         self.tenants = self.tenants.saturating_sub(1);
@@ -133,12 +133,12 @@ impl FreeResources {
         }
     }
 
-    /// Lets nobody join.
+    /// Closes it to all jobs.
     pub fn close(&mut self) {
         self.alone += 1;
     }
 
-    /// The tighter of both, in each respect.
+    /// Keeps the minimum of both in each respect.
     pub fn narrow(&mut self, other: &FreeResources) {
         for (free, other) in self.free.iter_mut().zip(&other.free) {
             *free = (*free).min(*other);
@@ -154,18 +154,17 @@ impl FreeResources {
     }
 }
 
-/// What a node's room lacks because it is measured to be in use, beyond what its jobs were given
-/// (M6).
+/// The measured use of a node beyond what its jobs were given (M6).
 #[derive(Clone, Debug)]
 pub struct InUse {
     /// Amounts by resource, none below zero.
     pub amounts: Amounts,
-    /// Whether its load lets no further job join (M48).
+    /// Whether its load allows no further job (M48).
     pub is_closed: bool,
 }
 
 impl InUse {
-    /// The room as it would be without that.
+    /// The free resources without that use.
     pub fn given_back(&self, room: &FreeResources) -> FreeResources {
         let mut room = room.clone();
         add(&mut room.free, &self.amounts);

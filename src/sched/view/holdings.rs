@@ -1,5 +1,5 @@
-//! What runs, by whose it is: what limits count. Kept as jobs start and end, so that a cycle begins
-//! with as many steps as there are people, not jobs.
+//! Running jobs by owner, for limits. Kept up to date as jobs start and end, so that the time to
+//! begin a cycle depends on the number of owners, not jobs.
 
 use super::shape::ClassKey;
 use crate::model::credentials::Credentials;
@@ -12,20 +12,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Whose a job is that holds its allocation, and what it asked for: what the view of a scheduler
-/// that has not seen it wait must be told.
+/// The owner and the request of a running job, for a schedd that has not seen it wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningOwner {
     who: Credentials,
     chunks: u64,
-    /// What its chunks ask for together, by resource.
+    /// The total request of its chunks, by resource.
     asked: BTreeMap<String, i64>,
-    /// What it asks for besides, which may be the whole system's.
+    /// Its job-wide request, which may be for resources of the whole system.
     besides: BTreeMap<String, i64>,
 }
 
 impl RunningOwner {
-    /// That of a job.
+    /// The owner and the request of a job.
     pub fn of(job: &Job) -> RunningOwner {
         let request = &job.spec.request;
         let mut asked: BTreeMap<String, i64> = BTreeMap::new();
@@ -99,7 +98,7 @@ impl RunningOwner {
     }
 }
 
-/// What was given back is asked for no more.
+/// Subtracts released resources from the request.
 fn give_back(asked: &mut BTreeMap<String, i64>, taken: &[(String, ResourceValue)]) {
     for (name, value) in taken {
         if let Some((sum, amount)) = asked.get_mut(name).zip(counted(value)) {
@@ -108,19 +107,19 @@ fn give_back(asked: &mut BTreeMap<String, i64>, taken: &[(String, ResourceValue)
     }
 }
 
-/// Whose a running job is, and what it asked for.
+/// The owner and the request of a running job.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::sched) struct Holder {
-    /// Whose it is.
+    /// The owner.
     pub who: Arc<Credentials>,
-    /// How many chunks it has.
+    /// The number of its chunks.
     pub chunks: u64,
-    /// What it asked for in all.
+    /// The total request.
     pub asked: Amounts,
 }
 
 impl Holder {
-    /// That of a job of a class.
+    /// The holder of a job of a class.
     pub fn of(class: &ClassKey) -> Holder {
         Holder {
             who: class.who.clone(),
@@ -134,20 +133,20 @@ impl Holder {
     }
 }
 
-/// What is left of running jobs at a moment follows from two sums: each of them gives back its
-/// weight every millisecond until it ends.
+/// The remaining use of running jobs: each decreases by its weight per millisecond until its end,
+/// so that two sums give the total at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sched) struct Pledge {
-    /// The weights of those that end.
+    /// The weights of jobs with an end.
     pub rate: i64,
-    /// Each weight times the end.
+    /// The sum of weight times end.
     due: i128,
-    /// The weights of those of which nobody can tell when they end.
+    /// The weights of jobs without a known end.
     pub endless: i64,
 }
 
 impl Pledge {
-    /// One more of this weight, until then.
+    /// Adds a weight until this end.
     pub fn enter(&mut self, weight: i64, until: Time) {
         match until {
             Time::NEVER => self.endless += weight,
@@ -160,12 +159,12 @@ impl Pledge {
         }
     }
 
-    /// One of this weight less.
+    /// Removes a weight.
     pub fn leave(&mut self, weight: i64, until: Time) {
         self.enter(-weight, until);
     }
 
-    /// The weights of two.
+    /// The sum of two.
     pub fn plus(self, other: Pledge) -> Pledge {
         Pledge {
             rate: self.rate + other.rate,
@@ -174,8 +173,8 @@ impl Pledge {
         }
     }
 
-    /// What is left of them: weights times milliseconds, if none of them is over. Of jobs without
-    /// an end there is always more left than any limit allows.
+    /// The total that remains: weights times milliseconds, if none has ended. Jobs without an end
+    /// exceed any limit.
     pub fn left(&self, now: Time) -> i64 {
         let left = self.due - i128::from(self.rate) * i128::from(now.0);
         if self.endless > 0 {
@@ -186,32 +185,32 @@ impl Pledge {
     }
 }
 
-/// What some hold together.
+/// The jobs of an owner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::sched) struct Holding {
-    /// Which jobs.
+    /// The jobs.
     pub jobs: BTreeSet<JobId>,
-    /// How many chunks they have.
+    /// The number of their chunks.
     pub chunks: u64,
-    /// What they asked for.
+    /// Their request.
     pub asked: Amounts,
-    /// Their processors until they end.
+    /// Their CPUs until they end.
     pub processors: Pledge,
-    /// Themselves until they end.
+    /// Their number until they end.
     pub times: Pledge,
 }
 
-/// What is held, by whose it is.
+/// The running jobs by owner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::sched) struct Holdings(BTreeMap<Arc<Credentials>, Holding>);
 
 impl Holdings {
-    /// All there are.
+    /// All holdings.
     pub fn all(&self) -> impl Iterator<Item = (&Arc<Credentials>, &Holding)> {
         self.0.iter()
     }
 
-    /// A job has its allocation until then.
+    /// Adds a job with this end.
     pub fn enter(&mut self, id: JobId, holder: &Holder, until: Time, catalog: &Catalog) {
         let holding = self.0.entry(holder.who.clone()).or_insert_with(|| Holding {
             asked: catalog.nothing(),
@@ -224,7 +223,7 @@ impl Holdings {
         holding.times.enter(1, until);
     }
 
-    /// It no longer has.
+    /// Removes a job.
     pub fn leave(&mut self, id: JobId, holder: &Holder, until: Time, catalog: &Catalog) {
         let Some(holding) = self.0.get_mut(&holder.who) else {
             return;
@@ -282,7 +281,7 @@ mod tests {
         assert_eq!(told(&fixture), ["ann 2: 3 3 90"]);
     }
 
-    /// What a scheduler that is started anew is told comes to the same.
+    /// A restarted schedd gets the same result.
     #[test]
     fn a_job_that_was_never_seen_to_wait_counts_as_it_would_else() {
         for request in [

@@ -1,5 +1,5 @@
-//! The facts of a job that expressions can read, as `job.*` (Q20). Amounts of memory are megabytes,
-//! times seconds.
+//! The properties of a job that expressions can use as `job.*` (Q20). Memory is in megabytes, times
+//! are in seconds.
 
 use crate::model::credentials::Credentials;
 use crate::model::expression::ExpressionValue;
@@ -7,10 +7,10 @@ use crate::model::resource::{self, ResourceList};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Facts of a job by name, without `job.`.
+/// Properties of a job by name, without `job.`.
 pub type JobFacts = BTreeMap<String, ExpressionValue<'static>>;
 
-/// The facts of a job that expressions can read.
+/// The properties of a job that expressions can use.
 pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) -> JobFacts {
     let text = |text: &str| ExpressionValue::Text(text.to_string().into());
     let mut facts: JobFacts = list
@@ -40,7 +40,7 @@ pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) ->
     facts
 }
 
-/// A value as expressions read it.
+/// A value as used by expressions.
 pub fn shown(value: &resource::ResourceValue) -> Option<ExpressionValue<'static>> {
     Some(match value {
         resource::ResourceValue::String(text) => ExpressionValue::Text(Cow::Owned(text.clone())),

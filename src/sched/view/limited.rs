@@ -1,8 +1,8 @@
-//! Which candidates a limit of their own bars, as the last plan has it: that costs them eligible
-//! time under most policies (I13, M17).
+//! Which candidates a limit of their own refuses, by the last plan: under most policies they accrue
+//! no eligible time (I13, M17).
 //!
-//! A verdict is on a class and stands for many cycles, so only what may be news is looked at:
-//! classes of which a plan says otherwise than the one before, and jobs that have come since.
+//! Verdicts apply to classes and last for many cycles, so only possible changes are examined:
+//! classes with another verdict than in the last plan, and new jobs.
 
 use super::plan::Plan;
 use super::shape::ClassId;
@@ -13,30 +13,30 @@ use crate::model::reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What the last plan said, and who was not there then.
+/// The verdicts of the last plan, and the jobs added since.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limited {
     classes: BTreeMap<ClassId, OwnLimit>,
     new: BTreeSet<JobId>,
-    /// Who was considered of classes of which not all were.
+    /// The considered jobs, of classes considered in part.
     listed: BTreeSet<(ClassId, JobId)>,
 }
 
 impl Limited {
-    /// A job has become a candidate, or is another than before.
+    /// Notes a job that is a new candidate or has changed.
     pub fn note_new(&mut self, id: JobId) {
         self.new.insert(id);
     }
 
-    /// A job is no candidate any more.
+    /// Notes that a job is no longer a candidate.
     pub fn forget(&mut self, id: JobId) {
         self.new.remove(&id);
     }
 }
 
 impl ClusterState {
-    /// The candidates of which a plan may say otherwise than the one before whether a limit of
-    /// their own bars them, and what it says; asked once of each plan. An array is there once.
+    /// The candidates for which a plan may change whether a limit of their own refuses them, with
+    /// the limit if one does. Call once for each plan. An array is one entry.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         let listed: BTreeSet<(ClassId, JobId)> = plan
             .eligible
@@ -44,7 +44,7 @@ impl ClusterState {
             .filter(|(_, job)| self.jobs.contains_key(job))
             .collect();
         let left = std::mem::replace(&mut self.limited.listed, listed);
-        // Such a limit is told of a class, or of one job, never of all that ask for the same.
+        // Such a limit applies to a class or to one job, never to all jobs with the same request.
         let limits = plan
             .verdicts
             .iter()
@@ -71,7 +71,7 @@ impl ClusterState {
         let all: BTreeMap<JobId, ClassId> = of_changed.chain(of_new).chain(still).collect();
         all.into_iter()
             .map(|(job, class)| {
-                // The verdict on an eligible job is on that job alone.
+                // The verdict of a considered job applies to that job alone.
                 let name = if self.limited.listed.contains(&(class, job)) {
                     ClassId(reason::own_name(job))
                 } else {
@@ -82,7 +82,7 @@ impl ClusterState {
             .collect()
     }
 
-    /// A candidate accrues this; nothing else of it has changed.
+    /// Sets only the eligible time of a candidate.
     pub fn set_eligibility(&mut self, id: JobId, eligibility: Eligibility) {
         let Some(&(class, rank)) = self.jobs.get(&id) else {
             return;
@@ -141,8 +141,7 @@ mod tests {
         );
     }
 
-    /// I6: what a job accrues runs on without anybody's help, and an element has what its array
-    /// has.
+    /// I6: eligible time grows without further events; a subjob has the eligible time of its array.
     #[test]
     fn eligible_time_runs_while_it_is_accrued_and_stands_still_else() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=8 array=0-9");

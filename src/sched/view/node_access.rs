@@ -1,4 +1,4 @@
-//! Whose a job is, and whom it bears beside it.
+//! The owner of a job, and the jobs that may share its nodes.
 
 use super::stable_hash::stable_hash;
 use crate::model::job::Job;
@@ -21,29 +21,29 @@ impl User {
     }
 }
 
-/// Who else may be on the nodes of a job, the most sociable first.
+/// The other jobs that may be on the nodes of a job, the least restrictive policy first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum AccessPolicy {
-    /// As the node says.
+    /// As the node is configured.
     #[default]
     Unsaid,
-    /// Others that share.
+    /// Jobs that share nodes.
     Shared,
     /// Jobs of the same user (M46).
     User,
-    /// Nobody: `place=excl`.
+    /// None: `place=excl`.
     Nodes,
-    /// Nobody, and nobody on the other nodes of their hosts: `place=exclhost`.
+    /// None, and none on the other nodes of their hosts: `place=exclhost`.
     Hosts,
 }
 
 impl AccessPolicy {
-    /// Whether the job has its nodes alone, as far as it says so itself.
+    /// Whether the job requests exclusive nodes.
     pub fn is_exclusive(self) -> bool {
         self >= AccessPolicy::Nodes
     }
 
-    /// What a job asks by its place, and by its wish where that says nothing.
+    /// The request of a job by its `place`, or by its node access policy if `place` has none.
     pub fn asked(place: &Place, placement: &PlacementRequirements) -> AccessPolicy {
         match (AccessPolicy::from(place), placement.access) {
             (AccessPolicy::Unsaid, Some(access)) => AccessPolicy::from(access),
@@ -83,18 +83,18 @@ impl From<NodeAccess> for AccessPolicy {
     }
 }
 
-/// What a node's other jobs need to know of one.
+/// What a node needs to know of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobOwner {
     /// Which other jobs may share its nodes.
     #[serde(rename = "tenancy")]
     pub access: AccessPolicy,
-    /// Whose it is.
+    /// The owner.
     pub user: User,
 }
 
 impl JobOwner {
-    /// What a job is where jobs that say nothing of it have `access`.
+    /// The owner of a job, with `access` as the default policy.
     pub fn of(job: &Job, access: NodeAccess) -> JobOwner {
         let asked = AccessPolicy::asked(&job.spec.request.place, &job.spec.placement);
         JobOwner {
@@ -104,7 +104,7 @@ impl JobOwner {
         .by_default(access)
     }
 
-    /// The same, where those that say nothing have `access`.
+    /// Replaces an unspecified policy by `access`.
     pub fn by_default(self, access: NodeAccess) -> JobOwner {
         match (self.access, access) {
             (_, NodeAccess::Shared) => self,
@@ -116,7 +116,7 @@ impl JobOwner {
         }
     }
 
-    /// Whom it bears on a node with these bounds; never `Unsaid`.
+    /// The access policy in effect on a node with these limits; never `Unsaid`.
     pub fn on(self, bounds: JobCountLimits) -> AccessPolicy {
         let asked = match self.access {
             AccessPolicy::Unsaid | AccessPolicy::User => Sharing::Default,
@@ -147,16 +147,16 @@ impl<T: Into<AccessPolicy>> From<T> for JobOwner {
     }
 }
 
-/// What a node bears, as far as its jobs are counted by it.
+/// A node's policy on the number and kind of its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobCountLimits {
-    /// Whether jobs share it that do not say.
+    /// Whether jobs without a request share the node.
     pub sharing: NodeSharing,
-    /// Who else may be where a job is.
+    /// Which jobs may share the node with a job.
     pub access: NodeAccess,
-    /// Jobs at once.
+    /// The maximum number of jobs.
     pub jobs: u32,
-    /// Jobs of one user at once.
+    /// The maximum number of jobs of one user.
     pub user_jobs: u32,
 }
 
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(on(NodeSharing::ForceExclhost), [Hosts; 4]);
     }
 
-    /// M46: what the site says holds for those that say nothing, and `shared` leaves it to the
+    /// M46: the site's policy applies to jobs without a request, and `shared` leaves it to the
     /// nodes.
     #[test]
     fn the_sites_access_is_for_those_that_say_nothing() {

@@ -3,8 +3,8 @@
 use super::cluster::Cluster;
 use super::shape::{ChunkShape, Shape};
 
-/// The fewest nodes that hold a request when nothing else runs: a lower bound that needs no search.
-/// A request that these nodes cannot hold counts its chunks.
+/// The fewest nodes that hold a request when no job runs: a lower bound that needs no search. For a
+/// request that these nodes cannot hold, the number of its chunks.
 pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
     if shape.instances <= 1 || shape.is_spread() || shape.is_single_task {
         return shape.instances;
@@ -26,7 +26,7 @@ pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
 
 /// The fewest nodes for all chunks of one kind.
 fn for_chunk(shape: &Shape, chunk: &ChunkShape, cluster: &Cluster) -> Option<u64> {
-    // A host named in the request is no property of a kind of nodes.
+    // A host name in a request is not a property of a kind of nodes.
     let mut sizes = Vec::new();
     for (_, kind) in cluster.kinds() {
         let mut needs = chunk.needs.iter().filter(|need| !need.is_pinned());
@@ -42,7 +42,7 @@ fn for_chunk(shape: &Shape, chunk: &ChunkShape, cluster: &Cluster) -> Option<u64
     largest_first(sizes, chunk.count)
 }
 
-/// The fewest nodes that have all of a resource that the chunks ask for together.
+/// The fewest nodes that together have enough of a resource for all chunks.
 fn for_amount(shape: &Shape, index: usize, cluster: &Cluster) -> Option<u64> {
     let sizes = cluster
         .kinds()
@@ -54,8 +54,8 @@ fn for_amount(shape: &Shape, index: usize, cluster: &Cluster) -> Option<u64> {
     largest_first(sizes, shape.total[index].max(0).unsigned_abs())
 }
 
-/// How many nodes it takes to hold so much, the largest first, of (size, number of nodes); None if
-/// all of them are too few.
+/// How many nodes hold this amount, the largest first, from (size, number of nodes); None if all of
+/// them are too few.
 fn largest_first(mut sizes: Vec<(u64, u64)>, needed: u64) -> Option<u64> {
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     let (mut left, mut count) = (needed, 0);

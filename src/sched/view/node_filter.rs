@@ -1,4 +1,4 @@
-//! What a job requires of nodes beside its chunks: a filter on nodes, and sets of nodes.
+//! Terms of a job for nodes beyond its chunks: a filter, and node sets.
 
 use super::job_facts::{JobFacts, facts};
 use crate::model::credentials::Credentials;
@@ -9,22 +9,22 @@ use crate::model::request::cluster_path::{ClusterPath, Restriction};
 use crate::model::request::host_list::HostList;
 use std::collections::BTreeSet;
 
-/// What a job requires of nodes beside its chunks, and what the site requires of both.
+/// The terms of a job for nodes beyond its chunks, and the terms of the site.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFilter {
     /// The job's place in the tree of clusters.
     pub cluster: ClusterPath,
-    /// The clusters whose nodes it takes.
+    /// The clusters from which the job accepts nodes.
     pub restriction: Option<Restriction>,
-    /// The hosts it takes.
+    /// The hosts that the job accepts.
     pub hosts: HostList,
-    /// The hosts on which starts of the job failed, while it is to start elsewhere.
+    /// The hosts on which starts of the job failed, while it should start elsewhere.
     pub failed_hosts: BTreeSet<String>,
-    /// What must be true of a node.
+    /// The condition that a node must meet.
     pub requirement: Option<Expression>,
-    /// What must not be true of a node and the job.
+    /// The condition that a node and the job must not meet.
     pub veto: Option<Expression>,
-    /// The facts of the job that expressions can read.
+    /// The properties of the job that expressions can use.
     pub job: JobFacts,
 }
 

@@ -1,4 +1,4 @@
-//! Where nodes are filed: by host, by what they are, and by what they have left.
+//! The indexes of the nodes: by host, by kind, and by free resources.
 
 use super::cluster::{Cluster, NodeIx};
 use crate::sched::amounts::{add, subtract};
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Cluster {
-    /// A second node on a host makes both parts of it: the first is filed anew.
+    /// Adds a node to its host. A second node changes the class of the first.
     pub(super) fn join_host(&mut self, ix: NodeIx) {
         let host = self.node(ix).host.clone();
         let first = self.only_node_of(&host);
@@ -20,7 +20,7 @@ impl Cluster {
         }
     }
 
-    /// The last node left on a host is filed anew, too.
+    /// Removes a node from its host. The class of a single remaining node changes.
     pub(super) fn leave_host(&mut self, ix: NodeIx) {
         let host = self.node(ix).host.clone();
         let Some(nodes) = self.hosts.get(&host).filter(|nodes| nodes.contains(&ix)) else {
@@ -56,7 +56,7 @@ impl Cluster {
             .copied()
     }
 
-    /// Enters a node that is set into all indexes.
+    /// Adds a node that is set to all indexes.
     pub(super) fn file(&mut self, ix: NodeIx) {
         let Some(kind) = self.node(ix).kind else {
             return;
@@ -66,7 +66,7 @@ impl Cluster {
         self.file_place(ix);
     }
 
-    /// Takes it out of all indexes, and forgets its kind.
+    /// Removes a node from all indexes, and drops its kind.
     pub(super) fn unfile(&mut self, ix: NodeIx) {
         self.unfile_place(ix);
         let Some(kind) = self.node_mut(ix).kind.take() else {

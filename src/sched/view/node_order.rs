@@ -1,19 +1,19 @@
-//! The order of the nodes: that of the `[[node]]` in the configuration, then by name, numbers in a
-//! name by their value (n2 before n10). Ties of every policy go by it, and it does not hang on
-//! which node came first.
+//! The order of the nodes: as the `[[node]]` tables in the configuration, then by name, with
+//! numbers in names by their value (n2 before n10). It breaks ties of every policy, and is
+//! independent of the order of reports.
 
 use super::cluster::{Cluster, NodeIx};
 use std::collections::BTreeMap;
 
-/// Places that are given, by name.
+/// Configured places, by name.
 #[derive(Clone, Debug, Default)]
 pub struct NodeOrder {
     listed: BTreeMap<String, usize>,
-    /// So many nodes are in order; those behind them are new.
+    /// The number of nodes in order; later ones are new.
     sorted: usize,
 }
 
-/// Where a name comes: its place in the list, then its parts.
+/// The place of a name: its position in the list, then its parts.
 type NodePlace = (usize, Vec<(u64, String)>);
 
 impl NodeOrder {
@@ -25,7 +25,7 @@ impl NodeOrder {
     }
 }
 
-/// A name as pairs of a number and the text behind it, so that they compare as people count.
+/// A name as pairs of a number and the text behind it, so that numbers compare by value.
 fn natural(name: &str) -> Vec<(u64, String)> {
     let mut parts = vec![(0, String::new())];
     let mut digits = String::new();
@@ -48,11 +48,11 @@ fn natural(name: &str) -> Vec<(u64, String)> {
     parts
 }
 
-/// Where nodes have moved to, by where they were.
+/// The new index of each node, by the old one.
 pub struct Moves(Vec<NodeIx>);
 
 impl Moves {
-    /// The new place of a node.
+    /// The new index of a node.
     pub fn of(&self, ix: NodeIx) -> NodeIx {
         self.0[ix.0 as usize]
     }
@@ -69,8 +69,8 @@ impl Cluster {
         self.order = NodeOrder { listed, sorted: 0 };
     }
 
-    /// Brings the nodes in order; None when they are. Costs as many steps as there are nodes, once
-    /// for each node that does not come last.
+    /// Sorts the nodes; None if they are in order. Takes time in the number of nodes, once for each
+    /// new node that does not come last.
     pub fn put_in_order(&mut self) -> Option<Moves> {
         let order = &self.order;
         let new = self

@@ -7,32 +7,32 @@ use crate::sched::amounts::{Amounts, add, subtract};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A running job among those of its operation: when it started, and which it is. An element that
-/// takes over what another has left starts then (Y4).
+/// The start time and the id of a running job of an operation. A subjob that gets the resources of
+/// another starts then (Y4).
 pub type Age = (Time, JobId);
 
-/// The operation of a job: an element's is its array.
+/// The operation of a job: for a subjob, its array.
 pub fn operation_of(job: JobId) -> JobId {
     job.parent().unwrap_or(job)
 }
 
-/// What runs of an operation.
+/// The running jobs of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// Whose it is.
+    /// The owner.
     pub who: Arc<Credentials>,
-    /// What it has in all.
+    /// Their total resources.
     pub taken: Amounts,
     /// Its allocations, the oldest first (Y4).
     pub allocations: BTreeSet<Age>,
 }
 
-/// All operations of which something runs.
+/// All operations with running jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Operations(BTreeMap<JobId, Operation>);
 
 impl Operations {
-    /// A job has its allocation.
+    /// Adds a running job.
     pub fn enter(&mut self, (started, job): Age, who: &Arc<Credentials>, taken: &[i64]) {
         let operation = self
             .0
@@ -47,7 +47,7 @@ impl Operations {
         }
     }
 
-    /// It no longer has.
+    /// Removes a running job.
     pub fn leave(&mut self, (started, job): Age, taken: &[i64]) {
         let id = operation_of(job);
         let Some(operation) = self.0.get_mut(&id) else {
@@ -61,12 +61,12 @@ impl Operations {
         }
     }
 
-    /// One of them.
+    /// The operation with this id.
     pub fn get(&self, operation: JobId) -> Option<&Operation> {
         self.0.get(&operation)
     }
 
-    /// All of them, by number.
+    /// All operations, by id.
     pub fn all(&self) -> impl Iterator<Item = (JobId, &Operation)> {
         self.0.iter().map(|(id, operation)| (*id, operation))
     }

@@ -1,4 +1,4 @@
-//! What comes out of a cycle: starts, promises, and one verdict for every class that waits.
+//! The result of a cycle: starts, planned starts, and a verdict for every waiting class.
 
 mod audit;
 
@@ -15,74 +15,72 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// A job to be started now.
+/// A job to start now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// What it gets, chunk by chunk; the first share's node runs the script.
+    /// Its shares, chunk by chunk; the first share's node runs the script.
     pub shares: Vec<NodeShare>,
-    /// Whose it is and who else may be there. To be handed to `ClusterState::occupy` as it is.
+    /// The owner, and which jobs may share the nodes. Pass it to `ClusterState::occupy` unchanged.
     pub exclusive: JobOwner,
-    /// When its walltime is over.
+    /// The end of its walltime.
     pub until: Time,
-    /// The first job in the order that waits while this one starts.
+    /// The first job in queue order that waits while this one starts.
     pub passed: Option<JobId>,
-    /// So many promises had been given before: it passes those that were given them.
+    /// The number of planned starts given before it: the job passes those jobs.
     pub behind: usize,
-    /// It has room that others are promised, and must make way when they are due (M34).
+    /// The job uses resources of planned starts, and is preempted when one is due (M34).
     pub preemptible: bool,
-    /// It is an element beyond so many that its array limits itself to, in room that nobody else
-    /// wanted (Q15).
+    /// For a subjob above its array's own limit, that limit (Q15).
     pub beyond: Option<u32>,
 }
 
-/// A suspended job that goes on now.
+/// A suspended job to resume now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resume {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// What it has again, with the numbers that are its own from now on. To be handed to
-    /// `ClusterState::occupy`, as the rest is.
+    /// Its shares, with their new CPU and GPU numbers. Pass them to `ClusterState::occupy`, like
+    /// the rest.
     pub shares: Vec<NodeShare>,
-    /// Whose it is and who else may be there.
+    /// The owner, and which jobs may share the nodes.
     pub exclusive: JobOwner,
-    /// When its walltime is over.
+    /// The end of its walltime.
     pub until: Time,
 }
 
-/// A running job that is to make way.
+/// A running job to preempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preemption {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// For which; None where nobody gets what it has.
+    /// The preemptor; None if no job gets the resources.
     pub by: Option<JobId>,
-    /// Why.
+    /// The reason.
     pub cause: preemption::PreemptCause,
-    /// How.
+    /// The action.
     pub action: PreemptAction,
 }
 
-/// The promise of a start.
+/// A planned start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Booking {
-    /// To which job.
+    /// The job.
     pub job: JobId,
     /// Its class.
     pub class: ClassId,
-    /// When, at the latest, if all jobs end by their walltime.
+    /// The start time, at the latest, if all jobs end by their walltime.
     pub at: Time,
-    /// When it would be over at the latest.
+    /// The end of the job at the latest.
     pub until: Time,
-    /// Where, chunk by chunk, as far as can be told now.
+    /// The nodes, chunk by chunk, as far as they are known now.
     pub nodes: Arc<[String]>,
-    /// What was promised before, where that was another moment.
+    /// The former planned start, if it was another.
     pub was: Option<Time>,
-    /// Why it is later than that.
+    /// Why it is later than before.
     pub cause: Option<SlipCause>,
-    /// Others make way for it: until then at least the room is kept for it, whoever else wants it
-    /// (G8).
+    /// For a preemptor, the time until which the resources are held for it (G8).
     pub held_until: Option<Time>,
 }
 
@@ -101,36 +99,35 @@ impl Booking {
 /// The decisions of a cycle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// When it was made.
+    /// The time of the cycle.
     pub now: Time,
-    /// In the order decided.
+    /// The starts, in the order of the decisions.
     pub starts: Vec<Start>,
-    /// Suspended jobs that go on, in the order decided.
+    /// The suspended jobs to resume, in the order of the decisions.
     pub resumes: Vec<Resume>,
-    /// Jobs that are to make way; once they have, another cycle starts those they make way for.
+    /// The jobs to preempt; after their ends, another cycle starts their preemptors.
     pub preempts: Vec<Preemption>,
-    /// Jobs for which others are preempted once the site's hooks have let them start, each with its
-    /// nodes.
+    /// The jobs that need the approval of the site's hooks before jobs are preempted for them, each
+    /// with its nodes.
     pub asks: Vec<(JobId, Vec<String>)>,
-    /// The promises in force.
+    /// The planned starts in force.
     pub bookings: Vec<Booking>,
-    /// Why a class does not start, or does not any further; or all classes of a shape.
+    /// Why a class, or the rest of it, does not start; or all classes of a shape.
     pub verdicts: Vec<(ClassId, Arc<Reason>)>,
-    /// Of which classes only some jobs are considered (M24).
+    /// The classes of which only some jobs are considered (M24).
     pub eligible: Eligible,
-    /// When a further look could help though nothing happens before.
+    /// The time of the next cycle, if nothing happens before.
     pub next: Option<Time>,
-    /// How many jobs were looked at; the others shared a refusal.
+    /// The number of considered jobs; the others share a refusal.
     pub considered: usize,
-    /// Since when who has less than their fair shares, where the policy heeds that.
+    /// The parties below their fair share and since when, if the policy uses that.
     pub starving: Option<Starving>,
-    /// Resources of which nodes may be given more than they have, because only what is in use
-    /// counts (M7).
+    /// Resources that may be overcommitted, because only measured use counts (M7).
     pub by_use: Vec<usize>,
 }
 
 impl Plan {
-    /// Nothing decided.
+    /// A plan without decisions.
     pub fn new(now: Time) -> Plan {
         Plan {
             now,
@@ -156,7 +153,7 @@ impl Plan {
         })
     }
 
-    /// Why a job of a class waits, which may be another reason than that of others of its class.
+    /// Why a job of a class waits; it may differ from the other jobs of the class.
     pub fn verdict_on(&self, class: &ClassKey, job: JobId) -> Option<&Reason> {
         let of_class = self.verdict(class)?;
         if !of_class.is_of_list() || self.eligible.refusal(class.id, job).is_some() {
@@ -169,7 +166,7 @@ impl Plan {
             .map(|(_, reason)| &**reason)
     }
 
-    /// For whom others make way, an array for its elements, and who they are.
+    /// The preemptors with their victims; an array stands for its subjobs.
     pub fn rooms_made(&self) -> BTreeMap<JobId, Vec<JobId>> {
         let mut rooms: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         for (way, by) in self.preempts.iter().filter_map(|way| Some((way, way.by?))) {
@@ -181,13 +178,13 @@ impl Plan {
         rooms
     }
 
-    /// A further look at this moment could help.
+    /// Requests another cycle at this time.
     pub fn look_again(&mut self, at: Time) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 }
 
-/// One line for each decision; times are spans from the moment of the plan.
+/// One line for each decision; times are relative to the time of the plan.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         for start in &self.starts {
@@ -258,7 +255,7 @@ impl Plan {
     }
 }
 
-/// `n1,n2*3,n4`: names in a row that are equal are counted.
+/// Formats names as `n1,n2*3,n4`, with a count for equal neighbors.
 fn runs(names: &[&str]) -> String {
     let runs = names.chunk_by(|a, b| a == b).map(|run| match run.len() {
         1 => run[0].to_string(),
@@ -346,7 +343,7 @@ mod tests {
         );
     }
 
-    /// A job that wants a host alone bars others from its nodes that are down.
+    /// A job with an exclusive host closes its nodes to others, even nodes that are down.
     #[test]
     fn the_audit_lets_a_job_have_nothing_of_a_node_that_is_down() {
         let mut fixture = cluster("")

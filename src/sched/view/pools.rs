@@ -1,22 +1,22 @@
-//! What the whole system has, and no node in particular: licenses and the like (Q21). Jobs take of
-//! it while they run, and what is used elsewhere is told by whoever knows.
+//! Resources of the whole system, such as licenses (Q21). Jobs use them while they run; their use
+//! elsewhere is reported by a site program.
 
 use super::cluster::Cluster;
 pub use crate::model::system_resource::Pool;
 use crate::sched::amounts::{Amounts, Catalog, add, subtract};
 use std::collections::BTreeMap;
 
-/// All of them.
+/// All system-wide resources.
 #[derive(Clone, Debug)]
 pub struct Pools {
     pools: BTreeMap<usize, Pool>,
-    /// What jobs have; zero for what nodes have.
+    /// The use by jobs; 0 for node resources.
     used: Amounts,
     first: usize,
 }
 
 impl Pools {
-    /// Nothing of anything.
+    /// No resources.
     pub fn new(catalog: &Catalog) -> Pools {
         Pools {
             pools: BTreeMap::new(),
@@ -25,17 +25,17 @@ impl Pools {
         }
     }
 
-    /// Says what there is of a resource.
+    /// Sets a resource.
     pub fn set(&mut self, index: usize, pool: Pool) {
         self.pools.insert(index, pool);
     }
 
-    /// What is said of a resource.
+    /// The settings of a resource.
     pub fn get(&self, index: usize) -> Option<&Pool> {
         self.pools.get(&index)
     }
 
-    /// Those that are counted once for each host.
+    /// The resources that are counted per host.
     pub fn by_host(&self) -> impl Iterator<Item = usize> + use<'_> {
         self.pools
             .iter()
@@ -43,12 +43,12 @@ impl Pools {
             .map(|(&index, _)| index)
     }
 
-    /// What is free of a resource; below zero when there is less than jobs have.
+    /// The free amount of a resource; negative if jobs use more than there is.
     pub fn free(&self, index: usize) -> i64 {
         self.pools.get(&index).map_or(0, |pool| pool.total) - self.used(index)
     }
 
-    /// What is in use of a resource as far as is known, or is not there: by jobs and elsewhere.
+    /// The amount of a resource that is in use by jobs or elsewhere, or is missing.
     pub fn used(&self, index: usize) -> i64 {
         self.used[index]
             + self
@@ -57,19 +57,19 @@ impl Pools {
                 .map_or(0, |pool| pool.missing + pool.elsewhere)
     }
 
-    /// Enters what a job takes, that of nodes left aside.
+    /// Takes the system-wide resources of a job.
     pub fn take(&mut self, taken: &[i64]) {
         add(&mut self.used[self.first..], &taken[self.first..]);
     }
 
-    /// Enters what a job gives back.
+    /// Releases the system-wide resources of a job.
     pub fn give(&mut self, taken: &[i64]) {
         subtract(&mut self.used[self.first..], &taken[self.first..]);
     }
 }
 
 impl Cluster {
-    /// Says what there is of a resource that the whole system has.
+    /// Sets the amount of a system-wide resource.
     pub fn set_pool(&mut self, index: usize, pool: Pool) {
         self.capacity[index] = pool.total;
         self.pools.set(index, pool);
@@ -95,7 +95,7 @@ mod tests {
         fixture
     }
 
-    /// Q21, G2: what the system has runs out, and comes back.
+    /// Q21, G2: a resource of the whole system runs out, and is released.
     #[test]
     fn a_system_wide_resource_is_given_once() {
         let mut fixture = fixture(3, false)
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(fixture.starts(), "2 on n1");
     }
 
-    /// Q21: `license.X`, of which others use some.
+    /// Q21: `license.X`, partly used elsewhere.
     #[test]
     fn what_is_used_elsewhere_is_not_free() {
         let mut fixture = fixture(50, false);
@@ -159,7 +159,7 @@ mod tests {
         );
     }
 
-    /// Q21: unless it is counted by host.
+    /// Q21: unless it is counted per host.
     #[test]
     fn a_job_takes_what_it_asks_for_once_however_many_its_hosts_are() {
         let mut fixture = fixture(2, false).queued(1, "select=3:ncpus=1 place=scatter site_lic=1");

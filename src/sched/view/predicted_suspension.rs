@@ -1,5 +1,5 @@
-//! Running jobs that stand still for others and go on, where only a forecast sees it: from what the
-//! view knows of them follows what they keep, what they need again, and what they are worth.
+//! Suspended jobs in a forecast: derives from the snapshot what they keep, what they need again,
+//! and their priority.
 
 use super::class::Wait;
 use super::cluster::NodeIx;
@@ -15,8 +15,8 @@ use crate::model::time::{Span, Time};
 use std::sync::Arc;
 
 impl ClusterState {
-    /// A running job stands still for another: it gives up what it has of these resources, keeps
-    /// the rest, and waits to go on (M45). One of which too little is known is gone.
+    /// Suspends a running job: it releases these resources, keeps the rest, and waits to resume
+    /// (M45). If too little is known about the job, it ends.
     pub(in crate::sched) fn stand_still(
         &mut self,
         id: JobId,
@@ -45,7 +45,7 @@ impl ClusterState {
         self.note_still(id, true);
     }
 
-    /// A running job stands still, or no longer does: while it does it is not asked to make way.
+    /// Marks a running job as suspended or not: a suspended job is not preempted.
     pub(in crate::sched) fn note_still(&mut self, id: JobId, is_still: bool) {
         let candidate = self
             .running
@@ -63,7 +63,7 @@ impl ClusterState {
         }
     }
 
-    /// A running job as it waits to go on, and whom it bears beside it.
+    /// A running job as a suspended one, and which jobs may share its nodes.
     fn still(
         &self,
         id: JobId,
@@ -124,7 +124,7 @@ impl ClusterState {
         Some((suspended, owner))
     }
 
-    /// What a job has of a node.
+    /// The share of a job on a node.
     fn share_on(&self, ix: NodeIx, id: JobId) -> Option<NodeShare> {
         let node = self.cluster.node(ix);
         let hold = node.tenants.get(&id)?;
@@ -154,7 +154,7 @@ fn is_in(names: &[String], name: &str) -> bool {
     names.iter().any(|one| one == name)
 }
 
-/// The request that comes to these shares.
+/// The request that equals these shares.
 fn request(shares: &[NodeShare]) -> Request {
     let chunks = shares.iter().map(|share| Chunk {
         count: 1,
@@ -170,7 +170,7 @@ fn request(shares: &[NodeShare]) -> Request {
     }
 }
 
-/// How long a job has run that would have ended then, its pauses left aside.
+/// How long a job with this planned end has run, without its pauses.
 fn ran(candidate: &PreemptionCandidate, until: Time, now: Time) -> Span {
     let left = until.since(now).0.max(0);
     Span(

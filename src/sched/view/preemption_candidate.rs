@@ -1,5 +1,5 @@
-//! What of a running job others ask who could have its place: since when it runs, what it was
-//! worth, how it could make way, and whether it has been told to.
+//! What preemption needs to know of a running job: start time, priority, possible actions, and
+//! whether it is being preempted.
 
 use crate::model::job::attempt::CheckpointProgress;
 use crate::model::job::held::Held;
@@ -11,57 +11,57 @@ use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// Of a running job, what counts where another could have its place.
+/// A running job that may be preempted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PreemptionCandidate {
-    /// Since when it runs.
+    /// Its start time.
     pub started: Time,
-    /// What it was worth then (F9); None for one that was started out of turn.
+    /// Its priority at its start (F9); None for a forced start.
     pub score: Option<f64>,
-    /// Where it stands in the tree of clusters.
+    /// Its place in the tree of clusters.
     pub cluster: ClusterPath,
-    /// Whether its owner wants it left alone (Q9).
+    /// Whether its owner exempts it from preemption (Q9).
     pub protected: bool,
-    /// Whether it may be run again from the beginning.
+    /// Whether it is rerunnable.
     pub rerunnable: bool,
-    /// Whether it can write down how far it has come, when told to.
+    /// Whether it checkpoints itself on request.
     pub checkpoints: bool,
-    /// Whether others may write that down.
+    /// Whether it may be checkpointed from outside.
     #[serde(default)]
     pub may_be_checkpointed: bool,
     /// Its eligible time.
     pub waited: Span,
-    /// How long it may run.
+    /// Its walltime.
     pub walltime: Option<Span>,
-    /// What it asked for that is not counted.
+    /// Its requests for values that are not amounts.
     #[serde(default)]
     pub asked: Vec<(String, ResourceValue)>,
-    /// How many processors it has.
+    /// The number of its CPUs.
     pub processors: u32,
-    /// How often it has made way before.
+    /// How often it was preempted before.
     #[serde(default)]
     pub preempted: u32,
-    /// What it was told in this attempt and has not done yet.
+    /// The preemption in progress in this attempt.
     pub told: Option<JobPreemption>,
-    /// Whether it is suspended, or to be.
+    /// Whether it is suspended or being suspended.
     pub suspended: bool,
-    /// Whether it can be.
+    /// Whether it can be suspended.
     pub can_stop: bool,
 }
 
-/// How far a running job has come.
+/// The progress of a running job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunProgress {
-    /// How long it has been running.
+    /// How long it has run.
     pub ran: Span,
-    /// How long it may run; None for a job without an end.
+    /// Its walltime; None if it has no end.
     pub walltime: Option<Span>,
-    /// How many processors it has.
+    /// The number of its CPUs.
     pub processors: u32,
 }
 
 impl PreemptionCandidate {
-    /// That of a job's attempt that runs; None for a job of which none does.
+    /// The candidate of a running job; None if the job does not run.
     pub fn of(job: &Job) -> Option<PreemptionCandidate> {
         let run = job.life.open_run()?;
         Some(PreemptionCandidate {
@@ -89,7 +89,7 @@ impl PreemptionCandidate {
         })
     }
 
-    /// How far it has come.
+    /// Its progress.
     pub fn course(&self, now: Time) -> RunProgress {
         RunProgress {
             ran: Span(now.since(self.started).0.max(0)),
@@ -98,7 +98,7 @@ impl PreemptionCandidate {
         }
     }
 
-    /// How many percent of its walltime it has left; None for one without an end.
+    /// The percentage of its walltime that remains; None without a walltime.
     pub fn left(&self, now: Time) -> Option<f64> {
         let walltime = self.walltime.filter(|walltime| walltime.0 > 0)?;
         let ran = now.since(self.started).0.clamp(0, walltime.0);
@@ -114,7 +114,7 @@ impl PreemptionCandidate {
     }
 }
 
-/// Words and truths, of which nobody has more or less.
+/// Requests for text and Boolean values, which are not amounts.
 fn uncounted(job: &Job) -> Vec<(String, ResourceValue)> {
     let list = job
         .spec
@@ -129,8 +129,7 @@ fn uncounted(job: &Job) -> Vec<(String, ResourceValue)> {
         .collect()
 }
 
-/// Whether it has still to be done what a job was told: one that was to be suspended stands still
-/// at last, and goes on later.
+/// Whether a preemption is still in progress: a suspension ends it once the job is suspended.
 fn is_awaited(told: &JobPreemption, run: &Run) -> bool {
     !told.action.keeps_memory() || (run.suspension.is_some() && !run.is_still())
 }
@@ -145,7 +144,7 @@ mod tests {
     use crate::sched::fixture::{cluster, moment};
     use std::sync::Arc;
 
-    /// What a forecast takes for a job's tenure is what that is once the job runs.
+    /// The forecast of a candidate equals the candidate of the running job.
     #[test]
     fn of_a_candidate_is_known_what_others_ask_of_it_once_it_runs() {
         let mut fixture = cluster("1 x ncpus=4").at(30);
@@ -168,7 +167,7 @@ mod tests {
             moment(30),
         );
         let once_it_runs = PreemptionCandidate::of(&job).unwrap();
-        // What is known only then.
+        // These values are known only once the job runs.
         let known = PreemptionCandidate {
             asked: Vec::new(),
             preempted: 0,

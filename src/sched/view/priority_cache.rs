@@ -8,22 +8,22 @@ use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The priorities computed last: by which rule, when, and what has changed since.
+/// The priorities computed last, with their rule and time, and the changes since.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sched) struct PriorityCache {
     /// The rule they follow.
     pub rule: Option<Arc<PriorityRule>>,
-    /// When all jobs were rated last.
+    /// When all priorities were last computed.
     pub at: Time,
     /// A change since then may affect every priority.
     pub is_stale: bool,
     /// Usage has grown since then. It counts where priorities change with time.
     pub has_used: bool,
-    /// Jobs that came since then and are not rated yet.
+    /// Jobs added since then, without a priority.
     pub new: BTreeSet<JobId>,
     /// The fair-share factors at that time.
     pub shares: Arc<FairShareFactors>,
-    /// The error of the order's formula for one of the rated jobs.
+    /// The error of the formula for one of the jobs.
     pub fault: Option<EvaluationFault>,
 }
 
@@ -32,29 +32,29 @@ pub(in crate::sched) struct PriorityCache {
 pub(in crate::sched) struct PriorityRule {
     /// The order and its weights.
     pub precedence: Precedence,
-    /// Fair-share.
+    /// The fair-share policy.
     pub fair_share: FairShare,
     /// The walltime of jobs that request none.
     pub default_walltime: Span,
 }
 
 impl PriorityCache {
-    /// A job has come that is not rated yet.
+    /// Notes a new job without a priority.
     pub fn note_new(&mut self, id: JobId) {
         self.new.insert(id);
     }
 
-    /// A job is no longer a candidate.
+    /// Notes that a job is no longer a candidate.
     pub fn forget(&mut self, id: JobId) {
         self.new.remove(&id);
     }
 
-    /// A change may affect every priority.
+    /// Notes a change that may affect every priority.
     pub fn note_change(&mut self) {
         self.is_stale = true;
     }
 
-    /// Usage has grown.
+    /// Notes that usage has grown.
     pub fn note_use(&mut self) {
         self.has_used = true;
     }

@@ -1,15 +1,15 @@
-//! Processor equivalents: what a job asks for, in processors (M15, M30).
+//! Processor equivalents: the size of a request in CPUs (M15, M30).
 
 use super::cluster::Cluster;
 use super::shape::Shape;
 
-/// The largest part of any resource that is asked for, times all processors: a quarter of the
-/// processors and half of the memory of 128 are worth 64.
+/// The largest share of any requested resource, times all CPUs: a quarter of the CPUs and half of
+/// the memory of a cluster with 128 CPUs are 64.
 pub fn equivalents(shape: &Shape, cluster: &Cluster) -> f64 {
     of_amounts(&shape.total, cluster)
 }
 
-/// The same of amounts.
+/// The processor equivalents of these amounts.
 pub fn of_amounts(amounts: &[i64], cluster: &Cluster) -> f64 {
     let all = cluster
         .catalog
@@ -23,7 +23,7 @@ pub fn of_amounts(amounts: &[i64], cluster: &Cluster) -> f64 {
         * all as f64
 }
 
-/// In thousandths, whole.
+/// The processor equivalents in thousandths, truncated.
 pub fn thousandths(amounts: &[i64], cluster: &Cluster) -> i64 {
     (of_amounts(amounts, cluster) * 1000.0) as i64
 }

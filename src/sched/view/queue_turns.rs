@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// When each queue had its last turn: the later, the higher the number. A queue that is not listed
-/// has had none.
+/// The sequence number of each queue's last turn. A queue that is not listed has had none.
 #[derive(Clone, Debug, Default)]
 pub struct QueueTurns(BTreeMap<String, u64>);
 
 impl QueueTurns {
-    /// A job of a queue has started.
+    /// Notes a start of a job of a queue.
     pub fn note(&mut self, queue: &str) {
         let turn = 1 + self.0.values().max().copied().unwrap_or(0);
         match self.0.get_mut(queue) {

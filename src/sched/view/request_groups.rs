@@ -1,6 +1,6 @@
-//! The classes that wait, by what they ask for: what fits for one fits for all of them, and a
-//! refusal for want of room is one for all. On a busy machine nearly every job is a class of its
-//! own, for walltimes and owners differ; what they ask for differs much less.
+//! The waiting classes by request: if one fits, all of them do, and they share refusals for want of
+//! resources. On a busy cluster nearly every job has a class of its own, because walltimes and
+//! owners differ; requests differ much less.
 
 use super::class::{Class, QueuePosition};
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
@@ -8,19 +8,19 @@ use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Classes, those first whose first jobs come first.
+/// Classes, in the order of their first jobs.
 pub type OrderedClasses = BTreeSet<(QueuePosition, ClassId)>;
 
-/// What classes have in common that ask for the same.
+/// The key of a group of classes with the same request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestGroup {
-    /// Whether they ask to run within a reservation.
+    /// Whether they request a reservation.
     pub asks_for_window: bool,
     shape: ShapeId,
 }
 
 impl RequestGroup {
-    /// That of a class.
+    /// The group of a class.
     pub fn of(class: &ClassKey) -> RequestGroup {
         RequestGroup {
             asks_for_window: class.asks_for.is_some(),
@@ -36,26 +36,26 @@ pub struct RequestGroups(BTreeMap<RequestGroup, Arc<Members>>);
 /// The classes of a group.
 #[derive(Clone, Debug)]
 pub struct Members {
-    /// What they ask for.
+    /// Their request.
     pub shape: Arc<Shape>,
     /// The classes.
     pub classes: OrderedClasses,
-    /// Their walltimes, with how many classes have each.
+    /// Their walltimes, with the number of classes of each.
     spans: BTreeMap<Option<Span>, usize>,
-    /// Their queues, likewise.
+    /// Their queues, with the number of classes of each.
     queues: BTreeMap<String, usize>,
-    /// How many of them may have to wait though there is room: deferred, limited, or bound to a
-    /// reservation.
+    /// The number of classes that may wait in spite of free resources: deferred, limited, or bound
+    /// to a reservation.
     particular: usize,
 }
 
 impl RequestGroups {
-    /// The groups.
+    /// All groups.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = (&RequestGroup, &Members)> {
         self.0.iter().map(|(group, members)| (group, &**members))
     }
 
-    /// The shape of those that ask for the same.
+    /// The shape of a waiting group.
     pub(super) fn shape(&self, shape: ShapeId) -> Option<&Arc<Shape>> {
         [false, true].into_iter().find_map(|asks_for_window| {
             let group = RequestGroup {
@@ -66,8 +66,8 @@ impl RequestGroups {
         })
     }
 
-    /// The shortest walltime of those that ask for the same as a class; `default` is what one
-    /// without walltime is planned with.
+    /// The shortest walltime in the group of a class; `default` is the walltime of jobs without
+    /// one.
     pub fn shortest(&self, class: &ClassKey, default: Span) -> Span {
         let spans = self
             .0
@@ -82,7 +82,7 @@ impl RequestGroups {
             .unwrap_or(default)
     }
 
-    /// Brings a class in line with its jobs, of which `before` was the first.
+    /// Updates a class after a change of its jobs; `before` was its first position.
     pub fn refile(&mut self, class: &Class, before: Option<QueuePosition>) {
         let (group, key, now) = (RequestGroup::of(&class.key), &class.key, class.first());
         if before == now {
@@ -108,7 +108,7 @@ impl RequestGroups {
 }
 
 impl RequestGroups {
-    /// Puts all classes in the order of their first jobs; all of them are given.
+    /// Sorts all classes by their first jobs; `heads` contains all of them.
     pub fn file(&mut self, mut heads: Vec<(RequestGroup, QueuePosition, ClassId)>) {
         heads.sort_unstable();
         for of_group in heads.chunk_by(|a, b| a.0 == b.0) {
@@ -147,8 +147,7 @@ impl Members {
         self.particular -= usize::from(is_particular(class));
     }
 
-    /// Whether nothing but want of room can keep any of their jobs from starting, their queues
-    /// aside.
+    /// Whether only want of resources, or their queues, can keep their jobs from starting.
     pub fn wait_for_room_alone(&self) -> bool {
         self.particular == 0
     }

@@ -1,7 +1,7 @@
-//! Requests made ready for counting: jobs of one shape fit in the same places.
+//! Requests in a form for counting: jobs of one shape fit on the same nodes.
 //!
-//! Names of shapes, and of the classes of jobs that are alike in all else too ([`ClassKey`]), are
-//! hashes of the content alone, so they are the same in every process.
+//! The ids of shapes and of classes ([`ClassKey`]) are hashes of their content alone, so they are
+//! the same in every process.
 
 mod class_key;
 
@@ -24,7 +24,8 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Names a shape. Stable: the first eight bytes of a SHA-256 of what decides where a job fits.
+/// The id of a shape: the first eight bytes of a SHA-256 of everything that decides where a job
+/// fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ShapeId(u64);
 
@@ -45,23 +46,22 @@ impl ShapeId {
 /// A kind of chunk.
 #[derive(Clone, Debug)]
 pub struct ChunkShape {
-    /// How many.
+    /// The number of chunks.
     pub count: u64,
-    /// What each takes: (resource index, amount above zero).
+    /// The amounts of each: (resource index, amount above zero).
     pub asked: Vec<(usize, i64)>,
-    /// What its node must have.
+    /// The values that its node must have.
     pub needs: Vec<Need>,
-    /// The consumables as asked for, in the order given: (resource index, value).
+    /// The requested consumables, in the order given: (resource index, value).
     pub given: Vec<(usize, ResourceValue)>,
-    /// Lines in the node file.
+    /// The number of lines in the node file.
     pub mpiprocs: u32,
-    /// What grows with what is free where it runs (Q22): (resource index, how).
+    /// Amounts that grow with what is free on the node (Q22): (resource index, amount).
     pub growing: Vec<(usize, Amount)>,
 }
 
 impl ChunkShape {
-    /// More chunks that ask for nothing at all do not go on one node, so that no request makes a
-    /// plan without bound.
+    /// The maximum number of chunks without a request on one node, which bounds the size of a plan.
     pub const MOST_EMPTY_ON_A_NODE: u64 = 1024;
 
     fn new(chunk: &Chunk, catalog: &Catalog) -> ChunkShape {
@@ -82,7 +82,7 @@ impl ChunkShape {
         asked.retain(|&(_, amount)| amount > 0);
         let mpiprocs = match chunk.get("mpiprocs") {
             Some(_) => chunk.long("mpiprocs").clamp(0, i64::from(u32::MAX)) as u32,
-            // Nothing computes in a chunk of no processors.
+            // A chunk without CPUs has no MPI processes.
             None => u32::from(chunk.get("ncpus").is_none() || chunk.long("ncpus") > 0),
         };
         let growing = chunk
@@ -99,14 +99,14 @@ impl ChunkShape {
         }
     }
 
-    /// Whether it takes only hosts on which nothing runs.
+    /// Whether it needs hosts without jobs.
     pub fn wants_idle(&self) -> bool {
         self.growing
             .iter()
             .any(|(_, amount)| amount.needs_idle_host())
     }
 
-    /// So many of it together as one.
+    /// A chunk that equals `count` of these together.
     fn joined(&self, count: u64) -> ChunkShape {
         ChunkShape {
             count: 1,
@@ -125,7 +125,7 @@ impl ChunkShape {
         }
     }
 
-    /// How many of it these free amounts take.
+    /// How many of these chunks fit into the free amounts.
     pub fn times_in(&self, free: &[i64]) -> u64 {
         if !self
             .asked
@@ -142,7 +142,7 @@ impl ChunkShape {
         times.unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE)
     }
 
-    /// What `count` of it take.
+    /// The amounts of `count` chunks.
     pub fn amounts(&self, count: u64, catalog: &Catalog) -> Amounts {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let mut amounts = catalog.nothing();
@@ -165,51 +165,51 @@ fn times(value: &ResourceValue, count: u64) -> ResourceValue {
     }
 }
 
-/// All that decides where a job fits.
+/// Everything that decides where a job fits.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Its name.
+    /// Its id.
     pub id: ShapeId,
-    /// In the order given.
+    /// The chunks, in the order given.
     pub chunks: Vec<ChunkShape>,
-    /// How the chunks lie; `Free` where there is but one.
+    /// The arrangement of the chunks; `Free` for a single one.
     pub arrangement: Arrangement,
-    /// Who else may be on the nodes.
+    /// Which jobs may share the nodes.
     pub access: AccessPolicy,
-    /// Whose it is, where that matters for where it fits; else nobody's, so that one shape serves
-    /// all.
+    /// The user, if it decides where the job fits; otherwise the default, so that users share one
+    /// shape.
     pub user: User,
     /// At most one chunk goes on a node (M46, `singletask`).
     pub is_single_task: bool,
     /// All nodes must have the same value of this resource.
     pub group: Option<String>,
-    /// Nodes of these sets, if the site has some (M47).
+    /// The node sets of the site, if it has some (M47).
     pub sets: Option<Arc<AllowedSets>>,
     /// Only nodes of these kinds, if any are named.
     pub kinds: Option<Arc<BTreeSet<KindIx>>>,
-    /// What it says of nodes besides.
+    /// The job's other terms for nodes.
     pub node_filter: Option<Arc<NodeFilter>>,
-    /// The hosts on which starts failed; None where none did.
+    /// The hosts on which starts failed; None if none did.
     pub failed_hosts: Option<Arc<BTreeSet<String>>>,
-    /// Nodes do not restrict it: to find out what they would have for it.
+    /// Ignore restrictions of nodes, to find out what would be free without them.
     pub is_welcome_anywhere: bool,
-    /// Which of the nodes that would do, if it says so itself.
+    /// The node allocation policy that the job requests.
     pub allocation: Option<NodeAllocation>,
-    /// What a program of the site has said to that: places by name (M8i).
+    /// The answer of the allocation script: places by node name (M8i).
     pub answer: Option<Arc<BTreeMap<String, usize>>>,
-    /// How its tasks are dealt to its nodes, if it says so itself.
+    /// The task distribution that the job requests.
     pub distribution: Option<Distribution>,
-    /// Which tasks are together, one group for each chunk.
+    /// The groups of tasks, one for each chunk.
     pub geometry: Option<Arc<Geometry>>,
-    /// When it would end, started now; known where a policy asks for it.
+    /// The end of the job if it started now; set if a policy uses it.
     pub end: Option<Time>,
-    /// The array it is of, where others of it may have the same of the whole system's resources.
+    /// The array of the job, if its subjobs may share resources of the whole system.
     pub array: Option<u64>,
-    /// What it takes of the whole system's resources, once or once for each host: (index, amount).
+    /// Its request of system-wide resources, once or per host: (index, amount).
     pub pooled: Vec<(usize, i64)>,
-    /// What all chunks take together, and of the whole system's resources at least.
+    /// The total of all chunks, and the minimum of system-wide resources.
     pub total: Amounts,
-    /// How many chunks there are in all.
+    /// The total number of chunks.
     pub instances: u64,
 }
 
@@ -225,7 +225,7 @@ impl Shape {
         }
     }
 
-    /// The shape of a request that is nobody's.
+    /// The shape of a request without a job.
     pub fn of_request(request: &Request, catalog: &Catalog) -> Shape {
         let place = &request.place;
         let key = (
@@ -302,7 +302,7 @@ impl Shape {
         }
     }
 
-    /// What its nodes' other jobs need to know of it.
+    /// The owner as nodes need to know it.
     pub fn owner(&self) -> JobOwner {
         JobOwner {
             access: self.access,
@@ -310,12 +310,12 @@ impl Shape {
         }
     }
 
-    /// Whether it holds nothing of one job alone.
+    /// Whether the shape contains nothing specific to one job.
     pub fn is_common(&self) -> bool {
         self.node_filter.is_none() && self.failed_hosts.is_none()
     }
 
-    /// Whether it says nothing of nodes beyond its chunks and its place.
+    /// Whether it has no terms for nodes beyond its chunks and its place.
     pub fn is_unbound(&self) -> bool {
         let is_fixed = self.chunks.iter().all(|chunk| chunk.growing.is_empty());
         is_fixed
@@ -325,12 +325,12 @@ impl Shape {
             && !self.is_single_task
     }
 
-    /// Whether at most one chunk goes on a node of this kind.
+    /// Whether at most one chunk fits on a node of this kind.
     pub fn is_one_to_a_node(&self, kind: &NodeKind) -> bool {
         self.is_spread() || self.is_single_task || kind.terms.access == NodeAccess::SingleTask
     }
 
-    /// The same under another name, that says what else decides where it fits.
+    /// The shape with an id that includes further properties.
     pub fn renamed(self, besides: &impl Serialize) -> Shape {
         Shape {
             id: ShapeId(stable_hash(&(self.id.0, besides))),
@@ -338,7 +338,7 @@ impl Shape {
         }
     }
 
-    /// What a job of this shape takes of pooled resources on these nodes, by node and resource: on
+    /// The system-wide resources of a job of this shape on these nodes, by node and resource: on
     /// the first node, or on the first of each host.
     pub fn pooled_amounts(
         &self,
@@ -363,7 +363,7 @@ impl Shape {
         amounts
     }
 
-    /// The same, on nodes of these kinds alone.
+    /// The shape restricted to nodes of these kinds.
     pub fn on(self, kinds: BTreeSet<KindIx>) -> Shape {
         let kinds = match &self.kinds {
             Some(own) => own.intersection(&kinds).copied().collect(),
@@ -375,7 +375,7 @@ impl Shape {
         }
     }
 
-    /// The same, on nodes with this value of the resource it groups by.
+    /// The shape restricted to nodes with this value of its group resource.
     pub fn narrowed(&self, resource: &str, value: &ResourceValue) -> Shape {
         let mut shape = Shape {
             group: None,
@@ -390,7 +390,7 @@ impl Shape {
         shape
     }
 
-    /// The consumables asked for, in the order first named.
+    /// The requested consumables, in the order of first mention.
     pub fn resources(&self) -> Vec<usize> {
         let mut named = Vec::new();
         for &(index, _) in self.chunks.iter().flat_map(|chunk| &chunk.asked) {
@@ -402,7 +402,7 @@ impl Shape {
         named
     }
 
-    /// Whether each chunk needs a node, or a host, of its own.
+    /// Whether each chunk needs its own node or host.
     pub fn is_spread(&self) -> bool {
         matches!(
             self.arrangement,
@@ -410,7 +410,7 @@ impl Shape {
         )
     }
 
-    /// All of a resource that is asked for, as shown: in the unit of the request.
+    /// The total request of a resource, as displayed: in the unit of the request.
     pub fn shown_total(&self, index: usize, catalog: &Catalog) -> String {
         let sizes = self
             .chunks
@@ -439,7 +439,7 @@ impl Shape {
         sum.to_string()
     }
 
-    /// An amount of a resource in the unit the request has for it, where that is exact.
+    /// An amount of a resource in the unit of the request, if that is exact.
     pub fn shown(&self, index: usize, amount: i64, catalog: &Catalog) -> String {
         let asked = self
             .chunks
@@ -453,7 +453,7 @@ impl Shape {
     }
 }
 
-/// `bytes` in the unit of `size` when it is a multiple of that, else in kilobytes, rounded down.
+/// `bytes` in the unit of `size` if it is a multiple, else in kilobytes, rounded down.
 fn in_unit_of(size: Size, bytes: i64) -> String {
     let bytes = bytes.max(0).unsigned_abs();
     let shown = size.to_string();
@@ -464,7 +464,7 @@ fn in_unit_of(size: Size, bytes: i64) -> String {
     }
 }
 
-/// What of a job decides where it fits; not the spelling.
+/// The properties of a job that decide where it fits, regardless of spelling.
 fn shape_key(job: &Job) -> impl Serialize + '_ {
     let (request, placement) = (&job.spec.request, &job.spec.placement);
     let place = &request.place;
@@ -492,7 +492,7 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
     )
 }
 
-/// The array that a job is or is of, if it asks for anything that may be the whole system's.
+/// The array of a job or subjob, if it may request resources of the whole system.
 fn array(job: &Job) -> Option<u64> {
     let request = &job.spec.request;
     let is_array = job.elements.is_some() || job.id.index().is_some();
@@ -504,7 +504,7 @@ fn array(job: &Job) -> Option<u64> {
     is_shared.then_some(job.id.number)
 }
 
-/// Whether a value of the list may be one of a resource that the whole system has.
+/// Whether a value of the list may be a resource of the whole system.
 fn is_job_wide(name: &str, value: &ResourceValue, request: &Request) -> bool {
     let is_amount = matches!(value, ResourceValue::Long(_) | ResourceValue::Size(_));
     is_amount
@@ -516,8 +516,8 @@ fn is_job_wide(name: &str, value: &ResourceValue, request: &Request) -> bool {
             .any(|chunk| chunk.get(name).is_some())
 }
 
-/// What is asked for that is no resource any more: no node has it, so that the job waits and says
-/// for what.
+/// Requests for resources that no longer exist: no node has them, so the job waits and its reason
+/// names them.
 fn gone(request: &Request, catalog: &Catalog) -> Vec<Need> {
     let gone = request
         .list
@@ -530,7 +530,7 @@ fn gone(request: &Request, catalog: &Catalog) -> Vec<Need> {
     .collect()
 }
 
-/// What a job takes of the whole system's resources.
+/// The system-wide resources of a request.
 fn pooled(list: &ResourceList, catalog: &Catalog) -> Vec<(usize, i64)> {
     let pooled = list
         .iter()

@@ -1,14 +1,14 @@
-//! Resources counted by host that subjobs of one array share (Q21, G2): where, and which subjobs.
+//! Per-host resources that subjobs of one array share (Q21, G2): where, and which subjobs.
 
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A resource that an array has on a host: the number of the array, the host, and the index of the
+/// A resource that an array uses on a host: the number of the array, the host, and the index of the
 /// resource.
 pub type SharedPlace = (u64, String, usize);
 
-/// Resources that arrays have on hosts.
+/// Resources that arrays use on hosts.
 pub type SharedHosts = BTreeSet<SharedPlace>;
 
 /// The subjobs that share such a resource: the end of each, and the amount that it requests.

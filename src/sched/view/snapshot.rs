@@ -1,8 +1,8 @@
-//! What the cycle may see: nodes, queues, jobs that wait and jobs that run.
+//! The snapshot: everything that a cycle can use, that is, nodes, queues, waiting and running jobs.
 //!
-//! schedd keeps it up to date, change by change; it is never made anew for a cycle. Jobs that wait
-//! are kept by class, nodes by bucket, and the ends of running jobs in order, so that a cycle
-//! touches kinds of things and not things.
+//! schedd updates it change by change, and never rebuilds it for a cycle. Waiting jobs are kept by
+//! class, nodes by node class, and ends of running jobs in order, so that the time of a cycle
+//! depends on the number of classes.
 
 mod running;
 mod sharing;
@@ -45,77 +45,77 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The cluster and its work, as the scheduler sees them. A copy shares what is large and many -
-/// classes, nodes, running jobs - until it is changed, so that one is quickly made.
+/// The cluster and its jobs, as input of the scheduler. A copy is cheap: it shares classes, nodes
+/// and running jobs until they change.
 #[derive(Clone, Debug)]
 pub struct ClusterState {
     pub(in crate::sched) cluster: Cluster,
     pub(in crate::sched) queues: BTreeMap<String, Queue>,
     pub(in crate::sched) classes: BTreeMap<ClassId, Arc<Class>>,
-    /// The classes that ask for the same, so that they can share a refusal.
+    /// The classes by request, so that they can share refusals.
     pub(in crate::sched) alike: RequestGroups,
     pub(in crate::sched) running: BTreeMap<JobId, Arc<RunningJob>>,
-    /// The ends of the running jobs, soonest first; those without an end are not in it.
+    /// The ends of the running jobs, soonest first, without jobs of unknown end.
     pub(in crate::sched) ends: BTreeSet<(Time, JobId)>,
-    /// What they give back, by the moment.
+    /// The resources that they release, by time.
     pub(in crate::sched) releases: BTreeMap<Time, Amounts>,
-    /// What was promised, and what has happened since.
+    /// The planned starts, and the events since.
     pub(in crate::sched) bookings: CurrentBookings,
-    /// What reservations set aside, now and later, by id; none that is over.
+    /// Current and future reservations by id.
     pub(in crate::sched) windows: BTreeMap<String, Window>,
     /// The jobs that run in a reservation, and its name.
     pub(in crate::sched) insiders: BTreeMap<JobId, String>,
     /// Dedicated time and prime time.
     pub(in crate::sched) site_time: SiteTime,
-    /// Each candidate's class, and its place in the order.
+    /// Each candidate's class and rank.
     pub(in crate::sched) jobs: BTreeMap<JobId, (ClassId, u64)>,
     /// The answers of the allocation script, by class.
     pub(in crate::sched) answers: BTreeMap<ClassId, AllocationAnswer>,
-    /// What has been used, and by whom.
+    /// The usage of all members.
     pub(in crate::sched) usage: Arc<UsageTable>,
-    /// Counts what has happened to it, so that a cycle can tell whether anything has.
+    /// Incremented by each change, so that a cycle can detect changes.
     pub(in crate::sched) edition: u64,
     /// The priorities computed last.
     pub(in crate::sched) ranks: PriorityCache,
-    /// When each queue had its last turn.
+    /// The last turn of each queue.
     pub(in crate::sched) served: QueueTurns,
     /// The owners of the waiting classes.
     pub(in crate::sched) owners: ClassOwners,
-    /// The classes of arrays that take more room than they limit themselves to (Q15).
+    /// The classes of arrays that may expand beyond their own limit (Q15).
     pub(in crate::sched) expanding: BTreeSet<ClassId>,
-    /// The classes with a priority of their owner's (`-p`).
+    /// The classes with a priority of the owner (`-p`).
     pub(in crate::sched) prioritized: BTreeSet<ClassId>,
-    /// The limits of arrays on their running subjobs, by the number of the array.
+    /// The limits of arrays on their running subjobs, by array number.
     pub(in crate::sched) subjob_limits: BTreeMap<u64, SubjobLimit>,
-    /// The jobs that the site's hooks have let start: others are preempted only for these. None
-    /// where no hooks are asked about starts.
+    /// The jobs that the site's hooks allow to start: only these preempt others. None without such
+    /// hooks.
     pub(in crate::sched) permits: Option<BTreeSet<JobId>>,
-    /// Which candidates a limit of their own bars.
+    /// The candidates that a limit of their own refuses.
     pub(super) limited: Limited,
-    /// What runs, by whose it is.
+    /// The running jobs by owner.
     pub(in crate::sched) holdings: Holdings,
-    /// What stands still and waits to go on.
+    /// The suspended jobs that wait to resume.
     pub(in crate::sched) suspended: BTreeMap<JobId, Arc<Suspended>>,
     /// The running jobs by operation.
     pub(in crate::sched) operations: Arc<Operations>,
-    /// Since when operations and pools have had less than their fair shares.
+    /// Operations and pools below their fair share, and since when.
     pub(in crate::sched) starvation: Starving,
 }
 
-/// What is taken on a node.
+/// The resources in use on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assigned {
-    /// `resources_assigned`: of each consumable, sizes in kilobytes.
+    /// `resources_assigned`: the amount of each consumable, sizes in kilobytes.
     pub taken: ResourceList,
-    /// The jobs that have something of it, also those that only bar others from it.
+    /// The jobs on it, including those that only close it to others.
     pub jobs: Vec<JobId>,
-    /// Whether one job has it alone.
+    /// Whether one job has it exclusively.
     pub exclusive: bool,
 }
 
 impl ClusterState {
-    /// No nodes, no queues, no jobs. Resource names are interned: a resource's index is its place
-    /// in `Resources::consumables`.
+    /// A state without nodes, queues and jobs. Resource names are interned: a resource's index is
+    /// its place in `Resources::consumables`.
     pub fn new(resources: &Resources) -> ClusterState {
         ClusterState {
             cluster: Cluster::new(Catalog::new(resources)),
@@ -148,23 +148,23 @@ impl ClusterState {
         }
     }
 
-    /// Something has changed that may make anybody worth more or less.
+    /// Notes a change that may affect every priority.
     pub(super) fn note_change(&mut self) {
         self.edition += 1;
         self.ranks.note_change();
     }
 
-    /// What has been used, and by whom.
+    /// The usage of all members.
     pub fn usage(&self) -> &UsageTable {
         &self.usage
     }
 
-    /// How long a candidate waits; an element as long as its array.
+    /// The wait of a candidate; for a subjob, the wait of its array.
     pub(super) fn wait(&self, id: JobId) -> Option<&Wait> {
         self.waiting(id).map(|waiting| &waiting.wait)
     }
 
-    /// A candidate as it waits; an element as its array.
+    /// A candidate; for a subjob, its array.
     pub(in crate::sched) fn waiting(&self, id: JobId) -> Option<&WaitingJob> {
         self.listed(id).or_else(|| self.listed(id.parent()?))
     }
@@ -174,7 +174,7 @@ impl ClusterState {
         self.classes.get(&class)?.get((rank, id))
     }
 
-    /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.
+    /// Adds or changes a node; `usable` means up and not offline. The jobs on it stay.
     pub fn set_node(&mut self, facts: &NodeFacts, usable: bool) {
         self.note_change();
         if self.cluster.set(facts, usable) {
@@ -183,13 +183,13 @@ impl ClusterState {
         self.put_in_order();
     }
 
-    /// How many hosts its nodes have.
+    /// The number of hosts.
     pub fn host_count(&self) -> usize {
         self.cluster.host_count()
     }
 
-    /// Gives these nodes the first places in the order of the nodes, whether they are there or not;
-    /// all others come by name.
+    /// Gives these nodes the first places in the order of the nodes, whether present or not; the
+    /// others are sorted by name.
     pub fn list_nodes(&mut self, names: &[String]) {
         self.note_change();
         self.cluster.list(names);
@@ -208,8 +208,8 @@ impl ClusterState {
         }
     }
 
-    /// Says what the whole system has of a resource (Q21). One that is not consumable, or that
-    /// nodes have, is passed over.
+    /// Sets a resource of the whole system (Q21). Ignores a resource that is not consumable, or
+    /// that belongs to nodes.
     pub fn set_pool(&mut self, resource: &str, pool: Pool) {
         self.note_change();
         let catalog = &self.cluster.catalog;
@@ -221,8 +221,8 @@ impl ClusterState {
         }
     }
 
-    /// Says what there is now of a resource that the whole system has, and how much of that is in
-    /// use elsewhere; what it is configured with stays. Jobs that have of it keep it.
+    /// Sets the reported total of a system-wide resource and its use elsewhere; the configured
+    /// amount stays. Jobs that use it keep it.
     pub fn set_total(&mut self, resource: &str, total: i64, elsewhere: i64) {
         self.note_change();
         let index = self.cluster.catalog.index(resource);
@@ -240,8 +240,8 @@ impl ClusterState {
         }
     }
 
-    /// What is in use of a resource that the whole system has, what is not there included, of how
-    /// much.
+    /// The amount of a system-wide resource in use, including the missing part, and the configured
+    /// total.
     pub fn pool(&self, resource: &str) -> Option<(i64, i64)> {
         let index = self.cluster.catalog.index(resource)?;
         Some((
@@ -250,8 +250,8 @@ impl ClusterState {
         ))
     }
 
-    /// What is free of it; below zero when there is less than jobs have, zero of what there is
-    /// none.
+    /// The free amount of a system-wide resource; negative if jobs use more than there is, 0 if
+    /// unknown.
     pub fn pool_free(&self, resource: &str) -> i64 {
         self.cluster
             .catalog
@@ -259,7 +259,7 @@ impl ClusterState {
             .map_or(0, |index| self.cluster.pools.free(index))
     }
 
-    /// A resource that the whole system has as it stands, and how much of it jobs have.
+    /// The settings of a system-wide resource, and the amount that jobs use.
     pub fn pool_use(&self, resource: &str) -> Option<(Pool, i64)> {
         let index = self.cluster.catalog.index(resource)?;
         let pool = self.cluster.pools.get(index)?;
@@ -269,7 +269,7 @@ impl ClusterState {
         ))
     }
 
-    /// A user by name, whose name expressions can ask for from now on.
+    /// The number of a user; expressions can use the name from now on.
     pub fn user(&mut self, name: &str) -> User {
         let user = User::of(name);
         self.cluster
@@ -279,61 +279,61 @@ impl ClusterState {
         user
     }
 
-    /// Takes a node out. Jobs found on it stay known and are there again when it comes back.
+    /// Removes a node. Jobs on it stay known and are there again when it returns.
     pub fn remove_node(&mut self, name: &str) {
         self.note_change();
         self.forget_answers();
         self.cluster.remove(name);
     }
 
-    /// Adds or changes a queue. Jobs in a queue that was never set do not start.
+    /// Adds or changes a queue. Jobs in an unknown queue do not start.
     pub fn set_queue(&mut self, queue: &Queue) {
         self.note_change();
         self.queues.insert(queue.name.clone(), queue.clone());
     }
 
-    /// Jobs in this queue no longer start.
+    /// Removes a queue: its jobs no longer start.
     pub fn remove_queue(&mut self, name: &str) {
         self.note_change();
         self.queues.remove(name);
     }
 
-    /// Sets aside what a window says, or changes that.
+    /// Adds or changes a reservation.
     pub fn set_window(&mut self, window: Window) {
         self.edition += 1;
         self.windows.insert(window.id.clone(), window);
     }
 
-    /// A window is over, or given up.
+    /// Removes a reservation that has ended or is deleted.
     pub fn remove_window(&mut self, id: &str) {
         self.edition += 1;
         self.windows.remove(id);
     }
 
-    /// A running job is inside a reservation: what it has is the reservation's.
+    /// Puts a running job, with its resources, inside a reservation.
     pub fn enclose(&mut self, id: JobId, reservation: &str) {
         self.edition += 1;
         self.insiders.insert(id, reservation.to_string());
     }
 
-    /// What of the calendar lies ahead, anew.
+    /// Sets the dedicated and prime time from now on.
     pub fn set_site_time(&mut self, site_time: SiteTime) {
         self.edition += 1;
         self.site_time = site_time;
     }
 
-    /// What of the calendar lies ahead.
+    /// The dedicated and prime time from now on.
     pub fn site_time(&self) -> &SiteTime {
         &self.site_time
     }
 
-    /// All windows, by id.
+    /// All reservations, by id.
     pub fn windows(&self) -> impl Iterator<Item = &Window> {
         self.windows.values()
     }
 
-    /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is
-    /// a candidate already is read anew. An array of which no element waits is none.
+    /// Makes a job in state `Queued`, or the waiting subjobs of an array, a candidate. Replaces an
+    /// existing candidate. An array without waiting subjobs is withdrawn.
     pub fn enqueue(&mut self, job: &Job) {
         let array = job.indices().zip(job.elements.clone());
         let array = array.map(|(indices, elements)| Array { indices, elements });
@@ -351,7 +351,7 @@ impl ClusterState {
             eligibility: job.life.eligibility,
             bypassed,
         };
-        // An element that has begun before comes before those of its array that have not (X25).
+        // A subjob that has started before precedes the others of its array (X25).
         let rank = job
             .rank()
             .saturating_sub(u64::from(job.id.index().is_some()));
@@ -369,8 +369,8 @@ impl ClusterState {
         self.bookings.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
-    /// Makes a job of a class a candidate as [`ClusterState::enqueue`] does, without a look at the
-    /// job: of two of a class, the lower rank goes first. It waits since then. Not for arrays.
+    /// Makes a job of a class a candidate as [`ClusterState::enqueue`] does, without the job
+    /// itself. Within a class, the lower rank comes first. Not for arrays.
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         let eligibility = Eligibility {
             accrues: Accrues::Eligible,
@@ -389,24 +389,24 @@ impl ClusterState {
         self.file((rank, id), class.id, waiting, |_| class.clone());
     }
 
-    /// The limit of an array's running subjobs.
+    /// The limits of an array on its running subjobs.
     pub fn subjob_limit(&self, array: u64) -> Option<SubjobLimit> {
         self.subjob_limits.get(&array).copied()
     }
 
-    /// Sets it; None for an array that is no more.
+    /// Sets the limits of an array; None removes them.
     pub fn set_subjob_limit(&mut self, array: u64, limit: Option<SubjobLimit>) {
         self.edition += 1;
         self.subjob_limits.remove(&array);
         self.subjob_limits.extend(limit.map(|limit| (array, limit)));
     }
 
-    /// The jobs that the site's hooks have let start; None where no hooks are asked.
+    /// The jobs that the site's hooks allow to start; None without such hooks.
     pub fn permits(&self) -> Option<&BTreeSet<JobId>> {
         self.permits.as_ref()
     }
 
-    /// Sets them.
+    /// Sets the jobs that the site's hooks allow to start.
     pub fn set_permits(&mut self, permits: Option<BTreeSet<JobId>>) {
         self.edition += 1;
         self.permits = permits;
@@ -444,11 +444,11 @@ impl ClusterState {
         self.alike.refile(members, first);
         self.jobs.insert(id, (class, rank));
         self.ranks.note_new(id);
-        // A job that is read anew may have been the last of its class for a moment.
+        // A job that is enqueued again may have been the only one of its class.
         self.answers.extend(answer.map(|answer| (class, answer)));
     }
 
-    /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
+    /// Withdraws a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
         self.edition += 1;
         self.limited.forget(id);
@@ -472,7 +472,7 @@ impl ClusterState {
         }
     }
 
-    /// An owner has a class less.
+    /// Counts one class less for an owner.
     fn disown(&mut self, owner: ClassOwner) {
         if let Entry::Occupied(mut owned) = self.owners.entry(owner) {
             owned.get_mut().0 -= 1;
@@ -482,7 +482,7 @@ impl ClusterState {
         }
     }
 
-    /// An element of a waiting array stands so now, where nobody has the array to enqueue it anew.
+    /// Sets the state of a subjob of a waiting array, where the array itself is not available.
     pub(in crate::sched) fn element_stands(&mut self, id: JobId, state: SubjobState) {
         self.edition += 1;
         let Some((parent, index)) = id.parent().zip(id.index()) else {
@@ -506,7 +506,7 @@ impl ClusterState {
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether no job waits.
     pub fn is_idle(&self) -> bool {
         self.jobs.is_empty() && self.suspended.is_empty()
     }
@@ -516,7 +516,7 @@ impl ClusterState {
         self.class_and_rank(id).map(|(class, _)| class)
     }
 
-    /// The same, with its rank.
+    /// The class and the rank of a candidate.
     pub(in crate::sched) fn class_and_rank(&self, id: JobId) -> Option<(ClassId, u64)> {
         let own = self.jobs.get(&id).copied();
         own.or_else(|| {
@@ -527,7 +527,7 @@ impl ClusterState {
         })
     }
 
-    /// Whether an element waits with its array.
+    /// Whether a subjob waits in its array.
     fn waits_in(&self, (class, rank): (ClassId, u64), id: JobId) -> bool {
         let array = id
             .parent()
@@ -540,24 +540,24 @@ impl ClusterState {
             .is_some_and(|(array, position)| array.elements.waiting().contains(position))
     }
 
-    /// What is asked for by those that wait.
+    /// The requests of the waiting jobs.
     pub(in crate::sched) fn shapes(&self) -> impl Iterator<Item = &Shape> {
         self.alike.groups().map(|(_, members)| &*members.shape)
     }
 
-    /// What a candidate is alike in with others.
+    /// The class key of a candidate.
     pub(in crate::sched) fn waiting_class(&self, id: JobId) -> Option<&ClassKey> {
         self.classes
             .get(&self.class_of(id)?)
             .map(|class| &class.key)
     }
 
-    /// Why a candidate waits, as a plan has it.
+    /// Why a candidate waits, by a plan.
     pub fn verdict<'p>(&self, plan: &'p Plan, id: JobId) -> Option<&'p Reason> {
         plan.verdict_on(self.waiting_class(id)?, id)
     }
 
-    /// The candidates of a class, in the order in which they start; an array once.
+    /// The candidates of a class in the order of their starts; an array once.
     pub fn jobs_in(&self, class: ClassId) -> impl Iterator<Item = JobId> {
         self.classes
             .get(&class)
@@ -565,7 +565,7 @@ impl ClusterState {
             .flat_map(|class| class.in_order().map(|((_, (_, job)), _)| job))
     }
 
-    /// What is taken on a node, for displays; nothing for a node that is not known.
+    /// The resources in use on a node, for display; empty for an unknown node.
     pub fn assigned(&self, node: &str) -> Assigned {
         let Some(ix) = self.cluster.find(node) else {
             return Assigned::default();

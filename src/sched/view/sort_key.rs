@@ -1,7 +1,6 @@
-//! What jobs are worth, in a form that is compared: who is worth most goes first (X18), and who
-//! came first of those worth the same.
+//! Sort keys of jobs: the highest priority comes first (X18), and the earlier place among equals.
 
-/// What a job is worth, so that the highest comes first: its tier, and within that its score.
+/// A sort key, highest priority first: the tier, and within it the score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SortKey {
     tier: i64,
@@ -9,7 +8,7 @@ pub struct SortKey {
 }
 
 impl SortKey {
-    /// The highest tier is first, and within it the highest score.
+    /// The key of a tier and a score.
     pub fn of(tier: i64, score: f64) -> SortKey {
         SortKey {
             tier: tier.saturating_neg(),
@@ -17,7 +16,7 @@ impl SortKey {
         }
     }
 
-    /// The highest merit of the same tier that comes after this one.
+    /// The next lower key of the same tier.
     pub fn next_below(self) -> SortKey {
         SortKey {
             score: self.score.saturating_add(1),
@@ -25,7 +24,7 @@ impl SortKey {
         }
     }
 
-    /// What goes before the score.
+    /// The tier, which precedes the score.
     pub fn tier(self) -> i64 {
         self.tier.saturating_neg()
     }
@@ -42,9 +41,9 @@ impl SortKey {
     }
 }
 
-/// Numbers in falling order, as rising integers.
+/// Numbers in descending order, as ascending integers.
 pub fn highest_first(value: f64) -> i64 {
-    // The bits of a number that is not negative rise with it; those of negative ones fall.
+    // The bits of non-negative numbers ascend with them; those of negative numbers descend.
     let bits = value.to_bits() as i64;
     let rising = if bits < 0 {
         i64::MIN.wrapping_sub(bits)

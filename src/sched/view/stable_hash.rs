@@ -6,7 +6,7 @@ use sha2::Sha256;
 
 /// The first 64 bits of the SHA-256 of a key.
 pub fn stable_hash(key: &impl Serialize) -> u64 {
-    // Writing plain data into a vector cannot fail; were it to, all such jobs would be one class.
+    // Serializing plain data into a vector cannot fail; if it did, such jobs would form one class.
     let bytes = postcard::to_stdvec(key).unwrap_or_default();
     let digest = Sha256::digest(&bytes);
     digest

@@ -1,5 +1,5 @@
-//! Starvation data kept from cycle to cycle: what is below its fair share and since when, and the
-//! fair shares in force (Y1, Y2).
+//! Starvation data kept from cycle to cycle: the parties below their fair share and since when, and
+//! the fair shares in force (Y1, Y2).
 
 use super::shape::ClassId;
 use crate::model::job_id::JobId;
@@ -10,14 +10,14 @@ use crate::sched::share_tree::ClusterTotal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The state of starvation between two cycles; a restart of schedd forgets it.
+/// The state of starvation between two cycles; lost when schedd restarts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Starving {
     /// Operations and pools below their fair share, and since when.
     pub time_below: TimeBelow,
     /// The fair shares computed last.
     pub held: Option<Arc<HeldShares>>,
-    /// Nodes on which jobs were preempted, and until when no other job is (Y11).
+    /// Nodes on which jobs were preempted, and the end of their exemption (Y11).
     pub backoff: BTreeMap<String, Time>,
 }
 
@@ -26,7 +26,7 @@ pub struct Starving {
 pub enum ShareParty {
     /// An operation.
     Operation(JobId),
-    /// Each waiting job of a class that is no array.
+    /// Each waiting job of a class that is not an array.
     Alike(ClassId),
 }
 
@@ -44,13 +44,13 @@ pub enum StarvationSubject {
 pub struct TimeBelow(BTreeMap<StarvationSubject, Time>);
 
 impl TimeBelow {
-    /// Since when it is below; None if it is not.
+    /// Since when a subject is below; None if it is not.
     pub fn since(&self, subject: &StarvationSubject) -> Option<Time> {
         self.0.get(subject).copied()
     }
 
-    /// Those that are below now. What was below before keeps its time; all others begin now. What
-    /// is no longer below is forgotten at once (Y2).
+    /// The subjects below now. Former ones keep their time; new ones begin now. Subjects no longer
+    /// below are dropped at once (Y2).
     pub fn renewed(&self, below: impl Iterator<Item = StarvationSubject>, now: Time) -> TimeBelow {
         TimeBelow(
             below
@@ -60,7 +60,7 @@ impl TimeBelow {
         )
     }
 
-    /// All of them.
+    /// All subjects.
     pub fn all(&self) -> impl Iterator<Item = (&StarvationSubject, Time)> {
         self.0.iter().map(|(subject, since)| (subject, *since))
     }

@@ -1,6 +1,5 @@
-//! Jobs that stand still in the middle of their runs and wait to go on: what they keep they hold
-//! like any other job, what they gave up they need again, on the very nodes on which they are
-//! (M45).
+//! Suspended jobs that wait to resume: they keep some resources like any running job, and need
+//! those that they released again, on the same nodes (M45).
 
 use super::class::QueuePlace;
 use super::class::Wait;
@@ -9,29 +8,29 @@ use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
 
-/// A job that waits to go on.
+/// A suspended job that waits to resume.
 #[derive(Clone, Debug)]
 pub struct Suspended {
-    /// What it asked for, and whose it is.
+    /// Its request and owner.
     pub key: ClassKey,
-    /// Its place in the order.
+    /// Its place in the queue.
     pub place: QueuePlace,
-    /// What it was worth when it started (F9), if that is known.
+    /// Its priority at its start (F9), if known.
     pub score: Option<f64>,
-    /// What it holds once it goes on, with the processors that it had.
+    /// Its shares once it resumes, with its former CPUs.
     pub shares: Vec<NodeShare>,
-    /// What of these it needs again.
+    /// The part of these shares that it needs again.
     pub needed: Vec<NodeShare>,
-    /// The job that it made way for.
+    /// Its preemptor.
     pub made_way_for: Option<JobId>,
     /// How long it has run.
     pub ran: Span,
-    /// How long it has waited.
+    /// Its wait.
     pub(in crate::sched) wait: Wait,
 }
 
 impl Suspended {
-    /// The nodes it is on.
+    /// Its nodes.
     pub(in crate::sched) fn nodes(&self) -> Vec<String> {
         self.shares.iter().map(|share| share.node.clone()).collect()
     }

@@ -1,4 +1,4 @@
-//! What fillers may do, and who is promised what: the worked examples of the rules.
+//! Backfill and planned starts: the worked examples of the rules.
 
 use crate::model::job::preemption;
 use crate::model::job_id::JobId;
@@ -12,7 +12,7 @@ use crate::model::time::{Span, Time};
 use crate::sched::fixture::{TestCluster, cluster};
 use crate::sched::view::plan::{Plan, Preemption, SlipCause};
 
-/// 16 processors, 8 busy until 3600; job 2 wants all for an hour.
+/// 16 CPUs, 8 in use until 3600; job 2 requests all for an hour.
 fn blocked() -> TestCluster {
     cluster("1 x ncpus=16")
         .running(1, "select=1:ncpus=8", "n1", 3600)
@@ -143,7 +143,7 @@ fn a_second_cycle_decides_nothing() {
     assert_eq!(fixture.booked(), "2 at 3600 on n1");
 }
 
-/// A fixture in which all that starts has started, and all that is promised is known.
+/// The fixture after its starts and planned starts are applied.
 fn settled(mut fixture: TestCluster) -> TestCluster {
     let plan = fixture.plan();
     fixture.apply(&plan);
@@ -155,7 +155,7 @@ fn with(mut fixture: TestCluster, set: impl FnOnce(&mut Backfill)) -> TestCluste
     fixture
 }
 
-/// 10 processors, 6 busy until 2:00; job 2 wants 8 for an hour.
+/// 10 CPUs, 6 in use until 2:00; job 2 requests 8 for an hour.
 fn ten() -> TestCluster {
     cluster("1 x ncpus=10")
         .running(1, "select=1:ncpus=6", "n1", 7200)
@@ -343,7 +343,7 @@ fn m31_a_promise_that_slips_says_why() {
     );
 }
 
-/// M32, G4: also by others that ask for the same and are promised nothing.
+/// M32, G4: other jobs with the same request and without a planned start do not delay it either.
 #[test]
 fn m32_a_promise_is_kept_when_its_equals_go_ahead() {
     let same = "select=1:ncpus=4 walltime=50";
@@ -357,8 +357,8 @@ fn m32_a_promise_is_kept_when_its_equals_go_ahead() {
     assert_eq!(fixture.booked(), "2 at 150 on n1; 4 at 100 on n1");
 }
 
-/// M32: who is promised the moment after one that is over starts once that has ended, be it in that
-/// very moment.
+/// M32: a job planned for the moment after an overdue job starts as soon as that has ended, even at
+/// once.
 #[test]
 fn m32_nobody_waits_for_a_promise_of_the_next_moment() {
     let fixture = cluster("1 x ncpus=4")
@@ -693,7 +693,7 @@ fn m36_no_more_jobs_are_tried_than_are_to_be_considered() {
     assert_eq!(fixture(0).starts(), "5 on n1");
 }
 
-/// A promise that is kept is neither taken back for that, nor are more looked at for it.
+/// A kept planned start is not dropped by the depth, nor does it admit further jobs.
 #[test]
 fn m36_a_job_that_was_promised_a_start_is_one_of_those_considered() {
     let fixture = ten()
@@ -800,8 +800,8 @@ fn the_shortest_may_go_first_behind_the_blocked_job() {
     );
 }
 
-/// G7: the first look promises job 2 two nodes of those that job 1 leaves, and lets job 4 start on
-/// another; so does the second, though the other is now one of those that are left by then.
+/// G7: the first cycle plans job 2 on two of the nodes that job 1 leaves, and starts job 4 on
+/// another. So does the second, though that node is now among those that are free by then.
 #[test]
 fn g7_a_booking_stays_when_a_backfilled_job_has_started() {
     let mut fixture =

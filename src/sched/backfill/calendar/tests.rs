@@ -1,4 +1,4 @@
-//! What is promised to whom, and who is said to be in the way, where promises are counted.
+//! Counted planned starts, and the jobs named as their holders.
 
 use crate::model::job::preemption::{JobPreemption, PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
@@ -13,7 +13,7 @@ fn later(mut fixture: TestCluster) -> TestCluster {
     fixture
 }
 
-/// Who is promised a start when, in seconds, by the number of the job.
+/// The planned starts in seconds, by job number.
 fn times(fixture: &TestCluster) -> Vec<(u64, i64)> {
     let mut times: Vec<_> = fixture
         .plan()
@@ -25,7 +25,7 @@ fn times(fixture: &TestCluster) -> Vec<(u64, i64)> {
     times
 }
 
-/// I29: as many nodes as chunks: those that come free, and those that are.
+/// I29: one node per chunk: those that become free, and free ones.
 #[test]
 fn a_promise_that_is_a_count_names_nodes_for_all_its_chunks() {
     let fixture = cluster("3 x ncpus=1, 2 x ncpus=1").running(1, "select=1:ncpus=1", "n2", 100);
@@ -37,7 +37,7 @@ fn a_promise_that_is_a_count_names_nodes_for_all_its_chunks() {
     assert_eq!(fixture.plan().bookings[0].nodes.join(","), "n1,n1,n1");
 }
 
-/// What it has is free at the next moment, once, though it was told to make way.
+/// The resources of a preempted job are free at the next moment, and counted once.
 #[test]
 fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
     for ends in [49, 50, 51, 100] {
@@ -83,7 +83,7 @@ fn a_blocked_job_is_told_when_it_starts() {
     );
 }
 
-/// M31: what can no longer be kept is promised anew, not twice.
+/// M31: a planned start that cannot be kept is planned again, once.
 #[test]
 fn promises_for_more_than_there_is_left_are_not_renewed() {
     let mut fixture = cluster("4 x ncpus=1").running(9, "select=4:ncpus=1", "n1,n2,n3,n4", 100);
@@ -100,7 +100,7 @@ fn promises_for_more_than_there_is_left_are_not_renewed() {
     );
 }
 
-/// M32: the second of a class keeps what it was promised, though the first was refused.
+/// M32: the second job of a class keeps its planned start though the first was refused.
 #[test]
 fn a_promise_is_kept_behind_a_newcomer_of_the_same_class() {
     let mut fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=4", "n1", 100);
@@ -113,7 +113,7 @@ fn a_promise_is_kept_behind_a_newcomer_of_the_same_class() {
     );
 }
 
-/// The holder named is one whose promise lies where the job would not fit.
+/// The named holder is a job with a conflicting planned start.
 #[test]
 fn a_backfill_refusal_names_the_booking() {
     let mut fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 100);

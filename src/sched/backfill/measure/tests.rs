@@ -1,4 +1,4 @@
-//! Where places matter, promises are pinned; where they do not, counting gives the same promises.
+//! Planned starts are pinned where nodes matter; elsewhere counting gives the same planned starts.
 
 use super::ResourceMeasure;
 use crate::model::expression::Expression;
@@ -21,8 +21,8 @@ fn counts(fixture: &TestCluster) -> bool {
     ResourceMeasure::of(&fixture.state, &space).is_some()
 }
 
-/// The same where promises are pinned, whatever the cluster: because of a job whose queue is
-/// stopped.
+/// The fixture with pinned planned starts, whatever the cluster: forced by a job in a stopped
+/// queue.
 fn pinned(fixture: TestCluster) -> TestCluster {
     let fixture = fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
     assert!(!counts(&fixture));
@@ -207,7 +207,7 @@ fn what_the_site_says_of_nodes_gives_jobs_a_place() {
     }
 }
 
-/// What is set aside is promised to nobody, though amounts alone would do.
+/// Reserved resources serve no planned start, though the amounts would suffice.
 #[test]
 fn a_window_is_in_the_way_of_a_promise() {
     for (nodes, all) in [
@@ -232,7 +232,7 @@ fn a_window_is_in_the_way_of_a_promise() {
     }
 }
 
-/// When each is promised its start, pinned or not: `2 at 100`.
+/// The planned starts, pinned or not: `2 at 100`.
 fn promised(fixture: TestCluster) -> Vec<String> {
     let plan = fixture.plan();
     plan.bookings
@@ -241,7 +241,7 @@ fn promised(fixture: TestCluster) -> Vec<String> {
         .collect()
 }
 
-/// M46: what is free of the node is free for one user only.
+/// M46: the free part of the node is free for one user only.
 #[test]
 fn a_running_job_that_bears_its_own_user_only_is_waited_for() {
     let fixture =
@@ -256,7 +256,7 @@ fn a_running_job_that_bears_its_own_user_only_is_waited_for() {
     assert_eq!(promised(fixture.clone()), promised(pinned(fixture)));
 }
 
-/// Two halves on two nodes are no whole.
+/// Two halves on two nodes are not a whole.
 #[test]
 fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
     let fixture = cluster("2 x ncpus=2").running(1, "select=2:ncpus=1", "n1,n2", 100);
@@ -268,7 +268,7 @@ fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
     assert_eq!(promised(fixture.clone()), promised(pinned(fixture)));
 }
 
-/// One that does not is enough.
+/// One such running job is enough.
 #[test]
 fn running_jobs_that_hold_anything_but_pieces_give_jobs_a_place() {
     let [_, many] = plain();

@@ -1,4 +1,4 @@
-//! Promises that are pinned to nodes: which they take, and when they are kept.
+//! Pinned planned starts: the nodes that they take, and when they are kept.
 
 use crate::model::job_id::JobId;
 use crate::model::policy::{Backfill, BookingRetention};
@@ -10,19 +10,19 @@ use crate::sched::fixture::{TestCluster, cluster};
 
 const HOUR: i64 = 3600;
 
-/// The same where places matter, because of a job whose queue is stopped.
+/// The fixture with pinned planned starts, forced by a job in a stopped queue.
 fn pinned(fixture: TestCluster) -> TestCluster {
     fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
 }
 
-/// The nodes of the first promise, one for each chunk.
+/// The nodes of the first planned start, one for each chunk.
 fn promised(fixture: &TestCluster) -> String {
     let mut nodes = fixture.plan().bookings[0].nodes.to_vec();
     nodes.sort();
     nodes.join(",")
 }
 
-/// The next cycle, which knows what this one promised.
+/// The next cycle, with the planned starts of this one.
 fn later(mut fixture: TestCluster) -> TestCluster {
     let plan = fixture.plan();
     fixture.apply(&plan);
@@ -82,7 +82,7 @@ fn a_promise_takes_of_a_node_no_more_than_it_will_have() {
     );
 }
 
-/// Three nodes of which two end at 100, and job 2, which was promised these.
+/// Three nodes, two of them in use until 100, and job 2 with its planned start on these.
 fn kept(request: &str) -> TestCluster {
     let nodes = "4 x ncpus=4:color=red";
     let mut fixture = pinned(cluster(nodes)).running(1, "select=1:ncpus=4", "n1", 100);
@@ -100,8 +100,8 @@ fn kept(request: &str) -> TestCluster {
     )
 }
 
-/// With a node in front of all others that is taken until then, too: a promise made anew would take
-/// that.
+/// With another node before all others, in use until then, too: a new planned start would take that
+/// one.
 fn with_an_earlier_node(fixture: TestCluster) -> TestCluster {
     fixture
         .node("a", "ncpus=4:color=red", true)
@@ -156,7 +156,7 @@ fn with_licences(fixture: TestCluster, total: i64) -> TestCluster {
     fixture
 }
 
-/// Q21, M31: what the whole system has is promised as nodes are, and one job after another has it.
+/// Q21, M31: planned starts use resources of the whole system one after another, like nodes.
 #[test]
 fn promises_of_what_the_whole_system_has_are_kept_against_newcomers() {
     let fixture = with_licences(cluster("4 x ncpus=4"), 2).running(
@@ -174,8 +174,7 @@ fn promises_of_what_the_whole_system_has_are_kept_against_newcomers() {
     );
 }
 
-/// G4, G7: a promise that counts on a licence stays on its nodes, and so leaves another one its
-/// own.
+/// G4, G7: a planned start with a license stays on its nodes, and so leaves those of another.
 #[test]
 fn who_is_promised_a_licence_pushes_nobody_off_his_nodes() {
     let mut fixture = with_licences(cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb"), 2);
@@ -221,7 +220,7 @@ fn backfill_leaves_system_resources_for_bookings() {
     assert_eq!(short.starts(), "3 on n2; 4 on n2; 5 on n2");
 }
 
-/// Q21: also for those that want nodes alone.
+/// Q21: also for jobs that request exclusive nodes.
 #[test]
 fn what_the_whole_system_has_comes_back_to_exclusive_jobs() {
     let fixture = with_licences(cluster("2 x ncpus=4"), 2).running(
@@ -238,7 +237,7 @@ fn what_the_whole_system_has_comes_back_to_exclusive_jobs() {
     );
 }
 
-/// A window that is bob's, from and to in hours, of whole nodes.
+/// A reservation for bob of whole nodes; its hours from and to.
 fn bobs(mut fixture: TestCluster, nodes: &[&str], hours: (i64, i64)) -> TestCluster {
     let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
     fixture.state.set_window(Window {
@@ -257,7 +256,7 @@ fn bobs(mut fixture: TestCluster, nodes: &[&str], hours: (i64, i64)) -> TestClus
     fixture
 }
 
-/// G4, M37: a filler keeps off what is promised and off what is set aside.
+/// G4, M37: backfill leaves both planned and reserved resources.
 #[test]
 fn backfill_respects_bookings_and_reservations_together() {
     let fixture =
@@ -276,7 +275,7 @@ fn backfill_respects_bookings_and_reservations_together() {
     assert_eq!(short.plan().starts[0].job, JobId::job(3));
 }
 
-/// M31: kept from cycle to cycle, promises move to other nodes when they must, and say so.
+/// M31: a planned start that must move to other nodes does so, and names them.
 #[test]
 fn a_promise_that_is_renewed_elsewhere_names_its_new_nodes() {
     let mut fixture = kept("select=3:ncpus=4");
@@ -285,7 +284,7 @@ fn a_promise_that_is_renewed_elsewhere_names_its_new_nodes() {
     assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
 
-/// A promise is made anew once something has ended: so the fillers keep the most.
+/// A planned start is placed again after a job has ended: that leaves the most for backfill.
 #[test]
 fn a_promise_is_placed_anew_once_something_has_ended() {
     let fixture =
@@ -296,14 +295,14 @@ fn a_promise_is_placed_anew_once_something_has_ended() {
     assert_eq!(fixture.booked(), "2 at 100 on a,n1,n3");
 }
 
-/// M37: a promise leaves nodes of which one is set aside meanwhile.
+/// M37: a planned start leaves its nodes when one of them is reserved.
 #[test]
 fn a_promise_leaves_a_node_that_was_set_aside() {
     let fixture = bobs(kept("select=3:ncpus=4"), &["n2"], (0, 9));
     assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
 
-/// When each is promised its start, in seconds, by the number of the job.
+/// The planned starts in seconds, by job number.
 fn times(fixture: &TestCluster) -> Vec<(u64, i64)> {
     let mut times: Vec<_> = fixture
         .plan()
@@ -321,7 +320,7 @@ fn all_promised(fixture: TestCluster) -> TestCluster {
     fixture
 }
 
-/// M31: what a cycle starts comes back to those it promises, beside each other.
+/// M31: resources of jobs started in this cycle serve several planned starts after their ends.
 #[test]
 fn promises_stand_on_what_this_cycle_starts() {
     let fixture = all_promised(cluster("1 x ncpus=4")).queued(2, "select=1:ncpus=4 walltime=50");
@@ -334,7 +333,7 @@ fn promises_stand_on_what_this_cycle_starts() {
     );
 }
 
-/// M31: a promise may not run into another one.
+/// M31: planned starts on a node do not overlap.
 #[test]
 fn a_promise_ends_before_the_next_begins_or_begins_after_it() {
     let fixture = all_promised(cluster("1 x ncpus=4"));
@@ -359,7 +358,7 @@ fn a_promise_takes_no_more_than_it_needs() {
     assert_eq!(promised(&fixture.queued(2, "select=3:ncpus=2")), "n1,n1,n2");
 }
 
-/// What a promise needs besides goes on the first nodes, those included of which it has something.
+/// The rest of a planned start goes to the first nodes, including those of its picks.
 #[test]
 fn a_promise_is_filled_up_on_the_first_nodes() {
     let mut fixture =
@@ -372,7 +371,7 @@ fn a_promise_is_filled_up_on_the_first_nodes() {
     );
 }
 
-/// X4: one of each host, also where part of a host comes free and part of it is.
+/// X4: one node of each host, also if part of a host becomes free and part of it is free.
 #[test]
 fn a_promise_of_scattered_chunks_is_filled_up_on_other_hosts() {
     let fixture = pinned(
@@ -387,7 +386,7 @@ fn a_promise_of_scattered_chunks_is_filled_up_on_other_hosts() {
     assert_eq!(fixture.booked(), "2 at 100 on n1,n4,n3");
 }
 
-/// M31: of several that were promised what there is less of now, the first keep it, to their end.
+/// M31: if a resource has shrunk, the first planned starts keep it, until their jobs end.
 #[test]
 fn a_kept_promise_of_what_the_whole_system_has_lasts_until_its_job_ends() {
     let fixture = with_licences(cluster("4 x ncpus=4"), 2).running(
@@ -405,7 +404,7 @@ fn a_kept_promise_of_what_the_whole_system_has_lasts_until_its_job_ends() {
     assert_eq!(times(&fixture), [(2, 50), (3, 250)]);
 }
 
-/// M32: what a newcomer was promised before it is not given twice.
+/// M32: resources of a planned start are not given to another.
 #[test]
 fn a_promise_does_not_stay_where_it_would_run_into_one_made_before_it() {
     let mut fixture = pinned(cluster("2 x ncpus=4")).running(8, "select=1:ncpus=4", "n1", 100);
@@ -420,7 +419,7 @@ fn a_promise_does_not_stay_where_it_would_run_into_one_made_before_it() {
     assert_eq!(beside(100), [(1, 150), (3, 250)]);
 }
 
-/// M8d: what the load is now says nothing of then.
+/// M8d: the load now does not predict the load then.
 #[test]
 fn i29_a_promise_goes_by_what_nodes_have_where_starts_go_by_load() {
     use crate::model::request::placement_policy::NodeAllocation;
@@ -435,7 +434,7 @@ fn i29_a_promise_goes_by_what_nodes_have_where_starts_go_by_load() {
     );
 }
 
-/// M31: what starts between two promises comes back to the second.
+/// M31: resources of a job that starts between two planned starts are free for the second.
 #[test]
 fn promises_stand_on_what_starts_after_the_first_of_them() {
     let fixture = all_promised(cluster("2 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
@@ -448,7 +447,7 @@ fn promises_stand_on_what_starts_after_the_first_of_them() {
     );
 }
 
-/// Behind what nobody can tell the end of, nobody is promised anything.
+/// No start is planned behind a job with an unknown end.
 #[test]
 fn no_promise_stands_on_a_promise_without_an_end() {
     let mut fixture =
@@ -460,7 +459,7 @@ fn no_promise_stands_on_a_promise_without_an_end() {
     assert_eq!(times(&fixture), [(2, 100)]);
 }
 
-/// A job that ends on a node that is down leaves it down.
+/// A node that is down stays down after its job has ended.
 #[test]
 fn a_promise_takes_no_node_that_is_down_though_its_job_ends() {
     let fixture =

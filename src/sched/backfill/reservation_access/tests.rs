@@ -1,4 +1,4 @@
-//! Who gets what reservations set aside, and who stays out of it.
+//! Access to reserved resources.
 
 use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
@@ -14,8 +14,8 @@ fn at(seconds: i64) -> Time {
     Time(0) + Span::seconds(seconds)
 }
 
-/// A window for users, from and to in hours; `chunks` are `NODE:NCPUS`, or `NODE` for the whole of
-/// it.
+/// A reservation for users, from and to in hours; `chunks` are `NODE:NCPUS`, or `NODE` for the
+/// whole node.
 fn window(
     fixture: &TestCluster,
     id: &str,
@@ -56,7 +56,7 @@ fn with(mut fixture: TestCluster, window: Window) -> TestCluster {
     fixture
 }
 
-/// A job of a user, which may ask for a reservation.
+/// A job of a user, optionally for a reservation.
 fn job(
     mut fixture: TestCluster,
     id: u64,
@@ -352,7 +352,7 @@ fn i23_dedicated_time_holds_in_the_cycle() {
     assert_eq!(fixture.at(2 * HOUR).starts(), "1 on n1; 2 on n1");
 }
 
-/// M38: a job takes of the reservation that it asks for, of no other.
+/// M38: a job uses the reservation that it requests and no other.
 #[test]
 fn what_is_used_of_one_reservation_is_not_used_of_another() {
     let fixture = cluster("1 x ncpus=4");
@@ -380,7 +380,7 @@ fn what_is_used_of_one_reservation_is_not_used_of_another() {
     );
 }
 
-/// A job ends with the reservation that it asks for, if that ends its jobs, and with no other.
+/// A job ends with the reservation that it requests, if that ends its jobs, and with no other.
 #[test]
 fn a_job_ends_with_its_own_reservation() {
     let fixture = cluster("2 x ncpus=4");
@@ -410,8 +410,8 @@ fn a_job_ends_with_its_own_reservation() {
     assert_eq!(until("b"), [("n2".to_string(), at(2 * HOUR))]);
 }
 
-/// M2: a cycle that left somebody out for a window is repeated when one opens or closes, and no
-/// sooner.
+/// M2: a cycle in which a reservation has excluded a job is repeated when one begins or ends, and
+/// not before.
 #[test]
 fn windows_are_looked_at_again_when_one_opens_or_closes() {
     let fixture = cluster("1 x ncpus=4");
@@ -450,8 +450,7 @@ fn windows_are_looked_at_again_when_one_opens_or_closes() {
     );
 }
 
-/// M38, M40: the promise of a start counts what jobs give back once, and what is set aside from
-/// then on.
+/// M38, M40: a planned start counts released resources once, and reserved ones from then on.
 #[test]
 fn a_promise_beside_a_window_counts_what_comes_back_once() {
     let fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
@@ -466,7 +465,7 @@ fn a_promise_beside_a_window_counts_what_comes_back_once() {
     assert_eq!(fixture.booked(), "2 at 10800 on n1");
 }
 
-/// M37: what is set aside later is kept out of by those that would run into it.
+/// M37: jobs that would run into a later reservation are excluded from it.
 #[test]
 fn what_is_set_aside_later_is_left_to_those_it_is_for() {
     let fixture = cluster("1 x ncpus=4");
@@ -485,7 +484,7 @@ fn what_is_set_aside_later_is_left_to_those_it_is_for() {
     assert_eq!([2, 3].map(starts), ["2 on n1", ""]);
 }
 
-/// M38: while a job inside runs, what it has is used; once it ends, that is set aside again.
+/// M38: a job inside uses reserved resources; once it ends, they are reserved again.
 #[test]
 fn what_a_job_inside_has_is_set_aside_again_when_it_ends() {
     let fixture = cluster("1 x ncpus=4").running(8, "select=1:ncpus=2", "n1", HOUR / 2);
@@ -510,7 +509,7 @@ fn what_a_job_inside_has_is_set_aside_again_when_it_ends() {
     assert_eq!(booked(3), "2 at 28800 on n1");
 }
 
-/// M41: whom a window is for within a time limit only, that limit binds.
+/// M41: a time limit on access applies to jobs that request the reservation, too.
 #[test]
 fn a_time_limit_binds_those_who_ask_for_the_reservation_too() {
     for chunk in ["n1", "n1:4"] {
@@ -539,7 +538,7 @@ fn a_time_limit_binds_those_who_ask_for_the_reservation_too() {
     }
 }
 
-/// What asks for any reservation may run as long as the last that admits it; to the very end.
+/// A job may run until the last reservation that admits it ends, to the millisecond.
 #[test]
 fn a_job_may_run_until_the_last_of_its_windows_closes() {
     let fixture = cluster("2 x ncpus=4");
@@ -562,7 +561,7 @@ fn a_job_may_run_until_the_last_of_its_windows_closes() {
     assert!(starts("2:00:01").is_empty());
 }
 
-/// One whom a window keeps out stands for nobody else who asks for the same.
+/// A refusal because of a reservation does not hold for other jobs with the same request.
 #[test]
 fn who_is_kept_out_of_a_window_bars_nobody_from_it() {
     let fixture = cluster("2 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
@@ -579,7 +578,7 @@ fn who_is_kept_out_of_a_window_bars_nobody_from_it() {
     assert_eq!(fixture.starts(), "4 on n2");
 }
 
-/// I23: who would run on into prime time is looked at again when that begins.
+/// I23: a job that would run into prime time is considered again when that begins.
 #[test]
 fn i23_prime_time_holds_in_the_cycle() {
     use crate::model::policy::site_time::{Prime, SiteTime};
@@ -603,7 +602,7 @@ fn i23_prime_time_holds_in_the_cycle() {
     );
 }
 
-/// M39: who may use part of a node may still not enter it where a window has the whole of it.
+/// M39: a job that may use part of a node may not use it if another reservation has the whole node.
 #[test]
 fn a_node_is_closed_where_one_of_its_windows_has_the_whole_of_it() {
     let fixture = cluster("1 x ncpus=4");

@@ -36,7 +36,7 @@ fn code(fixture: &TestCluster, job: u64) -> String {
         .map_or(String::new(), |reason| reason.code().into_owned())
 }
 
-/// M5: whoever asks for the same, and is within his own limits, starts.
+/// M5: another user with the same request, within the user's own limits, starts.
 #[test]
 fn who_has_had_enough_keeps_nobody_waiting_who_asks_for_the_same() {
     let fixture = limited("1 x ncpus=9", &[TWO]).running(1, "select=1:ncpus=1", "n1", 60);
@@ -66,7 +66,7 @@ fn who_has_had_enough_keeps_nobody_waiting_who_asks_for_the_same() {
     assert!(fixture.plan().bookings.is_empty(), "it waits for no room");
 }
 
-/// G5: though all that ask for the same are refused at one stroke for want of room.
+/// G5: even though all jobs with the same request are refused together for want of resources.
 #[test]
 fn who_is_over_a_limit_is_told_so_though_there_is_no_room_either() {
     let fixture = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
@@ -107,7 +107,7 @@ fn a_job_that_adds_nothing_to_what_is_limited_is_not_limited() {
     );
 }
 
-/// An operator's word stands above limits, and what he starts counts.
+/// A forced start ignores limits, and its job counts.
 #[test]
 fn a_forced_start_asks_no_limit_and_counts() {
     let fixture = limited("1 x ncpus=9", &["running = { jobs = 1 }"]).running(
@@ -122,7 +122,7 @@ fn a_forced_start_asks_no_limit_and_counts() {
     );
 }
 
-/// What the whole system has, and what a chunk asks for of several.
+/// A resource of the whole system, and one requested by several chunks.
 #[test]
 fn any_resource_may_be_limited() {
     let mut fixture = limited(
@@ -158,8 +158,8 @@ fn any_resource_may_be_limited() {
     );
 }
 
-/// M21: what starts in the same cycle becomes less, too; what is too much for an empty system stays
-/// too much.
+/// M21: the use of a job started in the same cycle decreases, too; a request too large for an empty
+/// system stays refused.
 #[test]
 fn what_has_just_started_will_leave_room_within_a_limit_in_time() {
     let limit = "running = { procseconds = 1000 }";
@@ -184,7 +184,7 @@ fn what_has_just_started_will_leave_room_within_a_limit_in_time() {
     );
 }
 
-/// M21: nobody can tell when a job without a walltime has little left.
+/// M21: the remaining time of a job without a walltime is unknown.
 #[test]
 fn where_walltimes_are_limited_a_job_without_end_is_too_much() {
     let mut fixture = limited("1 x ncpus=9", &["running = { seconds = 99999999 }"]);
@@ -200,7 +200,7 @@ fn where_walltimes_are_limited_a_job_without_end_is_too_much() {
     assert_eq!((fixture.starts().as_str(), fixture.plan().next), ("", None));
 }
 
-/// M21: to the millisecond, and nothing is done in between.
+/// M21: exact to the millisecond, without a cycle before that.
 #[test]
 fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
     let mut fixture = limited("1 x ncpus=9", &["running = { procseconds = 1000 }"])
@@ -210,7 +210,7 @@ fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
     fixture.state.prioritise(&fixture.policy, fixture.now);
     let mut plan =
         |at: i64| cycle::run_again(&fixture.state, &fixture.policy, Time(at), &mut memory);
-    // 900 + 401 are 301 too many, of which 3 go each second.
+    // 900 + 401 exceed the limit by 301; each second removes 3.
     let next = plan(0).next.unwrap();
     assert_eq!(
         (
@@ -232,7 +232,7 @@ fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
     ));
 }
 
-/// Promises that are kept are for those who could start.
+/// Kept planned starts are for jobs that could start.
 #[test]
 fn who_has_had_enough_since_keeps_no_promise() {
     let mut fixture = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
@@ -251,7 +251,7 @@ fn who_has_had_enough_since_keeps_no_promise() {
     );
 }
 
-/// The forecast goes by limits, too.
+/// The forecast respects limits, too.
 #[test]
 fn who_is_over_a_limit_is_foreseen_to_start_when_it_allows() {
     let fixture = limited("1 x ncpus=9", &[TWO]);
@@ -287,8 +287,7 @@ fn who_is_over_a_limit_is_foreseen_to_start_when_it_allows() {
 
 const SOFT: &str = "user = \"*\"\nrunning_soft = { jobs = 1 }\nrunning = { jobs = 3 }";
 
-/// M23, G3: promises are given for the sake of who is over a soft limit only where there is room
-/// for him.
+/// M23, G3: extra planned starts for jobs over a soft limit are given only if such a job would fit.
 #[test]
 fn promises_go_no_deeper_where_that_lets_nobody_start() {
     let full = limited("1 x ncpus=4", &[SOFT])
@@ -319,7 +318,7 @@ fn promises_go_no_deeper_where_that_lets_nobody_start() {
     assert_eq!(code(&late, 5), "active_limit.soft");
 }
 
-/// Who waits for what nobody can foretell is promised nothing, and holds up nobody.
+/// A job without a computable start gets no planned start and delays no other job.
 #[test]
 fn who_waits_for_a_node_that_is_down_does_not_shut_out_who_is_over_a_soft_limit() {
     let fixture = limited("2 x ncpus=4", &[SOFT])
@@ -347,7 +346,7 @@ fn who_is_over_a_soft_limit_waits_where_more_are_within_than_can_be_promised_any
     assert_eq!([with(900), with(1100)], ["2 on n1", ""]);
 }
 
-/// I18: nothing passes a blocked job, and who is over a soft limit neither.
+/// I18: no job passes a blocked job, including jobs over a soft limit.
 #[test]
 fn where_nothing_passes_who_is_over_a_soft_limit_does_not() {
     let fixture =
@@ -362,7 +361,7 @@ fn where_nothing_passes_who_is_over_a_soft_limit_does_not() {
     );
 }
 
-/// M30: whatever the way to fill gaps, who is over a limit is no filler.
+/// M30: no backfill policy starts a job over a limit.
 #[test]
 fn no_way_to_fill_gaps_starts_who_is_over_a_limit() {
     for policy in [

@@ -1,8 +1,8 @@
-//! What operations have beyond their fair shares (Y3 to Y6, Y16, Y19, Y27): the running jobs of
-//! whom others can have the place that starve.
+//! The running jobs beyond the fair shares of their operations (Y3 to Y6, Y16, Y19, Y27): starving
+//! parties may preempt them.
 //!
-//! An operation is passed over after a look at two numbers if it has too little to lose anything;
-//! of all others those jobs are looked at that it loses, from the newest on, and one more.
+//! Two numbers exclude an operation that has too little to lose anything. For the others, only the
+//! jobs to lose and one more are examined, from the newest on.
 
 use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
@@ -21,45 +21,45 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// A running job that may be told to make way, on one of its nodes.
+/// A running job that may be preempted, on one of its nodes.
 #[derive(Clone, Copy)]
 pub struct Spare {
-    /// Where.
+    /// The node.
     pub node: NodeIx,
-    /// Which it is.
+    /// The job.
     pub job: JobId,
-    /// Of which operation.
+    /// Its operation.
     pub party: ShareParty,
-    /// The operation's pool, by place among those of the fair shares.
+    /// Index of the operation's pool in the fair shares.
     pub line: usize,
-    /// How it makes way.
+    /// The action that preempts it.
     pub action: PreemptAction,
     group: AllocationGroup,
     started: Time,
 }
 
-/// Those that may be told to make way.
+/// The jobs that may be preempted.
 pub struct AboveFairShare {
-    /// By node; of each node the first to go first.
+    /// By node; within a node, the first to be preempted first.
     spares: Vec<Spare>,
-    /// By line: who may have what those in it lose.
+    /// By pool: the pools that may use the preempted resources.
     pub to: Vec<Exposure>,
-    /// When somebody can be told who has not run for long enough.
+    /// The earliest time at which a job that has not run long enough may be preempted.
     pub later: Option<Time>,
 }
 
-/// What is asked for all operations.
+/// The data needed to assess operations.
 pub struct Assessor<'a> {
     state: &'a ClusterState,
     policy: &'a Policy,
     shares: &'a FairShares,
-    /// Those that leave already are as good as gone.
+    /// Jobs being preempted count as ended.
     preempted: &'a BTreeSet<JobId>,
     now: Time,
 }
 
 impl AboveFairShare {
-    /// Those of groups no later than this, on nodes that are open.
+    /// The preemptible jobs of groups up to `last`, on nodes that are open.
     pub fn of(
         assessor: &Assessor,
         exemption: &PreemptionExemption,
@@ -87,7 +87,7 @@ impl AboveFairShare {
         above_share
     }
 
-    /// A job may be told to make way unless it has not run for long enough.
+    /// Adds a job, unless it has not run long enough.
     fn enter(
         &mut self,
         assessor: &Assessor,
@@ -114,12 +114,12 @@ impl AboveFairShare {
         }));
     }
 
-    /// Whether there are none.
+    /// Whether no job may be preempted.
     pub fn is_empty(&self) -> bool {
         self.spares.is_empty()
     }
 
-    /// The nodes, each with those on it.
+    /// The nodes, each with its jobs.
     pub fn by_node(&self) -> impl Iterator<Item = (NodeIx, &[Spare])> {
         self.spares
             .chunk_by(|one, other| one.node == other.node)
@@ -131,7 +131,7 @@ impl AboveFairShare {
 type Allocation<'a> = (Age, &'a RunningJob);
 
 impl<'a> Assessor<'a> {
-    /// As things stand.
+    /// An assessor of the current state.
     pub fn new(
         (state, policy): (&'a ClusterState, &'a Policy),
         shares: &'a FairShares,
@@ -147,7 +147,7 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// The allocations of an operation that are of no later group than this, newest first.
+    /// The allocations of an operation in groups up to `last`, newest first.
     pub fn lost(
         &self,
         operation: &'a Operation,
@@ -155,8 +155,7 @@ impl<'a> Assessor<'a> {
         last: AllocationGroup,
     ) -> Vec<(AllocationGroup, Allocation<'a>)> {
         let thresholds = self.thresholds(row);
-        // What it is to have besides is counted there too, so its allocations come to no more than
-        // that.
+        // `entitled.used` includes expected starts, so it is an upper bound.
         if !thresholds.could_lose(row.entitled.used, last) {
             return Vec::new();
         }
@@ -176,7 +175,7 @@ impl<'a> Assessor<'a> {
         )
     }
 
-    /// What an operation has without those that leave.
+    /// The resources of an operation without the jobs being preempted.
     fn together(&self, operation: &'a Operation) -> Cow<'a, [i64]> {
         let mut together = Cow::Borrowed(&*operation.taken);
         if !self.preempted.is_empty() {
@@ -196,7 +195,7 @@ impl<'a> Assessor<'a> {
         self.state.running.get(&job).map(|running| &**running)
     }
 
-    /// What divides the allocations of an operation.
+    /// The thresholds that divide the allocations of an operation.
     fn thresholds(&self, row: &OperationShare) -> Thresholds {
         let line = &self.shares.lines[row.line];
         Thresholds {
@@ -208,8 +207,8 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// From when on a job may be told to make way. One that has made way before is left alone for
-    /// longer each time: so however often others starve, it is done in the end.
+    /// The time from which a job may be preempted. The exemption doubles with each earlier
+    /// preemption, so that the job finishes in the end.
     fn settled(&self, row: &OperationShare, running: &RunningJob) -> Time {
         let Some(candidate) = running.candidate.as_deref() else {
             return Time::NEVER;
@@ -222,8 +221,7 @@ impl<'a> Assessor<'a> {
         candidate.started + again.max(self.policy.preemption.exempt)
     }
 
-    /// How a job makes way, if it may be asked at all: not if its owner wants it left alone, or it
-    /// has what a reservation set aside.
+    /// The action that preempts a job; None if its owner exempts it or it uses reserved resources.
     fn action(&self, job: JobId, running: &RunningJob) -> Option<PreemptAction> {
         let candidate = running.candidate.as_deref()?;
         if candidate.protected || self.state.insiders.contains_key(&job) {

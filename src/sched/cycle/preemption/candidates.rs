@@ -1,4 +1,4 @@
-//! Who may have whose place: for each trigger, which waiting jobs may preempt at all, and whom.
+//! For each trigger: the waiting jobs that may preempt, and the running jobs that each may preempt.
 
 use super::levels::Levels;
 use super::victims::{self, Exposed};
@@ -17,34 +17,33 @@ use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 
-/// The jobs that run and those that wait, under one trigger.
+/// The running and the waiting jobs under one trigger.
 pub struct Rivalry<'s> {
     trigger: PreemptTrigger,
     state: &'s ClusterState,
     policy: &'s Policy,
     now: Time,
     levels: Option<Levels<'s>>,
-    /// Those that could be asked, in the order in which they are asked.
+    /// The jobs that may be preempted, in the order in which they are tried.
     exposed: Vec<Exposed<'s>>,
-    /// Those that their owners want left alone (Q9).
+    /// The jobs that their owners exempt from preemption (Q9).
     protected: Vec<Exposed<'s>>,
-    /// Those whose places others have been given in this cycle.
+    /// The jobs already preempted in this cycle.
     given: Vec<Exposed<'s>>,
 }
 
-/// What counts of a waiting job beside those that run.
+/// The properties of a waiting job that decide which jobs it may preempt.
 struct Preemptor {
     score: f64,
     cluster: ClusterPath,
     level: usize,
-    /// Whether its quality of service preempts those that make way, and those that can be run
-    /// again.
+    /// Whether its QOS preempts jobs with the `PREEMPTEE` flag, and rerunnable jobs.
     preempts: bool,
     restarts: bool,
 }
 
 impl<'s> Rivalry<'s> {
-    /// As it stands; None where nobody can preempt anybody.
+    /// The current candidates; None if no job can preempt another.
     pub fn open(trigger: PreemptTrigger, cycle: &mut CycleState<'s>) -> Option<Rivalry<'s>> {
         let (state, policy, now) = (cycle.state, cycle.policy(), cycle.now);
         let levels = match trigger {
@@ -53,7 +52,7 @@ impl<'s> Rivalry<'s> {
             PreemptTrigger::Levels => {
                 Some(Levels::open(state, policy, cycle.limit_counters(), now)?)
             }
-            // Decided node by node.
+            // Starvation is decided node by node.
             PreemptTrigger::Starvation | PreemptTrigger::Qos => return None,
             PreemptTrigger::Qube => None,
         };
@@ -83,7 +82,7 @@ impl<'s> Rivalry<'s> {
         (!are_none).then_some(rivalry)
     }
 
-    /// Whether a waiting job may preempt anybody.
+    /// Whether a waiting job may preempt other jobs.
     pub fn may_preempt(&mut self, job: Candidate, cycle: &CycleState) -> bool {
         match self.trigger {
             PreemptTrigger::Qos => {
@@ -97,7 +96,7 @@ impl<'s> Rivalry<'s> {
         }
     }
 
-    /// Why those make way that do.
+    /// The cause of preemptions under this trigger.
     pub fn cause(&self) -> PreemptCause {
         match self.trigger {
             PreemptTrigger::Qube => PreemptCause::Rank,
@@ -107,8 +106,8 @@ impl<'s> Rivalry<'s> {
         }
     }
 
-    /// Whom a waiting job may have make way, in the order in which they are asked, each with how it
-    /// can; of several levels the lowest first.
+    /// The jobs that a waiting job may preempt, in the order in which they are tried, each with its
+    /// possible actions; the lowest level first.
     pub fn victims_of(&mut self, job: Candidate) -> Vec<(Exposed<'s>, Vec<PreemptAction>)> {
         let preemptor = self.preemptor(job);
         let exposed = std::mem::take(&mut self.exposed);
@@ -125,7 +124,7 @@ impl<'s> Rivalry<'s> {
             }
         }
         self.exposed = exposed;
-        // The order within a level is kept.
+        // The sort keeps the order within a level.
         found.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
         found
             .into_iter()
@@ -133,8 +132,8 @@ impl<'s> Rivalry<'s> {
             .collect()
     }
 
-    /// How many could be asked, or could have been, and how many besides, did their owners not want
-    /// them left alone.
+    /// The number of jobs that it may preempt or could have preempted, and the number of those that
+    /// their owners exempt.
     pub fn below(&mut self, job: Candidate<'s>) -> (u64, u64) {
         let preemptor = self.preemptor(job);
         let given = std::mem::take(&mut self.given);
@@ -156,12 +155,12 @@ impl<'s> Rivalry<'s> {
         }
     }
 
-    /// A job was told to make way: nobody else has its place.
+    /// Removes preempted jobs from the candidates.
     pub fn forget(&mut self, gone: &[JobId]) {
         self.exposed.retain(|one| !gone.contains(&one.job));
     }
 
-    /// The number of those that are below a waiting job.
+    /// The number of jobs below a waiting job.
     fn count_below(&mut self, all: &[Exposed], preemptor: &Preemptor) -> u64 {
         let below = all
             .iter()
@@ -169,7 +168,7 @@ impl<'s> Rivalry<'s> {
         below.count() as u64
     }
 
-    /// How far below a waiting job a running one stands; None if it does not.
+    /// How far a running job is below a waiting one; None if it is not below.
     fn rank_below(&mut self, one: &Exposed, preemptor: &Preemptor) -> Option<usize> {
         let holder = one.running.holder.as_ref().map(|holder| &holder.who);
         match self.trigger {
@@ -188,7 +187,8 @@ impl<'s> Rivalry<'s> {
         }
     }
 
-    /// M43: whether one's quality of service preempts, and the other's makes way.
+    /// M43: whether the QOS of the waiting job preempts, and the QOS of the running job is
+    /// preemptible.
     fn yields_by_flag(&self, one: &Exposed, preemptor: &Preemptor) -> bool {
         let qos = one
             .running
@@ -198,8 +198,8 @@ impl<'s> Rivalry<'s> {
         preemptor.preempts && self.policy.qualities.flags(qos).contains(&Flag::Preemptee)
     }
 
-    /// Q8: by how far they are from its nodes, where clusters count, then by what they are worth;
-    /// of equals nobody drives the other out.
+    /// Q8: by distance from the nodes if clusters count, then by priority; equals never preempt
+    /// each other.
     fn sorts_behind(&self, one: &Exposed, preemptor: &Preemptor) -> bool {
         let has_lower_score = one
             .candidate
@@ -212,12 +212,12 @@ impl<'s> Rivalry<'s> {
         distances.all(|(own, others)| others < own || (others == own && has_lower_score))
     }
 
-    /// How it can make way, what is tried first first (Q11 to Q13).
+    /// The actions that can preempt it, in the order in which they are tried (Q11 to Q13).
     fn actions(&self, one: &Exposed, preemptor: &Preemptor) -> Vec<PreemptAction> {
         let rule = &self.policy.preemption;
         let is_element = one.job.index().is_some();
         let finishes = match rule.mode {
-            // Rerunnable jobs without the flag are requeued: nothing else was agreed to.
+            // Rerunnable jobs without the flag can only be requeued.
             _ if self.trigger == PreemptTrigger::Qos && !self.yields_by_flag(one, preemptor) => {
                 return vec![PreemptAction::Requeue];
             }
@@ -249,8 +249,8 @@ impl<'s> Rivalry<'s> {
     }
 }
 
-/// Whether a job is among those that another says it may have the place of (`preempt_targets`): in
-/// any of the queues, or asking for as much of any of the resources; `None` names nobody.
+/// Whether a job is a `preempt_targets` target: in one of the queues, or with an equal request of
+/// one of the resources. `None` has no targets.
 fn is_target(one: &Exposed, targets: &str, catalog: &Catalog) -> bool {
     targets
         .split(',')
@@ -265,7 +265,7 @@ fn is_target(one: &Exposed, targets: &str, catalog: &Catalog) -> bool {
         })
 }
 
-/// Whether a running job asked for so much of a resource.
+/// Whether a running job requested this amount of a resource.
 fn asks_for(one: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
     match catalog.index(name) {
         Some(index) => {
@@ -284,12 +284,12 @@ fn asks_for(one: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
     }
 }
 
-/// Whether a value equals the text of another of its kind.
+/// Whether a value equals the text of another value of its kind.
 fn equals(known: &ResourceValue, text: &str) -> bool {
     ResourceValue::parse(known.kind(), text).as_ref() == Some(known)
 }
 
-/// Whether the qualities of service have jobs that preempt and jobs that they may preempt.
+/// Whether the QOS definitions contain both preemptors and jobs that they may preempt.
 fn has_preemptors(qualities: &Qualities) -> bool {
     has_flag(qualities, Flag::RestartPreempt)
         || (has_flag(qualities, Flag::Preemptor) && has_flag(qualities, Flag::Preemptee))

@@ -1,9 +1,8 @@
-//! Who must leave so that a job fits: the fewest that will do, the first in the order first.
+//! The smallest set of victims with which a job fits; the first candidates are preempted first.
 //!
-//! The trial is a space in which those that leave already are gone, and those for which they leave
-//! have their places. From there as many of the candidates are taken out, in their order, as are
-//! needed until the job fits, and put back whoever is not needed after all (Y12). Nobody leaves if
-//! that helps nobody.
+//! The trial starts from a map without the jobs being preempted, with the resources of their
+//! preemptors claimed. It removes candidates in order until the job fits, then puts back those that
+//! are not needed (Y12). No job is preempted unless that lets another start.
 
 use super::candidates::Rivalry;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
@@ -20,38 +19,38 @@ use crate::sched::view::plan::{Booking, Preemption};
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// In a cycle at most so many times somebody is taken out on trial: what is left is tried in the
-/// next.
+/// The maximum number of trial removals in a cycle; the next cycle continues.
 const MOST: usize = 50_000;
 
-/// More than so many are not each put back on trial.
+/// Above this number of victims, not each is put back on trial.
 const MANY: usize = 100;
 
-/// What will be free once all have made way that were told to.
+/// The free resources once all preempted jobs have ended.
 pub struct Stage<'s> {
     state: &'s ClusterState,
-    /// What suspended jobs give up.
+    /// The resources that suspended jobs release.
     releases: &'s [String],
     trial: AvailabilityMap<'s>,
-    /// Those that are gone from it.
+    /// The jobs removed from the trial.
     gone: BTreeSet<JobId>,
-    /// What limits leave to those for which others make way.
+    /// What the limits still allow, with the preemptors counted.
     counters: Option<LimitCounters<'s>>,
-    /// Those for which others make way.
+    /// The preemptors.
     awaiting: BTreeSet<JobId>,
     left: usize,
 }
 
-/// What came of a search for a job's room.
+/// The result of a search for a job's resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Others are preempted for it.
+    /// Jobs are preempted for it.
     Made,
-    /// The site's hooks are asked about its start first. Nobody else gets that room in this cycle.
+    /// The site's hooks decide about its start first. No other job gets the resources in this
+    /// cycle.
     Asked,
 }
 
-/// Those that leave, and where that lets another start.
+/// The victims, and the placement of the preemptor.
 struct Eviction {
     gone: Vec<(JobId, PreemptAction)>,
     placement: Placement,
@@ -59,7 +58,7 @@ struct Eviction {
 }
 
 impl<'s> Stage<'s> {
-    /// What earlier cycles have told them.
+    /// The stage with the preemptions of earlier cycles and of this one.
     pub fn open(cycle: &CycleState<'s>) -> Stage<'s> {
         let (state, trial) = (cycle.state, cycle.space.clone());
         let releases = cycle.preemption().releases.as_slice();
@@ -91,12 +90,12 @@ impl<'s> Stage<'s> {
         (self.state, self.releases)
     }
 
-    /// Whether others make way for a job already.
+    /// Whether jobs are already being preempted for a job.
     pub fn awaits_room(&self, job: JobId) -> bool {
         self.awaiting.contains(&job)
     }
 
-    /// Whether a job fits once all have left that were told to.
+    /// Whether a job fits once all preempted jobs have ended.
     pub fn has_room(&self, job: Candidate<'s>, cycle: &CycleState<'s>) -> bool {
         self.trial(job, &[], cycle).fits()
     }
@@ -120,7 +119,7 @@ impl<'s> Stage<'s> {
         }
     }
 
-    /// Has those leave that must so that a job can start; false if none do.
+    /// Preempts the jobs that must end so that a job can start; false if none do.
     pub fn evict(
         &mut self,
         job: Candidate<'s>,
@@ -156,7 +155,8 @@ impl<'s> Stage<'s> {
         true
     }
 
-    /// The same of these alone, in their order.
+    /// Preempts some of these jobs only, in their order; None if the job fits without that, or does
+    /// not fit anyway.
     pub fn evict_from(
         &mut self,
         job: Candidate<'s>,
@@ -176,7 +176,7 @@ impl<'s> Stage<'s> {
         found.map(|found| self.carry_out(job, found, cause, cycle))
     }
 
-    /// Tells those that leave, and keeps their room for the other.
+    /// Preempts the victims, and holds their resources for the preemptor.
     fn carry_out(
         &mut self,
         job: Candidate<'s>,
@@ -211,8 +211,8 @@ impl<'s> Stage<'s> {
         Room::Made
     }
 
-    /// Whether a node could have room for a chunk of a job if all these made way; a node that could
-    /// not is not worth a trial.
+    /// Whether a node could fit a chunk of a job if all these jobs ended; otherwise a trial is
+    /// useless.
     pub fn could_hold(&self, ix: NodeIx, ways: &[(JobId, PreemptAction)], job: Candidate) -> bool {
         let mut free = self.trial.room(ix).free.clone();
         let node = self.state.cluster.node(ix);
@@ -227,21 +227,20 @@ impl<'s> Stage<'s> {
         })
     }
 
-    /// The resources of which a node would have too little still.
+    /// The resources of which a node is still short.
     pub fn missing(&self, ix: NodeIx) -> Option<Vec<usize>> {
         let free = &self.trial.room(ix).free;
         let missing: Vec<usize> = (0..free.len()).filter(|&index| free[index] < 0).collect();
         (!missing.is_empty()).then_some(missing)
     }
 
-    /// A job makes way.
+    /// Removes a preempted job from the trial.
     pub fn leaves(&mut self, job: JobId, action: PreemptAction) {
         take_out(self.view(), &mut self.trial, (job, action), &self.gone);
         self.gone.insert(job);
     }
 
-    /// What others make for a job is not there for the next: where it was promised that, else
-    /// wherever it fits.
+    /// Claims the resources of a preemptor: those of its planned start, or wherever it fits.
     fn keep_place(&mut self, booking: &Booking) {
         self.awaiting.insert(booking.job);
         let Some(class) = self.state.waiting_class(booking.job) else {
@@ -263,8 +262,8 @@ impl<'s> Stage<'s> {
         }
     }
 
-    /// The fewest of these without which a job fits, so that nobody who was promised a start ahead
-    /// of it starts later; None if it fits as it is, or does not fit though all leave.
+    /// The smallest set of victims with which a job fits without delaying a planned start ahead of
+    /// it; None if it fits without victims, or does not fit without all candidates.
     fn search(
         &mut self,
         job: Candidate<'s>,
@@ -283,7 +282,7 @@ impl<'s> Stage<'s> {
         }
     }
 
-    /// The fewest of these without which a job fits on other nodes than those closed.
+    /// The smallest set of victims with which a job fits on nodes that are not closed.
     fn fewest(
         &mut self,
         job: Candidate<'s>,
@@ -314,7 +313,7 @@ impl<'s> Stage<'s> {
         })
     }
 
-    /// The nodes that those ahead of a job are promised before it would be over.
+    /// The nodes of planned starts ahead of a job that begin before it would end.
     fn booked_ahead(&self, job: Candidate, cycle: &CycleState) -> BTreeSet<NodeIx> {
         let until = cycle.end_of(job.class);
         let ahead = cycle
@@ -328,8 +327,8 @@ impl<'s> Stage<'s> {
             .collect()
     }
 
-    /// Whether a job takes nothing but what those had that leave, and for no longer than they would
-    /// have had it: then it is in nobody's way.
+    /// Whether a job uses only the victims' resources, and for no longer than they would have: then
+    /// it delays no planned start.
     fn is_covered(&self, job: Candidate, found: &Eviction, cycle: &CycleState) -> bool {
         let until = cycle.end_of(job.class);
         let mut given: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
@@ -360,12 +359,12 @@ impl<'s> Stage<'s> {
     }
 }
 
-/// Some of the candidates are out, the first of them.
+/// A trial with the first `out` candidates removed.
 struct Trial<'t, 's> {
     state: &'s ClusterState,
     releases: &'s [String],
     space: AvailabilityMap<'s>,
-    /// Those that are gone from it.
+    /// The jobs removed from the map.
     gone: BTreeSet<JobId>,
     out: usize,
     ways: &'t [(JobId, PreemptAction)],
@@ -382,7 +381,7 @@ impl<'s> Trial<'_, 's> {
         self.place().is_some()
     }
 
-    /// Where the job fits now.
+    /// The placement of the job; None if it does not fit.
     fn place(&self) -> Option<Placement> {
         let class = self.job.class;
         if self.state.windows.is_empty() {
@@ -393,7 +392,7 @@ impl<'s> Trial<'_, 's> {
         place::fit(&left, &class.shape).ok()
     }
 
-    /// The first so many are out, and no others.
+    /// Removes the first `count` candidates and puts back all others.
     fn take_out(&mut self, count: usize) {
         while self.out < count {
             self.leaves(self.ways[self.out]);
@@ -415,7 +414,8 @@ impl<'s> Trial<'_, 's> {
         put_back(self.view(), &mut self.space, way, &self.gone);
     }
 
-    /// How many of the first must be out so that the job fits, which it does without them all.
+    /// How many of the first candidates must be removed so that the job fits, given that it fits
+    /// without all of them.
     fn shortest(&mut self) -> usize {
         let (mut too_few, mut enough) = (0, self.ways.len());
         while enough - too_few > 1 {
@@ -431,8 +431,8 @@ impl<'s> Trial<'_, 's> {
         enough
     }
 
-    /// Of the first so many those that are needed; the last of them is. Who is asked last is spared
-    /// first.
+    /// Of the first `count` candidates, the minimal subset. The last one is always needed; later
+    /// candidates are dropped first.
     fn pruned(&mut self, count: usize) -> Vec<(JobId, PreemptAction)> {
         let mut gone = if count > MANY {
             self.of_use(count)
@@ -452,8 +452,8 @@ impl<'s> Trial<'_, 's> {
         gone
     }
 
-    /// Of the first so many those that are where the job could go: the others are put back without
-    /// a trial.
+    /// Of the first `count` candidates, those on nodes that the job would use; the others are put
+    /// back without a trial.
     fn of_use(&mut self, count: usize) -> Vec<(JobId, PreemptAction)> {
         let used = self.place().map(|placement| {
             placement
@@ -472,7 +472,7 @@ impl<'s> Trial<'_, 's> {
             self.stays(*way);
         }
         if !self.fits() {
-            // What the whole system has is given by anybody.
+            // Resources of the whole system are released on any node.
             for way in &others {
                 self.leaves(*way);
             }
@@ -482,11 +482,11 @@ impl<'s> Trial<'_, 's> {
     }
 }
 
-/// The state, and what suspended jobs give up.
+/// The state, and the resources that suspended jobs release.
 type View<'v> = (&'v ClusterState, &'v [String]);
 
-/// A running job makes way like this: one that is only stopped gives back its processors alone, and
-/// nobody else's are nodes that it has to itself.
+/// Removes a preempted job. A suspended job releases only some resources, and keeps its exclusive
+/// nodes.
 fn take_out(
     view: View,
     space: &mut AvailabilityMap,
@@ -503,7 +503,7 @@ fn take_out(
     });
 }
 
-/// It does not after all.
+/// Puts a job back.
 fn put_back(
     view: View,
     space: &mut AvailabilityMap,
@@ -533,7 +533,7 @@ fn each_hold(state: &ClusterState, job: JobId, mut each: impl FnMut(NodeIx, &Hol
     }
 }
 
-/// What a suspended job keeps of what it has (M45).
+/// The resources that a suspended job keeps (M45).
 fn suspended(state: &ClusterState, releases: &[String], taken: &Amounts) -> Amounts {
     let mut kept = taken.clone();
     let given_up = releases

@@ -1,4 +1,4 @@
-//! The levels of PBS (I20): who is of a higher one may have the place of who is of a lower one.
+//! The preemption levels of PBS (I20): a job of a higher level may preempt one of a lower level.
 
 use crate::model::account::member::Member;
 use crate::model::credentials::Credentials;
@@ -12,23 +12,23 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What puts jobs into levels.
+/// The facts that assign jobs to levels.
 pub struct Levels<'s> {
     state: &'s ClusterState,
     policy: &'s Policy,
-    /// What counts against limits with all that runs, if any level asks.
+    /// The limit counters with all running jobs, if a level uses them.
     counters: Option<LimitCounters<'s>>,
-    /// What the levels name beside the normal one.
+    /// The conditions that the levels name, except the normal one.
     named: BTreeSet<LevelCondition>,
-    /// The members that have used more than their share, if any level asks.
+    /// The members above their share, if a level uses them.
     sated: BTreeSet<Member>,
     tree: Tree,
-    /// Who is over a soft limit: of a queue, of the server.
+    /// Which users exceed a soft limit: of a queue, of the server.
     over: BTreeMap<Arc<Credentials>, (bool, bool)>,
 }
 
 impl<'s> Levels<'s> {
-    /// As they are now; None where all jobs are of one level.
+    /// The current levels; None if all jobs are of one level.
     pub fn open(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -67,8 +67,7 @@ impl<'s> Levels<'s> {
         })
     }
 
-    /// The place of a job's level among all, the highest first; below all of them for one that is
-    /// of none.
+    /// The place of a job's level, 0 the highest; the number of levels for a job without a level.
     pub fn of(&mut self, who: &Arc<Credentials>, waited: Span) -> usize {
         let levels = &self.policy.preemption.levels;
         let place = levels.iter().position(|level| {
@@ -81,7 +80,7 @@ impl<'s> Levels<'s> {
 
     fn holds(&mut self, condition: LevelCondition, who: &Arc<Credentials>, waited: Span) -> bool {
         match condition {
-            // Whom nothing else puts into a level.
+            // A job is normal if no other condition holds.
             LevelCondition::Normal => {
                 let others: Vec<LevelCondition> = self.named.iter().copied().collect();
                 !others
@@ -106,7 +105,7 @@ impl<'s> Levels<'s> {
         }
     }
 
-    /// Whether somebody uses more than a soft limit of a queue allows, and of the server.
+    /// Whether a user exceeds a soft limit of a queue, and one of the server.
     fn over_soft(&mut self, who: &Arc<Credentials>) -> (bool, bool) {
         if let Some(known) = self.over.get(who) {
             return *known;
@@ -135,7 +134,7 @@ fn contains(levels: &[Vec<LevelCondition>], condition: LevelCondition) -> bool {
     levels.iter().flatten().any(|named| *named == condition)
 }
 
-/// The members that have used more than what is theirs.
+/// The members with usage above their share.
 fn sated(state: &ClusterState, policy: &Policy, now: Time) -> BTreeSet<Member> {
     let users = state
         .share_rows(&policy.fair_share, now)

@@ -1,5 +1,5 @@
-//! Preempts jobs, for no other job, until a node has as much as its jobs have, and a pool or an
-//! array runs no more than its limit allows (Y8, G1, X16).
+//! Repair: preempts jobs, without a preemptor, until no node is overcommitted, and no pool or array
+//! exceeds its limit (Y8, G1, X16).
 
 use super::eviction::Stage;
 use super::starving;
@@ -15,7 +15,7 @@ use crate::sched::view::plan::Preemption;
 use crate::sched::view::snapshot::{ClusterState, RunningJob};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Has those leave that came last, of each node with too little.
+/// Preempts the newest jobs of each overcommitted node.
 pub fn run<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
     let next = victims::next_exposed(state, cycle.policy(), cycle.now);
@@ -42,7 +42,7 @@ pub fn run<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     }
 }
 
-/// Nobody is asked to leave who takes nothing of what there is too little of.
+/// Preempts only jobs that use a resource which is overcommitted.
 fn relieve<'s>(
     ix: NodeIx,
     exposed: &[Exposed<'s>],
@@ -75,7 +75,7 @@ fn relieve<'s>(
     }
 }
 
-/// Puts those first who are furthest beyond the fair shares of their operations.
+/// Sorts the jobs by how far their operations are above fair share, highest first.
 fn by_right(exposed: &mut [Exposed], cycle: &CycleState) {
     let jobs: BTreeSet<JobId> = exposed.iter().map(|one| one.job).collect();
     let order = starving::first_to_go(cycle, |job| jobs.contains(&job));
@@ -87,8 +87,8 @@ fn by_right(exposed: &mut [Exposed], cycle: &CycleState) {
     exposed.sort_by_key(|one| places.get(&one.job).copied().unwrap_or(usize::MAX));
 }
 
-/// Has those leave, of each pool that runs more than its limit allows, that are furthest beyond the
-/// fair shares of their operations; where those do not count, the newest.
+/// For each pool above its limit, preempts the jobs of the operations furthest above fair share;
+/// without fair share, the newest jobs.
 fn shrink_pools<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     let limits = &cycle.policy().limits.all;
     let accounts = cycle
@@ -185,7 +185,7 @@ fn shrink<'s>(
     }
 }
 
-/// What a running job counts for against a limit on this; None where that becomes less by itself.
+/// What a running job counts against a limit on this quantity; None if that decreases with time.
 fn counts(quantity: &Quantity, running: &RunningJob, state: &ClusterState) -> Option<i64> {
     let holder = running.holder.as_ref()?;
     match quantity {

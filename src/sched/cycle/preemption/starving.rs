@@ -1,10 +1,9 @@
-//! Those that starve have others make way (Y7 to Y11, Y27): once all have started that find room,
-//! first with what is preemptible, then, for who starves aggressively, with what is so only for
-//! them.
+//! Preemption for starving parties (Y7 to Y11, Y27): once all jobs that fit have started, first
+//! takes preemptible allocations, then, for aggressively starving parties, aggressively preemptible
+//! ones.
 //!
-//! Each time one job is made room for, on one node with what is free there, and then nobody else
-//! makes way on that node for a while. So others lose no more than is needed until the starving
-//! have enough.
+//! Each step frees resources for one job on one node, using what is free there; that node is then
+//! exempt for a while. So no more jobs are preempted than needed.
 
 use super::above_fair_share::{AboveFairShare, Assessor};
 use super::eviction::{Room, Stage};
@@ -24,16 +23,15 @@ use crate::sched::view::operations::{Age, operation_of};
 use crate::sched::view::starvation::{ShareParty, StarvationSubject, Starving};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// In a cycle at most so many jobs are tried at each stage: most that come after them want the same
-/// places.
+/// The maximum number of jobs tried in a cycle per stage: most later jobs need the same nodes.
 const MOST: usize = 32;
 
-/// A stage of a node's turn (Y9).
+/// A stage of preemption (Y9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
-    /// For all that starve.
+    /// For all starving parties.
     Preemptive,
-    /// For those that do so aggressively.
+    /// For aggressively starving parties.
     Aggressive,
 }
 
@@ -45,7 +43,7 @@ impl Level {
         }
     }
 
-    /// The last group that loses anything.
+    /// The last group of allocations that this stage preempts.
     fn takes(self) -> AllocationGroup {
         match self {
             Level::Preemptive => AllocationGroup::Preemptible,
@@ -61,7 +59,7 @@ impl Level {
     }
 }
 
-/// Who is below its fair share now, and since when.
+/// Updates which parties are below their fair share, and since when.
 pub fn watch(cycle: &mut CycleState) -> FairShares {
     let shares = shares(cycle);
     let (before, now) = (&cycle.state.starvation, cycle.now);
@@ -86,7 +84,7 @@ pub fn watch(cycle: &mut CycleState) -> FairShares {
     shares
 }
 
-/// What everybody is owed, and has with what this cycle has decided.
+/// The fair share and the usage of all parties, with the decisions of this cycle.
 pub fn shares(cycle: &CycleState) -> FairShares {
     let awaited = cycle
         .bookings()
@@ -98,7 +96,7 @@ pub fn shares(cycle: &CycleState) -> FairShares {
         .map(|start| start.job)
         .chain(awaited)
         .collect();
-    // Who starts has been awaited, perhaps.
+    // A started job may also have been awaited; the set holds it once.
     let ahead = PendingChanges {
         coming,
         preempted: preempted_jobs(cycle),
@@ -112,14 +110,14 @@ pub fn shares(cycle: &CycleState) -> FairShares {
     )
 }
 
-/// Has others make way for those that starve.
+/// Preempts running jobs for starving parties.
 pub fn run<'s>(
     watched: FairShares,
     resolved: &'s Resolved,
     stage: &mut Stage<'s>,
     cycle: &mut CycleState<'s>,
 ) {
-    // Others may have been told to make way since.
+    // Repair or another trigger may have preempted jobs since.
     let shares = if cycle.preempted_jobs().next().is_none() {
         watched
     } else {
@@ -140,14 +138,13 @@ pub fn run<'s>(
     relief.wait(cycle);
 }
 
-/// A cycle's relief of those that starve.
+/// The preemptions for starving parties in one cycle.
 struct Relief<'s> {
     shares: FairShares,
     resolved: &'s Resolved,
-    /// The nodes on which somebody has made way in this cycle.
+    /// The nodes on which a job was preempted in this cycle.
     visited: BTreeSet<NodeIx>,
-    /// When somebody can be told to make way who has not run for long enough, or starves who does
-    /// not yet.
+    /// The earliest time at which another job may be preempted, or another party starves.
     later: Option<Time>,
 }
 
@@ -160,7 +157,7 @@ impl<'s> Relief<'s> {
         })
     }
 
-    /// The neediest first, until nobody can be helped any more.
+    /// Serves the neediest first, until no more jobs can be helped.
     fn run(&mut self, level: Level, stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
         let (mut hopeless, mut left) = (BTreeSet::new(), MOST);
         while left > 0 {
@@ -188,7 +185,7 @@ impl<'s> Relief<'s> {
         }
     }
 
-    /// The next job of each that starves, who has least of its fair share first.
+    /// The next job of each starving party, lowest satisfaction of its fair share first.
     fn line(
         &mut self,
         level: Level,
@@ -221,14 +218,14 @@ impl<'s> Relief<'s> {
             }
             ranking.pass(job);
         }
-        // Of equals who goes first in the order.
+        // The sort keeps the queue order of equals.
         line.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
         line.into_iter()
             .map(|(_, job, party)| (job, party))
             .collect()
     }
 
-    /// Whether having less has made a waiting job starve; if not, it may do so in a while.
+    /// Whether the party of a waiting job starves. If not, notes when it may.
     fn starves(
         &mut self,
         party: ShareParty,
@@ -239,7 +236,7 @@ impl<'s> Relief<'s> {
         let since = self.hungry_since(party, job, cycle);
         let patience = self.shares.patience(party);
         let starves = StarvationStatus::of(since, &patience, cycle.now) >= level.needs();
-        // Each of several similar jobs starves at a moment of its own.
+        // Each of several similar jobs starves at its own time.
         if let Some(since) = since
             && !starves
             && is_alike(party)
@@ -250,10 +247,10 @@ impl<'s> Relief<'s> {
         starves
     }
 
-    /// Since when a waiting job has less than it should; of jobs alike each has waited since it
-    /// came.
+    /// Since when the party of a waiting job is below its fair share; for similar jobs, at the
+    /// earliest since the job was submitted.
     fn hungry_since(&self, party: ShareParty, job: Candidate, cycle: &CycleState) -> Option<Time> {
-        // A party that has enough by what this cycle has decided starves no more.
+        // A party with enough resources after the decisions of this cycle starves no more.
         let tolerance = self.shares.patience(party).tolerance;
         if !self.shares.entitled(party)?.is_below(tolerance) {
             return None;
@@ -271,7 +268,7 @@ impl<'s> Relief<'s> {
         }
     }
 
-    /// The running jobs that may be told to make way.
+    /// The running jobs that may be preempted.
     fn above_fair_share(&mut self, level: Level, cycle: &CycleState) -> AboveFairShare {
         let (policy, starving, preempted) =
             (cycle.policy(), cycle.starving(), preempted_jobs(cycle));
@@ -295,7 +292,7 @@ impl<'s> Relief<'s> {
         above_share
     }
 
-    /// Has those leave that must so that a job can start, all of one node; false if there is no
+    /// Preempts the jobs on one node that must end so that a job can start; false if there is no
     /// such node.
     fn make_room(
         &mut self,
@@ -333,8 +330,7 @@ impl<'s> Relief<'s> {
         false
     }
 
-    /// Looks again when somebody may make way on a node where nobody may now, if anybody needs
-    /// that.
+    /// Requests a cycle for when more nodes or jobs become preemptible, if a party starves.
     fn wait(&self, cycle: &mut CycleState) {
         let next = cycle
             .starving()
@@ -355,15 +351,14 @@ fn is_alike(party: ShareParty) -> bool {
     matches!(party, ShareParty::Alike(_))
 }
 
-/// Those that have been told to make way.
+/// The jobs that are being preempted.
 fn preempted_jobs(cycle: &CycleState) -> BTreeSet<JobId> {
     let told = cycle.state.bookings.preempted().map(|(job, _)| job);
     told.chain(cycle.preempted_jobs()).collect()
 }
 
-/// Of some running jobs who loses what it has first: where a node or a pool has too much, those
-/// beyond the fair shares of their operations give it back before others, and of these the newest
-/// (Y8).
+/// The order in which some running jobs are preempted when a node or a pool is over its limit:
+/// those beyond the fair shares of their operations first, and of these the newest (Y8).
 pub fn first_to_go(cycle: &CycleState, is_meant: impl Fn(JobId) -> bool) -> Vec<JobId> {
     let state = cycle.state;
     let (shares, preempted) = (shares(cycle), preempted_jobs(cycle));
@@ -398,8 +393,7 @@ mod tests {
     use crate::sched::view::holdings::RunningOwner;
     use std::collections::BTreeSet;
 
-    /// Six elements of array 1 run, each on one of ten processors, and job 9 on four, which is left
-    /// alone.
+    /// Six subjobs of array 1 run on one of ten CPUs each, and protected job 9 on four.
     fn full() -> TestCluster {
         let mut fixture = cluster("1 x ncpus=10").running(9, "select=1:ncpus=4", "n1", 10_000);
         fixture = fixture.candidate(JobId::job(9), 0, 0.0, |candidate| {
@@ -423,8 +417,7 @@ mod tests {
         fixture
     }
 
-    /// Carries out what a cycle decides then, but that those who are told to make way have not done
-    /// so yet.
+    /// Applies the decisions of a cycle, with the preempted jobs still running.
     fn decide(fixture: &mut TestCluster, seconds: i64) -> String {
         fixture.now = Time(seconds * 1000);
         let plan = fixture.plan();
@@ -436,9 +429,9 @@ mod tests {
         told.collect::<Vec<_>>().join("; ")
     }
 
-    /// Y17: of six processors the array gives back one, so it has five. It is owed three of them
-    /// where job 3 wants three, and 3.5 where that wants two: so it has two to give in either case,
-    /// and not once more what it has given.
+    /// Y17: of six CPUs the array releases one, which leaves five. Its fair share is 3 if job 3
+    /// requests 3, and 3.5 if it requests 2: so the array may lose two more in either case. The
+    /// released CPU does not count again.
     #[test]
     fn who_leaves_counts_as_gone_and_is_not_told_again() {
         for (wants, expected) in [(3, ""), (2, "1[5] for 3; 1[4] for 3")] {
@@ -454,7 +447,7 @@ mod tests {
         }
     }
 
-    /// Nobody is preempted yet, so the node does not pause.
+    /// No job is preempted yet, so the node is not exempt.
     #[test]
     fn hooks_are_asked_before_a_job_is_preempted_for_one_that_starves() {
         let mut fixture = full().queued(2, "select=1:ncpus=1");

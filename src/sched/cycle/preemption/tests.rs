@@ -1,4 +1,4 @@
-//! Who makes way for whom, on small fixtures.
+//! Preemption on small fixtures.
 
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
@@ -15,7 +15,7 @@ use crate::sched::fixture::{TestCluster, cluster, queue};
 use crate::sched::view::plan::{Booking, Plan};
 use crate::sched::view::preemption_candidate::PreemptionCandidate;
 
-/// Highest `-p` first; who goes before others has their places.
+/// Highest `-p` first; jobs of higher priority preempt.
 fn fixture(nodes: &str, trigger: PreemptTrigger) -> TestCluster {
     let mut fixture = cluster(nodes);
     fixture.policy.precedence = Precedence {
@@ -30,7 +30,7 @@ fn fixture(nodes: &str, trigger: PreemptTrigger) -> TestCluster {
     fixture
 }
 
-/// A job that runs since then, worth so much.
+/// A running job with this start time and priority.
 fn runs(
     fixture: TestCluster,
     id: u64,
@@ -72,7 +72,7 @@ fn preempts(fixture: &TestCluster) -> String {
     told(&fixture.plan())
 }
 
-/// Carries out a plan: those that make way are gone.
+/// Applies a plan and removes the victims.
 fn make_way(fixture: &mut TestCluster, plan: &Plan) {
     fixture.apply(plan);
     plan.preempts
@@ -105,7 +105,7 @@ fn the_fewest_make_way_the_newest_first() {
     );
 }
 
-/// Y12: whoever is not needed after all stays.
+/// Y12: jobs that need not be preempted stay.
 #[test]
 fn of_the_newest_those_stay_that_do_not_help() {
     let fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
@@ -131,7 +131,7 @@ fn equal_priority_and_exempt_jobs_are_not_preempted() {
     );
 }
 
-/// Q7: idle places first; Q10: only where the job can run.
+/// Q7: idle nodes first; Q10: only nodes on which the job can run.
 #[test]
 fn nobody_leaves_where_there_is_room_or_where_the_job_cannot_run() {
     let fixture = fixture("1 x ncpus=1, 1 x ncpus=1:ngpus=1", PreemptTrigger::Qube);
@@ -149,8 +149,8 @@ fn nobody_leaves_where_there_is_room_or_where_the_job_cannot_run() {
     );
 }
 
-/// G8: what is freed for a job is kept for it, also from who goes before it; it starts when all are
-/// gone.
+/// G8: freed resources are held for the preemptor, even from jobs of higher priority; it starts
+/// when all victims have ended.
 #[test]
 fn what_is_freed_for_a_job_is_kept_for_it() {
     for policy in [Filling::Skip, Filling::FirstFit, Filling::None] {
@@ -190,7 +190,7 @@ fn what_is_freed_for_a_job_is_kept_for_it() {
     }
 }
 
-/// What is kept for somebody who does not come is free again.
+/// Held resources are released if the preemptor does not start.
 #[test]
 fn room_is_not_kept_for_ever() {
     let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
@@ -220,7 +220,7 @@ fn room_is_not_kept_for_ever() {
     assert_eq!(later(61).starts(), "3 on n1");
 }
 
-/// One place is given once.
+/// A victim serves one preemptor.
 #[test]
 fn who_makes_way_does_so_for_one() {
     let fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
@@ -237,7 +237,7 @@ fn who_makes_way_does_so_for_one() {
     assert_eq!(fixture.starts(), "2 on n1; 3 on n1");
 }
 
-/// The first of those that could preempt is asked about, and nobody else gets its room meanwhile.
+/// Hooks decide about the first preemptor; no other job gets its resources meanwhile.
 #[test]
 fn no_job_is_preempted_before_hooks_have_let_the_start() {
     let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
@@ -336,8 +336,8 @@ fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
     );
 }
 
-/// A job that finishes first frees its resources at the end of its walltime: the promise says so,
-/// in each cycle.
+/// A finishing job frees its resources at the end of its walltime: each cycle plans the start for
+/// then.
 #[test]
 fn a_start_is_promised_for_the_end_of_a_job_that_may_finish() {
     let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
@@ -407,8 +407,7 @@ fn a_qos_preempts_its_allowed_targets() {
     );
 }
 
-/// RESTARTPREEMPT: whoever can be run again is put back, though its quality of service says
-/// nothing.
+/// RESTARTPREEMPT: rerunnable jobs are requeued, whatever their QOS.
 #[test]
 fn a_quality_of_service_may_have_what_can_be_run_again() {
     let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qos);
@@ -486,7 +485,7 @@ fn who_makes_way_first_is_the_sites_to_say() {
     assert_eq!(fixture(Victims::Cheapest, 4), "1 for 3");
 }
 
-/// G9: so who made way for a job, which has started since, does not drive it out at once either.
+/// G9: a preemptor that has just started is exempt, so its victim does not preempt it at once.
 #[test]
 fn who_has_just_started_is_left_alone_for_a_while() {
     let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
@@ -501,7 +500,7 @@ fn who_has_just_started_is_left_alone_for_a_while() {
     assert_eq!(preempts(&fixture.at(110)), "1 for 2");
 }
 
-/// M45, X15: what is only stopped keeps its memory; where that is in the way, the next is tried.
+/// M45, X15: a suspended job keeps its memory; if that does not help, the next action is tried.
 #[test]
 fn how_a_job_makes_way_is_tried_in_turn() {
     let fixture = |memory: &str| {
@@ -530,7 +529,7 @@ fn how_a_job_makes_way_is_tried_in_turn() {
     );
 }
 
-/// Nobody is delayed who was promised a start ahead.
+/// No planned start of a job ahead is delayed.
 #[test]
 fn who_is_promised_a_start_ahead_is_not_delayed() {
     let fixture = |walltime: u32| {
@@ -545,7 +544,7 @@ fn who_is_promised_a_start_ahead_is_not_delayed() {
             .candidate(JobId::job(1), 0, -9.0, |_| ())
             .running(9, "select=1:ncpus=2", "n1", 400)
             .at(10);
-        // Job 2 is promised 400.
+        // The planned start of job 2 is 400.
         let fixture = fixture.queued(2, "select=1:ncpus=4 walltime=50 rank=1");
         let plan = fixture
             .queued(3, &format!("select=1:ncpus=1 qos=hi walltime={walltime}"))
@@ -558,7 +557,7 @@ fn who_is_promised_a_start_ahead_is_not_delayed() {
     assert_eq!(fixture(1000), (String::new(), true));
 }
 
-/// Y8: for nobody, until the node has enough again.
+/// Y8: without a preemptor, until the node has enough resources again.
 #[test]
 fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
     let mut fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
@@ -577,7 +576,7 @@ fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
     );
 }
 
-/// So many jobs of one processor run in a pool that may run no more than this.
+/// This many jobs of one CPU run in a pool with this limit.
 fn pool_with(jobs: u64, limit: &str) -> TestCluster {
     let mut fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
     fixture.policy.preemption = PreemptionPolicy {
@@ -602,7 +601,7 @@ fn pool_with(jobs: u64, limit: &str) -> TestCluster {
     fixture.at(100)
 }
 
-/// Y8, X16: above two limits nobody is told twice, and who leaves for the one counts for the other.
+/// Y8, X16: above two limits no job is preempted twice; a victim counts for both limits.
 #[test]
 fn a_pool_above_two_limits_gives_back_as_much_as_the_tighter_asks_for() {
     assert_eq!(
@@ -615,8 +614,7 @@ fn a_pool_above_two_limits_gives_back_as_much_as_the_tighter_asks_for() {
     );
 }
 
-/// Y8, X16, Q9: of a pool that runs more than its limit allows, whoever wants to be left alone
-/// stays.
+/// Y8, X16, Q9: protected jobs in a pool above its limit are not preempted.
 #[test]
 fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
     let fixture = pool_with(2, "jobs = 1");
@@ -630,7 +628,7 @@ fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
     );
 }
 
-/// M45: who is to be suspended keeps its memory, and nobody counts on that.
+/// M45: a job that is being suspended keeps its memory, so it is not free for other jobs.
 #[test]
 fn nobody_counts_on_what_a_job_that_is_being_suspended_keeps() {
     let mut fixture = fixture("1 x ncpus=2:mem=4gb", PreemptTrigger::Qube);
@@ -722,7 +720,7 @@ fn a_job_may_name_its_preemption_targets() {
     );
 }
 
-/// Q9: who asks is told whom it waits for, or why nobody makes way.
+/// Q9: a waiting job reports its victims, or why no job is preempted for it.
 #[test]
 fn why_nobody_makes_way_is_told() {
     let why = |fixture: &TestCluster, id: u64| {
@@ -777,7 +775,7 @@ fn why_nobody_makes_way_is_told() {
     assert_eq!(why(&off, 2), None);
 }
 
-/// An array waits for those that make way for its elements, and for no others.
+/// An array waits for the victims of its own subjobs only.
 #[test]
 fn an_array_is_told_who_makes_way_for_its_elements() {
     let fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
@@ -816,7 +814,7 @@ fn an_array_is_told_who_makes_way_for_its_elements() {
     );
 }
 
-/// Y12: of very many, those that are elsewhere stay, though they came last.
+/// Y12: among very many candidates, those on other nodes stay, even the newest.
 #[test]
 fn of_very_many_those_make_way_that_are_where_the_job_goes() {
     let mut fixture = fixture("1 x ncpus=130, 1 x ncpus=20", PreemptTrigger::Qube);
@@ -829,7 +827,7 @@ fn of_very_many_those_make_way_that_are_where_the_job_goes() {
     assert_eq!(gone, (11..=130).rev().collect::<Vec<_>>());
 }
 
-/// What the whole system has is given back wherever it is.
+/// Resources of the whole system are released on any node.
 #[test]
 fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
     let mut fixture = fixture("1 x ncpus=130, 1 x ncpus=1", PreemptTrigger::Qube);
@@ -852,7 +850,7 @@ fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
     assert_eq!(gone, (12..=131).rev().chain([1]).collect::<Vec<_>>());
 }
 
-/// Y8: who is on two nodes that have become too small is told once, though that is enough for
+/// Y8: a job on two nodes that have become too small is preempted once, though that is enough for
 /// neither.
 #[test]
 fn who_is_too_much_on_two_nodes_makes_way_once() {
@@ -887,8 +885,7 @@ fn who_is_too_much_on_two_nodes_makes_way_once() {
     );
 }
 
-/// Y8, G8: who leaves because its node has too little leaves nothing to who would preempt it
-/// besides.
+/// Y8, G8: resources released by a repair go to no preemptor.
 #[test]
 fn what_a_repair_takes_back_is_given_to_nobody() {
     let fixture = runs(
@@ -909,7 +906,7 @@ fn what_a_repair_takes_back_is_given_to_nobody() {
     );
 }
 
-/// Q15: extras of an array go first.
+/// Q15: over-limit subjobs are preempted first.
 #[test]
 fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
     let mut fixture = fixture("1 x ncpus=3", PreemptTrigger::Qube);
@@ -934,8 +931,8 @@ fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
     );
 }
 
-/// G8: whoever starts first in what was freed for another, that one has what is freed for him,
-/// however late.
+/// G8: if a preemptor starts on resources freed for another, the other gets those freed for the
+/// first, however late.
 #[test]
 fn freed_room_is_held_for_its_preemptor_after_a_start_elsewhere() {
     let fixture = fixture("2 x ncpus=1", PreemptTrigger::Qube);
@@ -972,8 +969,7 @@ fn freed_room_is_held_for_its_preemptor_after_a_start_elsewhere() {
     );
 }
 
-/// G8: a place that is kept for a job is the one that was made for it, and not one that was made
-/// for another.
+/// G8: a preemptor gets the resources freed for it, not those freed for another.
 #[test]
 fn who_waits_for_its_own_place_takes_none_that_is_another_ones() {
     let fixture = fixture("1 x ncpus=1:color=red, 2 x ncpus=1", PreemptTrigger::Qube);

@@ -1,4 +1,4 @@
-//! Those that could be asked to make way, in the order in which they are asked (X14).
+//! The running jobs that may be preempted, in the order in which they are tried (X14).
 
 use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
@@ -11,19 +11,19 @@ use crate::sched::view::snapshot::{ClusterState, RunningJob};
 use crate::sched::view::sort_key::highest_first;
 use std::cmp::Reverse;
 
-/// A running job that could be asked to make way.
+/// A running job that may be preempted.
 #[derive(Clone, Copy)]
 pub struct Exposed<'s> {
-    /// Which.
+    /// Its id.
     pub job: JobId,
-    /// What it has.
+    /// The running job with its resources.
     pub running: &'s RunningJob,
-    /// Since when, and what it is worth.
+    /// Its start time and its priority.
     pub candidate: &'s PreemptionCandidate,
 }
 
 impl Exposed<'_> {
-    /// How it can make way, what is tried first first.
+    /// The actions that can preempt it, in the order in which they are tried.
     pub fn actions(&self, policy: &Policy, now: Time) -> impl Iterator<Item = PreemptAction> {
         let actions = policy.preemption.actions.of(self.candidate.left(now));
         actions
@@ -32,7 +32,7 @@ impl Exposed<'_> {
             .filter(|action| self.candidate.can(*action, &policy.preemption))
     }
 
-    /// How far it is from its nodes, and how far one of another cluster would be, on each of them.
+    /// Its distance from each of its nodes, and the distance of a job of another cluster.
     pub fn distances(
         &self,
         state: &ClusterState,
@@ -51,12 +51,12 @@ impl Exposed<'_> {
     }
 }
 
-/// The running jobs that could be asked at all, if their owners do not want them left alone: not
-/// those that leave already, have run for too short a time, or have what a reservation set aside.
+/// The running jobs that may be preempted, including protected ones. Excludes jobs that are being
+/// preempted, have run for too short a time, or use reserved resources.
 pub fn exposed<'s>(state: &'s ClusterState, policy: &Policy, now: Time) -> Vec<Exposed<'s>> {
     let all = state.running.iter().filter_map(|(&job, running)| {
         let candidate = running.candidate.as_deref()?;
-        // G9: whoever has made way for it, and so before it started, leaves it alone as long.
+        // G9: this also exempts a preemptor from the jobs that it has preempted.
         let has_settled = now >= candidate.started + policy.preemption.exempt;
         let is_free = has_settled
             && !candidate.suspended
@@ -70,13 +70,13 @@ pub fn exposed<'s>(state: &'s ClusterState, policy: &Policy, now: Time) -> Vec<E
     });
     let mut all: Vec<Exposed> = all.collect();
     put_in_order(&mut all, policy, now);
-    // Who has more than its array limits itself to has what nobody else wanted (Q15).
+    // Over-limit subjobs use resources that would be idle, so they go first (Q15).
     let over_limit = state.over_limit_subjobs();
     all.sort_by_key(|one| !over_limit.contains(&one.job));
     all
 }
 
-/// When the next one could be asked that has not run for long enough.
+/// When the next job may be preempted that has not run long enough yet.
 pub fn next_exposed(state: &ClusterState, policy: &Policy, now: Time) -> Option<Time> {
     state
         .running

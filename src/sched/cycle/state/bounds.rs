@@ -1,4 +1,4 @@
-//! What limits allow, as far as a cycle has come.
+//! What the limits allow at this point of a cycle.
 
 use super::{CycleState, Pass};
 use crate::model::job_id::JobId;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl<'s> CycleState<'s> {
-    /// Of some classes only these jobs are considered (M24).
+    /// Restricts some classes to these jobs (M24).
     pub fn consider_only(&mut self, eligible: Eligible) {
         self.plan.eligible = eligible;
     }
@@ -20,7 +20,7 @@ impl<'s> CycleState<'s> {
         self.plan.eligible.refusal(job.class.id, job.job).cloned()
     }
 
-    /// The limit that one more job of a class would exceed.
+    /// The reason for the limit that one more job of a class would exceed.
     pub fn over_limit(&mut self, class: &ClassKey, pass: Pass) -> Option<Arc<Reason>> {
         let limits = self.limits.as_mut()?;
         let bar = match pass {
@@ -30,7 +30,7 @@ impl<'s> CycleState<'s> {
         Some(limits.reason(bar, class))
     }
 
-    /// The classes that a soft limit alone has kept waiting so far (M23).
+    /// The classes that only a soft limit has refused so far (M23).
     pub fn over_soft(&self) -> BTreeSet<ClassId> {
         self.limits
             .as_ref()
@@ -46,23 +46,22 @@ impl<'s> CycleState<'s> {
             .is_none()
     }
 
-    /// Who is promised a start.
+    /// The jobs with a planned start.
     pub fn promised(&self) -> impl Iterator<Item = JobId> + '_ {
         self.plan.bookings.iter().map(|booking| booking.job)
     }
 
-    /// Whether one more may be.
+    /// Whether another start may be planned.
     pub fn may_promise(&self) -> bool {
         self.backfill().promises() && !self.calendar.is_full()
     }
 
-    /// Whether one more job would be looked at behind a blocked one (M36).
+    /// Whether the backfill depth allows another job behind a blocked one (M36).
     pub fn looks_on(&self) -> bool {
         self.gaps.looks_on(self.backfill())
     }
 
-    /// Says of these classes that they wait for this, and no longer for what was said of them
-    /// before.
+    /// Replaces the verdicts of these classes.
     pub fn tell_anew(&mut self, reasons: &BTreeMap<ClassId, Arc<Reason>>) {
         for (class, reason) in &mut self.plan.verdicts {
             if let Some(anew) = reasons.get(class) {

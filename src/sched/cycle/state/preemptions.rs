@@ -1,4 +1,4 @@
-//! What a cycle decides of those that run: who makes way, and for whom the room is kept.
+//! What a cycle decides about running jobs: the victims, and the resources held for preemptors.
 
 use super::CycleState;
 use crate::model::job::preemption::PreemptAction;
@@ -23,28 +23,28 @@ impl<'s> CycleState<'s> {
         self.policy
     }
 
-    /// Who makes way for whom.
+    /// The preemption policy.
     pub fn preemption(&self) -> &'s policy::PreemptionPolicy {
         &self.policy.preemption
     }
 
-    /// What limits on what runs leave, if there are any.
+    /// What the limits on running jobs still allow; None without limits.
     pub fn limit_counters(&self) -> Option<&LimitCounters<'s>> {
         self.limits.as_ref()
     }
 
-    /// Why the jobs of a class do not start, as far as that is told.
+    /// Why the jobs of a class do not start, if that is decided.
     pub fn verdict(&self, class: &ClassKey) -> Option<&Reason> {
         self.plan.verdict(class)
     }
 
-    /// The promises given so far.
+    /// The planned starts so far.
     pub fn bookings(&self) -> &[Booking] {
         &self.plan.bookings
     }
 
-    /// Cuts down what would be free without some of those that run to what windows leave of it to a
-    /// job of a class that starts now.
+    /// Reduces a map without some running jobs to what reservations leave for a job of a class that
+    /// starts now.
     pub fn narrow(
         &self,
         space: &mut AvailabilityMap<'s>,
@@ -55,7 +55,8 @@ impl<'s> CycleState<'s> {
             .narrow_without(gone, space, class, (self.now, self.end_of(class)));
     }
 
-    /// Whether others may be preempted for a job: not before the site's hooks have let its start.
+    /// Whether jobs may be preempted for a job: not before the site's hooks have accepted its
+    /// start.
     pub fn may_displace(&self, job: JobId) -> bool {
         self.state
             .permits
@@ -63,7 +64,7 @@ impl<'s> CycleState<'s> {
             .is_none_or(|permits| permits.contains(&job))
     }
 
-    /// Enters that hooks are to be asked about a job's start before others are preempted for it.
+    /// Requests that hooks decide about a job's start before jobs are preempted for it.
     pub fn ask(&mut self, job: JobId, placement: &Placement) {
         let picks = placement.picks.iter();
         let nodes: BTreeSet<String> = picks
@@ -72,7 +73,7 @@ impl<'s> CycleState<'s> {
         self.plan.asks.push((job, nodes.into_iter().collect()));
     }
 
-    /// Enters that fillers give back what a promise is due, or that hooks are to be asked first.
+    /// Preempts backfilled jobs for a due planned start, or requests the hooks' decision first.
     pub(super) fn take_back(&mut self, job: JobId, ways: Vec<Preemption>) {
         if ways.is_empty() {
             return;
@@ -97,7 +98,7 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// What fillers give back to a promise is kept for it, if any do.
+    /// Holds the resources of preempted backfilled jobs for the planned start.
     fn hold_backfill_room(&mut self, job: JobId, ways: &[Preemption]) {
         let mut bookings = self.plan.bookings.iter_mut().rev();
         if let Some(booking) = bookings.find(|booking| booking.job == job)
@@ -107,18 +108,18 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// Those that were told in this cycle to make way.
+    /// The jobs preempted in this cycle, each with its action.
     pub fn preempted(&self) -> impl Iterator<Item = (JobId, PreemptAction)> + '_ {
         self.plan.preempts.iter().map(|way| (way.job, way.action))
     }
 
-    /// Enters who makes way.
+    /// Adds preemptions to the plan.
     pub fn preempt(&mut self, ways: impl IntoIterator<Item = Preemption>) {
         self.plan.preempts.extend(ways);
     }
 
-    /// The job for which others make way starts as soon as they have: the room is promised to it,
-    /// before anybody else.
+    /// Holds the victims' resources for the preemptor before all other planned starts; it starts as
+    /// soon as they are free.
     pub fn hold_for_preemptor(
         &mut self,
         candidate: Candidate<'s>,
@@ -151,8 +152,8 @@ impl<'s> CycleState<'s> {
         });
     }
 
-    /// When all of these have made way at the latest, as far as that is known. A job that is not to
-    /// finish makes way at once.
+    /// The latest end of these victims, as far as it is known. Actions other than finishing take
+    /// effect now.
     fn end_of_all(&self, gone: &[(JobId, PreemptAction)]) -> Time {
         let finishing = gone.iter().filter(|(_, action)| action.waits_for_end());
         let ends = finishing
@@ -163,8 +164,8 @@ impl<'s> CycleState<'s> {
             .unwrap_or(self.now)
     }
 
-    /// Room that is kept for somebody who does not come is free when that is over; at once, if it
-    /// is not room any more that he waits for.
+    /// Schedules a cycle for when resources held for a preemptor expire; at once if the preemptor
+    /// no longer waits for them.
     pub fn look_again_when_room_is_free(&mut self) {
         let forfeited = self.state.bookings.promises().any(|booking| {
             booking.held_until.is_some()
@@ -190,12 +191,12 @@ impl<'s> CycleState<'s> {
             || plan.starts.iter().any(|start| start.job == job)
     }
 
-    /// A further look could help then.
+    /// Requests another cycle at this time.
     pub fn look_again_at(&mut self, moment: Time) {
         self.plan.look_again(moment.max(self.now + Span(1)));
     }
 
-    /// Those that make way for a job: those told before, and now.
+    /// The jobs preempted for a job, in this cycle or before.
     pub fn makes_way_for(&self, job: JobId) -> Vec<JobId> {
         let is_meant = |by: JobId| by == job || (job.is_array() && by.parent() == Some(job));
         let now = self
@@ -211,22 +212,22 @@ impl<'s> CycleState<'s> {
             .collect()
     }
 
-    /// Whether a job was told in this cycle to make way.
+    /// Whether a job is preempted in this cycle.
     pub fn is_preempted(&self, job: JobId) -> bool {
         self.plan.preempts.iter().any(|way| way.job == job)
     }
 
-    /// What has been started so far.
+    /// The starts so far.
     pub fn starts(&self) -> impl Iterator<Item = &Start> {
         self.plan.starts.iter()
     }
 
-    /// The jobs that were told in this cycle to make way.
+    /// The jobs preempted in this cycle.
     pub fn preempted_jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.plan.preempts.iter().map(|way| way.job)
     }
 
-    /// Since when who has less than their fair shares, as far as that is known.
+    /// The parties below their fair share, and since when.
     pub fn starving(&self) -> &Starving {
         self.plan
             .starving
@@ -234,12 +235,12 @@ impl<'s> CycleState<'s> {
             .unwrap_or(&self.state.starvation)
     }
 
-    /// Enters since when who has less than their fair shares.
+    /// Records the parties below their fair share, and since when.
     pub fn starve(&mut self, starving: Starving) {
         self.plan.starving = Some(starving);
     }
 
-    /// Others have made way on a node: until then nobody else does.
+    /// Exempts a node from further preemption until this time.
     pub fn back_off(&mut self, ix: NodeIx, until: Time) {
         let name = self.state.cluster.node(ix).name.clone();
         if let Some(starving) = &mut self.plan.starving {

@@ -1,9 +1,9 @@
-//! Refusals of all jobs that ask for the same.
+//! Refusals of all jobs with the same request.
 //!
-//! Room only shrinks within a cycle. What does not fit will not; what delays a promise delays it
-//! however much longer it runs. So a refusal for want of room is one for the whole shape as soon as
-//! none of its jobs can be promised a start instead, and one for the sake of a promise as soon as
-//! even the shortest of them would be in its way.
+//! Free resources only shrink within a cycle. A request that does not fit will not fit later in the
+//! cycle; a job that delays a planned start also delays it with a longer walltime. So a refusal for
+//! want of resources holds for the whole shape as soon as none of its jobs can get a planned start,
+//! and a refusal because of a planned start as soon as even the shortest of them would delay it.
 
 use super::CycleState;
 use crate::model::policy::Filling;
@@ -19,9 +19,9 @@ use crate::sched::view::shape::{ClassId, ClassKey, Shape};
 use std::sync::Arc;
 
 impl CycleState<'_> {
-    /// Whether all that ask for the same may be refused for want of room without a look at any of
-    /// them: nothing is promised any more, and nothing but room decides. (Those in stopped queues
-    /// are told so in the end: see [`crate::sched::cycle::throttling::tell_stopped`].)
+    /// Whether all jobs with the same request may be refused together for want of resources: no
+    /// more starts are planned, and nothing but free resources decides. (Jobs in stopped queues get
+    /// their verdict in the end: [`crate::sched::cycle::throttling::tell_stopped`].)
     pub fn may_refuse_together(&self) -> bool {
         let backfill = self.backfill();
         self.promises.are_given()
@@ -33,7 +33,7 @@ impl CycleState<'_> {
             && backfill.policy != Filling::Preempt
     }
 
-    /// Refuses all that ask for the same if it is not there; false when some of them may start.
+    /// Refuses all jobs with the same request if it does not fit; false if some of them may start.
     pub fn refuse_together(&mut self, members: &Members, memory: &mut CycleCache) -> bool {
         let shape = &members.shape;
         if !members.wait_for_room_alone() {
@@ -50,7 +50,7 @@ impl CycleState<'_> {
         true
     }
 
-    /// Why a request does not fit, never or not now; None when it does.
+    /// Why a request does not fit, now or ever; None if it fits.
     fn shortage(&mut self, shape: &Shape, memory: &mut CycleCache) -> Option<Arc<Reason>> {
         let misfit = place::misfit(&self.space, shape)?;
         let feasible = feasibility::check(shape, self);
@@ -63,10 +63,10 @@ impl CycleState<'_> {
         Some(reason)
     }
 
-    /// Whether all that ask for the same are refused with this one.
+    /// Whether this refusal holds for all jobs with the same request.
     pub fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
         let shape = &candidate.class.shape;
-        // M10: while it may start on other hosts only, its shape is its own
+        // M10: while a job may start on other hosts only, its shape is its own
         // (`resolution::elsewhere`).
         let is_kept_off = shape.failed_hosts.is_some();
         match **reason {
@@ -85,7 +85,7 @@ impl CycleState<'_> {
         }
     }
 
-    /// Whether even the shortest job of this shape would delay a promise.
+    /// Whether even the shortest job of this shape would delay a planned start.
     fn would_all_delay(&mut self, class: &ClassKey, reason: &Arc<Reason>) -> bool {
         if !self.state.windows.is_empty() || self.backfill().policy == Filling::Preempt {
             return false;
@@ -104,7 +104,7 @@ impl CycleState<'_> {
         refused <= shortest
     }
 
-    /// Whether a job that ends then would delay no promise.
+    /// Whether a job that ends then would delay no planned start.
     fn passes(&mut self, shape: &Shape, until: Time) -> bool {
         let calendar = &mut self.calendar;
         calendar.lets_pass(until)
@@ -119,8 +119,8 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use std::sync::Arc;
 
-    /// 8 processors, of which 2 are free; 2 more come back at 100, all at 200. Job 2 is promised
-    /// the former, job 3 all.
+    /// 8 CPUs, 2 of them free; 2 more are free at 100, all at 200. Job 2 has its planned start at
+    /// 100, job 3 at 200.
     fn promised() -> TestCluster {
         let mut fixture = cluster("1 x ncpus=8").running(8, "select=1:ncpus=2", "n1", 100);
         fixture.policy.backfill.depth = 2;
@@ -130,7 +130,7 @@ mod tests {
             .queued(3, "select=1:ncpus=8 walltime=50")
     }
 
-    /// G4: though it is not over when the first promise is due.
+    /// G4: even though it does not end before the first planned start.
     #[test]
     fn what_is_too_long_for_a_promise_bars_nobody_who_fits_beside_all() {
         assert_eq!(promised().booked(), "2 at 100 on n1; 3 at 200 on n1");
@@ -149,7 +149,7 @@ mod tests {
         );
         assert_eq!(with(&[backfilled(4, 300), backfilled(5, 201)]).starts(), "");
     }
-    /// G5: those who lack room are refused together, but none for whom something else comes first.
+    /// G5: jobs that lack resources are refused together, except those with an earlier reason.
     #[test]
     fn who_waits_for_something_else_is_not_told_that_there_is_no_room() {
         let fixture = cluster("1 x ncpus=8").running(1, "select=1:ncpus=8", "n1", 600);

@@ -1,4 +1,4 @@
-//! Who shares the cluster, what they want of it, and what they have.
+//! The parties that share the cluster, their demand and their usage.
 
 use crate::model::account::lineage::Lineages;
 use crate::model::account::pool_terms::{FifoKey, PoolMode, PoolTerms};
@@ -15,36 +15,36 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is as good as happened, though the state does not say so yet.
+/// Changes that are decided but not in the state yet.
 #[derive(Clone, Debug, Default)]
 pub struct PendingChanges {
-    /// Waiting jobs that start, or for which others make way.
+    /// Waiting jobs that start, or for which jobs are preempted.
     pub coming: BTreeSet<JobId>,
-    /// Running jobs that make way.
+    /// Running jobs that are preempted.
     pub preempted: BTreeSet<JobId>,
 }
 
-/// An operation, or operations alike. What is nothing may be empty.
+/// The demand of one operation, or of similar ones. Amounts may be empty for none.
 #[derive(Clone, Debug)]
 pub struct OperationDemand<'s> {
     pub party: ShareParty,
-    /// Its pool and those above it, by place in [`ResourceDemand::lines`].
+    /// Its pool with the pools above, as an index into [`ResourceDemand::lines`].
     pub line: usize,
-    /// How many they are.
+    /// The number of similar operations.
     pub number: u64,
-    /// What each has.
+    /// The usage of each.
     pub has: Cow<'s, [i64]>,
-    /// What each wants, with what it has.
+    /// The demand of each, including its usage.
     pub wants: Cow<'s, [i64]>,
-    /// Where it stands in line, if its pool is one.
+    /// Its place in line, if its pool is FIFO.
     pub place: Option<usize>,
-    // What gives it that place, if its pool is a line: else of no use.
+    // The keys of that place, used in FIFO pools only.
     priority: i32,
     since: Time,
     pending: u64,
 }
 
-/// All that share.
+/// All parties.
 pub struct ResourceDemand<'s> {
     /// By party, each once.
     pub all: Vec<OperationDemand<'s>>,
@@ -53,9 +53,9 @@ pub struct ResourceDemand<'s> {
 
 /// A pool.
 pub struct PoolDemand<'s> {
-    /// With those above it behind it; of no pool an empty line.
+    /// The pool and the pools above it; empty for none.
     pub pools: Vec<String>,
-    /// By what its operations stand in line, if they do.
+    /// The sort keys of its operations, if it is FIFO.
     keys: Option<&'s [FifoKey]>,
 }
 
@@ -65,7 +65,7 @@ pub fn pool_of(line: &[String]) -> &str {
 }
 
 impl<'s> ResourceDemand<'s> {
-    /// Those of a state, in which these classes wait.
+    /// The demand of a state with these waiting classes.
     pub fn of(
         state: &'s ClusterState,
         classes: impl Iterator<Item = &'s Class>,
@@ -100,7 +100,7 @@ impl<'s> ResourceDemand<'s> {
         demand
     }
 
-    /// By line, the sum that `of` selects over all operations in it.
+    /// By line, the sum of what `of` selects over its operations.
     pub fn by_line(
         &self,
         nothing: &Amounts,
@@ -135,7 +135,7 @@ impl<'s> ResourceDemand<'s> {
         self.all.retain(|operation| operation.number > 0);
     }
 
-    /// What it has goes back; it wants as much as before.
+    /// Subtracts the usage of a preempted job; the demand stays.
     fn leave(&mut self, state: &ClusterState, job: JobId) {
         let Some(running) = state.running.get(&job) else {
             return;
@@ -145,7 +145,7 @@ impl<'s> ResourceDemand<'s> {
         }
     }
 
-    /// It has some of what it wants: one of some alike is an operation of its own from then on.
+    /// Adds the usage of a coming job: one of several similar jobs becomes an operation of its own.
     fn come(&mut self, state: &'s ClusterState, job: JobId) -> Option<OperationDemand<'s>> {
         let class = state.waiting_class(job)?;
         let (party, total) = (
@@ -167,7 +167,7 @@ impl<'s> ResourceDemand<'s> {
         })
     }
 
-    /// Sets the place of each operation in the pools that are lines (Y23).
+    /// Sets the place of each operation in FIFO pools (Y23).
     fn put_in_line(&mut self) {
         let lines = &self.lines;
         let mut in_line: Vec<(&[FifoKey], &mut OperationDemand)> = self
@@ -182,9 +182,9 @@ impl<'s> ResourceDemand<'s> {
     }
 }
 
-/// What somebody has or wants in several ways is one wish.
+/// Merges several entries of a party.
 fn united(mut found: Vec<OperationDemand>) -> Vec<OperationDemand> {
-    // What runs comes before what waits still.
+    // Running entries come before waiting ones.
     found.sort_by_key(|operation| operation.party);
     found.dedup_by(|more, operation| {
         let is_same = more.party == operation.party;
@@ -205,7 +205,7 @@ impl<'s> OperationDemand<'s> {
     }
 }
 
-/// Adds to amounts, of which none may be there yet.
+/// Adds to amounts, which may be empty.
 fn include<'s>(sum: &mut Cow<'s, [i64]>, more: Cow<'s, [i64]>) {
     if sum.is_empty() {
         *sum = more
@@ -214,8 +214,8 @@ fn include<'s>(sum: &mut Cow<'s, [i64]>, more: Cow<'s, [i64]>) {
     }
 }
 
-/// Whether the jobs of a class wait for room: what is put off, asks for a reservation, or waits in
-/// a stopped queue wants nothing of the cluster.
+/// Whether jobs of a class could start soon: deferred jobs, jobs for a reservation, and jobs in a
+/// stopped queue have no demand.
 fn may_ever_start(state: &ClusterState, class: &Class, now: Time) -> bool {
     let is_put_off = class.key.not_before.is_some_and(|moment| moment > now);
     let is_open = state
@@ -230,13 +230,13 @@ struct Finder<'s> {
     terms: BTreeMap<&'s str, &'s PoolTerms>,
     /// The lines found so far, by user and account.
     known: BTreeMap<UserAndAccount<'s>, usize>,
-    /// The one found last: those next to each other are often of one.
+    /// The last line found: neighbors often have the same.
     last: Option<(UserAndAccount<'s>, usize)>,
     lines: Vec<PoolDemand<'s>>,
     found: Vec<OperationDemand<'s>>,
 }
 
-/// A user, and the account asked for.
+/// A user, and the requested account.
 type UserAndAccount<'s> = (&'s str, Option<&'s str>);
 
 impl<'s> Finder<'s> {
@@ -301,7 +301,7 @@ impl<'s> Finder<'s> {
         let (mut alike, mut first) = (0, None);
         for ((_, id), waiting) in class.jobs() {
             match &waiting.array {
-                // What has run before belongs to its array still.
+                // A requeued subjob still belongs to its array.
                 None if !is_in_line && id.parent().is_none() => {
                     alike += 1;
                     first.get_or_insert(waiting.wait.since);
@@ -334,7 +334,7 @@ impl<'s> Finder<'s> {
     }
 }
 
-/// Of somebody who waits.
+/// A waiting party, without amounts.
 fn waiting_demand<'s>(
     party: ShareParty,
     class: &Class,

@@ -1,6 +1,6 @@
-//! Who is left alone (Y27): whoever starves, or has less than a threshold of what it is owed, loses
-//! nothing to others; nor does anybody in a pool of which this is true, but to those in the same
-//! pool.
+//! Exemption from preemption (Y27): a party that starves, or has less than a threshold of its fair
+//! share, loses nothing to others. Parties in such a pool lose allocations only to parties in the
+//! same pool.
 
 use super::fair_share::{Entitled, FairShares, OperationShare};
 use super::groups::{AllocationGroup, ROUNDING};
@@ -8,29 +8,29 @@ use super::time_below::StarvationStatus;
 use crate::model::time::Time;
 use crate::sched::view::starvation::{StarvationSubject, TimeBelow};
 
-/// Protects operations and pools that starve, or whose satisfaction is below their threshold.
+/// Protects operations and pools that starve, or that have a satisfaction below their threshold.
 pub struct PreemptionExemption<'a> {
-    /// What everybody is owed, and has.
+    /// The fair share and the usage of all parties.
     pub shares: &'a FairShares,
-    /// Since when who has less.
+    /// The parties below their fair share, and since when.
     pub time_below: &'a TimeBelow,
     /// The last group of allocations that is preempted: its threshold counts.
     pub last: AllocationGroup,
-    /// When that is.
+    /// The current time.
     pub now: Time,
 }
 
-/// Whether somebody may lose something.
+/// Which parties may preempt a party.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exposure {
-    /// To those in this pool.
+    /// Those in this pool.
     Within(String),
-    /// To anybody.
+    /// All.
     Open,
 }
 
 impl Exposure {
-    /// Whether it is one to somebody with this pool and those above it.
+    /// Whether a party in this pool, given with the pools above, may preempt it.
     pub fn is_to(&self, line: &[String]) -> bool {
         match self {
             Exposure::Within(pool) => line.contains(pool),
@@ -40,7 +40,7 @@ impl Exposure {
 }
 
 impl PreemptionExemption<'_> {
-    /// By line of the fair shares: to which pools its operations may lose allocations.
+    /// By line of the fair shares: the pools to which its operations may lose allocations.
     pub fn by_line(&self) -> Vec<Exposure> {
         let lines = self.shares.lines.iter();
         // Operations in the lowest such pool are in all pools above it.
@@ -57,7 +57,7 @@ impl PreemptionExemption<'_> {
         )
     }
 
-    /// Whether somebody loses nothing to anybody.
+    /// Whether a party is exempt from preemption by all others.
     pub fn is_before(&self, victim: &OperationShare) -> bool {
         self.is_blocked(
             &StarvationSubject::Party(victim.party),

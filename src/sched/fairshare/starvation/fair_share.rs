@@ -1,5 +1,5 @@
-//! What everybody is owed, and has (Y1, Y20, Y21, Y26): the cluster is poured out down the tree of
-//! pools to the operations, by the resource of which each wants the largest part.
+//! The fair share and the usage of all parties (Y1, Y20, Y21, Y26): the cluster is divided down the
+//! tree of pools to the operations, by the dominant resource of each.
 
 use super::demand::{OperationDemand, PendingChanges, ResourceDemand, pool_of};
 use super::groups::ROUNDING;
@@ -24,7 +24,7 @@ use crate::sched::view::starvation::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What somebody is owed, and has, as parts of the cluster.
+/// The fair share and the usage of a party, as parts of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Entitled {
     /// The fair share.
@@ -33,16 +33,16 @@ pub struct Entitled {
     pub used: f64,
 }
 
-/// How satisfied somebody is at most: who is owed nothing.
+/// The maximum satisfaction, and the satisfaction of a party with a fair share of 0.
 const MOST: f64 = 1e9;
 
 impl Entitled {
-    /// Whether it has less than it should, but for a tolerance (Y1).
+    /// Whether the usage is below the fair share, within a tolerance (Y1).
     pub fn is_below(&self, tolerance: f64) -> bool {
         self.used < self.fair * tolerance - ROUNDING
     }
 
-    /// What it has of what it is owed, as a part of that.
+    /// The usage as a part of the fair share.
     pub fn satisfaction(&self) -> f64 {
         if self.fair > 0.0 {
             (self.used / self.fair).min(MOST)
@@ -53,7 +53,7 @@ impl Entitled {
 }
 
 impl HeldShares {
-    /// Whether they still hold: nobody has come or gone, and nothing else has changed.
+    /// Whether they still hold: the parties are the same, and nothing else has changed.
     fn holds(
         &self,
         demand: &ResourceDemand,
@@ -80,57 +80,57 @@ impl HeldShares {
     }
 }
 
-/// Of somebody with a fair share of its own.
+/// The fair share of one party.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OperationShare {
-    /// Who.
+    /// The party.
     pub party: ShareParty,
-    /// What each of them is owed, and has.
+    /// The fair share and the usage of each of its jobs.
     pub entitled: Entitled,
-    /// Its pool, by place among [`FairShares::lines`].
+    /// Its pool, as an index into [`FairShares::lines`].
     pub line: usize,
-    /// Where it stands, if its pool is a line.
+    /// Its place in line, if its pool is FIFO.
     place: Option<usize>,
 }
 
-/// A pool of somebody with a fair share of its own.
+/// A pool of parties.
 #[derive(Clone, Debug)]
 pub struct PoolShare {
-    /// With those above it behind it; of no pool an empty line.
+    /// The pool and the pools above it; empty for none.
     pub pools: Vec<String>,
-    /// What holds in it.
+    /// The starvation settings in effect.
     pub patience: Patience,
     /// The thresholds of its operations.
     pub cutoffs: Cutoffs,
     /// By resource: an operation with less of each is not preempted; empty for no such threshold.
     pub spared: Vec<(usize, i64)>,
-    /// What those in it have, not those in pools below it.
+    /// The usage of its own operations, without pools below it.
     pub has: Amounts,
 }
 
 impl PoolShare {
-    /// The pool; the empty name for none.
+    /// The name of the pool; empty for none.
     pub fn pool(&self) -> &str {
         pool_of(&self.pools)
     }
 }
 
-/// What everybody is owed, and has.
+/// The fair share and the usage of all parties.
 #[derive(Clone, Debug)]
 pub struct FairShares {
     /// By party.
     rows: Vec<OperationShare>,
     pools: BTreeMap<String, (Entitled, Patience, Cutoffs)>,
-    /// The pools of all of them.
+    /// The pools of all parties.
     pub lines: Vec<PoolShare>,
-    /// All that there is.
+    /// The total of the cluster.
     pub whole: ClusterTotal,
-    /// As they were poured out.
+    /// The fair shares as computed, for reuse.
     pub held: Arc<HeldShares>,
 }
 
 impl FairShares {
-    /// Those of a state at a moment, of which some things are as good as happened.
+    /// The fair shares of a state at a time, with pending changes.
     pub fn of(
         state: &ClusterState,
         policy: &Policy,
@@ -140,7 +140,7 @@ impl FairShares {
         FairShares::after(state.starvation.held.as_ref(), state, policy, ahead, now)
     }
 
-    /// The same where they were poured out so before.
+    /// Reuses former fair shares if they still hold.
     pub(in crate::sched) fn after(
         before: Option<&Arc<HeldShares>>,
         state: &ClusterState,
@@ -158,7 +158,7 @@ impl FairShares {
         )
     }
 
-    /// The same where these classes wait.
+    /// Computes them with these waiting classes.
     pub(in crate::sched) fn among<'s>(
         before: Option<&Arc<HeldShares>>,
         state: &'s ClusterState,
@@ -225,7 +225,7 @@ impl FairShares {
         }
     }
 
-    /// Under which a job has its fair share; None for one that wants nothing.
+    /// The party of a job; None if the job has no demand.
     pub fn party(&self, job: JobId, class: Option<ClassId>) -> Option<ShareParty> {
         let parties = [
             Some(ShareParty::Operation(operation_of(job))),
@@ -237,7 +237,7 @@ impl FairShares {
             .find(|party| self.row(*party).is_some())
     }
 
-    /// What is known of somebody.
+    /// The row of a party.
     pub fn row(&self, party: ShareParty) -> Option<&OperationShare> {
         self.rows
             .binary_search_by_key(&party, |row| row.party)
@@ -245,12 +245,12 @@ impl FairShares {
             .map(|place| &self.rows[place])
     }
 
-    /// What somebody is owed, and has.
+    /// The fair share and the usage of a party.
     pub fn entitled(&self, party: ShareParty) -> Option<Entitled> {
         Some(self.row(party)?.entitled)
     }
 
-    /// All that have a fair share of their own, with how many alike each are.
+    /// All parties, each with its number of similar jobs.
     pub fn rows(&self) -> impl Iterator<Item = (ShareParty, u64)> {
         self.held
             .parties
@@ -258,8 +258,8 @@ impl FairShares {
             .map(|(party, number, _)| (*party, *number))
     }
 
-    /// Its position among the operations of its pool, the lowest first: its satisfaction (Y22), or
-    /// its place in a pool that is a line (Y23).
+    /// Its sort key in its pool, lowest first: its satisfaction (Y22), or its place in a FIFO pool
+    /// (Y23).
     pub fn turn(&self, party: ShareParty) -> f64 {
         let Some(row) = self.row(party) else {
             return MOST;
@@ -268,12 +268,12 @@ impl FairShares {
             .map_or(row.entitled.satisfaction(), |place| place as f64)
     }
 
-    /// What a pool is owed; None for one of which nothing is known.
+    /// The fair share of a pool; None if unknown.
     pub fn fair(&self, pool: &str) -> Option<f64> {
         self.held.pools.get(pool).copied()
     }
 
-    /// What a pool is owed, and has.
+    /// The fair share and the usage of a pool.
     pub fn of_pool(&self, pool: &str) -> Option<Entitled> {
         Some(self.pools.get(pool)?.0)
     }
@@ -285,19 +285,19 @@ impl FairShares {
             .map(|(name, (entitled, ..))| (name.as_str(), *entitled))
     }
 
-    /// Its pool, and those above it.
+    /// Its pool and the pools above it.
     pub fn line(&self, party: ShareParty) -> &[String] {
         self.row(party)
             .map_or(&[], |row| &self.lines[row.line].pools)
     }
 
-    /// What holds for somebody.
+    /// The starvation settings of a party.
     pub fn patience(&self, party: ShareParty) -> Patience {
         self.row(party)
             .map_or(Patience::default(), |row| self.lines[row.line].patience)
     }
 
-    /// What holds for whom.
+    /// The starvation settings of a subject.
     pub fn patience_of(&self, subject: &StarvationSubject) -> Patience {
         match subject {
             StarvationSubject::Party(party) => self.patience(*party),
@@ -308,7 +308,7 @@ impl FairShares {
         }
     }
 
-    /// The thresholds of an operation or a pool; None for one of which nothing is known.
+    /// The thresholds of a party or a pool; None if unknown.
     pub fn cutoffs_of(&self, subject: &StarvationSubject) -> Option<Cutoffs> {
         match subject {
             StarvationSubject::Party(party) => Some(self.lines[self.row(*party)?.line].cutoffs),
@@ -316,7 +316,7 @@ impl FairShares {
         }
     }
 
-    /// All that have less than they should, pools included (Y1).
+    /// All parties and pools below their fair share (Y1).
     pub fn below(&self) -> impl Iterator<Item = StarvationSubject> + '_ {
         let rows = self.rows.iter().filter(|row| {
             row.entitled
@@ -330,7 +330,7 @@ impl FairShares {
         parties.chain(pools.map(|(name, _)| StarvationSubject::Pool(name.clone())))
     }
 
-    /// What having less has made of somebody.
+    /// The starvation status of a subject.
     pub fn starvation(
         &self,
         subject: &StarvationSubject,
@@ -341,7 +341,7 @@ impl FairShares {
     }
 }
 
-/// What those in each pool come to together, with all below it, of what those of each line do.
+/// The sums of each pool with all pools below, from the sums of each line.
 fn by_pool(demand: &ResourceDemand, by_line: &[Amounts]) -> BTreeMap<String, Amounts> {
     let mut sums: BTreeMap<String, Amounts> = BTreeMap::new();
     for (line, amounts) in demand.lines.iter().zip(by_line) {
@@ -355,7 +355,7 @@ fn by_pool(demand: &ResourceDemand, by_line: &[Amounts]) -> BTreeMap<String, Amo
     sums
 }
 
-/// Pours the cluster out.
+/// Divides the cluster.
 fn poured(
     demand: &ResourceDemand,
     state: &ClusterState,
@@ -421,7 +421,7 @@ fn poured(
     }
 }
 
-/// What is guaranteed to pools, and how much they may have, where somebody said so.
+/// The guaranteed and the maximum part of each pool.
 fn bounds(
     demand: &ResourceDemand,
     state: &ClusterState,
@@ -448,7 +448,7 @@ fn bounds(
     bounds
 }
 
-/// Whether a limit is one on pools.
+/// Whether a limit applies to pools.
 pub fn is_of_pools(scope: &LimitScope) -> bool {
     scope.account != Selector::All
         && LimitScope {
@@ -457,8 +457,8 @@ pub fn is_of_pools(scope: &LimitScope) -> bool {
         } == LimitScope::default()
 }
 
-/// The part of its demand that a pool may have under the limits on what it runs: the smallest part
-/// that any of them allows.
+/// The part of its demand that a pool may use under limits on running jobs: the smallest that any
+/// limit allows.
 fn cap(pool: &str, wanted: &[i64], limits: &Limits, catalog: &Catalog) -> f64 {
     let mut cap = 1.0_f64;
     for limit in limits_of_pools(limits) {
@@ -480,7 +480,7 @@ fn cap(pool: &str, wanted: &[i64], limits: &Limits, catalog: &Catalog) -> f64 {
     cap
 }
 
-/// The limits on what pools run.
+/// The limits on the running jobs of pools.
 fn limits_of_pools(limits: &Limits) -> impl Iterator<Item = &Limit> {
     limits
         .all
@@ -497,7 +497,7 @@ fn is_replaced(generic: &Limit, pool: &str, limits: &Limits) -> bool {
     })
 }
 
-/// Resources as they are counted.
+/// Resources as counted amounts.
 pub fn amounts_of(list: &ResourceList, catalog: &Catalog) -> Amounts {
     let mut amounts = catalog.nothing();
     for (name, value) in list {

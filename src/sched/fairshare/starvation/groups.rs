@@ -1,6 +1,5 @@
-//! The three groups of an operation's allocations (Y3 to Y6, Y16): oldest first, those that are its
-//! own, those that it loses to who starves aggressively, and those that it loses to anybody who
-//! starves.
+//! The three groups of an operation's allocations, oldest first (Y3 to Y6, Y16): kept ones, those
+//! that aggressively starving parties may preempt, and those that any starving party may preempt.
 
 use crate::model::account::starvation::{Boundary, Cutoffs};
 use crate::sched::amounts::{Amounts, subtract};
@@ -10,14 +9,14 @@ use std::fmt;
 /// Parts of the whole that differ by less are equal.
 pub const ROUNDING: f64 = 1e-9;
 
-/// To whom an operation loses an allocation; who is the first to lose it comes first.
+/// Which parties may preempt an allocation; the first to be preempted comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AllocationGroup {
-    /// To anybody who starves.
+    /// Any starving party.
     Preemptible,
-    /// To who starves aggressively.
+    /// Aggressively starving parties.
     Aggressively,
-    /// To nobody.
+    /// None.
     Kept,
 }
 
@@ -31,7 +30,7 @@ impl AllocationGroup {
     }
 }
 
-/// As YTsaurus has them: `P`, `A` and `N`.
+/// The letters of YTsaurus: `P`, `A` and `N`.
 impl fmt::Display for AllocationGroup {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
@@ -42,24 +41,24 @@ impl fmt::Display for AllocationGroup {
     }
 }
 
-/// What divides them.
+/// The thresholds that divide allocations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
-    /// With no more than this part of the whole all is kept.
+    /// Up to this part of the cluster, all is kept.
     pub aggressive: f64,
-    /// With more than this part it is preemptible.
+    /// Above this part, allocations are preemptible.
     pub preemption: f64,
-    /// On which side lies what crosses.
+    /// The side of an allocation that crosses a threshold.
     pub boundary: Boundary,
-    /// By resource: with less than this all is kept (Y16); empty for no such threshold.
+    /// By resource: with less than this, all is kept (Y16); empty for no such threshold.
     pub spared: Vec<(usize, i64)>,
-    /// Whether what lies between the two is lost to anybody (Y19).
+    /// Whether the group in between exists; otherwise it is kept (Y19).
     pub allow_aggressive: bool,
 }
 
 impl Thresholds {
-    /// Whether an operation that has this part of the whole could lose an allocation of this group,
-    /// or of one before.
+    /// Whether an operation with this part of the cluster could lose an allocation of this group or
+    /// an earlier one.
     pub fn could_lose(&self, part: f64, last: AllocationGroup) -> bool {
         let is_between_lost = last == AllocationGroup::Aggressively && self.allow_aggressive;
         let bound = if is_between_lost {
@@ -70,7 +69,7 @@ impl Thresholds {
         last == AllocationGroup::Kept || part >= bound - ROUNDING
     }
 
-    /// That of an allocation before which, and with which, an operation has this part of the whole.
+    /// The group of an allocation; `before` and `with` are the parts without and with it.
     fn group(&self, before: f64, with: f64, is_spared: bool) -> AllocationGroup {
         let is_under = |bound: f64| match self.boundary {
             Boundary::Give => with <= bound + ROUNDING,
@@ -96,8 +95,8 @@ impl Thresholds {
     }
 }
 
-/// Divides an operation's allocations, which are given newest first, each with what it has, and
-/// have so much together. As many are told of as are of no later group than asked for.
+/// Divides an operation's allocations, given newest first with their resources; `together` is their
+/// sum. Returns those of groups up to `last`.
 pub fn divide<'a, T>(
     newest_first: impl Iterator<Item = (T, &'a Amounts)>,
     together: &[i64],
@@ -111,7 +110,7 @@ pub fn divide<'a, T>(
         let is_spared = thresholds.spares(&left);
         subtract(&mut left, taken);
         let before = whole.part(&left);
-        // Who is older is of no earlier group.
+        // Older allocations are of the same group or a later one.
         let group = thresholds.group(before, with, is_spared);
         if group > last {
             break;
@@ -137,7 +136,7 @@ mod tests {
         allow_aggressive: true,
     };
 
-    /// Allocations of so many of ten processors each, oldest first; told oldest first.
+    /// Allocations of these sizes out of ten CPUs, given and shown oldest first.
     fn divided(sizes: &[i64], thresholds: &Thresholds) -> String {
         let age = |place: usize| -> Age { (Time(place as i64), JobId::element(1, place as u32)) };
         let taken: Vec<Amounts> = sizes.iter().map(|size| vec![*size].into()).collect();
@@ -202,8 +201,7 @@ mod tests {
         assert_eq!(pass, ["AAPP", "NAPP"]);
     }
 
-    /// Y16: an operation with less than three processors is not preempted, whatever its fair share
-    /// is.
+    /// Y16: an operation with less than three CPUs is not preempted, whatever its fair share.
     #[test]
     fn an_operation_below_its_usage_threshold_keeps_all() {
         let spared = Thresholds {

@@ -1,5 +1,4 @@
-//! Who is owed what, and has it: clusters and operations in a few words, with the numbers of the
-//! rules.
+//! Fair share and usage, with the numbers of the rules.
 
 use super::exemption::PreemptionExemption;
 use super::groups::AllocationGroup;
@@ -17,8 +16,7 @@ use crate::sched::fixture::{TestCluster, cluster, pool, share};
 use crate::sched::view::starvation::{ShareParty, StarvationSubject, TimeBelow};
 use std::sync::Arc;
 
-/// So many elements of an array of this account run on a node, each with so many processors; so
-/// many more wait.
+/// An array with this many running subjobs of this many CPUs each, and this many waiting ones.
 fn array(
     mut fixture: TestCluster,
     id: u64,
@@ -54,7 +52,7 @@ fn array(
 }
 
 impl TestCluster {
-    /// A running job has run since so many seconds.
+    /// Sets the start time of a running job, in seconds.
     fn begun_at(self, id: JobId, started: i64) -> TestCluster {
         self.candidate(id, started, 0.0, |_| ())
     }
@@ -79,7 +77,7 @@ fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
 
-/// What operations are owed, and have.
+/// The fair share and the usage of operations.
 fn told(fixture: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
     let shares = shares(fixture);
     let of = |&id: &u64| {
@@ -90,7 +88,7 @@ fn told(fixture: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
     operations.iter().map(of).collect()
 }
 
-/// Y20, Y10: two arrays that want all there is.
+/// Y20, Y10: two arrays that each request the whole cluster.
 #[test]
 fn operations_share_what_there_is_and_have_what_runs() {
     let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
@@ -145,7 +143,7 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
         limit(Selector::Named("a".into()), 2),
     ];
     assert_eq!(told(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
-    // Those on what waits, on one of its users and on something else bound no pool by this.
+    // Limits on waiting jobs, on a user or on another resource do not bound a pool.
     let waiting = Limit {
         stage: LimitStage::Queued,
         ..limit(Selector::Named("b".into()), 1)
@@ -211,8 +209,7 @@ fn who_has_just_as_much_as_the_tolerance_asks_is_not_below() {
     );
 }
 
-/// Jobs alike share one fair share each, and nobody is owed what is put off or waits in a stopped
-/// queue.
+/// Similar jobs have equal fair shares; deferred jobs and jobs in a stopped queue have none.
 #[test]
 fn jobs_that_cannot_start_want_nothing() {
     let fixture = array(with(vec![]), 1, "", (0, 1), 20);
@@ -235,7 +232,7 @@ fn jobs_that_cannot_start_want_nothing() {
     );
 }
 
-/// Y23: jobs alike stand in line one by one.
+/// Y23: similar jobs are in line one by one.
 #[test]
 fn in_a_fifo_pool_equal_jobs_receive_their_demand_in_turn() {
     let mut accounts = vec![pool("a", None, 1.0)];
@@ -258,14 +255,14 @@ fn in_a_fifo_pool_equal_jobs_receive_their_demand_in_turn() {
     assert_eq!([1, 2, 3].map(fair).map(rounded), [0.4, 0.4, 0.2]);
 }
 
-/// An array that limits itself wants no more than that.
+/// The demand of an array with a limit of its own ends at that limit.
 #[test]
 fn an_array_wants_as_many_as_may_run_at_once() {
     let fixture = array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=1 array=1-20%3");
     assert_eq!(told(&fixture, &[1, 2]), [(0.7, 0.0), (0.3, 0.0)]);
 }
 
-/// What starts, and what makes way, counts as if it had.
+/// Pending starts and preemptions count.
 #[test]
 fn what_is_as_good_as_happened_counts() {
     let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
@@ -293,7 +290,7 @@ fn what_is_as_good_as_happened_counts() {
     assert_eq!((used(alike), fair(alike)), (0.0, 0.1));
 }
 
-/// Fair shares are held still for a while, and poured out anew when somebody comes.
+/// Fair shares are kept for a while, and computed again when a party is added.
 #[test]
 fn fair_shares_are_held_still_for_a_while() {
     let mut fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
@@ -370,7 +367,7 @@ fn who_starves_loses_nothing_but_within_the_pool_that_does() {
     );
 }
 
-/// Y18, Y29: what holds in a pool holds for its operations and for itself.
+/// Y18, Y29: settings of a pool apply to its operations and to itself.
 #[test]
 fn pools_say_what_makes_theirs_starve() {
     let mut accounts = vec![

@@ -1,22 +1,22 @@
-//! Since when somebody has less than its fair share, and what that makes of it (Y1, Y2).
+//! Since when a party is below its fair share, and the resulting status (Y1, Y2).
 
 use crate::model::account::starvation::Patience;
 use crate::model::time::Time;
 
-/// What having less for a while makes of somebody (Y2).
+/// The status of a party below its fair share (Y2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StarvationStatus {
-    /// Nothing yet.
+    /// Not starving.
     #[default]
     None,
-    /// It starves.
+    /// Starving: below for the timeout.
     Starving,
-    /// It starves aggressively.
+    /// Starving aggressively.
     Aggressive,
 }
 
 impl StarvationStatus {
-    /// Of who has been below since then.
+    /// The status of a party that is below since then.
     pub fn of(since: Option<Time>, patience: &Patience, now: Time) -> StarvationStatus {
         let Some(since) = since else {
             return StarvationStatus::None;
@@ -31,7 +31,7 @@ impl StarvationStatus {
         }
     }
 
-    /// When something else will be made of who has been below since then, and goes on to be.
+    /// When the status changes next if the party stays below.
     pub fn next(since: Time, patience: &Patience, now: Time) -> Option<Time> {
         let aggressive = patience
             .enable_aggressive
@@ -104,7 +104,7 @@ mod tests {
         );
     }
 
-    /// Y2: at 60 it has enough; when it has less again, its time begins anew.
+    /// Y2: at 60 it has enough; when it is below again, its time starts again.
     #[test]
     fn who_is_no_longer_below_begins_anew() {
         let subject = || StarvationSubject::Party(ShareParty::Operation(JobId::array(1)));

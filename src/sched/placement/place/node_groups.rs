@@ -1,5 +1,5 @@
 //! Groups of nodes to which a request is confined: node sets (M47), nodes with the same value of a
-//! resource, neighbors (M8g), and nodes of similar speed (M8h).
+//! resource, adjacent nodes (M8g), and nodes of similar speed (M8h).
 
 use super::{Placement, arrange, spread};
 use crate::model::policy::{NodeSets, SetChoice};
@@ -13,7 +13,7 @@ use crate::sched::view::node_filter::AllowedSets;
 use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Nodes of one node set, or of several if the job may span sets (M47).
+/// Places the chunks within one node set, or several if the job may span sets (M47).
 pub fn within_sets(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -67,7 +67,7 @@ fn members(space: &AvailabilityMap, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
     members
 }
 
-/// How many nodes of some kinds the job may join.
+/// How many nodes of some kinds the job may use.
 fn nodes_to_spare(space: &AvailabilityMap, shape: &Shape, kinds: &BTreeSet<KindIx>) -> u64 {
     let places = 0..space.buckets().len();
     let joined = places.filter(|&place| {
@@ -79,7 +79,7 @@ fn nodes_to_spare(space: &AvailabilityMap, shape: &Shape, kinds: &BTreeSet<KindI
     joined.map(|place| space.head(place).nodes).sum()
 }
 
-/// Nodes that have the same value of a resource, the first value that has enough.
+/// Places the chunks on nodes with the same value of a resource: the first value with enough nodes.
 pub fn with_common_value(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -90,7 +90,7 @@ pub fn with_common_value(
         .find_map(|value| arrange(space, &shape.narrowed(resource, value)))
 }
 
-/// The values a resource has on the nodes, in order.
+/// The values of a resource on the nodes, in order.
 fn group_values(space: &AvailabilityMap, resource: &str) -> Vec<ResourceValue> {
     let mut values = BTreeMap::new();
     for node in space.cluster.present() {
@@ -101,7 +101,7 @@ fn group_values(space: &AvailabilityMap, resource: &str) -> Vec<ResourceValue> {
     values.into_values().collect()
 }
 
-/// Places on nodes that follow each other, the first such stretch.
+/// Places the chunks on adjacent nodes: the first such range.
 pub fn contiguous(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let places = positions(space);
     let suitable: BTreeSet<usize> = (0..shape.chunks.len())
@@ -123,7 +123,7 @@ pub fn contiguous(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     })
 }
 
-/// The nodes there are, numbered.
+/// The present nodes with their positions.
 fn positions(space: &AvailabilityMap) -> BTreeMap<NodeIx, usize> {
     let present = space
         .cluster
@@ -132,7 +132,7 @@ fn positions(space: &AvailabilityMap) -> BTreeMap<NodeIx, usize> {
     present.enumerate().map(|(place, ix)| (ix, place)).collect()
 }
 
-/// The stretches without a gap: (first, last).
+/// The ranges without a gap: (first, last).
 fn stretches(places: &BTreeSet<usize>) -> Vec<(usize, usize)> {
     let mut stretches: Vec<(usize, usize)> = Vec::new();
     for &place in places {
@@ -144,7 +144,7 @@ fn stretches(places: &BTreeSet<usize>) -> Vec<(usize, usize)> {
     stretches
 }
 
-/// Places on nodes of equal speed, else on those whose speeds lie closest together.
+/// Places the chunks on nodes of equal speed, or else with the smallest range of speeds.
 pub fn balanced(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let mut kinds: BTreeMap<i64, BTreeSet<KindIx>> = BTreeMap::new();
     for (kind, _) in space.cluster.kinds() {
@@ -200,7 +200,7 @@ mod tests {
         fixture
     }
 
-    /// M47: three free in each set.
+    /// M47: three free nodes in each set.
     #[test]
     fn a_job_waits_for_a_set_that_holds_it_or_spans_several() {
         let four = |delay| fixture(SetChoice::OneOf, delay).queued(1, "select=4:ncpus=1");
@@ -237,7 +237,7 @@ mod tests {
         );
     }
 
-    /// M47: the set with the fewest nodes for the job, so that large sets stay for large jobs.
+    /// M47: the set with the fewest free nodes, so that large sets stay for large jobs.
     #[test]
     fn one_set_is_the_smallest_that_has_room() {
         let mut fixture = cluster("4 x ncpus=1:color=a, 2 x ncpus=1:color=b");
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(owned.queued(1, "select=1:ncpus=1").starts(), "1 on n4");
     }
 
-    /// M47: by a feature that nodes have or have not.
+    /// M47: by a Boolean feature of the nodes.
     #[test]
     fn a_set_may_be_the_nodes_with_a_feature() {
         let mut fixture = cluster("1 x ncpus=1:big=false, 1 x ncpus=1, 2 x ncpus=1:big=true");

@@ -1,8 +1,8 @@
-//! The last resort of matching: a search over placements, for requests of several kinds of chunks
-//! that first fit does not place.
+//! A search over placements, for requests with several kinds of chunks that first fit does not
+//! place.
 //!
 //! Packing several sizes is hard in general, so the search is bounded: small requests are decided
-//! exactly, larger ones may be told to wait though a clever placement exists.
+//! exactly; larger ones may wait although a placement exists.
 
 use super::{Placement, TentativePlacement};
 use crate::sched::placement::availability_map::AvailabilityMap;
@@ -12,13 +12,13 @@ use crate::sched::placement::rank::Candidates;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::Shape;
 
-/// More chunks than this are not searched for.
+/// The maximum number of chunks to search for.
 const MOST_CHUNKS: u64 = 16;
 
-/// More (chunk, node) pairs than this are not looked at.
+/// The maximum number of (chunk, node) pairs to try.
 const MOST_VISITS: usize = 20_000;
 
-/// Looks for nodes for the chunks, those of the kinds first in `order` first.
+/// Searches for nodes for the chunks, in the given order of kinds.
 pub fn place(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -53,13 +53,13 @@ pub fn place(
 struct PlacementSearch<'a> {
     space: &'a AvailabilityMap<'a>,
     candidates: Vec<Candidates>,
-    /// The kind of each chunk, in the order in which they are put.
+    /// The kind of each chunk, in the order of placement.
     chunks: Vec<usize>,
     visits: usize,
 }
 
 impl<'a> PlacementSearch<'a> {
-    /// Puts the chunks from `next` on, each way in turn.
+    /// Places the chunks from `next` on, trying each option in turn.
     fn extend(
         &mut self,
         trial: TentativePlacement<'a>,
@@ -82,7 +82,7 @@ impl<'a> PlacementSearch<'a> {
         None
     }
 
-    /// The nodes already in use, and one fresh node of each bucket: the others are like it.
+    /// The nodes already in use, and one unused node of each class: the others are equal to it.
     fn options(&self, trial: &TentativePlacement<'a>, chunk: usize) -> Vec<NodeIx> {
         match &self.candidates[chunk] {
             Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
@@ -98,14 +98,14 @@ impl<'a> PlacementSearch<'a> {
                         .find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
                 });
                 let mut options: Vec<NodeIx> = in_use.chain(fresh).collect();
-                // Not the order of the buckets: equal rooms must give equal answers.
+                // Independent of the order of classes: equal states must give equal results.
                 options.sort_unstable();
                 options
             }
         }
     }
 
-    /// Whether a node in use is of a bucket that suits; its amounts are looked at later.
+    /// Whether a node in use is of a suitable kind; its amounts are checked later.
     fn suits(&self, node: NodeIx, fitting: &[FittingClass]) -> bool {
         let kind = self.space.cluster.node(node).kind;
         fitting
@@ -119,7 +119,7 @@ mod tests {
     use crate::model::request::placement_policy::NodeAllocation;
     use crate::sched::fixture::cluster;
 
-    /// Neither order of first fit places these: they put the large ones together.
+    /// Neither order of first fit places these: both put the large chunks together.
     #[test]
     fn what_first_fit_does_not_place_is_found_by_search() {
         let starts = |allocation, nodes: &str, select: &str| {
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Sixteen chunks are searched for, seventeen are not.
+    /// The search covers sixteen chunks but not seventeen.
     #[test]
     fn only_small_requests_are_searched_for() {
         let starts = |ones: u32| {

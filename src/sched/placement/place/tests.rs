@@ -180,7 +180,7 @@ fn nodes_that_are_down_or_gone_get_nothing() {
     assert_eq!(fixture.node("n1", "ncpus=8", true).starts(), "1 on n1");
 }
 
-/// The first host that suits, whatever stands before it.
+/// The first host that suits, whatever precedes it.
 #[test]
 fn packed_chunks_pass_over_nodes_that_do_not_suit() {
     let red = "1 x ncpus=4:color=red, 2 x ncpus=4:color=blue";
@@ -221,7 +221,7 @@ fn packed_chunks_pass_over_nodes_that_do_not_suit() {
     );
 }
 
-/// M46: a node that is somebody's is not open to others, though it has room.
+/// M46: a node dedicated to one user is not open to others, even with free resources.
 #[test]
 fn packed_chunks_pass_over_nodes_that_are_somebody_elses() {
     let fixture = cluster("2 x ncpus=4").owned("bob").running(
@@ -238,7 +238,7 @@ fn packed_chunks_pass_over_nodes_that_are_somebody_elses() {
     );
 }
 
-/// Hosts of one node and of several stand in one order.
+/// Hosts of one node and of several are in one order.
 #[test]
 fn packed_chunks_go_on_the_first_host_of_whatever_parts() {
     let packed = "select=2:ncpus=2 place=pack";
@@ -257,7 +257,7 @@ fn packed_chunks_go_on_the_first_host_of_whatever_parts() {
     parts_last.policy.placement.allocation = NodeAllocation::FirstAvailable;
     assert_eq!(parts_last.starts(), "1 on n1,n1");
 }
-/// M46: a node that takes one task is passed over for one that will do.
+/// M46: a node that takes one task only is skipped.
 #[test]
 fn packed_chunks_pass_over_nodes_that_take_one_only() {
     let alone = NodeTerms {
@@ -271,7 +271,7 @@ fn packed_chunks_pass_over_nodes_that_take_one_only() {
     );
 }
 
-/// Q22: what wants a host for itself is not packed with others.
+/// Q22: a chunk with an exclusive host is not packed with others.
 #[test]
 fn chunks_of_which_one_wants_a_whole_host_are_not_packed() {
     for request in [
@@ -295,7 +295,7 @@ fn chunks_of_which_one_wants_a_whole_host_are_not_packed() {
     }
 }
 
-/// M8: where nodes are ranked one by one, or looked at one by one.
+/// M8: if nodes are ranked or checked one by one.
 #[test]
 fn packed_chunks_go_on_the_node_that_ranks_first() {
     let packed = "select=2:ncpus=1 place=pack";
@@ -331,7 +331,7 @@ fn a_chunk_that_names_its_host_goes_there_whatever_else_it_asks_for() {
     );
 }
 
-/// Q22: a chunk that wants a host for itself has it for itself, also beside others of its job.
+/// Q22: a chunk with an exclusive host shares it with no other chunk of its job.
 #[test]
 fn a_chunk_that_wants_a_whole_host_shares_it_with_no_other_chunk() {
     let starts = |busy: bool, select: &str| {

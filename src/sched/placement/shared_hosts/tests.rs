@@ -1,4 +1,4 @@
-//! What elements of one array have together.
+//! Resources shared by subjobs of one array.
 
 use crate::model::job::NodeShare;
 use crate::model::job::event::Event;
@@ -22,7 +22,7 @@ use proptest::prelude::*;
 use proptest::{collection, sample::Index};
 use std::sync::Arc;
 
-/// So much of a resource that is counted by host.
+/// A per-host resource with this total.
 fn fixture(nodes: &str, total: i64) -> TestCluster {
     let mut fixture = cluster(nodes);
     fixture.state.set_pool(
@@ -36,7 +36,7 @@ fn fixture(nodes: &str, total: i64) -> TestCluster {
     fixture
 }
 
-/// An element of array 1 runs on a node until then, in seconds, and asked for one of that.
+/// A subjob of array 1 runs on a node until then, in seconds, and requests one of it.
 fn on(mut fixture: TestCluster, index: u32, node: &str, until: i64) -> TestCluster {
     let amount = |name: &str| (name.to_string(), ResourceValue::Long(1));
     let share = NodeShare {
@@ -57,7 +57,7 @@ fn used(fixture: &TestCluster) -> i64 {
     fixture.state.pool("site_lic").unwrap().0
 }
 
-/// G2: four elements on one host have one together; a fifth on another host would need one more.
+/// G2: four subjobs on one host share one; a fifth on another host would need one more.
 #[test]
 fn elements_on_one_host_take_it_once() {
     let mut fixture = fixture("2 x ncpus=4", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-6");
@@ -82,7 +82,7 @@ fn elements_on_one_host_take_it_once() {
     assert_eq!(fixture.starts(), "1[5] on n1; 1[6] on n1");
 }
 
-/// G2: other jobs and arrays have nothing of it.
+/// G2: other jobs and arrays do not share it.
 #[test]
 fn others_take_their_own() {
     let fixture = on(fixture("1 x ncpus=8", 2), 1, "n1", 100);
@@ -94,8 +94,7 @@ fn others_take_their_own() {
     assert_eq!(used(&on(two, 2, "n2", 100)), 2, "on two hosts it takes two");
 }
 
-/// Where too little is free, the hosts of others of the array alone will do, and not the first that
-/// has room.
+/// If too little is free, only the hosts of other subjobs of the array will do.
 #[test]
 fn an_element_goes_where_others_of_its_array_are() {
     let fixture = on(fixture("3 x ncpus=2", 1), 9, "n3", 100);
@@ -119,7 +118,7 @@ fn an_element_goes_where_others_of_its_array_are() {
     assert_eq!(two.starts(), "", "one of two hosts would have too little");
 }
 
-/// It is free when the last of them is over, in whatever order they came.
+/// The resource is free when the last of them ends, whatever the order of their starts.
 #[test]
 fn who_ends_last_holds_it() {
     for order in [
@@ -150,7 +149,7 @@ fn who_ends_last_holds_it() {
     }
 }
 
-/// Who is promised it does not wait for longer because others of the array come.
+/// Later subjobs of the array do not delay its planned use by another job.
 #[test]
 fn nobody_joins_beyond_a_promise() {
     let fixture = on(fixture("1 x ncpus=8", 1), 9, "n1", 100);
@@ -166,7 +165,7 @@ fn nobody_joins_beyond_a_promise() {
     assert_eq!(joins(101), "");
 }
 
-/// Who makes way frees it where no other of its array stays.
+/// A preempted subjob frees it if no other of its array stays.
 #[test]
 fn who_leaves_gives_it_back_with_the_last_of_them() {
     let fixture = on(
@@ -192,7 +191,7 @@ fn who_leaves_gives_it_back_with_the_last_of_them() {
     assert_eq!((gives(1, &[2]), gives(2, &[1]), gives(2, &[3])), (1, 1, 0));
 }
 
-/// What is noted of each of them follows who holds it: what it has, and what its end gives back.
+/// The records follow the holder: what it uses, and what its end releases.
 #[test]
 fn ends_and_operations_know_who_holds_it() {
     let mut fixture = on(fixture("1 x ncpus=8", 2), 1, "n1", 50);
@@ -241,8 +240,7 @@ fn ends_and_operations_know_who_holds_it() {
     );
 }
 
-/// M45: who stands still and has given it up has no part in it, in whatever order a view is told of
-/// them.
+/// M45: a suspended subjob that has released it does not share it, whatever the order of reports.
 #[test]
 fn who_has_given_it_up_does_not_hold_it() {
     let stands_still = |fixture: &mut TestCluster, index: u32| {
@@ -321,7 +319,7 @@ fn who_has_given_it_up_does_not_hold_it() {
     }
 }
 
-/// A node that is taken out, or not there yet, has what runs on it like any other.
+/// A node that is removed, or not known yet, counts the same for its running jobs.
 #[test]
 fn who_is_on_a_node_that_is_gone_still_has_it() {
     let mut fixture = on(on(fixture("2 x ncpus=8", 1), 1, "n1", 70), 2, "n1", 50);
@@ -340,7 +338,7 @@ fn who_is_on_a_node_that_is_gone_still_has_it() {
     assert_eq!(used(&fixture), 0);
 }
 
-/// However many nodes a host has, and whether they are told of first or what runs on them.
+/// However many nodes a host has, and in whatever order nodes and jobs are reported.
 #[test]
 fn the_nodes_of_one_host_have_it_together() {
     for known in [true, false] {
@@ -383,7 +381,7 @@ fn the_nodes_of_one_host_have_it_together() {
     }
 }
 
-/// G8: a promise counts who has joined in the same cycle, and is the same in the next one.
+/// G8: a planned start counts subjobs started in the same cycle, and is the same in the next one.
 #[test]
 fn a_promise_counts_who_has_just_joined() {
     let fixture = on(fixture("1 x ncpus=3", 1), 9, "n1", 100);
@@ -400,7 +398,7 @@ fn a_promise_counts_who_has_just_joined() {
     }
 }
 
-/// All of them on one of the hosts of the others, where they are to be on one host.
+/// All on one host of the others, if they must be on one host.
 #[test]
 fn parts_of_several_hosts_are_not_one_host() {
     let fixture = on(on(fixture("2 x ncpus=2", 2), 8, "n1", 100), 9, "n2", 100);
@@ -414,7 +412,7 @@ fn parts_of_several_hosts_are_not_one_host() {
     assert_eq!(pair("scatter").starts(), "1[1] on n1,n2");
 }
 
-/// Who is entered again as before has given nothing back.
+/// A job entered again without change has released nothing.
 #[test]
 fn nobody_is_told_of_what_has_not_changed() {
     let mut fixture = on(on(fixture("1 x ncpus=8", 1), 1, "n1", 50), 2, "n1", 70);
@@ -436,7 +434,7 @@ fn nobody_is_told_of_what_has_not_changed() {
     }
 }
 
-/// Who makes way for whom.
+/// The preempted jobs, each with its preemptor.
 fn ways(fixture: &TestCluster) -> String {
     let way =
         |way: &crate::sched::view::plan::Preemption| format!("{} for {}", way.job, way.by.unwrap());
@@ -449,7 +447,7 @@ fn ways(fixture: &TestCluster) -> String {
         .join("; ")
 }
 
-/// M45, Q21: who preempts for it has to have all of them go, and who is not needed stays.
+/// M45, Q21: a preemptor of the resource needs all of them to end; others stay.
 #[test]
 fn all_that_have_it_together_make_way_together() {
     let mut fixture = fixture("1 x ncpus=8", 2);
@@ -475,8 +473,8 @@ fn all_that_have_it_together_make_way_together() {
     assert_eq!(ways(&fixture), "1[2] for 4; 1[1] for 4; 3 for 5");
 }
 
-/// M43, Q21: who is promised a start ahead is not delayed: of those that leave, the last of an
-/// array gives what it has, whoever made the others leave; and where one stays, it is not given.
+/// M43, Q21: a planned start ahead is not delayed. The last subjob of an array to end releases the
+/// resource, whatever preempted the others; if one stays, it is not released.
 #[test]
 fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
     let told = |total: i64, waiting: &[&str]| {
@@ -499,7 +497,7 @@ fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
             fixture = on(fixture, index, "n1", 1000).candidate(id, i64::from(index), -9.0, |_| ());
             fixture.state.belongs_to(id, &claimant);
         }
-        // Job 2 is promised 400.
+        // The planned start of job 2 is 400.
         fixture = fixture
             .running(9, "select=1:ncpus=2", "n1", 400)
             .queued(2, "select=1:ncpus=2 walltime=50")
@@ -523,7 +521,7 @@ fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
     );
 }
 
-/// Beside promises, too, elements that start in one cycle have it together.
+/// Subjobs started in one cycle share it beside planned starts, too.
 #[test]
 fn elements_join_those_that_have_just_started_beside_a_promise() {
     let fixture = fixture("1 x ncpus=4", 1).running(9, "select=1:ncpus=2", "n1", 100);
@@ -535,7 +533,7 @@ fn elements_join_those_that_have_just_started_beside_a_promise() {
     );
 }
 
-/// Elements that were altered ask for what they ask for: together they have the most of that.
+/// Altered subjobs may request different amounts: together they use the maximum.
 #[test]
 fn of_different_amounts_the_most_is_taken() {
     let mut fixture = on(fixture("1 x ncpus=8", 3), 1, "n1", 50);
@@ -555,7 +553,7 @@ fn of_different_amounts_the_most_is_taken() {
     assert_eq!(used(&fixture), 1);
 }
 
-/// What its nodes are to have in common they have on hosts of the others, too.
+/// The hosts of the others must have the requested common value, too.
 #[test]
 fn nodes_of_others_are_not_of_one_group() {
     let nodes = fixture("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
@@ -569,7 +567,7 @@ fn nodes_of_others_are_not_of_one_group() {
     );
 }
 
-/// M47: nor are they of one set.
+/// M47: they must be of one node set, too.
 #[test]
 fn nodes_of_others_are_not_of_one_set() {
     let nodes = fixture("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
@@ -587,8 +585,8 @@ fn nodes_of_others_are_not_of_one_set() {
     assert_eq!(fixture.starts(), "");
 }
 
-/// Two resources that are counted by host, so much of each; elements of array 1 have of them on
-/// `n1` and `n2`, and another that asks for both waits.
+/// Two per-host resources with these totals; subjobs of array 1 use them on `n1` and `n2`, and
+/// another that requests both waits.
 fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> TestCluster {
     const BOTH: [&str; 2] = ["site_lic", "site_seat"];
     let mut resources = fixture::resources();
@@ -640,7 +638,7 @@ fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> TestCluster {
     fixture
 }
 
-/// Where too little of several is free, only hosts where others have all of them will do.
+/// If too little of several resources is free, only hosts on which others use all of them will do.
 #[test]
 fn an_element_goes_where_others_have_all_that_is_short() {
     let both: &[&str] = &["site_lic", "site_seat"];
@@ -658,8 +656,7 @@ fn an_element_goes_where_others_have_all_that_is_short() {
     );
 }
 
-/// What is not short it takes anew where others of its array have the rest: so much as there is
-/// suffices.
+/// A subjob takes what is still free, on hosts on which others of its array use the rest.
 #[test]
 fn an_element_takes_what_is_free_where_others_have_the_rest() {
     assert_eq!(
@@ -672,8 +669,8 @@ fn an_element_takes_what_is_free_where_others_have_the_rest() {
     );
 }
 
-/// An element over several hosts that ends sooner passes on what another joins, and keeps what it
-/// has elsewhere.
+/// A subjob on several hosts that ends first passes on the resource that another shares, and
+/// releases that on its other hosts.
 #[test]
 fn what_is_on_other_hosts_is_not_passed_on() {
     let mut fixture = fixture("2 x ncpus=4", 2);
@@ -704,8 +701,8 @@ fn what_is_on_other_hosts_is_not_passed_on() {
     );
 }
 
-/// Who is not over before a promise begins has it together with others, too, that have just
-/// started.
+/// A subjob that runs beyond the beginning of a planned start shares it, too, with subjobs that
+/// have just started.
 #[test]
 fn elements_that_stay_beside_a_promise_join_those_that_have_just_started() {
     let fixture = fixture("1 x ncpus=6", 1).running(9, "select=1:ncpus=4", "n1", 100);
@@ -717,7 +714,7 @@ fn elements_that_stay_beside_a_promise_join_those_that_have_just_started() {
     );
 }
 
-/// G8: so does one that was looked for after others had been promised something.
+/// G8: this also holds for a planned start that is computed after others.
 #[test]
 fn a_later_promise_counts_who_has_just_joined() {
     let mut fixture =
@@ -730,7 +727,7 @@ fn a_later_promise_counts_who_has_just_joined() {
     assert_eq!(fixture.booked(), "0 at 100 on n2; 7 at 150 on n1");
 }
 
-/// M37: and inside of a reservation.
+/// M37: and within a reservation.
 #[test]
 fn elements_have_it_together_inside_of_a_reservation() {
     let mut fixture = fixture("1 x ncpus=4", 1);
@@ -762,7 +759,7 @@ fn elements_have_it_together_inside_of_a_reservation() {
     );
 }
 
-/// G2: a plan that has more of it than there is, is none.
+/// G2: a plan that uses more of it than there is is invalid.
 #[test]
 fn a_plan_with_an_element_on_a_host_too_many_is_refused() {
     let two = fixture("2 x ncpus=1", 2).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
@@ -778,7 +775,7 @@ fn a_plan_with_an_element_on_a_host_too_many_is_refused() {
     );
 }
 
-/// With whichever of its nodes there it has it.
+/// The resource counts with any node of the host.
 #[test]
 fn a_plan_counts_what_an_element_has_with_any_node_of_a_host() {
     let nodes = |total: i64| fixture("", total).on_host("h", "2 x ncpus=1");
@@ -796,7 +793,7 @@ fn a_plan_counts_what_an_element_has_with_any_node_of_a_host() {
     );
 }
 
-/// On how many hosts jobs have it, those of one array together.
+/// The number of hosts on which jobs use it, subjobs of one array together.
 fn hosts(fixture: &TestCluster) -> i64 {
     let place = |job: JobId, ix| {
         (
@@ -812,8 +809,8 @@ fn hosts(fixture: &TestCluster) -> i64 {
 }
 
 proptest! {
-    /// G2: whatever comes and goes, so many are in use as there are hosts of arrays and jobs,
-    /// never more than there are, and nobody who could start is left waiting.
+    /// G2: after any events, the use equals the number of hosts of arrays and jobs, never exceeds
+    /// the total, and no job waits that could start.
     #[test]
     fn as_many_are_in_use_as_there_are_hosts(
         total in 1..4_i64,

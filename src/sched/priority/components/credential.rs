@@ -1,11 +1,11 @@
-//! Whose a job is (M14).
+//! The credentials of a job (M14).
 
 use crate::model::policy::Components;
 use crate::model::policy::components::Priorities;
 use crate::sched::view::shape::ClassKey;
 
-/// The priorities of the user, group, account, quality of service and queue of the jobs of a class;
-/// that of its queue where the components name none.
+/// The priorities of the user, group, account, QOS and queue of a class. Without a queue priority
+/// in the components, the priority of the queue itself counts.
 pub fn values(rule: &Components, class: &ClassKey, of_queue: i64) -> [f64; 5] {
     let (names, who) = (&rule.priorities, &class.who);
     let group = names.groups.get(&who.gid).map(String::as_str);

@@ -1,14 +1,14 @@
-//! What a job asks for (M15).
+//! The requested resources of a job (M15).
 
 use crate::sched::priority::inputs::PriorityInputs;
 use crate::sched::view::processor_equivalents::equivalents;
 use crate::sched::view::shape::ClassKey;
 
-/// Sizes count in these.
+/// The unit of memory, swap and disk.
 const MEGABYTE: f64 = 1_048_576.0;
 
-/// Nodes (chunks), processors, megabytes of memory, swap and disk, processor-seconds, processor
-/// equivalents, and seconds of walltime of a job of a class.
+/// Nodes (chunks), CPUs, megabytes of memory, swap and disk, CPU seconds, processor equivalents,
+/// and seconds of walltime of a job of a class.
 pub fn values(inputs: &PriorityInputs, class: &ClassKey) -> [f64; 8] {
     let amount = |resource| inputs.amount(class, resource).unwrap_or(0.0);
     let (processors, walltime) = (amount("ncpus"), inputs.walltime(class).as_seconds() as f64);

@@ -1,9 +1,9 @@
-//! How a job has been served so far, and how near that is to a target (M16, M18, M19).
+//! The service of a job so far, and its nearness to a target (M16, M18, M19).
 
 use crate::model::policy::components::Goal;
 use crate::model::time::Span;
 
-/// Minutes of waiting, the expansion factor, and how often a lower job has passed.
+/// Minutes of waiting, the expansion factor, and how often a job of lower priority has passed.
 pub fn values(waited: Span, walltime: Span, least: Span, bypassed: u32) -> [f64; 3] {
     [
         minutes(waited),
@@ -16,16 +16,16 @@ fn minutes(span: Span) -> f64 {
     span.0 as f64 / 60_000.0
 }
 
-/// M16: by how much the wait lengthens a job. A walltime below `least` counts as that.
+/// M16: (wait + walltime) / walltime; the walltime counts as at least `least`.
 fn xfactor(waited: Span, walltime: Span, least: Span) -> f64 {
     1.0 + waited.0 as f64 / walltime.max(least).max(Span::seconds(1)).0 as f64
 }
 
-/// The most that nearness comes to (M19).
+/// The maximum of nearness (M19).
 const MOST: f64 = 1e6;
 
-/// M19: how near minutes of waiting and expansion factor are to what they are to be; what has
-/// reached its target is as near as can be from then on. Nothing where there is no target.
+/// M19: nearness of waiting minutes and expansion factor to their targets; maximal once the target
+/// is reached, 0 without a target.
 pub fn nearness(goal: &Goal, service: &[f64; 3]) -> [f64; 2] {
     let [waited, xfactor, _] = *service;
     let second = minutes(Span::seconds(1));
@@ -84,7 +84,7 @@ mod tests {
         let at = |minutes: f64, xfactor: f64| nearness(&goal, &[minutes, xfactor, 0.0]);
         assert_eq!(at(50.0, 1.0), [0.01, 0.25]);
         assert_eq!(at(58.0, 2.5), [0.25, 4.0]);
-        // A second is the least distance in time; a thousandth that in expansion.
+        // The least distance is one second in time and a thousandth in expansion.
         assert_eq!(at(60.0, 3.0).map(f64::round), [3600.0, 1e6]);
         assert_eq!(
             at(600.0, 30.0).map(f64::round),

@@ -1,4 +1,4 @@
-//! What jobs are worth by their components, and whom they count as having passed them.
+//! Priority by components, and jobs that count as passed.
 
 use super::*;
 use crate::model::job::eligible_time::Eligibility;
@@ -11,7 +11,7 @@ use crate::model::time::Time;
 use crate::sched::fixture::{TestCluster, cluster};
 use crate::sched::priority::calculator::PriorityCalculator;
 
-/// A cluster of 128 processors and 512 gb, ordered by components that are set up so.
+/// A cluster of 128 CPUs and 512 gb, ordered by these components.
 fn fixture(set: impl Fn(&mut Components)) -> TestCluster {
     let mut fixture = cluster("8 x ncpus=16:mem=64gb");
     fixture.policy.precedence = Precedence {
@@ -22,7 +22,7 @@ fn fixture(set: impl Fn(&mut Components)) -> TestCluster {
     fixture
 }
 
-/// These parts count.
+/// Sets the weights and caps of these parts.
 fn count(rule: &mut Components, kind: ComponentKind, counts: &[(&str, WeightAndCap)]) {
     let component: &mut Component = rule.all.get_mut(&kind).unwrap();
     for (name, count) in counts {
@@ -135,7 +135,7 @@ fn a_job_counts_by_what_it_asks_for() {
             1,
         )
     };
-    // A quarter of the processors and half of the memory of 128.
+    // A quarter of the CPUs and half of the memory of 128.
     assert_eq!(of("processor_equivalents"), 64.0);
     assert_eq!(
         [of("nodes"), of("processors"), of("memory"), of("swap")],
@@ -191,8 +191,8 @@ fn credentials_count_by_name() {
     assert_eq!(score(&fixture, 1), 6.0);
 }
 
-/// M18: with a promise to each of two, who starts behind both passes both, who starts between them
-/// the first.
+/// M18: of two jobs with planned starts, a backfilled job behind both passes both, a job between
+/// them the first only.
 #[test]
 fn those_who_are_promised_something_count_who_passes_them() {
     let mut fixture = cluster("10 x ncpus=1").running(
@@ -219,12 +219,12 @@ fn those_who_are_promised_something_count_who_passes_them() {
         ),
         (3, 3, 2)
     );
-    // Read anew, it still knows; started and put back, it does not.
+    // The count survives a reload but not a requeue.
     let fixture = fixture.queued(2, "select=8:ncpus=1 walltime=1:00:00");
     assert_eq!(bypassed(&fixture, 2), 3);
 }
 
-/// M18: where nobody is promised anything, the first that is blocked counts.
+/// M18: without planned starts, the first blocked job counts as passed.
 #[test]
 fn without_promises_the_first_counts_who_passes_it() {
     let mut fixture = cluster("1 x ncpus=4")

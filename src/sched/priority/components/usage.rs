@@ -1,5 +1,5 @@
-//! What a running job has used of what it asked for (M20). It says which job is to make way for
-//! another: the one worth least.
+//! The part of its request that a running job has used (M20). It decides which job is preempted:
+//! the one of the lowest priority.
 
 use crate::model::policy::Components;
 use crate::model::policy::components::ComponentKind;
@@ -7,13 +7,13 @@ use crate::model::time::{Span, Time};
 use crate::sched::view::preemption_candidate::{PreemptionCandidate, RunProgress};
 
 impl RunProgress {
-    /// What it counts for while it runs.
+    /// The priority component of a running job.
     pub fn score(&self, rule: &Components) -> f64 {
         rule.value(ComponentKind::Usage, &self.values())
     }
 
-    /// Processor-seconds had and to come, percent of the walltime, minutes. Of a job without an end
-    /// nothing is known to come.
+    /// CPU seconds used and remaining, percent of the walltime, minutes. A job without a walltime
+    /// has none remaining.
     fn values(&self) -> [f64; 4] {
         let seconds = |span: Span| span.0 as f64 / 1000.0;
         let processors = f64::from(self.processors);
@@ -34,8 +34,8 @@ impl RunProgress {
 }
 
 impl PreemptionCandidate {
-    /// The priority of the job among running jobs: its priority at its start, and what it has used
-    /// since (M20).
+    /// The priority of the job among running jobs: its priority at its start plus its usage since
+    /// then (M20).
     pub fn priority(&self, rule: &Components, now: Time) -> f64 {
         self.score.unwrap_or(f64::MAX) + self.course(now).score(rule)
     }
@@ -60,7 +60,7 @@ mod tests {
         }
     }
 
-    /// M20: the victim is the one of which 10 percent are done.
+    /// M20: the victim is the job that is 10 percent done.
     #[test]
     fn a_longer_run_raises_the_priority() {
         let [early, late] = [360, 3240].map(|ran| course(ran).score(&counting(2)));

@@ -1,4 +1,4 @@
-//! How long it takes until who has had too much has had no more than their share.
+//! The time until a member above its share is back at its share.
 
 use super::*;
 use crate::model::account::charge::{Charge, UsageRules};
@@ -37,8 +37,7 @@ fn accounts(lines: &[&str]) -> Vec<Account> {
     lines.iter().map(account).collect()
 }
 
-/// What goes on, and what is over since hour 0: `(account, user, processors, for how many hours
-/// before)`.
+/// Running and ended charges: `(account, user, CPUs, hours)`; ended ones ran until hour 0.
 fn usage(
     decay: Decay,
     ended: &[(&str, &str, u32, i64)],
@@ -99,7 +98,7 @@ fn balance(entries: &[ShareStatus], name: &str) -> TimeToBalance {
         .balance
 }
 
-/// In hours, to a hundredth of it.
+/// Compares in hours, to a hundredth of one.
 #[track_caller]
 fn is_about(balance: TimeToBalance, hours: f64) {
     let TimeToBalance::After(span) = balance else {
@@ -152,8 +151,7 @@ fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
     assert!((entries[2].normalised - 0.4).abs() < 1e-12 && entries[5].factor > entries[4].factor);
 }
 
-/// Without decay 30 h of one processor are as much as another's after 30 h more: half of all for
-/// each.
+/// Without decay, 30 h of one CPU equal another's after 30 h more: half of all for each.
 #[test]
 fn who_has_had_too_much_is_in_balance_when_others_have_caught_up() {
     let usage = usage(
@@ -175,8 +173,7 @@ fn who_has_had_too_much_is_in_balance_when_others_have_caught_up() {
     is_about(balance(&table, "heavy"), 90.0);
 }
 
-/// After t weeks: D * 2^-t is left of D, and G * (1 - 2^-t) is there of the other's, with G = half
-/// life / ln
+/// After t weeks, D * 2^-t is left of D, and the other has G * (1 - 2^-t), where G = half life / ln
 /// 2. They are equal when 2^-t = G / (D + G).
 #[test]
 fn what_fades_is_in_balance_sooner() {
@@ -203,7 +200,7 @@ fn where_nobody_else_uses_anything_nothing_is_ever_balanced_but_what_is_forgotte
             half_life: Decay::WEEK,
         },
     ] {
-        // Who runs on has to stop before they are in balance: their own jobs do not count for it.
+        // A member with running jobs must stop first: its own jobs do not count.
         let usage = usage(decay, heavy, &[("heavy", "ann", 3)]);
         assert_eq!(
             balance(
@@ -228,7 +225,7 @@ fn where_nobody_else_uses_anything_nothing_is_ever_balanced_but_what_is_forgotte
     );
 }
 
-/// A user answers for the account too: as long as it has had too much, so have they.
+/// The account's usage affects its users: while it is above its share, so are they.
 #[test]
 fn users_are_in_balance_no_sooner_than_what_is_held_against_them() {
     let used = usage(
@@ -237,9 +234,9 @@ fn users_are_in_balance_no_sooner_than_what_is_held_against_them() {
         &[("light", "bob", 1)],
     );
     let all = table(Method::Classic, &["heavy:1 ann=1 idle=1", "light:1"], &used);
-    // ann has had all of half a share of the half: (a + (a - a) / 2) <= 1/4 from 90 h on.
+    // ann has all of half a share of the half: (a + (a - a) / 2) <= 1/4 from 90 h on.
     is_about(balance(&all, "ann"), 90.0);
-    // idle is held half of it against: a / 2 <= 1/4.
+    // idle has half of it as effective usage: a / 2 <= 1/4.
     is_about(balance(&all, "idle"), 30.0);
 }
 
@@ -284,11 +281,10 @@ fn who_stands_where_the_account_stands_is_in_balance_when_that_is() {
         ..FairShare::default()
     };
     let table = told(&policy, &used, &[], 0);
-    // A third of all: when 60 h more are used.
+    // A third of all: after 60 h more.
     is_about(balance(&table, "heavy"), 60.0);
     assert_eq!(balance(&table, "ann"), balance(&table, "heavy"));
-    // Right below the root there is nobody to stand for but all together, and these have had no
-    // more than all.
+    // Right below the root, the parent's shares are the whole, and its usage is never above that.
     all[0].shares = Shares::Parent;
     let table = told(
         &FairShare {

@@ -1,5 +1,4 @@
-//! What is left of stretches of usage as of a moment, from which follows what is left at any later
-//! one.
+//! Decaying sums of usage as of a time, from which the sum at any later time follows.
 
 use crate::model::account::charge::UsageRules;
 use crate::model::account::decay::{UsageInterval, total};
@@ -7,12 +6,12 @@ use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A sum that fades.
+/// A decaying sum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DecayingSum {
     at: Time,
-    /// By window, none of it forgotten, where windows are forgotten each by its age; else one sum
-    /// under 0, of which only what is left at the moment is there.
+    /// By window, before decay, if each window decays by its age; otherwise one decayed sum under
+    /// 0.
     parts: BTreeMap<i64, f64>,
 }
 
@@ -26,12 +25,12 @@ impl Default for DecayingSum {
 }
 
 impl DecayingSum {
-    /// Its moment: never before the end of what was added.
+    /// Its time: never before the end of what was added.
     pub fn at(&self) -> Time {
         self.at
     }
 
-    /// From its moment until then.
+    /// The interval from its time until then.
     pub fn stretch_until(&self, until: Time, rate: f64) -> UsageInterval {
         UsageInterval {
             from: self.at,
@@ -40,7 +39,7 @@ impl DecayingSum {
         }
     }
 
-    /// What is left at `now`, or at its moment if that is later.
+    /// The decayed sum at `now`, or at its own time if that is later.
     pub fn left(&self, now: Time, rules: &UsageRules) -> f64 {
         let now = now.max(self.at);
         if rules.since(now) > self.at {
@@ -56,8 +55,8 @@ impl DecayingSum {
         }
     }
 
-    /// Adds a stretch, or with a `sign` of -1 takes it out again; its moment is then no earlier
-    /// than the end of that.
+    /// Adds an interval, or removes it with a `sign` of -1; advances the sum to the end of the
+    /// interval.
     pub fn add(&mut self, stretch: UsageInterval, sign: f64, rules: &UsageRules) {
         self.advance(stretch.to, rules);
         let counted = rules.counted(stretch, self.at);

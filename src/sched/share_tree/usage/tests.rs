@@ -1,4 +1,4 @@
-//! Sums against what raw charges come to one by one.
+//! Sums compared with raw charges one by one.
 
 use super::*;
 use crate::model::account::charge::Weights;
@@ -83,7 +83,7 @@ fn a_charge_told_twice_counts_once() {
     let once = usage.clone();
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
     assert_eq!(usage, once);
-    // Altered while it runs.
+    // The job is altered while it runs.
     usage.charge(JobId::job(1), &charge("bob", 0, 4));
     assert_eq!(
         (
@@ -209,10 +209,10 @@ fn usage_rules() -> impl Strategy<Value = UsageRules> {
         })
 }
 
-/// A job: whose, when it begins, how long it runs, when that is told, its processors.
+/// A job: whether it is bob's, its start, its length, the delay of its report, its CPUs.
 type Made = (bool, i64, i64, i64, u32);
 
-/// What the raw charges come to, one by one.
+/// The sum of the raw charges, one by one.
 fn raw(rules: &UsageRules, charges: &[Charge], whose: &Member, now: Time) -> f64 {
     charges
         .iter()
@@ -222,8 +222,8 @@ fn raw(rules: &UsageRules, charges: &[Charge], whose: &Member, now: Time) -> f64
 }
 
 proptest! {
-    /// F24, and "restarts change nothing": whatever begins and ends when, the sums are what the raw
-    /// charges come to under the rules, and under others once these are given.
+    /// F24, and "restarts change nothing": in any order of events, the sums equal the raw charges,
+    /// under the rules and under later ones.
     #[test]
     fn sums_are_what_raw_charges_come_to(
         jobs in prop::collection::vec(any::<bool>().prop_flat_map(|bob| {
@@ -253,7 +253,7 @@ proptest! {
     }
 }
 
-/// Usage as it becomes until `now`, event by event, and the raw charges of then.
+/// The usage after each event until `now`, and the raw charges.
 fn lived(jobs: &[Made], rules: UsageRules, now: i64) -> (UsageTable, Vec<Charge>) {
     let mut events = Vec::new();
     let mut charges = Vec::new();

@@ -1,4 +1,4 @@
-//! The files of the nodes stay in line with the nodes.
+//! The indexes of the nodes are consistent with the nodes.
 
 use super::*;
 use crate::model::resource::ResourceValue;
@@ -6,8 +6,7 @@ use crate::model::time::Time;
 use crate::sched::fixture::{cluster, resources};
 use crate::sched::view::snapshot::ClusterState;
 
-/// Says nodes as somebody might report them, by turns: on which host, with what, and whether
-/// usable.
+/// A sequence of node reports: host, resources, and whether the node is usable.
 fn told(step: usize) -> (NodeFacts, bool) {
     let node = step * 5 % 7;
     let (name, host) = (
@@ -52,7 +51,7 @@ fn share(node: &str, gpu: u16) -> NodeShare {
     }
 }
 
-/// All that is filed, by the names of the nodes: they may have been numbered in another order.
+/// All indexes by node name, since the numbering may differ.
 fn filed(cluster: &Cluster) -> Vec<String> {
     let names = |nodes: &BTreeSet<NodeIx>| {
         let mut names: Vec<&str> = nodes
@@ -106,8 +105,7 @@ fn filed(cluster: &Cluster) -> Vec<String> {
     filed
 }
 
-/// A cluster in which nodes came, changed, moved to other hosts and went is filed as one that was
-/// told the last of all that at once.
+/// A cluster after many changes has the same indexes as one built at once.
 #[test]
 fn what_was_changed_step_by_step_is_filed_as_if_built_at_once() {
     let mut state = ClusterState::new(&resources());
@@ -154,7 +152,7 @@ fn a_node_that_bounds_no_address_space_has_any_amount_of_it() {
     assert_eq!(starts("1 x ncpus=1:vmem=1tb"), "");
 }
 
-/// Else no two nodes would be alike.
+/// Otherwise no two nodes would be interchangeable.
 #[test]
 fn nodes_that_say_their_names_are_still_of_one_kind() {
     let mut state = ClusterState::new(&resources());
@@ -174,7 +172,7 @@ fn nodes_that_say_their_names_are_still_of_one_kind() {
     assert_eq!(state.cluster.kinds().count(), 1);
 }
 
-/// A GPU that is not the node's, or that a job holds, is nobody's from outside.
+/// Only GPUs of the node that no job uses count as used from outside.
 #[test]
 fn only_gpus_of_the_node_that_no_job_holds_are_used_from_outside() {
     let mut fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1, 7]);
@@ -194,7 +192,7 @@ fn only_gpus_of_the_node_that_no_job_holds_are_used_from_outside() {
     );
 }
 
-/// Else a job would be told that GPUs are in use of a node that nobody gets.
+/// Otherwise a job would wait for GPUs in use on a node that accepts no jobs.
 #[test]
 fn of_nodes_that_are_down_or_gone_nothing_counts_as_used_from_outside() {
     let mut fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);

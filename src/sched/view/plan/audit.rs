@@ -1,4 +1,4 @@
-//! The audit of a plan: whether it can be carried out in the state that it was made for.
+//! The audit of a plan: checks that it can be carried out in the state that it was made for.
 
 use super::{Plan, Resume, Start};
 use crate::model::job::NodeShare;
@@ -12,9 +12,9 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Plan {
-    /// Whether the starts can all happen in this state: each job waits there, gets all its chunks
-    /// as arranged, and no node is given away twice. Likewise whether jobs that stand still can go
-    /// on. The error names the job and the fault.
+    /// Checks that all starts are possible in this state: each job waits, gets all its chunks as
+    /// arranged, and no resource is given twice. Checks resumed jobs likewise. The error names the
+    /// job and the fault.
     pub fn audit(&self, state: &ClusterState) -> Result<(), String> {
         let pools = state.cluster.pools.clone();
         let (rooms, numbers, shared) = Default::default();
@@ -45,7 +45,7 @@ impl Plan {
     }
 }
 
-/// The rooms while the starts are carried out one by one.
+/// The free resources while the starts are carried out one by one.
 struct Audit<'a> {
     state: &'a ClusterState,
     by_use: &'a [usize],
@@ -71,7 +71,7 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// Leaves out what others of its array have on its hosts (G2).
+    /// Removes per-host resources that other subjobs of the array use on its hosts (G2).
     fn share(&mut self, shape: &Shape, holds: &mut BTreeMap<NodeIx, Hold>) {
         let (Some(number), cluster) = (shape.array, &self.state.cluster) else {
             return;
@@ -88,7 +88,7 @@ impl Audit<'_> {
         }
     }
 
-    /// What it needs beyond what it has.
+    /// Checks the resources that a resumed job needs again.
     fn resume(&mut self, resume: &Resume) -> Result<(), String> {
         let suspended = self
             .state
@@ -176,7 +176,7 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// What is taken of a node, and of the whole system.
+    /// Checks and takes the amounts of a node and of the whole system.
     fn amounts(&mut self, ix: NodeIx, hold: &Hold) -> Result<(), String> {
         let node = self.state.cluster.node(ix);
         let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());

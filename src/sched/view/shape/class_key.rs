@@ -1,4 +1,4 @@
-//! Jobs that are alike: two of one class get the same verdict at the same moment.
+//! Classes of interchangeable jobs: two jobs of one class get the same verdict at the same time.
 
 use super::{Shape, ShapeId, User, array, shape_key};
 use crate::model::credentials::Credentials;
@@ -12,23 +12,23 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// Names a class of jobs alike in chunks, place, walltime, credentials and deferral. Stable: the
-/// first eight bytes of a SHA-256 of these.
+/// The id of a class: the first eight bytes of a SHA-256 of chunks, place, walltime, credentials,
+/// deferral and other properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClassId(pub u64);
 
 impl ClassId {
-    /// The class of a job; of an array, that of its elements.
+    /// The class of a job; for an array, the class of its subjobs.
     pub fn of(job: &Job) -> ClassId {
         ClassKey::id_of(job)
     }
 
-    /// All that ask for the same as a job, together.
+    /// The id of all jobs with the same request as a job.
     pub fn of_request(job: &Job) -> ClassId {
         ClassId::of_shape(ShapeId::of(job))
     }
 
-    /// All classes of a shape together: what a verdict of all of them goes by.
+    /// The id of all classes of a shape, for verdicts on all of them.
     pub fn of_shape(shape: ShapeId) -> ClassId {
         ClassId(shape.0)
     }
@@ -40,59 +40,60 @@ impl fmt::Display for ClassId {
     }
 }
 
-/// Jobs that get the same verdict.
+/// The common properties of interchangeable jobs.
 #[derive(Clone, Debug)]
 pub struct ClassKey {
-    /// Its name.
+    /// The id.
     pub id: ClassId,
-    /// Where they fit.
+    /// Everything that decides where they fit.
     pub shape: Arc<Shape>,
-    /// How long they may run; None when they did not say.
+    /// Their walltime; None if they request none.
     pub walltime: Option<Span>,
-    /// Whose they are.
+    /// Their credentials.
     pub who: Arc<Credentials>,
-    /// Their user, by number.
+    /// Their user, as a number.
     pub user: User,
     /// Their `-p`.
     pub priority: i32,
-    /// What their owner makes of their priority, from 0 to 1.
+    /// The factor by which their owner scales their priority, from 0 to 1.
     pub user_factor: f64,
-    /// What an operator says that they are worth, above what others can be.
+    /// The priority set by an operator, above any other priority.
     pub system_priority: Option<i32>,
-    /// The reservation they ask for, and run nowhere else.
+    /// The reservation that they request; they run nowhere else.
     pub asks_for: Option<String>,
-    /// Not to be started before.
+    /// The earliest start.
     pub not_before: Option<Time>,
-    /// Never promised a start, by an operator's word: others pass it, and it starts when there is
-    /// room.
+    /// Whether an operator denies them planned starts: other jobs pass them, and they start when
+    /// they fit.
     pub unpromised: bool,
-    /// Whether their owner wants them left alone by those who could have their place (Q9).
+    /// Whether their owner exempts them from preemption (Q9).
     pub protected: bool,
-    /// Whether they may be run again from the beginning.
+    /// Whether they are rerunnable.
     pub rerunnable: bool,
-    /// Whether they can write down how far they have come, when told to.
+    /// Whether they checkpoint themselves on request.
     pub checkpoints: bool,
-    /// Whether others may write that down.
+    /// Whether they may be checkpointed from outside.
     pub may_be_checkpointed: bool,
-    /// Whose place alone they may have (`preempt_targets`).
+    /// The only jobs that they may preempt (`preempt_targets`).
     pub targets: Option<Arc<str>>,
-    /// How many at most may run at once, for an array that limits itself: it is a class alone.
+    /// The limit on running subjobs of an array; such an array has a class of its own.
     pub at_once: Option<u32>,
-    /// How many such an array has at most where there is room that nobody else wants, if it takes
-    /// that (Q15).
+    /// The maximum number of running subjobs of such an array if resources would otherwise be idle
+    /// (Q15).
     pub expands_to: Option<u32>,
-    /// The limit of their array, for subjobs that are to start again: they are a class of their own
-    /// array, and those beyond the limit take nothing that other jobs want (Q15).
+    /// The limit of their array, for subjobs that start again: they form a class of their array,
+    /// and those above the limit use only otherwise idle resources (Q15).
     pub beyond: Option<u32>,
 }
 
 impl ClassKey {
-    /// By what a verdict on its jobs may go: the class itself, then all that ask for the same.
+    /// The ids under which a verdict on its jobs may be: the class, then all jobs with the same
+    /// request.
     pub fn verdict_names(&self) -> [ClassId; 2] {
         [self.id, ClassId::of_shape(self.shape.id)]
     }
 
-    /// Where they stand in the tree of clusters.
+    /// Their place in the tree of clusters.
     pub fn cluster(&self) -> ClusterPath {
         self.shape
             .node_filter
@@ -123,7 +124,7 @@ impl ClassKey {
         let id = expands_to.map_or(id, |most| {
             ClassId(stable_hash(&(id, "expand", spec.max_run_subjobs, most)))
         });
-        // What cannot be run again is given nothing on loan.
+        // Jobs that are not rerunnable may not use resources of planned starts.
         let id = if spec.rerunnable {
             id
         } else {
@@ -219,14 +220,14 @@ fn is_unpromised(job: &Job) -> bool {
         .is_some_and(|text| text == "True")
 }
 
-/// `max_run_subjobs`, where it limits anything.
+/// `max_run_subjobs`, if it is a limit.
 fn at_once(job: &Job) -> Option<u32> {
     job.spec
         .max_run_subjobs
         .filter(|&limit| job.id.is_array() && limit > 0)
 }
 
-/// The limit of the array of a subjob that is to start again.
+/// The limit of the array, for a subjob that starts again.
 fn beyond(job: &Job) -> Option<u32> {
     job.id.index()?;
     job.spec.max_run_subjobs.filter(|&limit| limit > 0)

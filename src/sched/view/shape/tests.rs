@@ -1,4 +1,4 @@
-//! What requests come to.
+//! Shapes of requests.
 
 use super::*;
 use crate::model::resource::{self, Definition};
@@ -12,7 +12,7 @@ fn amount(shape: &Shape, fixture: &TestCluster, name: &str) -> i64 {
     shape.total[fixture.state.cluster.catalog.index(name).unwrap()]
 }
 
-/// M9: so many of a chunk as go on a node are one there.
+/// M9: the chunks of a group on a node form one chunk.
 #[test]
 fn a_geometry_takes_all_that_its_groups_take() {
     let fixture = cluster("2 x ncpus=6:mem=6gb");
@@ -34,7 +34,7 @@ fn a_geometry_takes_all_that_its_groups_take() {
     );
 }
 
-/// M9: also where it has fractions.
+/// M9: also for fractional amounts.
 #[test]
 fn a_geometry_takes_fractions_as_often_as_its_groups_have_tasks() {
     let mut resources = crate::sched::fixture::resources();
@@ -81,7 +81,7 @@ fn a_total_is_shown_in_the_unit_of_the_request() {
     assert_eq!(shown("site_lic=4", "site_lic"), "4");
 }
 
-/// A schedd may be started with a file that lacks what jobs in the queue ask for.
+/// schedd may be restarted without a resource that queued jobs request.
 #[test]
 fn what_is_no_resource_any_more_no_node_has() {
     let job = cluster("").job(1, "site_lic=4 walltime=60");
@@ -106,7 +106,7 @@ fn what_is_no_resource_any_more_no_node_has() {
     );
 }
 
-/// What is over-committed holds nothing more, whatever else is free.
+/// An overcommitted node fits no more, whatever else is free.
 #[test]
 fn a_chunk_goes_where_all_it_asks_for_is_free() {
     let fixture = cluster("");
@@ -142,7 +142,7 @@ fn requests_that_are_nobodys_are_told_apart() {
     assert_ne!(shape("select=1:ncpus=2").id, shape("select=1:ncpus=3").id);
 }
 
-/// Q20: else the answer for one of them would stand for both.
+/// Q20: otherwise both jobs would share one verdict.
 #[test]
 fn requirements_that_use_the_job_id_separate_shapes() {
     let text = "requirements=host.name!=\"n9\"&&job.user==\"bob\"";
@@ -153,7 +153,7 @@ fn requirements_that_use_the_job_id_separate_shapes() {
     assert_eq!(fixture.starts(), "2 on n1");
 }
 
-/// Q22: also where only some of its chunks do.
+/// Q22: also if only some of its chunks grow.
 #[test]
 fn a_request_that_grows_with_the_node_is_bound_to_nodes() {
     let is_unbound = |select: &str| shape(&cluster(""), &format!("select={select}")).is_unbound();

@@ -1,4 +1,4 @@
-//! Jobs that have their allocation: what they take of which nodes, and until when.
+//! Running jobs: their resources by node, and their ends.
 
 use super::ClusterState;
 use crate::model::credentials::Credentials;
@@ -21,32 +21,32 @@ use crate::sched::view::suspended::Suspended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A job that has its allocation.
+/// A job with an allocation.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::sched) struct RunningJob {
     pub nodes: Vec<NodeIx>,
     pub until: Time,
-    /// What it has in all.
+    /// Its total resources.
     pub taken: Amounts,
-    /// Whether it has its nodes alone.
+    /// Whether it has its nodes exclusively.
     pub alone: bool,
-    /// Whose it is, where that is known.
+    /// Its owner and request, if known.
     pub holder: Option<Holder>,
-    /// What counts where another could have its place, where that is known.
+    /// The facts that preemption needs, if known.
     pub candidate: Option<Box<PreemptionCandidate>>,
 }
 
 impl RunningJob {
-    /// Whether nobody can tell when it ends.
+    /// Whether its end is unknown.
     pub fn is_endless(&self) -> bool {
         self.until == Time::NEVER
     }
 }
 
 impl ClusterState {
-    /// A job has these shares until then: it was started, or found running at recovery. It is no
+    /// Gives a job these shares until then: it was started, or found running at recovery. It is no
     /// longer a candidate. `exclusive` takes a `Start`'s, [`JobOwner::of`] a job, its `Place`, or
-    /// `true` for the nodes of the shares alone. `Time::NEVER` for a job without an end.
+    /// `true` for exclusive nodes. `Time::NEVER` for a job without an end.
     pub fn occupy(
         &mut self,
         id: JobId,
@@ -106,8 +106,8 @@ impl ClusterState {
         self.enroll(id);
     }
 
-    /// What shares come to, node by node. A job that wants whole hosts has a hold on nothing on
-    /// their other nodes, which bars all others from them.
+    /// The resources of shares by node. A job with exclusive hosts has an empty hold on their other
+    /// nodes, which closes these to other jobs.
     pub(in crate::sched) fn holds_of(
         &self,
         shares: &[NodeShare],
@@ -122,7 +122,7 @@ impl ClusterState {
         Ok(holds)
     }
 
-    /// A running job is over, or back in the queue (then enqueue it).
+    /// Removes a running job that has ended or is requeued (then enqueue it).
     pub fn vacate(&mut self, id: JobId) {
         self.edition += 1;
         if let Some(running) = self.take_off(id) {
@@ -130,7 +130,7 @@ impl ClusterState {
         }
     }
 
-    /// Takes a running job off its nodes, for good or to be put on them anew.
+    /// Removes a running job from its nodes, for good or to be placed on them again.
     fn take_off(&mut self, id: JobId) -> Option<Arc<RunningJob>> {
         self.strike(id);
         self.leave_to_subjobs(id);
@@ -150,7 +150,7 @@ impl ClusterState {
         Some(running)
     }
 
-    /// A job that was to give this back then no longer does.
+    /// Subtracts what a job would have released at that time.
     fn take_back(&mut self, until: Time, taken: &[i64]) {
         let is_last = self
             .ends
@@ -164,14 +164,14 @@ impl ClusterState {
         }
     }
 
-    /// The jobs that have their allocation.
+    /// The jobs with an allocation.
     pub fn holders(&self) -> impl Iterator<Item = JobId> {
         self.running.keys().copied()
     }
 }
 
 impl ClusterState {
-    /// Says whose a running job is, where that was not seen when it waited.
+    /// Sets the owner of a running job that this state has not seen waiting.
     pub fn belongs_to(&mut self, id: JobId, claimant: &RunningOwner) {
         let holder = claimant.holder(&self.cluster.catalog);
         if self
@@ -196,7 +196,7 @@ impl ClusterState {
         self.edition += 1;
     }
 
-    /// The running jobs that are past their expected ends: owner, processors and end of each. Their
+    /// The running jobs that are past their expected ends: owner, CPUs and end of each. Their
     /// remaining time is zero, but sums of remaining times count it as negative.
     pub(in crate::sched) fn overdue(
         &self,
@@ -208,8 +208,7 @@ impl ClusterState {
         holders.map(|(end, holder)| (&holder.who, holder.processors(&self.cluster.catalog), end))
     }
 
-    /// Enters a running job among those of its operation, once it is known whose it is and since
-    /// when it runs.
+    /// Adds a running job to its operation, once its owner and start time are known.
     pub(in crate::sched) fn enroll(&mut self, id: JobId) {
         let Some((age, who)) = self.enrolled(id) else {
             return;
@@ -220,7 +219,7 @@ impl ClusterState {
         Arc::make_mut(&mut self.operations).enter(age, &who, &running.taken);
     }
 
-    /// Takes a running job out of its operation, before anything of it changes.
+    /// Removes a running job from its operation, before any of its facts change.
     pub(in crate::sched) fn strike(&mut self, id: JobId) {
         let Some((age, _)) = self.enrolled(id) else {
             return;
@@ -239,7 +238,7 @@ impl ClusterState {
         ))
     }
 
-    /// What others will ask of a candidate that starts now, once it runs.
+    /// The preemption facts of a candidate that starts now.
     pub fn future_candidate(
         &self,
         policy: &Policy,
@@ -268,7 +267,7 @@ impl ClusterState {
         })
     }
 
-    /// Says what of a running job others ask who could have its place.
+    /// Sets the preemption facts of a running job.
     pub fn set_candidate(&mut self, id: JobId, candidate: PreemptionCandidate) {
         if self
             .running
@@ -286,7 +285,7 @@ impl ClusterState {
         self.edition += 1;
     }
 
-    /// A job that holds what it keeps waits to go on.
+    /// Records a suspended job that waits to resume.
     pub(in crate::sched::view) fn stand_by(&mut self, job: &Job) {
         let Some(run) = job.life.open_run() else {
             return;
@@ -318,7 +317,7 @@ impl ClusterState {
         self.suspended.insert(job.id, Arc::new(suspended));
     }
 
-    /// Whether a job waits to go on.
+    /// Whether a job is suspended and waits to resume.
     pub fn waits_to_go_on(&self, job: JobId) -> bool {
         self.suspended.contains_key(&job)
     }

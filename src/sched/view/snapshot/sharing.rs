@@ -1,6 +1,6 @@
-//! Subjobs of one array that share what is counted by host: however many of them are on a host,
-//! they take it once there. The subjob that ends last holds it, so that it is free again when all
-//! of them have ended.
+//! Subjobs of one array that share per-host resources: however many of them are on a host, they use
+//! them once. The subjob that ends last holds them, so that they are released when all of them have
+//! ended.
 
 use super::ClusterState;
 use crate::model::job_id::JobId;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Cluster {
-    /// What an element has part in.
+    /// The shared places of a subjob.
     fn shared_by(&self, id: JobId, nodes: &[NodeIx]) -> BTreeSet<SharedPlace> {
         if self.shared.is_empty() {
             return BTreeSet::new();
@@ -38,8 +38,7 @@ impl Cluster {
 }
 
 impl ClusterState {
-    /// An element has come to its nodes: what is counted by host it has together with the others
-    /// there.
+    /// Adds a subjob to the shared places on its hosts.
     pub(in crate::sched) fn join_subjobs(&mut self, id: JobId) {
         if id.index().is_none() {
             return;
@@ -68,7 +67,7 @@ impl ClusterState {
         }
     }
 
-    /// An element leaves: those that stay on its hosts have it from now on.
+    /// Removes a subjob: those that stay on its hosts hold the shared resources.
     pub(in crate::sched) fn leave_to_subjobs(&mut self, id: JobId) {
         if self.cluster.shared.is_empty() {
             return;
@@ -83,7 +82,7 @@ impl ClusterState {
         }
     }
 
-    /// Those who are there now have it: the one that ends last holds it for all of them.
+    /// Updates the holder of a shared place: the subjob that ends last.
     fn settle(&mut self, place: SharedPlace, there: Sharers, moved: JobId) {
         let most = there.values().map(|&(_, amount)| amount).max().unwrap_or(0);
         let last = last(&there).map(|(_, job)| job);
@@ -96,7 +95,7 @@ impl ClusterState {
         }
     }
 
-    /// An element holds so much on a host from now on, with the first of its nodes there.
+    /// Sets the amount that a subjob holds on a host, with its first node there.
     fn hold(&mut self, job: JobId, mut amount: i64, (host, index): (&str, usize), moved: JobId) {
         for ix in self.nodes_on(job, host) {
             let more = std::mem::take(&mut amount) - self.cluster.held(ix, job, index);
@@ -118,12 +117,12 @@ impl ClusterState {
             .collect()
     }
 
-    /// One holds so much more from now on, or less.
+    /// Changes the amount that a subjob holds.
     fn hand(&mut self, (job, ix): (JobId, NodeIx), index: usize, more: i64, moved: JobId) {
         let Some(mut hold) = self.cluster.node(ix).tenants.get(&job).cloned() else {
             return;
         };
-        // Who moves is counted by whoever moves it.
+        // The caller counts the moved subjob itself.
         if job != moved {
             self.strike(job);
         }
@@ -140,8 +139,8 @@ impl ClusterState {
         }
     }
 
-    /// What a job gives back of a node when it goes after these: what its array has there with the
-    /// last of them.
+    /// What a job releases on a node if it ends after these jobs: resources that its array shares
+    /// there are released by the last of them.
     pub(in crate::sched) fn gives_back<'h>(
         &self,
         (id, ix): (JobId, NodeIx),

@@ -1,4 +1,4 @@
-//! What a cycle may see, and how it follows what happens.
+//! The snapshot follows all events.
 
 use super::*;
 use crate::sched::fixture::{TestCluster, cluster};
@@ -156,7 +156,7 @@ fn a_node_that_a_job_has_alone_is_said_to_be_taken_so() {
     );
 }
 
-/// M32: what was promised is given with the start.
+/// M32: a start consumes the planned start.
 #[test]
 fn a_job_that_has_started_is_promised_nothing_more() {
     let mut fixture = cluster("1 x ncpus=8")

@@ -1,4 +1,4 @@
-//! Waiting jobs: how long they have waited, and how often others have passed them meanwhile.
+//! Waiting jobs: their waiting time, and how often other jobs have passed them.
 
 use super::ClusterState;
 use crate::model::job::Job;
@@ -10,26 +10,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl ClusterState {
-    /// Since when a candidate waits; an element as long as its array.
+    /// Since when a candidate waits; a subjob as long as its array.
     pub fn waits_since(&self, id: JobId) -> Option<Time> {
         self.wait(id).map(|wait| wait.since)
     }
 
-    /// The eligible time of a candidate (I6); an element has that of its array.
+    /// The eligible time of a candidate (I6), or of the array of a subjob.
     pub fn eligible_time(&self, id: JobId, now: Time) -> Option<Span> {
         self.wait(id).map(|wait| wait.eligibility.at(now))
     }
 
-    /// How often a candidate was passed (M18); an element as often as its array.
+    /// How often a candidate was passed (M18); a subjob as often as its array.
     pub fn bypassed(&self, id: JobId) -> u32 {
         self.wait(id).map_or(0, |wait| wait.bypassed)
     }
 
-    /// Counts whom the starts of a plan pass (M18).
+    /// Counts the jobs that the starts of a plan pass (M18).
     ///
-    /// That is those who had been promised a start before, and the first that is blocked if it was
-    /// promised none. All others that are blocked would be counted alike; to go through them would
-    /// make every start as costly as the queue is long.
+    /// Those are the jobs with a planned start, and the first blocked job if it has none. Other
+    /// blocked jobs are not counted: that would make the time of each start proportional to the
+    /// length of the queue.
     pub(in crate::sched::view) fn count_bypasses(&mut self, plan: &Plan) {
         for (id, passed) in passed(plan) {
             let Some(&(class, rank)) = self.jobs.get(&id) else {
@@ -42,8 +42,8 @@ impl ClusterState {
         }
     }
 
-    /// What a job has in common with others, to be made once for many: see
-    /// [`ClusterState::enqueue_as`]. It shares its shape with those that wait and ask for the same.
+    /// The common properties of a job, to be computed once for many: see
+    /// [`ClusterState::enqueue_as`]. Shares the shape of waiting jobs with the same request.
     pub fn class_key(&self, job: &Job) -> ClassKey {
         let shape = self
             .alike
@@ -57,7 +57,8 @@ impl ClusterState {
     }
 }
 
-/// By how many starts of a plan each job is passed; an array as often as its first element.
+/// The number of starts of a plan that pass each job; for an array, those that pass its first
+/// subjob.
 fn passed(plan: &Plan) -> BTreeMap<JobId, u32> {
     let mut passed: BTreeMap<JobId, u32> = BTreeMap::new();
     for (place, booking) in plan.bookings.iter().enumerate() {
