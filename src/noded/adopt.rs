@@ -1,4 +1,4 @@
-//! What became of an attempt, told from its folder: still under its shepherd, over, or lost.
+//! The state of an earlier attempt, from its directory: running under its shepherd, ended, or lost.
 
 use super::folder::{Folder, Identity, ProcessTrace};
 use super::site::Site;
@@ -21,32 +21,32 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tracing::{error, warn};
 
-/// How long the processes of a lost shepherd may take to be gone.
+/// Maximum time for the processes of a lost shepherd to disappear.
 const PATIENCE: Span = Span::seconds(3);
-/// How often processes are looked for that were forked while others were being stopped.
+/// Maximum number of passes to find processes forked while others were being stopped.
 const MOST_PASSES: usize = 100;
 
-/// What became of an attempt.
+/// The state of an earlier attempt.
 #[derive(Debug)]
 pub enum AdoptedAttempt {
-    /// Its shepherd lives.
+    /// Its shepherd is alive.
     Alive {
         /// Readable when the shepherd ends.
         ended: OwnedFd,
         /// The job's session, if it has been forked.
         session: Option<u32>,
-        /// Whether all its processes are stopped, by order.
+        /// Whether all its processes are suspended by order.
         stopped: bool,
     },
-    /// It is over.
+    /// It has ended.
     Ended(AttemptOutcome),
     /// Its shepherd ended without a record.
     Lost,
-    /// It cannot be told now: nothing may be done about it, and it is to be looked at again.
+    /// Its state cannot be read now: leave it alone and try again later.
     Unknown(io::Error),
 }
 
-/// Looks into an attempt's folder.
+/// Reads the state from an attempt's directory.
 pub fn find(site: &Site, folder: &Folder) -> AdoptedAttempt {
     look(site, folder).unwrap_or_else(AdoptedAttempt::Unknown)
 }
@@ -56,7 +56,8 @@ fn look(site: &Site, folder: &Folder) -> io::Result<AdoptedAttempt> {
         return Ok(AdoptedAttempt::Ended(outcome));
     }
     let identity = match folder.identity() {
-        // It was whole before the folder got its name: a crash of the machine has spoiled it.
+        // The identity is complete before the directory gets its name, so a crash of the host
+        // damaged it.
         Err(e) if spoiled(&e) => {
             error!("{folder:?} does not say who its shepherd is: {e}");
             return Ok(AdoptedAttempt::Lost);
@@ -72,25 +73,25 @@ fn look(site: &Site, folder: &Folder) -> io::Result<AdoptedAttempt> {
             stopped,
         });
     }
-    // It may have written its record and left between the two looks.
+    // It may have written its record and ended between the two checks.
     Ok(recorded(folder)?.map_or(AdoptedAttempt::Lost, AdoptedAttempt::Ended))
 }
 
 fn recorded(folder: &Folder) -> io::Result<Option<AttemptOutcome>> {
     match folder.outcome() {
-        // What is not there whole is told from the identity, next.
+        // Without a complete record, the identity decides.
         Err(e) if spoiled(&e) => Ok(None),
         other => other,
     }
 }
 
-/// Whether the record was looked at and says nothing, as against one that could not be looked at.
+/// Whether the record was read and is damaged or missing, as opposed to a failed read.
 fn spoiled(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
 }
 
-/// The very process that the folder names, if it lives; an error when that cannot be told.
+/// The process that the directory names, if it is alive; an error if that cannot be determined.
 fn shepherd(site: &Site, identity: &Identity) -> io::Result<Option<OwnedFd>> {
     if identity.boot != site.boot {
         return Ok(None);
@@ -99,14 +100,14 @@ fn shepherd(site: &Site, identity: &Identity) -> io::Result<Option<OwnedFd>> {
         Err(e) if gone(&e) => return Ok(None),
         other => other?,
     };
-    // Only now: the number cannot change hands any more.
+    // Checked after the pidfd is open: the pid cannot be reused any more.
     let same =
         procfs::look(identity.pid)?.is_some_and(|p| p.started == identity.started && p.lives());
     Ok(same.then_some(ended))
 }
 
 /// Kills the shepherd of an attempt with all its descendants. They are stopped first, so that none
-/// starts another one unseen.
+/// forks unnoticed.
 pub fn kill(site: &Site, folder: &Folder) -> io::Result<()> {
     let identity = folder.identity()?;
     let Some(shepherd) = shepherd(site, &identity)? else {
@@ -123,12 +124,13 @@ pub fn kill(site: &Site, folder: &Folder) -> io::Result<()> {
     process::send_to(&shepherd, Signal::SIGKILL)
 }
 
-/// There is no process of that number, or (EINVAL, by kernel) it now names a mere thread.
+/// Whether the error means that the process does not exist. EINVAL: on some kernels, the pid is now
+/// a thread's.
 fn gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ESRCH | ENOENT | EINVAL))
 }
 
-/// Ends what a lost shepherd left of its job, and clears up after it.
+/// Kills the remaining processes of a lost shepherd, and removes its job's directory.
 pub fn clear_up(site: &Site, folder: &Folder) {
     let trace = folder.trace().ok().flatten();
     if let Some(identity) = folder
@@ -146,12 +148,12 @@ pub fn clear_up(site: &Site, folder: &Folder) {
     }
 }
 
-/// Removes a folder in a process of its own: how long that takes is up to who has filled it.
+/// Removes a directory in a separate process: its contents determine how long that takes.
 fn remove_beside(folder: &Path) {
     match process::fork() {
         Ok(Fork::Child) => {
             process::close_all_but(&[]);
-            // The one that removes is left to init, so that nobody need wait for it.
+            // The removing process is orphaned, so that nothing has to wait for it.
             if let Ok(Fork::Child) = process::fork()
                 && let Err(e) = tmpdir::remove(folder)
             {
@@ -171,8 +173,7 @@ fn end_rest(identity: &Identity, trace: Option<&ProcessTrace>) {
         group.wait_until_empty(PATIENCE);
         group.remove();
     }
-    // The session's number is worth something only while its first process is there to vouch for
-    // it.
+    // The session number is only valid while the session's first process exists.
     let session = trace
         .filter(|trace| vouched(trace.session, trace.started))
         .map(|trace| trace.session);

@@ -4,62 +4,61 @@ use crate::model::resource::Size;
 use clap::Parser;
 use std::path::PathBuf;
 
-/// Runs jobs on this host, as schedd orders.
+/// Run the jobs that schedd assigns to this host.
 ///
-/// Without options it presents this host as one node, with the processors, memory and GPUs that it
-/// may use itself, goes into the background and says nothing more.
+/// Without options, noded presents this host as one node, with the processors, memory and GPUs
+/// available to noded, and runs in the background.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "noded", version)]
 pub struct NodedArgs {
-    /// Present this many nodes, named NAME1, NAME2, ..., each as if it were a host of its own
+    /// Present N nodes, named NAME1, NAME2, ..., each like a separate host
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub nodes: u32,
 
-    /// Processors of each node, instead of those detected
+    /// Processors of each node (default: detected)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub ncpus: Option<u32>,
 
-    /// Memory of each node (a PBS size: 512mb, 8gb), instead of that detected
+    /// Memory of each node, such as 512mb or 8gb (default: detected)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub mem: Option<Size>,
 
-    /// GPUs of each node, instead of those detected
+    /// GPUs of each node (default: detected)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16))]
     pub ngpus: Option<u16>,
 
-    /// The node's name, or with --nodes what their names begin with; the host's short name if not
-    /// given
+    /// Node name, or with --nodes the prefix of all node names (default: the host's short name)
     #[arg(long, value_name = "NAME", value_parser = node_name)]
     pub name: Option<String>,
 
-    /// Only pretend to run jobs: each ends with exit status 0 after HOLLOW_RUNTIME seconds, if that
-    /// is set in its environment, else after its walltime, else at once
+    /// Simulate jobs instead of running them: each ends with exit status 0 after HOLLOW_RUNTIME
+    /// seconds if its environment sets that, else after its walltime, else at once
     #[arg(long)]
     pub hollow: bool,
 
-    /// Listen here instead of at noded.sock in the installation's runtime folder
+    /// Socket to listen on (default: noded.sock in the installation's runtime directory)
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
-    /// Keep running jobs' records here instead of in the installation's state folder
+    /// Directory for records of running jobs (default: in the installation's state directory)
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 
-    /// As root, run no jobs of users with lower numbers than this, instead of min_uid in lanai.toml
+    /// As root, refuse jobs of users with a lower uid (default: min_uid in lanai.toml)
     #[arg(long, value_name = "UID")]
     pub min_uid: Option<u32>,
 
-    /// Take orders from a schedd that runs as this user, besides root and noded's own user
+    /// Accept orders from a schedd that runs as this user, besides root and noded's own user
     #[arg(long, value_name = "UID")]
     pub schedd_uid: Option<u32>,
 
-    /// Many users share this installation: never run root's jobs (implied by /etc/lanai/lanai.toml,
-    /// and by shared = true in another lanai.toml)
+    /// Run jobs of many users, but never root's (implied by /etc/lanai/lanai.toml, and by shared =
+    /// true in another lanai.toml)
     #[arg(long)]
     pub shared: bool,
 
-    /// Do without control groups: find a job's processes by their parents, even where groups could
-    /// be made
+    /// Do not use cgroups: find a job's processes by their parents, even where cgroups are
+    /// available
     #[arg(long)]
     pub no_cgroups: bool,
 
@@ -67,7 +66,7 @@ pub struct NodedArgs {
     #[arg(long)]
     pub foreground: bool,
 
-    /// Leave when no schedd has been connected and no job has run for this long
+    /// Exit after this time without a connected schedd and without running jobs
     #[arg(long, value_name = "SECONDS")]
     pub exit_when_idle: Option<u32>,
 }

@@ -1,8 +1,8 @@
-//! Processes of jobs that want tasks started (`pbsdsh`): they knock at a socket of their own, show
-//! whose they are, and their wishes are passed on to schedd, one of each at a time.
+//! Processes of jobs that request tasks (`pbsdsh`): they connect to a separate socket and prove
+//! their job, and their requests are passed to schedd, one at a time per process.
 //!
-//! noded keeps nothing of a wish. Who has one says it again until it has come true: so neither a
-//! restart of noded nor one of schedd loses any.
+//! noded stores no request. The process repeats its request until it is fulfilled, so restarts of
+//! noded or schedd lose none.
 
 use super::folder::{AttemptName, Folder};
 use super::poller::{PollSource, Poller};
@@ -21,22 +21,21 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use tracing::{debug, warn};
 
-/// How many may be connected, and how many of one user.
+/// Maximum number of connections, in total and per user.
 const MOST: usize = 512;
 const MOST_OF_ONE: usize = 64;
-/// How long one may take to say who it is; and how long its wish may go unanswered before the next
-/// is heard.
+/// Time limit for a process to prove its job, and for schedd to answer a request before the next is
+/// read.
 const PATIENCE: Span = Span::seconds(10);
-/// What one that has not said who it is may send, and one that has: a wish, and the names of its
-/// tasks.
+/// Maximum size in bytes of messages before the proof, and after it: a request with its task names.
 const FIRST_WORDS: usize = 4 << 10;
 const MOST_WORDS: usize = LARGEST + (256 << 10);
-/// What one that does not listen may leave unread.
+/// Maximum size of unread replies in bytes.
 const BACKLOG: usize = 1 << 20;
-/// Tasks whose news one connection may wait for.
+/// Maximum number of tasks that a connection may wait for.
 const MOST_TOKENS: usize = 3 * crate::model::job::task::MOST;
 
-/// All that are connected.
+/// All connected processes.
 #[derive(Debug)]
 pub struct Askers {
     listener: UnixListener,
@@ -44,7 +43,7 @@ pub struct Askers {
     mode: u32,
     state: PathBuf,
     connected: BTreeMap<u64, TaskClient>,
-    /// What schedd has still to be told.
+    /// Reports to send to schedd.
     said: Vec<NodeReport>,
 }
 
@@ -53,16 +52,16 @@ struct TaskClient {
     link: FrameSocket,
     uid: u32,
     since: Span,
-    /// Which process of which attempt, once that is proved.
+    /// The process and its attempt, once proven.
     name: Option<AttemptName>,
     tokens: BTreeSet<TaskToken>,
     writing: bool,
-    /// Since when its wish has been with schedd: until that answers, no other is heard.
+    /// When its request was passed to schedd; no other is read until the answer.
     waits: Option<Span>,
 }
 
 impl Askers {
-    /// Listens in noded's state folder; with `others`, to other users' processes too.
+    /// Listens in noded's state directory; with `others`, for processes of other users too.
     pub fn open(
         state: &Path,
         path: &Path,
@@ -83,7 +82,7 @@ impl Askers {
         })
     }
 
-    /// Lets in who knocks.
+    /// Accepts pending connections.
     pub fn admit(&mut self, poller: &mut Poller) {
         while let Ok((stream, _)) = self.listener.accept() {
             if let Err(e) = self.take_in(stream, poller) {
@@ -121,7 +120,7 @@ impl Askers {
         Ok(())
     }
 
-    /// Hears one of them. `reachable`: there is a schedd to pass its wish on to.
+    /// Reads from a process. `reachable` is whether a schedd is connected.
     pub fn hear(&mut self, number: u64, reachable: bool, poller: &mut Poller) {
         while let Some(asker) = self.connected.get_mut(&number) {
             let heard = asker
@@ -146,7 +145,7 @@ impl Askers {
         self.watch(number, poller);
     }
 
-    /// Its wish has been answered, or is given up: what it has said behind it is heard.
+    /// Continues reading after a request was answered or timed out.
     fn go_on(&mut self, number: u64, poller: &mut Poller) {
         self.connected
             .entry(number)
@@ -187,7 +186,7 @@ impl Askers {
             }
             Plea::Request(request) => match asker.name {
                 None => self.dismiss(number, "a wish before a greeting".into(), poller),
-                // Dropped: it will be said again.
+                // Dropped: the process repeats it.
                 Some(_) if !reachable => {}
                 Some(name) => {
                     asker.note(&request);
@@ -206,13 +205,13 @@ impl Askers {
         }
     }
 
-    /// Tells one why it is heard no more.
+    /// Closes a connection with a reason.
     fn dismiss(&mut self, number: u64, why: String, poller: &mut Poller) {
         self.say(number, &TaskNews::Refused(why), poller);
         self.close(number, &FrameError::Closed, poller);
     }
 
-    /// Passes on what schedd tells the processes of an attempt.
+    /// Passes news of schedd to the processes of an attempt.
     pub fn tell(
         &mut self,
         attempt: (JobId, Attempt),
@@ -241,7 +240,8 @@ impl Askers {
             .for_each(|(number, news)| self.say(number, &news, poller));
     }
 
-    /// Whatever was on its way to a schedd that is gone, or from it, may be lost.
+    /// Makes processes repeat their requests after schedd was lost: requests and answers may be
+    /// lost.
     pub fn again(&mut self, poller: &mut Poller) {
         let numbers: Vec<u64> = self.connected.keys().copied().collect();
         for number in numbers {
@@ -250,8 +250,7 @@ impl Askers {
         }
     }
 
-    /// Lets go of those that do not say who they are, and no longer waits for answers that do not
-    /// come.
+    /// Closes connections without a proof in time, and ends waits for overdue answers.
     pub fn expire(&mut self, poller: &mut Poller) {
         let long_ago = Span(clock::monotonic().0 - PATIENCE.0);
         let slow = self
@@ -274,7 +273,7 @@ impl Askers {
         }
     }
 
-    /// When [`Askers::expire`] next has something to do.
+    /// When [`Askers::expire`] is due next.
     pub fn next(&self) -> Option<Span> {
         let since = self
             .connected
@@ -286,7 +285,7 @@ impl Askers {
         since.min().map(|since| Span(since.0 + PATIENCE.0))
     }
 
-    /// What schedd is to be told.
+    /// Takes the reports for schedd.
     pub fn said(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.said)
     }
@@ -321,8 +320,8 @@ impl Askers {
         }
     }
 
-    /// Waits for room to write where there is something to; what one says whose wish is with schedd
-    /// stays where it is.
+    /// Updates the polling of a connection: for writing if there is data to write, and not at all
+    /// while its request is with schedd.
     fn watch(&mut self, number: u64, poller: &mut Poller) {
         let Some(asker) = self.connected.get_mut(&number) else {
             return;
@@ -347,7 +346,7 @@ impl Askers {
         };
         match why {
             FrameError::Closed => {}
-            // It did not wait for an answer.
+            // The process did not wait for the answer.
             FrameError::Io(e)
                 if matches!(
                     e.kind(),
@@ -366,13 +365,13 @@ impl Askers {
 }
 
 impl TaskClient {
-    /// Whether it belongs to this attempt of a job.
+    /// Whether the process belongs to this attempt.
     fn is_of(&self, (job, attempt): (JobId, Attempt)) -> bool {
         self.name
             .is_some_and(|name| name.job == job && name.attempt == attempt)
     }
 
-    /// The next thing it says, if that has fully arrived.
+    /// The next message, if it has arrived completely.
     fn hear(&mut self) -> Result<Vec<Plea>, FrameError> {
         let pleas = self.link.receive_some(1)?;
         let most = if self.name.is_some() {
@@ -380,19 +379,19 @@ impl TaskClient {
         } else {
             FIRST_WORDS
         };
-        // What has arrived behind it belongs to the next; a full gulp may come with it.
+        // The next message may have arrived partially with it.
         match self.link.partial() {
             partial if pleas.is_empty() && partial > most => Err(FrameError::TooLarge(partial)),
             _ => Ok(pleas),
         }
     }
 
-    /// Whether more of what it says has arrived, and may be heard.
+    /// Whether more messages have arrived and may be read.
     fn may_go_on(&self) -> bool {
         self.waits.is_none() && self.link.has_more()
     }
 
-    /// Remembers which tasks it waits for.
+    /// Records the tasks that it waits for.
     fn note(&mut self, request: &TaskRequestKind) {
         match request {
             TaskRequestKind::Start(program) => self
@@ -407,7 +406,7 @@ impl TaskClient {
         }
     }
 
-    /// What of it concerns tasks it waits for.
+    /// The part of the news about tasks that it waits for.
     fn part_of(&self, news: &TaskNews) -> Option<TaskNews> {
         let TaskNews::Stages(stages) = news else {
             return Some(news.clone());
@@ -421,8 +420,7 @@ impl TaskClient {
     }
 }
 
-/// Whether a process of user `uid` that knows this cookie belongs to what runs here under that
-/// name.
+/// Whether a process of user `uid` with this cookie belongs to the running attempt of that name.
 fn proved(state: &Path, name: AttemptName, cookie: &str, uid: u32) -> bool {
     let folder = Folder::of(state, name);
     let same = folder

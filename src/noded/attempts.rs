@@ -1,9 +1,9 @@
-//! The attempts of this node: each order about one, and each thing that happens to one.
+//! The attempts on this node: orders and events.
 //!
-//! An attempt is known from the moment it is ordered until schedd confirms its end. After that
-//! nothing of it need be kept, not even its number: whoever may still give orders (the schedd that
-//! confirmed, or one of a higher epoch) has its end on disk and will not start it again, and
-//! whoever does not know of the end is of a lower epoch and is not listened to.
+//! An attempt is kept from its first order until schedd confirms its end. After that nothing is
+//! needed, not even its number: a schedd that may still give orders (the one that confirmed, or one
+//! of a higher epoch) has the end on disk and does not start the attempt again; any other has a
+//! lower epoch and is refused.
 
 mod launches;
 mod stopping;
@@ -27,29 +27,27 @@ use std::io;
 use std::os::fd::OwnedFd;
 use tracing::{error, info, warn};
 
-/// Orders kept for a shepherd that does not listen yet; more are dropped.
+/// Maximum number of orders kept for a shepherd that does not listen yet; more are dropped.
 const KEPT: usize = 16;
 
-/// How long the shepherd of a job deleted by force may take before it is killed.
+/// Time limit for the shepherd of a job deleted by force before it is killed.
 const FORCE_PATIENCE: Span = Span::seconds(10);
 
-/// All that is known, and who does the work.
+/// All attempts, and the spawner that runs them.
 #[derive(Debug)]
 pub struct Attempts {
     site: Site,
     runner: Runner,
     entries: BTreeMap<AttemptName, AttemptEntry>,
-    /// Launches that the spawner has still to be given, in the order they came.
+    /// Launches not yet sent to the spawner, in order.
     unsent: VecDeque<AttemptName>,
-    /// Launches that a spawner was given before it was killed, until it is known whether they
-    /// began.
+    /// Launches sent to a spawner that was killed, until it is known whether they began.
     in_doubt: BTreeMap<u64, Vec<AttemptName>>,
-    /// When to look what has become of orders to stand still or to go on, and for how long was
-    /// waited before.
+    /// When to check on orders to suspend or resume, and the last delay.
     look: Option<(Span, Span)>,
-    /// Whether the poller waits for the spawner to have room.
+    /// Whether the poller waits for room in the spawner's socket.
     waits: bool,
-    /// What schedd has still to be told.
+    /// Reports to send to schedd.
     said: Vec<NodeReport>,
 }
 
@@ -59,18 +57,18 @@ enum Runner {
     Hollow(Hollow),
 }
 
-/// What is known of one attempt.
+/// The state of one attempt.
 #[derive(Debug)]
 struct AttemptEntry {
     status: AttemptStatus,
-    /// The launch as the spawner wants it, until the job is known to run.
+    /// The launch in the spawner's format, until the job is known to run.
     launch: Option<Vec<u8>>,
-    /// For its shepherd, once that listens.
+    /// Orders for its shepherd, until that listens.
     kept: Vec<Control>,
     used: Usage,
-    /// What tells when its shepherd ends, if anything does.
+    /// The poll source of its shepherd's end, if any.
     watched: Option<PollSource>,
-    /// Whether its processes are to be stopped, until its shepherd has said that it is so.
+    /// Whether it is being suspended or resumed, until its shepherd has confirmed.
     expects: Option<bool>,
     /// When its shepherd is killed unless it has ended: its job was deleted by force.
     kill_at: Option<Span>,
@@ -95,13 +93,13 @@ impl AttemptEntry {
 }
 
 impl Attempts {
-    /// Forks the spawner: to be called before anything else is opened.
+    /// Forks the spawner. Call this before anything else is opened.
     pub fn new(site: Site, building: Building) -> io::Result<Attempts> {
         let spawner = Spawner::start(&site, &building)?;
         Ok(Attempts::with(site, Runner::Spawner(spawner, building)))
     }
 
-    /// Attempts that are only pretended.
+    /// Attempts of hollow nodes.
     pub fn hollow(site: Site) -> Attempts {
         Attempts::with(site, Runner::Hollow(Hollow::default()))
     }
@@ -119,14 +117,15 @@ impl Attempts {
         }
     }
 
-    /// Takes away what earlier shepherds had no chance to.
+    /// Removes cgroups that earlier shepherds left.
     pub fn tidy(&self) {
         if let Some(parent) = &self.site.cgroup {
             cgroup::tidy(parent);
         }
     }
 
-    /// Finds what an earlier noded left: running under its shepherd, over, lost, or cancelled.
+    /// Finds the attempts of an earlier noded: running under their shepherds, ended, lost or
+    /// cancelled.
     pub fn adopt(&mut self, poller: &mut Poller) -> io::Result<()> {
         self.watch_spawner(poller)?;
         for name in folder::names(&folder::attempts(&self.site.state))? {
@@ -140,7 +139,8 @@ impl Attempts {
                     name,
                     AttemptEntry::new(AttemptStatus::Ended(AttemptOutcome::new(How::Cancelled))),
                 )),
-                // noded may have died between the mark and the word to the shepherd.
+                // The earlier noded may have died between the tombstone and the order to the
+                // shepherd.
                 Some(_) => self.cancel(
                     name,
                     folder::buried(&self.site.state, name).unwrap_or_default(),
@@ -189,7 +189,7 @@ impl Attempts {
         }
     }
 
-    /// Ends an attempt, also one that has not been seen. The mark on disk comes first.
+    /// Ends an attempt, also an unknown one. The tombstone is written first.
     pub fn cancel(&mut self, name: AttemptName, cancel: Cancel) {
         match self.entries.get(&name).map(AttemptEntry::over) {
             Some(true) => return self.report(name),
@@ -221,7 +221,7 @@ impl Attempts {
         self.tell(name, Control::Cancel(cancel));
     }
 
-    /// Hands an order on to the shepherd of an attempt that is not over.
+    /// Passes an order to the shepherd of a running attempt.
     pub fn tell(&mut self, name: AttemptName, order: Control) {
         let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
             return;
@@ -233,7 +233,7 @@ impl Attempts {
         }
     }
 
-    /// Puts another node file in the place of an attempt's, if that is not over.
+    /// Replaces the node file of an attempt that has not ended.
     pub fn replace_nodes(&mut self, name: AttemptName, nodes: &str) {
         if self.entries.get(&name).is_none_or(AttemptEntry::over)
             || matches!(self.runner, Runner::Hollow(_))
@@ -245,7 +245,7 @@ impl Attempts {
         }
     }
 
-    /// The way to the terminal of an attempt that runs.
+    /// A connection to the terminal of a running attempt.
     pub fn door(&self, name: AttemptName) -> io::Result<Door> {
         match self.entries.get(&name).map(AttemptEntry::over) {
             Some(false) => Door::knock(&Folder::of(&self.site.state, name)),
@@ -256,7 +256,7 @@ impl Attempts {
         }
     }
 
-    /// The session of an attempt that has begun, is not over, and is not to end.
+    /// The session of an attempt that runs and is not being cancelled.
     pub fn session(&self, name: AttemptName) -> Option<u32> {
         if folder::buried(&self.site.state, name).is_some() {
             return None;
@@ -267,7 +267,7 @@ impl Attempts {
         }
     }
 
-    /// The shepherds of the attempts that are not over.
+    /// The shepherds of the attempts that have not ended.
     pub fn shepherds(&self) -> BTreeSet<i32> {
         let running = self.entries.iter().filter(|(_, entry)| !entry.over());
         running
@@ -275,7 +275,7 @@ impl Attempts {
             .collect()
     }
 
-    /// schedd has the end on disk: forgets the attempt.
+    /// Removes an attempt: schedd has its end on disk.
     pub fn confirm(&mut self, name: AttemptName) {
         match self.entries.get(&name).map(AttemptEntry::over) {
             Some(false) => return warn!("attempt {name} is confirmed but not over"),
@@ -290,7 +290,7 @@ impl Attempts {
 
     // ------------------------------------------------------------------------------- events
 
-    /// Hears what the spawner and its shepherds say.
+    /// Handles messages of the spawner and its shepherds.
     pub fn hear(&mut self, poller: &mut Poller) {
         while let Runner::Spawner(spawner, _) = &self.runner {
             let Some((word, passed)) = spawner.receive() else {
@@ -301,7 +301,7 @@ impl Attempts {
         self.send(poller);
     }
 
-    /// Hears the shepherds of a spawner that is gone.
+    /// Handles messages of the shepherds of a spawner that has ended.
     pub fn hear_old(&mut self, source: PollSource, poller: &mut Poller) {
         while let Some(socket) = poller.kept(source) {
             match spawner_messages::receive(socket) {
@@ -340,7 +340,7 @@ impl Attempts {
         }
     }
 
-    /// The outcome is in memory only, until schedd has it.
+    /// Reports an outcome that could not be recorded; it is only in memory until schedd has it.
     fn keep_outcome(&mut self, name: AttemptName, outcome: AttemptOutcome, why: &str) {
         if self.entries.get(&name).is_none_or(AttemptEntry::over) {
             return;
@@ -357,22 +357,22 @@ impl Attempts {
             .is_some_and(|entry| entry.status == AttemptStatus::Starting)
     }
 
-    /// A shepherd of this attempt has ended.
+    /// Handles the end of a shepherd of this attempt.
     pub fn shepherd_ended(&mut self, name: AttemptName, source: PollSource, poller: &mut Poller) {
         poller.forget(source);
         let watched = self
             .entries
             .get_mut(&name)
             .and_then(|entry| entry.watched.take_if(|known| *known == source));
-        // What it said last comes before its end.
+        // Its last messages precede its end.
         self.hear(poller);
-        // The end of one whose launch has been sent again means nothing.
+        // If the launch has been sent again, the end of the earlier shepherd is ignored.
         if watched.is_some() {
             self.examine(name, poller);
         }
     }
 
-    /// Looks into the attempt's folder for what became of it.
+    /// Updates an attempt's status from its directory.
     fn examine(&mut self, name: AttemptName, poller: &mut Poller) {
         if self.entries.get(&name).is_none_or(AttemptEntry::over) {
             return;
@@ -432,7 +432,7 @@ impl Attempts {
         self.hand_over(name);
     }
 
-    /// What becomes of the shepherd it had no longer matters.
+    /// Stops watching the earlier shepherd of an attempt.
     fn unwatch(&mut self, name: AttemptName, poller: &mut Poller) {
         if let Some(source) = self
             .entries
@@ -443,7 +443,7 @@ impl Attempts {
         }
     }
 
-    /// Hands over what was ordered before the shepherd listened.
+    /// Passes on the orders given before the shepherd listened.
     fn hand_over(&mut self, name: AttemptName) {
         let kept = self
             .entries
@@ -454,7 +454,7 @@ impl Attempts {
             .for_each(|order| self.tell(name, order));
     }
 
-    /// Looks at those whose end nobody would tell.
+    /// Checks started attempts that have no watch on their end.
     fn examine_unwatched(&mut self, poller: &mut Poller) {
         let mut begun = Vec::new();
         for (&name, entry) in &self.entries {
@@ -470,7 +470,7 @@ impl Attempts {
 
     // ------------------------------------------------------------------------------- time
 
-    /// Ends pretended jobs whose time has come.
+    /// Ends the hollow jobs that are due.
     pub fn pretend(&mut self) {
         let Runner::Hollow(hollow) = &mut self.runner else {
             return;
@@ -481,7 +481,7 @@ impl Attempts {
             .for_each(|(name, outcome)| self.end(name, outcome));
     }
 
-    /// When the next pretended job ends.
+    /// When the next hollow job ends.
     pub fn next_end(&self) -> Option<Span> {
         match &self.runner {
             Runner::Hollow(hollow) => hollow.next(),
@@ -489,8 +489,8 @@ impl Attempts {
         }
     }
 
-    /// Reads what running jobs have used, says again what their shepherds could not be told, and
-    /// looks at those whose start nobody told or whose end nobody would tell.
+    /// Periodic check: reads the usage of running jobs, repeats orders that shepherds did not get,
+    /// and examines attempts with unreported starts or unwatched ends.
     pub fn look_round(&mut self, poller: &mut Poller) {
         let mut changed = Vec::new();
         let mut silent = Vec::new();
@@ -522,9 +522,8 @@ impl Attempts {
         self.kill_overdue();
     }
 
-    /// Kills the shepherds that have not ended in time although their jobs were deleted by force:
-    /// one may wait for a process that its user has stopped, or for a disk. Their ends are noticed
-    /// like any other.
+    /// Kills the shepherds of jobs deleted by force that have not ended in time, for instance
+    /// because of a stopped process or a hanging disk. Their ends are then handled normally.
     fn kill_overdue(&mut self) {
         let now = clock::monotonic();
         for (&name, entry) in &self.entries {
@@ -552,7 +551,7 @@ impl Attempts {
             .collect()
     }
 
-    /// Says again what is over and not yet confirmed.
+    /// Repeats the reports of unconfirmed ends.
     pub fn repeat(&mut self) {
         let over: Vec<AttemptName> = self
             .entries
@@ -563,12 +562,12 @@ impl Attempts {
         over.into_iter().for_each(|name| self.report(name));
     }
 
-    /// What has been said since the last call.
+    /// Takes the reports for schedd.
     pub fn said(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.said)
     }
 
-    /// Whether nothing runs.
+    /// Whether no attempt is running.
     pub fn idle(&self) -> bool {
         self.entries.values().all(AttemptEntry::over)
     }
@@ -614,7 +613,7 @@ impl Attempts {
     }
 }
 
-/// Whether an order can be carried out without stepping outside the folders meant for it.
+/// Refuses launches that would leave the intended directories or have no node.
 fn sound(launch: &Launch) -> Result<(), String> {
     let id = &launch.full_id;
     if id.is_empty() || id.len() > 200 || id.starts_with('.') || id.contains(['/', '\0']) {

@@ -1,4 +1,4 @@
-//! Going into the background, so that who starts noded waits until it listens and no longer.
+//! Runs noded in the background: the calling process waits until noded listens.
 
 use crate::sys::process::{self, Fork};
 use anyhow::{Context, Result, bail};
@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// What is written once noded listens; anything else is why it does not.
+/// Written once noded listens. Any other text is the error.
 const LISTENING: &[u8] = b"listening";
 
-/// Forks. The old process waits for the new one to announce itself and ends; the new one returns,
-/// in a session of its own, with no descriptor of its caller's, logging to `noded.log` in `state`.
+/// Forks. The parent waits for the child's announcement and exits. The child returns in its own
+/// session, without inherited descriptors, logging to `noded.log` in `state`.
 pub fn enter(state: &Path) -> Result<OwnedFd> {
     let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
     if let Fork::Parent(_) = process::fork().context("fork")? {
@@ -63,7 +63,7 @@ fn wait(mut near: File) -> ! {
     process::leave(1)
 }
 
-/// Tells the waiting process, if there is one, how the start went.
+/// Reports the result of the start to the waiting process, if there is one.
 pub fn announce<T>(ready: Option<OwnedFd>, begun: Result<T>) -> Result<T> {
     let Some(ready) = ready else { return begun };
     let mut ready = File::from(ready);

@@ -1,8 +1,8 @@
-//! The site's command that writes down how far a job has come: run by noded's loop, which never
-//! waits for it. Where it succeeds the job is ended at once, before it comes any farther; where it
-//! fails the job goes on, and schedd is told.
+//! Runs the site's checkpoint command in noded's loop, without blocking it. After a success the job
+//! is killed at once, so that it does not run past the checkpoint. After a failure the job
+//! continues, and schedd is notified.
 //!
-//! A noded that ends takes its commands along. schedd tells the next one the same again.
+//! When noded ends, its commands end too. schedd repeats the order to the next noded.
 
 use super::attempts::Attempts;
 use super::control::Cancel;
@@ -19,24 +19,24 @@ use nix::libc::SIGKILL;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The most that is said of a failure, in characters.
+/// Maximum length of a failure message, in characters.
 const LONGEST: usize = 500;
 
-/// How a job ends of which it is written down how far it has come.
+/// The order that ends a checkpointed job.
 const CHECKPOINTED: Cancel = Cancel {
     grace: Span(0),
     signal: Some(SIGKILL),
     again: true,
 };
 
-/// The commands that run.
+/// The running commands.
 #[derive(Debug)]
 pub struct CheckpointCommands {
-    /// The folder of this node's state.
+    /// noded's state directory.
     state: PathBuf,
     uid: u32,
     entries: Vec<RunningCommand>,
-    /// What schedd has still to be told.
+    /// Reports to send to schedd.
     said: Vec<NodeReport>,
 }
 
@@ -48,7 +48,7 @@ struct RunningCommand {
     stage: CommandStage,
     /// The program of this stage.
     program: RunningProgram,
-    /// When the first stage began: the time limit is for both.
+    /// When the first stage began: the time limit covers both.
     begun: Span,
     /// Why it was given up; it may still run.
     late: Option<String>,
@@ -56,14 +56,14 @@ struct RunningCommand {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommandStage {
-    /// A worker makes the folder, which may be on a disk that hangs.
+    /// A worker creates the directory, which may be on a hanging file system.
     Folder,
     /// The command runs.
     Command,
 }
 
 impl CheckpointCommands {
-    /// None run. `uid`: who we are.
+    /// No running commands. `uid` is noded's user.
     pub fn new(state: PathBuf, uid: u32) -> CheckpointCommands {
         CheckpointCommands {
             state,
@@ -73,7 +73,7 @@ impl CheckpointCommands {
         }
     }
 
-    /// Runs the command for a job, unless it runs already.
+    /// Runs the command for a job, unless it is running already.
     pub fn begin(&mut self, order: &Checkpoint, poller: &mut Poller) {
         let name = AttemptName {
             job: order.job,
@@ -81,7 +81,7 @@ impl CheckpointCommands {
             task: 0,
         };
         match self.entries.iter().find(|entry| entry.name == name) {
-            // schedd asks again when it has not got the report.
+            // schedd repeats the order if it has not received the report.
             Some(RunningCommand {
                 late: Some(why), ..
             }) => return self.said.push(failed(name, why)),
@@ -118,8 +118,8 @@ impl CheckpointCommands {
         programs.filter_map(RunningProgram::next).min()
     }
 
-    /// Takes the results of commands that have finished: jobs that are checkpointed end. Gives up
-    /// commands that take too long.
+    /// Handles finished commands: checkpointed jobs end. Kills commands that exceed their time
+    /// limit.
     pub fn attend(&mut self, now: Span, attempts: &mut Attempts, poller: &mut Poller) {
         for mut entry in std::mem::take(&mut self.entries) {
             match entry.program.poll(now) {
@@ -153,7 +153,7 @@ impl CheckpointCommands {
         match (entry.stage, failure(entry.stage, result)) {
             (_, Some(why)) => self.fail(entry.name, &why),
             (CommandStage::Folder, None) => self.call(entry, session, poller),
-            // Before it comes any farther than what is written down.
+            // Kill the job before it runs past the checkpoint.
             (CommandStage::Command, None) => attempts.cancel(entry.name, CHECKPOINTED),
         }
     }
@@ -169,7 +169,7 @@ impl CheckpointCommands {
         }
     }
 
-    /// What schedd is to be told, since the last call.
+    /// Takes the reports for schedd.
     pub fn said(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.said)
     }
@@ -179,8 +179,8 @@ impl CheckpointCommands {
         self.said.push(failed(name, why));
     }
 
-    /// Begins to make a folder that only the owner of the job may read. It is ours: the owner
-    /// cannot put links there that the command would follow.
+    /// Starts creating a directory that only the job's owner may read. noded's user owns it, so
+    /// that the job's owner cannot place links in it that the command would follow.
     fn make_folder(
         &self,
         folder: &Path,
@@ -196,14 +196,14 @@ impl CheckpointCommands {
         poller.watch(worker)
     }
 
-    /// The user who may read the checkpoint of a job besides us; None where the job is ours.
+    /// The additional user who may read a job's checkpoint; None if the job is noded's own user's.
     fn reader(&self, owner: &Owner) -> Option<u32> {
         (owner.uid != self.uid).then_some(owner.uid)
     }
 }
 
 impl RunningCommand {
-    /// What it did not do in time.
+    /// The timeout message of the current stage.
     fn late(&self) -> String {
         match self.stage {
             CommandStage::Folder => format!("{} could not be made in time", self.folder.display()),
@@ -236,7 +236,7 @@ fn failed(name: AttemptName, why: &str) -> NodeReport {
     }
 }
 
-/// Starts the command. Its arguments: job id, session, folder.
+/// Starts the command with the arguments job id, session and directory.
 fn call(entry: &RunningCommand, session: u32) -> io::Result<RunningProgram> {
     let order = &entry.order;
     let program = order.program.display().to_string();
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    /// Commands that have begun at the time 0, and say nothing.
+    /// Commands started at time 0 that have no output.
     fn running(orders: &[Checkpoint], poller: &mut Poller) -> CheckpointCommands {
         let mut checkpoints = CheckpointCommands::new("/no/such/folder".into(), 0);
         for order in orders {
@@ -310,7 +310,7 @@ mod tests {
         checkpoints
     }
 
-    /// Why jobs are not checkpointed, as schedd is told.
+    /// The failures reported to schedd.
     fn told(checkpoints: &mut CheckpointCommands) -> Vec<String> {
         let why = |report| match report {
             NodeReport::NotCheckpointed { why, .. } => why,
@@ -319,7 +319,7 @@ mod tests {
         checkpoints.said().into_iter().map(why).collect()
     }
 
-    /// schedd asks again when it does not know what has come of it.
+    /// schedd repeats the order when it has no result.
     #[test]
     fn who_asks_again_hears_of_what_was_too_late_and_else_waits() {
         let (mut poller, order) = (Poller::new().unwrap(), order(1, 60));

@@ -1,8 +1,8 @@
-//! From the fork to the user's own exec: the steps of the job's first process, in order.
+//! The job's first process, from fork to the user's exec, step by step.
 //!
-//! Everything that belongs to the owner (output files, working directory, interpreter) is touched
-//! only after the process has become the owner: a path that leads into somebody else's files then
-//! opens nothing. What fails is told to the shepherd over a socket that a successful exec closes.
+//! The owner's files (output files, working directory, interpreter) are only accessed after the
+//! process has become the owner, so a path to files of others opens nothing. Failures are reported
+//! to the shepherd over a socket that a successful exec closes.
 
 use super::delivery::{self, Stream};
 use super::launch_fault::LaunchFault;
@@ -32,39 +32,39 @@ use std::path::{Path, PathBuf};
 
 /// The umask of a job that requests none, and of users' notification programs.
 pub const UMASK: u32 = 0o077;
-/// The most that is said of one stream, in characters.
+/// Maximum length of a note about a stream, in characters.
 const LONGEST_NOTE: usize = 400;
 
-/// All the child needs, made ready by the shepherd.
+/// The input of the child, prepared by the shepherd.
 #[derive(Debug)]
 pub struct ChildPlan<'a> {
     /// The order.
     pub launch: &'a Launch,
-    /// Who it runs as.
+    /// The account it runs as.
     pub account: &'a UserAccount,
     /// This host's short name.
     pub host: &'a str,
-    /// All the owner's groups, when the child must become the owner first.
+    /// All the owner's groups, if the child must become the owner first.
     pub groups: Option<Vec<Gid>>,
-    /// The group to take when it already is.
+    /// The group to take if it already is the owner.
     pub group: Option<u32>,
-    /// The job's own folder, where it starts, if it has one.
+    /// The job's private directory to start in, if it has one.
     pub jobdir: Option<&'a Path>,
-    /// What to execute.
+    /// The program to execute.
     pub program: ProgramToRun,
-    /// With which variables.
+    /// Its environment.
     pub environment: Environment,
-    /// Processors to be bound to; empty for none.
+    /// Processors to bind to; empty for none.
     pub processors: Vec<u16>,
-    /// The process that waits for it.
+    /// The shepherd's pid.
     pub shepherd: Pid,
-    /// Its terminal, for an interactive job.
+    /// The terminal of an interactive job.
     pub screen: Option<BorrowedFd<'a>>,
 }
 
 impl ChildPlan<'_> {
-    /// What failed on a path. A home directory that is not there is this node's fault: another node
-    /// may have it mounted. What is missing below one that is there is the owner's.
+    /// Classifies a failure on a path. A missing home directory is the node's fault, since another
+    /// node may have it mounted. Anything missing below an existing home directory is the owner's.
     fn fault(&self, what: &str, on: &Path, error: Errno) -> LaunchFault {
         let is_below_home = on.starts_with(&self.account.home) && is_gone(error);
         match LaunchFault::of(what, on, error) {
@@ -76,7 +76,7 @@ impl ChildPlan<'_> {
         }
     }
 
-    /// The host on which the job was submitted, if it is another one.
+    /// The submission host, if it is another host.
     fn submit_host(&self) -> Option<String> {
         let mut entries = self.launch.environ.split(|&byte| byte == 0);
         let host =
@@ -86,7 +86,7 @@ impl ChildPlan<'_> {
     }
 }
 
-/// Looks for the home directory of an account on this host. The error says that it is missing.
+/// Checks the home directory of an account. The error states that it is missing on this host.
 pub fn find_home(account: &UserAccount, host: &str) -> Result<(), String> {
     let UserAccount { name, home, .. } = account;
     match std::fs::metadata(home).map_err(errno) {
@@ -98,7 +98,7 @@ pub fn find_home(account: &UserAccount, host: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a path leads nowhere: nothing is there, or the server that has it does not respond.
+/// Whether the path does not exist, or its file server does not respond.
 fn is_gone(error: Errno) -> bool {
     is_missing(error)
         || matches!(
@@ -107,25 +107,25 @@ fn is_gone(error: Errno) -> bool {
         )
 }
 
-/// What the child tells its shepherd.
+/// Messages of the child to its shepherd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChildMessage {
-    /// Comes with the job's standard output.
+    /// Carries the job's standard output.
     Output,
-    /// About to exec; comes with the job's standard error.
+    /// About to exec; carries the job's standard error.
     Ready,
-    /// A stream is written beside its place, and is to be brought there when the job is over.
+    /// A stream is written to a temporary file, to be moved to its path at the end of the job.
     Beside(Stream),
-    /// Something its owner should know, though it goes on.
+    /// A note for the owner; the start continues.
     Note(String),
-    /// It cannot.
+    /// The start failed.
     Failed(LaunchFault),
 }
 
-/// Becomes the job. Returns never: into the user's program, or out.
+/// Becomes the job. Never returns: it executes the user's program or exits.
 pub fn run(plan: &ChildPlan, start: BorrowedFd) -> ! {
     let Err(fault) = become_job(plan, start);
-    // Into the job's error file if that is open by now, else into /dev/null.
+    // Goes to the job's error file if that is open, else to /dev/null.
     let _ = io::stderr().write_all(format!("lanai: {}\n", fault.text()).as_bytes());
     if let Ok(bytes) = postcard::to_stdvec(&ChildMessage::Failed(fault)) {
         let _ = packet::send(start, &bytes, None, true);
@@ -159,7 +159,7 @@ fn become_job(plan: &ChildPlan, start: BorrowedFd) -> Result<Infallible, LaunchF
     say(start, ChildMessage::Ready, io::stderr().as_fd())?;
     process::unblock_signals().map_err(LaunchFault::node("signals"))?;
     process::close_all_but(&[start]);
-    // Whoever started us may have raised it for its own needs.
+    // noded's parent may have raised it for its own needs.
     process::usual_descriptor_limit();
     if plan.screen.is_some() {
         await_person(start)?;
@@ -173,7 +173,7 @@ fn say(start: BorrowedFd, word: ChildMessage, file: BorrowedFd) -> Result<(), La
     packet::send(start, &word, Some(file), true).map_err(LaunchFault::node("shepherd"))
 }
 
-/// The program finds the window as large as it is, so it starts when somebody sits before it.
+/// Waits until a client is attached, so that the program starts with the client's window size.
 fn await_person(start: BorrowedFd) -> Result<(), LaunchFault> {
     match packet::receive(start, &mut [0; 8], true) {
         Ok(Some(_)) => Ok(()),
@@ -182,7 +182,7 @@ fn await_person(start: BorrowedFd) -> Result<(), LaunchFault> {
     }
 }
 
-/// The job does not outlive its shepherd unseen. Becoming another user forgets this.
+/// Kills the job if its shepherd dies. A change of user clears this setting.
 fn stay_under(shepherd: Pid) -> Result<(), LaunchFault> {
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| LaunchFault::node("session")(e.into()))?;
     if getppid() != shepherd {
@@ -209,7 +209,7 @@ fn open_outputs(plan: &ChildPlan, start: BorrowedFd) -> Result<(), LaunchFault> 
         start,
         begun: Vec::new(),
     };
-    // Errors first, so that what fails from here on can be read there.
+    // The error file is opened first, so that later failures are written to it.
     let errors = match launch.join {
         Join::Output => None,
         Join::No | Join::Error => Some(streams.open("error file", &launch.error, 'e')?),
@@ -230,17 +230,17 @@ fn open_outputs(plan: &ChildPlan, start: BorrowedFd) -> Result<(), LaunchFault> 
     Ok(())
 }
 
-/// The files for output, opened as the owner.
+/// The output files, opened as the owner.
 struct Streams<'a> {
     plan: &'a ChildPlan<'a>,
     start: BorrowedFd<'a>,
-    /// Those that are written beside their places.
+    /// Those written to temporary files.
     begun: Vec<Stream>,
 }
 
 impl Streams<'_> {
-    /// Opens one; where that fails by the owner's fault, its namesake in the home folder, which is
-    /// said: a path mistyped must not cost what the job computes.
+    /// Opens an output file. If that fails through the owner's fault, opens one of the same name in
+    /// the home directory and notes it: a mistyped path must not lose the job's output.
     fn open(&mut self, what: &str, path: &Text, letter: char) -> Result<File, LaunchFault> {
         let (launch, home) = (self.plan.launch, &self.plan.account.home);
         let (ending, direct) = match letter {
@@ -260,7 +260,7 @@ impl Streams<'_> {
             Err(errno) => self.plan.fault(what, &path, errno),
         };
         let place = home.join(launch.job.output_file(&launch.name, letter));
-        // A task adds to what the script has begun.
+        // A task appends to the file that the script has created.
         match (
             fault,
             delivery::open_at_place(&place, launch.place.task == 0),
@@ -292,7 +292,7 @@ fn enter(plan: &ChildPlan) -> Result<(), LaunchFault> {
         None => Path::new(OsStr::from_bytes(&workdir.0)),
     };
     chdir(path).map_err(|e| match plan.fault("working directory", path, e) {
-        // It was there when the job was submitted, on that host.
+        // It existed on the submission host when the job was submitted.
         LaunchFault::Owner(why) if is_missing(e) && !path.starts_with(&plan.account.home) => {
             match plan.submit_host() {
                 Some(host) => LaunchFault::Node(format!("{why}; the job was submitted on {host}")),
@@ -334,7 +334,7 @@ fn execute(plan: &ChildPlan) -> Result<Infallible, LaunchFault> {
     Err(LaunchFault::of(what, &program.file, error))
 }
 
-/// The file itself if it is a path, else what it may mean along the job's `PATH`.
+/// The file itself if it is a path, else the candidates on the job's `PATH`.
 fn candidates(file: &Path, environment: &Environment) -> Vec<PathBuf> {
     if file.as_os_str().as_bytes().contains(&b'/') {
         return vec![file.to_path_buf()];

@@ -1,4 +1,4 @@
-//! What a shepherd is ordered while its job runs: each order is a line in the attempt's folder.
+//! Orders to a shepherd while its job runs: each is a line in the attempt's directory.
 
 use crate::model::job::run_limits::{TimeLimits, Warning};
 use crate::model::text::Text;
@@ -9,44 +9,44 @@ use std::num::ParseIntError;
 /// An order to a shepherd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Come to an end.
+    /// End the attempt.
     Cancel(Cancel),
     /// Send this signal.
     Signal(i32),
-    /// New limits on its time.
+    /// Change the time limits.
     Times(TimeLimits),
-    /// Stop all processes.
+    /// Suspend all processes.
     Suspend,
-    /// Let them go on, bound to these processors if any are named.
+    /// Resume them, bound to these processors if any are given.
     Resume(Vec<u16>),
-    /// Write a line into the job's files.
+    /// Write a line to the job's output files.
     Message {
-        /// Whether into its standard output.
+        /// Whether to standard output.
         output: bool,
-        /// Whether into its standard error.
+        /// Whether to standard error.
         errors: bool,
-        /// What to say.
+        /// The line.
         text: Text,
     },
 }
 
-/// How an attempt is to end, and what for.
+/// How and why an attempt is to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cancel {
-    /// How long it may take before KILL.
+    /// Time before SIGKILL.
     pub grace: Span,
-    /// What it is told first instead of TERM, if it knows what to do then.
+    /// The first signal instead of SIGTERM, for jobs that handle one.
     pub signal: Option<i32>,
-    /// Whether that is no end of its job, which is to run again.
+    /// Whether the job is to run again.
     pub again: bool,
 }
 
-/// In the value that comes with a bare signal: its job is to run again. Below it stands the signal.
+/// Flag in the value of a bare signal: the job is to run again. The lower bits are the signal.
 const AGAIN: i32 = 1 << 8;
 
 impl Cancel {
-    /// `10000`, `10000 10`, `+10000 10`. The sign says that its job is to run again; a shepherd of
-    /// an earlier version, which does not know of that, reads the same number.
+    /// As text: `10000`, `10000 10`, `+10000 10`. The plus sign means that the job is to run again.
+    /// Shepherds of earlier versions ignore it and parse the same number.
     pub fn words(self) -> String {
         let sign = if self.again { "+" } else { "" };
         let signal = self
@@ -55,19 +55,19 @@ impl Cancel {
         format!("{sign}{}{signal}", self.grace.0)
     }
 
-    /// Ends an attempt by force: its processes are killed at once, and its shepherd after a while.
+    /// A forced end: processes are killed at once, and the shepherd after a time limit.
     pub const FORCED: Cancel = Cancel {
         grace: Span(0),
         signal: Some(SIGKILL),
         again: false,
     };
 
-    /// Whether its job was deleted by force.
+    /// Whether the job was deleted by force.
     pub fn is_forced(self) -> bool {
         self == Cancel::FORCED
     }
 
-    /// Reads those words.
+    /// Parses [`Cancel::words`].
     pub fn parse(words: &str) -> Option<Cancel> {
         let (grace, signal) = words
             .split_once(' ')
@@ -80,13 +80,12 @@ impl Cancel {
         })
     }
 
-    /// What of it can come with a bare signal: all but the grace.
+    /// The parts that fit into a bare signal's value: all but the grace.
     pub fn value(self) -> i32 {
         self.signal.unwrap_or(0) & (AGAIN - 1) | if self.again { AGAIN } else { 0 }
     }
 
-    /// What came with a bare signal, with this grace. A noded of an earlier version sends nothing
-    /// with it.
+    /// Decodes the value of a bare signal. A noded of an earlier version sends 0.
     pub fn of_value(value: i32, grace: Span) -> Cancel {
         let signal = Some(value & (AGAIN - 1)).filter(|signal| *signal > 0);
         Cancel {
@@ -98,7 +97,7 @@ impl Cancel {
 }
 
 impl Control {
-    /// The line.
+    /// The order as a line.
     pub fn line(&self) -> String {
         match self {
             Control::Cancel(cancel) => format!("cancel {}", cancel.words()),
@@ -119,7 +118,7 @@ impl Control {
                     span_word(*cput)
                 )
             }
-            // In digits: the text may hold anything, newlines too.
+            // In hexadecimal, since the text may contain newlines.
             Control::Message {
                 output,
                 errors,
@@ -134,7 +133,7 @@ impl Control {
         }
     }
 
-    /// Reads a line; None for one of a version to come.
+    /// Parses a line; None for an order of a later version.
     pub fn parse(line: &str) -> Option<Control> {
         match line.split_once(' ')? {
             ("cancel", words) => Cancel::parse(words).map(Control::Cancel),
@@ -162,7 +161,7 @@ impl Control {
     }
 }
 
-/// `0,2,3`, or `any` where there are none.
+/// `0,2,3`, or `any` for none.
 fn words(cpus: &[u16]) -> String {
     let numbers: Vec<String> = cpus.iter().map(u16::to_string).collect();
     if numbers.is_empty() {
@@ -190,7 +189,7 @@ fn parse_times(text: &str) -> Option<TimeLimits> {
     let [walltime, cput, warning] = words[..] else {
         return None;
     };
-    // A word that cannot be read makes the whole unreadable.
+    // An unreadable part makes the whole unreadable.
     let warning = match warning {
         Some(word) => Some(read_warning(word)?),
         None => None,
@@ -218,7 +217,7 @@ fn read_span(word: Option<&str>) -> Result<Option<Span>, ParseIntError> {
     word.map(|word| word.parse().map(Span)).transpose()
 }
 
-/// The byte that two digits stand for.
+/// Decodes two hexadecimal digits.
 fn byte(digits: &[u8]) -> Option<u8> {
     if digits.len() != 2 || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;

@@ -1,4 +1,4 @@
-//! noded's loop: connections, orders, what shepherds say, time.
+//! noded's event loop: connections, orders, shepherds and timers.
 
 use super::args::NodedArgs;
 use super::askers::Askers;
@@ -30,19 +30,19 @@ mod connections;
 
 mod orders;
 
-/// How long a connection may take to greet.
+/// Time limit for the greeting on a connection.
 const PATIENCE: Span = Span::seconds(10);
-/// How often usage is looked at, and how often an unconfirmed end is said again.
+/// Interval of usage checks, and of repeated reports of unconfirmed ends.
 const ROUND: Span = Span::seconds(10);
 const REPEAT: Span = Span::seconds(30);
 
-/// Runs noded until it is told to leave.
+/// Runs noded until it is ordered to exit.
 pub fn main(args: NodedArgs) -> Result<()> {
     let home = Home::find()?;
     let state = std::path::absolute(args.state.clone().unwrap_or(home.node()))?;
     let path = args.socket.clone();
     let path = std::path::absolute(path.unwrap_or(home.runtime.join("noded.sock")))?;
-    // Others pass through some of our folders; what they must not see is closed one by one.
+    // Other users pass through some of these directories; private files have their own modes.
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     let ready = if args.foreground {
         None
@@ -73,26 +73,26 @@ struct Daemon {
     epoch: u64,
     path: PathBuf,
     listener: UnixListener,
-    /// A schedd that is neither root nor our own user must be able to knock; who does is asked of
-    /// the kernel at each dial.
+    /// A schedd that is neither root nor noded's user must be able to connect. The kernel reports
+    /// the peer's user at each connection.
     socket_mode: u32,
     signals: SignalFd,
-    /// Processes of jobs that want tasks started.
+    /// Processes of jobs that request tasks.
     askers: Askers,
     guests: BTreeMap<u64, Guest>,
-    /// The guest that is schedd.
+    /// The connection of schedd.
     schedd: Option<u64>,
     welcome: Vec<u32>,
     idle_limit: Option<Span>,
     idle_since: Span,
     gpus: gpus::GpuWatcher,
-    /// Hooks that are asked again and again; None on nodes that are only pretended.
+    /// Periodic hooks; None on hollow nodes.
     periodic: Option<Periodic>,
-    /// Commands that write down how far jobs have come; None on nodes that are only pretended.
+    /// Checkpoint commands; None on hollow nodes.
     checkpoints: Option<CheckpointCommands>,
     notifications: Notifications,
     host: String,
-    /// What is in use of the host; None where nothing is measured.
+    /// Measures the use of the host; None if it is not measured.
     gauge: Option<Gauge>,
     next_round: Span,
     next_repeat: Span,
@@ -134,7 +134,7 @@ impl Daemon {
                     .is_ok_and(|signal| signal.is_some())
             }
             PollSource::Guest(number) => self.listen_to(number),
-            // What programs write is taken in by keep_time, after each wait.
+            // keep_time handles program output, after each wait.
             PollSource::Program => {}
             PollSource::AskerListener => self.askers.admit(&mut self.poller),
             PollSource::Asker(number) => {
@@ -155,7 +155,7 @@ impl Daemon {
         );
         said.extend(self.notifications.said());
         for report in said {
-            // Without a schedd it is dropped here: the next one's greeting is answered with all.
+            // Without a schedd it is dropped: the inventory for the next one contains it.
             if let Some(number) = self.schedd {
                 self.send(number, &report);
             }
@@ -256,14 +256,14 @@ impl Daemon {
         }
     }
 
-    /// Tells schedd when GPUs have come into use from outside, or are free of it again.
+    /// Reports changes of GPU use outside the queue.
     fn tell_of_gpus(&mut self) {
         let Some(used) = self.gpus.take_news() else {
             return;
         };
         let before = self.nodes.clone();
         for node in &mut self.nodes {
-            // Which GPUs a node has that names none is for schedd to say.
+            // For nodes without listed GPUs, schedd decides which ones they have.
             node.gpus_outside = used.iter().copied().collect();
             if !node.gpus.is_empty() {
                 node.gpus_outside
@@ -275,13 +275,13 @@ impl Daemon {
         }
     }
 
-    /// Asks the hooks that are due; what they have failed at since, schedd is told.
+    /// Runs the periodic hooks that are due, and reports their failures.
     fn ask_hooks(&mut self, now: Span) {
         let Some(periodic) = &mut self.periodic else {
             return;
         };
         periodic.keep_time(now, &self.host, &self.nodes, &mut self.poller);
-        // Without a schedd it is dropped here: what fails again is said again.
+        // Without a schedd it is dropped: a repeated failure is reported again.
         let unfit = periodic.take_unfit();
         for (number, why) in self
             .schedd
@@ -292,7 +292,7 @@ impl Daemon {
         }
     }
 
-    /// Measures what is in use of the host; whether that is worth telling.
+    /// Measures the use of the host. Returns whether it has changed noticeably.
     fn measure(&mut self) -> bool {
         let measured = self
             .gauge

@@ -1,13 +1,13 @@
-//! Where a job's output is while the job runs, and how it comes to its place when that is over.
+//! A job's output files while it runs, and their delivery at its end.
 //!
-//! What stands at its place is whole: programs wait for a job by waiting for its files. So a stream
-//! is written beside its place, `job.o12` as `job.o12.part`, where it can be read meanwhile, and
-//! takes its place in one step at the end. What was there before stays until then. Of jobs that are
-//! to write the same file each writes its own, and who ends last has it.
+//! A file at its final path is complete: programs wait for a job by waiting for its files. So a
+//! stream is written next to it, `job.o12` as `job.o12.part`, which can be read meanwhile, and is
+//! renamed at the end. An earlier file stays until then. Jobs with the same output file write
+//! separate ones, and the job that ends last wins.
 //!
-//! Each attempt of a job makes a file of its own and takes the name from the one before it, which
-//! may run on unseen on another host of a shared disk: that one has lost its file then, and brings
-//! nothing to the place.
+//! Each attempt of a job creates a new file and takes the name from the attempt before, which may
+//! still run unnoticed on another host of a shared file system. That one has then lost its file and
+//! delivers nothing.
 //!
 //! All of this runs as the owner.
 
@@ -26,20 +26,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// A stream, opened.
+/// An open output stream.
 #[derive(Debug)]
 pub struct Opened {
     /// Its file.
     pub file: File,
-    /// What is to be brought to its place when the job is over; None if it is there.
+    /// The stream to deliver at the end of the job; None if it is in place.
     pub stream: Option<Stream>,
 }
 
-/// A stream that is written beside its place.
+/// A stream that is written next to its final path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
     place: Text,
-    /// Device and inode of its file: whoever has its name by now.
+    /// Device and inode of its file, since the name may be taken over.
     file: (u64, u64),
 }
 
@@ -52,12 +52,12 @@ impl Stream {
         })
     }
 
-    /// Where it is to be in the end.
+    /// Its final path.
     pub fn place(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.place.0))
     }
 
-    /// Whether it is there.
+    /// Whether its file is at the final path.
     pub fn is_at_place(&self) -> bool {
         fs::symlink_metadata(self.place()).is_ok_and(|found| self.is(&found))
     }
@@ -67,8 +67,8 @@ impl Stream {
     }
 }
 
-/// Opens a stream of a process that is to be at `path` in the end; `direct`: from the start.
-/// `begun`: what the process has open already.
+/// Opens a stream with the final path `path`; with `direct` it is written there from the start.
+/// `begun` are the streams that the process has open already.
 pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Result<Opened, Errno> {
     let is_script = launch.place.task == 0;
     let opened = if is_script && direct {
@@ -87,7 +87,7 @@ pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Res
     }
 }
 
-/// Opens a file where it is to stay. `anew`: without what is in it.
+/// Opens a file at its final path. `anew` truncates it.
 pub fn open_at_place(path: &Path, anew: bool) -> Result<File, Errno> {
     appending(
         File::options().create(true).truncate(anew).mode(0o666),
@@ -96,9 +96,8 @@ pub fn open_at_place(path: &Path, anew: bool) -> Result<File, Errno> {
     )
 }
 
-/// Brings a stream to its place; an error says what is left where. What is no longer beside its
-/// place has been brought there with the other stream, or removed by somebody who may; unless the
-/// folder is gone with it.
+/// Moves a stream to its final path; an error names the remaining file. A missing temporary file
+/// was delivered with the other stream or removed by a user, unless its directory is gone too.
 pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
     let place = stream.place();
     let Some(part) = beside(place, launch) else {
@@ -128,7 +127,7 @@ pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
     }
 }
 
-/// Says where a stream is that could not be brought to its place, without a look at its disk.
+/// The message for an undelivered stream. It does not access the file system.
 pub fn not_delivered(stream: &Stream, launch: &Launch, why: &str) -> String {
     let place = stream.place();
     let part = beside(place, launch).unwrap_or_else(|| place.to_path_buf());
@@ -139,9 +138,8 @@ pub fn not_delivered(stream: &Stream, launch: &Launch, why: &str) -> String {
     )
 }
 
-/// The file that a script's stream is written to until the job is over. None if it must be written
-/// at its place: what is there is no plain file, or could not be replaced without somebody
-/// noticing, or nothing can be made beside it.
+/// The temporary file for a script's stream. None if it must be written at its final path: that is
+/// no plain file or cannot be replaced unnoticed, or no file can be created next to it.
 fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     let place = end_of_links(path)?;
     let part = beside(&place, launch)?;
@@ -158,7 +156,7 @@ fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
         made => made.ok(),
     }?;
     if let Some(old) = old {
-        // Its group first: a mode is worth what it was only with that.
+        // The group comes first: the mode is only right with it.
         let _ = fchown(&file, None, Some(old.gid()));
         file.set_permissions(old.permissions()).ok()?;
     }
@@ -169,7 +167,7 @@ fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     })
 }
 
-/// The file beside a place, if it belongs to a stream that this process has open already.
+/// The temporary file, if it belongs to a stream that this process has open already.
 fn begun_at(part: &Path, begun: &[Stream]) -> Option<Opened> {
     if begun.is_empty() {
         return None;
@@ -187,8 +185,8 @@ fn make(part: &Path) -> Result<File, Errno> {
     appending(File::options().create_new(true).mode(0o666), 0, part)
 }
 
-/// A new file in the place of the one that an attempt before this one has left. It is there before
-/// that one goes, so that no disk gives it the same inode.
+/// A new file that replaces the one of an earlier attempt. It is created before the old one is
+/// removed, so that it has another inode.
 fn take_name(part: &Path, launch: &Launch) -> Option<File> {
     left_beside(part)?;
     let mut own = part.as_os_str().to_os_string();
@@ -200,8 +198,8 @@ fn take_name(part: &Path, launch: &Launch) -> Option<File> {
     Some(file)
 }
 
-/// The file that the script's stream is written to at this moment, for a task to add to. Where its
-/// host does not share the script's files there is none, and nobody would bring it to its place.
+/// The current file of the script's stream, for a task to append to. None if this host does not
+/// share the script's files.
 fn join_in(path: &Path, launch: &Launch) -> Option<Opened> {
     let file = left_beside(&beside(&end_of_links(path)?, launch)?)?;
     Some(Opened { file, stream: None })
@@ -212,18 +210,18 @@ fn is_replaceable(found: &Metadata, place: &Path) -> bool {
     own && eaccess(place, AccessFlags::W_OK).is_ok()
 }
 
-/// The file beside a place, begun by another process of the job or by an attempt before this one,
-/// unless it is somebody else's doing.
+/// The temporary file of another process of the job or of an earlier attempt, unless another user
+/// made it.
 fn left_beside(part: &Path) -> Option<File> {
     let file = appending(&mut File::options(), libc::O_NOFOLLOW, part).ok()?;
     let found = file.metadata().ok()?;
     (found.is_file() && found.uid() == geteuid().as_raw() && found.nlink() == 1).then_some(file)
 }
 
-/// Opens a file for output: always at its end, so that joined streams, and the tasks of a job, do
-/// not overwrite each other.
+/// Opens a file for appending, so that joined streams and the tasks of a job do not overwrite each
+/// other.
 fn appending(options: &mut OpenOptions, flags: i32, path: &Path) -> Result<File, Errno> {
-    // A FIFO that nobody reads is an error, not something to wait for.
+    // A FIFO without a reader is an error; do not block on it.
     let flags = flags | libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
     let file = options
         .write(true)
@@ -234,10 +232,9 @@ fn appending(options: &mut OpenOptions, flags: i32, path: &Path) -> Result<File,
     Ok(file)
 }
 
-/// The file that a path leads to, which need not exist: a link is not replaced, and nothing can be
-/// renamed from beside it to another file system. The kernel follows the links, since it may refuse
-/// to: in /tmp, `fs.protected_symlinks` keeps users from following links of others. None if it
-/// does.
+/// The file that a path leads to, which need not exist: a link is not replaced, and renaming works
+/// only within a file system. The kernel resolves the links, since it may refuse to:
+/// `fs.protected_symlinks` prevents following links of others in /tmp. None if it refuses.
 fn end_of_links(path: &Path) -> Option<PathBuf> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
         return Some(path.to_path_buf());
@@ -253,8 +250,8 @@ fn end_of_links(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The file that a link would create. Only creating it shows whether the kernel follows the link;
-/// it is removed at once, because it must not stand at its place before it is complete.
+/// The file that a dangling link would create. Only creating it shows whether the kernel follows
+/// the link. It is removed at once, because an incomplete file must not be at its final path.
 fn end_of_dangling(path: &Path) -> Option<PathBuf> {
     let flags = libc::O_NOCTTY | libc::O_NONBLOCK;
     let file = File::options()
@@ -271,15 +268,15 @@ fn end_of_dangling(path: &Path) -> Option<PathBuf> {
     Some(place)
 }
 
-/// The path by which the kernel found an open file, unless another file has that path by now.
+/// The path of an open file, unless another file has that path now.
 fn real_path(file: &File) -> Option<PathBuf> {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     let (found, there) = (file.metadata().ok()?, fs::symlink_metadata(&path).ok()?);
     ((found.dev(), found.ino()) == (there.dev(), there.ino())).then_some(path)
 }
 
-/// `job.o12.part` for a job's own file; for one that other jobs may write too, with its number,
-/// `log.12.part` or `log.12.3.part`.
+/// `job.o12.part` for a job's default file; for others, with the job's number: `log.12.part` or
+/// `log.12.3.part`.
 fn beside(place: &Path, launch: &Launch) -> Option<PathBuf> {
     let name = place.file_name()?;
     let own = ['o', 'e'].map(|letter| launch.job.output_file(&launch.name, letter));
@@ -299,8 +296,8 @@ fn beside(place: &Path, launch: &Launch) -> Option<PathBuf> {
     Some(place.with_file_name(part))
 }
 
-/// The file a stream is to be at in the end: in a folder, `<full id>.<ending>`; a path that is not
-/// absolute begins in the home folder.
+/// The final path of a stream. In a directory it is `<full id>.<ending>`; a relative path starts at
+/// the home directory.
 pub fn place(path: &[u8], home: &Path, full_id: &str, ending: &str) -> PathBuf {
     let path = home.join(OsStr::from_bytes(path));
     if path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
@@ -324,7 +321,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    /// A place in a folder of its own, and the job that writes there.
+    /// A test directory, and the job that writes there.
     struct Writing {
         folder: tempfile::TempDir,
         launch: Launch,
@@ -355,7 +352,7 @@ mod tests {
             names
         }
 
-        /// Opens a stream, says this there, and tells where it is to be brought.
+        /// Opens a stream and writes this text. Returns the stream to deliver.
         fn write(&self, name: &str, text: &str) -> Option<Stream> {
             self.write_as(&self.launch, name, text)
         }
@@ -454,7 +451,7 @@ mod tests {
         let at = Writing::of(JobId::job(12));
         fs::write(at.path("log"), "old").unwrap();
         fs::set_permissions(at.path("log"), Permissions::from_mode(0o624)).unwrap();
-        // Who may give it to another group.
+        // Only privileged users can change the group.
         let _ = std::os::unix::fs::chown(at.path("log"), None, Some(4242));
         let group = fs::metadata(at.path("log")).unwrap().gid();
         let place = at.write("log", "new").unwrap();

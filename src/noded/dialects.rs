@@ -1,8 +1,8 @@
-//! What scripts written for TORQUE and for Grid Engine find set, beside PBS's own.
+//! Variables for scripts written for TORQUE and Grid Engine, in addition to PBS's own.
 //!
-//! TORQUE's variables are set for every job. Grid Engine's have names that others use too
-//! (`JOB_ID`, `QUEUE`), and are set for jobs that were submitted in its words: qsub marks these by
-//! `SGE_O_WORKDIR`.
+//! TORQUE's variables are set for every job. Grid Engine's names are in use elsewhere (`JOB_ID`,
+//! `QUEUE`), so they are set only for jobs submitted with Grid Engine options: qsub marks these
+//! with `SGE_O_WORKDIR`.
 
 use super::variables::{Environment, handed_on, here};
 use crate::model::job::NodeShare;
@@ -11,14 +11,14 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The mark of a job submitted in Grid Engine's words.
+/// The mark of a job submitted with Grid Engine options.
 const MARK: &[u8] = b"SGE_O_WORKDIR";
 
-/// Beside the node file: what `PBS_GPUFILE` and `PE_HOSTFILE` name.
+/// Names of the files for `PBS_GPUFILE` and `PE_HOSTFILE`, next to the node file.
 const GPU_FILE: &str = "gpus";
 const HOST_FILE: &str = "hosts";
 
-/// Files to lie beside the node file: name and text.
+/// The additional files next to the node file: name and text.
 pub fn files(launch: &Launch) -> Vec<(&'static str, String)> {
     let mut files = Vec::new();
     if launch.shares.iter().any(|share| !share.gpus.is_empty()) {
@@ -30,7 +30,7 @@ pub fn files(launch: &Launch) -> Vec<(&'static str, String)> {
     files
 }
 
-/// Sets the variables of both. `nodes` is the node file.
+/// Sets the variables of both systems. `nodes` is the node file.
 pub fn tell(environment: &mut Environment, launch: &Launch, nodes: &Path) {
     let mut set = |name: &str, value: String| environment.insert(name.into(), value.into_bytes());
     if let Some(index) = launch.job.index() {
@@ -97,7 +97,7 @@ fn beside(nodes: &Path, name: &str) -> Vec<u8> {
     file.as_os_str().as_bytes().to_vec()
 }
 
-/// The slots that a share is.
+/// Number of slots of a share: its ncpus.
 fn processors(share: &NodeShare) -> u64 {
     let given = share
         .taken
@@ -109,7 +109,7 @@ fn processors(share: &NodeShare) -> u64 {
         .unwrap_or(0)
 }
 
-/// A line for each GPU, in TORQUE's form.
+/// A line per GPU, in TORQUE's format.
 fn gpu_file(shares: &[NodeShare]) -> String {
     let mut lines = String::new();
     for share in shares {
@@ -120,8 +120,8 @@ fn gpu_file(shares: &[NodeShare]) -> String {
     lines
 }
 
-/// A line for each host, in Grid Engine's form: host, slots, queue and host, and no processors in
-/// particular.
+/// A line per host, in Grid Engine's format: host, slots, queue@host, and `UNDEFINED` for the
+/// processors.
 fn host_file(launch: &Launch) -> String {
     let mut hosts: Vec<(&str, u64)> = Vec::new();
     for share in &launch.shares {

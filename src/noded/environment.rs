@@ -1,4 +1,4 @@
-//! The environment of a job (`PBS_*` and what else it finds set).
+//! The environment of a job (`PBS_*` and other variables).
 
 use super::dialects;
 use super::variables::{Environment, handed_on, here};
@@ -10,37 +10,37 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Where a job without a `PATH` looks for commands.
+/// The default `PATH` of a job.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// What a job's environment is made from, besides its launch order.
+/// The sources of a job's environment, besides its launch order.
 #[derive(Debug)]
 pub struct EnvironmentSource<'a> {
-    /// Who runs it.
+    /// The account it runs as.
     pub account: &'a UserAccount,
     /// Its node file.
     pub nodes: &'a Path,
-    /// Where its files are: the home folder, or a folder of its own.
+    /// Its job directory: the home directory or a private one.
     pub jobdir: &'a Path,
-    /// Its private folder for temporary files.
+    /// Its private directory for temporary files.
     pub tmpdir: &'a Path,
     /// Its secret.
     pub cookie: &'a str,
-    /// Whether the host has GPUs, so that a job without any must be kept off them.
+    /// Whether the host has GPUs, which a job without any must not see.
     pub gpus: bool,
-    /// Whether these are AMD's.
+    /// Whether these are AMD GPUs.
     pub amd: bool,
-    /// The `LANAI_HOME` it is given, if any.
+    /// The `LANAI_HOME` to set, if any.
     pub home: Option<&'a Path>,
-    /// Where it can ask for tasks.
+    /// The socket for task requests.
     pub tasks: &'a Path,
-    /// Where it finds how far it had come, if the site writes that down.
+    /// Its checkpoint directory, if the site checkpoints jobs.
     pub checkpoint: Option<&'a Path>,
     /// The directory to append to its `PATH`, unless its login shell does so after the profile.
     pub commands: Option<&'a Path>,
 }
 
-/// The environment: what the submitter handed on, then what only the node knows.
+/// The environment: the submitted variables, then those of the node.
 pub fn of(launch: &Launch, around: &EnvironmentSource) -> Environment {
     let mut environment = match launch.place.task {
         0 => of_script(launch, around),
@@ -52,7 +52,7 @@ pub fn of(launch: &Launch, around: &EnvironmentSource) -> Environment {
     environment
 }
 
-/// Appends a directory to `PATH`, where it hides no program of the user's.
+/// Appends a directory to `PATH`, so that it hides no program of the user.
 fn append_to_path(environment: &mut Environment, folder: &Path) {
     let folder = folder.as_os_str().as_bytes();
     let path = environment
@@ -94,8 +94,7 @@ fn of_script(launch: &Launch, around: &EnvironmentSource) -> Environment {
     set("PBS_VNODENUM", b"0");
     set("PBS_TASKNUM", b"1");
     set("LANAI_TASKS", around.tasks.as_os_str().as_bytes());
-    // Counted from 1 over all starts of the job: what a script leaves behind can be told apart by
-    // it.
+    // Counts all starts of the job from 1, so that scripts can name their files by it.
     set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
     if let Some(folder) = around.checkpoint {
         set("LANAI_CHECKPOINT", folder.as_os_str().as_bytes());
@@ -123,8 +122,8 @@ fn of_script(launch: &Launch, around: &EnvironmentSource) -> Environment {
     environment
 }
 
-/// The environment of a task: that of the process that requested it, then what only this node
-/// knows.
+/// The environment of a task: the environment of the requesting process, then the variables of the
+/// node.
 fn of_task(launch: &Launch, around: &EnvironmentSource) -> Environment {
     let mut environment = handed_on(&launch.environ);
     let place = &launch.place;
@@ -133,7 +132,7 @@ fn of_task(launch: &Launch, around: &EnvironmentSource) -> Environment {
     set("PBS_NODEFILE", around.nodes.as_os_str().as_bytes());
     set("PBS_NODENUM", place.host.to_string().as_bytes());
     set("PBS_VNODENUM", place.slot.to_string().as_bytes());
-    // The script is task 1 to PBS.
+    // PBS counts the script as task 1.
     set(
         "PBS_TASKNUM",
         (u64::from(place.task) + 1).to_string().as_bytes(),
@@ -147,7 +146,7 @@ fn of_task(launch: &Launch, around: &EnvironmentSource) -> Environment {
     environment
 }
 
-/// TORQUE's words for the size of a job: hosts, lines in the node file, lines of the first host.
+/// Sets TORQUE's job size: hosts, lines in the node file, lines of the first host.
 fn count_nodes(environment: &mut Environment, shares: &[NodeShare]) {
     let hosts: BTreeSet<&str> = shares.iter().map(|share| share.host.as_str()).collect();
     let processes = shares.iter().map(|share| u64::from(share.mpiprocs));
@@ -161,7 +160,7 @@ fn count_nodes(environment: &mut Environment, shares: &[NodeShare]) {
     }
 }
 
-/// What the job has of this host, for a Lanai within it.
+/// Sets the job's resources on this host, for a nested Lanai.
 fn tell_grant(environment: &mut Environment, shares: &[NodeShare]) {
     environment.insert(
         grant::VARIABLE.into(),
@@ -169,10 +168,10 @@ fn tell_grant(environment: &mut Environment, shares: &[NodeShare]) {
     );
 }
 
-/// A job sees the GPUs it was given and no others.
+/// Restricts a job to its granted GPUs.
 ///
-/// AMD's libraries heed NVIDIA's variable too, and count by it among what ROCr lets them see: with
-/// both set, most of what was given would be hidden.
+/// AMD's libraries also use NVIDIA's variable and apply it after ROCr's: with both set, most of the
+/// granted GPUs would be hidden.
 fn set_gpus(environment: &mut Environment, launch: &Launch, around: &EnvironmentSource) {
     let asked = launch.shares.iter().flat_map(|share| &share.taken);
     let asked = asked
@@ -182,7 +181,7 @@ fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Environment
         .flat_map(|share| &share.gpus)
         .map(u16::to_string)
         .collect();
-    // One that asked and got no numbers is on a node that binds nobody.
+    // A job that requested GPUs but got no numbers is on a node that does not assign them.
     if if asked {
         numbers.is_empty()
     } else {
@@ -204,7 +203,7 @@ fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Environment
     };
     environment.insert(seen.into(), numbers.join(",").into_bytes());
     if !around.amd {
-        // So that numbers mean what the vendor's tool means by them.
+        // GPU numbers follow the order of the vendor's tool.
         environment.insert("CUDA_DEVICE_ORDER".into(), "PCI_BUS_ID".into());
     }
 }

@@ -1,22 +1,22 @@
-//! The folder of one attempt: what lies in it and what its records say.
+//! The directory of one attempt: its files and records.
 //!
 //! ```text
-//! <state>/attempts/<job>.<attempt>/           or, of a task, <job>.<attempt>.<task>/
-//!     record     who the shepherd is; once the job is forked, how to find it; at the end, the outcome
-//!     script     the job's script, for its owner alone
+//! <state>/attempts/<job>.<attempt>/           for a task: <job>.<attempt>.<task>/
+//!     record     the shepherd's identity; once the job is forked, its trace; finally the outcome
+//!     script     the job's script, readable by its owner only
 //!     nodes      PBS_NODEFILE
-//!     orders     one per line, from noded to the shepherd, which SIGUSR1 tells to look; made when needed
-//!     terminal   for an interactive job: a socket at which its shepherd listens
-//!     usage      what a longer job has used so far, rewritten now and then
-//! <state>/tombstones/<job>.<attempt>     this attempt was cancelled; says how, as the order did
+//!     orders     one per line, from noded to the shepherd; SIGUSR1 announces new ones
+//!     terminal   of an interactive job: the socket of its shepherd
+//!     usage      of a longer job, rewritten periodically
+//! <state>/tombstones/<job>.<attempt>     the cancel of this attempt, as in the order
 //! ```
 //!
-//! Few files, because making and removing them is what a short job costs most. The record has its
-//! space on disk from the first moment, so that a full disk loses no outcome; each of its parts is
-//! written by one call, so that a reader finds it whole or not at all.
+//! There are few files, because creating and removing them dominates the cost of a short job. The
+//! record's space is allocated from the start, so that a full disk loses no outcome. Each of its
+//! parts is written by a single call, so that a reader finds it complete or not at all.
 //!
-//! The folder appears under its final name in one step, complete, before the job is forked. Who
-//! finds it there already has been overtaken and leaves: that is why no attempt runs twice.
+//! The directory appears under its final name atomically and complete, before the job is forked. A
+//! shepherd that finds one exits: so no attempt runs twice.
 
 use super::control::{Cancel, Control};
 use crate::model::job::{Attempt, AttemptOutcome, TaskNumber, Usage};
@@ -36,33 +36,32 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The version of the records. A shepherd may outlive a change of noded.
+/// The version of the records. A shepherd may outlive an upgrade of noded.
 pub const VERSION: u16 = 1;
 
-/// Where the parts of a record begin: identity, trace, outcome; and its size before the last is
-/// there.
+/// Offsets of the parts of a record (identity, trace, outcome), and its size without the outcome.
 const IDENTITY: usize = 0;
 const TRACE: usize = 512;
 const OUTCOME: usize = 2048;
 const RESERVED: usize = 4096;
 
-/// How many bytes of orders there may be before messages to the job are no longer among them.
+/// Maximum size of the orders file, in bytes, for adding messages to the job.
 const MOST_MESSAGES: u64 = 1 << 20;
 
-/// One attempt of one job, `12.1`, or one of the tasks it has started itself, `12.1.3`.
+/// An attempt of a job, `12.1`, or one of its tasks, `12.1.3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AttemptName {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Which attempt.
+    /// The attempt.
     pub attempt: Attempt,
-    /// Which task; 0 for the attempt's script.
+    /// The task; 0 for the attempt's script.
     #[serde(default)]
     pub task: TaskNumber,
 }
 
 impl AttemptName {
-    /// What an order starts.
+    /// The attempt or task that an order starts.
     pub fn of(launch: &Launch) -> AttemptName {
         AttemptName {
             job: launch.job,
@@ -95,18 +94,18 @@ impl FromStr for AttemptName {
     }
 }
 
-/// The shepherd, named so that no later process can pass for it.
+/// A shepherd, identified so that no later process is mistaken for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// [`VERSION`].
     pub version: u16,
-    /// Which attempt.
+    /// The attempt or task.
     pub name: AttemptName,
-    /// Its process.
+    /// Its pid.
     pub pid: i32,
-    /// When it started, in ticks since boot.
+    /// Its start time in ticks since boot.
     pub started: u64,
-    /// In which boot.
+    /// The boot id.
     pub boot: String,
     /// The job's owner.
     pub uid: u32,
@@ -119,18 +118,18 @@ struct Versioned {
     version: u16,
 }
 
-/// Where the job's processes are to be found.
+/// How to find the job's processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessTrace {
-    /// The session, which is the first process's number too; 0 until that is forked.
+    /// The session, which is also the first process's pid; 0 until that is forked.
     pub session: i32,
-    /// When that process started, in ticks since boot.
+    /// Start time of that process, in ticks since boot.
     pub started: u64,
-    /// The control group, if there is one.
+    /// The cgroup, if there is one.
     pub cgroup: Option<Text>,
     /// `TMPDIR`.
     pub tmpdir: Text,
-    /// Whether all its processes are stopped, by order.
+    /// Whether all its processes are suspended by order.
     #[serde(default)]
     pub stopped: bool,
 }
@@ -144,31 +143,31 @@ impl ProcessTrace {
     }
 }
 
-/// An attempt's folder under its final name.
+/// An attempt's directory under its final name.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
 }
 
-/// Where attempts lie under noded's state folder.
+/// The directory of attempts in noded's state directory.
 pub fn attempts(state: &Path) -> PathBuf {
     state.join("attempts")
 }
 
-/// Where tombstones lie under noded's state folder.
+/// The directory of tombstones in noded's state directory.
 pub fn tombstones(state: &Path) -> PathBuf {
     state.join("tombstones")
 }
 
 impl Folder {
-    /// The folder of an attempt, whether it is there or not.
+    /// The directory of an attempt, whether it exists or not.
     pub fn of(state: &Path, name: AttemptName) -> Folder {
         Folder {
             path: attempts(state).join(name.to_string()),
         }
     }
 
-    /// Whether it is there, or may be.
+    /// Whether it exists, or whether that is unknown.
     pub fn exists(&self) -> bool {
         self.path.try_exists().unwrap_or(true)
     }
@@ -200,8 +199,7 @@ impl Folder {
         self.path.join("nodes")
     }
 
-    /// Puts another node file in the place of the one that is there, in one step and of the same
-    /// owner.
+    /// Replaces the node file atomically, with the same owner.
     pub fn replace_nodes(&self, text: &str) -> io::Result<()> {
         let old = fs::metadata(self.nodes())?;
         let others = old.uid() != nix::unistd::geteuid().as_raw();
@@ -215,14 +213,14 @@ impl Folder {
         fs::rename(beside, self.nodes())
     }
 
-    /// Where the shepherd of an interactive job listens for whoever sits at its terminal.
+    /// The socket at which the shepherd of an interactive job listens for clients.
     pub fn terminal(&self) -> PathBuf {
         self.path.join("terminal")
     }
 
-    /// Who its shepherd is.
+    /// The identity of its shepherd.
     pub fn identity(&self) -> io::Result<Identity> {
-        // The version first: of another one nothing else need be as we know it.
+        // The version is checked first: another version may have another format.
         let Versioned { version } = self
             .part(IDENTITY, TRACE)?
             .ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -236,12 +234,12 @@ impl Folder {
             .ok_or(io::ErrorKind::UnexpectedEof)?)
     }
 
-    /// How to find its job and what that leaves; None before there is anything to find.
+    /// The trace of its processes; None before there are any.
     pub fn trace(&self) -> io::Result<Option<ProcessTrace>> {
         self.part(TRACE, OUTCOME)
     }
 
-    /// How it ended; None if that is not recorded.
+    /// Its outcome; None if none is recorded.
     pub fn outcome(&self) -> io::Result<Option<AttemptOutcome>> {
         self.identity()?;
         self.part(OUTCOME, usize::MAX)
@@ -260,12 +258,12 @@ impl Folder {
         Ok(Some(serde_json::from_str(text)?))
     }
 
-    /// What it has used, as last written.
+    /// Its last recorded usage.
     pub fn usage(&self) -> Option<Usage> {
         serde_json::from_str(&fs::read_to_string(self.path.join("usage")).ok()?).ok()
     }
 
-    /// Writes down what it has used so far; a full disk loses it, which does no harm.
+    /// Records its usage. A full disk loses it, which is harmless.
     pub fn write_usage(&self, usage: &Usage) {
         if let Ok(text) = serde_json::to_vec(usage) {
             let file = File::options()
@@ -278,8 +276,8 @@ impl Folder {
         }
     }
 
-    /// Hands the shepherd one order; an error when it no longer listens. A cancel for which the
-    /// disk has no room is sent as a bare signal, which has room for all but its grace.
+    /// Passes an order to the shepherd; an error if it no longer listens. A cancel that the disk
+    /// has no room for is sent as a bare signal, without its grace.
     pub fn order(&self, order: &Control) -> io::Result<()> {
         let identity = self.identity()?;
         let shepherd = process::pidfd(Pid::from_raw(identity.pid))?;
@@ -305,21 +303,21 @@ impl Folder {
         if before > MOST_MESSAGES && matches!(order, Control::Message { .. }) {
             return Err(io::Error::other("it has been sent too many messages"));
         }
-        // On a line of its own whatever was left before it.
+        // Starts on a new line, after any partial one.
         file.write_all(format!("\n{}\n", order.line()).as_bytes())
             .inspect_err(|_| {
-                // Half an order may read as another one.
+                // Half an order may parse as another one.
                 let _ = file.set_len(before);
             })
     }
 
-    /// The orders handed over since `seen` bytes of them were read; `seen` moves on.
+    /// The orders after the first `seen` bytes; advances `seen`.
     pub fn orders(&self, seen: &mut u64) -> Vec<Control> {
         let mut text = vec![0; 4096];
         let read =
             File::open(self.path.join("orders")).and_then(|file| file.read_at(&mut text, *seen));
         text.truncate(read.unwrap_or(0));
-        // What has no end yet is read with the next signal.
+        // An incomplete line is read with the next signal.
         let whole = text
             .iter()
             .rposition(|&b| b == b'\n')
@@ -331,7 +329,7 @@ impl Folder {
             .collect()
     }
 
-    /// Removes it and all in it.
+    /// Removes the directory with its contents.
     pub fn remove(&self) -> io::Result<()> {
         for file in ["script", "nodes", "orders", "usage", "terminal", "record"] {
             let _ = fs::remove_file(self.path.join(file));
@@ -344,31 +342,31 @@ impl Folder {
     }
 }
 
-/// What a new folder is filled with.
+/// The contents of a new directory.
 #[derive(Debug)]
 pub struct Contents<'a> {
-    /// The shepherd that builds it.
+    /// The shepherd that creates it.
     pub identity: &'a Identity,
     /// The script's text, for a job that has one.
     pub script: Option<&'a [u8]>,
     /// The node file's text.
     pub nodes: &'a str,
-    /// Files to lie beside it: name and text.
+    /// Additional files: name and text.
     pub more: &'a [(&'static str, String)],
-    /// Who is to own these files, where that is not this process's user.
+    /// The owner of these files, if it is another user.
     pub owner: Option<(u32, u32)>,
 }
 
-/// A folder just built, with the files its shepherd goes on to use.
+/// A new directory, with the record that its shepherd keeps open.
 #[derive(Debug)]
 pub struct Built {
-    /// The folder.
+    /// The directory.
     pub folder: Folder,
     record: File,
 }
 
-/// Builds an attempt's folder beside its place and moves it there in one step. None when one is
-/// there already: this attempt has been started before.
+/// Creates an attempt's directory under a temporary name and renames it atomically. None if one
+/// exists already: this attempt has been started before.
 pub fn build(state: &Path, contents: &Contents) -> io::Result<Option<Built>> {
     fault::point("attempt.build")?;
     let beside = attempts(state).join(format!(".new-{}", contents.identity.pid));
@@ -384,7 +382,7 @@ pub fn build(state: &Path, contents: &Contents) -> io::Result<Option<Built>> {
 }
 
 fn fill(beside: &Path, contents: &Contents) -> io::Result<Built> {
-    // Others may pass through it to what is theirs, but not look around.
+    // Other users may pass through it to their files, but not list it.
     DirBuilder::new().create(beside)?;
     fs::set_permissions(beside, Permissions::from_mode(0o711))?;
     let record = create(beside, "record", 0o600, None)?;
@@ -434,8 +432,8 @@ fn publish(
     ) {
         Ok(()) => Ok(Some(Built { folder, ..built })),
         Err(nix::Error::EEXIST) => Ok(None),
-        // A file system without that flag: rename onto a folder succeeds only if it is empty,
-        // and none of ours ever is.
+        // On a file system without that flag, rename onto a directory succeeds only if it is empty,
+        // and an attempt's directory never is.
         Err(nix::Error::EINVAL) => match fs::rename(beside, &folder.path) {
             Ok(()) => Ok(Some(Built { folder, ..built })),
             Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(None),
@@ -446,26 +444,26 @@ fn publish(
 }
 
 impl Built {
-    /// Records where the job's processes are to be found.
+    /// Records how to find the job's processes.
     pub fn write_trace(&self, trace: &ProcessTrace) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(trace)?;
         if bytes.len() > OUTCOME - TRACE {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        // Over all of an earlier one.
+        // Overwrites an earlier trace completely.
         bytes.resize(OUTCOME - TRACE, b' ');
         self.record.write_all_at(&bytes, TRACE as u64)
     }
 
-    /// Records whether all processes of the job are stopped.
+    /// Records whether all processes of the job are suspended.
     pub fn note_stopped(&self, stopped: bool) {
         if let Ok(Some(trace)) = self.folder.trace() {
-            // Its space on disk is there; should it fail all the same, noded is told by word.
+            // Its space is allocated; if it fails nevertheless, noded gets a message.
             let _ = self.write_trace(&ProcessTrace { stopped, ..trace });
         }
     }
 
-    /// Records how it ended.
+    /// Records the outcome.
     pub fn write_outcome(&self, outcome: &AttemptOutcome) -> io::Result<()> {
         fault::point("attempt.exit")?;
         self.record
@@ -473,8 +471,8 @@ impl Built {
     }
 }
 
-/// Marks an attempt as cancelled. A mark that is there is written over where it is: on a disk that
-/// is full, too.
+/// Writes the tombstone of a cancelled attempt. An existing one is overwritten in place, which
+/// works on a full disk, too.
 pub fn bury(state: &Path, name: AttemptName, cancel: Cancel) -> io::Result<()> {
     fault::point("attempt.tombstone")?;
     let path = tombstones(state).join(name.to_string());
@@ -488,7 +486,8 @@ pub fn bury(state: &Path, name: AttemptName, cancel: Cancel) -> io::Result<()> {
     mark.set_len(text.len() as u64)
 }
 
-/// Whether an attempt is marked as cancelled, and how; from a mark that cannot be read: at once.
+/// The cancel in an attempt's tombstone, if there is one. An unreadable tombstone means an
+/// immediate cancel.
 pub fn buried(state: &Path, name: AttemptName) -> Option<Cancel> {
     let text = fs::read_to_string(tombstones(state).join(name.to_string())).ok()?;
     Some(
@@ -499,12 +498,12 @@ pub fn buried(state: &Path, name: AttemptName) -> Option<Cancel> {
     )
 }
 
-/// Removes the mark.
+/// Removes the tombstone.
 pub fn unbury(state: &Path, name: AttemptName) {
     let _ = fs::remove_file(tombstones(state).join(name.to_string()));
 }
 
-/// The attempts named in a folder of attempts or tombstones, in order.
+/// The attempts named in a directory of attempts or tombstones, sorted.
 pub fn names(folder: &Path) -> io::Result<Vec<AttemptName>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -1,21 +1,20 @@
-//! What is really in use of this host, by jobs and by everybody else (M6, M7): its load, memory and
-//! swap space, measured at the pace of noded's round and told when it has changed noticeably.
+//! The actual use of this host by jobs and other processes (M6, M7): load, memory and swap,
+//! measured every round and reported on noticeable changes.
 
 use super::probe::Hardware;
 use crate::model::node::NodeFacts;
 use crate::model::resource::{ResourceList, ResourceValue, Size};
 use crate::sys::sensors;
 
-/// Below a quarter of a processor, or a fiftieth of all of them, a change of the load is none.
+/// Smallest change of the load to report: a quarter of a processor, or a fiftieth of all of them.
 const LEAST_LOAD: u32 = 250;
 const LOAD_STEPS: u32 = 50;
-/// Below a sixty-fourth of the memory a change of what is in use is none.
+/// Smallest change of memory or swap to report, as a fraction of the memory.
 const MEMORY_STEPS: u64 = 64;
-/// What a processor may do besides without counting as used, in thousandths: no host is ever quite
-/// idle.
+/// Load in thousandths that does not count as use, since no host is ever quite idle.
 const IDLE: u32 = 100;
 
-/// What was measured of the host at one moment.
+/// A measurement of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// The load average over one minute, in thousandths.
@@ -27,7 +26,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Looks; None where the kernel does not tell.
+    /// Measures the host; None if the kernel does not provide the values.
     pub fn now() -> Option<Measured> {
         let (load, mem_kb) = (sensors::load()?, sensors::memory_in_use_kb()?);
         Some(Measured {
@@ -38,7 +37,7 @@ impl Measured {
     }
 }
 
-/// Remembers what was told last.
+/// Compares measurements with the last reported one.
 #[derive(Debug)]
 pub struct Gauge {
     told: Measured,
@@ -47,7 +46,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// For this host; nothing has been told yet.
+    /// A gauge for this host, without a report yet.
     pub fn new(hardware: &Hardware) -> Gauge {
         let (processors, memory_kb) = (hardware.host_processors, hardware.memory_kb);
         Gauge {
@@ -57,7 +56,7 @@ impl Gauge {
         }
     }
 
-    /// Notes what was measured. True if it is worth telling; it counts as told then.
+    /// Whether a measurement has changed noticeably. If so, it counts as reported.
     pub fn is_news(&mut self, measured: Measured) -> bool {
         let least = LEAST_LOAD.max(self.processors.saturating_mul(1000) / LOAD_STEPS);
         let step = self.memory_kb / MEMORY_STEPS;
@@ -71,8 +70,7 @@ impl Gauge {
     }
 }
 
-/// Notes it in the facts of the nodes presented, which have all of the host between them, in equal
-/// parts.
+/// Sets the measurement in the facts of the nodes, each with an equal part of the host.
 pub fn note(nodes: &mut [NodeFacts], measured: Measured) {
     let count = nodes.len().max(1) as u64;
     let load = (u64::from(measured.load)).div_ceil(count) as u32;
@@ -115,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_load_counts_in_whole_processors_and_next_to_none_as_none() {
-        // M7: at a load of 1.6 of 4 two more processors are in use, at 2.4 and 2.8 three.
+        // M7: on 4 processors a load of 1.6 means two in use, 2.4 and 2.8 mean three.
         let counted: Vec<i64> = [0, 100, 101, 1000, 1100, 1600, 2400, 2800]
             .map(processors)
             .to_vec();

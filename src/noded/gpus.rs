@@ -1,8 +1,7 @@
-//! GPUs that processes outside the queue use: the vendor's tool is asked now and then which process
-//! is on which GPU, and a process that stems from no shepherd of ours belongs to nobody here.
+//! Detects GPU use outside the queue: the vendor's tool lists processes on GPUs, and a process that
+//! descends from no shepherd of this noded is outside.
 //!
-//! A process that this host's `/proc` does not show (it has just ended, or lives in another
-//! container) is nobody we can tell about, and counts for nothing.
+//! Processes that this host's `/proc` does not show (ended, or in another container) are ignored.
 
 use super::poller::Poller;
 use crate::model::time::Span;
@@ -13,13 +12,13 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use tracing::{info, warn};
 
-/// How long the tool may take for an answer.
+/// Time limit of the tool.
 const PATIENCE: Span = Span::seconds(20);
 
-/// More parents than any process has: a loop in what `/proc` tells ends here.
+/// Limit on the number of ancestors, against loops in `/proc` data.
 const MOST_PARENTS: usize = 1000;
 
-/// What the tool is asked, in this order.
+/// The queries to the tool, in order.
 const QUESTIONS: [&[&str]; 2] = [
     &["--query-gpu=index,uuid", "--format=csv,noheader"],
     &[
@@ -28,27 +27,27 @@ const QUESTIONS: [&[&str]; 2] = [
     ],
 ];
 
-/// Watches the GPUs.
+/// Watches the use of GPUs.
 #[derive(Debug)]
 pub struct GpuWatcher {
-    /// None once it is known that there is no such program.
+    /// None once the program is known to be missing.
     tool: Option<PathBuf>,
     pace: Span,
     next: Span,
-    /// The number of the question that the tool answers now.
+    /// The index of the running query.
     asked: ProgramPool<usize>,
-    /// The answer to the first question.
+    /// The result of the first query: GPU numbers by UUID.
     numbers: BTreeMap<String, u16>,
-    /// Whether the tool failed when it was last asked.
+    /// Whether the last query failed.
     failed: bool,
-    /// Whether nothing has come of asking yet, neither an answer nor a failure.
+    /// Whether no query has succeeded or failed yet.
     unsure: bool,
-    /// What schedd is to be told: the GPUs used from outside.
+    /// The GPUs used outside, to report to schedd.
     news: Option<BTreeSet<u16>>,
 }
 
 impl GpuWatcher {
-    /// Asks `tool` from now on, at this pace; None watches nothing.
+    /// Runs `tool` at this interval; None watches nothing.
     pub fn new(tool: Option<PathBuf>, pace: Span, now: Span) -> GpuWatcher {
         GpuWatcher {
             unsure: tool.is_some(),
@@ -62,24 +61,24 @@ impl GpuWatcher {
         }
     }
 
-    /// Whether nobody can say yet who uses the GPUs: until then jobs are better kept off them.
+    /// Whether the use of GPUs is still unknown: jobs should not get them until then.
     pub fn is_unsure(&self) -> bool {
         self.unsure
     }
 
-    /// The GPUs used from outside, once each time something has come of asking.
+    /// Takes the GPUs used outside after a query has finished; None otherwise.
     pub fn take_news(&mut self) -> Option<BTreeSet<u16>> {
         self.news.take()
     }
 
-    /// When there is next something to do.
+    /// When the next query is due, or exceeds its time limit.
     pub fn due(&self) -> Option<Span> {
         self.tool.as_ref()?;
         Some(self.asked.next().unwrap_or(self.next))
     }
 
-    /// Asks when it is time and takes the tool's answers. Once all is said, the GPUs used by
-    /// processes that stem from none of the shepherds are news.
+    /// Runs the queries that are due and handles their results. After the last one, the GPUs used
+    /// by processes that descend from none of the shepherds are reported.
     pub fn attend(
         &mut self,
         now: Span,
@@ -109,7 +108,7 @@ impl GpuWatcher {
             }
             None if is_due && self.asked.has_room() => {
                 self.next = now + self.pace;
-                // One that is stuck is not asked again beside itself.
+                // A hanging tool is not started again.
                 if self.asked.is_empty() {
                     self.ask(0, now, poller);
                 }
@@ -160,7 +159,7 @@ impl GpuWatcher {
         self.news = Some(outside);
     }
 
-    /// What was known stays so; where nothing was, nobody is taken to be there.
+    /// Keeps the last known state after a failure; without one, no GPU counts as used.
     fn fail(&mut self, why: &str) {
         if self.unsure {
             self.settle(BTreeSet::new());
@@ -184,19 +183,20 @@ fn start(program: &Path, arguments: &[&str], now: Span) -> io::Result<RunningPro
     call.start(now)
 }
 
-/// `0, GPU-8f1c...`.
+/// Parses `0, GPU-8f1c...`.
 fn number(line: &str) -> Option<(String, u16)> {
     let (index, uuid) = line.split_once(',')?;
     Some((uuid.trim().to_string(), index.trim().parse().ok()?))
 }
 
-/// `GPU-8f1c..., 4711, 512 MiB`.
+/// Parses `GPU-8f1c..., 4711, 512 MiB`.
 fn user(line: &str) -> Option<(&str, i32)> {
     let mut words = line.split(',').map(str::trim);
     Some((words.next()?, words.next()?.parse().ok()?))
 }
 
-/// Whether a process lives and stems from none of these; `parent` tells a living process's parent.
+/// Whether a living process descends from none of the shepherds. `parent` returns the parent of a
+/// living process.
 fn is_outside(pid: i32, shepherds: &BTreeSet<i32>, parent: impl Fn(i32) -> Option<i32>) -> bool {
     let Some(first) = parent(pid) else {
         return false;

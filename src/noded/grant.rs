@@ -1,4 +1,4 @@
-//! A noded within a job of another Lanai: it offers what the job was given, and no more (F17).
+//! A noded inside a job of another Lanai: it offers the job's resources only (F17).
 
 use super::probe::Hardware;
 use crate::model::job::grant::HostGrant;
@@ -6,12 +6,12 @@ use crate::sys::home::Home;
 use anyhow::{Context, Result, anyhow};
 use std::io::ErrorKind;
 
-/// What this installation may offer, if it lives within a job.
+/// The resources granted to this installation, if it is inside a job.
 pub fn read(home: &Home) -> Result<Option<HostGrant>> {
     let path = home.grant();
     match std::fs::read_to_string(&path) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        // To offer the whole host instead would take what is other jobs'.
+        // Offering the whole host instead would use the resources of other jobs.
         text => text
             .map_err(|error| anyhow!(error))
             .and_then(|text| HostGrant::parse(&text).map_err(|why| anyhow!(why)))
@@ -21,7 +21,7 @@ pub fn read(home: &Home) -> Result<Option<HostGrant>> {
 }
 
 impl Hardware {
-    /// The part of it that a job was given.
+    /// The part of the hardware granted to a job.
     pub fn within(self, grant: &HostGrant) -> Hardware {
         let bound = !grant.cpus.is_empty();
         let processors = if bound {
@@ -33,7 +33,7 @@ impl Hardware {
         };
         Hardware {
             processors,
-            // Where the job is bound to no processors, its own jobs are bound to none either.
+            // A job that is not bound to processors binds its own jobs to none either.
             quota: (!bound).then_some(grant.ncpus),
             memory_kb: grant.mem_kb.unwrap_or(self.memory_kb),
             gpus: grant.gpus.clone(),

@@ -1,4 +1,4 @@
-//! Jobs that are only pretended: for trying out schedules of any size on one machine.
+//! Simulated jobs, to test schedules of any size on one machine.
 
 use super::folder::AttemptName;
 use crate::model::job::{AttemptOutcome, How, Usage};
@@ -7,17 +7,17 @@ use crate::wire::order::Launch;
 use nix::libc::SIGTERM;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The pretended jobs that run.
+/// The running hollow jobs.
 #[derive(Debug, Default)]
 pub struct Hollow {
     ends: BTreeSet<(Span, AttemptName)>,
     began: BTreeMap<AttemptName, (Span, Span)>,
-    /// Those that stand still, and since when.
+    /// Suspended jobs, and since when.
     stopped: BTreeMap<AttemptName, Span>,
 }
 
 impl Hollow {
-    /// Begins one at `now`.
+    /// Starts a job at `now`.
     pub fn start(&mut self, launch: &Launch, now: Span) {
         let name = AttemptName::of(launch);
         let end = Span(now.0.saturating_add(runtime(launch).0));
@@ -25,7 +25,7 @@ impl Hollow {
         self.ends.insert((end, name));
     }
 
-    /// Ends one that was cancelled.
+    /// Ends a cancelled job. None if it is not running.
     pub fn cancel(&mut self, name: AttemptName, now: Span) -> Option<AttemptOutcome> {
         let used = self.forget(name, now)?;
         Some(AttemptOutcome {
@@ -38,7 +38,7 @@ impl Hollow {
         })
     }
 
-    /// One stands still, or goes on.
+    /// Suspends or resumes a job.
     pub fn turn(&mut self, name: AttemptName, stop: bool, now: Span) {
         let Some(&(began, end)) = self.began.get(&name) else {
             return;
@@ -55,7 +55,7 @@ impl Hollow {
         }
     }
 
-    /// Ends those whose time has come.
+    /// Ends the jobs that are due.
     pub fn end(&mut self, now: Span) -> Vec<(AttemptName, AttemptOutcome)> {
         let due: Vec<AttemptName> = self
             .ends
@@ -80,7 +80,7 @@ impl Hollow {
         ended
     }
 
-    /// When the next one ends.
+    /// When the next job ends.
     pub fn next(&self) -> Option<Span> {
         self.ends.first().map(|&(end, _)| end)
     }

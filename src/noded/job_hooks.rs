@@ -1,8 +1,8 @@
-//! What the site has done around a job: hooks and scripts, run by the job's shepherd on the first
-//! of the job's nodes, each bounded in time and ended with all it has started.
+//! Site programs before and after a job: hooks and prologue/epilogue, run by the job's shepherd on
+//! the job's first node. Each has a time limit and is killed with its descendants.
 //!
-//! What comes before the job may keep it from running, and a cancel ends it; what comes after it
-//! may not, and runs to its end whoever has no more patience: it is the site that tidies up.
+//! A program before the job may prevent its start, and a cancel ends it. A program after the job
+//! cannot be cancelled: it cleans up for the site.
 
 mod instructions;
 
@@ -26,31 +26,31 @@ use nix::unistd::{Gid, getpid};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// The most that is said of hooks, in characters: a record has not room for much more.
+/// Maximum length of notes from hooks, in characters: the record is small.
 const LONGEST: usize = 500;
-/// How long a killed program may take to be gone.
+/// Maximum time for a killed program to disappear.
 const LAST: Span = Span::seconds(2);
-/// `Exit_status` of a job that the prologue refuses for good, as in PBS.
+/// `Exit_status` of a job that the prologue refuses permanently, as in PBS.
 const REFUSED: i32 = -1;
-/// What a hook may set before a job.
+/// The attribute that a hook may set before a job.
 const VARIABLE: &str = "Variable_List.";
 
-/// The site's programs, and the job they are told of.
+/// The site programs of a job.
 #[derive(Debug)]
 pub struct JobHookRunner<'a> {
-    /// Where this is.
+    /// The environment that all attempts share.
     pub site: &'a Site,
     /// The job's owner.
     pub account: UserAccount,
-    /// All the owner's groups, when who is to be the owner must become that first.
+    /// All the owner's groups, if the programs that run as the owner must change user first.
     pub groups: Option<Vec<Gid>>,
-    /// The attempt's folder.
+    /// The attempt's directory.
     pub folder: &'a Folder,
-    /// What is to be done.
+    /// The hooks and scripts to run.
     pub job_hooks: JobHooks,
 }
 
-/// What came of running a program.
+/// The result of running a program.
 enum Ran {
     Ended(ProgramResult),
     NotStarted(String),
@@ -58,8 +58,8 @@ enum Ran {
 }
 
 impl JobHookRunner<'_> {
-    /// Asks the hooks of an occasion before the job, which may change its environment; the outcome,
-    /// if it is not to run.
+    /// Runs the hooks of an event before the job, which may change its environment. Returns the
+    /// outcome if the job must not run.
     pub fn before(&self, occasion: HookEvent, launch: &mut Launch) -> Option<AttemptOutcome> {
         for hook in asked(&self.job_hooks.hooks, occasion) {
             let question = self.question(hook, occasion, launch, None);
@@ -93,7 +93,7 @@ impl JobHookRunner<'_> {
         None
     }
 
-    /// Tells the hooks of an occasion after the job. What goes wrong is said in the outcome.
+    /// Runs the hooks of an event after the job. Failures are noted in the outcome.
     pub fn after(&self, occasion: HookEvent, launch: &Launch, outcome: &mut AttemptOutcome) {
         let mut notes = Vec::new();
         for hook in asked(&self.job_hooks.hooks, occasion) {
@@ -123,7 +123,7 @@ impl JobHookRunner<'_> {
         }
     }
 
-    /// Runs the site's prologue; the outcome, if the job is not to run.
+    /// Runs the site's prologue. Returns the outcome if the job must not run.
     pub fn prologue(&self, launch: &Launch) -> Option<AttemptOutcome> {
         let script = self.job_hooks.scripts.prologue.as_ref()?;
         let why = match self.run_script(script, self.prologue_arguments(launch), true) {
@@ -141,7 +141,7 @@ impl JobHookRunner<'_> {
         Some(put_back(format!("prologue {}: {why}", script.display())))
     }
 
-    /// Runs the site's epilogue. What goes wrong is said in the outcome.
+    /// Runs the site's epilogue. Failures are noted in the outcome.
     pub fn epilogue(&self, launch: &Launch, outcome: &mut AttemptOutcome) {
         let Some(script) = &self.job_hooks.scripts.epilogue else {
             return;
@@ -194,7 +194,8 @@ impl JobHookRunner<'_> {
         self.run(&call, ends_on_cancel)
     }
 
-    /// Runs a program until it ends or its time is over. If `ends_on_cancel`, a cancel ends it.
+    /// Runs a program until it ends or exceeds its time limit. If `ends_on_cancel`, a cancel ends
+    /// it.
     fn run(&self, call: &ProgramCall, ends_on_cancel: bool) -> Ran {
         let mut orders = match ends_on_cancel
             .then(|| AttemptOrders::open(self.folder))
@@ -222,7 +223,7 @@ impl JobHookRunner<'_> {
     }
 }
 
-/// Waits until a program has ended or a cancel has come.
+/// Waits for a program to end or a cancel to arrive.
 fn attend(mut program: RunningProgram, mut orders: Option<&mut AttemptOrders>) -> Ran {
     let ran = loop {
         if let Some(result) = program.poll(clock::monotonic()) {
@@ -234,7 +235,7 @@ fn attend(mut program: RunningProgram, mut orders: Option<&mut AttemptOrders>) -
         }
         program.wait_for_news(orders.as_deref().map(|orders| orders.signals.as_fd()));
     };
-    // One that is stuck in the kernel takes longer.
+    // A process that is stuck in the kernel takes longer.
     program.wait_until_gone(LAST);
     ran
 }
@@ -256,7 +257,7 @@ fn script_failure(result: &ProgramResult) -> Option<String> {
     }
 }
 
-/// What is ordered of the attempt meanwhile.
+/// Orders to the attempt while a program runs.
 struct AttemptOrders<'a> {
     folder: &'a Folder,
     signals: SignalFd,
@@ -275,7 +276,7 @@ impl AttemptOrders<'_> {
         })
     }
 
-    /// Whether a cancel has come.
+    /// Whether a cancel has arrived.
     fn cancel(&mut self) -> bool {
         let bare = bare_cancel(&self.signals);
         let before = self.seen;
@@ -288,7 +289,7 @@ impl AttemptOrders<'_> {
         bare || cancelled
     }
 
-    /// For who watches the job, and has not heard the signal that was taken here.
+    /// Repeats the signal for the code that watches the job, if one was consumed here.
     fn pass_on(&self) {
         if self.is_ordered {
             process::send_signal(getpid().as_raw(), Signal::SIGUSR1 as i32);
@@ -296,7 +297,7 @@ impl AttemptOrders<'_> {
     }
 }
 
-/// To be started again later (M10).
+/// The outcome of an attempt to be retried later (M10).
 fn put_back(why: String) -> AttemptOutcome {
     AttemptOutcome::new(How::NodeFault(shortened(why, LONGEST)))
 }
@@ -319,7 +320,7 @@ fn ended(said: &HookExit) -> String {
         })
 }
 
-/// The variables a hook wants changed; it may change nothing else before a job.
+/// The environment variables that a hook changes. Before a job it may change nothing else.
 fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<String>)>, String> {
     let mut variables = Vec::new();
     for (name, value) in set {
@@ -338,8 +339,8 @@ fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<S
     Ok(variables)
 }
 
-/// All groups of an owner whom a process must become: the group it asked for, and all it had. None
-/// where we are the owner.
+/// The groups of an owner for a change of user: the requested primary group, and all the owner's.
+/// None if noded runs as the owner.
 pub fn groups(
     site: &Site,
     account: &UserAccount,
@@ -355,7 +356,7 @@ pub fn groups(
     Ok(Some(groups))
 }
 
-/// `Exit_status` as programs are told it: that of a job that did not run, too.
+/// `Exit_status` for site programs, also for a job that did not run.
 fn status(outcome: &AttemptOutcome) -> Option<i32> {
     attempt::exit_status(outcome).or(match outcome.how {
         How::Cancelled => Some(attempt::DELETED),

@@ -44,7 +44,7 @@ impl LaunchFault {
         }
     }
 
-    /// How an attempt ends that has this fault.
+    /// The outcome of an attempt with this fault.
     pub fn end(self, launch: &Launch) -> How {
         let status = match launch.payload {
             Payload::Command(_) => 254,

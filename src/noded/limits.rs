@@ -1,13 +1,13 @@
-//! Holding a job to its limits: by the kernel where it can, else by looking now and then.
+//! Enforcement of a job's limits: by the kernel where possible, else by periodic checks.
 //!
-//! Memory of the whole job is bounded by its control group where that has the memory controller.
-//! The number of its processes is bounded likewise, by the pids controller.
-//! Without one, and for what no kernel bounds (processor time of all processes together, resident
-//! memory of one), the shepherd looks: soon after the start, then at growing pauses, more often as
-//! a limit comes nearer. A job without such limits is never looked at on their account.
+//! The job's cgroup limits its memory and number of processes, if it has the memory and pids
+//! controllers. Without them, and for limits that the kernel does not have (processor time of all
+//! processes, resident memory of a process), the shepherd checks: soon after the start, then at
+//! growing intervals, and more often near a limit. Jobs without such limits are not checked.
 //!
-//! A limit that may be exceeded for a while (`limits` of `lanai.toml`, M51) is no kernel's: the
-//! shepherd notes since when the job has been over it, and forgets that when it is back below.
+//! A limit that may be exceeded for a time (`limits` of `lanai.toml`, M51) is not enforced by the
+//! kernel: the shepherd records since when the job exceeds it, and resets that when it no longer
+//! does.
 
 use super::meter::{UsageMeter, UsageSample};
 use crate::model::job::How;
@@ -23,16 +23,17 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use std::collections::BTreeMap;
 use std::io;
 
-/// The first look, and the shortest and the longest pause between looks at memory.
+/// First delay, and minimum and maximum delay between memory checks.
 const FIRST: Span = Span(100);
 const SHORTEST: Span = Span(100);
 const LONGEST: Span = Span::seconds(2);
-/// The longest pause between looks at processor time.
+/// Maximum delay between processor time checks.
 const LONGEST_CPUT: Span = Span::seconds(60);
-/// The most of one processor that looking may take, as its inverse.
+/// Checks use at most one such part of a processor.
 const THRIFT: i64 = 50;
 
-/// What a job may take of this host: its script's shares here, or what its task was told.
+/// The memory limits of a process on this host: from the script's shares here, or as ordered for a
+/// task.
 fn room(launch: &Launch) -> HostMemoryLimit {
     match (launch.place.task, launch.shares.first()) {
         (0, Some(first)) => HostMemoryLimit::on(&first.host, &launch.shares),
@@ -43,14 +44,14 @@ fn room(launch: &Launch) -> HostMemoryLimit {
 /// The limits of a job that the kernel enforces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
-    /// Its memory.
+    /// Memory.
     pub memory: bool,
-    /// The number of its processes.
+    /// Number of processes.
     pub processes: bool,
 }
 
-/// Has the kernel limit a job's memory and processes, where it can. A limit on memory that may be
-/// exceeded for a while is left to the shepherd.
+/// Sets the kernel's limits on a job's memory and processes, where possible. The shepherd enforces
+/// a memory limit that may be exceeded for a time.
 pub fn fence(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> Fence {
     let memory = room(launch).mem;
     Fence {
@@ -60,38 +61,38 @@ pub fn fence(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> Fence 
     }
 }
 
-/// Whether the job has a limit on its memory here.
+/// Whether the job has a memory limit here.
 pub fn bounds_memory(launch: &Launch) -> bool {
     room(launch).mem.is_some()
 }
 
-/// The end of a job to which the kernel has denied memory.
+/// The outcome of a job that ran out of memory in its cgroup; None for other jobs.
 pub fn denied(launch: &Launch, cgroup: &Cgroup) -> Option<How> {
     let limit = room(launch).mem?;
     let peak = cgroup.out_of_memory()?;
     Some(exceeded(RunLimit::Mem, kb(peak.max(limit)), kb(limit)))
 }
 
-/// Bounds that are kept by looking, and when to look next.
+/// The limits that are enforced by checks, and the next check.
 #[derive(Debug)]
 pub struct Guard {
     room: HostMemoryLimit,
     pmem: Option<u64>,
     cput: Option<Span>,
-    /// The most threads, unless the kernel sees to it.
+    /// Maximum number of threads, unless the kernel enforces it.
     threads: Option<u64>,
     responses: Responses,
-    /// Since when it has been over which limit.
+    /// Since when each limit has been exceeded.
     over: BTreeMap<RunLimit, Span>,
     next: Option<Span>,
-    /// When it last looked, what it saw, and for how long it had paused.
+    /// Time and result of the last check, and the delay before it.
     last: (Span, UsageSample, Span),
 }
 
 impl Guard {
-    /// For a job forked at `began`. `processes`: the most processes and threads of its script or
-    /// task. The kernel enforces what `fence` says, but of a task's memory only the task's own:
-    /// what it uses together with the script and the other tasks here is measured.
+    /// For a job forked at `began`. `processes` is the maximum number of processes and threads of
+    /// its script or task. The kernel enforces the limits in `fence`, but for a task only its own
+    /// memory: the memory it uses together with the script and other tasks here is measured.
     pub fn new(launch: &Launch, processes: Option<u64>, fence: Fence, began: Span) -> Guard {
         let mut room = room(launch);
         if fence.memory && launch.place.task == 0 {
@@ -115,12 +116,12 @@ impl Guard {
         guard
     }
 
-    /// When to look; None for never.
+    /// When the next check is due; None for never.
     pub fn next(&self) -> Option<Span> {
         self.next
     }
 
-    /// A new limit on processor time.
+    /// Changes the limit on processor time.
     pub fn bound_cput(&mut self, cput: Option<Span>) {
         if self.cput != cput {
             self.cput = cput;
@@ -128,8 +129,8 @@ impl Guard {
         }
     }
 
-    /// The job has stood still for so long: that was neither time over a limit nor time between two
-    /// looks.
+    /// Skips a suspension of this length: it counts neither as time over a limit nor as time
+    /// between checks.
     pub fn pass_over(&mut self, length: Span) {
         self.over
             .values_mut()
@@ -138,8 +139,8 @@ impl Guard {
         self.next = self.next.map(|next| later(next, length));
     }
 
-    /// Looks; how the job is to end if it is over one of its limits. `kin`: the processes that the
-    /// same attempt runs here under other shepherds.
+    /// Checks the limits. Returns the outcome if the job exceeds one for too long. `others` are the
+    /// processes of the same attempt here under other shepherds.
     pub fn look(
         &mut self,
         meter: &mut UsageMeter,
@@ -163,7 +164,7 @@ impl Guard {
         let reading = meter.look(cgroup, &others, elapsed, suspect);
         let now = clock::monotonic();
         let pause = self.pause_after(&reading, Span(now.0 - self.last.0.0));
-        // On a machine with very many processes a look takes long.
+        // With very many processes a check takes long.
         let pause = pause.map(|pause| Span(pause.0.max(THRIFT * (now.0 - before.0))));
         self.next = pause.map(|pause| later(now, pause));
         self.last = (now, reading, pause.unwrap_or(FIRST));
@@ -172,7 +173,7 @@ impl Guard {
         due
     }
 
-    /// The first limit that it has been over for longer than it may.
+    /// The first limit that has been exceeded for longer than allowed.
     fn overdue(&mut self, reading: &UsageSample, now: Span) -> Option<How> {
         let excesses = self.excesses(reading);
         self.over
@@ -186,7 +187,7 @@ impl Guard {
         None
     }
 
-    /// Not after the moment at which its patience is over.
+    /// The next check, moved forward to the end of the time that a limit may be exceeded.
     fn soonest(&self, next: Span, now: Span) -> Span {
         let ends = self
             .over
@@ -198,7 +199,7 @@ impl Guard {
             .unwrap_or(next)
     }
 
-    /// All limits that it is over.
+    /// All exceeded limits.
     fn excesses(&self, reading: &UsageSample) -> Vec<(RunLimit, How)> {
         let counts = [
             (RunLimit::Mem, reading.mem_kb, self.room.mem),
@@ -227,8 +228,8 @@ impl Guard {
         self.pause_after(&UsageSample::default(), Span(1))
     }
 
-    /// How long until the next look: as long as no limit can be exceeded, judged by this look and
-    /// the last one.
+    /// The delay before the next check: so long that no limit can be exceeded meanwhile, estimated
+    /// from the last two checks.
     fn pause_after(&self, reading: &UsageSample, since: Span) -> Option<Span> {
         let last = &self.last.1;
         let counts = [
@@ -256,11 +257,11 @@ impl Guard {
         for (bound, limit, now, before) in counts {
             let Some(limit) = limit else { continue };
             pauses.push(if now > limit && self.over.contains_key(&bound) {
-                // It may be for a while: what matters is whether it goes back.
+                // It may exceed the limit for a time: only its return below matters.
                 LONGEST.0
             } else {
                 let grown = kb(now.saturating_sub(before)).max(1);
-                // Half the time that it takes to the limit at the pace of late.
+                // Half the time to the limit at the recent rate of growth.
                 let left = kb(limit.saturating_sub(now)).saturating_mul(since.0.max(1)) / grown / 2;
                 left.min(self.last.2.0.saturating_mul(2))
                     .clamp(SHORTEST.0, LONGEST.0)
@@ -280,7 +281,7 @@ impl Guard {
     }
 }
 
-/// Has the kernel hold this process, and those it will start, to what it bounds of each.
+/// Sets the kernel's limits on each process, for this process and its future children.
 pub fn impose(limits: &RunLimits) -> io::Result<()> {
     let seconds = limits
         .pcput
@@ -406,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_may_be_exceeded_for_a_while_counts_from_when_that_began_without_a_break() {
-        // M51: MEM:EXTENDED:CANCEL:00:05 ends it only after five minutes above.
+        // M51: MEM:EXTENDED:CANCEL:00:05 ends it only after five minutes above the limit.
         let mut guard = guard(Some(1000), None);
         guard.responses.mem.after = Span::seconds(300);
         let minute = |n: i64| Span::seconds(60 * n);

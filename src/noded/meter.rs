@@ -1,4 +1,4 @@
-//! What a job uses: sampled now and then while it runs, added up when it is over.
+//! Resource usage of a job: sampled while it runs, summed at its end.
 
 use super::shared_memory::SharedMemory;
 use crate::model::job::{NodeShare, Usage};
@@ -7,31 +7,31 @@ use crate::sys::cgroup::Cgroup;
 use crate::sys::procfs::{self, Process};
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// The gauge of one job, read by its shepherd.
+/// The usage of one job, measured by its shepherd.
 #[derive(Debug, Default)]
 pub struct UsageMeter {
     so_far: Usage,
-    /// Its files in shared memory, where they count against its limit on memory.
+    /// Its files in shared memory, if they count as memory.
     files: Option<SharedMemory>,
 }
 
-/// What the living processes of a job had at one moment.
+/// A sample of the living processes of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageSample {
-    /// Resident memory, in kilobytes; with that of its kin.
+    /// Resident memory in kilobytes, including the job's other processes here.
     pub mem_kb: u64,
-    /// That of the largest process.
+    /// Resident memory of the largest process, in kilobytes.
     pub largest_kb: u64,
-    /// Address space, in kilobytes; with that of its kin.
+    /// Address space in kilobytes, including the job's other processes here.
     pub vmem_kb: u64,
-    /// Processor time of all, also of those that are gone.
+    /// Processor time of all processes, including ended ones.
     pub cput: Span,
-    /// Threads of its processes.
+    /// Number of threads.
     pub threads: u64,
 }
 
 impl UsageMeter {
-    /// For a job that holds these. `files`: its files in shared memory, if they count.
+    /// For a job with these shares. `files` are its files in shared memory, if they count.
     pub fn new(shares: &[NodeShare], files: Option<SharedMemory>) -> UsageMeter {
         let taken = shares
             .iter()
@@ -47,16 +47,15 @@ impl UsageMeter {
         }
     }
 
-    /// Looks at the job's living processes; what has been used so far.
+    /// Samples the job's living processes. Returns the usage so far.
     pub fn sample(&mut self, cgroup: Option<&Cgroup>, walltime: Span) -> Usage {
         self.look(cgroup, &[], walltime, u64::MAX);
         self.so_far
     }
 
-    /// Looks at the job's living processes, and at its kin: what belongs to the same job but is
-    /// counted elsewhere. Memory that seems to be more than `suspect` kilobytes is measured again
-    /// with what processes share counted once and without pages of files, which takes the kernel
-    /// longer.
+    /// Samples the job's living processes and `others`: processes of the same job that are counted
+    /// elsewhere. If memory seems to exceed `suspect` kilobytes, it is measured again with shared
+    /// pages counted once and without file pages, which takes longer.
     pub fn look(
         &mut self,
         cgroup: Option<&Cgroup>,
@@ -90,12 +89,12 @@ impl UsageMeter {
         }
     }
 
-    /// Notes what somebody else has measured: the largest resident memory, in kilobytes.
+    /// Records a peak measured elsewhere: the largest resident memory, in kilobytes.
     pub fn note_peak(&mut self, mem_kb: u64) {
         self.so_far.mem_kb = self.so_far.mem_kb.max(mem_kb);
     }
 
-    /// The sum, once all its processes are gone but before its control group is.
+    /// The total, once all processes have ended but before the cgroup is removed.
     pub fn total(&mut self, cgroup: Option<&Cgroup>, walltime: Span) -> Usage {
         self.note(cgroup, Span(0), walltime)
     }
@@ -106,8 +105,7 @@ impl UsageMeter {
             .and_then(Cgroup::cput)
             .unwrap_or(Span(reaped.0 + running.0));
         let so_far = &mut self.so_far;
-        // A process that ends unseen by a parent that ignores it takes its time with it: never
-        // back.
+        // Processor time of a process may be lost if its parent ignores its end, so never decrease.
         so_far.cput = so_far.cput.max(cput);
         so_far.mem_kb = so_far.mem_kb.max(largest_kb);
         so_far.walltime = walltime;
@@ -115,8 +113,8 @@ impl UsageMeter {
     }
 }
 
-/// The memory of processes, and with that of their kin; measured again where all of it, with files
-/// in shared memory, seems to be more than `suspect` kilobytes.
+/// The memory of a job's processes, and the memory including `others`. It is measured again if all
+/// of it, with files in shared memory, seems to exceed `suspect` kilobytes.
 fn weigh(
     alive: &[Process],
     others: &[Process],
@@ -164,14 +162,14 @@ fn weights(processes: &[&Process], is_suspect: bool) -> Vec<(u64, u64)> {
     weights
 }
 
-/// The memory of processes, each its own and shared part, and of files in shared memory. Part of
-/// those files may be mapped and so be in the shared parts, too: the larger of both counts.
+/// The memory of processes, each with its own and shared part, and of files in shared memory. These
+/// files may be mapped and so be in the shared parts, too: the larger of both counts.
 fn sum<'a>(weights: impl Iterator<Item = &'a (u64, u64)>, files_kb: u64) -> u64 {
     let (own, shared) = weights.fold((0, 0), |sum, weight| (sum.0 + weight.0, sum.1 + weight.1));
     own + shared.max(files_kb)
 }
 
-/// Processor time of all that this process has waited for, and the largest of them in kilobytes.
+/// Processor time of all reaped children, and the largest resident memory of one, in kilobytes.
 fn reaped() -> (Span, u64) {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else {
         return (Span(0), 0);
@@ -185,7 +183,7 @@ fn reaped() -> (Span, u64) {
 mod tests {
     use super::*;
 
-    /// A process that is gone by now: measured again it has nothing.
+    /// A process that has ended: its second measurement is zero.
     fn gone(mem_kb: u64) -> Process {
         Process {
             pid: i32::MAX,
@@ -251,7 +249,7 @@ mod tests {
         assert_eq!((own.mem_kb, all.mem_kb), (me.mem_kb, 2 * me.mem_kb));
     }
 
-    /// What kin has is not what this job has used here.
+    /// The memory of other processes is not part of this job's usage.
     #[test]
     fn the_peak_is_that_of_its_own_processes() {
         let mut meter = UsageMeter::new(&[], None);

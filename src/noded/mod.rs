@@ -1,16 +1,17 @@
-//! The daemon that runs jobs: it executes, never decides.
+//! The node daemon: it runs jobs as ordered by schedd and makes no scheduling decisions.
 //!
-//! schedd dials noded's socket and gives orders about attempts; noded hands each start to its
-//! spawner, which forks a shepherd, which forks the job. Four rules keep that safe at any moment at
-//! which any of them may be killed:
+//! schedd connects to noded's socket and sends orders about attempts. noded passes each start to
+//! its spawner, which forks a shepherd, which forks the job. Four rules keep this safe if any of
+//! them is killed at any time:
 //!
-//! 1. the shepherd makes the attempt's folder before it forks the job, and an existing one means
-//!    that the attempt has been started: so none runs twice ([`folder`])
-//! 2. a cancel leaves a tombstone, also for an attempt not yet seen: so what was cancelled never
-//!    starts ([`attempts`])
-//! 3. an order below the highest attempt seen of its job is refused, and so is a schedd of an
-//!    earlier epoch ([`attempts`], [`daemon`])
-//! 4. records are removed only when schedd has confirmed: so no outcome is lost ([`attempts`])
+//! 1. The shepherd creates the attempt's directory before it forks the job; an existing one means
+//!    that the attempt has been started. So no attempt runs twice ([`folder`]).
+//! 2. A cancel leaves a tombstone, even for an unknown attempt. So a cancelled attempt never starts
+//!    ([`attempts`]).
+//! 3. An order for a lower attempt than the highest known one of its job is refused, and so is a
+//!    schedd of an earlier epoch ([`attempts`], [`daemon`]).
+//! 4. Records are removed only when schedd has confirmed them. So no outcome is lost
+//!    ([`attempts`]).
 
 pub mod args;
 
@@ -95,7 +96,7 @@ mod notify;
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
-/// The program `noded`.
+/// Runs noded.
 pub fn main() -> ExitCode {
     let args = match args::NodedArgs::try_parse_from(crate::sys::env::args()) {
         Ok(args) => args,
@@ -110,7 +111,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Its command line, for manual pages and completions.
+/// The command line, for manual pages and completions.
 pub fn command() -> clap::Command {
     args::NodedArgs::command()
 }

@@ -1,6 +1,5 @@
-//! Programs of users that are notified of their jobs (`qsub -W notify=PATH`). Each runs under two
-//! processes of its own: one starts it, the other limits the time of both, ends all that they have
-//! started, and outlives noded.
+//! Users' notification programs (`qsub -W notify=PATH`). Each runs under two processes: one starts
+//! it, the other enforces the time limit, kills all descendants, and outlives noded.
 
 use super::child::UMASK;
 use super::launch_fault::LaunchFault;
@@ -23,23 +22,23 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::setsid;
 use std::io;
 
-/// How long a program may take.
+/// Time limit of a program.
 const LIMIT: Span = Span::seconds(30);
-/// Programs that run at once.
+/// Maximum number of running programs.
 const MOST: usize = 64;
-/// Programs of one user that run at once. schedd sends one at a time, but a new schedd knows of
-/// none.
+/// Maximum number of a user's running programs. schedd sends one at a time, but a restarted schedd
+/// does not count earlier ones.
 const MOST_OF_USER: usize = 4;
-/// The memory of a program: of all its processes in a control group, else of each, in kilobytes.
+/// Memory limit in kilobytes: of all processes in a cgroup, else of each process.
 const MEMORY_KB: u64 = 1 << 20;
-/// The processes and threads of a program.
+/// Maximum number of processes and threads of a program.
 const PROCESSES: u64 = 256;
-/// The descriptors of each process.
+/// Maximum number of descriptors of each process.
 const DESCRIPTORS: u64 = 1024;
-/// The longest failure that is reported, in characters.
+/// Maximum length of a reported failure, in characters.
 const LONGEST: usize = 500;
 
-/// The programs that run.
+/// The running programs.
 #[derive(Debug)]
 pub struct Notifications {
     site: Site,
@@ -56,7 +55,7 @@ struct RunningNotice {
 }
 
 impl Notifications {
-    /// No program runs.
+    /// No running programs.
     pub fn new(site: Site) -> Notifications {
         Notifications {
             site,
@@ -108,7 +107,7 @@ impl Notifications {
         }
     }
 
-    /// The reports for schedd since the last call.
+    /// Takes the reports for schedd.
     pub fn said(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.reports)
     }
@@ -125,8 +124,8 @@ fn not_started(error: io::Error) -> io::Error {
     io::Error::other(format!("it was not started: {error}"))
 }
 
-/// Has a process run the program, ends all processes within [`LIMIT`], and returns why the program
-/// failed. Only that process looks the user up and opens the program's file: both can hang.
+/// Runs the program in another process, ends all processes within [`LIMIT`], and returns why the
+/// program failed. Only that process looks up the user and opens the program's file: both can hang.
 fn supervise(site: &Site, notification: &Notification) -> Result<(), String> {
     let now = clock::monotonic();
     let children = detach().map_err(|error| not_started(error).to_string())?;
@@ -140,11 +139,11 @@ fn supervise(site: &Site, notification: &Notification) -> Result<(), String> {
     result
 }
 
-/// Separates this process from noded and makes it the parent of every orphan of the program.
-/// Returns where it reads that a child has ended.
+/// Separates this process from noded and makes it the subreaper of the program's orphans. Returns
+/// the descriptor that reports ended children.
 fn detach() -> io::Result<nix::sys::signalfd::SignalFd> {
     process::set_name(c"lanai-notify");
-    // Only this process can end what the program starts, so it must outlive noded.
+    // Only this process can end the descendants, so it must outlive noded.
     prctl::set_pdeathsig(None)?;
     setsid()?;
     process::silence()?;
@@ -153,7 +152,7 @@ fn detach() -> io::Result<nix::sys::signalfd::SignalFd> {
     process::signals(&[Signal::SIGCHLD])
 }
 
-/// The control group of this process's program, where there can be one.
+/// The cgroup of this process's program, if one can be made.
 fn cgroup(site: &Site) -> Option<Cgroup> {
     let parent = site.cgroup.as_ref()?;
     Cgroup::create(parent, &format!("lanai-notify-{}", std::process::id())).ok()
@@ -183,8 +182,8 @@ fn start(
     call.start(clock::monotonic())
 }
 
-/// The limits of each process. The kernel counts all processes of the user for the last one, so it
-/// is set only where the control group limits those of the program.
+/// The limits of each process. RLIMIT_NPROC counts all processes of the user, so it is set only if
+/// the cgroup does not limit those of the program.
 fn limits(account: &UserAccount, cgroup: Option<&Cgroup>) -> Vec<(Resource, u64)> {
     let mut limits = vec![
         (Resource::RLIMIT_CORE, 0),
@@ -200,7 +199,7 @@ fn limits(account: &UserAccount, cgroup: Option<&Cgroup>) -> Vec<(Resource, u64)
     limits
 }
 
-/// The threads of all processes of a user.
+/// Number of threads of all processes of a user.
 fn threads_of(uid: u32) -> u64 {
     procfs::owned_by(uid)
         .into_iter()
@@ -209,7 +208,7 @@ fn threads_of(uid: u32) -> u64 {
         .sum()
 }
 
-/// Runs the program to its end; the error says why it failed.
+/// Runs the program to its end. The error is why it failed.
 fn run(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> io::Result<()> {
     let mut program = start(site, notification, cgroup).map_err(not_started)?;
     let result = program.wait();

@@ -1,9 +1,8 @@
-//! Standing still: all processes of a job are stopped, stay so, and go on where they were.
+//! Suspension: all processes of a job are stopped, and later resumed.
 //!
-//! A control group is frozen by the kernel, with all that is forked in it. Without one every
-//! process is sent STOP, again and again until there is none that is new and none that runs;
-//! whoever wakes one of them finds it stopped again at the next look. What the job had stopped
-//! itself stays stopped when the rest goes on.
+//! The kernel freezes a cgroup with all processes forked in it. Without one, every process gets
+//! SIGSTOP, repeatedly until none is new or running; processes that others continue are stopped
+//! again at the next check. Processes that the job itself had stopped stay stopped on resumption.
 
 use super::sweep::Frozen;
 use crate::model::time::Span;
@@ -14,27 +13,27 @@ use nix::libc::{SIGCONT, SIGSTOP};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// How soon it is looked again while something still runs, and how often afterwards.
+/// Delay between checks while a process still runs, and afterwards.
 const SOON: Span = Span(5);
 const NOW_AND_THEN: Span = Span::seconds(2);
-/// Passes in one look: more would keep the shepherd from hearing what it is told.
+/// Maximum number of passes in one check, so that the shepherd can handle orders.
 const PASSES: usize = 100;
 
-/// The pause of a job.
+/// The suspension of a job.
 #[derive(Debug)]
 pub struct Pause {
-    /// Since when, on the clock that nobody sets.
+    /// Start in monotonic time.
     pub since: Span,
-    /// When to look next.
+    /// When the next check is due.
     pub next: Span,
-    /// Whether all was stopped at the last look.
+    /// Whether all processes were stopped at the last check.
     pub is_still: bool,
     frozen: Frozen,
     by_kernel: bool,
 }
 
 impl Pause {
-    /// It is to begin.
+    /// Begins a suspension.
     pub fn new(now: Span) -> Pause {
         Pause {
             since: now,
@@ -45,7 +44,7 @@ impl Pause {
         }
     }
 
-    /// Stops what is not stopped; whether with that all of it is for the first time.
+    /// Stops processes that are not stopped. Returns whether all are stopped for the first time.
     pub fn look(&mut self, cgroup: Option<&Cgroup>, now: Span) -> bool {
         let was_still = self.is_still;
         self.by_kernel = cgroup.is_some_and(|group| group.freeze(true).is_ok());
@@ -75,15 +74,15 @@ impl Pause {
         family(cgroup).iter().all(|process| self.is_still(process))
     }
 
-    /// Stopped, or bound to be before it does anything: a shell hears no signal while a child that
-    /// it has just forked is stopped short of its exec.
+    /// Whether a process is stopped, or will be before it does anything: a shell in vfork gets no
+    /// signal while its new child is stopped before exec.
     fn is_still(&self, process: &Process) -> bool {
         process.is_stopped()
             || (process.state == b'D' && self.frozen.contains(&(process.pid, process.started)))
     }
 
-    /// Lets all go on that was stopped here. Children first: a shell that waits for one need not
-    /// see that it had been stopped.
+    /// Resumes all processes stopped here. Children come first, so that a waiting shell does not
+    /// see them stopped.
     pub fn end(self, cgroup: Option<&Cgroup>) {
         if let Some(group) = cgroup
             && self.by_kernel
@@ -110,12 +109,12 @@ pub fn bind(cgroup: Option<&Cgroup>, cpus: &[u16]) {
         .iter()
         .flat_map(|process| procfs::threads(process.pid))
     {
-        // One that has just ended need not be bound.
+        // Fails for threads that have just ended.
         let _ = sched_setaffinity(Pid::from_raw(thread), &set);
     }
 }
 
-/// The living processes of the job whose shepherd this process is.
+/// The living processes of this shepherd's job.
 fn family(cgroup: Option<&Cgroup>) -> Vec<Process> {
     match cgroup {
         Some(group) => group
@@ -137,8 +136,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    /// A process, and a folder that says as a control group does that it is in it, but freezes
-    /// nothing.
+    /// A process, and a directory that looks like its cgroup but freezes nothing.
     fn member(folder: &Path) -> (RunningProgram, i32) {
         let pid_file = folder.join("pid");
         let script = format!(
@@ -167,7 +165,7 @@ mod tests {
         procfs::process(pid).is_some_and(|process| process.is_stopped())
     }
 
-    /// When a look has found that all stands still.
+    /// Waits until a check finds all processes stopped.
     fn stilled(group: &Cgroup) -> Pause {
         let mut pause = Pause::new(Span(0));
         let firsts = soon(|| Some(pause.look(Some(group), Span(1))).filter(|_| pause.is_still));
@@ -193,8 +191,8 @@ mod tests {
         called.kill();
     }
 
-    /// The kernel may freeze a group only at a later look: by then its processes have been stopped
-    /// one by one.
+    /// The kernel may freeze a group only at a later check, after its processes were stopped
+    /// individually.
     #[test]
     fn what_was_stopped_by_a_signal_goes_on_though_the_kernel_has_frozen_it_meanwhile() {
         let folder = tempfile::tempdir().unwrap();

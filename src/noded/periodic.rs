@@ -1,5 +1,5 @@
-//! Hooks of `exechost_periodic`: run again and again on this host, by noded's loop, which never
-//! waits for them. A hook that still runs when it is due again is not started a second time.
+//! Hooks of `exechost_periodic`: noded's loop runs them periodically on this host, without
+//! blocking. A hook that still runs when it is due again is not started a second time.
 
 use super::job_hooks::answer;
 use super::poller::Poller;
@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 use std::io;
 use tracing::warn;
 
-/// The hooks.
+/// The periodic hooks.
 #[derive(Debug, Default)]
 pub struct Periodic {
     server: String,
     entries: Vec<PeriodicHook>,
-    /// Why schedd should give this host no more jobs.
+    /// Reasons to take this host out of service, to report to schedd.
     unfit: Vec<String>,
 }
 
@@ -27,12 +27,12 @@ struct PeriodicHook {
     next: Span,
     /// Its program, until that is gone.
     running: Option<RunningProgram>,
-    /// It is not to run again.
+    /// Whether it was removed and must not run again.
     is_dismissed: bool,
 }
 
 impl Periodic {
-    /// Asks these from now on; one that was asked before keeps its pace.
+    /// Sets the hooks to run. A hook that is unchanged keeps its schedule.
     pub fn attend(&mut self, server: String, hooks: Vec<Hook>, now: Span) {
         self.server = server;
         for entry in &mut self.entries {
@@ -53,17 +53,17 @@ impl Periodic {
         self.entries.sort_by_key(|entry| entry.hook.order);
     }
 
-    /// When there is next something to do.
+    /// When the next hook is due or exceeds its time limit.
     pub fn due(&self) -> Option<Span> {
         self.entries.iter().filter_map(PeriodicHook::due).min()
     }
 
-    /// Why this host should get no more jobs, since the last call.
+    /// Takes the reasons to take this host out of service.
     pub fn take_unfit(&mut self) -> Vec<String> {
         std::mem::take(&mut self.unfit)
     }
 
-    /// Takes the answers of hooks that have finished, and starts those that are due.
+    /// Handles finished hooks, and starts those that are due.
     pub fn keep_time(&mut self, now: Span, host: &str, nodes: &[NodeFacts], poller: &mut Poller) {
         for entry in &mut self.entries {
             if let Some(running) = &mut entry.running {
@@ -110,7 +110,7 @@ fn start(hook: &Hook, question: &[u8], now: Span) -> io::Result<RunningProgram> 
     call.start(now)
 }
 
-/// Logs what a hook reports. Returns why this host should get no more jobs.
+/// Logs the answer of a hook. Returns a reason to take this host out of service, if any.
 fn conclude(hook: &Hook, result: &ProgramResult) -> Option<String> {
     match answer(result) {
         Ok(HookAnswer::Accept(set)) if set.is_empty() => None,
@@ -155,7 +155,7 @@ fn available(node: &NodeFacts) -> Map<String, Value> {
     available
 }
 
-/// Logs a failure. Returns what schedd must know of it.
+/// Logs a failure. Returns it if the hook takes nodes offline on failure.
 fn fail(hook: &Hook, why: &str) -> Option<String> {
     let why = format!("exechost_periodic hook '{}' failed: {why}", hook.name);
     warn!("{why}");
@@ -166,7 +166,7 @@ fn fail(hook: &Hook, why: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Hooks that are asked every ten seconds, and never answer.
+    /// Hooks that run every ten seconds and never answer.
     fn hooks() -> [Hook; 2] {
         ["one", "two"].map(|name| Hook {
             command: vec!["/bin/sleep".into(), "300".into()],

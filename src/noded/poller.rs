@@ -1,4 +1,4 @@
-//! What noded waits for, and which of it has happened.
+//! The descriptors that noded polls.
 
 use super::folder::AttemptName;
 use crate::sys::program::RunningProgram;
@@ -7,26 +7,26 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Who can have something to say.
+/// The source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PollSource {
     /// The spawner or one of its shepherds.
     Spawner,
-    /// A shepherd of a spawner that is gone.
+    /// A shepherd of a spawner that has ended.
     OldSpawner(u64),
-    /// No launch of a spawner that is gone is on its way any more.
+    /// A spawner that has ended has no more launches in progress.
     OldBuilders(u64),
     /// The spawner has ended.
     SpawnerEnded,
     /// A shepherd of this attempt has ended.
     Shepherd(AttemptName, u64),
-    /// Somebody dials.
+    /// A new connection.
     Listener,
-    /// A signal has come.
+    /// A signal.
     Signals,
     /// A connection.
     Guest(u64),
-    /// A process of a job dials.
+    /// A new connection of a process of a job.
     AskerListener,
     /// A connection of a process of a job.
     Asker(u64),
@@ -37,19 +37,19 @@ pub enum PollSource {
 /// The token of all programs.
 const PROGRAM: u64 = 0;
 
-/// The kernel's list of what is waited for.
+/// The epoll set with its sources.
 #[derive(Debug)]
 pub struct Poller {
     epoll: Epoll,
     sources: BTreeMap<u64, PollSource>,
     tokens: BTreeMap<PollSource, u64>,
-    /// Descriptors that are waited for and not used otherwise.
+    /// Descriptors that are only polled.
     kept: BTreeMap<PollSource, OwnedFd>,
     next: u64,
 }
 
 impl Poller {
-    /// An empty list.
+    /// An empty set.
     pub fn new() -> io::Result<Poller> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         Ok(Poller {
@@ -61,13 +61,13 @@ impl Poller {
         })
     }
 
-    /// A number no other caller has got.
+    /// A unique number.
     pub fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// Waits for `fd` to be readable.
+    /// Polls `fd` for reading.
     pub fn add(&mut self, fd: impl AsFd, source: PollSource) -> io::Result<()> {
         let token = self.number();
         self.epoll
@@ -77,8 +77,8 @@ impl Poller {
         Ok(())
     }
 
-    /// Waits for the output and the exit of a program. The descriptors leave the list when they are
-    /// closed. A program that cannot be watched is killed.
+    /// Polls the output and the exit of a program. The descriptors leave the set when they are
+    /// closed. A program that cannot be polled is killed.
     pub fn watch(&mut self, program: RunningProgram) -> io::Result<RunningProgram> {
         for fd in program.watched() {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, PROGRAM);
@@ -90,24 +90,24 @@ impl Poller {
         Ok(program)
     }
 
-    /// Waits for `fd` and keeps it open as long.
+    /// Polls `fd` and keeps it open meanwhile.
     pub fn keep(&mut self, fd: OwnedFd, source: PollSource) -> io::Result<()> {
         self.add(&fd, source)?;
         self.kept.insert(source, fd);
         Ok(())
     }
 
-    /// Whether it waits for this.
+    /// Whether this source is polled.
     pub fn watches(&self, source: PollSource) -> bool {
         self.tokens.contains_key(&source)
     }
 
-    /// A descriptor it keeps.
+    /// A descriptor given to [`Poller::keep`].
     pub fn kept(&self, source: PollSource) -> Option<BorrowedFd<'_>> {
         self.kept.get(&source).map(AsFd::as_fd)
     }
 
-    /// Waits for room to write, too, or no longer.
+    /// Sets whether `fd` is polled for writing, too.
     pub fn want_write(&mut self, fd: impl AsFd, source: PollSource, want: bool) {
         let Some(&token) = self.tokens.get(&source) else {
             return;
@@ -120,7 +120,7 @@ impl Poller {
         let _ = self.epoll.modify(fd, &mut EpollEvent::new(flags, token));
     }
 
-    /// No longer waits for `fd`.
+    /// Stops polling `fd`.
     pub fn remove(&mut self, fd: impl AsFd, source: PollSource) {
         let _ = self.epoll.delete(fd);
         if let Some(token) = self.tokens.remove(&source) {
@@ -135,15 +135,15 @@ impl Poller {
         }
     }
 
-    /// No longer waits for a descriptor it keeps, and closes it.
+    /// Stops polling a kept descriptor, and closes it.
     pub fn forget(&mut self, source: PollSource) {
         if let Some(fd) = self.kept.remove(&source) {
             self.remove(fd, source);
         }
     }
 
-    /// Waits at most `milliseconds`. Returns the sources that are ready, in the order of
-    /// [`PollSource`]: messages of shepherds come before their ends.
+    /// Waits at most `milliseconds`. Returns the ready sources in the order of [`PollSource`]:
+    /// messages of shepherds come before their ends.
     pub fn wait(&mut self, milliseconds: i64) -> Vec<PollSource> {
         let mut events = [EpollEvent::empty(); 256];
         let timeout =
@@ -182,7 +182,7 @@ mod tests {
         Poller::new().unwrap()
     }
 
-    /// Two ends of a connection, of which the first has something to read.
+    /// Two ends of a connection; the first has data to read.
     fn spoken() -> (UnixStream, UnixStream) {
         let (near, mut far) = UnixStream::pair().unwrap();
         far.write_all(b"x").unwrap();

@@ -1,18 +1,18 @@
-//! The nodes presented: what the hardware has, unless the command line says otherwise.
+//! The nodes to present: detected hardware, with overrides of the command line.
 
 use super::args::NodedArgs;
 use crate::model::node::NodeFacts;
 use crate::model::resource::{ResourceList, ResourceValue, Size};
 use crate::sys::sensors;
 
-/// What was found on this host.
+/// The detected hardware of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hardware {
     /// The host's short name.
     pub host: String,
     /// Processors this process may use, by number.
     pub processors: Vec<u16>,
-    /// Processor time allowed, in processors, if that is limited.
+    /// CPU quota in processors, if limited.
     pub quota: Option<u32>,
     /// Processors of the whole host.
     pub host_processors: u32,
@@ -23,7 +23,7 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Looks.
+    /// Detects the hardware.
     pub fn detect() -> Hardware {
         Hardware {
             host: sensors::short_host_name(),
@@ -35,7 +35,7 @@ impl Hardware {
         }
     }
 
-    /// Processors' worth of time that jobs can have here.
+    /// Number of processors that jobs can use.
     fn usable(&self) -> u32 {
         let allowed = self.processors.len().max(1) as u32;
         self.quota.map_or(allowed, |quota| quota.min(allowed))
@@ -62,7 +62,7 @@ fn node(name: String, args: &NodedArgs, hardware: &Hardware) -> NodeFacts {
         .mem
         .unwrap_or(Size::kilobytes(hardware.memory_kb / u64::from(args.nodes)));
     let gpus: Vec<u16> = match args.ngpus {
-        // Those there are first, so that what is pretended comes last.
+        // Existing GPUs come first, simulated ones last.
         Some(count) => hardware
             .gpus
             .iter()
@@ -73,8 +73,8 @@ fn node(name: String, args: &NodedArgs, hardware: &Hardware) -> NodeFacts {
         None if alone => hardware.gpus.clone(),
         None => Vec::new(),
     };
-    // Numbers are promised only where the processors are really there and this node's alone, and
-    // where no quota makes fewer of them worth more.
+    // Processors are assigned by number only if they exist, belong to this node alone, and have no
+    // CPU quota.
     let bound = alone && hardware.quota.is_none() && ncpus as usize <= hardware.processors.len();
     let cpus = if bound {
         hardware.processors[..ncpus as usize].to_vec()

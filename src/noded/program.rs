@@ -1,7 +1,7 @@
-//! What is executed for a job: which interpreter, under which shell, with which arguments.
+//! The program to execute for a job: interpreter, shell and arguments.
 //!
-//! Whatever the interpreter is, it replaces the login shell (`bash -c "exec ..."`): no outer shell
-//! stays that would swallow the job's signals or change its exit status.
+//! The interpreter always replaces the login shell (`bash -c "exec ..."`): no outer shell remains
+//! that could swallow the job's signals or change its exit status.
 
 use crate::model::job::value_syntax::for_host;
 use crate::model::text::Text;
@@ -13,29 +13,29 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// What to execute.
+/// The program to execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramToRun {
-    /// The file; a name without a slash is searched for in the job's `PATH`.
+    /// The file. A name without a slash is searched in the job's `PATH`.
     pub file: PathBuf,
-    /// Its arguments, its own name first.
+    /// Its arguments, including argv[0].
     pub arguments: Vec<CString>,
-    /// What must be executable, and what each is, in the order in which to complain.
+    /// The files that must be executable, each with its role, in the order of checks.
     pub needs: Vec<(&'static str, PathBuf)>,
 }
 
-/// Shells that understand `exec` and `"$PATH"`, by the names of their files.
+/// Shells that support `exec` and `"$PATH"`, by file name.
 const SHELLS: [&str; 12] = [
     "sh", "ash", "bash", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "tcsh", "yash", "zsh",
 ];
 
-/// Whether a login shell reads its profile before the job's program starts. The profile may set
-/// `PATH` anew.
+/// Whether a login shell reads its profile before the job's program starts. The profile may replace
+/// `PATH`.
 pub fn reads_profile(launch: &Launch) -> bool {
     launch.login && matches!(launch.payload, Payload::Script(_))
 }
 
-/// What to execute for this launch. `script` is where its script lies. `commands` is the
+/// The program to execute for this launch. `script` is the path of its script. `commands` is the
 /// directory to append to the job's `PATH`.
 pub fn of(
     launch: &Launch,
@@ -77,15 +77,15 @@ fn command(words: &[Text]) -> io::Result<ProgramToRun> {
     })
 }
 
-/// The words of arguments that a zero byte ends each.
+/// Splits arguments that each end with a zero byte.
 fn given(arguments: &Text) -> impl Iterator<Item = OsString> {
     let words = arguments.0.split_inclusive(|&byte| byte == 0);
     words.map(|word| OsString::from_vec(word.strip_suffix(b"\0").unwrap_or(word).to_vec()))
 }
 
-/// A shell that takes its commands from the terminal. No shell appends to `PATH` between its
-/// profile and its first prompt. So the login shell reads the profile, then replaces itself with a
-/// shell that keeps its environment.
+/// A shell that reads commands from the terminal. No shell can append to `PATH` between its profile
+/// and its first prompt. So the login shell reads the profile, then replaces itself with a shell
+/// that keeps its environment.
 fn shell(
     mut words: Vec<OsString>,
     login: bool,
@@ -108,7 +108,7 @@ fn shell(
     })
 }
 
-/// The name under which a shell knows that it is a login shell.
+/// The argv[0] that makes a shell a login shell.
 fn as_login(shell: &Path) -> OsString {
     let mut called = OsString::from("-");
     called.push(shell.file_name().unwrap_or(OsStr::new("sh")));
@@ -124,8 +124,8 @@ fn directly(words: Vec<OsString>) -> io::Result<ProgramToRun> {
     })
 }
 
-/// The command line on which a shell replaces itself with a program. Bourne shells, C shells and
-/// fish read it alike.
+/// The command line with which a shell replaces itself with a program. It works in Bourne shells, C
+/// shells and fish.
 fn replacing(words: &[OsString], commands: Option<&Path>) -> OsString {
     let mut line = OsString::from("exec");
     if let Some(folder) = commands {
@@ -162,8 +162,8 @@ fn strings(words: Vec<OsString>) -> io::Result<Vec<CString>> {
         .collect::<Result<_, _>>()?)
 }
 
-/// The interpreter and the argument it is given before the script: `-S`, else the script's first
-/// line, else the owner's login shell.
+/// The interpreter with its argument before the script: from `-S`, else the script's first line,
+/// else the owner's login shell.
 fn interpreter(
     shell: Option<&Text>,
     host: &str,
@@ -178,7 +178,7 @@ fn interpreter(
         .unwrap_or_else(|| vec![account.shell.clone().into()])
 }
 
-/// What the kernel would make of `#! path argument`: all after the path is one argument.
+/// Parses `#! path argument` as the kernel does: everything after the path is one argument.
 fn first_line(script: &[u8]) -> Option<Vec<OsString>> {
     let line = script
         .strip_prefix(b"#!")?
@@ -197,7 +197,7 @@ fn first_line(script: &[u8]) -> Option<Vec<OsString>> {
     (!words.is_empty() && !line.contains(&0)).then_some(words)
 }
 
-/// A word as every shell reads it back unchanged.
+/// A word quoted so that every shell reads it unchanged.
 fn quoted(word: &OsStr) -> OsString {
     let bytes = word.as_bytes();
     let is_plain = bytes

@@ -1,4 +1,4 @@
-//! Whose jobs run on this node: what the command line and `lanai.toml` say of it.
+//! The users that may run jobs on this node, from the command line and `lanai.toml`.
 
 use super::args::NodedArgs;
 use super::folder;
@@ -10,23 +10,23 @@ use anyhow::{Context, Result, bail};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Whose jobs run here.
+/// The rules for jobs on this node.
 #[derive(Clone, Debug)]
 pub struct NodeRules {
-    /// Many users' jobs, and never root's.
+    /// Run jobs of many users, but never root's.
     pub shared: bool,
-    /// The lowest user number whose jobs root's noded runs.
+    /// The lowest uid of job owners, if noded runs as root.
     pub min_uid: u32,
-    /// The most processes and threads of a script or a task; 0 for any number.
+    /// Maximum number of processes and threads of a script or a task; 0 for unlimited.
     pub max_processes: u32,
-    /// The program that tells who uses the GPUs, and how often it is asked.
+    /// The program that lists GPU processes, and its interval.
     pub gpu_tool: (PathBuf, Span),
-    /// The nodes that have GPUs because `lanai.toml` says so.
+    /// The nodes with GPUs listed in `lanai.toml`.
     pub with_gpus: Vec<String>,
 }
 
 impl NodeRules {
-    /// The rules of this installation. A node without a `lanai.toml` goes by the defaults.
+    /// The rules of this installation. Without a `lanai.toml` the defaults apply.
     pub fn of(args: &NodedArgs, home: &Home) -> Result<NodeRules> {
         let text = match std::fs::read_to_string(&home.config) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
@@ -51,7 +51,7 @@ impl NodeRules {
         })
     }
 
-    /// Refuses a place in which other users' jobs would not find their scripts.
+    /// Refuses a state directory in which jobs of other users could not reach their scripts.
     pub fn scripts_can_be_reached(&self, state: &Path) -> Result<()> {
         let attempts = folder::attempts(state);
         if self.shared

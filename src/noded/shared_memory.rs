@@ -1,9 +1,10 @@
-//! Files in `/dev/shm` that a job has made. They take memory, but no process need map them.
+//! Files in `/dev/shm` that a job has created. They use memory even if no process maps them.
 //!
-//! Only files that are certainly the job's count. A file is the job's if it appeared while no
-//! process of its owner existed here outside the job, and no attempt began or ended here. So the
-//! files of another job of the same user never count. Other new files count while a process of the
-//! job has them open and no other process of the user does. Files that were there before the job
+//! Only files that certainly belong to the job count. A file belongs to the job if it appeared
+//! while no process of its owner outside the job existed here, and no attempt began or ended here.
+//! So files of another job of the same user never count. Other new files count while a process of
+//! the job has them open and no other process of the user does. Files older than the job never
+//! count.
 //! never count.
 
 use crate::sys::procfs::{self, Process};
@@ -13,28 +14,28 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Where shared memory has its files.
+/// The directory of shared memory files.
 const FOLDER: &str = "/dev/shm";
-/// The most files looked at. With more, the rest does not count.
+/// Maximum number of files examined. Further ones do not count.
 const MOST: usize = 4096;
 
 /// The files of one user in shared memory, as one job's shepherd sees them.
 #[derive(Debug)]
 pub struct SharedMemory {
     folder: PathBuf,
-    /// The folder of all attempts of this host. It changes when one begins or ends.
+    /// The directory of all attempts of this host. It changes when one begins or ends.
     attempts: PathBuf,
     uid: u32,
-    /// Files seen at the last look, by inode number.
+    /// Files seen at the last check, by inode number.
     seen: BTreeSet<u64>,
-    /// New files since the job's start that may be somebody else's.
+    /// New files since the job's start that may belong to other processes.
     undecided: BTreeSet<u64>,
     /// Files of the job.
     own: BTreeSet<u64>,
     last: OtherUsers,
 }
 
-/// Who else was there at a look.
+/// Other activity of the user at a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OtherUsers {
     is_alone: bool,
@@ -42,7 +43,7 @@ struct OtherUsers {
 }
 
 impl SharedMemory {
-    /// To be called before the job's first process starts.
+    /// Starts observing. Call it before the job's first process starts.
     pub fn begin(uid: u32, attempts: PathBuf) -> SharedMemory {
         SharedMemory::at(Path::new(FOLDER), uid, attempts)
     }
@@ -62,7 +63,7 @@ impl SharedMemory {
         }
     }
 
-    /// The memory that the job's files take, in kilobytes. `processes`: all of the job here.
+    /// The memory of the job's files, in kilobytes. `processes` are all of the job here.
     pub fn look(&mut self, processes: &[&Process]) -> u64 {
         let pids = processes.iter().map(|process| process.pid).collect();
         let now = surroundings(self.uid, &pids, &self.attempts);
@@ -113,8 +114,8 @@ fn surroundings(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> OtherUsers {
     }
 }
 
-/// A user's files below a folder: inode number, and size on disk in kilobytes. Links are not
-/// followed, nor are other file systems entered.
+/// A user's files below a directory: inode number and size on disk in kilobytes. Links are not
+/// followed, and other file systems not entered.
 fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
     let mut found = BTreeMap::new();
     let Ok(top) = fs::metadata(folder) else {
@@ -139,7 +140,7 @@ fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
     found
 }
 
-/// The files below a folder that a process has open or mapped, by inode number.
+/// The files below a directory that a process has open or mapped, by inode number.
 fn open_files(pid: i32, folder: &Path) -> Vec<u64> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
     use std::fs::File;
 
-    /// No process has this user number.
+    /// No process has this uid.
     const ABSENT: u32 = 3_999_999_999;
 
     fn write(folder: &Path, name: &str) -> File {
@@ -198,7 +199,7 @@ mod tests {
         let open = write(folder.path(), "open");
         let size = open.metadata().unwrap().blocks().div_ceil(2);
         assert!(size >= 64);
-        // Others run under this user, so that only open files count.
+        // Other processes run under this user, so only open files count.
         assert_eq!(memory.look(&[&me]), size);
         drop(open);
         assert_eq!(memory.look(&[&me]), 0);
@@ -216,7 +217,8 @@ mod tests {
             .filter_map(procfs::process)
             .collect();
         let all: Vec<&Process> = all.iter().collect();
-        // Whoever starts here meanwhile makes a look uncertain, which never counts too much.
+        // A process that starts here meanwhile makes the check uncertain, but it never counts too
+        // much.
         let size = memory.look(&all);
         assert!(size == 0 || size >= 64, "{size}");
         memory.uid = ABSENT;
@@ -230,8 +232,8 @@ mod tests {
             |memory: &SharedMemory| surroundings(ABSENT, &BTreeSet::new(), &memory.attempts);
         let memory = memory(folder.path(), ABSENT, attempts.path());
         assert!(memory.last.is_alone && state(&memory) == memory.last);
-        // Directory times come from the kernel's tick: an attempt made within the same tick looks
-        // like none.
+        // Directory times have the resolution of the kernel's tick: an attempt within the same tick
+        // would go unnoticed.
         crate::sys::clock::sleep(std::time::Duration::from_millis(20));
         fs::create_dir(attempts.path().join("2.1")).unwrap();
         assert_ne!(state(&memory), memory.last);

@@ -1,8 +1,8 @@
-//! The shepherd: one small process for each running job. It outlives noded and sits outside the
-//! job's own kill scope, so neither a restart nor anything the job does loses its exit status.
+//! The shepherd: one small process per running job. It outlives noded and is outside the job's
+//! cgroup and session, so neither a restart nor the job can lose the exit status.
 //!
-//! Record the attempt, see that it was not cancelled meanwhile, fork the job, watch it, end what
-//! is left of it, record the outcome: in this order, and each step only once.
+//! It records the attempt, checks that it was not cancelled, forks the job, watches it, kills
+//! remaining processes, and records the outcome: in this order, each step once.
 
 mod files;
 
@@ -39,23 +39,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often it is tried to write an outcome, a second apart, before noded is told instead; and how
-/// often after that, while no noded listens.
+/// Number of tries to write an outcome, one second apart, before it is sent to noded instead; and
+/// number of further tries while no noded listens.
 const PATIENT_TRIES: usize = 10;
 const LAST_TRIES: usize = 360;
 
 /// The descriptors that a spawner gives to each shepherd.
 #[derive(Debug)]
 pub struct ShepherdContext {
-    /// To noded.
+    /// The connection to noded.
     pub socket: OwnedFd,
-    /// Held until the attempt's folder is in place: a noded that starts waits for it.
+    /// Held until the attempt's directory exists: a starting noded waits for it.
     pub building: OwnedFd,
     /// Held as long as `building`, so that noded sees the end of both.
     pub builder: OwnedFd,
 }
 
-/// Runs one attempt, in the process just forked for it.
+/// Runs one attempt in the forked process.
 pub fn run(
     site: &Site,
     context: ShepherdContext,
@@ -87,7 +87,7 @@ pub fn run(
         }
         Ok((None, ..)) => {}
         Ok((Some((built, cookie)), launch, account)) => {
-            // Only now: a failure must be heard before nothing more is expected of this launch.
+            // Report a failure before this: afterwards noded expects no more of this launch.
             drop((building, builder));
             let mut terminal = None;
             let checkpoint = checkpoint_folder(site, &launch);
@@ -99,8 +99,8 @@ pub fn run(
                 &cookie,
                 (&noded, &mut terminal),
             );
-            // What goes well is not begun again, unless it was told to end; the mark goes when the
-            // end is known.
+            // A successful attempt is not run again, unless it was ordered to end; the tombstone is
+            // removed once the end is confirmed.
             let is_done =
                 outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
             write_outcome(&noded, &built, name, &outcome);
@@ -108,8 +108,7 @@ pub fn run(
                 say(&noded, &SpawnerCommand::Over(name), None, false);
                 terminal.finish(attempt::exit_status(&outcome).unwrap_or(attempt::LOST));
             }
-            // Only now: whatever becomes of the removal, and however long it takes, the status is
-            // safe.
+            // The status is safe now, whatever happens to the removal and however long it takes.
             if let Some(tmpdir) = tmpdir
                 && !tmpdir::remove_empty(&tmpdir)
             {
@@ -119,7 +118,7 @@ pub fn run(
             if let Some(folder) = checkpoint
                 && is_done
             {
-                // Before its disk is looked at, which may hang.
+                // Before accessing its file system, which may hang.
                 say(&noded, &SpawnerCommand::Over(name), None, false);
                 remove(&noded, name, &folder);
             }
@@ -128,7 +127,7 @@ pub fn run(
     process::leave(0)
 }
 
-/// Away from the spawner: nothing that happens to its group, its terminal or its output matters.
+/// Detaches from the spawner's session, terminal and output.
 fn settle() {
     process::set_name(c"lanai-shepherd");
     let _ = nix::unistd::setsid();
@@ -136,7 +135,7 @@ fn settle() {
     let _ = prctl::set_child_subreaper(true);
 }
 
-/// Makes the attempt's folder; None if this attempt has been started before.
+/// Creates the attempt's directory; None if this attempt has been started before.
 fn record(
     site: &Site,
     launch: &Launch,
@@ -178,13 +177,13 @@ fn record(
     Ok(built.map(|built| (built, cookie)))
 }
 
-/// The account's user and group, where files must be given to it.
+/// The account's uid and gid, if files must be given to it.
 fn other_owner(site: &Site, account: &UserAccount) -> Option<(u32, u32)> {
     (account.uid != site.own.uid).then_some((account.uid, account.gid))
 }
 
-/// Runs the job to its end, unless it was cancelled or cannot be. With the outcome comes `TMPDIR`,
-/// which is left to be removed.
+/// Runs the job to its end, unless it was cancelled or cannot start. Returns the outcome, and the
+/// `TMPDIR` to remove.
 fn herd(
     site: &Site,
     mut launch: Launch,
@@ -218,14 +217,14 @@ fn herd(
         }
         .run(&mut launch, noded, terminal),
     };
-    // Also of a job that did not run: what was made for it goes.
+    // Also after a job that did not run, to clean up.
     if let Some(hooks) = hooks {
         hooks.after(HookEvent::ExecjobEnd, &launch, &mut outcome);
     }
     (outcome, tmpdir)
 }
 
-/// What the site has done around the job, if anything.
+/// The runner of the site's hooks and scripts; None if the job has none.
 fn hook_runner<'a>(
     site: &'a Site,
     launch: &mut Launch,
@@ -246,7 +245,7 @@ fn hook_runner<'a>(
     }))
 }
 
-/// Who a job is run for, and where.
+/// The context of a job.
 struct JobContext<'a> {
     site: &'a Site,
     built: &'a Built,
@@ -256,7 +255,7 @@ struct JobContext<'a> {
 }
 
 impl JobContext<'_> {
-    /// Makes what the job finds around it, and runs it.
+    /// Creates the job's directories and runs it.
     fn run(
         &self,
         launch: &mut Launch,
@@ -318,8 +317,8 @@ impl JobContext<'_> {
     }
 }
 
-/// Where the job's files are: its owner's home folder, or, if it asked for one, a folder in it that
-/// nobody else's can be.
+/// The job directory: the owner's home directory, or if requested a private directory in it with an
+/// unguessable name.
 fn jobdir(launch: &Launch, account: &UserAccount, cookie: &str) -> PathBuf {
     if launch.files.private {
         account.home.join(format!(
@@ -341,13 +340,13 @@ fn not_started(error: &io::Error) -> LaunchFault {
     }
 }
 
-/// Where it is written down how far a job has come, if the site does that.
+/// The checkpoint directory of a job, if the site checkpoints jobs.
 fn checkpoint_folder(site: &Site, launch: &Launch) -> Option<PathBuf> {
     let folders = launch.checkpoints.as_deref()?;
     (launch.place.task == 0).then(|| checkpoint::folder(&site.state, folders, &launch.full_id))
 }
 
-/// Everything around the job that is ready before it is forked.
+/// The job's surroundings that are ready before the fork.
 struct Around<'a> {
     site: &'a Site,
     launch: &'a mut Launch,
@@ -356,12 +355,12 @@ struct Around<'a> {
     cookie: &'a str,
     tmpdir: &'a PathBuf,
     jobdir: &'a Path,
-    /// Whether `tmpdir` is its own, and goes with it.
+    /// Whether `tmpdir` belongs to the job and is removed with it.
     own: bool,
 }
 
 impl Around<'_> {
-    /// Runs the job between what is to be done about its files before and after it.
+    /// Runs the job between stage-in and stage-out.
     fn run_with_files(
         &mut self,
         noded: &OwnedFd,
@@ -388,7 +387,7 @@ impl Around<'_> {
         }
     }
 
-    /// Asks the site once more; the outcome, if the job is not to run.
+    /// Runs the prologue and its hooks. Returns the outcome if the job must not run.
     fn prologue(&mut self, hooks: &JobHookRunner) -> Option<AttemptOutcome> {
         self.write_trace(None);
         hooks
@@ -396,7 +395,7 @@ impl Around<'_> {
             .or_else(|| hooks.prologue(self.launch))
     }
 
-    /// The group to take without becoming anybody.
+    /// The group to take without changing the user.
     fn group(&self) -> Option<u32> {
         let asked = self
             .launch
@@ -477,8 +476,8 @@ impl Around<'_> {
         })
     }
 
-    /// Forks into a control group of the job's own, or, where none can be had, just forks. With
-    /// the limits that the kernel enforces on the group.
+    /// Forks into a cgroup of the job, or without one if none can be made. Also returns the limits
+    /// that the kernel enforces.
     fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, Fence)> {
         let name = format!(
             "lanai-{}-{}",
@@ -503,8 +502,8 @@ impl Around<'_> {
         Ok((process::fork()?, None, Fence::default()))
     }
 
-    /// Writes down what would be left if this process were killed: the job, once there is one, and
-    /// its `TMPDIR`.
+    /// Records what would remain if this process were killed: the job, once it is forked, and its
+    /// `TMPDIR`.
     fn write_trace(&self, job: Option<(Pid, Option<&Cgroup>)>) {
         let session = job.map_or(0, |(session, _)| session.as_raw());
         let cgroup = job.and_then(|(_, cgroup)| cgroup);
@@ -528,9 +527,9 @@ impl Around<'_> {
     }
 }
 
-/// Writes the outcome into the record. If that fails again and again, as on a disk that has become
-/// read-only, noded is told instead. While no noded listens the record is tried for an hour: nobody
-/// else knows the exit status.
+/// Writes the outcome to the record. After repeated failures, as on a read-only disk, it is sent to
+/// noded instead. While no noded listens, writing is retried for an hour, since the exit status is
+/// not stored elsewhere.
 fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &AttemptOutcome) {
     for failures in 0..PATIENT_TRIES + LAST_TRIES {
         let Err(error) = built.write_outcome(outcome) else {
@@ -551,7 +550,7 @@ fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &At
     }
 }
 
-/// Removes a folder of the job. What is left of it is for the administrator to remove.
+/// Removes a directory of the job. The administrator must remove the remains.
 fn remove(noded: &OwnedFd, name: AttemptName, folder: &Path) {
     if let Err(error) = tmpdir::remove(folder) {
         let why = format!("{} is left behind: {error}", folder.display());

@@ -1,4 +1,4 @@
-//! What holds for every attempt of one noded.
+//! The environment and rules that all attempts of one noded share.
 
 use super::launch_fault::LaunchFault;
 use crate::model::job::Owner;
@@ -11,18 +11,19 @@ use std::path::PathBuf;
 
 const SECONDS_A_DAY: i64 = 86_400;
 
-/// Where and under which rules jobs run here. Made before the spawner is forked, so that every
-/// shepherd has it without asking.
+/// The environment and rules of jobs on this node. It is made before the spawner is forked, so that
+/// every shepherd inherits it.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// noded's state folder.
+    /// noded's state directory.
     pub state: PathBuf,
     /// The kernel's boot id.
     pub boot: String,
-    /// Where each job's `TMPDIR` is made.
+    /// The directory in which each job's `TMPDIR` is made.
     pub tmp: PathBuf,
-    /// What jobs find as `LANAI_HOME`, so that commands within them use the installation that runs
-    /// them: where it lives within a job, and a personal one beside which a shared one may appear.
+    /// The `LANAI_HOME` of jobs, so that their commands use the installation that runs them. Set
+    /// inside a job of another Lanai, and for a personal installation, next to which a shared one
+    /// may exist.
     pub home: Option<PathBuf>,
     /// The directory of Lanai's commands, unless every `PATH` has it.
     pub commands: Option<PathBuf>,
@@ -30,23 +31,23 @@ pub struct Site {
     pub host: String,
     /// Whether this host has GPUs.
     pub gpus: bool,
-    /// Whether these are AMD's.
+    /// Whether these are AMD GPUs.
     pub amd: bool,
-    /// The folder under which control groups can be made, if any can.
+    /// The parent directory for cgroups, if any can be made.
     pub cgroup: Option<PathBuf>,
-    /// The most processes and threads of a script or a task, if there is a limit.
+    /// Maximum number of processes and threads of a script or a task; None for no limit.
     pub max_processes: Option<u64>,
-    /// The account noded itself runs under.
+    /// The account of noded itself.
     pub own: UserAccount,
-    /// Many users: root's jobs are never run.
+    /// Many users: root's jobs are refused.
     pub shared: bool,
-    /// The lowest user number whose jobs root's noded runs.
+    /// The lowest uid of job owners, if noded runs as root.
     pub min_uid: u32,
 }
 
 impl Site {
-    /// The same within a job of another Lanai: all that is made goes when that job goes, and no
-    /// process leaves the control group by which that job is measured and ended.
+    /// The site inside a job of another Lanai: all files are removed with that job, and no process
+    /// leaves the cgroup that measures and ends that job.
     pub fn within_a_job(self, home: &Home) -> Site {
         Site {
             tmp: home.state.clone(),
@@ -56,12 +57,12 @@ impl Site {
         }
     }
 
-    /// Where processes of jobs ask for tasks.
+    /// The socket for task requests of jobs.
     pub fn tasks(&self) -> PathBuf {
         self.state.join("tasks.sock")
     }
 
-    /// The account under which a job of `owner` may run here, or why it may not.
+    /// The account under which a job of `owner` runs here, or why it may not run.
     pub fn admit(&self, owner: &Owner) -> Result<UserAccount, LaunchFault> {
         if self.shared && owner.uid == 0 {
             let why = "root's jobs are not run in a shared installation: submit as another user";
@@ -85,8 +86,7 @@ impl Site {
             );
             return Err(LaunchFault::Owner(why));
         }
-        // A name service that is down may say either; another node, or this one later, may know
-        // better.
+        // A failing name service may cause both errors; another node, or a later try, may succeed.
         let account =
             user::named(user).map_err(|e| LaunchFault::Node(format!("user {user}: {e}")))?;
         let account = account.ok_or_else(|| {
@@ -103,9 +103,9 @@ impl Site {
         Ok(account)
     }
 
-    /// Refuses an account that has expired or may not log in. No job of it may run, whether it has
-    /// a script, a command or a terminal: the administrator has closed it. A locked password closes
-    /// no account, since its user may log in by key.
+    /// Refuses an account that has expired or may not log in: the administrator has closed it. This
+    /// applies to scripts, commands and terminals. A locked password does not close an account,
+    /// since its user may log in by key.
     fn refuse_closed(&self, account: &UserAccount) -> Result<(), LaunchFault> {
         let UserAccount { name, shell, .. } = account;
         let expiry = user::expiry(name)
@@ -161,14 +161,14 @@ impl Site {
     }
 }
 
-/// A day since 1970, as part of a sentence; nothing where the calendar does not reach.
+/// A day since 1970 as ` on YYYY-MM-DD`; empty if it is out of range.
 fn on_day(day: i64) -> String {
     let date = DateTime::from_timestamp(day.saturating_mul(SECONDS_A_DAY), 0);
     date.map(|date| format!(" on {}", date.format("%Y-%m-%d")))
         .unwrap_or_default()
 }
 
-/// Whether an account whose shadow entry names this day has expired today, as `pam_unix` decides.
+/// Whether an account with this expiry day has expired today, by the rule of `pam_unix`.
 fn has_expired(day: i64, today: i64) -> bool {
     today >= day
 }

@@ -1,12 +1,12 @@
-//! The spawner: a small process that does nothing but fork.
+//! The spawner: a small process that only forks.
 //!
-//! noded grows with the number of its jobs; a fork costs what there is to copy. So noded forks the
-//! spawner first thing, and the spawner forks one shepherd for each launch. If noded dies it
-//! leaves; if it dies noded forks another one, and says again what has not begun once that is
-//! certain.
+//! noded's memory grows with the number of its jobs, and a fork copies its page tables. So noded
+//! forks the spawner first, and the spawner forks one shepherd per launch. The spawner exits if
+//! noded dies. If the spawner dies, noded forks another one, and repeats the launches that
+//! certainly have not begun.
 //!
-//! Packets to it: job, attempt, then the launch itself or, if that is large, a file that holds it.
-//! Packets from it and from its shepherds: [`SpawnerCommand`].
+//! Packets to the spawner: attempt name, then the launch or, if that is large, a file with it.
+//! Packets from the spawner and its shepherds: [`SpawnerCommand`].
 
 use super::folder::AttemptName;
 use super::shepherd::{self, ShepherdContext};
@@ -25,30 +25,29 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The most that a name takes on the wire.
+/// Maximum encoded size of a name.
 const NAME: usize = 32;
-/// Larger launches travel as a file.
+/// Larger launches are passed as a file.
 const INLINE: usize = 60 << 10;
 
-/// Held by a spawner, and by its shepherds until their attempts' folders are in place. A noded that
-/// starts waits for it: then no launch of its predecessor is still on its way.
+/// A lock held by a spawner, and by its shepherds until their attempts' directories exist. A
+/// starting noded waits for it: then no launch of its predecessor is in progress.
 pub type Building = File;
 
-/// The spawner as noded sees it.
+/// noded's handle of the spawner.
 #[derive(Debug)]
 pub struct Spawner {
     /// Packets to and from it.
     pub socket: OwnedFd,
-    /// Readable when it has ended.
+    /// Readable when the spawner has ended.
     pub ended: OwnedFd,
-    /// Readable when, besides, none of its shepherds is still about to put its attempt's folder in
-    /// place.
+    /// Readable when, in addition, none of its shepherds is still creating its attempt's directory.
     pub builders: OwnedFd,
     pid: Pid,
 }
 
 impl Spawner {
-    /// Forks it.
+    /// Forks the spawner.
     pub fn start(site: &Site, building: &Building) -> io::Result<Spawner> {
         let (near, far) = packet::pair()?;
         let (builders, builder) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
@@ -71,7 +70,7 @@ impl Spawner {
         }
     }
 
-    /// Hands it a launch, already encoded. [`io::ErrorKind::WouldBlock`]: later.
+    /// Sends an encoded launch. [`io::ErrorKind::WouldBlock`]: retry later.
     pub fn send(&self, name: AttemptName, launch: &[u8]) -> io::Result<()> {
         fault::point("spawner.send")?;
         let mut bytes = postcard::to_stdvec(&name).map_err(io::Error::other)?;
@@ -85,17 +84,17 @@ impl Spawner {
         packet::send(self.socket.as_fd(), &bytes, Some(file.as_fd()), false)
     }
 
-    /// The next word from it or a shepherd. None when there is none now.
+    /// The next message of the spawner or a shepherd; None if there is none now.
     pub fn receive(&self) -> Option<(SpawnerCommand, Option<OwnedFd>)> {
         spawner_messages::receive(self.socket.as_fd()).ok()?
     }
 
-    /// Its process.
+    /// The spawner's pid.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw()
     }
 
-    /// Waits for its end, so that no zombie stays.
+    /// Waits for the spawner's end, to leave no zombie.
     pub fn reap(&self) {
         let _ = waitpid(self.pid, None);
     }
@@ -151,7 +150,7 @@ fn reap(children: &SignalFd) {
 }
 
 fn announce(context: &ShepherdContext, name: AttemptName, pid: Pid) {
-    // Not reaped yet, so the number is still its own.
+    // Not reaped yet, so the pid is not reused.
     match process::pidfd(pid) {
         Ok(ended) => say(
             &context.socket,

@@ -15,19 +15,19 @@ const LONGEST_MESSAGE: usize = 16 << 10;
 pub enum SpawnerCommand {
     /// A shepherd has been forked. A descriptor that becomes readable at its end comes with this.
     Forked(AttemptName),
-    /// The job runs, in this session.
+    /// The job runs in this session.
     Running(AttemptName, u32),
-    /// The job's processes, of this session, are all stopped, or go on.
+    /// The processes of the job, which has this session, are all suspended (true) or running.
     Stopped(AttemptName, u32, bool),
-    /// The job has ended, and its files are being copied away.
+    /// The job has ended, and its files are being staged out.
     StagingOut(AttemptName),
     /// The job's outcome is recorded. Its shepherd still has to clean up.
     Over(AttemptName),
-    /// The attempt could not even be recorded.
+    /// The attempt could not be recorded.
     Failed(AttemptName, String),
     /// The job's outcome, and why it cannot be recorded.
     Unrecorded(AttemptName, AttemptOutcome, String),
-    /// Which of the job's files could not be removed, and why.
+    /// A directory of the job that could not be removed, and why.
     LeftBehind(AttemptName, String),
 }
 

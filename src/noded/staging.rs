@@ -1,8 +1,8 @@
-//! What is done about files around a job: a folder of its own, what is copied there before it and
-//! from there after it, and which of its output is removed. All of it runs as the owner.
+//! File work around a job: its private directory, stage-in, stage-out, and removal of output. All
+//! of it runs as the owner.
 //!
-//! Copies are made within this host. What a job has copied in stays where it was put, unless that
-//! was the job's own folder: the copy and the original may be one file.
+//! Copies are made within this host only. Staged-in files are not removed after the job, except
+//! with its private directory: the copy and the original may be one file.
 
 use super::child;
 use crate::model::job::staging::{Files, Transfer, fits, is_pattern};
@@ -16,24 +16,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-/// The most that is said of what went wrong with one file, in characters.
+/// Maximum length of the message about one file, in characters.
 const LONGEST: usize = 300;
 
-/// The files of one job and where they are.
+/// The files of one job and their directories.
 #[derive(Debug)]
 pub struct Staging<'a> {
-    /// What is to be done.
+    /// The requested file operations.
     pub files: &'a Files,
-    /// The owner's home folder.
+    /// The owner's home directory.
     pub home: &'a Path,
-    /// The job's folder: the home folder, or one of its own.
+    /// The job directory: the home directory, or a private one.
     pub folder: &'a Path,
     /// This host.
     pub host: &'a str,
 }
 
 impl Staging<'_> {
-    /// Names the files to copy before the job that are missing on this host.
+    /// Checks that the files to stage in exist on this host. The error lists missing ones.
     pub fn missing(&self) -> Result<(), String> {
         let here = self
             .files
@@ -52,8 +52,8 @@ impl Staging<'_> {
         }
     }
 
-    /// Looks for the owner's home folder, if files are in it before the job. The error says that it
-    /// is missing.
+    /// Checks the owner's home directory, if staging in needs it. The error states that it is
+    /// missing.
     pub fn find_home(&self, owner: &UserAccount) -> Result<(), String> {
         if self.needs_home() {
             child::find_home(owner, self.host)
@@ -70,18 +70,18 @@ impl Staging<'_> {
             })
     }
 
-    /// Whether the other host is this one.
+    /// Whether the other host of a transfer is this one.
     fn is_here(&self, transfer: &Transfer) -> bool {
         let host = transfer.host.split('.').next().unwrap_or_default();
         host == self.host || host == "localhost"
     }
 
-    /// Makes the job's folder and copies into it.
+    /// Creates the job's directory and stages files in.
     pub fn before(&self) -> Result<(), String> {
         self.make_and_fill().inspect_err(|_| self.discard())
     }
 
-    /// Removes the job's own folder with all in it, if it has one.
+    /// Removes the job's private directory with its contents, if it has one.
     pub fn discard(&self) {
         if self.files.private {
             let _ = filesystem::remove_tree(self.folder);
@@ -109,8 +109,8 @@ impl Staging<'_> {
         Ok(())
     }
 
-    /// Copies from the job's folder and removes what is not to stay. The folder stays when not all
-    /// could be copied.
+    /// Stages files out and removes unwanted output. The private directory is kept if a copy
+    /// failed.
     pub fn after(&self, unwanted: &[PathBuf]) -> Result<(), String> {
         let mut faults = Vec::new();
         for transfer in &self.files.after {
@@ -127,7 +127,7 @@ impl Staging<'_> {
             }));
         }
         let kept = !faults.is_empty();
-        // What is no file (`/dev/null`) is not the job's to remove.
+        // Special files such as `/dev/null` are not removed.
         for path in unwanted
             .iter()
             .filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file()))
@@ -183,7 +183,7 @@ impl Staging<'_> {
     }
 }
 
-/// Whether nothing is there, or nothing that a pattern means, or only a link that leads nowhere.
+/// Whether a path or pattern matches nothing, or only a dangling link.
 fn is_missing(path: &Path) -> bool {
     match expand(path) {
         Ok(sources) => sources
@@ -200,7 +200,7 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// The files that a path means whose parts may be patterns, in order.
+/// Expands a path with patterns as components. The result is sorted.
 fn expand(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = vec![PathBuf::new()];
     for part in path.components() {
@@ -236,7 +236,7 @@ fn expand(path: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Copies a file, or a folder with all in it. Links within a folder stay links.
+/// Copies a file, or a directory with its contents. Links within a directory stay links.
 fn copy_all(source: &Path, target: &Path) -> Result<(), String> {
     let found = fs::metadata(source).map_err(|e| fault(source, &e))?;
     if fs::metadata(target).is_ok_and(|there| same(&there, &found)) {

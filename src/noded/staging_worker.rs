@@ -1,5 +1,5 @@
-//! Work on an owner's files before and after a job, done by a process that is the owner and
-//! nobody else: whatever a path leads to, it opens no more than its owner could.
+//! Work on an owner's files before and after a job, done by a process that runs as the owner: it
+//! can open only the owner's files.
 
 use super::control::Control;
 use super::folder::Folder;
@@ -16,45 +16,45 @@ use nix::unistd::{Gid, Pid, getpid, getppid, setsid};
 use std::io;
 use std::os::fd::AsFd;
 
-/// How long a killed process may take to end. One that waits for an unresponsive disk takes longer.
+/// Maximum wait for a killed process. One that waits for an unresponsive disk takes longer.
 const LAST_WAIT: Span = Span::seconds(2);
 
-/// Who does it, and what may call it off.
+/// The owner, the limits and the cancels of a piece of work.
 #[derive(Debug)]
 pub struct StagingWorker<'a> {
     /// The owner.
     pub account: &'a UserAccount,
     /// All the owner's groups, when the process must become the owner first.
     pub groups: Option<&'a [Gid]>,
-    /// The group to take when it already is.
+    /// The group to take if it already is the owner.
     pub group: Option<u32>,
-    /// For files it makes.
+    /// The umask for new files.
     pub umask: u32,
-    /// The attempt's folder: a cancel among its orders ends the work.
+    /// The attempt's directory: a cancel among its orders ends the work.
     pub folder: &'a Folder,
-    /// Which cancels.
+    /// The cancels that end the work.
     pub cancels: Cancels,
-    /// How long it may take: the owner can stop the process, and a disk may not respond.
+    /// Its time limit: the owner can stop the process, and a disk may not respond.
     pub limit: Span,
 }
 
-/// Which cancels end the work.
+/// The cancels that end the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancels {
-    /// Those that have come before, too.
+    /// All, including earlier ones.
     All,
-    /// Those that come from now on: the job has heeded the others.
+    /// Later ones: the job has handled the earlier ones.
     New,
-    /// None: it is soon done, and no good is in half of it.
+    /// None: the work is short and must be completed.
     None,
 }
 
-/// What came of it.
+/// The result of the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HelperResult {
-    /// All of it.
+    /// Done.
     Well,
-    /// Not all, and why.
+    /// Not completely done, and why.
     Failed(String),
     /// It was cancelled.
     Cancelled,
@@ -63,7 +63,7 @@ pub enum HelperResult {
 }
 
 impl StagingWorker<'_> {
-    /// Does `work` and waits for it.
+    /// Runs `work` in a child and waits for it.
     pub fn run(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<HelperResult> {
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
         let mut seen = 0;
@@ -83,7 +83,7 @@ impl StagingWorker<'_> {
             Some(groups) => user::become_user(self.account, groups)?,
             None => self.group.map_or(Ok(()), user::take_group)?,
         }
-        // Only now: becoming another user forgets this. A shepherd that is gone has left before.
+        // Set only now, since a change of user clears it. If the shepherd has ended before, exit.
         prctl::set_pdeathsig(Signal::SIGKILL)?;
         if getppid() != shepherd {
             process::leave(1);
@@ -92,7 +92,7 @@ impl StagingWorker<'_> {
         Ok(())
     }
 
-    /// Waits until the worker has ended: by itself, by a cancel, or because it is late.
+    /// Waits for the end of the worker: by itself, by a cancel, or at the time limit.
     fn wait(&self, mut worker: RunningProgram, signals: &SignalFd, mut seen: u64) -> HelperResult {
         let mut ordered = false;
         let mut cancelled = self.is_cancelled(&mut seen);
@@ -110,10 +110,10 @@ impl StagingWorker<'_> {
                 cancelled = bare | self.is_cancelled(&mut seen);
             }
         };
-        // If it is stuck in the kernel, it ends when it can.
+        // A process stuck in the kernel takes longer.
         worker.wait_until_gone(LAST_WAIT);
         if ordered && !cancelled {
-            // For the watch of the job, which has not seen the signal that was taken here.
+            // Repeats the signal for the job's watch, since it was consumed here.
             process::send_signal(getpid().as_raw(), Signal::SIGUSR1 as i32);
         }
         result
@@ -141,7 +141,7 @@ fn helper_result(result: ProgramResult) -> HelperResult {
     }
 }
 
-/// Whether one of the signals that have come is a cancel for which the disk had no room.
+/// Whether one of the pending signals is a bare cancel, sent when the disk had no room.
 pub(super) fn bare_cancel(signals: &SignalFd) -> bool {
     let mut bare = false;
     while let Ok(Some(signal)) = signals.read_signal() {
@@ -150,7 +150,7 @@ pub(super) fn bare_cancel(signals: &SignalFd) -> bool {
     bare
 }
 
-/// Joins the failures of several steps, all of which were taken.
+/// Joins the failures of several steps.
 pub fn together(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(), String> {
     let faults: Vec<String> = steps.into_iter().filter_map(Result::err).collect();
     if faults.is_empty() {
@@ -160,7 +160,7 @@ pub fn together(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(
     }
 }
 
-/// Why not all of the work was done.
+/// Why the work was not completed.
 pub fn all_of(done: io::Result<HelperResult>) -> Result<(), String> {
     match done.map_err(not_delivered)? {
         HelperResult::Well => Ok(()),

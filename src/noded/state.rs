@@ -1,4 +1,4 @@
-//! noded's state folder: held by one noded at a time, and what it remembers over a restart.
+//! noded's state directory, locked by one noded at a time, and the state kept over restarts.
 
 use super::folder;
 use super::spawner::Building;
@@ -11,10 +11,10 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a predecessor's shepherds may take to put their attempts' folders in place.
+/// Maximum time for a predecessor's shepherds to create their attempts' directories.
 const PATIENCE_MS: u64 = 10_000;
 
-/// The folder, held.
+/// The locked directory.
 #[derive(Debug)]
 pub struct StateFolder {
     folder: PathBuf,
@@ -24,7 +24,7 @@ pub struct StateFolder {
 }
 
 impl StateFolder {
-    /// Takes the folder, made if need be; an error that says who has it if it is taken. With
+    /// Locks the directory, creating it if needed. The error names the noded that holds it. With
     /// `others`, jobs run as other users, who must be able to reach their scripts in it.
     pub fn hold(folder: &Path, others: bool) -> Result<StateFolder> {
         let mode = if others { 0o711 } else { 0o700 };
@@ -56,8 +56,8 @@ impl StateFolder {
         })
     }
 
-    /// The directory's identity: 32 hexadecimal digits, made at random once and on disk before
-    /// anybody is told.
+    /// The directory's identity: 32 random hexadecimal digits, created once and synced to disk
+    /// before use.
     pub fn identity(&self) -> Result<String> {
         let path = self.folder.join("identity");
         match fs::read_to_string(&path) {
@@ -91,13 +91,13 @@ impl StateFolder {
         Ok(identity)
     }
 
-    /// The highest epoch of a schedd heard so far.
+    /// The highest known epoch of a schedd.
     pub fn epoch(&self) -> u64 {
         let text = fs::read_to_string(self.folder.join("epoch")).unwrap_or_default();
         text.trim().parse().unwrap_or(0)
     }
 
-    /// Remembers it.
+    /// Stores the highest epoch.
     pub fn set_epoch(&self, epoch: u64) -> Result<()> {
         fault::point("noded.epoch")?;
         let path = self.folder.join("epoch");
@@ -115,7 +115,7 @@ fn is_identity(text: &str) -> bool {
 
 fn lock(folder: &Path) -> Result<Flock<File>> {
     let path = folder.join("lock");
-    // Whoever could open it could lock it too, and keep us out.
+    // Mode 0600, since any user who could open the file could lock it.
     let open = File::options()
         .read(true)
         .write(true)
@@ -126,7 +126,7 @@ fn lock(folder: &Path) -> Result<Flock<File>> {
     let file = open.with_context(|| path.display().to_string())?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
-            // For the message below alone, so a full disk does not keep us from starting.
+            // Only for the message below, so a full disk does not prevent the start.
             let _ = lock
                 .set_len(0)
                 .and_then(|()| write!(lock, "{}", std::process::id()));
@@ -147,8 +147,7 @@ fn place(folder: &Path) -> String {
     format!("the state folder {}", folder.display())
 }
 
-/// Waits until no launch of an earlier noded is on its way, so that what is on disk is all there
-/// is.
+/// Waits until no launch of an earlier noded is in progress, so that the directory is complete.
 fn building(folder: &Path) -> Result<Building> {
     let path = folder.join("building.lock");
     let mut options = File::options();
@@ -156,7 +155,7 @@ fn building(folder: &Path) -> Result<Building> {
     for _ in 0..PATIENCE_MS / 10 {
         if let Ok(lock) = Flock::lock(options.open(&path)?, FlockArg::LockExclusiveNonblock) {
             let shared = lock.try_clone()?;
-            // Unlocking is left to the last process that closes it: the guard would do it for all.
+            // The last process that closes it unlocks it; the guard would unlock it for all.
             std::mem::forget(lock);
             return Ok(shared);
         }
@@ -168,7 +167,7 @@ fn building(folder: &Path) -> Result<Building> {
     )
 }
 
-/// Removes folders that were never finished. Nobody builds now.
+/// Removes unfinished directories, once no shepherd is creating one.
 fn sweep(folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(folder::attempts(folder))? {
         let entry = entry?;

@@ -1,8 +1,8 @@
-//! Every process of a job, to be signalled or to be ended.
+//! Signals and ends all processes of a job.
 //!
-//! With a control group the kernel does it. Without one the shepherd, which inherits every orphan
-//! of the job, walks its descendants: it freezes until no new one appears, then kills. What that
-//! cannot reach is a process that runs as another user (`sudo` in a personal installation).
+//! With a cgroup the kernel kills them. Without one the shepherd, which is the subreaper of the
+//! job, walks its descendants: it stops them until no new one appears, then kills them. It cannot
+//! kill processes of another user (`sudo` in a personal installation).
 
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
@@ -17,12 +17,12 @@ use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
-/// How often a sweep is tried before the rest is given up.
+/// Maximum number of rounds.
 const ROUNDS: usize = 3;
-/// How long a round waits for the killed to be gone.
+/// Maximum wait for killed processes per round.
 const PATIENCE: Span = Span::seconds(3);
 
-/// The processes of the job this process is shepherd of.
+/// The processes of this shepherd's job.
 pub fn processes(cgroup: Option<&Cgroup>) -> Vec<i32> {
     match cgroup {
         Some(group) => group.processes(),
@@ -30,7 +30,7 @@ pub fn processes(cgroup: Option<&Cgroup>) -> Vec<i32> {
     }
 }
 
-/// Sends a signal to every process of the job. TERM also wakes those that are stopped.
+/// Sends a signal to every process of the job. SIGTERM also continues stopped ones.
 pub fn signal(cgroup: Option<&Cgroup>, number: i32) {
     for pid in processes(cgroup) {
         process::send_signal(pid, number);
@@ -40,8 +40,7 @@ pub fn signal(cgroup: Option<&Cgroup>, number: i32) {
     }
 }
 
-/// The same while they are to stay stopped: what would wake one of them is held back, all else
-/// waits for it.
+/// Sends a signal to suspended processes. SIGCONT is not sent; other signals stay pending.
 pub fn signal_stopped(cgroup: Option<&Cgroup>, number: i32) {
     if number != SIGCONT {
         for pid in processes(cgroup) {
@@ -50,7 +49,7 @@ pub fn signal_stopped(cgroup: Option<&Cgroup>, number: i32) {
     }
 }
 
-/// Ends every process of the job and waits until they are gone. `children` reports SIGCHLD.
+/// Kills every process of the job and waits for their end. `children` reports SIGCHLD.
 pub fn end(cgroup: Option<&Cgroup>, children: &SignalFd) {
     for round in 0..ROUNDS {
         if alone() {
@@ -69,7 +68,7 @@ pub fn end(cgroup: Option<&Cgroup>, children: &SignalFd) {
     }
 }
 
-/// Reaps what has ended; whether no child is left. An ended descendant is a child sooner or later.
+/// Reaps ended children. Returns whether none is left. An orphaned descendant becomes a child.
 fn alone() -> bool {
     loop {
         match process::reap(None) {
@@ -82,7 +81,7 @@ fn alone() -> bool {
 
 fn freeze_and_kill() {
     let mut frozen = Frozen::new();
-    // Each pass freezes all it finds, so only what was being forked meanwhile is new in the next.
+    // Each pass stops all it finds, so only processes forked meanwhile are new in the next.
     for _ in 0..100 {
         if !freeze(procfs::descendants(own()).iter(), &mut frozen) {
             break;
@@ -91,10 +90,10 @@ fn freeze_and_kill() {
     kill(&frozen);
 }
 
-/// Processes that have been stopped, each by its number and when it started.
+/// Stopped processes, by pid and start time.
 pub type Frozen = BTreeSet<(i32, u64)>;
 
-/// Stops those of these processes that are new; whether any was.
+/// Stops those of these processes that are new. Returns whether any was.
 pub fn freeze<'a>(family: impl Iterator<Item = &'a Process>, frozen: &mut Frozen) -> bool {
     let before = frozen.len();
     for process in family.filter(|p| p.lives()) {
@@ -105,10 +104,10 @@ pub fn freeze<'a>(family: impl Iterator<Item = &'a Process>, frozen: &mut Frozen
     frozen.len() > before
 }
 
-/// Ends what was stopped.
+/// Kills the stopped processes.
 pub fn kill(frozen: &Frozen) {
     for &(pid, started) in frozen {
-        // Held before it is looked at: by now the number may be another process's.
+        // The pidfd is opened before the check: the pid may have been reused.
         let held = process::pidfd(Pid::from_raw(pid));
         if procfs::process(pid).is_some_and(|p| p.started == started) {
             held.map_or_else(

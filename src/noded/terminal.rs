@@ -1,10 +1,10 @@
-//! The terminal of an interactive job, as its shepherd keeps it.
+//! The terminal of an interactive job, kept by its shepherd.
 //!
-//! The shepherd listens in the attempt's folder. For each call of
-//! [`crate::wire::order::ScheddOrder::Attach`] noded knocks there and hands in a connection at
-//! whose other end `qsub -I` will speak; from then on the two need neither noded nor schedd. What
-//! qsub does not read stays in the terminal, and the job's programs wait; what they do not read
-//! stays with qsub. When qsub goes away, the terminal hangs up.
+//! The shepherd listens in the attempt's directory. For each
+//! [`crate::wire::order::ScheddOrder::Attach`] noded connects there and passes a connection from
+//! `qsub -I`; after that, neither noded nor schedd is involved. Output that qsub does not read
+//! stays in the terminal and blocks the job's programs; input that they do not read stays with
+//! qsub. When qsub disconnects, the terminal hangs up.
 
 use super::folder::Folder;
 use crate::model::time::Span;
@@ -18,38 +18,38 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// How long the job's program waits for somebody to sit down before the terminal hangs up.
+/// Maximum time for a client to connect before the terminal hangs up.
 const PATIENCE: Span = Span::seconds(120);
-/// How long whoever sits there has, once the job is over, to take what is left.
+/// Maximum time for the client to read the remaining output after the job has ended.
 const FINISH_TIMEOUT: Span = Span::seconds(5);
-/// What is read of a terminal at once, and how often in one turn.
+/// Maximum size of a read from the terminal, and number of reads per turn.
 const GULP: usize = 16 << 10;
 const GULPS: usize = 8;
 
-/// Hands a connection to the shepherd whose attempt lies in `folder`.
+/// Passes a connection to the shepherd of the attempt in `folder`.
 #[derive(Debug)]
 pub struct Door(UnixStream);
 
 impl Door {
-    /// Knocks; an error when no shepherd of an interactive job listens there.
+    /// Connects to the shepherd; an error if no shepherd of an interactive job listens there.
     pub fn knock(folder: &Folder) -> io::Result<Door> {
         Ok(Door(socket::knock(&folder.terminal())?))
     }
 
-    /// Hands it in.
+    /// Passes the connection.
     pub fn hand_in(&self, connection: BorrowedFd) -> io::Result<()> {
         packet::send(self.0.as_fd(), b"t", Some(connection), false)
     }
 }
 
-/// What a turn has come to.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TerminalStep {
-    /// Nothing that concerns others.
+    /// No event.
     Quiet,
-    /// Somebody has sat down, for the first time: the program may start.
+    /// A client has connected for the first time: the program may start.
     Begins,
-    /// Nobody sits there any more, or nobody ever came.
+    /// The client has disconnected, or none connected in time.
     HungUp,
 }
 
@@ -61,19 +61,19 @@ pub struct Terminal {
     /// None once the job is forked.
     screen: Option<OwnedFd>,
     listener: UnixListener,
-    /// Knocked, and has not yet handed anything in.
+    /// A connection of noded that has not passed a descriptor yet.
     knocking: Option<UnixStream>,
     link: Option<FrameSocket>,
-    /// Whether whoever is at the other end of the link has spoken.
+    /// Whether the client has sent a message.
     seated: bool,
-    /// Typed, and not yet taken by the terminal.
+    /// Input that the terminal has not taken yet.
     typed: Vec<u8>,
-    /// When waiting for somebody ends.
+    /// When waiting for a client ends.
     until: Span,
 }
 
 impl Terminal {
-    /// Makes it, its device owned by `owner` if that is somebody else, and listens in `folder`.
+    /// Opens a terminal, its device owned by `owner` if given, and listens in `folder`.
     pub fn open(folder: &Folder, owner: Option<u32>) -> io::Result<Terminal> {
         let Pair { keyboard, screen } = terminal::pair(owner)?;
         Ok(Terminal {
@@ -88,17 +88,17 @@ impl Terminal {
         })
     }
 
-    /// The end for the job, until [`Terminal::forked`].
+    /// The job's end, until [`Terminal::forked`].
     pub fn screen(&self) -> Option<BorrowedFd<'_>> {
         self.screen.as_ref().map(AsFd::as_fd)
     }
 
-    /// The job has got its end.
+    /// Closes the job's end after the fork.
     pub fn forked(&mut self) {
         self.screen = None;
     }
 
-    /// What to wait for.
+    /// The descriptors to poll.
     pub fn watched(&self) -> Vec<PollFd<'_>> {
         let Some(keyboard) = &self.keyboard else {
             return Vec::new();
@@ -117,19 +117,19 @@ impl Terminal {
         let mut wants = PollFlags::empty();
         wants.set(PollFlags::POLLIN, self.seated && link.backlog() < AHEAD);
         wants.set(PollFlags::POLLOUT, !self.typed.is_empty());
-        // Without a wish the kernel would still tell of a program that has closed its end.
+        // With no flags the kernel would still report a closed job's end.
         if !wants.is_empty() {
             fds.push(PollFd::new(keyboard.as_fd(), wants));
         }
         fds
     }
 
-    /// When something is to be done though nothing happens.
+    /// When the next timeout is due.
     pub fn due(&self) -> Option<Span> {
         (self.keyboard.is_some() && !self.seated).then_some(self.until)
     }
 
-    /// Does what can be done without waiting.
+    /// Handles all pending events without blocking.
     pub fn turn(&mut self) -> TerminalStep {
         if self.keyboard.is_none() {
             return TerminalStep::Quiet;
@@ -156,7 +156,7 @@ impl Terminal {
         TerminalStep::HungUp
     }
 
-    /// Lets in whom noded brings, unless somebody is there: another one finds the line closed.
+    /// Accepts a client connection from noded, unless one is active: further ones are closed.
     fn admit(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
             self.knocking = stream.set_nonblocking(true).is_ok().then_some(stream);
@@ -202,7 +202,7 @@ impl Terminal {
                 TerminalInput::Typed(bytes) => self.typed.extend(bytes),
             }
         }
-        // One message of a qsub of ours is never that large.
+        // No message of qsub is that large.
         if link.partial() > 2 * AHEAD {
             Err(io::ErrorKind::InvalidData.into())
         } else {
@@ -219,7 +219,7 @@ impl Terminal {
                 Ok(written) => drop(self.typed.drain(..written)),
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
-                // Nobody can read it any more: the job is about to end.
+                // The job's end is closed: the job is about to end.
                 Err(_) => self.typed.clear(),
             }
         }
@@ -247,8 +247,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// The job is over: shows what it has left on the terminal and tells how it ended, but
-    /// waits for no reader for long.
+    /// Sends the remaining output and the exit status of an ended job, for a limited time.
     pub fn finish(mut self, status: i32) {
         if !self.seated {
             return;
@@ -279,7 +278,7 @@ impl Terminal {
                 .is_some_and(|what| what.contains(PollFlags::POLLIN))
     }
 
-    /// Waits until all that was said is taken; false when it was waited for in vain.
+    /// Waits until all data is sent; false if that fails or times out.
     fn drain(&mut self, until: Span) -> bool {
         while let Some(link) = self.link.as_mut().filter(|link| link.wants_write()) {
             let left = (until.0 - clock::monotonic().0).max(0);
@@ -296,7 +295,7 @@ impl Terminal {
     }
 }
 
-/// Whether the other end has gone away, though what it said last has not been read.
+/// Whether the other end has closed the connection, even with unread data.
 fn is_closed(link: &FrameSocket) -> bool {
     let mut fds = [PollFd::new(link.as_fd(), PollFlags::empty())];
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR;

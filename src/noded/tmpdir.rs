@@ -1,4 +1,4 @@
-//! A job's private folder for temporary files: `TMPDIR`.
+//! A job's private directory for temporary files: `TMPDIR`.
 
 use super::folder::{AttemptName, Folder};
 use super::site::Site;
@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Makes `pbs.<full id>` under `base` for `owner` (user, group). Whatever lies there already may
-/// be somebody's trap: then the name gets the attempt's cookie, which nobody can have guessed.
+/// Creates `pbs.<full id>` in `base` for `owner` (uid, gid). An existing file may be an attack:
+/// then the attempt's cookie, which is unguessable, is appended to the name.
 pub fn make(
     base: &Path,
     full_id: &str,
@@ -53,7 +53,7 @@ fn private(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Removes the folder and all in it; links in it are removed, not followed. That may take long.
+/// Removes the directory with its contents; links are removed, not followed. It may take long.
 pub fn remove(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || remove_empty(path) {
         return Ok(());
@@ -64,12 +64,12 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the folder if nothing is in it; whether it did.
+/// Removes the directory if it is empty. Returns whether it did.
 pub fn remove_empty(path: &Path) -> bool {
     fs::remove_dir(path).is_ok()
 }
 
-/// Where such folders are made: a place for temporary files that is on disk, if there is one.
+/// The parent directory of all `TMPDIR`s: a writable one on disk, if there is one.
 pub fn base(state: &Path) -> PathBuf {
     for usual in [Path::new("/var/tmp"), Path::new("/tmp")] {
         if nix::unistd::eaccess(usual, nix::unistd::AccessFlags::W_OK).is_ok() {

@@ -1,4 +1,4 @@
-//! Environment variables: read from a launch order, changed, and given to an exec.
+//! Environment variables: parsed from a launch order, changed, and encoded for exec.
 
 use crate::model::job::NodeShare;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::ffi::CString;
 /// Variables by name.
 pub type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The variables in `K=V` entries, each ended by a zero byte.
+/// Parses `K=V` entries that each end with a zero byte.
 pub fn handed_on(environ: &[u8]) -> Environment {
     let entries = environ.split(|&b| b == 0).filter_map(|entry| {
         let equals = entry.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
@@ -16,7 +16,7 @@ pub fn handed_on(environ: &[u8]) -> Environment {
     entries.collect()
 }
 
-/// The same entries with some variables changed: set, or, without a value, taken out.
+/// The entries with some variables set or, without a value, removed.
 pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> {
     let mut variables = handed_on(environ);
     for (name, value) in changes {

@@ -1,4 +1,4 @@
-//! Watching one running job: its start, its end, its walltime, and what noded orders meanwhile.
+//! Watches one running job: its start, its end, its limits, and orders of noded.
 
 mod ending;
 mod stopping;
@@ -33,15 +33,16 @@ use nix::unistd::Pid;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// When usage is first looked at, and how often after that.
+/// Delay of the first usage sample, and interval of later ones.
 const FIRST_SAMPLE: Span = Span::seconds(2);
 const SAMPLES: Span = Span::seconds(5);
-/// How long a script has for its traps before it is warned: a job may be shorter than its warning.
+/// Minimum time before a warning, so that a script can set its traps: a job may be shorter than its
+/// warning time.
 const SETTLED: Span = Span::seconds(1);
-/// How soon a word that noded had no room for is said again.
+/// Delay before a message is repeated that noded had no room for.
 const SAY_AGAIN: Span = Span(50);
 
-/// What is known of the running job.
+/// The state of the running job.
 #[derive(Debug)]
 pub struct JobWatch<'a> {
     launch: &'a Launch,
@@ -51,58 +52,58 @@ pub struct JobWatch<'a> {
     began: Span,
     times: TimeLimits,
     guard: Guard,
-    /// The signal that has warned it of its walltime's end.
+    /// The signal that was sent as walltime warning.
     warned: Option<i32>,
-    /// What its owner should know.
+    /// Notes for the owner.
     notes: Vec<String>,
-    /// What it writes that is to be brought to its place when it is over.
+    /// Output streams to deliver at the end.
     streams: Vec<Stream>,
-    /// How its first process ended, once it has.
+    /// The status of its first process, once it has ended.
     status: Option<ProcessEnd>,
     /// Why it could not start.
     fault: Option<LaunchFault>,
-    /// The job's standard error, and its standard output.
+    /// The job's standard error and standard output.
     errors: Option<OwnedFd>,
     output: Option<OwnedFd>,
-    /// Whether noded has still to hear that it runs.
+    /// Whether noded must still be notified that it runs.
     unsaid: bool,
-    /// All its processes are to be stopped, until it is told to go on.
+    /// The suspension, until it is resumed.
     pause: Option<Pause>,
-    /// How long it has stood still before.
+    /// Total time of earlier suspensions.
     stood: Span,
-    /// Whether noded has still to hear whether they are.
+    /// Whether noded must still be notified of a suspension or resumption.
     unsaid_pause: bool,
     /// The processors it is bound to.
     bound: Vec<u16>,
-    /// The last signal sent on somebody's order, or the TERM of an ending.
+    /// The last signal sent by order, or SIGTERM at its end.
     sent: Option<i32>,
     ending: Option<Ending>,
-    /// Its script ended before it was to be ended.
+    /// Whether its script ended before it was ordered to end.
     on_its_own: bool,
     fate: EndKind,
-    /// No process of it is left.
+    /// Whether no process of it is left.
     alone: bool,
     next_sample: Span,
-    /// How much of the orders has been read.
+    /// How many bytes of the orders have been read.
     orders_seen: u64,
-    /// That of an interactive job.
+    /// The terminal of an interactive job.
     terminal: Option<&'a mut Terminal>,
 }
 
-/// A job that is over.
+/// A job that has ended.
 #[derive(Debug)]
 pub struct WatchedEnd {
-    /// How it ended.
+    /// The outcome.
     pub outcome: AttemptOutcome,
-    /// What it has written that is to be brought to its place.
+    /// The output streams to deliver.
     pub streams: Vec<Stream>,
-    /// It is to run again: what it has written is not its last word.
+    /// Whether the job runs again, so that its output is not final.
     pub runs_again: bool,
 }
 
 impl<'a> JobWatch<'a> {
-    /// Begins to watch the job whose first process is `session`, forked at `began`. `guard` keeps
-    /// it to its limits.
+    /// Starts watching the job with the first process `session`, forked at `began`. `guard`
+    /// enforces its limits.
     pub fn new(
         launch: &'a Launch,
         built: &'a Built,
@@ -148,12 +149,12 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    /// The job is at this terminal.
+    /// Sets the job's terminal.
     pub fn at(self, terminal: Option<&'a mut Terminal>) -> JobWatch<'a> {
         JobWatch { terminal, ..self }
     }
 
-    /// Watches until the job's script is over, then ends every process it left behind.
+    /// Watches until the job's script has ended, then kills all remaining processes.
     pub fn until_over(
         mut self,
         start: OwnedFd,
@@ -185,7 +186,7 @@ impl<'a> JobWatch<'a> {
         self.finish(&signals, cgroup, meter)
     }
 
-    /// Since it began, less what it has stood still.
+    /// The run time without suspensions.
     fn elapsed(&self) -> Span {
         let now = self
             .pause
@@ -194,7 +195,7 @@ impl<'a> JobWatch<'a> {
         Span(now.0 - self.began.0 - self.stood.0)
     }
 
-    /// When so much will have elapsed, if it does not stand still.
+    /// The monotonic time at which this run time is reached, if the job is not suspended.
     fn moment(&self, elapsed: Span) -> Span {
         Span(
             self.began
@@ -257,9 +258,8 @@ impl<'a> JobWatch<'a> {
         PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
     }
 
-    /// Hears the job's first process before its exec; true when there is no more to hear. It is
-    /// never waited for: one that is stuck in the kernel may not even close its end when it is
-    /// killed.
+    /// Reads messages of the job's first process before its exec; true when there are no more. This
+    /// never blocks: a process stuck in the kernel may not even close its end when it is killed.
     fn hear(&mut self, start: Option<&OwnedFd>) -> bool {
         let Some(start) = start else { return true };
         let mut buffer = [0; 8192];
@@ -268,8 +268,8 @@ impl<'a> JobWatch<'a> {
                 match postcard::from_bytes(&buffer[..length]) {
                     Ok(ChildMessage::Ready) => {
                         self.errors = passed;
-                        // Its program is not there yet: it waits for a person, who waits for this
-                        // word.
+                        // Its program has not started: it waits for a client, which waits for this
+                        // message.
                         self.unsaid = self.terminal.is_some();
                         self.say_running();
                     }
@@ -282,7 +282,7 @@ impl<'a> JobWatch<'a> {
                 false
             }
             Ok(None) | Err(_) => {
-                // Closed by a successful exec, if it came as far as that.
+                // Closed by a successful exec, if the child was ready.
                 self.unsaid |=
                     self.fault.is_none() && self.errors.is_some() && self.terminal.is_none();
                 self.say_running();
@@ -367,7 +367,7 @@ impl<'a> JobWatch<'a> {
     fn attend_terminal(&mut self, start: Option<&OwnedFd>, cgroup: Option<&Cgroup>) {
         match self.terminal.as_mut().map(|terminal| terminal.turn()) {
             Some(TerminalStep::Begins) => {
-                // Should it be gone already, its end tells why.
+                // If the process has ended, its end is the reason.
                 let _ = start.map(|start| packet::send(start.as_fd(), b"go", None, false));
             }
             Some(TerminalStep::HungUp) => self.hang_up(cgroup),
@@ -389,7 +389,7 @@ impl<'a> JobWatch<'a> {
                 self.tell_owner(&overran);
                 self.end(cgroup, self.launch.grace, Some(overran));
             }
-            // The first process first, so that its status is there to be recorded.
+            // The first process is killed first, so that its status can be recorded.
             (Some(ending), _) if self.status.is_none() && self.due(ending.kill_at) => {
                 process::end(self.session.as_raw());
                 self.status = Some(self.last_status());
@@ -398,8 +398,7 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    /// When it is ended, counted from its start: its walltime, and how long it may overrun that
-    /// (M50).
+    /// The run time at which it is ended: its walltime plus the allowed overrun (M50).
     fn last_moment(&self) -> Option<Span> {
         self.times
             .walltime
@@ -411,9 +410,9 @@ impl<'a> JobWatch<'a> {
             .is_some_and(|last| self.elapsed() >= last)
     }
 
-    /// The warning that is still to be given, and when.
+    /// The pending warning and its time.
     fn warning(&self) -> Option<(Warning, Span)> {
-        // Before its exec a signal would end it unseen.
+        // Before its exec a signal would kill it.
         let runs = self.pause.is_none()
             && self.warned.is_none()
             && self.ending.is_none()
@@ -452,8 +451,8 @@ impl<'a> JobWatch<'a> {
             .look(meter, cgroup, || other_processes(built, name), elapsed);
         if let Some(excess) = excess {
             self.tell_owner(&excess);
-            // Who takes too much memory may take all of it before the grace is over, unless that
-            // was let happen.
+            // A job over a memory limit may use up all memory during the grace time, unless the
+            // site allows exceeding the limit.
             let patient = match &excess {
                 How::Exceeded {
                     bound: RunLimit::Cput,
@@ -470,7 +469,7 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    /// Writes why it is ended to the job's standard error.
+    /// Writes the reason of the end to the job's standard error.
     fn tell_owner(&self, how: &How) {
         if let Some(excess) = how.excess() {
             write_line(
@@ -480,7 +479,7 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    /// Writes somebody's message into the files asked for.
+    /// Writes a user's message to the requested output files.
     fn pass_on(&self, output: bool, errors: bool, text: &Text) {
         if output {
             write_line(self.output.as_ref(), &text.0);
@@ -491,7 +490,7 @@ impl<'a> JobWatch<'a> {
     }
 }
 
-/// What the same attempt runs here under other shepherds.
+/// The processes of the same attempt here under other shepherds.
 fn other_processes(built: &Built, own: AttemptName) -> Vec<Process> {
     let mut shepherds = built.folder.other_shepherds(own);
     shepherds.retain(is_alive);
@@ -505,7 +504,7 @@ fn is_alive(shepherd: &Identity) -> bool {
     procfs::process(shepherd.pid).is_some_and(|process| process.started == shepherd.started)
 }
 
-/// Writes a line into a file that the job has opened, unless that would block.
+/// Writes a line to a file that the job has open, unless that would block.
 fn write_line(file: Option<&OwnedFd>, line: &[u8]) {
     let Some(file) = file else { return };
     let line = [line, b"\n"].concat();
@@ -515,7 +514,8 @@ fn write_line(file: Option<&OwnedFd>, line: &[u8]) {
         Ok(SFlag::S_IFREG) => nix::unistd::write(file, &line)
             .map(drop)
             .map_err(io::Error::from),
-        // A terminal or a pipe may have room, but not enough; how the job has it open is the job's.
+        // A write to a terminal or pipe may block, so it is opened again: the job's own open flags
+        // must not change.
         _ => process::open_again(file).and_then(|mut own| own.write_all(&line)),
     };
 }
@@ -537,7 +537,7 @@ mod tests {
         let pair = terminal::pair(None).unwrap();
         let mut own = process::open_again(&pair.screen).unwrap();
         while own.write(b"xxxxxxx").is_ok() {}
-        // Until there is room for a little.
+        // Until there is room for a few bytes.
         let mut fds = [PollFd::new(pair.screen.as_fd(), PollFlags::POLLOUT)];
         while poll(&mut fds, PollTimeout::ZERO) == Ok(0) {
             nix::unistd::read(&pair.keyboard, &mut [0; 16]).unwrap();

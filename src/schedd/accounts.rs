@@ -1,4 +1,4 @@
-//! The users, groups and time zones of this machine, for the server.
+//! System users, groups and time zones, for the server.
 
 use crate::model::job::Owner;
 use crate::model::refusal::Refusal;
@@ -7,7 +7,7 @@ use crate::server::outside::Accounts;
 use crate::sys::user;
 use crate::sys::zone;
 
-/// Looks accounts up where the machine keeps them.
+/// Account lookups in the system's user databases.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemAccounts;
 

@@ -1,5 +1,5 @@
-//! `schedd --check`: is the configuration good, what holds, and what in it may not be what is
-//! meant?
+//! `schedd --check`: validates the configuration, prints the settings in force, and warns about
+//! likely mistakes.
 
 use crate::config::Config;
 use crate::config::overrides::QmgrOverrides;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
-/// What is told, for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct Found {
     file: String,
@@ -21,7 +21,7 @@ struct Found {
     warnings: Vec<String>,
 }
 
-/// Prints it; the error is what is wrong with the file.
+/// Prints the result. Fails if the file is invalid.
 pub fn check(home: Home, as_json: bool) -> Result<()> {
     let text = configuration::text(&home)?;
     let file = home.config.display().to_string();
@@ -54,13 +54,13 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
         told(&found, &config, home.config.exists())
     };
     match std::io::stdout().write_all(said.as_bytes()) {
-        // Who has read enough of it.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
 }
 
-/// What `qmgr` has said, as far as the caller may read it.
+/// The overrides of `qmgr` in the spool, if the caller may read it.
 fn said(home: &Home) -> Result<QmgrOverrides> {
     let file = spool::file(home);
     match SpoolReader::open(&file) {
@@ -68,13 +68,13 @@ fn said(home: &Home) -> Result<QmgrOverrides> {
             .map(|reader| reader.overrides())
             .transpose()?
             .unwrap_or_default()),
-        // It was made before qmgr could say anything.
+        // This spool is older than qmgr overrides.
         Err(SpoolError::Older { .. }) => Ok(QmgrOverrides::default()),
         Err(error) => Err(error).with_context(|| format!("it cannot be read: {}", file.display())),
     }
 }
 
-/// A `lanai.toml`: what is none of its keys stands in remarks.
+/// The settings as a `lanai.toml`; everything else is in comments.
 fn told(found: &Found, config: &Config, is_there: bool) -> String {
     let head = if is_there {
         format!("{}: good", found.file)

@@ -1,5 +1,5 @@
-//! Requests of clients: those that change nothing are answered or passed to a reader, the others
-//! wait for the tick, some of them first for their script to be stored or for hooks.
+//! Client requests. Those that change nothing are answered or passed to a reader. The others wait
+//! for the tick, some of them first for script storage or for hooks.
 
 use crate::model::job::Attempt;
 use crate::model::job::state::JobState;
@@ -24,7 +24,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl Schedd {
-    /// Answers a request that changes nothing, and lets the others wait for the tick.
+    /// Answers a request that changes nothing, or queues it for the tick.
     pub(super) fn hear(&mut self, token: Token, caller: Caller, request: ClientRequest) {
         match request {
             ClientRequest::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
@@ -148,7 +148,7 @@ impl Schedd {
         }
     }
 
-    /// Continues with the submissions whose scripts are stored.
+    /// Continues with the submissions that have stored scripts.
     pub(super) fn take_stored(&mut self) {
         for Stored {
             token,
@@ -168,8 +168,8 @@ impl Schedd {
         }
     }
 
-    /// Connects a client to the terminal of its job. Only the job's owner may have it, also where
-    /// others may act on the job.
+    /// Connects a client to the terminal of its job. Only the job's owner may connect, not even
+    /// operators.
     fn attach(&mut self, token: Token, caller: &Caller, id: JobId) {
         let begun = self.terminal_of(caller, id).and_then(|(node, attempt)| {
             let noded = self

@@ -1,4 +1,4 @@
-//! The connections of clients: accepted, read, answered, and bounded in number, size and time.
+//! Client connections: accepting, reading, replying, and limits on number, size and time.
 
 pub mod callers;
 pub mod calls;
@@ -25,20 +25,21 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Connections in all, and of one user (root and ourselves excepted).
+/// Maximum number of connections, in total and per user. The latter does not apply to privileged
+/// users.
 const MOST: usize = 2000;
 const MOST_OF_ONE: usize = 200;
-/// A message must have arrived whole after this long.
+/// Maximum time for a message to arrive completely.
 const SLOWEST: Span = Span::seconds(30);
-/// A connection that asks nothing is closed after this long.
+/// Connections without requests are closed after this time.
 const IDLE: Span = Span::seconds(300);
-/// A client that reads no answers is let go at this many bytes.
+/// Maximum size of unread replies in bytes; a client with more is disconnected.
 const BACKLOG: usize = 4 << 20;
 
-/// Bytes of unfinished messages that one user's connections may hold together.
+/// Maximum size in bytes of a user's incomplete messages, over all connections.
 const PARTIAL: usize = 64 << 20;
 
-/// What one client may ask in one tick; the rest waits, and so do not the others.
+/// Maximum number of requests handled per client and tick.
 const AT_ONCE: usize = 16;
 
 /// All connected clients.
@@ -52,18 +53,18 @@ pub struct Clients {
 struct Connection {
     link: FrameSocket,
     caller: Caller,
-    /// The job whose end it awaits.
+    /// The job that the client waits for.
     awaits: Option<JobId>,
-    /// Whether it awaits a change.
+    /// Whether the client waits for a change.
     watches: bool,
-    /// Whether it is not read for now.
+    /// Whether reading is paused.
     is_paused: bool,
-    /// When it last said or heard something whole.
+    /// Monotonic time of the last complete message in either direction.
     active: Span,
 }
 
 impl Clients {
-    /// Accepts whoever knocks, within the bounds.
+    /// Accepts pending connections, within the limits.
     pub fn accept(&mut self, listener: &UnixListener, setup: &Setup) {
         while let Ok((stream, _)) = listener.accept() {
             if let Err(error) = self.admit(stream, setup) {
@@ -72,7 +73,7 @@ impl Clients {
         }
     }
 
-    /// The configuration may grant the connected other rights than before.
+    /// Updates the rights of connected users to a changed configuration.
     pub fn authorize(&mut self, setup: &Setup) {
         self.connections
             .values_mut()
@@ -112,7 +113,7 @@ impl Clients {
         self.last
     }
 
-    /// What to watch for reading, and whether also for writing.
+    /// The descriptors to poll for reading, and whether also for writing.
     pub fn watched(&self) -> impl Iterator<Item = (Token, BorrowedFd<'_>, bool)> {
         let read = self
             .connections
@@ -121,8 +122,7 @@ impl Clients {
         read.map(|(&token, client)| (token, client.link.as_fd(), client.link.wants_write()))
     }
 
-    /// Reads no more of large messages of these users until it is called again, and lets their
-    /// senders wait.
+    /// Pauses reading large messages of the users that `is_full_for` selects, until the next call.
     pub fn pause(&mut self, is_full_for: impl Fn(u32) -> bool) {
         for client in self.connections.values_mut() {
             client.is_paused =
@@ -133,13 +133,13 @@ impl Clients {
         }
     }
 
-    /// Whether anybody is connected.
+    /// Whether no client is connected.
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
     }
 
-    /// What a client has asked. One that is gone, talks nonsense or speaks another version is let
-    /// go.
+    /// The requests of a client. A client that has disconnected, sends invalid data or has another
+    /// protocol version is dropped.
     pub fn receive(&mut self, token: Token) -> Vec<(Caller, ClientRequest)> {
         let heard = self.listen_to(token);
         if self.hoards(token) {
@@ -148,7 +148,7 @@ impl Clients {
         heard
     }
 
-    /// Whether this client has begun a message and its user more of them than memory is spared for.
+    /// Whether this client's user exceeds the memory limit for incomplete messages.
     fn hoards(&self, token: Token) -> bool {
         let Some(client) = self
             .connections
@@ -193,7 +193,7 @@ impl Clients {
         }
     }
 
-    /// Clients that have asked more than was heard.
+    /// Clients with complete requests that were not handled yet.
     pub fn unheard(&self) -> Vec<Token> {
         self.connections
             .iter()
@@ -202,7 +202,7 @@ impl Clients {
             .collect()
     }
 
-    /// Answers a client; one that takes no answers is let go.
+    /// Sends a reply. A client that does not read its replies is dropped.
     pub fn answer(&mut self, token: Token, reply: &Reply) {
         let _ = fault::point("reply");
         let Some(client) = self.connections.get_mut(&token) else {
@@ -214,7 +214,7 @@ impl Clients {
         }
     }
 
-    /// Answers a client, and gives it a copy of a descriptor with the answer.
+    /// Sends a reply with a copy of a descriptor.
     pub fn hand_over(&mut self, token: Token, reply: &Reply, passed: BorrowedFd) {
         let Some(client) = self.connections.get_mut(&token) else {
             return;
@@ -225,7 +225,7 @@ impl Clients {
         }
     }
 
-    /// This client is silent because it awaits a change.
+    /// Marks that this client waits for a change, which exempts it from the idle limit.
     pub fn await_change(&mut self, token: Token) {
         if let Some(client) = self.connections.get_mut(&token) {
             client.watches = true;
@@ -237,14 +237,14 @@ impl Clients {
         self.connections.contains_key(&token)
     }
 
-    /// Answers a client when this job is over.
+    /// Makes a client wait for the end of this job.
     pub fn await_end(&mut self, token: Token, job: JobId) {
         if let Some(client) = self.connections.get_mut(&token) {
             client.awaits = Some(job);
         }
     }
 
-    /// The clients that await the end of this job; they no longer do.
+    /// Takes the clients that wait for the end of this job.
     pub fn take_awaiting(&mut self, job: JobId) -> Vec<Token> {
         let mut tokens = Vec::new();
         for (&token, client) in &mut self.connections {
@@ -256,21 +256,21 @@ impl Clients {
         tokens
     }
 
-    /// Hands a connection over to a reader, until it comes back.
+    /// Passes a connection to a reader.
     pub fn take(&mut self, token: Token) -> Option<(UnixStream, Caller)> {
         let client = self.connections.remove(&token)?;
         let stream = client.link.stream().try_clone().ok()?;
         Some((stream, client.caller))
     }
 
-    /// Takes a connection back from a reader: it may ask for more. None for a broken one.
+    /// Takes a connection back from a reader, for further requests. None if it is broken.
     pub fn take_back(&mut self, stream: UnixStream, caller: Caller) -> Option<Token> {
         FrameSocket::new(stream)
             .ok()
             .map(|link| self.keep(link, caller))
     }
 
-    /// Lets go of those that have been silent too long.
+    /// Closes connections that have exceeded their idle or message time.
     pub fn expire(&mut self) {
         let now = clock::monotonic();
         self.connections.retain(|_, client| {

@@ -1,4 +1,4 @@
-//! Commits what the server has changed, then lets clients, nodes and programs know.
+//! Commits the changes of the server, then notifies clients, nodes and programs.
 
 use crate::model::job::state::JobState;
 use crate::model::job::{Job, Want};
@@ -181,7 +181,7 @@ impl Schedd {
                 return;
             }
         };
-        // An element that has not started yet.
+        // A subjob that has not started yet.
         if past
             .as_ref()
             .is_some_and(|job| job.life.state != JobState::Finished)

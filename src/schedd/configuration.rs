@@ -1,4 +1,4 @@
-//! Reads `lanai.toml`, and what else the server needs to know of the machine.
+//! Reads `lanai.toml` and the facts about the machine.
 
 use crate::config::Config;
 use crate::model::job::Owner;
@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The usual program that sends mail.
+/// The default mail program.
 const MAILER: &str = "/usr/sbin/sendmail";
 
 /// The text of `lanai.toml`; empty if there is no such file.

@@ -9,10 +9,10 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use std::time::Duration;
 
-/// How long a schedd may take to answer.
+/// Maximum time for schedd to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether a schedd answers. One that only listens may be about to exit.
+/// Whether a schedd responds. One that only listens may be about to exit.
 pub fn is_served(home: &Home) -> bool {
     let Ok(mut client) = Client::reach(home) else {
         return false;
@@ -68,7 +68,7 @@ fn or_none(list: &[String]) -> String {
     }
 }
 
-/// Tells schedd to exit and waits until the spool is free.
+/// Makes schedd exit, and waits until the spool is unlocked.
 pub fn stop(home: &Home) -> Result<()> {
     let asked = Client::reach(home).and_then(|mut client| client.call(&ClientRequest::Stop));
     match asked {
@@ -93,7 +93,7 @@ pub fn stop(home: &Home) -> Result<()> {
     )
 }
 
-/// Ends a schedd of another version, or one that cannot be reached.
+/// Sends SIGTERM to a schedd of another version, or one that does not respond.
 fn terminate(home: &Home) -> Result<()> {
     let record = record::read(home).context("nothing tells which process it is")?;
     let process = nix::unistd::Pid::from_raw(record.pid as i32);

@@ -1,4 +1,4 @@
-//! What a tick does once all is applied: it cycles, and carries out what the cycles decide.
+//! Scheduling in a tick: runs cycles and carries out their plans.
 
 use crate::model::trigger::{AwaitedMoment, CycleRecord, Trigger, Triggers};
 use crate::sched::cycle;
@@ -11,18 +11,18 @@ use crate::sys::clock::{monotonic, monotonic_micros};
 use crate::sys::fault;
 
 impl Schedd {
-    /// Cycles until nothing more can be decided: a job that waited for another's start may start.
+    /// Cycles until no more dependencies are released: a job may wait for another's start.
     pub(super) fn decide(&mut self) {
         self.server.dependencies.stirred = false;
         while self.decide_once() && self.server.dependencies.stirred {
-            // What stirred it has been noted as it happened.
+            // The triggers have been recorded as they happened.
             self.server.dependencies.stirred = false;
             self.server.look_again();
         }
     }
 
-    /// Runs one scheduling cycle and carries out its plan. Starts are on disk before any node hears
-    /// of them. False if there was nothing to carry out, or it could not be.
+    /// Runs one scheduling cycle and carries out its plan. Starts are on disk before any node gets
+    /// the order. False if nothing was carried out.
     fn decide_once(&mut self) -> bool {
         if !self.may_decide() {
             return false;
@@ -44,15 +44,15 @@ impl Schedd {
             return false;
         }
         let carried_out = self.commit_plan();
-        // What has just been started changed the server, but leaves a cycle nothing to decide.
+        // The starts just made do not require another cycle.
         self.server.take_cycle_due();
         carried_out
     }
 
     /// Whether the scheduler may run now.
     fn may_decide(&mut self) -> bool {
-        // Running jobs need the rest of the disk to end, and with scheduling off, only `qrun`
-        // starts jobs.
+        // The rest of the disk is reserved for the ends of running jobs. With scheduling off, only
+        // `qrun` starts jobs.
         let is_off = !self.reserve.is_whole()
             || !self.server.setup.config.cycle.scheduling
             || self.shutdown_mode.is_some();
@@ -83,7 +83,7 @@ impl Schedd {
         is_due.then_some(triggers)
     }
 
-    /// Lets the next cycle and the displays know what a plan promises and why jobs wait.
+    /// Passes the bookings and reasons of a plan to the next cycle and to displays.
     fn publish(&mut self, plan: &Plan, triggers: &Triggers) {
         self.next_cycle = plan.next;
         self.faults.take_in(
@@ -101,8 +101,7 @@ impl Schedd {
             .take_in(plan, |job| cluster.class_of(job).is_some(), monotonic());
     }
 
-    /// Writes what a plan has changed, and sends the orders that follow from it. False if the disk
-    /// did not take it.
+    /// Commits the changes of a plan, and sends the resulting orders. False if the commit failed.
     fn commit_plan(&mut self) -> bool {
         match self.commit() {
             Ok(touched) => {
@@ -121,7 +120,7 @@ impl Schedd {
         }
     }
 
-    /// What the cycle decides, and how many microseconds that took.
+    /// Runs the cycle. Returns its plan and its duration in microseconds.
     fn look(&mut self) -> (Plan, u64) {
         let began = monotonic_micros();
         let plan = self.server.plan(&mut self.memory);
@@ -129,8 +128,7 @@ impl Schedd {
     }
 }
 
-/// What is remembered of a cycle that took so many microseconds; its number follows when it is
-/// written.
+/// The record of a cycle that took `took` microseconds. Its number is set when it is written.
 fn record(plan: &Plan, triggers: Triggers, took: u64) -> CycleRecord {
     CycleRecord {
         number: 0,

@@ -1,5 +1,4 @@
-//! The event loop: waits until there is something to do, takes in what has arrived, and runs a
-//! tick.
+//! The event loop: waits for events, collects them, and runs a tick.
 
 use crate::model::time::Span;
 use crate::schedd::inbox::Input;
@@ -11,7 +10,7 @@ use crate::wire::order::NodeReport;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 
-/// The source of a descriptor that the loop polls.
+/// The source of a polled descriptor.
 enum Watched {
     Listener,
     Signals,
@@ -20,12 +19,12 @@ enum Watched {
     Client(Token),
     Node(usize),
     Call(Token),
-    /// A program of the site. [`Schedd::serve`] handles it, also when it is late.
+    /// A site program. [`Schedd::serve`] handles it, also when it is late.
     Site,
 }
 
 impl Schedd {
-    /// Serves until a request or a signal ends schedd, or it has been idle for long enough.
+    /// Runs until a request or a signal ends schedd, or the idle limit is reached.
     pub(super) fn serve(&mut self) {
         while !self.stopping {
             self.nodes.dial();
@@ -144,7 +143,7 @@ impl Schedd {
             .collect()
     }
 
-    /// How long there is nothing to do unless something arrives.
+    /// How long to wait for events at most.
     fn patience(&self) -> PollTimeout {
         let now = machine::monotonic();
         let server = &self.server;
@@ -156,7 +155,7 @@ impl Schedd {
         ];
         let moment = moments.into_iter().flatten().min();
         let moment = moment.map(|moment| now + moment.since(self.server.now) + Span(1));
-        // While the disk accepts nothing, what cannot be written is no reason to wake up.
+        // While the disk is unwritable, timers that need a write do not wake the loop.
         let timers = match self.timers.retry {
             Some(retry) => [Some(retry), None, None, None],
             None => [None, self.timers.linger, self.verdicts.due, moment],
@@ -181,7 +180,7 @@ impl Schedd {
             .chain(fixed)
             .min()
             .unwrap_or(now);
-        // Housekeeping comes round every second, so this always fits.
+        // Housekeeping runs every second, so the value fits.
         PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
     }
 

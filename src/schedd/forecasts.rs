@@ -1,4 +1,4 @@
-//! Forecasts: what the loop adds to a question before a reader can answer it.
+//! Forecast queries: the loop's part before a reader can answer them.
 
 use crate::model::job::state::JobState;
 use crate::model::job::{Digest, Job, Life};
@@ -23,7 +23,7 @@ use std::cmp::Reverse;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// How many jobs one question may name.
+/// Maximum number of jobs that a query may name.
 const MOST_JOBS: usize = 1000;
 
 impl Schedd {
@@ -34,7 +34,7 @@ impl Schedd {
         }
     }
 
-    /// Tries the queries again that wait for a newer copy of the state.
+    /// Retries the queries that wait for a newer copy of the state.
     pub(super) fn take_up_again(&mut self) {
         let now = monotonic();
         self.snapshots.expire(now);
@@ -83,7 +83,7 @@ impl Schedd {
     }
 }
 
-/// How many jobs a question names.
+/// Number of jobs that a query names.
 fn number_of_jobs(ahead: &ForecastQuery) -> usize {
     match ahead {
         ForecastQuery::Starts(jobs) | ForecastQuery::Places(jobs) | ForecastQuery::Scores(jobs) => {
@@ -146,7 +146,7 @@ fn task(
     })
 }
 
-/// Spares the loop the digest of a script that is not submitted.
+/// Removes the script of a trial submission, so that the loop need not hash it.
 fn leave_out_script(submission: &mut NewJob) {
     if let Some(size) = submission.script_size() {
         submission.stored = Some(Arc::new(StoredScript {
@@ -156,7 +156,8 @@ fn leave_out_script(submission: &mut NewJob) {
     }
 }
 
-/// What the whole system has, with what is told of it; the scheduler knows how much jobs have.
+/// The system-wide resources with their reported amounts. Their usage by jobs comes from the
+/// scheduler's view.
 fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse> {
     let config = &server.setup.config;
     let mut pools = Vec::new();
@@ -175,7 +176,8 @@ fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse>
     pools
 }
 
-/// The job that a submission would make, free to start at its time; and whether it would be held.
+/// The job that a submission would create, eligible from its begin time, and whether it would be
+/// held.
 fn imagined(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool), Refusal> {
     let owner = context.caller.owner.clone();
     let (draft, dependencies) = context.draft(&owner, submission)?;
@@ -205,7 +207,7 @@ fn imagined(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool)
     ))
 }
 
-/// A held job as it would be if nothing held it any more.
+/// A held job as it would be without holds; None for other jobs.
 fn released(server: &ServerState, id: JobId) -> Option<Job> {
     let mut job = server
         .known(id)
@@ -220,8 +222,8 @@ fn released(server: &ServerState, id: JobId) -> Option<Job> {
     Some(job)
 }
 
-/// I9: the running jobs that came after this one and have started since it could, latest start
-/// first.
+/// The running jobs that were queued behind this one and started since it became eligible, latest
+/// start first (I9).
 fn overtakers(server: &ServerState, id: JobId) -> Vec<Overtaker> {
     let Some((job, since)) = server
         .known(id)

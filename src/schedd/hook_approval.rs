@@ -1,7 +1,7 @@
-//! Approval by the site's hooks ([`crate::model::hook`]), as far as schedd runs them: before a job
-//! is accepted, altered or started.
+//! Approval of requests and starts by the site's hooks ([`crate::model::hook`]) that schedd runs:
+//! before a job is accepted, altered or started.
 //!
-//! A request that needs approval has passed all checks of the server and waits beside the loop.
+//! A request that needs approval has passed all checks of the server and waits outside the tick.
 //! Once the hooks allow it, the next tick checks it again, with their changes. Nothing is stored
 //! until then: when the client disconnects or schedd is killed, the request is gone, and no client
 //! has seen a job id. A start that needs approval is left out of its plan; once the hooks allow it,
@@ -35,12 +35,12 @@ use crate::sys::program::{ProgramCall, RunningProgram};
 use crate::wire::message::{ClientRequest, Reply};
 use std::sync::Arc;
 
-/// The answer while too many requests wait for hooks.
+/// The refusal while too many requests wait for hooks.
 const BUSY: &str = "too many requests wait for the hooks of the site; try again in a moment";
 
 impl Schedd {
-    /// On which occasion hooks are asked about a request, if any are. A full disk refuses it by
-    /// itself.
+    /// The hook event of a request; None if no hooks apply. With a full disk none apply: the
+    /// request is refused anyway.
     pub(super) fn occasion(&self, request: &ClientRequest) -> Option<HookEvent> {
         let occasion = match request {
             ClientRequest::Submit(_) => HookEvent::QueueJob,
@@ -56,7 +56,7 @@ impl Schedd {
         !asked(&self.server.setup.config.hooks, occasion).is_empty()
     }
 
-    /// Lets a request wait for hooks, if it could be granted.
+    /// Queues a request for hooks, if it could be granted.
     pub(super) fn consult(
         &mut self,
         occasion: HookEvent,
@@ -69,7 +69,7 @@ impl Schedd {
         let case = Case::new(matter, occasion, &self.server.setup.config.hooks);
         match judge(&mut self.server, &self.spool, &case) {
             Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
-            // It has been granted already, and is asked for once more.
+            // A repetition of a granted request needs no hooks.
             Ok(None) => self.settle(case, Ok(())),
             Ok(Some(_)) if !self.hooks.requests.has_room_for(&case) => {
                 self.clients
@@ -83,7 +83,7 @@ impl Schedd {
         }
     }
 
-    /// Takes in what hooks have said, gives up those that take too long, and asks the next.
+    /// Handles the answers of hooks, kills those that exceed their time limit, and starts the next.
     pub(super) fn hear_hooks(&mut self) {
         if self.hooks.is_idle() {
             return;
@@ -118,7 +118,7 @@ impl Schedd {
         }
     }
 
-    /// What a hook has changed must pass as if it had been asked for.
+    /// Applies a hook's changes to a case, after the same checks as for a client's request.
     fn lay_over(
         &mut self,
         case: &mut Case,
@@ -163,7 +163,7 @@ impl Schedd {
             .map_err(|error| failure(hook, &format!("it cannot be run: {error}")))
     }
 
-    /// What was asked about takes its turn, or is refused, by which hook.
+    /// Completes a case: passes it to the tick, or refuses it with the name of the hook.
     fn settle(&mut self, case: Case, said: Result<(), (String, Refusal)>) {
         let Case {
             matter, set, by, ..
@@ -182,7 +182,7 @@ impl Schedd {
             (Matter::Start(job, _), Ok(())) => {
                 self.inbox.push(Input::Ruled(job, Ruling::Granted(by, set)))
             }
-            // One that can no longer start by our own word is no matter of the hook's.
+            // A start that the server itself refuses now is not the hook's refusal.
             (Matter::Start(..), Err((_, refusal))) if !refusal.is_of_hook() => {}
             (Matter::Start(job, _), Err((hook, refusal))) => {
                 self.inbox
@@ -191,7 +191,7 @@ impl Schedd {
         }
     }
 
-    /// Tells the scheduler which jobs hooks have let start: others are preempted only for these.
+    /// Passes the starts that hooks have allowed to the scheduler. It preempts jobs only for these.
     pub(super) fn renew_permits(&mut self) {
         let mut permits = None;
         if self.has_hooks(HookEvent::RunJob) {
@@ -208,8 +208,8 @@ impl Schedd {
         self.server.set_permits(permits);
     }
 
-    /// Leaves out of a plan what hooks have not let start yet, and sees to it that they are asked,
-    /// also about those for which others are to be preempted.
+    /// Removes starts that hooks have not allowed yet from a plan, and queues them for hooks.
+    /// Starts that need preemption are queued too.
     pub(super) fn hold_back(&mut self, plan: &mut Plan) {
         self.hooks.wanted.clear();
         if !self.has_hooks(HookEvent::RunJob) {
@@ -228,7 +228,7 @@ impl Schedd {
         self.ask_hooks();
     }
 
-    /// Stores the program of a hook in a file of the installation. Returns the request that lets
+    /// Stores the program of a hook in a file of the installation. Returns the request that makes
     /// the hook run this file.
     pub(super) fn store_hook_program(
         &mut self,
@@ -258,7 +258,7 @@ impl Schedd {
         }))
     }
 
-    /// Heeds what hooks have said of a start: for a while its next one is made, or it is put off.
+    /// Applies the hooks' decision about a start: allows its next start for a while, or defers it.
     pub(super) fn rule(&mut self, job: JobId, ruling: &Ruling) {
         match ruling {
             Ruling::Refused(hook, why) => self.put_off(job, hook, why),
@@ -286,7 +286,8 @@ impl Schedd {
         }
     }
 
-    /// An element that has never started is put off with its array: it is what its array is.
+    /// Defers a start that a hook refused. A subjob that has never started is deferred with its
+    /// array.
     fn put_off(&mut self, job: JobId, hook: &str, why: &str) {
         let held = if self.server.job(job).is_some() {
             job
@@ -302,7 +303,7 @@ impl Schedd {
         }
     }
 
-    /// An array of which an element has started no longer says that a hook refused that.
+    /// Clears the hook's refusal from an array of which a subjob has started.
     pub(super) fn forgive(&mut self, started: JobId) {
         let Some(array) = started.parent() else {
             return;
@@ -320,7 +321,7 @@ impl Schedd {
     }
 }
 
-/// What is said of a hook's failure to who asks; its cause is for the log.
+/// The refusal shown to the user when a hook fails. The cause is only logged.
 fn failure(hook: &Hook, cause: &str) -> Refusal {
     tracing::warn!("hook {} has failed: {cause}", hook.name);
     Refusal::hook(hook.failure())

@@ -1,4 +1,4 @@
-//! What schedd does by the clock, whether anybody asks or not.
+//! Periodic work of schedd.
 
 use crate::model::trigger::{AwaitedMoment, Trigger};
 use crate::schedd::state::Schedd;
@@ -66,8 +66,8 @@ impl Schedd {
         self.stopping |= self.is_idle() && self.nobody_knocks();
     }
 
-    /// Takes away some of what is left of forgotten jobs, and of old accounts, while the disk has
-    /// room for that.
+    /// Removes a batch of data of forgotten jobs and old accounting records, unless the disk is
+    /// full.
     fn clear_remains(&mut self) {
         if !self.reserve.is_whole() {
             return;
@@ -83,8 +83,8 @@ impl Schedd {
         }
     }
 
-    /// Takes the socket away, so that nobody finds it any more, and looks whether somebody had
-    /// found it before: then schedd stays, and listens again.
+    /// Removes the socket, and accepts connections made before. If there are any, listens again and
+    /// returns false.
     fn nobody_knocks(&mut self) -> bool {
         self.listener.remove();
         self.clients
@@ -96,7 +96,7 @@ impl Schedd {
         self.clients.is_empty()
     }
 
-    /// A personal schedd with nothing to do for long leaves; the next command starts another.
+    /// Whether a personal schedd may exit for lack of work. The next command starts it again.
     fn is_idle(&mut self) -> bool {
         let has_live_job = self
             .server

@@ -1,4 +1,4 @@
-//! What arrives between two ticks.
+//! Inputs that arrive between two ticks.
 
 use crate::model::job_id::JobId;
 use crate::schedd::programs::hooks::Ruling;
@@ -14,7 +14,7 @@ pub enum Input {
     Request(Token, Caller, ClientRequest),
     /// A node's report.
     Report(usize, NodeReport),
-    /// These nodes no longer answer.
+    /// These nodes no longer respond.
     Lost(Vec<String>),
     /// The decision of hooks about a start.
     Ruled(JobId, Ruling),

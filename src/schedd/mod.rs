@@ -1,9 +1,9 @@
-//! The daemon: one loop, one writer, the working state in memory.
+//! The scheduler daemon: one loop, one writer, working state in memory.
 //!
-//! The [`event_loop`] gathers what arrives: requests of [`clients`], reports of [`nodes`], timers.
-//! A [`tick`] lets the server ([`crate::server`]) handle all of it, commits the result to the spool
-//! ([`commit`]) and answers. Then the cycle ([`deciding`]) plans, its plan is committed, and the
-//! nodes get their orders. [`state`] has the parts of the daemon.
+//! The [`event_loop`] collects client requests ([`clients`]), node reports ([`nodes`]) and timers.
+//! A [`tick`] passes them to the server ([`crate::server`]), commits the result to the spool
+//! ([`commit`]) and replies. Then the scheduling cycle ([`deciding`]) plans, its plan is committed,
+//! and nodes get their orders. [`state`] defines the parts of the daemon.
 
 pub mod accounts;
 mod check;

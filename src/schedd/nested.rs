@@ -1,9 +1,9 @@
-//! `schedd --nested`: a private queue within a job of another Lanai (F17).
+//! `schedd --nested`: a private queue inside a job of another Lanai (F17).
 //!
-//! It is a personal installation whose folder lies in the job's `TMPDIR` and whose noded offers
-//! what the job was given: schedd and noded themselves are the same at every level. The process
-//! here is what the job waits for. It runs the command it was given, waits for the jobs that were
-//! submitted meanwhile, and ends whatever is left, so that nothing outlives it.
+//! It is a personal installation in the job's `TMPDIR`. Its noded offers the job's resources.
+//! schedd and noded are the same at every level. This process is the main process of the job. It
+//! runs the given command, waits for the jobs submitted meanwhile, and ends what is left, so that
+//! nothing outlives the job.
 
 use crate::model::job::state::JobState;
 use crate::model::time::Span;
@@ -38,13 +38,13 @@ pub mod installation;
 
 mod taking;
 
-/// How long noded may take to be there.
+/// Maximum time for noded to start.
 const PATIENCE: Span = Span::seconds(10);
-/// How long what is left may take to end by itself, and once it has been asked to.
+/// Time for remaining processes to end on their own, and after SIGTERM.
 const LINGER: Span = Span::seconds(3);
 const GRACE: Span = Span::seconds(10);
 
-/// Serves the job this process belongs to; the result is the exit status of the command.
+/// Runs the nested instance. Returns the exit status of the command.
 pub fn run(options: &NestedOptions) -> Result<ExitCode> {
     let parent = Home::find()?;
     options
@@ -80,8 +80,8 @@ pub fn run(options: &NestedOptions) -> Result<ExitCode> {
     }))
 }
 
-/// Waits for noded, but not for ever: until then nobody can tell which jobs ask for more than there
-/// is.
+/// Waits for noded, at most `PATIENCE`. Before that, schedd cannot refuse jobs that request too
+/// much.
 fn until_there_are_nodes(home: &Home) {
     let until = clock::monotonic() + PATIENCE;
     while clock::monotonic() < until {
@@ -94,21 +94,21 @@ fn until_there_are_nodes(home: &Home) {
     }
 }
 
-/// The status by which a shell tells of a signal.
+/// The exit status by which a shell reports a signal.
 fn after_signal(number: i32) -> u8 {
     (128 + number).rem_euclid(256) as u8
 }
 
-/// Why it is over.
+/// Why the nested instance ends.
 enum Over {
-    /// The command ended so, and all jobs have; or nothing came for long.
+    /// The command and all jobs have ended, or the instance was idle.
     Ended(ProcessEnd),
-    /// It was told to end.
+    /// This process received a signal.
     Signal(Signal),
 }
 
-/// Jobs are taken from the parent only while the command runs, or, without one, while schedd runs.
-/// A signal drops the taker, which then moves no more jobs.
+/// Runs the command. Jobs are taken from the parent only while the command runs or, without a
+/// command, while schedd runs. A signal drops the taker, which then moves no more jobs.
 fn serve(
     home: &Home,
     (schedd, command): (Pid, &[OsString]),
@@ -139,7 +139,7 @@ fn serve(
         Err(signal) => return Ok(Over::Signal(signal)),
         Ok(end) => end,
     };
-    // A job that is being moved is in one of the two queues before the jobs left are counted.
+    // A job being moved is in one of the two queues before the remaining jobs are counted.
     taker.into_iter().for_each(Taker::stop);
     Ok(match until_jobs_are_over(home, children)? {
         Ok(stuck) => Over::Ended(end_with(end, stuck)),
@@ -147,14 +147,14 @@ fn serve(
     })
 }
 
-/// Says how commands find it, in the words of a shell.
+/// Prints the setting that commands need to find this instance, as shell code.
 fn announce(home: &Home) -> Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "export LANAI_HOME={}", quoted(&home.state))?;
     Ok(out.flush()?)
 }
 
-/// Says why a command cannot be started; the status by which a shell tells that.
+/// Reports that a command cannot be started. Returns the status that a shell uses for that.
 fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
     eprintln!("schedd: {}: {error}", program.display());
     if error.kind() == ErrorKind::NotFound {
@@ -164,7 +164,7 @@ fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
     }
 }
 
-/// How it ends after that with jobs left that can never run: not well.
+/// The final status: jobs that can never run turn success into failure.
 fn end_with(end: ProcessEnd, stuck: Option<StuckJobs>) -> ProcessEnd {
     let Some(StuckJobs { jobs, first, why }) = stuck else {
         return end;
@@ -182,7 +182,7 @@ fn end_with(end: ProcessEnd, stuck: Option<StuckJobs>) -> ProcessEnd {
     }
 }
 
-/// Jobs that can never run, of a schedd that has left since there are no others.
+/// The jobs that can never run, from the spool of a schedd that has exited.
 fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
     let Some(mut reader) = SpoolReader::open(&spool::file(home))? else {
         return Ok(None);
@@ -217,8 +217,8 @@ fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
     Ok(stuck)
 }
 
-/// Waits until no job is left that could run: then what is to be said of others, or the signal that
-/// comes first.
+/// Waits until no job is left that could run. Returns the remaining jobs that can never run, or the
+/// signal that arrives first.
 fn until_jobs_are_over(
     home: &Home,
     children: &mut ProcessTree,
@@ -230,24 +230,24 @@ fn until_jobs_are_over(
             Ok(Look::Changed(now)) => seen = now,
             Ok(Look::Over(stuck)) => return Ok(Ok(stuck)),
             Ok(Look::Signal(signal)) => return Ok(Err(signal)),
-            // One that was killed is followed by another, which knows all jobs.
+            // A killed schedd is replaced by a new one with all jobs.
             Err(ClientError::Unreachable(_)) => (client, seen) = (Client::connect(home)?, 0),
             Err(error) => bail!(error),
         }
     }
 }
 
-/// What a look at the jobs has shown.
+/// The result of a look at the jobs.
 enum Look {
-    /// Some wait or run, as of this change.
+    /// Some wait or run, as of this change number.
     Changed(u64),
-    /// None does, but for some that can never run.
+    /// All have finished, except some that can never run.
     Over(Option<StuckJobs>),
-    /// We were told to end.
+    /// This process received a signal.
     Signal(Signal),
 }
 
-/// Waits for a change after `seen`, then looks.
+/// Waits for a change after `seen`, then reads the status.
 fn look(client: &mut Client, children: &mut ProcessTree, seen: u64) -> Result<Look, ClientError> {
     client.begin(&ClientRequest::Watch {
         of: WatchedJobs::Any,

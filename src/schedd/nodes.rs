@@ -1,5 +1,5 @@
-//! The connections to the nodeds. schedd dials; a noded that is its own and does not answer is
-//! started.
+//! The connections to the nodeds. schedd connects to them, and starts its own noded if that does
+//! not respond.
 
 use crate::model::time::Span;
 use crate::server::setup::Setup;
@@ -11,24 +11,24 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// How long a noded may be silent before its connection counts as lost.
+/// Silence after which a noded's connection is lost.
 const SILENCE: Span = Span::seconds(30);
-/// How often a noded is asked whether it is there.
+/// Interval of pings to a noded.
 const PING: Span = Span::seconds(10);
-/// The pause between two attempts to connect, while one is expected to succeed soon.
+/// Delay between two attempts to connect, while success is expected soon.
 const REDIAL: Span = Span(10);
-/// The longest pause between two attempts.
+/// Maximum delay between two attempts.
 const LONGEST_REDIAL: Span = Span::seconds(5);
-/// The pause before a noded that was refused is dialled again.
+/// Delay before connecting again to a noded that was refused.
 const REFUSED: Span = Span::seconds(2);
-/// More than these bytes unread, and a noded is told of no further tasks.
+/// Maximum unread bytes before a noded gets no more tasks.
 const MOST_AHEAD: usize = 32 << 20;
-/// The longest pause between two starts of our own noded, when it ends before it can be reached.
+/// Maximum delay between two starts of schedd's own noded, if it ends before it can be reached.
 const LONGEST_RESTART: Span = Span::seconds(2);
 
-/// All nodeds this schedd talks to.
+/// All nodeds of this schedd.
 pub struct Nodes {
-    /// By numbers that are given once: reports of one that is no longer there are nobody else's.
+    /// By numbers that are never reused, so that a late report is not attributed to another noded.
     targets: BTreeMap<usize, Target>,
     /// The next number.
     next: usize,
@@ -36,7 +36,7 @@ pub struct Nodes {
     home: Home,
 }
 
-/// Where a noded listens, and which nodes it may present there.
+/// A noded's socket, and the nodes it may present there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NodedAddress {
     socket: PathBuf,
@@ -44,14 +44,15 @@ struct NodedAddress {
     bound: Vec<String>,
     /// Names of nodes that have other sockets.
     barred: Vec<String>,
-    /// The installation whose noded it is, if schedd is to start it.
+    /// The installation of the noded, if schedd is to start it.
     own: Option<Home>,
 }
 
 impl NodedAddress {
-    /// The places of a configuration: every socket that a `[[node]]` names, and that of this host's
-    /// noded unless a `[[node]]` with this host's name has another. In a personal installation this
-    /// host's noded is started too, unless every `[[node]]` of the file has a socket.
+    /// The addresses in a configuration: every socket that a `[[node]]` names, and the socket of
+    /// this host's noded unless a `[[node]]` with this host's name has another. A personal
+    /// installation also starts this host's noded, unless every `[[node]]` of the file has a
+    /// socket.
     fn all(setup: &Setup, home: &Home) -> Vec<NodedAddress> {
         let mut places: Vec<NodedAddress> = Vec::new();
         let nodes = &setup.config.nodes;
@@ -94,7 +95,7 @@ impl NodedAddress {
     }
 }
 
-/// One noded.
+/// The state of one noded.
 struct Target {
     place: NodedAddress,
     /// Nodes it presents.
@@ -107,24 +108,24 @@ struct Target {
     pinged: Span,
     dial_at: Span,
     pause: Span,
-    /// When our own was last started, until it is lost.
+    /// When schedd's own noded was last started; None after its loss.
     started: Option<Span>,
     process: Option<daemon::Started>,
-    /// The pause before our own is started again.
+    /// Delay before schedd's own noded is started again.
     restart: Span,
     /// Whether it has ever sent its greeting.
     greeted: bool,
 }
 
-/// News of one noded.
+/// An event of a noded's connection.
 #[derive(Debug)]
 pub enum NodedEvent {
-    /// It said something.
+    /// It sent a report.
     Report(usize, NodeReport),
-    /// It does not answer any more; these are its nodes.
+    /// It no longer responds; these are its nodes.
     Lost(Vec<String>),
-    /// Our own noded has followed a schedd of a higher epoch. Nobody else can hold our spool, so
-    /// that was a spool that is no more: from now on this is ours.
+    /// schedd's own noded has served a schedd of a higher epoch. The spool is locked, so that
+    /// schedd had another spool that no longer exists: this is the epoch to continue with.
     Epoch(u64),
 }
 
@@ -141,8 +142,8 @@ impl Nodes {
         nodes
     }
 
-    /// Follows another configuration: dials nodeds that are new in it, and lets go of those that
-    /// are not in it any more. One that may present other nodes than before is dialled anew.
+    /// Applies a changed configuration: connects to new nodeds and drops removed ones. A noded that
+    /// may present other nodes than before is reconnected.
     pub fn follow(&mut self, setup: &Setup) -> Vec<NodedEvent> {
         let mut places = NodedAddress::all(setup, &self.home);
         let mut news = Vec::new();
@@ -174,7 +175,7 @@ impl Nodes {
         news
     }
 
-    /// Connects where a connection is due.
+    /// Makes the connections that are due.
     pub fn dial(&mut self) {
         let now = clock::monotonic();
         for target in self
@@ -186,14 +187,14 @@ impl Nodes {
         }
     }
 
-    /// Whether the noded that schedd itself starts has not sent its greeting yet.
+    /// Whether the noded that schedd starts has not sent its greeting yet.
     pub fn await_own(&self) -> bool {
         self.targets
             .values()
             .any(|target| target.place.own.is_some() && !target.greeted)
     }
 
-    /// When [`Nodes::dial`] or [`Nodes::ping`] next has something to do.
+    /// When [`Nodes::dial`] or [`Nodes::ping`] is due next.
     pub fn next(&self) -> Span {
         self.targets
             .values()
@@ -202,7 +203,7 @@ impl Nodes {
             .unwrap_or(PING)
     }
 
-    /// What to watch for reading, and whether also for writing.
+    /// The descriptors to poll for reading, and whether also for writing.
     pub fn watched(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>, bool)> {
         self.targets.iter().filter_map(|(&index, target)| {
             target
@@ -212,7 +213,7 @@ impl Nodes {
         })
     }
 
-    /// Takes in what a noded has sent.
+    /// Reads what a noded has sent.
     pub fn receive(&mut self, index: usize) -> Vec<NodedEvent> {
         let Some(target) = self.targets.get_mut(&index) else {
             return Vec::new();
@@ -242,7 +243,7 @@ impl Nodes {
         }
     }
 
-    /// Asks silent nodeds whether they are there, and gives up on those that were asked in vain.
+    /// Pings nodeds, and drops those that have not responded to earlier pings.
     pub fn ping(&mut self) -> Vec<NodedEvent> {
         let now = clock::monotonic();
         let mut news = Vec::new();
@@ -264,7 +265,7 @@ impl Nodes {
         news
     }
 
-    /// Sends an order to the noded that presents `node`; one that is not connected will be told
+    /// Sends an order to the noded that presents `node`. If it is not connected, it gets the order
     /// when it is.
     pub fn send(&mut self, node: &str, order: &ScheddOrder) -> Vec<NodedEvent> {
         let target = self
@@ -274,7 +275,7 @@ impl Nodes {
         target.map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
-    /// Where the connected noded that presents `node` listens.
+    /// The socket of the connected noded that presents `node`.
     pub fn socket_of(&self, node: &str) -> Option<&Path> {
         self.targets
             .values()
@@ -287,7 +288,7 @@ impl Nodes {
         self.epoch
     }
 
-    /// Whether the noded that presents `node` has much to read yet.
+    /// Whether the noded that presents `node` has a large backlog of unread orders.
     pub fn is_behind(&self, node: &str) -> bool {
         let target = self
             .targets
@@ -306,7 +307,7 @@ impl Nodes {
             .map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
-    /// Sends an order to every noded that is connected.
+    /// Sends an order to every connected noded.
     pub fn send_to_all(&mut self, order: &ScheddOrder) -> Vec<NodedEvent> {
         self.targets
             .values_mut()
@@ -314,8 +315,8 @@ impl Nodes {
             .collect()
     }
 
-    /// The noded that notifies a user of a job: that of this `host`, else that of the node on which
-    /// the job ran, else any. None while none is connected.
+    /// The noded that notifies a user of a job: preferably on this `host`, then on the node where
+    /// the job ran, then any. None while none is connected.
     pub fn notifier(&self, host: &str, ran_on: Option<&str>) -> Option<usize> {
         let admitted = self
             .targets
@@ -331,14 +332,14 @@ impl Nodes {
         self.targets.get(&index).is_some_and(Target::is_admitted)
     }
 
-    /// The nodes a noded presents: it may speak for no others.
+    /// The nodes a noded presents. Its reports count for these only.
     pub fn presents(&self, index: usize) -> &[String] {
         self.targets
             .get(&index)
             .map_or(&[], |target| &target.presents)
     }
 
-    /// The kernel boot id a noded gave.
+    /// The kernel's boot id, as a noded reported it.
     pub fn boot(&self, index: usize) -> String {
         self.targets
             .get(&index)
@@ -354,8 +355,8 @@ impl Nodes {
             .unwrap_or_default()
     }
 
-    /// Does not admit a noded: it is told why and dialled again later, by when what stood in its
-    /// way may be over.
+    /// Refuses a noded with a reason, and connects to it again later, when the reason may no longer
+    /// apply.
     pub fn refuse(&mut self, index: usize, why: String) {
         let Some(target) = self.targets.get_mut(&index) else {
             return;
@@ -366,7 +367,7 @@ impl Nodes {
         target.dial_at = clock::monotonic() + REFUSED;
     }
 
-    /// Tells our own noded to leave with us, also one that has only just been started.
+    /// Makes schedd's own noded exit with schedd, even if it has just been started.
     pub fn leave(&mut self) {
         for target in self
             .targets
@@ -387,7 +388,7 @@ impl Target {
         self.presents.iter().any(|name| name == node)
     }
 
-    /// When to dial or ping it.
+    /// When to connect to it or ping it.
     fn next(&self) -> Span {
         if self.link.is_some() {
             self.pinged + PING
@@ -396,7 +397,7 @@ impl Target {
         }
     }
 
-    /// How far it is from `host` and from the node on which a job ran.
+    /// Its distance from `host` and from the node where a job ran, 0 to 2.
     fn distance(&self, host: &str, ran_on: Option<&str>) -> u8 {
         if self.place.bound.is_empty() || self.presents(host) {
             0
@@ -426,8 +427,7 @@ impl Target {
         }
     }
 
-    /// Takes over what is configured of this socket; a connection is made anew where other nodes
-    /// are meant.
+    /// Applies the configuration of this socket; reconnects if its nodes have changed.
     fn move_to(&mut self, place: NodedAddress) -> Option<NodedEvent> {
         let before = std::mem::replace(&mut self.place, place);
         let is_other = (&before.bound, &before.barred) != (&self.place.bound, &self.place.barred);
@@ -440,7 +440,7 @@ impl Target {
     }
 
     fn dial(&mut self, epoch: u64, now: Span) {
-        // One that accepts nobody is not waited for.
+        // A noded with a full accept queue is not waited for.
         let connected = socket::knock(&self.place.socket).and_then(FrameSocket::new);
         match connected {
             Ok(link) => {
@@ -457,8 +457,8 @@ impl Target {
         }
     }
 
-    /// Starts our own noded, unless the one last started is on its way; one that ended before it
-    /// could be reached is followed by another, after pauses that grow.
+    /// Starts schedd's own noded, unless it is starting already. If it ends before it can be
+    /// reached, it is started again after growing delays.
     fn start_own(&mut self, now: Span) {
         let Some(home) = self.place.own.clone() else {
             return;
@@ -481,7 +481,7 @@ impl Target {
         }
     }
 
-    /// Whether the noded last started here lives; of one that does not, no zombie stays.
+    /// Whether schedd's own noded last started here runs. Reaps it if it does not.
     fn lives(&mut self) -> bool {
         self.process = self
             .process
@@ -505,7 +505,7 @@ impl Target {
         }
     }
 
-    /// The epoch to go on with, if our own noded has seen a higher one.
+    /// The epoch to continue with, if schedd's own noded has seen a higher one.
     fn overtaken(&self, report: &NodeReport) -> Option<u64> {
         match report {
             NodeReport::Fenced { epoch } if self.place.own.is_some() => Some(epoch + 1),
@@ -513,8 +513,8 @@ impl Target {
         }
     }
 
-    /// A noded presents only nodes that its socket stands for: a tunnel attests where it leads,
-    /// not who answers at its far end.
+    /// Accepts the greeting of a noded. It presents only nodes configured for its socket: a tunnel
+    /// proves which socket it leads to, but not which noded is at its far end.
     fn admit(&mut self, index: usize, report: NodeReport) -> NodedEvent {
         match report {
             NodeReport::Hello {
@@ -549,7 +549,7 @@ impl Target {
         tracing::warn!("lost the noded at {}: {why}", self.place.socket.display());
         self.link = None;
         self.started = None;
-        // One that hangs up on every greeting is dialled ever less often.
+        // A noded that closes every connection is tried less and less often.
         self.dial_at = clock::monotonic() + self.pause;
         self.pause = Span((self.pause.0 * 2).min(LONGEST_REDIAL.0));
         NodedEvent::Lost(std::mem::take(&mut self.presents))

@@ -1,5 +1,5 @@
-//! Another configuration while schedd runs: `lanai.toml` read anew, or said by `qmgr`; what follows
-//! from it beyond the server.
+//! Configuration changes at run time: reloading `lanai.toml` or `qmgr`, and the effects outside the
+//! server.
 
 use crate::config::settings::{KeySetting, effective};
 use crate::model::time::Span;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Schedd {
-    /// Reads `lanai.toml` anew. One that is bad is refused whole, and all stays as it was.
+    /// Reloads `lanai.toml`. An invalid file is refused and changes nothing.
     pub(super) fn reload(&mut self) {
         let setup = &self.server.setup;
         let mut next = match configuration::read(&self.home) {
@@ -53,8 +53,7 @@ impl Schedd {
         }
     }
 
-    /// Once another configuration is on disk, the parts of schedd that went by the one before
-    /// follow it.
+    /// Updates the parts of schedd that depend on the configuration, once a changed one is on disk.
     pub(super) fn take_up_setup(&mut self) {
         let Some(before) = self.server.take_setup() else {
             return;
@@ -116,7 +115,7 @@ impl Schedd {
     }
 }
 
-/// A resource that jobs ask for, and that is gone or is something else: which, and what to do.
+/// A resource in use that `next` removes or gives another type, with a hint; None if there is none.
 fn needed(server: &ServerState, next: &Setup) -> Option<String> {
     for (name, known) in server.setup.resources.iter() {
         let other = next.resources.get(name);
@@ -132,7 +131,7 @@ fn needed(server: &ServerState, next: &Setup) -> Option<String> {
     None
 }
 
-/// Sets back what cannot be changed while schedd runs; what that is.
+/// Resets settings that cannot change while schedd runs. Returns their names.
 fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
     let (old, file) = (&now.file, Arc::make_mut(&mut next.file));
     let mut kept = Vec::new();
@@ -155,12 +154,12 @@ fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
     kept
 }
 
-/// What identifies a key: section, name of the section and key.
+/// The section, the section's name and the key of a setting.
 fn place(setting: &KeySetting) -> (&'static str, Option<String>, Cow<'static, str>) {
     (setting.section, setting.name.clone(), setting.key.clone())
 }
 
-/// What is configured otherwise than before: keys with their values, and sections that are gone.
+/// The changed settings with their values, and the removed sections.
 fn changes(now: &Setup, next: &Setup) -> Vec<String> {
     let before = effective(&now.config, &now.text, &now.overrides);
     let after = effective(&next.config, &next.text, &next.overrides);

@@ -1,4 +1,4 @@
-//! The end of schedd: after `qterm` it starts no more jobs, and it exits in order.
+//! The end of schedd: after `qterm` it starts no more jobs, then it exits in order.
 
 use crate::model::time::Span;
 use crate::schedd::state::Schedd;
@@ -10,7 +10,7 @@ use crate::wire::message::{ClientRequest, QtermMode};
 use crate::wire::order::ScheddOrder;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// How long the notices that still wait may delay the exit.
+/// Maximum time that waiting notices delay the exit.
 const LAST: Span = Span::seconds(2);
 
 impl Schedd {
@@ -43,7 +43,7 @@ impl Schedd {
         self.shutdown_mode.is_some() && begins
     }
 
-    /// Exits in order: running jobs go on under their shepherds.
+    /// Exits in order. Running jobs continue under their shepherds.
     pub(super) fn leave(&mut self) {
         tracing::info!("leaving");
         self.mailer.leave();
@@ -67,8 +67,7 @@ impl Schedd {
         }
     }
 
-    /// Sends the notices to users that still wait, within [`LAST`]. Their programs go on under
-    /// nodeds.
+    /// Sends the notices to users that still wait, within [`LAST`]. nodeds run their programs.
     fn send_last_notices(&mut self) {
         let until = clock::monotonic() + LAST;
         self.user_notices.end_rounds(Span(i64::MAX));
@@ -83,7 +82,7 @@ impl Schedd {
         self.user_notices.give_up("schedd ends");
     }
 
-    /// Waits up to `milliseconds` for reports and takes them in.
+    /// Handles reports that arrive within `milliseconds`.
     fn hear_nodes(&mut self, milliseconds: i64) {
         let (indices, mut fds): (Vec<usize>, Vec<PollFd>) = self
             .nodes

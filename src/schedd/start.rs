@@ -21,40 +21,40 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long a schedd that holds the spool may take to serve or to exit.
+/// Maximum time for a schedd that holds the spool to respond or to exit.
 const PATIENCE: Span = Span::seconds(30);
 
-/// Decide which job runs where and when.
+/// Schedule jobs: decide when and where each job runs.
 ///
-/// Without an option, schedd starts as a daemon and returns once it serves. In a personal
-/// installation the first qsub does that by itself.
+/// Without options, schedd starts as a daemon and the command returns once it accepts requests. In
+/// a personal installation the first qsub starts it.
 #[derive(Debug, Parser)]
 #[command(name = "schedd", version, max_term_width = 100)]
 struct Arguments {
     /// Stay in the foreground and log to standard error.
     #[arg(long)]
     foreground: bool,
-    /// Say on standard output when ready, then be silent there.
+    /// Report readiness on standard output, then close it.
     #[arg(long, hide = true, requires = "foreground")]
     ready: bool,
-    /// Ask the running schedd how it is.
+    /// Show the status of the running schedd.
     #[arg(long, conflicts_with_all = ["foreground", "stop", "check"])]
     status: bool,
-    /// Stop the running schedd; running jobs go on, and the next schedd takes them over.
+    /// Stop the running schedd; running jobs continue, and the next schedd takes them over.
     #[arg(long, conflicts_with_all = ["foreground", "check"])]
     stop: bool,
-    /// Read the configuration, say whether it is good, and print what holds: every key of policy
-    /// and cycle with its value and where that comes from: the preset, a line of the file, or qmgr.
+    /// Validate the configuration and print the settings in force: every policy and cycle key with
+    /// its value and origin: preset, line of the file, or qmgr.
     #[arg(long, conflicts_with = "foreground")]
     check: bool,
-    /// Within a job: serve a private queue on what the job was given, until COMMAND and the jobs it
-    /// submits are over, or, without one, until nothing has come for a while.
+    /// Inside a job: run a private queue on the job's resources until COMMAND and the jobs it
+    /// submits have finished or, without COMMAND, until the queue has been idle for a while.
     #[arg(long, conflicts_with_all = ["foreground", "status", "stop", "check"])]
     nested: bool,
-    /// Whose habits the nested queue has, instead of first come, first served.
+    /// Scheduling preset of the nested queue (default: first come, first served).
     #[arg(long, value_name = "PRESET", requires = "nested", value_parser = presets())]
     preset: Option<String>,
-    /// The lanai.toml of the nested queue.
+    /// Configuration file (lanai.toml) of the nested queue.
     #[arg(
         long,
         value_name = "FILE",
@@ -62,29 +62,28 @@ struct Arguments {
         conflicts_with = "preset"
     )]
     config: Option<PathBuf>,
-    /// A queue of the schedd outside: jobs of its owner that wait there are moved into the nested
-    /// queue.
+    /// Move the owner's waiting jobs from this queue of the outer schedd to the nested queue.
     #[arg(long, value_name = "QUEUE", requires = "nested")]
     queue: Option<String>,
-    /// What to run with the nested queue; qsub and qstat in it speak to that.
+    /// Command to run; its qsub and qstat use the nested queue.
     #[arg(last = true, value_name = "COMMAND", requires = "nested")]
     command: Vec<OsString>,
-    /// How --check prints: text, which is a lanai.toml again, or json.
+    /// Output format of --check: text (a valid lanai.toml) or json.
     #[arg(short = 'F', long, value_name = "FORMAT", requires = "check", default_value = "text", value_parser = ["text", "json"])]
     format: String,
 }
 
-/// The names of presets.
+/// The names of all presets.
 fn presets() -> Vec<&'static str> {
     Preset::ALL.iter().map(|(name, _)| *name).collect()
 }
 
-/// The options, for manual pages and completions.
+/// The command line, for manual pages and completions.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// The program.
+/// Runs the program.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
@@ -150,9 +149,9 @@ fn serve(home: Home, ready: bool) -> Result<()> {
     Ok(())
 }
 
-/// Takes the spool; None if `ready` is all that is wanted and another schedd serves it. Two first
-/// commands at once start two daemons, and a command may come while one is about to leave: then
-/// the second daemon waits until the first serves or is gone.
+/// Locks and loads the spool. None with `ready` if another schedd serves it. Two first commands may
+/// start two daemons, and a command may come while a schedd is about to exit: the second daemon
+/// waits until the first serves or has exited.
 fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
     let until = clock::monotonic() + PATIENCE;
     while clock::monotonic() < until {
@@ -179,7 +178,7 @@ fn log_to_stderr() {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_max_level(level);
-    // What cannot be logged, to a full disk say, is lost: to complain would be a panic.
+    // Errors of logging itself, such as a full disk, are ignored: reporting them would panic.
     log.log_internal_errors(false).init();
 }
 

@@ -1,4 +1,4 @@
-//! The state of the daemon, and its parts.
+//! The parts of the daemon.
 
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
@@ -42,7 +42,7 @@ use std::collections::BTreeSet;
 
 /// The daemon.
 pub struct Schedd {
-    /// The folders of the installation.
+    /// The directories of the installation.
     pub(super) home: Home,
     pub(super) server: ServerState,
     pub(super) spool: Spool,
@@ -69,16 +69,16 @@ pub struct Schedd {
     pub(super) resource_poller: ResourcePoller,
     pub(super) hooks: Hooks,
     pub(super) signals: Signals,
-    /// What a reload has changed, until the commit.
+    /// The changes of a reload, until the commit.
     pub(super) reloaded: Option<String>,
-    /// Jobs whose orders could not be read from the spool.
+    /// Jobs with orders that could not be read from the spool.
     pub(super) untold: BTreeSet<JobId>,
     /// The inputs of the next tick.
     pub(super) inbox: Vec<Input>,
     pub(super) scripts: Scripts,
-    /// The number of commits so far: answers of the same revision show the same state.
+    /// Number of commits so far: equal revisions mean equal state.
     pub(super) revision: u64,
-    /// When a cycle can decide something without an event.
+    /// When a cycle may decide something without an event.
     pub(super) next_cycle: Option<Time>,
     /// When schedd last had work.
     pub(super) busy: Span,
@@ -90,7 +90,7 @@ pub struct Schedd {
 }
 
 impl Schedd {
-    /// A daemon that goes on where the last one stopped.
+    /// Continues from the recovered state.
     pub(super) fn new(
         home: Home,
         recovered: Recovered,
@@ -153,13 +153,13 @@ impl Schedd {
         })
     }
 
-    /// Whether a personal schedd that has just started still waits for its own noded. Until then it
-    /// does not know the resources of its host: requests and cycles wait.
+    /// Whether a personal schedd that has just started still waits for its own noded. The resources
+    /// of its host are unknown until then, so requests and cycles wait.
     pub(super) fn awaits_own_noded(&self) -> bool {
         self.nodes.await_own() && !self.server.is_settled(startup::OWN)
     }
 
-    /// Takes in what nodeds have reported.
+    /// Handles events of node connections.
     pub(super) fn note(&mut self, news: Vec<NodedEvent>) {
         for news in news {
             match news {

@@ -1,4 +1,4 @@
-//! What schedd keeps on disk beside its jobs, and how it reads all of it at its start.
+//! Data that schedd stores besides jobs, and loading it at startup.
 
 pub mod checkpoints;
 pub mod cycles;

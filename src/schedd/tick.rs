@@ -1,6 +1,6 @@
-//! A tick: apply all inputs, commit, acknowledge, decide, commit, send orders to nodes.
+//! A tick: apply all inputs, commit, reply, run cycles, commit, send orders to nodes.
 //!
-//! A client never waits for a cycle, and what arrives while a tick runs forms the next one.
+//! A client never waits for a cycle. Inputs that arrive during a tick are handled in the next one.
 
 use crate::model::refusal::Refusal;
 use crate::schedd::inbox::{Input, keep};
@@ -20,14 +20,14 @@ use crate::sys::clock::monotonic;
 use crate::wire::message::{ClientRequest, Reply};
 
 impl Schedd {
-    /// Applies, commits, acknowledges; then cycles until nothing more can be decided.
+    /// Applies the inputs, commits and replies; then runs cycles until no more follow.
     pub fn tick(&mut self, inputs: Vec<Input>) {
         self.server.begin(&timers::read_clocks());
         let lack = self.reserve.lack().map(Refusal::spool);
         let mut effects = self.apply(&inputs, lack.as_ref());
         let mut committed = self.commit();
         if matches!(committed, Err(SpoolError::Full)) && self.reserve.is_whole() {
-            // Without what is new the rest may fit.
+            // Without new jobs the rest may fit.
             self.reserve.used(SpoolError::Full);
             effects = self.apply(&inputs, Some(&Refusal::spool(SpoolError::Full)));
             committed = self.commit();
@@ -39,7 +39,7 @@ impl Schedd {
         self.decide();
     }
 
-    /// `lack`: the refusal of requests that the spool has no room for.
+    /// `lack` is the refusal of requests that need much space, if the disk is full.
     fn apply(&mut self, inputs: &[Input], lack: Option<&Refusal>) -> Effects {
         let mut effects = Effects::default();
         self.server.release_due();
@@ -88,9 +88,9 @@ impl Schedd {
         requests::apply(&mut self.server, &self.spool, caller, request, lack)
     }
 
-    /// The disk has accepted nothing: refuses the requests and keeps the reports for later.
+    /// Handles a failed commit: refuses the requests and keeps the reports for later.
     fn give_back(&mut self, inputs: Vec<Input>, error: &SpoolError) {
-        // A full disk has been logged already, and a log may lie on it.
+        // A full disk has been logged already, and the log file may be on it.
         if !matches!(error, SpoolError::Full) {
             tracing::error!("the spool did not take a tick: {error}");
         }

@@ -1,4 +1,4 @@
-//! When schedd has something to do though nobody asks.
+//! Timers of schedd.
 
 use crate::model::time::Span;
 use crate::server::clock::Reading;
@@ -16,43 +16,43 @@ pub fn read_clocks() -> Reading {
     }
 }
 
-/// Things that come round: each at its own pace, on a clock that no step moves.
+/// When each timer expires next, in monotonic time.
 #[derive(Debug)]
 pub struct Timers {
-    /// Look after sockets and connections.
+    /// Check sockets and connections.
     pub housekeeping: Span,
-    /// A cycle though nothing happened.
+    /// Run a cycle without an event.
     pub poll: Span,
-    /// Drop old history.
+    /// Delete old history.
     pub purge: Span,
-    /// Write when nodes were last used.
+    /// Write the last uses of nodes.
     pub uses: Span,
-    /// Look for starts of which nothing is heard.
+    /// Check for unconfirmed starts.
     pub starts: Span,
-    /// Try again what the disk refused.
+    /// Retry a failed commit.
     pub retry: Option<Span>,
-    /// Write at the latest what nobody waits for.
+    /// Commit inputs that may linger.
     pub linger: Option<Span>,
 }
 
-/// The pace of housekeeping.
+/// Interval of housekeeping.
 pub const HOUSEKEEPING: Span = Span::seconds(1);
-/// A verdict of a new kind is written after this long, if nothing else is written before.
+/// Delay before a verdict of a new kind is written.
 pub const SOON: Span = Span(100);
-/// A verdict whose figures alone have changed is written after this long.
+/// Delay before changed figures of a verdict are written.
 pub const FIGURES: Span = Span::seconds(2);
-/// The pace at which old history is dropped, where it is kept for longer.
+/// Interval at which old history is deleted, if it is kept for longer.
 pub const PURGE: Span = Span::seconds(3600);
-/// The pace at which it is written when nodes were last used.
+/// Interval at which the last uses of nodes are written.
 pub const USES: Span = Span::seconds(60);
-/// What nobody waits for may stay unwritten this long.
+/// Maximum delay of a commit that no client waits for.
 pub const LINGER: Span = Span(50);
-/// A submission is recognised when it is repeated within this time.
+/// How long a repeated submission is recognized.
 pub const REPEATED: Span = Span::seconds(24 * 3600);
-/// The pause before what the disk refused is tried again.
+/// Delay before a failed commit is retried.
 pub const RETRY: Span = Span(200);
 
-/// How long a job is kept that nobody is shown any more: a command may still wait for its end.
+/// How long finished jobs are kept without a history: a command may still wait for their end.
 const UNSHOWN: Span = Span::seconds(60);
 
 /// How long finished jobs are kept.
@@ -61,7 +61,7 @@ pub fn kept(history: Span) -> Span {
 }
 
 impl Timers {
-    /// All timers, from now on.
+    /// Starts all timers.
     pub fn new(poll: Span) -> Timers {
         let now = clock::monotonic();
         Timers {
@@ -75,7 +75,7 @@ impl Timers {
         }
     }
 
-    /// Whether a timer has run out; it is set anew.
+    /// Whether a timer has expired. If so, it restarts.
     pub fn ring(timer: &mut Span, pace: Span) -> bool {
         let now = clock::monotonic();
         let rings = *timer <= now;

@@ -1,9 +1,8 @@
-//! The entries of the accounts: one for each attempt that is over, and one for a job that ends
-//! while it waits.
+//! Accounting records: one for each ended attempt, and one for a job that ends while it waits.
 //!
-//! An entry is written in the transaction of the end it tells of, beside the charge, so the
-//! accounts lack no job and have none twice: the end of an attempt whose job was ended by force
-//! before adds none. A start that failed and is tried again leaves none.
+//! A record is stored in the transaction of the end it reports, with the charge. So no job is
+//! missing and none is counted twice: a job ended by force already has its record, and the later
+//! end of its attempt adds none. A failed start that is retried leaves no record.
 
 use crate::model::account::accounting::AccountingEntry;
 use crate::model::account::accounting::JobEnd;
@@ -24,19 +23,19 @@ use crate::server::charging;
 use crate::server::setup::Setup;
 use crate::update::Update;
 
-/// What an entry is made by.
+/// The inputs of an accounting record.
 pub struct AccountingContext<'a> {
-    /// What is charged where.
+    /// The configuration, which has the charge factors.
     pub setup: &'a Setup,
-    /// What a watch showed when.
+    /// Maps server time to wall-clock time.
     pub clock: &'a ClockTable,
-    /// This moment.
+    /// Time of the record.
     pub now: Time,
 }
 
 impl AccountingContext<'_> {
-    /// The row for a job's attempt that is over just now, and by which event, if by one; None if it
-    /// was a start that failed and is tried again.
+    /// The record for an attempt that `event`, if any, has just ended. None for a failed start that
+    /// is retried.
     pub fn of_attempt(&self, job: &Job, event: Option<&Event>) -> Option<Update> {
         let run = job.life.run.as_ref().filter(|run| !run.open)?;
         let ran = !matches!(event, Some(Event::Ended { outcome, .. }) if !outcome.how.ran());
@@ -50,15 +49,14 @@ impl AccountingContext<'_> {
         ))
     }
 
-    /// The row for a job that is over by force just now, whatever its node says of the attempt and
-    /// when: what is known of that now is what stays in the accounts. Until now the attempt has had
-    /// its nodes.
+    /// The record for a job that is ended by force now, before its node reports the end. The usage
+    /// known now is final; the attempt has held its nodes until now.
     pub fn of_forced(&self, job: &Job) -> Option<Update> {
         let run = job.life.open_run()?;
         Some(self.row(job, Some((run, job.life.used)), run.ran(self.now)))
     }
 
-    /// The row for a job that has ended just now and does not run.
+    /// The record for a job that ends now without a running attempt.
     pub fn of_waiting(&self, job: &Job) -> Update {
         self.row(job, None, Span(0))
     }
@@ -109,7 +107,7 @@ impl AccountingContext<'_> {
 
     fn stamps(&self, job: &Job, run: Option<&Run>, ended: Time) -> Stamps {
         let wall = |time| self.clock.wall_ms(time);
-        // No step of the wall clock is taken for waiting.
+        // A step of the wall clock does not count as waiting time.
         let eligible = |since: Time| {
             run.map_or(wall(since), |run| {
                 wall(run.started) - run.started.since(since).0
@@ -124,8 +122,8 @@ impl AccountingContext<'_> {
     }
 }
 
-/// What an attempt used: what its nodes told last, or its end. A job that was declared over before
-/// has taken in nothing since.
+/// The usage of an attempt: the last report of its nodes or the outcome in `event`, whichever is
+/// larger. A job that was ended by force keeps the usage known then.
 fn used(job: &Job, event: Option<&Event>) -> Usage {
     let (known, Some(Event::Ended { outcome, .. })) = (job.life.used, event) else {
         return job.life.used;

@@ -6,14 +6,14 @@ use crate::model::job::Owner;
 use crate::model::refusal::Refusal;
 use crate::server::setup::Setup;
 
-/// The person behind a connection.
+/// The user who sent a request, and the user's rights.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// User name, number and group.
+    /// Name, uid and gid.
     pub owner: Owner,
-    /// Operator, manager, root, or the one user of a personal system.
+    /// Operator, manager, root, or the only user of a personal system.
     pub privileged: bool,
-    /// All of these but operators.
+    /// As `privileged`, but without operators.
     pub manager: bool,
     /// Root, or the account that the server runs as.
     is_ourselves: bool,
@@ -21,7 +21,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// This user, with the rights that the configuration grants.
+    /// The caller for this user, with the rights that the configuration grants.
     pub fn of(owner: Owner, setup: &Setup) -> Caller {
         let mut caller = Caller {
             privileged: false,
@@ -34,7 +34,7 @@ impl Caller {
         caller
     }
 
-    /// The site itself, as one of its hooks speaks.
+    /// The caller for a request of a site hook. It has all rights.
     pub fn hook(name: &str, setup: &Setup) -> Caller {
         let own = &setup.installation.own;
         let owner = Owner {
@@ -51,7 +51,7 @@ impl Caller {
         }
     }
 
-    /// Where the caller sits.
+    /// The host of the caller.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -61,7 +61,7 @@ impl Caller {
         self.is_ourselves
     }
 
-    /// Grants what the configuration does, and nothing else.
+    /// Sets the rights to exactly those that the configuration grants.
     pub fn authorize(&mut self, setup: &Setup) {
         let is_listed =
             |people: &[Person]| people.iter().any(|person| self.is_meant(person, setup));
@@ -79,7 +79,8 @@ impl Caller {
         person.is(user, &setup.host) && is_account
     }
 
-    /// An administrator who deleted and remade an account must grant its rights anew.
+    /// Warns if a right is bound to an earlier account of the same name. An administrator must
+    /// grant the right to the new account again.
     pub fn warn_of_other_account(&self, setup: &Setup) {
         let Owner { user, uid, .. } = &self.owner;
         let Some(bound) = setup.grantees.number(user).filter(|bound| bound != uid) else {
@@ -96,7 +97,7 @@ impl Caller {
         format!("{}@{}", self.owner.user, self.host)
     }
 
-    /// Refuses everybody but the job's owner and the privileged.
+    /// Refuses callers who neither own the job nor are privileged.
     pub fn must_own(&self, job: &Job) -> Result<(), Refusal> {
         if self.privileged || self.owner.is_same_account(&job.owner) {
             Ok(())
@@ -105,7 +106,7 @@ impl Caller {
         }
     }
 
-    /// Refuses everybody but the privileged.
+    /// Refuses callers who are not privileged.
     pub fn must_be_privileged(&self) -> Result<(), Refusal> {
         if self.privileged {
             Ok(())

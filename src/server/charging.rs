@@ -1,8 +1,8 @@
-//! What attempts are charged: as long as they lasted by their shepherd's measure, and what they had
-//! in all that time. Nothing in queues that are free of charge.
+//! Charges for attempts: the duration that the shepherd measured, times the resources held. Queues
+//! with a charge factor of 0 are free.
 //!
-//! The row is written in the transaction of the attempt's end, and the scheduler's view learns of
-//! it when that is on disk, so a tick that is taken back has charged nobody.
+//! The charge is stored in the transaction of the attempt's end. The scheduler's view is updated
+//! once that is on disk, so a tick that is rolled back charges nothing.
 
 use crate::model::account::charge::Charge;
 use crate::model::job::Job;
@@ -13,19 +13,19 @@ use crate::model::time::Span;
 use crate::model::time::Time;
 use crate::server::setup::Setup;
 
-/// The charge that goes on for a job; None if it does not run, or is not charged.
+/// The open charge of a running job. None if it does not run or is not charged.
 pub fn of_running(setup: &Setup, job: &Job) -> Option<Charge> {
     let run = job.life.open_run().filter(|run| !run.is_still())?;
     charged(setup, job).map(|factor| Charge::of(job, run, factor))
 }
 
-/// The charge for the attempt of a job that is over just now, and by which event, if by one. What
-/// no shepherd has measured to its end is charged as far as it was measured.
+/// The charge for an attempt that `event`, if any, has just ended. Without a final measurement of
+/// the shepherd, the last known one counts.
 pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> Option<Charge> {
     let run = job.life.run.as_ref().filter(|run| !run.open)?;
     let factor = charged(setup, job)?;
     let charge = Charge::of(job, run, factor);
-    // What it lasted before it stood still last has been charged.
+    // The time before the last suspension is charged already.
     let before = charge
         .from
         .since(run.started + run.pauses().total)
@@ -35,14 +35,13 @@ pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> O
     Some(charge.until(to))
 }
 
-/// The charge for what a job had until it stood still just now: that costs it nothing, whatever it
-/// holds.
+/// The charge up to the suspension that starts now. Suspended time is free, whatever the job holds.
 pub fn of_stopped(setup: &Setup, job: &Job, now: Time) -> Option<Charge> {
     let run = job.life.open_run()?;
     charged(setup, job).map(|factor| Charge::of(job, run, factor).until(now))
 }
 
-/// The charge for what a running job has given back just now.
+/// The charge for the shares that a running job releases now.
 pub fn of_released(setup: &Setup, job: &Job, released: &[NodeShare], now: Time) -> Option<Charge> {
     let run = job.life.open_run()?;
     let part = Run {
@@ -57,8 +56,7 @@ pub fn of_released(setup: &Setup, job: &Job, released: &[NodeShare], now: Time) 
     charged(setup, job).map(|factor| Charge::of(job, &part, factor).until(now))
 }
 
-/// How long the latest attempt of a job lasted that is over just now, and by which event, if by
-/// one.
+/// How long the latest attempt lasted, which `event`, if any, has just ended. 0 if it never ran.
 pub fn lasted(job: &Job, event: Option<&Event>) -> Span {
     match event {
         Some(Event::Ended { outcome, .. }) if !outcome.how.ran() => Span(0),
@@ -67,8 +65,8 @@ pub fn lasted(job: &Job, event: Option<&Event>) -> Span {
     }
 }
 
-/// How much of what a job has is charged: as its quality of service says, and its queue, if that is
-/// one of the configuration and not of a reservation (I5, X24).
+/// The charge factor of a job, from its quality of service and its queue. A reservation's queue has
+/// no factor of its own (I5, X24).
 pub fn factor(setup: &Setup, job: &Job) -> f64 {
     setup
         .policy
@@ -76,7 +74,7 @@ pub fn factor(setup: &Setup, job: &Job) -> f64 {
         .charge(job.spec.qos.as_deref(), setup.queue(&job.spec.queue))
 }
 
-/// The same, unless that is nothing.
+/// The charge factor; None if it is 0.
 fn charged(setup: &Setup, job: &Job) -> Option<f64> {
     Some(factor(setup, job)).filter(|factor| *factor > 0.0)
 }

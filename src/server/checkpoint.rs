@@ -1,5 +1,4 @@
-//! Running jobs that the site's command checkpoints: what their nodes are told, and what follows if
-//! that fails.
+//! Site-run checkpoints of running jobs: the orders to nodes, and what happens on failure.
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
@@ -16,13 +15,13 @@ use crate::server::state::ServerState;
 use crate::wire::order::Checkpoint;
 use crate::wire::order::ScheddOrder;
 
-/// Whether a job is to be ended as soon as it is checkpointed. One whose site has no command for
-/// that any more is ended as it is.
+/// Whether a job is to be ended once it is checkpointed. False if the site no longer configures a
+/// checkpoint command: the job is then ended without one.
 pub fn is_pending(setup: &Setup, job: &Job) -> bool {
     setup.config.launch.checkpoint.program.is_some() && job.awaits_checkpoint()
 }
 
-/// What its node is told.
+/// The order to checkpoint an attempt. None if no checkpoint command is configured.
 pub fn order(setup: &Setup, job: &Job, run: &Run) -> Option<ScheddOrder> {
     let command = &setup.config.launch.checkpoint;
     Some(ScheddOrder::Checkpoint(Box::new(Checkpoint {
@@ -36,8 +35,8 @@ pub fn order(setup: &Setup, job: &Job, run: &Run) -> Option<ScheddOrder> {
     })))
 }
 
-/// A job that was held while it runs is checkpointed and waits, where that is possible; else it
-/// goes on, as in PBS.
+/// Handles a hold on a running job: checkpoints and requeues it if the site can; otherwise the job
+/// runs on, as in PBS.
 pub fn of_held(server: &mut ServerState, id: JobId, by: &str) {
     let has_command = server.setup.config.launch.checkpoint.program.is_some();
     let held = server
@@ -54,7 +53,8 @@ pub fn of_held(server: &mut ServerState, id: JobId, by: &str) {
     }
 }
 
-/// It could not be: a job that was to make way does so in the next way there is, the others go on.
+/// Handles a failed checkpoint: a preempted job falls back to the next preemption action, any other
+/// job runs on.
 pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) {
     let Some(job) = server
         .job(id)
@@ -78,7 +78,7 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
             why: why.to_string(),
         },
     );
-    // Nobody makes way in another way for who has started meanwhile, or is gone.
+    // No fallback if the preemptor has started meanwhile or is gone.
     let waits = |to: JobId| server.keeps_room_for(to);
     let Some(told) = told.filter(|told| told.to.is_none_or(waits)) else {
         return;
@@ -88,8 +88,8 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
     }
 }
 
-/// The action that follows the failed one in the order of actions. A suspension does not follow: it
-/// frees less than the preemptor counts on, and the next cycles find out whether it suffices.
+/// The preemption action after the failed one. Suspension is skipped: it frees less than the
+/// preemptor needs.
 fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option<PreemptAction> {
     let candidate = PreemptionCandidate::of(server.job(id)?)?;
     let rule = &server.setup.policy.preemption;
@@ -101,7 +101,7 @@ fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option
 }
 
 impl ServerState {
-    /// Tells a running job to make way: for whom, why and how.
+    /// Preempts a running job: for which job, why, and by which action.
     pub fn make_way(
         &mut self,
         job: JobId,

@@ -1,8 +1,7 @@
-//! schedd's own clock: never backwards, unmoved by steps of the wall clock.
+//! schedd's clock. It never runs backwards and ignores steps of the wall clock.
 //!
-//! It follows the time since boot, which no step touches. What the wall clock does beside it is
-//! kept in a [`ClockTable`]: a step becomes a new row there, so that moments recorded before it
-//! are still shown as watches showed them.
+//! It follows the time since boot. A [`ClockTable`] records each step of the wall clock, so earlier
+//! times are still displayed as the wall clock showed them.
 
 use crate::model::time::ClockTable;
 pub use crate::model::time::Saved;
@@ -10,21 +9,22 @@ use crate::model::time::Span;
 use crate::model::time::Time;
 use crate::model::time::Wall;
 
-/// The three clocks of the machine, read at one moment.
+/// The three clocks of the machine, read at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// Time since boot.
     pub since_boot: Span,
     /// The wall clock, in milliseconds since the Unix epoch.
     pub wall: i64,
-    /// Which boot.
+    /// The kernel's boot id.
     pub boot: String,
 }
 
-/// A wall clock that differs by less than this from what is expected has not been stepped.
+/// Smaller differences between the actual and the expected wall clock, in milliseconds, are no
+/// step.
 const STEP: i64 = 1000;
 
-/// The clock.
+/// The server clock.
 #[derive(Clone, Debug)]
 pub struct Clock {
     anchor: Saved,
@@ -32,7 +32,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock of a new spool: it starts as the wall clock stands.
+    /// The clock of a new spool, set to the wall clock.
     pub fn new(reading: &Reading) -> Clock {
         let time = Time(reading.wall);
         Clock {
@@ -41,8 +41,8 @@ impl Clock {
         }
     }
 
-    /// The clock of a spool that has been used: within one boot it has run on; after another boot
-    /// the wall clock tells how long the machine was off, but never that time ran backwards.
+    /// The clock of an existing spool. Within one boot it has run on. After a reboot the wall clock
+    /// gives the time the machine was off, but time never runs backwards.
     pub fn resume(saved_last: Saved, table: ClockTable, reading: &Reading) -> Clock {
         let elsewise = || saved_last.time.max(Time(reading.wall - table.offset()));
         let time = saved_last
@@ -54,13 +54,13 @@ impl Clock {
         }
     }
 
-    /// The moment of a reading.
+    /// Server time of a reading.
     pub fn now(&self, reading: &Reading) -> Time {
         self.anchor.time + Span((reading.since_boot.0 - self.anchor.since_boot.0).max(0))
     }
 
-    /// Notices a step of the wall clock: since when, and by how much it is now ahead. The caller
-    /// makes it durable.
+    /// Detects a step of the wall clock. Returns when it happened and how far, in milliseconds, the
+    /// wall clock is now ahead. The caller stores it.
     pub fn observe(&mut self, reading: &Reading) -> Option<(Time, i64)> {
         let now = self.now(reading);
         let ahead = reading.wall - now.0;
@@ -71,17 +71,17 @@ impl Clock {
         Some((now, ahead))
     }
 
-    /// What to keep in the spool.
+    /// The state of the clock to store in the spool.
     pub fn save(&self, reading: &Reading) -> Saved {
         saved(self.now(reading), reading)
     }
 
-    /// How the wall clock stood when.
+    /// The steps of the wall clock.
     pub fn table(&self) -> &ClockTable {
         &self.table
     }
 
-    /// What a watch showed at `time`.
+    /// Wall-clock time at `time`.
     pub fn wall(&self, time: Time) -> Wall {
         self.table.wall(time)
     }

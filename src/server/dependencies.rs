@@ -1,5 +1,5 @@
-//! Dependencies in the server: who may bind jobs to one another, and what is kept of it. What
-//! follows from a bond is [`crate::model::job::dependency::effects`].
+//! Dependencies in the server: who may add them, and what is stored. Their effects are in
+//! [`crate::model::job::dependency::effects`].
 
 mod by_name;
 
@@ -48,8 +48,8 @@ impl Tied for ServerState {
     }
 }
 
-/// Unties a job that an operator has released, and that stood as `was` before: it waits for nothing
-/// any more; what it had waited for stays shown.
+/// Removes the dependencies of a job that an operator has released. `was` is the job before the
+/// release. The lifted dependencies remain visible.
 pub fn lift(server: &mut ServerState, was: &Job) {
     let id = was.id;
     for (other, condition) in server.dependencies.conditions(id) {

@@ -1,4 +1,4 @@
-//! What follows from requests and reports once the changes of a tick are stored: replies to clients
+//! The effects of requests and reports once the changes of a tick are stored: replies to clients
 //! and orders for nodes.
 
 use crate::model::job_id::JobId;

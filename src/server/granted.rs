@@ -1,4 +1,4 @@
-//! What follows from a request that was granted.
+//! The result of a granted request.
 
 use crate::model::job::Attempt;
 use crate::model::job_id::JobId;
@@ -7,7 +7,7 @@ use crate::server::orders::Orders;
 use crate::wire::message::QtermMode;
 use crate::wire::order::ScheddOrder;
 
-/// What follows from a granted request. Orders are sent once the tick is stored.
+/// The result of a granted request. Orders are sent once the tick is stored.
 #[derive(Clone, Debug)]
 pub enum Granted {
     /// The request created this job; the messages report what differs from the request.

@@ -38,7 +38,7 @@ impl Grantees {
         is_new
     }
 
-    /// Looks the accounts of these names up anew the next time.
+    /// Unbinds these names; the next lookup binds them again.
     pub fn release(&mut self, names: &[String]) {
         self.0.retain(|name, _| !names.contains(name));
     }
@@ -58,7 +58,7 @@ impl Grantees {
     }
 }
 
-/// Everybody who is granted a right by name.
+/// All people who are granted a right by name.
 pub fn people(server: &ServerConfig) -> impl Iterator<Item = &Person> {
     server.managers.iter().chain(&server.operators)
 }

@@ -1,5 +1,5 @@
-//! The comment beside a job that its state alone does not tell: who held it, why it could not be
-//! started, that its node is silent. All other comments are made when they are shown.
+//! The job comment, where the state does not explain the job: who held it, why its start failed,
+//! lost contact with its node. All other comments are computed for display.
 
 use crate::model::job::How;
 use crate::model::job::Job;
@@ -11,8 +11,7 @@ use crate::model::job::state::JobState;
 use crate::model::time::Time;
 use chrono::NaiveDateTime;
 
-/// The comment after `event`: Some(None) clears it, None leaves it. `server` is the name of the
-/// server.
+/// The comment after `event`: Some(None) clears it, None keeps it. `server` is the server's name.
 pub fn comment(
     job: &Job,
     event: &Event,
@@ -27,7 +26,7 @@ pub fn comment(
         }
         Event::Released { .. } if job.life.holds.is_none() => Some(None),
         Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
-        // The comment said why it was suspended.
+        // The comment gave the reason for the suspension.
         Event::Resumed { .. } => Some(None),
         Event::FailedRerun { .. } | Event::Retried { .. } => Some(None),
         Event::Shoved { .. } if job.life.deferral.is_some() => Some(None),
@@ -57,13 +56,13 @@ pub fn comment(
     }
 }
 
-/// For whom a job makes way, or has, and why.
+/// For which job, and why, a job is or was preempted.
 fn made_way(job: &Job, what: &str, server: &str) -> Option<String> {
     let told = job.life.preemption.as_ref()?;
     Some(format!("{what}: {}", told.told(|job| job.full(server))))
 }
 
-/// Why the start of a job is put off after `event`.
+/// Why the start of a job is deferred after `event`.
 pub fn deferral(job: &Job, event: &Event) -> Option<Deferral> {
     let how = match event {
         Event::StartRefused { .. } => return Some(Deferral::HookRefused),
@@ -82,7 +81,7 @@ pub fn deferral(job: &Job, event: &Event) -> Option<Deferral> {
     }
 }
 
-/// Whether the attempt that ended last was ended for another job, and this one waits again.
+/// Whether the last attempt was ended by preemption and the job is queued again.
 fn was_preempted(job: &Job) -> bool {
     let is_victim = job.life.run.as_ref().is_some_and(|run| job.makes_way(run));
     job.life.state == JobState::Queued && is_victim
@@ -123,14 +122,14 @@ fn after_end(
     }
 }
 
-/// Why a start was given up of which its node had said nothing.
+/// Why a start was given up that its node never confirmed.
 const UNCONFIRMED: &str = "its node did not say in time that it had begun";
 
 fn held(why: &str) -> String {
     format!("job held, too many failed attempts to run: {why}")
 }
 
-/// M10: what PBS has no state for and others call deferred.
+/// The comment of a deferred job (M10). PBS has no such state; others call it deferred.
 fn put_off(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> String {
     let begin = Deferral::StartFailed.comment();
     match job.life.not_before {
@@ -139,7 +138,7 @@ fn put_off(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> Stri
     }
 }
 
-/// A job that may be run again is back in its queue; any other is told why it ended.
+/// The comment of a lost job that may not be rerun. A rerunnable job is queued again instead.
 fn lost(job: &Job, why: &str) -> Option<String> {
     (job.life.state == JobState::Finished)
         .then(|| format!("Job was lost: {why}, and it may not be run again"))

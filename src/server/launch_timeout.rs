@@ -1,6 +1,6 @@
-//! Starts that neither succeed nor fail (M10): the node has the order and does not say that the job
-//! runs. After `start_timeout` the attempt is cancelled there, which leaves a tombstone, and only
-//! when the node has said what became of it is the job started anew: so it never runs twice.
+//! Starts that neither succeed nor fail (M10): the node has the order but does not report that the
+//! job runs. After `start_timeout` the attempt is cancelled there, which leaves a tombstone. The
+//! job starts again only when the node has reported the outcome, so it never runs twice.
 
 use crate::model::hook::job_hooks::delay;
 use crate::model::job::Attempt;
@@ -12,13 +12,13 @@ use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::server::state::ServerState;
 
-/// How often starts are looked at: often enough that none is found much later than it should be.
+/// Interval between checks of pending starts: an eighth of the timeout, 1 to 30 s.
 pub fn pace(timeout: Option<Span>) -> Span {
     let eighth = timeout.map_or(i64::MAX, |timeout| timeout.0 / 8);
     Span(eighth.clamp(1000, 30_000))
 }
 
-/// Gives up the starts whose nodes have been silent about them for too long.
+/// Cancels the starts that their nodes have not confirmed in time.
 pub fn give_up(server: &mut ServerState) {
     let Some(timeout) = server.setup.config.launch.start_timeout else {
         return;
@@ -38,9 +38,9 @@ pub fn give_up(server: &mut ServerState) {
     }
 }
 
-/// The attempt of a job that should have begun by now. A node that does not answer has perhaps
-/// begun it, and is asked for it when it answers again; files that are copied first take as long as
-/// they take, and what the site has done first as long as it may.
+/// The late attempt of a job, if its start is overdue. Skips nodes that are down, which may have
+/// started it and report later, and jobs with stage-in. The time limits of hooks and the prologue
+/// are added.
 fn stuck(server: &ServerState, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> {
     let run = job.life.open_run()?;
     if job.life.want != Want::Run || !run.has_script() || run.session.is_some() {

@@ -1,4 +1,4 @@
-//! What is mailed about a job, to whom, on which occasion (`-m`, `-M`).
+//! Job mail: contents, recipients and occasions (`-m`, `-M`).
 
 use crate::model::job::How;
 use crate::model::job::Job;
@@ -11,34 +11,34 @@ use crate::model::job::value_syntax;
 use crate::server::setup::Setup;
 use std::fmt::Write;
 
-/// The most that one letter says, in bytes.
+/// Maximum length of a mail, in bytes.
 const LONGEST: usize = 16 << 10;
-/// The most runs of subjobs that one line names.
+/// Maximum number of index ranges that one line lists.
 const RUNS: usize = 50;
 
-/// A message about a job.
+/// A mail about a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
     /// The job's owner.
     pub user: String,
-    /// Who gets it.
+    /// The recipients' addresses.
     pub to: Vec<String>,
     /// The job's full id.
     pub job: String,
-    /// What happened: one line or two.
+    /// What happened, in one or two lines.
     pub what: String,
-    /// All that is said.
+    /// The text of the mail.
     pub body: String,
 }
 
-/// What happened, and the letters of `-m` that ask to be told.
+/// An event to mail about, and the letters of `-m` that request it.
 pub(crate) struct Occasion {
     pub(crate) points: &'static str,
     pub(crate) what: String,
 }
 
-/// The letter about an event, if somebody is to be told of it. `before`: the state it found the
-/// job in; the job is as it left it. No event: of an array, whose elements make it what it is.
+/// The mail about an event, if one is requested. `before` is the state before the event, `job` the
+/// job after it. Without an event, the job is an array: its state follows from its subjobs.
 pub fn letter(setup: &Setup, before: JobState, job: &Job, event: Option<&Event>) -> Option<Letter> {
     setup.mailer.as_ref()?;
     let Occasion { points, what } = occasion(before, job, event)?;
@@ -64,12 +64,12 @@ fn points_of(job: &Job) -> &str {
         .map_or("a", String::as_str)
 }
 
-/// Of an array's elements each is told of only if that was asked for (`-m j`).
+/// Whether a job gets mail of its own. A subjob does only with `-m j`.
 pub(crate) fn is_told_alone(job: &Job) -> bool {
     job.id.index().is_none() || points_of(job).contains('j')
 }
 
-/// What of an event is worth telling somebody.
+/// The occasion for mail that an event is, if any.
 pub(crate) fn occasion(before: JobState, job: &Job, event: Option<&Event>) -> Option<Occasion> {
     let occasion = |points, what: &str| {
         Some(Occasion {
@@ -81,7 +81,7 @@ pub(crate) fn occasion(before: JobState, job: &Job, event: Option<&Event>) -> Op
         return occasion("b", "Begun execution");
     }
     match (before, job.life.state) {
-        // It goes on in another instance.
+        // The job continues on another server.
         _ if job.life.moved_to.is_some() => None,
         (JobState::Queued, JobState::Begun) => occasion("b", "Begun execution"),
         (JobState::Running, JobState::Held) if !job.life.holds.is_none() => {
@@ -111,11 +111,11 @@ fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
         }
     }
     match &job.life.want {
-        // Who deletes a job of one's own knows.
+        // No mail for jobs that their owner deletes.
         Want::Gone(by) if by.split('@').next() != Some(&job.owner.user) => {
             occasion("ae", format!("Job deleted at request of {by}"))
         }
-        // Of an array nothing has begun: all of it was deleted, range by range.
+        // An array of which no subjob started: deleted range by range.
         _ if !began && event.is_none() => None,
         _ if !began && !matches!(job.life.want, Want::Gone(_)) => occasion(
             "ae",
@@ -136,9 +136,9 @@ fn exceeded(resource: &str) -> String {
     format!("Job exceeded resource {resource}\nSee job standard error file")
 }
 
-/// The addresses of `-M`, or the owner at the submission host.
+/// The addresses of `-M`; by default the owner at the submission host.
 ///
-/// Jobs of an earlier version may have recipients that are no plain addresses: these get nothing.
+/// Invalid addresses, possible in jobs of earlier versions, are dropped.
 fn recipients(setup: &Setup, job: &Job) -> Vec<String> {
     let here = format!("@{}", setup.host);
     let owner = || format!("{}@{}", job.owner.user, job.spec.submit_host);
@@ -187,7 +187,7 @@ fn body(setup: &Setup, job: &Job, what: &str) -> String {
     }
 }
 
-/// What became of an array, in a line for each status: most arrays are mailed about as one.
+/// Writes one line per exit status of an array's subjobs. Most arrays get a single mail.
 fn write_subjobs(text: &mut String, elements: &Elements, indices: Indices) {
     for (status, set) in elements.ended() {
         let runs = set

@@ -1,10 +1,9 @@
 //! The server: handles requests of clients and reports of nodes.
 //!
-//! It is pure. What it needs from outside comes through two traits:
-//! [`JobHistory`](outside::JobHistory) finds what is stored of earlier jobs, and
-//! [`Accounts`](outside::Accounts) knows the users and groups of the machine. What is to be stored
-//! leaves it as [`crate::update::Update`]s. schedd implements the traits with the spool and the
-//! machine, the simulator with memory.
+//! It is pure. Two traits give it access to the outside: [`JobHistory`](outside::JobHistory) finds
+//! stored jobs, [`Accounts`](outside::Accounts) looks up users and groups. It emits
+//! [`crate::update::Update`]s to be stored. schedd implements the traits with the spool and the
+//! machine, the simulator in memory.
 
 pub mod accounting;
 

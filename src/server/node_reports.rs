@@ -1,4 +1,4 @@
-//! What nodes report, and what it means for their jobs.
+//! Node reports and their effects on jobs.
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
@@ -23,8 +23,8 @@ use crate::wire::order::ScheddOrder;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Takes in an inventory: nodes are up, attempts are adopted, and a job that its node should have
-/// but has not is gone.
+/// Handles an inventory: the nodes are up, their attempts are adopted, and jobs missing from it are
+/// lost.
 pub fn take_inventory(
     server: &mut ServerState,
     inventory: &Inventory,
@@ -43,7 +43,7 @@ pub fn take_inventory(
     lose_missing(server, inventory);
 }
 
-/// The attempts that a noded should have but has not in its inventory.
+/// Handles the attempts that a noded should run but does not list in its inventory.
 pub fn lose_missing(server: &mut ServerState, inventory: &Inventory) {
     let scripts = inventory
         .attempts
@@ -59,9 +59,9 @@ pub fn lose_missing(server: &mut ServerState, inventory: &Inventory) {
     }
 }
 
-/// Why a noded is not admitted: jobs that belong to another state directory may still run on its
-/// nodes. It cannot know what became of them, whether its host was installed anew or another host
-/// has the same node name.
+/// Why a noded is not admitted: its nodes may still run jobs recorded in another state directory.
+/// It cannot report on those, whether its host was reinstalled or another host has the same node
+/// name.
 pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Option<String> {
     let names: BTreeSet<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
     let of_others: Vec<(&Job, &str, &str)> = server
@@ -85,8 +85,8 @@ pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Op
     ))
 }
 
-/// The nodes on which processes of a job may run, each with the state directory that has their
-/// records, where that is known.
+/// The nodes where processes of a job may run, each with the state directory that has their
+/// records, if known.
 fn places<'a>(server: &'a ServerState, job: &'a Job) -> Vec<(&'a str, &'a str)> {
     let Some(run) = job.life.open_run() else {
         return Vec::new();
@@ -103,8 +103,8 @@ fn places<'a>(server: &'a ServerState, job: &'a Job) -> Vec<(&'a str, &'a str)> 
     script.into_iter().chain(tasks).collect()
 }
 
-/// Whether a noded with this state directory has the records of an attempt or of a task of it. One
-/// that is not open, or of an earlier version, is whoever's reports it.
+/// Whether a noded with this state directory has the records of a task. True if its attempt is not
+/// open or comes from an earlier version, which recorded no directory.
 pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool {
     let Some(job) = server.job(name.job) else {
         return true;
@@ -126,8 +126,8 @@ pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool
     own.is_none_or(|own| own == directory)
 }
 
-/// Notes why a noded was refused, and has it end what it runs of attempts that are not its own:
-/// other nodes, or a noded with another state directory, may run these jobs by now.
+/// Records why a noded was refused, and orders it to end attempts that belong to another state
+/// directory: their jobs may run elsewhere by now.
 pub fn refuse(
     server: &mut ServerState,
     inventory: &Inventory,
@@ -168,7 +168,7 @@ pub fn refuse(
     }
 }
 
-/// The order to end an attempt that was given up, or that nobody knows of.
+/// The order to end an attempt that was given up or is unknown.
 fn abandon(server: &ServerState, job: JobId, attempt: Attempt) -> ScheddOrder {
     let grace = server.setup.config.launch.grace;
     // A later attempt may be writing to the same files.
@@ -185,8 +185,8 @@ fn abandon(server: &ServerState, job: JobId, attempt: Attempt) -> ScheddOrder {
     }
 }
 
-/// One that never reported its launch will be ordered again, under the same attempt; one that did
-/// is gone.
+/// Handles an open attempt that the inventory lacks. If its launch was never reported, it is
+/// ordered again under the same number; else it is lost.
 fn not_in_inventory(server: &mut ServerState, job: &Job, run: &Run, boot: &str) {
     if run.session.is_none() {
         return;
@@ -205,13 +205,13 @@ fn not_in_inventory(server: &mut ServerState, job: &Job, run: &Run, boot: &str) 
     );
 }
 
-/// The jobs whose script runs on a node that `here` tells.
+/// The jobs with their script on a node for which `here` is true.
 pub fn running_on(server: &ServerState, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>> {
     let runs_here = |job: &&Arc<Job>| job.script_node().is_some_and(&here);
     server.holders().filter(runs_here).cloned().collect()
 }
 
-/// Whether the node that runs a job's script answers: what is said once must be heard at once.
+/// Whether the node that runs a job's script is up: orders that are sent only once need it.
 pub fn can_be_told(server: &ServerState, id: JobId) -> bool {
     let node = server
         .job(id)
@@ -219,7 +219,7 @@ pub fn can_be_told(server: &ServerState, id: JobId) -> bool {
     node.is_some_and(|node| node.up)
 }
 
-/// Takes in what a node says of one attempt.
+/// Handles a node's report on one attempt.
 pub fn attempt_stands(
     server: &mut ServerState,
     id: JobId,
@@ -262,7 +262,7 @@ pub fn attempt_stands(
                 },
             );
         }
-        // An attempt we know nothing of, or have given up: it must not run on.
+        // An unknown or abandoned attempt must not run on.
         (_, None) => orders.push(abandon(server, id, attempt)),
         (AttemptStatus::Running(_) | AttemptStatus::Suspended(_), Some(run)) => {
             if run.silent {
@@ -293,7 +293,7 @@ pub fn attempt_stands(
     }
 }
 
-/// A node responds: it presents these facts.
+/// Handles the facts of a node that responds.
 fn node_up(server: &mut ServerState, facts: &NodeFacts, inventory: &Inventory) {
     server.note_told(facts);
     let facts = server.setup.configured_facts(facts);
@@ -311,7 +311,7 @@ fn node_up(server: &mut ServerState, facts: &NodeFacts, inventory: &Inventory) {
     });
 }
 
-/// A node that answers says something new of itself.
+/// Handles changed facts of a node that is up.
 pub fn node_changed(server: &mut ServerState, facts: &NodeFacts) {
     if let Some(node) = server.node(&facts.name).filter(|node| node.up).cloned() {
         server.note_told(facts);
@@ -324,10 +324,10 @@ pub fn node_changed(server: &mut ServerState, facts: &NodeFacts) {
     }
 }
 
-/// A hook of the site has failed there, which is said to take nodes out of service.
+/// Takes nodes offline after a hook failed that is configured to do so.
 pub fn take_out(server: &mut ServerState, nodes: &[String], why: &str) {
     let now = server.now;
-    // Of one that is out already, an earlier comment says why.
+    // An offline node keeps its earlier comment.
     let serve = nodes
         .iter()
         .filter_map(|name| server.node(name))
@@ -343,10 +343,10 @@ pub fn take_out(server: &mut ServerState, nodes: &[String], why: &str) {
     }
 }
 
-/// A node that has not answered for this long has lost contact with its jobs.
+/// A node that is down for this long has lost contact with its jobs.
 const SILENT: Span = Span::seconds(5);
 
-/// Shows the jobs of silent nodes as what they are.
+/// Marks the jobs of nodes that have been down for a while.
 pub fn note_silence(server: &mut ServerState) {
     let now = server.now;
     let silent = server
@@ -358,7 +358,7 @@ pub fn note_silence(server: &mut ServerState) {
     }
 }
 
-/// Notes with the jobs of a node that their node does not respond.
+/// Records with the jobs of a node that it does not respond.
 pub fn lose_contact(server: &mut ServerState, node: &str) {
     let mut jobs = running_on(server, |name| name == node);
     let tasks = tasks::running_on(server, |name| name == node).into_iter();
@@ -372,7 +372,7 @@ pub fn lose_contact(server: &mut ServerState, node: &str) {
     }
 }
 
-/// A node stopped answering: its jobs stay as they are until it answers again.
+/// Handles a node that stops responding: its jobs keep their state until it responds again.
 pub fn node_down(server: &mut ServerState, name: &str) {
     let now = server.now;
     if let Some(node) = server.node(name).filter(|node| node.up).cloned() {

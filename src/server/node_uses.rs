@@ -1,16 +1,16 @@
-//! When a job last ended on each node: kept in memory, and written with the node's row when that is
-//! written anyway, or once in a while. It is worth no write of its own for every job.
+//! The time a job last ended on each node. It is kept in memory and stored with the node's row when
+//! that is written, or periodically, to save a write per job.
 
 use crate::model::job::NodeShare;
 use crate::model::time::Time;
 use std::collections::BTreeMap;
 
-/// The uses that are not on disk yet.
+/// The uses that are not stored yet.
 #[derive(Debug, Default)]
 pub struct NodeUses(BTreeMap<String, Time>);
 
 impl NodeUses {
-    /// A job has had these for the last time.
+    /// Records that a job released these shares at `at`.
     pub fn note(&mut self, shares: &[NodeShare], at: Time) {
         for share in shares {
             match self.0.get_mut(&share.node) {
@@ -20,12 +20,12 @@ impl NodeUses {
         }
     }
 
-    /// The last use of a node, to be written now.
+    /// Takes the last use of a node, to store it now.
     pub fn take(&mut self, node: &str) -> Option<Time> {
         self.0.remove(node)
     }
 
-    /// The nodes that have one.
+    /// The nodes with a use to store.
     pub fn nodes(&self) -> Vec<String> {
         self.0.keys().cloned().collect()
     }

@@ -1,5 +1,5 @@
-//! What programs are told about a job when it begins, ends or goes wrong: the site's (`[server]
-//! notify`), and the owner's own (`-W notify=`).
+//! Messages to notification programs when a job begins, ends or fails: the site's program
+//! (`[server] notify`) and the owner's (`-W notify=`).
 
 use crate::model::job::Job;
 use crate::model::job::Owner;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The attribute that names the owner's program.
 const ATTRIBUTE: &str = "notify";
 
-/// Who is told.
+/// The recipient of a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recipient {
     /// The site.
@@ -29,45 +29,45 @@ pub enum Recipient {
 /// A message about a job.
 #[derive(Clone, Debug)]
 pub struct Notice {
-    /// Who is told.
+    /// The recipient.
     pub recipient: Recipient,
     /// The job's owner.
     pub user: String,
     /// The program.
     pub program: PathBuf,
-    /// What it is told.
+    /// The contents.
     pub body: Body,
 }
 
-/// What is told.
+/// The contents of a notice.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Something happened to a job, which is as it was left.
+    /// An event of a job.
     Job(Box<Turn>),
-    /// More happened than is told one by one.
+    /// Several events, more than the rate limit allows individually.
     Digest {
-        /// How many messages this stands for.
+        /// Number of events.
         count: usize,
-        /// The first of them.
+        /// The first of them, as JSON.
         turns: Vec<Value>,
     },
 }
 
-/// What happened to a job.
+/// An event of a job, for a notice.
 #[derive(Clone, Debug)]
 pub struct Turn {
     /// `begin`, `end` or `abort`.
     pub event: &'static str,
-    /// In a line or two.
+    /// Description in one or two lines.
     pub what: String,
-    /// The job.
+    /// The job after the event.
     pub job: Job,
-    /// Where this is.
+    /// The server's name and facts.
     pub facts: Arc<ServerFacts>,
 }
 
 impl Notice {
-    /// Where this is.
+    /// The server's facts; None for a digest.
     pub fn facts(&self) -> Option<Arc<ServerFacts>> {
         match &self.body {
             Body::Job(turn) => Some(turn.facts.clone()),
@@ -90,7 +90,7 @@ impl Notice {
         }
     }
 
-    /// What the program reads.
+    /// The JSON that the program reads.
     pub fn document(&self) -> Vec<u8> {
         let document = match &self.body {
             Body::Job(turn) => json!({
@@ -107,8 +107,8 @@ impl Notice {
     }
 }
 
-/// The messages about an event. `before`: the state it found the job in; the job is as it left it.
-/// No event: of an array, whose elements make it what it is.
+/// The notices about an event. `before` is the state before the event, `job` the job after it.
+/// Without an event, the job is an array: its state follows from its subjobs.
 pub fn notices(
     setup: &Setup,
     facts: impl FnOnce() -> Arc<ServerFacts>,
@@ -164,7 +164,7 @@ fn turn(before: JobState, job: &Job, event: Option<&Event>) -> Option<(&'static 
             };
             Some((event, what))
         }
-        // Its owner needs no letter to know; a program that follows the queue does.
+        // The owner deleted the job: no mail, but a notice.
         None if before != JobState::Finished
             && job.life.state == JobState::Finished
             && job.life.moved_to.is_none() =>

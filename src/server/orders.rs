@@ -1,5 +1,5 @@
-//! Orders to nodes, derived from how jobs stand. Every order may be sent again: after a restart,
-//! after a connection was lost, after any change of the job.
+//! Orders to nodes, derived from the state of jobs. Every order may be sent again: after a restart,
+//! a lost connection, or any change of the job.
 
 use crate::config::Workdir;
 use crate::model::hook::HookEvent;
@@ -35,7 +35,7 @@ use serde_json::Value;
 /// Orders, each with the node that receives it.
 pub type Orders = Vec<(String, ScheddOrder)>;
 
-/// What the node of this job must be told, if anything, and which node that is.
+/// The order that a job's state requires, and its node. None if there is none.
 pub fn order(
     server: &ServerState,
     history: &dyn JobHistory,
@@ -69,15 +69,14 @@ pub fn order(
     Ok(Some((node.to_string(), order)))
 }
 
-/// The time that a job has to end, and the signal sent first: a preempted job may save its state
-/// (Y17).
+/// The time that a job has to end, and the first signal: a preempted job may save its state (Y17).
 pub fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
-    // Finished while its attempt is open: deleted by force. noded knows that by this order.
+    // Finished while its attempt is open: deleted by force. This order informs noded.
     if job.life.state == JobState::Finished {
         return (Span(0), Some(signal::KILL));
     }
     let (usual, rule) = (setup.config.launch.grace, &setup.policy.preemption);
-    // Where it may be done with 0, its shepherd knows by being told a signal (Y17).
+    // With a grace of 0, an explicit signal informs the shepherd (Y17).
     let first = (run.checkpoint == CheckpointProgress::Wanted).then_some(signal::TERM);
     if !job.makes_way(run) {
         return (usual, first);
@@ -88,7 +87,7 @@ pub fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
     }
 }
 
-/// The limits on the time of a running job, told anew: they may have been altered.
+/// The order with the current time limits of a running job, which may have been altered.
 pub fn walltime(job: &Job) -> Option<(String, ScheddOrder)> {
     let (run, node) = (job.life.open_run()?, job.script_node()?);
     let order = ScheddOrder::Walltime {
@@ -99,7 +98,7 @@ pub fn walltime(job: &Job) -> Option<(String, ScheddOrder)> {
     Some((node.to_string(), order))
 }
 
-/// The hooks that nodes ask again and again.
+/// The order with the periodic hooks that nodes run.
 pub fn attend(setup: &Setup) -> ScheddOrder {
     let hooks = asked(&setup.config.hooks, HookEvent::ExechostPeriodic)
         .into_iter()
@@ -134,7 +133,7 @@ fn launch(
     })
 }
 
-/// What the site has done around a job, if anything.
+/// The hooks and prologue/epilogue of a job; None if the site has none.
 fn job_hooks(server: &ServerState, job: &Job) -> Option<Box<JobHooks>> {
     let config = &server.setup.config;
     let (hooks, scripts) = (around_a_job(&config.hooks), config.launch.scripts.clone());
@@ -150,7 +149,7 @@ fn job_hooks(server: &ServerState, job: &Job) -> Option<Box<JobHooks>> {
     }))
 }
 
-/// How much of a resource the script's share has.
+/// The amount of a resource in the share that runs the script.
 fn given(run: &Run, resource: &str) -> Option<i64> {
     run.shares
         .first()?
@@ -161,14 +160,14 @@ fn given(run: &Run, resource: &str) -> Option<i64> {
         .amount()
 }
 
-/// The order to start the script of an attempt, or what else it runs, in this environment.
+/// The order to start an attempt with this payload and environment.
 pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec<u8>) -> Launch {
     let checkpoint = &setup.config.launch.checkpoint;
     let in_home = setup.config.server.workdir == Workdir::Home;
     let first = job.spec.request.select.chunks.first();
     let threads = first.map_or(1, |chunk| match chunk.get("ompthreads") {
         Some(_) => chunk.long("ompthreads"),
-        // What it was given, which may be more than it asked at least (Q22).
+        // The amount granted, which may exceed the minimum requested (Q22).
         None => given(run, "ncpus").unwrap_or_else(|| chunk.long("ncpus")),
     });
     Launch {
@@ -216,8 +215,8 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
     }
 }
 
-/// Where a stream goes: to the home folder if it is kept there, else to the path behind `host:`,
-/// else to its default place where qsub ran.
+/// The path of an output stream: in the home directory if kept there, else the path after `host:`,
+/// else the default in the submission directory.
 fn stream(job: &Job, given: Option<&Text>, letter: char) -> Text {
     let own = job.id.output_file(&job.spec.name, letter);
     let keep = job.spec.other.get("Keep_Files").map_or("", String::as_str);

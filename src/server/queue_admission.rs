@@ -1,6 +1,5 @@
-//! The way into a queue, as schedd has it: the same door for `qsub`, `qmove` and what routing
-//! queues pass on ([`QueueAdmission`]), with what only schedd knows: reservations, groups, and how
-//! many jobs there are.
+//! Queue admission with the server's state. `qsub`, `qmove` and routing queues all use
+//! [`QueueAdmission`]; this module adds reservations, groups and job counts.
 
 use crate::model::account::lineage::Lineages;
 use crate::model::admission::Entered;
@@ -22,8 +21,8 @@ use crate::server::state::ServerState;
 use std::cell::OnceCell;
 
 impl RequestContext<'_> {
-    /// Lets a new job into its queue, or on to where that routes it: that of a reservation makes it
-    /// run there and nowhere else.
+    /// Admits a new job to its queue, or to the destination of a routing queue. A reservation's
+    /// queue confines the job to the reservation.
     pub(crate) fn enter(
         &self,
         owner: &Owner,
@@ -38,7 +37,7 @@ impl RequestContext<'_> {
         self.come_in(Comer::New(state), owner, &spec, state)
     }
 
-    /// The same for any job.
+    /// As [`RequestContext::enter`], for new and existing jobs.
     pub(crate) fn come_in(
         &self,
         comer: Comer,
@@ -76,9 +75,8 @@ impl RequestContext<'_> {
         Ok(entered)
     }
 
-    /// Holds an altered job against what its queue takes and against limits on what is queued; it
-    /// gets what goes without saying there (M27, F4, I19). One that runs is there already. What is
-    /// to be said besides.
+    /// Checks an altered job against its queue and against limits on queued jobs, and applies the
+    /// queue's defaults (M27, F4, I19). Returns warnings. Running jobs are not checked.
     pub(crate) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<Vec<String>, Refusal> {
         if before.life.state.is_under_way() {
             return Ok(Vec::new());
@@ -93,8 +91,8 @@ impl RequestContext<'_> {
         self.server.room_for(comer, owner, after)
     }
 
-    /// Refuses a queue in which a job may not have its quality of service, unless an operator puts
-    /// it there (M27).
+    /// Refuses to move a job to a queue that does not allow its quality of service. Operators may
+    /// (M27).
     pub(crate) fn keep_quality(&self, job: &Job, queue: &str) -> Result<(), Refusal> {
         if self.caller.privileged {
             return Ok(());
@@ -105,7 +103,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// Lets a job into the site's queue that it names, or on to where that routes it.
+/// Admits a job to the configured queue it names, or to the destination of a routing queue.
 pub fn enter(
     server: &ServerState,
     comer: Comer,
@@ -118,7 +116,7 @@ pub fn enter(
     })
 }
 
-/// Asks at the door on behalf of an owner.
+/// Calls `ask` with the queue admission for jobs of this owner.
 pub fn through<T>(
     server: &ServerState,
     comer: Comer,
@@ -145,15 +143,15 @@ pub fn through<T>(
     })
 }
 
-/// The names by which limits know jobs; of the group only where they tell groups apart.
+/// The names by which limits identify a job. The group is looked up only if `heeds_groups`, else
+/// empty.
 pub fn subject(
     policy: &Policy,
     accounts: &dyn Accounts,
     who: &Credentials,
     heeds_groups: bool,
 ) -> LimitSubject {
-    // One that a limit names goes by that name, whatever else it is called: so it does where it
-    // runs.
+    // A gid may have several names: use the one that the limits name, as for running jobs.
     let named = || policy.limits.groups.get(&who.gid).cloned();
     let group = if heeds_groups {
         named().unwrap_or_else(|| accounts.group_name(who.gid))
@@ -170,7 +168,7 @@ mod tests {
     use super::*;
     use crate::schedd::accounts::SystemAccounts;
 
-    /// I19: a number may have several names, and no system knows this one.
+    /// I19: a gid may have several names; this one is not in the system's group database.
     #[test]
     fn a_group_is_known_at_the_door_by_the_name_that_limits_have_for_it() {
         let [user, project, queue] = ["ann", "none", "batch"].map(str::to_string);

@@ -1,5 +1,5 @@
-//! `pbs_release_nodes`: a running job gives nodes back before its end. What runs of it there is
-//! ended, its node files lose their lines, and it is charged for them until now.
+//! `pbs_release_nodes`: a running job releases nodes before its end. Its processes there are ended,
+//! its node files lose their lines, and it is charged for them until now.
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
@@ -21,7 +21,7 @@ use crate::server::tasks::cancellation;
 use crate::wire::order::ScheddOrder;
 
 impl RequestContext<'_> {
-    /// What a job does not keep is given back.
+    /// Releases all nodes that `keep` does not include.
     pub(crate) fn release_nodes(
         &mut self,
         id: JobId,
@@ -61,8 +61,8 @@ impl RequestContext<'_> {
     }
 }
 
-/// A job's files are being copied away (`-W release_nodes_on_stageout`): it gives back all but its
-/// script's host, if it is to.
+/// Handles the start of stage-out: releases all nodes but the script's host, if the job requests it
+/// (`-W release_nodes_on_stageout`).
 pub fn at_stage_out(server: &mut ServerState, id: JobId, attempt: Attempt) -> Orders {
     let Some(job) = server.job(id).cloned() else {
         return Vec::new();
@@ -92,7 +92,7 @@ pub fn at_stage_out(server: &mut ServerState, id: JobId, attempt: Attempt) -> Or
     follow(server, id)
 }
 
-/// What nodes are told of a job that has given some back.
+/// The orders to nodes after a job has released some.
 fn follow(server: &mut ServerState, id: JobId) -> Orders {
     let Some(job) = server.job(id).cloned() else {
         return Vec::new();
@@ -117,8 +117,8 @@ fn follow(server: &mut ServerState, id: JobId) -> Orders {
     orders
 }
 
-/// The node file of a process of a job that has given nodes back: what it was started with names
-/// more. To be told again to a node that may have missed it.
+/// The order with the current node file of a process, for jobs that have released nodes. It may be
+/// repeated to a node that may have missed it.
 pub fn places(job: &Job, task: TaskNumber) -> Option<ScheddOrder> {
     let run = job.life.open_run().filter(|run| !run.released.is_empty())?;
     Some(ScheddOrder::Places {

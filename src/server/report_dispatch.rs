@@ -35,7 +35,7 @@ pub struct ReportingNoded<'a> {
 
 impl ReportingNoded<'_> {
     /// Whether it may report on a process: the process runs on its nodes and belongs to its state
-    /// directory, or its attempt is over or unknown, so that it is ordered to end it.
+    /// directory, or its attempt has ended or is unknown, and the noded is then ordered to end it.
     fn may_report_on(&self, server: &ServerState, name: TaskName) -> bool {
         let is_here = self.runs(server, name).is_none_or(|is_own| is_own);
         is_here && node_reports::belongs_to(server, name, self.directory)

@@ -1,4 +1,4 @@
-//! What clients ask, one function each. A request changes the server or is refused; it is
+//! Handles client requests, one function each. A request changes the server or is refused. It is
 //! acknowledged once the tick is on disk.
 
 pub mod alter;
@@ -236,7 +236,7 @@ impl RequestContext<'_> {
         Ok(Granted::Done)
     }
 
-    /// Out of the history. A job whose node has still to report stays until it has.
+    /// Removes a job from the history. A job is kept until its node has reported.
     fn purge(&mut self, id: JobId) -> Result<(), Refusal> {
         let job = self.past(id)?.ok_or_else(Refusal::unknown_job)?;
         self.caller.must_own(&job)?;

@@ -1,5 +1,5 @@
-//! What users who are neither operators nor managers may reserve (`resv_...` in `[server]`): who,
-//! how many, for how long, and how much of the processors.
+//! Limits on reservations of ordinary users (`resv_...` in `[server]`): allowed users, number,
+//! duration and processors.
 
 use crate::model::job::Owner;
 use crate::model::node::NodeFacts;
@@ -12,11 +12,10 @@ use crate::model::time::Span;
 use crate::server::caller::Caller;
 use crate::server::state::ServerState;
 
-/// The most occurrences that all reservations of one user have together. Operators are limited,
-/// too.
+/// Maximum number of occurrences of all reservations of a user. It applies to operators, too.
 const MOST: usize = 1000;
 
-/// Refuses reservations to users who may not have them, and more of them than one user may have.
+/// Refuses users who may not reserve, and more reservations than a user may have.
 pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Result<(), Refusal> {
     let bounds = &server.setup.config.server.reserving;
     let owner = &caller.owner;
@@ -44,7 +43,8 @@ pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Resul
     }
 }
 
-/// Refuses a reservation that is too long or too large. `except`: the reservation that it replaces.
+/// Refuses a reservation that is too long or too large. `except` is the reservation that it
+/// replaces.
 pub fn check_size(
     server: &ServerState,
     caller: &Caller,
@@ -99,7 +99,7 @@ fn overlap(one: &Occurrence, other: &Occurrence) -> bool {
 /// The processors of the nodes.
 struct Processors {
     all: u64,
-    /// Those of the largest node.
+    /// Processors of the largest node.
     largest: u64,
 }
 
@@ -114,8 +114,7 @@ impl Processors {
         Processors { all, largest }
     }
 
-    /// What a request takes: a chunk that is alone on its node takes as much as the largest node
-    /// has.
+    /// Processors that a request takes. An exclusive chunk counts as the largest node.
     fn asked(&self, request: &Request) -> u64 {
         let is_alone = request.place.sharing.is_exclusive();
         let of_chunk = |ncpus: i64| {

@@ -1,9 +1,8 @@
-//! Reservations that somebody makes: what the commands ask, one function each, and what becomes of
-//! reservations as time goes by ([`attend`]).
+//! Reservations made by users: the commands, one function each, and time-driven changes
+//! ([`attend`]).
 //!
-//! Whether one can be had is found out in the tick in which it is asked for: its answer and its
-//! nodes are one transaction. What takes time, a `pbs_rsub -I` would wait for, is only a cluster
-//! without nodes yet.
+//! A request is decided in its tick: the reply and the nodes are one transaction. Only a cluster
+//! without nodes yet leaves it open, which `pbs_rsub -I` waits for.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;
@@ -34,7 +33,7 @@ use crate::server::state::ServerState;
 use std::sync::Arc;
 
 impl RequestContext<'_> {
-    /// `pbs_rsub`: the number is taken, and the answer told, whether it can be had or not.
+    /// `pbs_rsub`: takes a number and replies whether the reservation is confirmed.
     pub(crate) fn reserve(&mut self, asked: &ReservationRequest) -> Result<Granted, Refusal> {
         asked.check()?;
         reservation_limits::check_number(self.server, self.caller, 1)?;
@@ -102,7 +101,7 @@ impl RequestContext<'_> {
         Granted::Reserved(format!("{id}.{}", self.server.setup.name), confirmed)
     }
 
-    /// All of the nodes of these hosts, as shares.
+    /// All nodes of these hosts, whole, as shares.
     fn hosts(&self, hosts: &[String]) -> Result<Vec<NodeShare>, Refusal> {
         let mut names = Vec::new();
         for host in hosts {
@@ -125,7 +124,7 @@ impl RequestContext<'_> {
             .map_err(|name| Refusal::no_such_node(&name))
     }
 
-    /// `pbs_ralter`: all or nothing.
+    /// `pbs_ralter`: changes all requested terms or none.
     pub(crate) fn alter_reservation(
         &mut self,
         id: &str,
@@ -181,7 +180,7 @@ impl RequestContext<'_> {
         Ok(self.told(id, Some(true)))
     }
 
-    /// `pbs_rdel`: its jobs go with it.
+    /// `pbs_rdel`: deletes a reservation and its jobs.
     pub(crate) fn delete_reservation(&mut self, id: &str) -> Result<Granted, Refusal> {
         self.own_reservation(id)?;
         let by = self.caller.shown();
@@ -209,8 +208,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Whether a job may ask for this: a reservation that is known, one that the configuration
-    /// makes now and then, or any.
+    /// Whether a job may request this reservation: an existing one, one of the configuration, or
+    /// any.
     pub(crate) fn is_reservation(&self, name: &str) -> bool {
         let configured = self
             .server
@@ -228,7 +227,7 @@ impl RequestContext<'_> {
                 .any(|window| window.is_called(name))
     }
 
-    /// Whether the caller may submit to the queue of a reservation.
+    /// Checks that the caller may submit to the queue of a reservation.
     pub(crate) fn may_enter(&self, reservation: &Reservation) -> Result<(), Refusal> {
         let owner = &self.caller.owner;
         // Groups are looked up only if a group is named.
@@ -252,7 +251,7 @@ fn with_shares(occurrences: Vec<Occurrence>, shares: &[NodeShare]) -> Vec<Occurr
         .collect()
 }
 
-/// The time zone in which the rule of a standing reservation counts; None for a single reservation.
+/// The time zone of a standing reservation's rule; None for a single reservation.
 fn zone_of(
     asked: &ReservationRequest,
     accounts: &dyn Accounts,
@@ -267,8 +266,8 @@ fn zone_of(
         .ok_or_else(|| Refusal::other_zone(name, &accounts.zone_name()))
 }
 
-/// Gives a reservation its nodes, or takes it away if it cannot have them. None while no node is
-/// known that could be had.
+/// Assigns nodes to a reservation, or removes it if none fit. None while no suitable node is known
+/// yet.
 fn confirm(server: &mut ServerState, id: &str) -> Option<bool> {
     let reservation = server.reservation(id)?.clone();
     let found = if reservation.terms.whole {
@@ -298,7 +297,7 @@ fn confirm(server: &mut ServerState, id: &str) -> Option<bool> {
     }
 }
 
-/// Where an occurrence of a reservation can lie.
+/// The shares that an occurrence of a reservation can get.
 pub(crate) fn find(
     server: &ServerState,
     reservation: &Reservation,
@@ -315,8 +314,8 @@ pub(crate) fn find(
     reservation_window::place(server.cluster(), &wanted, &server.inside(), server.now)
 }
 
-/// The shares a changed reservation can have: those it has, if they will do, and if it has begun no
-/// others.
+/// The shares that a changed reservation can get: its own if they fit. A running reservation gets
+/// no others.
 fn fitted(server: &ServerState, after: &Reservation) -> Option<Vec<NodeShare>> {
     let when = after.occurrence();
     if after.terms.whole {
@@ -343,8 +342,8 @@ fn fitted(server: &ServerState, after: &Reservation) -> Option<Vec<NodeShare>> {
     keeps.then(|| when.shares.clone())
 }
 
-/// Makes a reservation of the nodes of a job that runs, until its walltime is over, and puts the
-/// job into it. None for a job that does not run, or is in one already.
+/// Reserves the nodes of a running job until its walltime ends, and moves the job into the
+/// reservation. None if the job does not run or is in a reservation.
 fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -> Option<String> {
     let is_in_reservation = job.spec.reservation.is_some();
     if job.life.state != JobState::Running || is_in_reservation || job.id.index().is_some() {
@@ -411,7 +410,7 @@ fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -
     Some(id)
 }
 
-/// `-W create_resv_from_job=true`: once the job has started.
+/// `-W create_resv_from_job=true`: makes the reservation once the job has started.
 pub(crate) fn of_started(server: &mut ServerState, id: JobId) {
     let Some(job) = server.job(id).cloned() else {
         return;
@@ -427,8 +426,8 @@ pub(crate) fn of_started(server: &mut ServerState, id: JobId) {
     }
 }
 
-/// What time does to reservations: they begin and end, those without nodes yet are tried again, and
-/// what is over goes when the last of its jobs has gone.
+/// Time-driven changes: reservations begin and end, unconfirmed ones are retried, and finished ones
+/// are removed after their last job.
 pub(crate) fn attend(server: &mut ServerState) {
     site_calendar::attend(server);
     let searches = server.searches(SEARCH);
@@ -451,7 +450,7 @@ pub(crate) fn attend(server: &mut ServerState) {
     }
 }
 
-/// Begins and ends what is due, one after another if several things are.
+/// Begins and ends the occurrences that are due, in order.
 fn turn(server: &mut ServerState, id: &str) {
     let now = server.wall();
     let is_due = |server: &ServerState| {
@@ -484,7 +483,8 @@ fn turn(server: &mut ServerState, id: &str) {
     }
 }
 
-/// The time is over: jobs that run are ended, and those that wait too, unless it comes again.
+/// Ends the running jobs of a reservation at its end. After the last occurrence, deletes the
+/// waiting jobs too.
 fn end_jobs(server: &mut ServerState, id: &str) {
     let Some(reservation) = server
         .reservation(id)
@@ -529,15 +529,14 @@ fn delete_jobs(server: &mut ServerState, id: &str, by: &str) {
     }
 }
 
-/// A node may be away for so long before a reservation counts as degraded: one that is only started
-/// anew is back by then.
+/// A node may be down for this long before a reservation is degraded. A restart takes less.
 const AWAY: Span = Span::seconds(60);
 
-/// So often does a reservation that lacks nodes look for others.
+/// Interval at which degraded reservations search for other nodes.
 const SEARCH: Span = Span::seconds(60);
 
-/// Nodes that are away or offline degrade a reservation; one that has not begun looks for others,
-/// at once and whenever it is time to search.
+/// Marks reservations with lost nodes as degraded. One that has not begun searches for other nodes,
+/// at once and then periodically.
 fn notice_lost_nodes(server: &mut ServerState, id: &str, searches: bool) {
     let Some(reservation) = server.reservation(id).cloned() else {
         return;
@@ -587,5 +586,5 @@ fn notice_lost_nodes(server: &mut ServerState, id: &str, searches: bool) {
     }
 }
 
-/// When a reservation that lasts for ever ends.
+/// The end of an unlimited reservation.
 pub(crate) const NEVER: Wall = Wall(i64::MAX);

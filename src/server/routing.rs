@@ -1,5 +1,4 @@
-//! What waits in routing queues is passed on: tried when something about the job changes, then
-//! again and again.
+//! Routes jobs out of routing queues: after a change of the job, then periodically.
 
 use crate::model::admission::RouteOutcome;
 use crate::model::job::Job;
@@ -12,7 +11,7 @@ use crate::server::queue_admission;
 use crate::server::state::ServerState;
 use std::sync::Arc;
 
-/// Tries all jobs whose turn it is.
+/// Tries to route all jobs that are due.
 pub fn attend(server: &mut ServerState) {
     for id in server.routed_due() {
         let job = server.job(id).cloned();
@@ -39,7 +38,7 @@ fn attend_to(server: &mut ServerState, job: &Job, queue: &Queue) {
     }
 }
 
-/// A job goes into another queue, as what it comes to there.
+/// Moves a job to another queue, with the spec it gets there.
 pub fn put_into(server: &mut ServerState, id: JobId, spec: Spec, by: String) {
     let Some(from) = server.job(id).map(|job| job.spec.queue.clone()) else {
         return;

@@ -1,5 +1,5 @@
-//! The scheduler's view of the server. All that changes it goes through one door, so that it can be
-//! recorded and made once more elsewhere.
+//! The scheduler's view of the server. All changes go through [`SchedulerView::make`], so that they
+//! can be recorded and replayed.
 
 use crate::model::job::eligible_time::OwnLimit;
 use crate::model::job_id::JobId;
@@ -16,15 +16,15 @@ use crate::server::setup::Setup;
 use std::borrow::Cow;
 use std::ops::Deref;
 
-/// Writes down the changes of the scheduler's view.
+/// Records the changes of the scheduler's view.
 pub trait Recorder {
-    /// Adds a line.
+    /// Appends a line.
     fn write(&mut self, line: &[u8]);
-    /// Hands over to the system what was written.
+    /// Passes the written lines to the operating system.
     fn flush(&mut self);
 }
 
-/// What the cycle sees, and where its changes are written down, if anywhere.
+/// The cluster state that the cycle reads, with an optional recorder of its changes.
 pub struct SchedulerView {
     state: ClusterState,
     recorder: Option<Box<dyn Recorder>>,
@@ -41,12 +41,12 @@ impl SchedulerView {
         view
     }
 
-    /// From now on cycles go by another policy.
+    /// Records the policy of the following cycles.
     pub fn follow(&mut self, policy: &Policy) {
         self.record(|| RecordedEntry::Policy(Cow::Borrowed(policy)));
     }
 
-    /// A view of nothing again, under what is configured now.
+    /// Resets to an empty view under the current configuration.
     pub fn begin_anew(&mut self, setup: &Setup) {
         self.state = ClusterState::new(&setup.resources);
         self.begin(setup);
@@ -79,24 +79,23 @@ impl SchedulerView {
         }
     }
 
-    /// Makes a change.
+    /// Applies and records a change.
     pub fn make(&mut self, change: Change) {
         self.state.make(&change);
         self.record(|| RecordedEntry::Change(change));
     }
 
-    /// Puts the queue in order for a cycle.
+    /// Updates priorities and sorts the queue for a cycle.
     pub fn prioritise(&mut self, policy: &Policy, now: Time) {
         self.state.prioritise(policy, now);
     }
 
-    /// Who may be barred by a limit of his own otherwise than before. Plans go by nothing of that.
+    /// The jobs with a changed blocking limit. Plans do not depend on it.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         self.state.judge_limits(plan)
     }
 
-    /// Takes note of what a cycle has made of the view, and of what it promises; why it was run
-    /// stands in the recording with it.
+    /// Applies the bookings of a plan to the view, and records the cycle with its triggers.
     pub fn take_over(&mut self, plan: &Plan, triggers: &Triggers) {
         self.state.take_over(plan);
         let now: Time = plan.now;

@@ -1,4 +1,4 @@
-//! What the configuration comes to: names, resources, policy, who may do what.
+//! The resolved configuration: names, resources, policy, rights.
 
 use crate::config::Config;
 use crate::config::ServerConfig;
@@ -31,15 +31,15 @@ pub struct Installation {
     pub host: String,
     /// The account that the server runs as.
     pub own: Owner,
-    /// Whether it serves many users even if the configuration does not say so.
+    /// Whether it serves many users even without `shared` in the configuration.
     pub system: bool,
-    /// Whether it runs within a job of another instance.
+    /// Whether it runs inside a job of another instance.
     pub nested: bool,
     /// The configuration file.
     pub config: PathBuf,
-    /// The usual program that sends mail, if it is installed.
+    /// The default mail program, if installed.
     pub mailer: Option<PathBuf>,
-    /// Users and groups.
+    /// Lookup of users, groups and time zones.
     pub accounts: Arc<dyn Accounts>,
 }
 
@@ -48,37 +48,36 @@ pub struct Installation {
 pub struct Setup {
     /// The machine and the installation.
     pub installation: Installation,
-    /// The name after the dot of every job id.
+    /// Server name: the part of a job id after the dot.
     pub name: String,
-    /// This host.
+    /// The short name of this host.
     pub host: String,
-    /// Many users: jobs run as their owners, root's not at all.
+    /// Multi-user server: jobs run as their owners, and root may not submit.
     pub shared: bool,
-    /// All resources known.
+    /// All resource definitions.
     pub resources: Resources,
-    /// What the cycle goes by.
+    /// The scheduling policy.
     pub policy: Policy,
     /// All queues.
     pub queues: Vec<Queue>,
     /// The program that sends mail; None for no mail.
     pub mailer: Option<PathBuf>,
-    /// In whose name mail is sent.
+    /// The sender of mail.
     pub mail_from: String,
-    /// What holds: `lanai.toml`, and what `qmgr` has said above it.
+    /// The settings in force: `lanai.toml` with the overrides of `qmgr`.
     pub config: Config,
     /// The text of `lanai.toml`.
     pub text: Arc<str>,
-    /// As written there.
+    /// `lanai.toml`, parsed.
     pub file: Arc<Config>,
-    /// What `qmgr` has said.
+    /// The overrides of `qmgr`.
     pub overrides: Arc<QmgrOverrides>,
-    /// What of that does not fit the file as it is now, and has no effect.
+    /// Overrides that conflict with the current file and have no effect.
     pub misfits: Vec<Conflict>,
-    /// The numbers of the groups that limits and priorities name, as they were when the file was
-    /// read: to ask for them anew at each command of `qmgr` could keep schedd waiting for a
-    /// directory of users.
+    /// Gids of the groups that limits and priorities name, as of the last read of the file. A
+    /// lookup per `qmgr` command could block schedd on a directory service.
     groups: BTreeMap<String, u32>,
-    /// The accounts that managers and operators are.
+    /// The accounts of managers and operators.
     pub grantees: Grantees,
 }
 
@@ -104,7 +103,7 @@ impl Setup {
         setup
     }
 
-    /// The same with these accounts as managers and operators.
+    /// The same configuration with these accounts as managers and operators.
     pub fn granted_to(self, grantees: Grantees) -> Setup {
         Setup { grantees, ..self }
     }
@@ -119,7 +118,7 @@ impl Setup {
         let (config, misfits) = file.with_overrides(&overrides);
         let host = installation.host.clone();
         let mut policy = config.effective_policy();
-        // A group without a number is looked up again each time.
+        // Groups without a gid are looked up again each time.
         let groups = RefCell::new(groups);
         let number = |name: &str| {
             let known = groups.borrow().get(name).copied();
@@ -153,24 +152,24 @@ impl Setup {
         }
     }
 
-    /// Whether jobs could be decided otherwise than by another one.
+    /// Whether scheduling decisions could differ from those under `other`.
     pub fn decides_otherwise(&self, other: &Setup) -> bool {
         self.policy != other.policy
             || self.config.without_remarks() != other.config.without_remarks()
     }
 
-    /// The nodes that have places of their own in the order of the nodes.
+    /// The nodes that the configuration lists, in their order.
     pub fn listed(&self) -> Vec<String> {
         let listed = self.config.nodes.iter().filter(|node| node.is_listed);
         listed.map(|node| node.name.clone()).collect()
     }
 
-    /// The queue of this name.
+    /// The configured queue of this name.
     pub fn queue(&self, name: &str) -> Option<&Queue> {
         self.queues.iter().find(|queue| queue.name == name)
     }
 
-    /// What readers of the spool are told of the installation.
+    /// The facts about the installation that readers of the spool need.
     pub fn facts_on_disk(&self) -> serde_json::Result<[Update; 3]> {
         let objects = described(&self.config, &self.overrides);
         Ok([
@@ -180,7 +179,7 @@ impl Setup {
         ])
     }
 
-    /// What every display needs to know; the spool keeps it for those who read it directly.
+    /// The facts that every display needs.
     pub fn facts(&self) -> ServerFacts {
         let names =
             |people: &[crate::config::Person]| people.iter().map(ToString::to_string).collect();
@@ -205,7 +204,7 @@ impl Setup {
         }
     }
 
-    /// What a node reports of itself, with the values that the configuration sets for it.
+    /// The facts that a node reported, with the values that the configuration sets for it.
     pub fn configured_facts(&self, reported: &NodeFacts) -> NodeFacts {
         let mut facts = reported.clone();
         let nodes = &self.config.nodes;
@@ -225,7 +224,7 @@ impl Setup {
     }
 }
 
-/// The configured program, or the usual one. An empty path means no mail.
+/// The configured mail program, or the default one. An empty path means no mail.
 fn mailer(server: &ServerConfig, installation: &Installation) -> Option<PathBuf> {
     match &server.mailer {
         Some(path) => Some(path.clone()).filter(|path| !path.as_os_str().is_empty()),

@@ -1,5 +1,5 @@
-//! Requests that jobs have in common, kept in memory once: of a hundred thousand queued jobs most
-//! ask for what another asks for, and a request is the largest part of a job.
+//! Shares equal requests between jobs, to save memory: most of many queued jobs request the same,
+//! and a request is the largest part of a job.
 
 use crate::model::job::Job;
 use crate::model::job::Spec;
@@ -7,10 +7,10 @@ use crate::model::request::select::Request;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The pool is swept of requests that no job has any more when it has grown to this.
+/// Number of requests at which unused ones are first removed.
 const SMALLEST: usize = 1024;
 
-/// The requests there are, by their texts.
+/// The requests in memory, by their select text.
 pub struct SharedRequests {
     known: BTreeMap<String, Vec<Arc<Request>>>,
     size: usize,
@@ -28,7 +28,7 @@ impl Default for SharedRequests {
 }
 
 impl SharedRequests {
-    /// Lets a job share its request with those that have the same.
+    /// Makes a job share the request of a job with an equal one.
     pub fn share(&mut self, job: &mut Job) {
         let same = self
             .known

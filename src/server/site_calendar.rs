@@ -1,4 +1,4 @@
-//! What the configuration sets aside: `[[reservation]]` windows, made ahead as they come again
+//! Reserved time in the configuration: `[[reservation]]` windows, created ahead of each recurrence
 //! (M40), dedicated time and prime time (I23).
 
 use crate::config::ReservationConfig;
@@ -23,10 +23,10 @@ use crate::server::reservations::NEVER;
 use crate::server::reservations::find;
 use crate::server::state::ServerState;
 
-/// How often it is looked at whether there is something new to be made, if nothing else happens.
+/// Interval at which new windows are created, if nothing else happens.
 const PACE: Span = Span::seconds(30);
 
-/// Makes the windows that are due, and tells the scheduler of the calendar.
+/// Creates the windows that are due, and updates the scheduler's calendar.
 pub(crate) fn attend(server: &mut ServerState) {
     tell_site_time(server);
     let configured = server.setup.config.reservations.clone();
@@ -67,7 +67,7 @@ fn id_of(site: &ReservationConfig, instance: Instance) -> String {
     }
 }
 
-/// What is no longer in the configuration goes.
+/// Deletes the reservations that are no longer in the configuration.
 fn forget_unwanted(server: &mut ServerState, wanted: &[(&ReservationConfig, Instance)]) {
     let is_wanted = |id: &str| {
         wanted
@@ -84,13 +84,13 @@ fn forget_unwanted(server: &mut ServerState, wanted: &[(&ReservationConfig, Inst
     }
 }
 
-/// Makes one instance, if it is not there already and its nodes can be had. What cannot be had now
-/// is tried again, as nodes come and jobs end.
+/// Creates one instance if it is missing and its nodes are available. Otherwise it is retried as
+/// nodes return and jobs end.
 fn make(server: &mut ServerState, site: &ReservationConfig, instance: Instance) {
     let id = id_of(site, instance);
     let access = site_access(&*server.setup.installation.accounts, site);
     if let Some(known) = server.reservation(&id) {
-        // A configuration read anew may let others in.
+        // A reloaded configuration may change the access.
         if known.terms.access.as_ref() != Some(&access) {
             server.change_reservation(&id, |reservation| reservation.terms.access = Some(access));
         }
@@ -186,7 +186,7 @@ fn shares(
     }
 }
 
-/// Tells the scheduler what of the calendar lies ahead.
+/// Updates the scheduler's view of dedicated time and prime time.
 fn tell_site_time(server: &mut ServerState) {
     let clock = server.clock().table().clone();
     let config = &server.setup.config;
@@ -214,7 +214,7 @@ fn tell_site_time(server: &mut ServerState) {
     server.set_site_time(SiteTime { dedicated, prime });
 }
 
-/// When the reservations of the configuration are tried again.
+/// When the configured reservations are tried again.
 pub(crate) fn next_retry(server: &ServerState) -> Option<Time> {
     let reservations = &server.setup.config.reservations;
     (!reservations.is_empty()).then(|| server.now + PACE)

@@ -1,8 +1,8 @@
-//! After a start: nothing is decided before the nodes that were there have answered, or had time
+//! Startup grace: no scheduling cycle runs until the known nodes have responded, or have had time
 //! to.
 //!
-//! A cycle that sees but some of them would drop the promises that stand on the others, and start
-//! in their way whatever fits on those that were quickest.
+//! A cycle with only some of the nodes would drop the bookings on the others, and start conflicting
+//! jobs on the nodes that responded first.
 
 use crate::model::node::Node;
 use crate::model::time::Span;
@@ -10,24 +10,24 @@ use crate::server::state::ServerState;
 use crate::update::Update;
 use std::collections::BTreeSet;
 
-/// How long nodes are waited for. Those that are there answer within milliseconds.
+/// Maximum wait for nodes. Nodes that are up respond within milliseconds.
 pub(crate) const LONGEST: Span = Span::seconds(2);
 
-/// How long a personal schedd waits for the noded that it starts itself, before it takes requests.
+/// Maximum time a personal schedd waits for the noded that it starts, before it handles requests.
 pub(crate) const OWN: Span = Span::seconds(5);
 
-/// The nodes that are waited for.
+/// The nodes still waited for.
 pub struct StartupGrace(BTreeSet<String>);
 
 impl StartupGrace {
-    /// Waits for those of the nodes, as the spool has them, that jobs could be started on.
+    /// Waits for the stored nodes that could run jobs.
     pub fn of<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> StartupGrace {
         let usable = nodes.into_iter().filter(|node| node.is_usable());
         StartupGrace(usable.map(|node| node.facts.name.clone()).collect())
     }
 
-    /// Whether a node is still waited for. One that has not answered in time is written down as
-    /// away, so that the next start does not wait for it.
+    /// Whether nodes are still waited for. At the end of the grace, missing nodes are stored as
+    /// down, so that the next start does not wait for them.
     pub fn goes_on(&mut self, server: &mut ServerState) -> bool {
         self.0.retain(|name| {
             server

@@ -1,8 +1,7 @@
-//! What schedd knows, in memory, and what the current tick has changed of it.
+//! The server's state in memory, and the changes of the current tick.
 //!
-//! The spool is the durable twin: every change made here is also a row to be written, and until
-//! that has happened the tick can be taken back whole ([`ServerState::roll_back`]), as if nobody
-//! had asked.
+//! The spool holds the same state durably: every change here is also an update to be written. Until
+//! it is written, the whole tick can be rolled back ([`ServerState::roll_back`]).
 
 mod arrays;
 
@@ -73,18 +72,18 @@ use std::sync::Arc;
 
 /// The working state.
 pub struct ServerState {
-    /// What the configuration says.
+    /// The configuration in force.
     pub setup: Setup,
     /// The time of this tick.
     pub now: Time,
-    /// Which job waits for which.
+    /// Dependencies between jobs.
     pub dependencies: DependencyGraph,
     clock: Clock,
     jobs: BTreeMap<JobId, Arc<Job>>,
     sharing: SharedRequests,
     nodes: BTreeMap<String, Node>,
     uses: NodeUses,
-    /// The nodes with measures that are not on disk yet.
+    /// The nodes with measurements that are not on disk yet.
     measured: BTreeSet<String>,
     cluster: SchedulerView,
     reservations: reservations::Reservations,
@@ -92,69 +91,69 @@ pub struct ServerState {
     job_counters: JobCounters,
     possible: Possible,
     routed: job_counters::Routed,
-    /// When this schedd began.
+    /// When this schedd started.
     began: Time,
     /// Jobs that wait for their begin time.
     waiting: BTreeSet<(Wall, JobId)>,
-    /// Arrays of which the scheduler's view is behind.
+    /// Arrays that have changed since the scheduler's view was updated.
     stale: BTreeSet<JobId>,
     next: u64,
     tick: Tick,
-    /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
+    /// Steps of the wall clock that are not on disk yet. A rollback keeps them.
     steps: Vec<(Time, i64)>,
-    /// What nodes have reported of themselves.
+    /// The last reported facts of each node.
     reported_facts: BTreeMap<String, NodeFacts>,
-    /// The configuration before the one in force, until that is taken note of everywhere.
+    /// The replaced configuration, until [`ServerState::take_setup`].
     superseded: Option<Box<Setup>>,
-    /// What is to be mailed of ticks that are on disk.
+    /// Mail of ticks that are on disk.
     mails: Vec<Letter>,
     notices: Vec<Notice>,
-    /// Whether dependencies are looked at later: several requests are being applied together.
+    /// Whether dependencies are evaluated later, because several requests are applied together.
     defers_dependencies: bool,
     cycle_due: bool,
-    /// Why it is.
+    /// The reasons why a cycle is due.
     triggers: Triggers,
     sweep_due: bool,
 }
 
-/// What is stored of the state when a server starts.
+/// The stored state that a server loads at startup.
 pub struct StoredState {
-    /// Jobs that have not finished, or with an attempt that has not.
+    /// Unfinished jobs, and jobs with an open attempt.
     pub jobs: Vec<Job>,
     /// All nodes.
     pub nodes: Vec<Node>,
-    /// What was last reported of the resources of the whole system.
+    /// The last reported amounts of system-wide resources.
     pub told: BTreeMap<String, ReportedCount>,
     /// The number of the next job.
     pub next: u64,
 }
 
-/// What this tick has changed, and how it was before.
+/// The changes of this tick, with the earlier values.
 #[derive(Default)]
 struct Tick {
     jobs: BTreeMap<JobId, Touched>,
     nodes: BTreeMap<String, Option<Node>>,
     next: Option<u64>,
     changes: Vec<Update>,
-    /// The jobs of its tokens, by user.
+    /// The jobs of the tick's tokens, by user.
     tokens: BTreeMap<(u32, [u8; 16]), JobId>,
-    /// Jobs taken out of the history.
+    /// Jobs removed from the history.
     forgotten: BTreeSet<JobId>,
-    /// What ended before is taken out of the history, when all else is done.
+    /// Jobs that ended before this time are removed from the history after all other changes.
     purge: Option<Time>,
     mails: Vec<Letter>,
     notices: Vec<Notice>,
-    /// What these need to know besides, made once.
+    /// The server facts for notices, computed once.
     facts: Option<Arc<ServerFacts>>,
     charges: charges::Charges,
-    /// The configuration before it.
+    /// The configuration before the tick, if the tick changed it.
     setup: Option<Box<Setup>>,
 }
 
 /// A job changed in this tick.
 struct Touched {
     before: Option<Arc<Job>>,
-    /// The whole row must be written, not only the `life`.
+    /// Whether to write the whole row, not only the `life`.
     whole: bool,
 }
 
@@ -239,12 +238,12 @@ impl ServerState {
         }
     }
 
-    /// The clock, to be saved with the tick.
+    /// The server clock, to be saved with the tick.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// What every display needs to know, as of now: for what programs are told.
+    /// The facts that every display needs, as of now. For notification programs.
     pub fn facts_now(&self) -> ServerFacts {
         ServerFacts {
             clock: self.clock.table().clone(),
@@ -253,17 +252,17 @@ impl ServerState {
         }
     }
 
-    /// Whether this schedd has been there for longer than that: nodes had time to answer.
+    /// Whether this schedd has run for longer than `time`, so that nodes had time to respond.
     pub fn is_settled(&self, time: Span) -> bool {
         self.now.since(self.began) > time
     }
 
-    /// What a watch shows now.
+    /// The wall-clock time of this tick.
     pub fn wall(&self) -> Wall {
         self.clock.wall(self.now)
     }
 
-    /// This tick's moment, for [`Job::apply`].
+    /// The context of this tick's events, for [`Job::apply`].
     pub fn moment(&self) -> EventContext {
         let (rules, accrual) = (self.setup.config.rules(), self.setup.policy.accrual);
         EventContext {
@@ -275,12 +274,12 @@ impl ServerState {
         }
     }
 
-    /// A job that is not over, or whose last attempt is not.
+    /// A job that is unfinished or has an open attempt.
     pub fn job(&self, id: JobId) -> Option<&Arc<Job>> {
         self.jobs.get(&id)
     }
 
-    /// The same, or an element of an array that is not over, whether it has begun or not.
+    /// As [`ServerState::job`], and also subjobs of unfinished arrays that have not started.
     pub fn known(&self, id: JobId) -> Option<Arc<Job>> {
         let element = || {
             self.jobs
@@ -291,14 +290,14 @@ impl ServerState {
         self.jobs.get(&id).cloned().or_else(element)
     }
 
-    /// Whether nodes have still to report of a job that is over, or of elements of such an array.
+    /// Whether nodes have yet to report on a finished job, or on subjobs of a finished array.
     pub fn is_unsettled(&self, id: JobId) -> bool {
         let last = JobId::element(id.number, u32::MAX);
         self.jobs.contains_key(&id)
             || (id.is_array() && self.jobs.range(id..=last).next().is_some())
     }
 
-    /// Whether nodes have still to report of elements of an array that are over.
+    /// Whether nodes have yet to report on finished subjobs of an array.
     pub fn has_unsettled_element(&self, array: JobId) -> bool {
         let all = JobId::element(array.number, 0)..=JobId::element(array.number, u32::MAX);
         let is_over =
@@ -306,58 +305,58 @@ impl ServerState {
         self.jobs.range(all).any(|(_, element)| is_over(element))
     }
 
-    /// Whether what is left of a job is taken away in this tick.
+    /// Whether this tick removes a job from the history.
     pub fn is_forgotten(&self, id: JobId) -> bool {
         self.tick.forgotten.contains(&id)
     }
 
-    /// All jobs that hold something of a node.
+    /// All jobs that hold resources of nodes.
     pub fn holders(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.cluster.holders().filter_map(|id| self.jobs.get(&id))
     }
 
-    /// Whether a waiting job is to have what others give up for it.
+    /// Whether a waiting job is to get the resources freed by its victims.
     pub fn keeps_room_for(&self, job: JobId) -> bool {
         self.cluster.keeps_room_for(job)
     }
 
-    /// All those jobs, in the order of their numbers.
+    /// All jobs in memory, by number.
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.jobs.values()
     }
 
-    /// Asks for a cycle, and says why (Q1).
+    /// Requests a cycle and records the reason (Q1).
     pub fn want_cycle(&mut self, trigger: Trigger) {
         self.cycle_due = true;
         self.triggers.note(trigger);
     }
 
-    /// Asks for one more cycle for what has been noted already.
+    /// Requests another cycle for the reasons recorded already.
     pub fn look_again(&mut self) {
         self.cycle_due = true;
     }
 
-    /// Why the cycle that is due is: asked once.
+    /// Takes the reasons for the cycle that is due.
     pub fn take_triggers(&mut self) -> Triggers {
         std::mem::take(&mut self.triggers)
     }
 
-    /// Gives this number to the next new job: a simulation chooses the numbers of jobs.
+    /// Sets the number of the next new job. For simulations.
     pub fn number_from(&mut self, number: u64) {
         self.next = number;
     }
 
-    /// Replaces what is noted as the reason for the next cycle.
+    /// Replaces the recorded reasons for the next cycle.
     pub fn set_triggers(&mut self, triggers: Triggers) {
         self.triggers = triggers;
     }
 
-    /// The number that the next new job gets.
+    /// The number of the next new job.
     pub fn next_number(&self) -> u64 {
         self.next
     }
 
-    /// The number for a new job.
+    /// Takes the number for a new job.
     pub fn take_number(&mut self, is_array: bool) -> JobId {
         self.tick.next.get_or_insert(self.next);
         let id = if is_array {
@@ -384,7 +383,7 @@ impl ServerState {
         self.happen(id, Event::Submitted);
     }
 
-    /// Takes note of what happened to a job, and of what that means for those that wait for it.
+    /// Applies an event to a job, and its effects to dependent jobs.
     pub fn happen(&mut self, id: JobId, event: Event) {
         self.note(id, event);
         if !self.defers_dependencies {
@@ -392,18 +391,18 @@ impl ServerState {
         }
     }
 
-    /// From now on, events do not act on dependent jobs until [`ServerState::pass_on_deferred`].
+    /// Defers the effects of events on dependent jobs until [`ServerState::pass_on_deferred`].
     pub(crate) fn defer_dependencies(&mut self) {
         self.defers_dependencies = true;
     }
 
-    /// Applies what the events since [`ServerState::defer_dependencies`] mean for dependent jobs.
+    /// Applies the effects deferred since [`ServerState::defer_dependencies`].
     pub(crate) fn pass_on_deferred(&mut self) {
         self.defers_dependencies = false;
         effects::pass_on(self);
     }
 
-    /// Takes note of what happened to a job alone.
+    /// Applies an event to a job, without effects on dependent jobs.
     pub(crate) fn note(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
         if matches!(event, Event::Started { .. } | Event::RunWanted { .. }) {
@@ -461,7 +460,7 @@ impl ServerState {
         }
     }
 
-    /// The attempt that a start of this job would be; None if it cannot be started.
+    /// The attempt number that a start of this job would have; None if it cannot start.
     pub fn next_attempt(&self, id: JobId) -> Option<Attempt> {
         let job = self
             .jobs
@@ -470,7 +469,7 @@ impl ServerState {
         is_candidate(job).then_some(job.life.attempt + 1)
     }
 
-    /// Changes a job in another way than by an event.
+    /// Changes a job other than by an event.
     pub fn change(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
         let now = self.now;
         if let Some(begin) = self.jobs.get(&id).and_then(|job| job.spec.begin) {
@@ -483,31 +482,30 @@ impl ServerState {
         }
     }
 
-    /// Notes what a running job has used; nothing else depends on it.
+    /// Records the usage of a running job. Nothing else depends on it.
     pub fn used(&mut self, id: JobId, used: Usage) {
         if let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) {
             job.life.used = used;
         }
     }
 
-    /// A finished job leaves the history; [`ServerState::sweep`] then takes away what was kept for
-    /// it.
+    /// Removes a finished job from the history. [`ServerState::sweep`] later removes its script and
+    /// environment.
     pub fn forget(&mut self, id: JobId) {
         self.tick.forgotten.insert(id);
         self.also(Update::Forget(id));
         self.sweep_due = true;
     }
 
-    /// Takes away scripts and environments of jobs forgotten since it was last called. To be called
-    /// once in a while: it looks at every job there is.
+    /// Removes the scripts and environments of forgotten jobs. It scans all jobs, so call it
+    /// rarely.
     pub fn sweep(&mut self) {
         if std::mem::take(&mut self.sweep_due) {
             self.also(Update::Sweep);
         }
     }
 
-    /// Changes what is known of the tasks of a job's open attempt, which may end with the last of
-    /// them.
+    /// Changes the tasks of a job's open attempt, which may end with the last task.
     pub fn change_tasks(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else {
             return;
@@ -539,7 +537,8 @@ impl ServerState {
         }
     }
 
-    /// Takes out of the history what ended before; not what comes back from there in this tick.
+    /// Removes jobs from the history that ended before this time, except those restored in this
+    /// tick.
     pub fn purge(&mut self, before: Time) {
         self.tick.purge = Some(before);
     }
@@ -549,7 +548,7 @@ impl ServerState {
         self.tick.jobs.keys().filter_map(|id| self.jobs.get(id))
     }
 
-    /// A change of the spool that memory need not know.
+    /// Adds an update of the spool that does not concern the state in memory.
     pub fn also(&mut self, change: Update) {
         if let Update::Token(uid, token, job, _) = &change {
             self.tick.tokens.insert((*uid, *token), *job);
@@ -557,12 +556,12 @@ impl ServerState {
         self.tick.changes.push(change);
     }
 
-    /// The job that this tick has recorded under a token of a user. It is not in the spool yet.
+    /// The job that this tick has recorded for a user's token. It is not in the spool yet.
     pub fn recorded(&self, uid: u32, token: [u8; 16]) -> Option<JobId> {
         self.tick.tokens.get(&(uid, token)).copied()
     }
 
-    /// Makes jobs eligible whose begin time has come.
+    /// Makes waiting jobs eligible at their begin time.
     pub fn release_due(&mut self) {
         let now = self.wall();
         let due = self.waiting.iter().take_while(|(begin, _)| *begin <= now);
@@ -572,14 +571,14 @@ impl ServerState {
         }
     }
 
-    /// When the next begin time comes.
+    /// The next begin time of a waiting job.
     pub fn next_begin(&self) -> Option<Time> {
         self.waiting
             .first()
             .map(|&(begin, _)| self.clock.table().time(begin))
     }
 
-    /// Brings the scheduler's view of a job in line with the job.
+    /// Updates the scheduler's view of a job.
     fn reschedule(&mut self, id: JobId) {
         self.cycle_due = true;
         match self.jobs.get(&id) {
@@ -590,7 +589,8 @@ impl ServerState {
         self.note_routed(id);
         self.count(id);
         if id.is_array() {
-            // An array may change with each of its subjobs: it is viewed once, before the cycle.
+            // An array may change with each of its subjobs: its view is updated once, before the
+            // cycle.
             self.stale.insert(id);
         } else {
             self.view(id);
@@ -617,7 +617,7 @@ fn accounting<'a>(setup: &'a Setup, clock: &'a Clock, now: Time) -> AccountingCo
     }
 }
 
-/// The job, to be changed in this tick.
+/// A job to change in this tick.
 fn touch<'a>(
     jobs: &'a mut BTreeMap<JobId, Arc<Job>>,
     tick: &mut Tick,
@@ -633,7 +633,7 @@ fn touch<'a>(
     Some(Arc::make_mut(job))
 }
 
-/// With whom a job shares its verdict.
+/// The classes of jobs that share this job's verdict.
 fn verdict_classes(job: &Job) -> VerdictClasses {
     VerdictClasses {
         class: ClassId::of(job).0,

@@ -1,9 +1,8 @@
-//! Jobs that stand still in the middle of their runs: who may ask for it, what nodes are told, and
-//! what they say.
+//! Suspension of running jobs: authorization, orders to nodes, and their reports.
 //!
-//! What is wanted of a job follows from how it stands ([`crate::model::job::suspension`]), and is
-//! told to each of its nodes until that has said so: after any change of the job, at each greeting,
-//! and when a node says otherwise.
+//! The desired state follows from the job ([`crate::model::job::suspension`]). Each of its nodes
+//! gets the order until it has confirmed: after any change of the job, at each reconnection, and on
+//! a conflicting report.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;
@@ -25,7 +24,8 @@ use crate::wire::order::AttemptStatus;
 use crate::wire::order::ScheddOrder;
 
 impl RequestContext<'_> {
-    /// `qsig -s suspend` and its kin: for operators alone. Of an array, the elements that it suits.
+    /// `qsig -s suspend` and related signals, for operators only. Of an array, applies to the
+    /// subjobs in a suitable state.
     pub(crate) fn turn(
         &mut self,
         id: JobId,
@@ -57,7 +57,7 @@ impl RequestContext<'_> {
 }
 
 impl ServerState {
-    /// Jobs that a plan lets go on.
+    /// Resumes jobs as planned.
     pub fn take_resumes(&mut self, resumes: &[Resume]) {
         for Resume { job, shares, .. } in resumes {
             let waits = self
@@ -77,8 +77,7 @@ impl ServerState {
     }
 }
 
-/// What the nodes of a job are to be told of its standing still and going on: until they have said
-/// that it is so.
+/// The orders to suspend or resume that the nodes of a job have not confirmed yet.
 pub fn orders(job: &Job) -> Orders {
     let Some(run) = job.life.open_run() else {
         return Vec::new();
@@ -98,7 +97,7 @@ pub fn orders(job: &Job) -> Orders {
         .collect()
 }
 
-/// What is still wanted of a part of an attempt.
+/// The suspend or resume order due for a part of an attempt.
 fn wanted(job: &Job, run: &Run, task: TaskNumber) -> Option<ScheddOrder> {
     let (job, attempt) = (job.id, run.attempt);
     match &run.suspension {
@@ -115,7 +114,7 @@ fn wanted(job: &Job, run: &Run, task: TaskNumber) -> Option<ScheddOrder> {
     }
 }
 
-/// The processors of a part of an attempt, by its host's numbers.
+/// The processors of a part of an attempt, numbered as on its host.
 fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
     let Some(own) = run.share_of_task(task) else {
         return Vec::new();
@@ -134,8 +133,8 @@ fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
         .collect()
 }
 
-/// Takes in whether a node says of a part of an attempt that it stands still. `back` is for that
-/// node's noded.
+/// Handles a node's report that a part of an attempt is suspended or runs. `back` receives orders
+/// for that node's noded.
 pub fn part_stands(
     server: &mut ServerState,
     name: TaskName,
@@ -182,7 +181,7 @@ pub fn part_stands(
     }
 }
 
-/// A job of which all has stopped, the last of it just now, gives up what it is to.
+/// Completes the suspension of a job once all its parts have stopped: it releases resources.
 pub fn note_still(server: &mut ServerState, id: JobId) {
     let newly = server
         .job(id)
@@ -203,7 +202,7 @@ mod tests {
         job.apply(&event, fixture::moment(5));
     }
 
-    /// Runs its script on the first of two nodes of one host, and a task on each other.
+    /// Runs its script on the first of two nodes of one host, and a task on each other node.
     fn job() -> Job {
         let mut job = fixture::cluster("").job(1, "select=3:ncpus=1");
         let share = |node: &str, host: &str, cpus: &[u16]| {
@@ -242,7 +241,7 @@ mod tests {
         job
     }
 
-    /// `a0 stop 0`; `a0 go 0 on 0,1,2` with the processors.
+    /// The orders as text: `a0 stop 0`; `a0 go 0 on 0,1,2` with the processors.
     fn told(job: &Job) -> Vec<String> {
         let words = |(node, order): (String, ScheddOrder)| match order {
             ScheddOrder::Suspend { task, .. } => format!("{node} stop {task}"),
@@ -279,7 +278,7 @@ mod tests {
         let mut shares = job.life.run.as_ref().unwrap().shares.clone();
         shares[0].cpus = vec![3, 4];
         happen(&mut job, Event::Resumed { attempt: 1, shares });
-        // The script has all that is the job's on its host, a task what is its node's.
+        // The script gets all of the job's processors on its host, a task those of its node.
         assert_eq!(
             told(&job),
             ["a0 go 0 on [3, 4, 2]", "a1 go 1 on [2]", "b go 2 on [7]"]

@@ -1,6 +1,6 @@
 //! The tasks of jobs: processes that a job starts on its nodes besides its script.
 //!
-//! A process asks the noded of its node for tasks. The server grants them within the running
+//! A process requests tasks from the noded of its node. The server grants them within the running
 //! attempt and on its nodes only ([`task_requests`]). A task is stored before its node receives the
 //! order to start it. Its program is not stored: the process repeats its request until the task
 //! runs, and the node starts the task once. The end of a task is reported to the process that

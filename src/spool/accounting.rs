@@ -1,5 +1,4 @@
-//! The accounts, as the spool keeps them: one row for each attempt that is over, which outlives its
-//! job's.
+//! The accounting table: one row for each ended attempt, kept longer than the job's row.
 
 use super::{Spool, SpoolError, load};
 use crate::model::account::accounting::{
@@ -12,9 +11,9 @@ use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use rusqlite::{Row, Transaction, params};
 
-/// The table. `idx` is -1 for a job that is not an element of an array. Times are milliseconds on
-/// the wall clock, except `at`: the end by schedd's own clock, which nothing steps and which
-/// decides how long a row is kept. `more` is JSON.
+/// The table. `idx` is -1 for jobs that are not subjobs. Times are milliseconds of the wall clock,
+/// except `at`: the end by schedd's own clock, which is never stepped and which decides how long a
+/// row is kept. `more` is JSON.
 pub(super) const SCHEMA: &str = "CREATE TABLE accounting (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
          at INTEGER NOT NULL, name TEXT NOT NULL,
@@ -30,19 +29,19 @@ pub(super) const SCHEMA: &str = "CREATE TABLE accounting (
      CREATE INDEX accounting_at ON accounting (at);
      CREATE INDEX accounting_ended ON accounting (ended);";
 
-/// What [`entry`] reads, in its order.
+/// The columns that [`entry`] reads, in this order.
 pub(super) const COLUMNS: &str = "job, idx, attempt, name, user, gid, account, project, queue, qos,
      submitted, eligible, began, ended, status, deleted, walltime, cput, mem_kb, vmem_kb, ncpus, core_ms, factor, more";
 
-/// The most rows deleted at once.
+/// Maximum number of rows deleted at once.
 const PORTION: usize = 20_000;
 
-/// The most of what is added up later, so that a million such sums fit into 64 bits: 279 years of a
-/// processor.
+/// Maximum of values that are summed later, so that a million of them fit into 64 bits: 279 years
+/// of one processor.
 const MOST: i64 = (1 << 43) - 1;
 
 impl Spool {
-    /// Whether there is still an entry of what was over before.
+    /// Whether there are records of attempts that ended before this time.
     pub fn has_entries_before(&self, before: Time) -> Result<bool, SpoolError> {
         let mut statement = self
             .connection
@@ -51,8 +50,8 @@ impl Spool {
     }
 }
 
-/// Writes the entry of an attempt that was over at that moment, unless there is one already. A job
-/// that has had an attempt before could not start before that was over.
+/// Writes the record of an attempt that ended at `at`, unless it exists. Its eligible time is at
+/// least the end of the job's earlier attempts.
 pub(super) fn write(
     transaction: &Transaction,
     at: Time,
@@ -111,7 +110,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// What `more` holds.
+/// The contents of `more`.
 type ExtraColumns = (
     RequestedResources,
     Held,
@@ -119,7 +118,7 @@ type ExtraColumns = (
     Option<Box<JobPreemption>>,
 );
 
-/// Reads the JSON column. Entries of earlier versions do not name the job that preempted.
+/// Parses the JSON column. Records of earlier versions do not name the preempting job.
 fn told(more: &str) -> Result<ExtraColumns, serde_json::Error> {
     serde_json::from_str(more).or_else(|_| {
         let (asked, held, places) = serde_json::from_str(more)?;
@@ -132,7 +131,7 @@ fn signed(kb: u64) -> i64 {
     i64::try_from(kb).unwrap_or(i64::MAX)
 }
 
-/// A portion of the entries of what was over before is kept no longer.
+/// Deletes a portion of the records of attempts that ended before this time.
 pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     let sql = "DELETE FROM accounting WHERE (job, idx, attempt) IN
         (SELECT job, idx, attempt FROM accounting WHERE at < ?1 ORDER BY at LIMIT ?2)";
@@ -142,7 +141,7 @@ pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), Spoo
     Ok(())
 }
 
-/// An entry from a row of [`COLUMNS`].
+/// The record in a row of [`COLUMNS`].
 pub(super) fn entry(row: &Row) -> Result<AccountingEntry, SpoolError> {
     let (number, index): (u64, i64) = (row.get(0)?, row.get(1)?);
     let more = row.get_ref(23)?.as_str().map_err(rusqlite::Error::from)?;

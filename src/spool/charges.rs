@@ -1,5 +1,5 @@
-//! The raw charges of attempts: one row each, kept longer than its job. All figures of usage can be
-//! computed from these again.
+//! The raw charges of attempts: one row each, kept longer than the job. All usage values can be
+//! recomputed from them.
 
 use super::{Spool, SpoolError, load};
 use crate::model::account::charge::Charge;
@@ -9,7 +9,7 @@ use crate::model::time::Time;
 use crate::update::ChargePart;
 use rusqlite::{Row, Transaction, params};
 
-/// The table. `idx` is -1 for what is no element.
+/// The table. `idx` is -1 for jobs that are not subjobs.
 pub(super) const SCHEMA: &str = "CREATE TABLE charge (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
          account TEXT NOT NULL, user TEXT NOT NULL,
@@ -18,11 +18,10 @@ pub(super) const SCHEMA: &str = "CREATE TABLE charge (
          PRIMARY KEY (job, idx, attempt)) WITHOUT ROWID;
      CREATE INDEX charge_ended ON charge (ended);";
 
-/// How much of a charge counts.
+/// The charge factor.
 pub(super) const FACTORS: &str = "ALTER TABLE charge ADD COLUMN factor REAL NOT NULL DEFAULT 1;";
 
-/// An attempt that released some of its nodes early has a row for each release. The row of its end
-/// is part 0.
+/// An attempt that released nodes early has a row for each release. The row of its end is part 0.
 pub(super) const PARTS: &str = "CREATE TABLE charged (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL,
          account TEXT NOT NULL, user TEXT NOT NULL,
@@ -43,12 +42,12 @@ pub(super) const AMOUNTS: &str =
 const COLUMNS: &str = "account, user, began, ended, nodes, cores, gpus, mem_kb, factor, amounts";
 
 impl Spool {
-    /// Hands on all charges, the oldest first.
+    /// Passes all charges to `each`, oldest first.
     pub fn charges(&self, each: impl FnMut(Charge)) -> Result<(), SpoolError> {
         self.charges_before(Time::NEVER, each)
     }
 
-    /// Hands on the charges for what was over before, the oldest first.
+    /// Passes the charges of attempts that ended before this time to `each`, oldest first.
     pub fn charges_before(
         &self,
         before: Time,
@@ -89,7 +88,7 @@ fn charge(row: &Row) -> Result<Charge, SpoolError> {
     })
 }
 
-/// Writes a charge that is over, unless there is one already.
+/// Writes a completed charge, unless it exists.
 pub(super) fn write(
     transaction: &Transaction,
     (job, attempt, part): ChargePart,
@@ -130,7 +129,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Charges for what was over before are kept no longer.
+/// Deletes the charges that ended before this time.
 pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     transaction
         .prepare_cached("DELETE FROM charge WHERE ended < ?1")?

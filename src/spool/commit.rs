@@ -19,7 +19,7 @@ use rusqlite::{Transaction, params};
 use serde::Serialize;
 
 impl Spool {
-    /// Writes all changes, or none, and waits until they are on disk.
+    /// Writes all changes or none, and waits until they are on disk.
     pub fn commit(&mut self, changes: &[Update]) -> Result<(), SpoolError> {
         self.write_all(changes)
             .map_err(|error| error.explained(&self.folder))
@@ -34,7 +34,7 @@ impl Spool {
         }
         fault::point("spool.commit")?;
         transaction.commit()?;
-        // What fails from here on must be found again: it is on disk.
+        // The changes are on disk: ignore injected faults from here on.
         let _ = fault::point("spool.committed");
         Ok(())
     }
@@ -126,12 +126,12 @@ fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
     serde_json::to_string(value)
 }
 
-/// SQLite's integers are signed; a class is only ever compared for equality.
+/// SQLite's integers are signed; classes are only compared for equality.
 fn signed(class: u64) -> i64 {
     class as i64
 }
 
-/// What stands for the processor time of a job that has never run.
+/// The processor time stored for a job that has never run.
 pub(super) const NEVER_RUN: i64 = -1;
 
 /// The processor time used, for lists.
@@ -240,7 +240,7 @@ fn write_subjob_states(
     Ok(())
 }
 
-/// How a standing is kept: `Q`, `R`, or an exit status.
+/// A stored subjob state: `Q`, `R`, or an exit status.
 fn word(state: SubjobState) -> String {
     match state {
         SubjobState::Waiting => "Q".to_string(),

@@ -12,11 +12,11 @@ use crate::model::job::state::JobState;
 use crate::model::job_id::{IdPart, JobId};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-/// The most dependencies of one kind that a job shows: an answer travels in frames, which are
-/// bounded.
+/// Maximum number of dependencies of one kind that a job shows, since answers travel in frames of
+/// limited size.
 const SHOWN: u64 = 100_000;
 
-/// The table, and how its rows are found.
+/// The table with its indexes.
 pub(super) const SCHEMA: &str = "CREATE TABLE tie (
          job INTEGER NOT NULL, job_is_array INTEGER NOT NULL,
          kind TEXT NOT NULL,

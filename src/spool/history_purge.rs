@@ -1,7 +1,7 @@
 //! Purges finished jobs from the history.
 //!
 //! The row of a purged job is deleted at once. Its other rows are deleted in portions: an array of
-//! a million elements has millions of them, and the server must not stop meanwhile.
+//! a million subjobs has millions of them, and the server must not block meanwhile.
 
 use super::{Spool, SpoolError};
 use crate::model::job_id::JobId;
@@ -14,7 +14,7 @@ pub(super) const SCHEMA: &str = "CREATE TABLE remains (job INTEGER PRIMARY KEY);
 /// The other tables with rows of a job, and the column that orders these rows.
 const OF_A_JOB: [(&str, &str); 3] = [("event", "idx"), ("element", "idx"), ("standing", "first")];
 
-/// About how many rows are deleted at once.
+/// Approximate number of rows deleted at once.
 const PORTION: usize = 20_000;
 
 impl Spool {
@@ -27,7 +27,7 @@ impl Spool {
     }
 }
 
-/// Purges one job; an array with its elements.
+/// Purges one job; an array with its subjobs.
 pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
     transaction
         .prepare_cached("DELETE FROM job WHERE id = ?1")?
@@ -41,7 +41,7 @@ pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolEr
     Ok(())
 }
 
-/// Purges all jobs that finished before a time. Jobs and arrays with elements stay until their
+/// Purges all jobs that finished before a time. Jobs and arrays with open subjobs stay until their
 /// nodes have reported.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     super::reservations::purge(transaction, before)?;
@@ -106,7 +106,7 @@ mod tests {
 
     const ID: JobId = JobId::array(7);
 
-    /// A spool with an array of so many elements that is over, and the last of them.
+    /// A spool with a finished array of `count` subjobs, and its last subjob.
     fn spool(folder: &tempfile::TempDir, count: u32) -> (Spool, Job) {
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
         let moment = EventContext {

@@ -1,4 +1,4 @@
-//! The last reported counts of system-wide resources, as licenses. A report is valid until the
+//! The last reported counts of system-wide resources, such as licenses. A report is valid until the
 //! next one, also after a restart of schedd.
 
 use super::{Spool, SpoolError};

@@ -1,4 +1,4 @@
-//! What schedd reads: everything unfinished at its start, and single records later on.
+//! Queries of schedd: everything unfinished at its start, and single records later.
 
 use super::{Spool, SpoolError};
 use crate::model::job::array::{Elements, SubjobState};
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Spool {
-    /// All jobs that are not finished, arrays before their elements. Elements that have never
-    /// started have no record: their array tells how they stand.
+    /// All unfinished jobs, arrays before their subjobs. Subjobs that have never started have no
+    /// record: their array has their states.
     pub fn live_jobs(&self) -> Result<Vec<Job>, SpoolError> {
         self.jobs("state <> 'F'", "e.state <> 'F' ORDER BY e.job, e.idx")
     }
@@ -32,12 +32,12 @@ impl Spool {
         Ok(jobs)
     }
 
-    /// One job, array or element, finished or not.
+    /// One job, array or subjob, finished or not.
     pub fn job(&self, id: JobId) -> Result<Option<Job>, SpoolError> {
         job(&self.connection, id)
     }
 
-    /// The job that a user has submitted by this token.
+    /// The job that a user has submitted with this token.
     pub fn submitted(&self, uid: u32, token: [u8; 16]) -> Result<Option<JobId>, SpoolError> {
         let sql = "SELECT token.job, coalesce(job.is_array, 0) FROM token LEFT JOIN job ON job.id = token.job
             WHERE token.uid = ?1 AND token.token = ?2";
@@ -64,17 +64,17 @@ impl Spool {
         nodes(&self.connection)
     }
 
-    /// How the wall clock stood when.
+    /// The steps of the wall clock.
     pub fn clock(&self) -> Result<ClockTable, SpoolError> {
         clock(&self.connection)
     }
 
-    /// A single fact by name.
+    /// A single stored value.
     pub fn meta<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, SpoolError> {
         meta(&self.connection, key)
     }
 
-    /// The verdicts by class, each with since when it has been of its kind.
+    /// The verdicts by class, each with the time since when it has been of its kind.
     pub fn verdicts(&self) -> Result<BTreeMap<u64, (Reason, Time)>, SpoolError> {
         let mut statement = self
             .connection
@@ -89,13 +89,13 @@ impl Spool {
         Ok(verdicts)
     }
 
-    /// The starts promised.
+    /// The planned starts.
     pub fn promises(&self) -> Result<BTreeMap<JobId, PromisedStart>, SpoolError> {
         promises(&self.connection)
     }
 }
 
-/// The starts promised, each to a job or to an element of an array.
+/// The planned starts by job or subjob.
 pub(super) fn promises(
     connection: &Connection,
 ) -> Result<BTreeMap<JobId, PromisedStart>, SpoolError> {
@@ -121,7 +121,7 @@ pub(super) fn promises(
     Ok(promises)
 }
 
-/// A job's number as the spool has it: SQLite's integers are signed.
+/// A job's number as SQLite's signed integer.
 pub(super) fn number(id: JobId) -> i64 {
     i64::try_from(id.number).unwrap_or(i64::MAX)
 }
@@ -137,14 +137,14 @@ pub(super) fn jobs_where(connection: &Connection, condition: &str) -> Result<Vec
     Ok(jobs)
 }
 
-/// The index that the events of a job stand under: -1 for what is no element.
+/// The index for the events of a job: -1 for jobs that are not subjobs.
 pub(super) fn index(id: JobId) -> i64 {
     id.index().map_or(-1, i64::from)
 }
 
-/// A job, array or element, if there is one of this id.
+/// The job, array or subjob with this id.
 pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<Job>, SpoolError> {
-    // SQLite's integers are signed; no job was ever given such a number.
+    // SQLite's integers are signed; no job has a larger number.
     if i64::try_from(id.number).is_err() {
         return Ok(None);
     }
@@ -161,13 +161,13 @@ pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<Job>, Spo
     Ok(found.filter(|job| job.id == id))
 }
 
-/// An element, also one without a record of its own.
+/// A subjob, with or without a record of its own.
 fn element(connection: &Connection, number: u64, index: u32) -> Result<Option<Job>, SpoolError> {
     let array = job(connection, JobId::array(number))?;
     array.map_or(Ok(None), |array| element_in(connection, &array, index))
 }
 
-/// The element of an array that is known.
+/// A subjob of a loaded array.
 pub(super) fn element_in(
     connection: &Connection,
     array: &Job,
@@ -181,8 +181,8 @@ pub(super) fn element_in(
     Ok(element_of(array, index, recorded.into_iter().next()))
 }
 
-/// An element of an array, which has this record or none. The record of one that waits is of the
-/// time before it was to run once more.
+/// A subjob of an array, from its record if there is one. The record of a waiting subjob is from an
+/// earlier run and not used.
 pub(super) fn element_of(array: &Job, index: u32, recorded: Option<Job>) -> Option<Job> {
     match recorded {
         Some(job) if array.subjob_state(index) != Some(SubjobState::Waiting) => Some(job),
@@ -190,7 +190,7 @@ pub(super) fn element_of(array: &Job, index: u32, recorded: Option<Job>) -> Opti
     }
 }
 
-/// Elements that have a record, by SQL over the columns of `element e` and `job j`.
+/// Subjobs with a record, by an SQL condition on the columns of `element e` and `job j`.
 pub(super) fn elements_where(
     connection: &Connection,
     condition: &str,
@@ -220,8 +220,7 @@ pub(super) fn elements_where(
     Ok(elements)
 }
 
-/// The specification of the job read last: a job of the same submission, or an element of the same
-/// array, shares it.
+/// Cache of the last spec: jobs of the same submission and subjobs of the same array share it.
 #[derive(Default)]
 pub(super) struct Specs(Option<(String, Arc<Spec>)>);
 
@@ -238,7 +237,7 @@ impl Specs {
     }
 }
 
-/// A job from a row that begins with id, spec, life.
+/// A job from a row with id, spec, life.
 pub(super) fn job_of(
     connection: &Connection,
     row: &Row,
@@ -268,7 +267,7 @@ pub(super) fn job_of(
     }
 }
 
-/// How the elements of an array stand.
+/// The subjob states of an array.
 fn subjob_states(connection: &Connection, number: u64) -> Result<Elements, SpoolError> {
     let mut statement =
         connection.prepare_cached("SELECT first, last, standing FROM standing WHERE job = ?1")?;
@@ -304,7 +303,7 @@ pub(super) fn nodes(connection: &Connection) -> Result<Vec<Node>, SpoolError> {
     records(connection, "SELECT node FROM node ORDER BY name")
 }
 
-/// All rows of a query for one column of JSON.
+/// All rows of a query for one JSON column.
 pub(super) fn records<T: DeserializeOwned>(
     connection: &Connection,
     sql: &str,

@@ -1,4 +1,4 @@
-//! One schedd per spool: a lock held for life on the spool's folder.
+//! The lock that ensures one schedd per spool, held on a file in the spool's directory.
 
 use crate::sys::home::Home;
 use crate::sys::{filesystem, record};
@@ -7,59 +7,60 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The lock, held as long as this lives.
+/// The lock, held until this is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: Flock<File>,
 }
 
-/// Why the spool cannot be held.
+/// Why the spool cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another schedd of this host holds it.
     #[error("another schedd holds the spool {}", .0.display())]
     Held(PathBuf),
-    /// A schedd of another host held it last and never left.
+    /// A schedd of another host held it last and has not exited.
     #[error(
         "the spool {} is in use by schedd on host {host}. One spool serves one host: \
          give this one a folder of its own, e.g. export LANAI_HOME={remedy}; if that host is gone for good, \
          remove {}", folder.display(), record.display()
     )]
     OtherHost {
-        /// The spool's folder.
+        /// The spool's directory.
         folder: PathBuf,
         /// The host that holds it.
         host: String,
-        /// A folder that would do.
+        /// A usable directory.
         remedy: String,
-        /// The record to be removed.
+        /// The record to remove.
         record: PathBuf,
     },
-    /// A file system that several hosts share.
+    /// A network file system.
     #[error(
         "the spool {} lies on a network file system ({kind}), where neither locks nor the log can be trusted. \
          Use a folder on a local disk: export LANAI_HOME={remedy}", folder.display()
     )]
     Network {
-        /// The spool's folder.
+        /// The spool's directory.
         folder: PathBuf,
-        /// The file system's kind.
+        /// The type of the file system.
         kind: &'static str,
-        /// A folder that would do.
+        /// A usable directory.
         remedy: String,
     },
-    /// The file system says no.
+    /// An error of the file system.
     #[error("{}: {error}", path.display())]
     Io {
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// What.
+        /// The error.
         error: io::Error,
     },
 }
 
 impl Lock {
-    /// Takes the spool of `home` and creates its folders. Fails if another process holds it.
+    /// Locks the spool of `home` and creates its directories. Fails if another process holds the
+    /// lock.
     pub fn take(home: &Home) -> Result<Lock, LockError> {
         let folder = home.spool();
         filesystem::make_private(&folder).map_err(|error| on(&folder, error))?;
@@ -107,7 +108,7 @@ fn refuse_other_host(home: &Home, folder: &Path) -> Result<(), LockError> {
     }
 }
 
-/// A folder on the local disk that no other user and no other host shares.
+/// A directory on the local disk that no other user or host shares.
 fn local_folder() -> String {
     format!(
         "/var/tmp/lanai-{}-{}",

@@ -1,16 +1,16 @@
-//! The spool's schema, as the list of steps that lead to it. A step that has been released is
-//! never edited or dropped: an old spool takes the steps it lacks.
+//! The spool's schema, as a list of migration steps. A released step is never changed or removed:
+//! an older spool executes the steps it lacks.
 
 use super::SpoolError;
 use rusqlite::{Connection, TransactionBehavior};
 
-/// `LANA`: what `PRAGMA application_id` says of a spool of ours.
+/// `LANA`: the `PRAGMA application_id` of a spool.
 const APPLICATION: i32 = 0x4c41_4e41;
 
-/// Step n leads from `user_version` n to n + 1.
+/// Step n migrates `user_version` n to n + 1.
 const STEPS: &[&str] = &[
-    // Columns are what listings and filters need; `spec` and `life` are JSON and hold the rest.
-    // Scripts and environments are kept once, by digest.
+    // The columns are those needed by lists and filters; `spec` and `life` are JSON with the rest.
+    // Scripts and environments are stored once, by digest.
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE clock (since INTEGER NOT NULL, ahead INTEGER NOT NULL);
      CREATE TABLE blob (digest BLOB PRIMARY KEY, bytes BLOB NOT NULL);
@@ -40,9 +40,9 @@ const STEPS: &[&str] = &[
      CREATE TABLE booking (job INTEGER PRIMARY KEY, at INTEGER NOT NULL, nodes TEXT NOT NULL);
      CREATE TABLE node (name TEXT PRIMARY KEY, node TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE queue (name TEXT PRIMARY KEY, queue TEXT NOT NULL) WITHOUT ROWID;",
-    // Arrays: how elements stand, in runs; and a row for each element that has ever started. Its
-    // `spec` is the array's, unless it was changed for the array later. `idx` is -1 for events of
-    // what is no element.
+    // Arrays: subjob states as index ranges, and a row for each subjob that has ever started. Its
+    // `spec` is the array's, unless the array was altered later. `idx` is -1 for events of jobs
+    // that are not subjobs.
     "ALTER TABLE job ADD COLUMN is_array INTEGER NOT NULL DEFAULT 0;
      CREATE TABLE standing (
          job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, standing TEXT NOT NULL,
@@ -66,13 +66,13 @@ const STEPS: &[&str] = &[
      ALTER TABLE happened RENAME TO event;",
     super::dependencies::SCHEMA,
     super::history_purge::SCHEMA,
-    // To which element of an array a start is promised; -1 for what is none.
+    // The subjob that has the planned start; -1 for other jobs.
     "ALTER TABLE booking ADD COLUMN idx INTEGER NOT NULL DEFAULT -1;",
     super::reservations::SCHEMA,
-    // A verdict may be one for all that ask for the same.
+    // Some verdicts apply to all jobs with the same request.
     "ALTER TABLE job ADD COLUMN shape INTEGER;
      ALTER TABLE element ADD COLUMN shape INTEGER;",
-    // The promises in force, each with the start that was promised first.
+    // The planned starts, each with the first planned start of the job.
     "DROP TABLE booking;
      CREATE TABLE promise (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, nodes TEXT NOT NULL,
@@ -84,7 +84,7 @@ const STEPS: &[&str] = &[
     // Since when a verdict has been of its kind.
     "ALTER TABLE verdict ADD COLUMN since INTEGER NOT NULL DEFAULT 0;",
     super::charges::PARTS,
-    // Until when at least room is kept that others make.
+    // Until when freed resources are held for the preemptor.
     "ALTER TABLE promise ADD COLUMN earmark INTEGER;",
     super::dependencies::LABELS,
     super::cycles::SCHEMA,
@@ -94,7 +94,7 @@ const STEPS: &[&str] = &[
     "",
 ];
 
-/// Brings the database to the newest schema; a new file gets all steps.
+/// Migrates the database to the newest schema; a new file executes all steps.
 pub fn run(connection: &mut Connection) -> Result<(), SpoolError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     let version = known_version(&transaction)?;
@@ -106,7 +106,7 @@ pub fn run(connection: &mut Connection) -> Result<(), SpoolError> {
     Ok(transaction.commit()?)
 }
 
-/// Refuses a database that is not a spool, or one that a newer Lanai has changed.
+/// Refuses a database that is not a spool, or has another schema version.
 pub fn check(connection: &Connection) -> Result<(), SpoolError> {
     match known_version(connection)? {
         version if version == STEPS.len() => Ok(()),

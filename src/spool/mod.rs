@@ -1,7 +1,7 @@
-//! The only SQL: the durable twin of what schedd knows.
+//! The spool: the durable copy of schedd's state, and the only SQL.
 //!
-//! One writer, held by [`lock`]; a tick's changes are one transaction ([`commit`]); readers see
-//! the last one committed ([`query`]).
+//! There is one writer, which holds the [`lock`]. The changes of a tick are one transaction
+//! ([`commit`]). Readers see the last committed one ([`query`]).
 
 mod accounting;
 mod charges;
@@ -26,16 +26,16 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why the spool cannot be used, or did not take a change.
+/// Why the spool cannot be used, or a change was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// No room on its file system.
+    /// Its file system is full.
     #[error("no space left for the spool: free some on its file system")]
     Full,
-    /// Its file system takes no writes.
+    /// Its file system is read-only.
     #[error("the spool's file system is read-only: remount {} read-write", .0.display())]
     ReadOnly(PathBuf),
-    /// No file can be opened.
+    /// No file descriptor is left.
     #[error("no file descriptor is left: raise the limit (ulimit -n, LimitNOFILE= of the service)")]
     Descriptors,
     /// A SQLite database of another program.
@@ -46,28 +46,28 @@ pub enum SpoolError {
         "a newer Lanai has written it (schema {version}, this one knows {current}): run that version"
     )]
     Newer {
-        /// Its schema.
+        /// The schema of the file.
         version: i64,
-        /// Ours.
+        /// The schema of this program.
         current: usize,
     },
-    /// Not yet brought to our schema; only schedd does that.
+    /// The schema is older; only schedd migrates it.
     #[error(
         "it is of an older schema ({version}, current {current}): start schedd once to upgrade it"
     )]
     Older {
-        /// Its schema.
+        /// The schema of the file.
         version: usize,
-        /// Ours.
+        /// The schema of this program.
         current: usize,
     },
-    /// A row that cannot be understood.
+    /// A row that cannot be parsed.
     #[error("a damaged record: {0}")]
     Damaged(#[from] serde_json::Error),
-    /// Anything else SQLite says.
+    /// Any other SQLite error.
     #[error("{0}")]
     Sqlite(rusqlite::Error),
-    /// A fault of the file system.
+    /// An error of the file system.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
@@ -83,7 +83,7 @@ impl From<rusqlite::Error> for SpoolError {
 }
 
 impl SpoolError {
-    /// The error of an operation on the spool in this folder.
+    /// The error of an operation on the spool in this directory.
     pub fn of_file(error: io::Error, folder: &Path) -> SpoolError {
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => SpoolError::Full,
@@ -93,8 +93,8 @@ impl SpoolError {
         }
     }
 
-    /// This error, or its cause where SQLite does not say which: it has the same code for a
-    /// read-only file system, a missing file descriptor and a broken disk.
+    /// The cause of a vague SQLite error: SQLite has the same code for a read-only file system, a
+    /// missing file descriptor and a broken disk.
     fn explained(self, folder: &Path) -> SpoolError {
         let SpoolError::Sqlite(error) = &self else {
             return self;
@@ -110,17 +110,17 @@ impl SpoolError {
     }
 }
 
-/// The database's file.
+/// The database file.
 pub fn file(home: &Home) -> PathBuf {
     home.spool().join("spool.db")
 }
 
-/// The file of the log that every change goes through: it grows until a checkpoint empties it.
+/// The write-ahead log: it grows until a checkpoint empties it.
 pub fn log(home: &Home) -> PathBuf {
     home.spool().join("spool.db-wal")
 }
 
-/// The spool in the hands of its one writer: [`commit`] and [`load`] say what can be done with it.
+/// The writer's connection to the spool, with the methods of [`commit`] and [`load`].
 #[derive(Debug)]
 pub struct Spool {
     connection: Connection,
@@ -128,12 +128,12 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens the spool and brings its schema up to date. The caller holds the [`lock`].
+    /// Opens the spool and migrates its schema. The caller must hold the [`lock`].
     pub fn open(file: &Path) -> Result<Spool, SpoolError> {
         let mut connection = Connection::open(file)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // Checkpoints run beside the tick, on a connection of their own.
+        // Checkpoints run outside the tick, on a separate connection.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -149,7 +149,7 @@ fn folder_of(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("/")).to_path_buf()
 }
 
-/// The spool as a reader sees it: [`query`] says what can be asked.
+/// A reader's connection to the spool, with the methods of [`query`].
 #[derive(Debug)]
 pub struct SpoolReader {
     connection: Connection,
@@ -157,7 +157,7 @@ pub struct SpoolReader {
 }
 
 impl SpoolReader {
-    /// Opens the spool: None if there is none.
+    /// Opens the spool; None if there is none.
     pub fn open(file: &Path) -> Result<Option<SpoolReader>, SpoolError> {
         if !file.try_exists()? {
             return Ok(None);
@@ -172,7 +172,7 @@ impl SpoolReader {
     }
 }
 
-/// What empties the spool's log beside the tick.
+/// Checkpoints the spool's log outside the tick.
 #[derive(Debug)]
 pub struct Checkpointer {
     connection: Connection,
@@ -186,16 +186,15 @@ impl Checkpointer {
         Ok(Checkpointer { connection })
     }
 
-    /// Copies the log into the database file, as far as readers allow, without stopping the writer.
+    /// Copies the log to the database file as far as readers allow, without blocking the writer.
     pub fn checkpoint(&self) -> Result<(), SpoolError> {
         checkpoint(&self.connection)
     }
 }
 
 impl Spool {
-    /// Copies the rest of the log that a [`Checkpointer`] has left. Only the writer can be sure
-    /// that nothing is added meanwhile, and only an empty log restarts at its beginning instead of
-    /// growing.
+    /// Copies the rest of the log after a [`Checkpointer`]. Only the writer can exclude further
+    /// commits, and only an empty log restarts at its beginning instead of growing.
     pub fn finish_checkpoint(&self) -> Result<(), SpoolError> {
         checkpoint(&self.connection)
     }

@@ -1,4 +1,4 @@
-//! Overrides of the configuration by `qmgr`: a row for each object, in the order of first use.
+//! Overrides of the configuration by `qmgr`: a row per object, in the order of first use.
 
 use super::{Spool, SpoolError, SpoolReader};
 use crate::config::overrides::QmgrOverrides;

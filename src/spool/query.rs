@@ -19,24 +19,24 @@ mod offer;
 mod queues_and_nodes;
 mod search;
 
-/// How many jobs one part of an answer holds.
+/// Maximum number of jobs in one part of an answer.
 const PART: usize = 500;
 
-/// And how many bytes, about: an answer travels in frames, which are bounded.
+/// Approximate maximum size of one part in bytes, since answers travel in frames of limited size.
 const PART_BYTES: usize = 1 << 20;
 
-/// Who asks, and what they may see.
+/// The user who sends a query, and this user's rights.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     /// The user.
     pub owner: Owner,
-    /// May see the environments of all jobs: an operator, root, or the one user of a personal
-    /// system.
+    /// Whether the user may see the environments of all jobs: an operator, root, or the only user
+    /// of a personal system.
     pub privileged: bool,
 }
 
 impl Viewer {
-    /// The user of the installation itself, who may see everything.
+    /// The user who runs this process, with all rights.
     pub fn own() -> Viewer {
         let UserAccount {
             name: user,
@@ -51,25 +51,26 @@ impl Viewer {
     }
 }
 
-/// Takes a part of an answer; what it says ends the answer early.
+/// Takes a part of an answer. An error ends the answer early.
 type Each<'a> = &'a mut dyn FnMut(ClientAnswer) -> Result<(), SpoolError>;
 
 impl SpoolReader {
-    /// Whether any node is known.
+    /// Whether any node is stored.
     pub fn has_nodes(&self) -> Result<bool, SpoolError> {
         Ok(self
             .connection
             .query_row("SELECT EXISTS (SELECT 1 FROM node)", [], |row| row.get(0))?)
     }
 
-    /// Answers part by part, the server's facts first. What `each` says ends the answer early.
+    /// Answers a query in parts, the server's facts first. An error of `each` ends the answer
+    /// early.
     pub fn answer(
         &mut self,
         question: &Question,
         viewer: Viewer,
         each: Each,
     ) -> Result<(), SpoolError> {
-        // One transaction: all parts are of one moment.
+        // One transaction: all parts show the same state.
         let connection = self.connection.transaction()?;
         let server = server(&connection, &viewer)?;
         let sees_others = viewer.privileged || server.query_other_jobs;
@@ -80,7 +81,7 @@ impl SpoolReader {
         let shown = if server.history { "1" } else { "state <> 'F'" };
         each(ClientAnswer::Server(Box::new(server)))?;
         match question {
-            // What is to come is not in the spool.
+            // Forecasts are not in the spool.
             Question::Server | Question::Ahead(_) => Ok(()),
             Question::Accounts(inquiry, keys) => {
                 accounts::tallies(&connection, inquiry, keys, each)
@@ -150,7 +151,7 @@ fn server(connection: &Connection, viewer: &Viewer) -> Result<ServerFacts, Spool
     let table = load::clock(connection)?;
     let saved: Option<Saved> = load::meta(connection, "clock")?;
     let now = saved.and_then(|saved| saved.at(clock::since_boot(), &clock::boot_id()));
-    // The saved clock says nothing after a reboot, until schedd runs again.
+    // After a reboot the saved clock is unusable until schedd runs again.
     let now = now.unwrap_or_else(|| table.time(clock::wall()));
     let fair_shares = load::meta(connection, ServerFacts::FAIR_SHARES)?.unwrap_or_default();
     Ok(ServerFacts {

@@ -1,4 +1,4 @@
-//! Reservations, and what has happened to them.
+//! Reservations and their events.
 
 use super::{Spool, SpoolError, load};
 use crate::model::reservation::{Happened, Reservation};
@@ -58,7 +58,7 @@ pub(super) fn tell(
     Ok(())
 }
 
-/// What happened before to reservations that are no more leaves the history.
+/// Deletes events before this time of reservations that no longer exist.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     let sql =
         "DELETE FROM reservation_event WHERE at < ?1 AND id NOT IN (SELECT id FROM reservation)";

@@ -1,8 +1,7 @@
-//! Large scripts: files beside the database, in the folder `scripts` of the spool, named by their
-//! digest.
+//! Large scripts: files in the directory `scripts` of the spool, named by their digest.
 //!
-//! A file is on disk before the transaction of the first job that refers to it. Files that no job
-//! refers to are removed later, so a crash between the two leaves nothing behind for long.
+//! A file is on disk before the transaction of the first job that refers to it. Files without a job
+//! are removed later, so a crash between the two leaves nothing behind permanently.
 
 use super::{Spool, SpoolError, SpoolReader, load};
 use crate::model::job::Digest;
@@ -14,13 +13,13 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The smallest script that is kept in a file, in bytes. Smaller ones are rows of the database.
+/// Minimum size in bytes of a script that is stored as a file. Smaller ones are database rows.
 pub const SMALLEST: usize = 256 << 10;
 
-/// The end of the name of a file that is not complete.
+/// The name extension of an incomplete file.
 const PART: &str = "part";
 
-/// The folder of the large scripts of a spool. Only one thread may write to it.
+/// The directory of a spool's large scripts. Only one thread may write to it.
 #[derive(Clone, Debug)]
 pub struct ScriptFolder {
     spool: PathBuf,
@@ -28,7 +27,7 @@ pub struct ScriptFolder {
 }
 
 impl ScriptFolder {
-    /// The scripts of the spool in this folder.
+    /// The scripts of the spool in this directory.
     pub fn of(spool: &Path) -> ScriptFolder {
         ScriptFolder {
             spool: spool.to_path_buf(),
@@ -56,7 +55,7 @@ impl ScriptFolder {
             written?;
         }
         fault::point("script.renamed")?;
-        // Also where the file was there before: its name may not be on disk yet.
+        // Also if the file existed: its name may not be on disk yet.
         sync(&self.folder)?;
         fault::point("script.stored")
     }
@@ -88,8 +87,8 @@ impl ScriptFolder {
         }
     }
 
-    /// Removes what no job of the database needs: scripts without a job, except for those that
-    /// `is_kept` names, and files that were never completed.
+    /// Removes scripts without a job in the database, except for those that `is_kept` selects, and
+    /// incomplete files.
     pub fn remove_unused<F>(&self, database: &Path, is_kept: F) -> Result<(), SpoolError>
     where
         F: Fn(Digest) -> bool,
@@ -154,7 +153,7 @@ fn write_part(part: &Path, bytes: &[u8]) -> io::Result<()> {
     fault::point("script.rename")
 }
 
-/// Waits until the names in a folder are on disk.
+/// Waits until the names in a directory are on disk.
 fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
@@ -163,7 +162,7 @@ fn name_of(digest: Digest) -> String {
     digest.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The digest that a file is named by. None for any other name.
+/// The digest in a file name; None for any other name.
 fn digest_of(name: &str) -> Option<Digest> {
     let mut bytes = [0; 32];
     for (at, byte) in bytes.iter_mut().enumerate() {
@@ -179,7 +178,7 @@ impl Spool {
     }
 }
 
-/// The script stored under a digest, in the database or in a file of the spool's folder.
+/// The script stored under a digest, in the database or in a file of the spool's directory.
 pub(super) fn script(
     connection: &Connection,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! What has happened to a job: its events, oldest first.
+//! The events of a job, oldest first.
 
 use super::{SpoolError, load};
 use crate::model::job::event::Event;
@@ -7,10 +7,10 @@ use crate::model::time::Time;
 use crate::wire::message::ClientAnswer;
 use rusqlite::Connection;
 
-/// How many events one part of an answer holds.
+/// Maximum number of events in one part of an answer.
 const PART: usize = 500;
 
-/// Tells the events of a job part by part.
+/// Passes the events of a job in parts.
 pub(super) fn tell(
     connection: &Connection,
     id: JobId,
@@ -31,7 +31,7 @@ pub(super) fn tell(
     each(ClientAnswer::Events(part))
 }
 
-/// The one place that knows how the events of a job are found.
+/// Passes the events of a job to `each`.
 fn of_job(
     connection: &Connection,
     id: JobId,

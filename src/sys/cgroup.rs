@@ -1,4 +1,4 @@
-//! Control groups, version 2: a fence around a job that no process of it can climb.
+//! Cgroups, version 2: they contain all processes of a job.
 
 use super::clock;
 use crate::model::time::Span;
@@ -9,19 +9,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// A control group made for a job.
+/// The cgroup of a job.
 #[derive(Debug)]
 pub struct Cgroup {
     folder: PathBuf,
 }
 
-/// The folder of this process's own group, if version 2 is mounted: alone or beside version 1.
+/// The directory of this process's cgroup, if version 2 is mounted, alone or in addition to version
+/// 1.
 pub fn own() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let (root, mount) = mounts.lines().find_map(mount_of_version_2)?;
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // In a container the mount shows only a part of the hierarchy, named by its root.
+    // In a container the mount shows only a subtree of the hierarchy, and names its root.
     let below = group
         .strip_prefix(root.trim_end_matches('/'))
         .unwrap_or(group);
@@ -34,7 +35,7 @@ fn mount_of_version_2(line: &str) -> Option<(&str, &str)> {
     (right.split(' ').next() == Some("cgroup2")).then_some((left.next()?, left.next()?))
 }
 
-/// Whether groups can be made under `folder`, and ended with one write.
+/// Whether cgroups can be made in `folder`, and killed with one write.
 pub fn usable(folder: &Path) -> bool {
     let Ok(group) = Cgroup::create(folder, &format!("lanai-probe-{}", std::process::id())) else {
         return false;
@@ -43,8 +44,8 @@ pub fn usable(folder: &Path) -> bool {
     group.remove() && kills
 }
 
-/// The group below which jobs get theirs: this process's own, or, where that is set apart for it
-/// ([`SET_APART`]), the one above.
+/// The parent of the jobs' cgroups: this process's own, or its parent if its own is reserved for it
+/// ([`SET_APART`]).
 pub fn base() -> Option<PathBuf> {
     own().map(beside_this)
 }
@@ -56,45 +57,45 @@ fn beside_this(own: PathBuf) -> PathBuf {
     }
 }
 
-/// The group in which a service of systemd's with `DelegateSubgroup=` keeps noded itself: the
-/// kernel bounds memory only below groups in which no process lives.
+/// The cgroup in which a systemd service with `DelegateSubgroup=` puts noded: the kernel limits
+/// memory only below cgroups without processes.
 const SET_APART: &str = "lanai-noded";
 
-/// Lets the groups under `folder` limit memory and processes, where the kernel permits.
+/// Enables the memory and pids controllers for the cgroups in `folder`, if the kernel permits.
 pub fn offer_controllers(folder: &Path) {
     for controller in ["+memory", "+pids"] {
-        // Each write fails where the controller is missing, not delegated, or processes are in
-        // `folder`.
+        // Each write fails if the controller is missing or not delegated, or `folder` has
+        // processes.
         let _ = fs::write(folder.join("cgroup.subtree_control"), controller);
     }
 }
 
 impl Cgroup {
-    /// Makes a group under `parent`.
+    /// Creates a cgroup in `parent`.
     pub fn create(parent: &Path, name: &str) -> io::Result<Cgroup> {
         let folder = parent.join(name);
         fs::create_dir(&folder)?;
         Ok(Cgroup { folder })
     }
 
-    /// The group of this folder, made earlier.
+    /// The existing cgroup of this directory.
     pub fn at(folder: &Path) -> Cgroup {
         Cgroup {
             folder: folder.to_path_buf(),
         }
     }
 
-    /// Its folder.
+    /// Its directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its folder, opened, for a process to be born into.
+    /// Its directory, opened for [`fork_into`](super::process::fork_into).
     pub fn open(&self) -> io::Result<OwnedFd> {
         Ok(File::open(&self.folder)?.into())
     }
 
-    /// The file to which a process writes its number to join the group.
+    /// The file to which a process writes its pid to join the cgroup.
     pub fn members(&self) -> io::Result<File> {
         File::options()
             .write(true)
@@ -107,27 +108,27 @@ impl Cgroup {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Ends every process in it, also those that are being forked.
+    /// Kills every process in it, including those being forked.
     pub fn kill(&self) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.kill"), "1")
     }
 
-    /// Stops every process in it where it is, or lets all go on; an error where the kernel cannot.
+    /// Freezes or thaws every process in it; an error if the kernel cannot.
     pub fn freeze(&self, freeze: bool) -> io::Result<()> {
-        // Not created where there is none: a folder that is no group takes nothing.
+        // Without `create`, so that nothing is written if this is no cgroup.
         let file = File::options()
             .write(true)
             .open(self.folder.join("cgroup.freeze"))?;
         file.write_all_at(if freeze { b"1" } else { b"0" }, 0)
     }
 
-    /// Whether every process in it has come to a stop.
+    /// Whether every process in it is frozen.
     pub fn is_frozen(&self) -> bool {
         let events = fs::read_to_string(self.folder.join("cgroup.events")).unwrap_or_default();
         events.lines().any(|line| line == "frozen 1")
     }
 
-    /// Waits until no process lives in it, or `patience` is over.
+    /// Waits until it has no processes, at most `patience`.
     pub fn wait_until_empty(&self, patience: Span) {
         let until = clock::monotonic().0 + patience.0;
         let Ok(events) = File::open(self.folder.join("cgroup.events")) else {
@@ -148,7 +149,7 @@ impl Cgroup {
         }
     }
 
-    /// Removes it; false while a process lives in it. Groups made below it by the job go too.
+    /// Removes it, including child cgroups that the job made. False while it has processes.
     pub fn remove(&self) -> bool {
         match fs::remove_dir(&self.folder) {
             Ok(()) => true,
@@ -157,21 +158,21 @@ impl Cgroup {
         }
     }
 
-    /// Bounds the memory of all in it, in kilobytes, without recourse to swap: who needs more is
-    /// ended with all the others. False where the kernel offers no such bound.
+    /// Limits its memory in kilobytes, without swap: above the limit the kernel kills all its
+    /// processes. False if the kernel has no such limit here.
     pub fn bound_memory(&self, kb: u64) -> bool {
         let bytes = kb.saturating_mul(1024).to_string();
         let bounded = fs::write(self.folder.join("memory.max"), bytes);
-        // There is none of these on older kernels, or without swap.
+        // These files do not exist on older kernels or without swap.
         let _ = fs::write(self.folder.join("memory.swap.max"), "0");
         let _ = fs::write(self.folder.join("memory.oom.group"), "1");
         bounded.is_ok()
     }
 
-    /// Limits the processes and threads in it: more cannot be started. False without that
+    /// Limits the number of its processes and threads: further forks fail. False without the pids
     /// controller.
     pub fn bound_processes(&self, most: u64) -> bool {
-        // Not created where there is none: a folder that is no group takes nothing.
+        // Without `create`, so that nothing is written if this is no cgroup.
         let file = File::options()
             .write(true)
             .open(self.folder.join("pids.max"));
@@ -179,8 +180,8 @@ impl Cgroup {
             .is_ok()
     }
 
-    /// Whether a process in it was ended because the group was out of memory: then the most it had
-    /// taken, in kilobytes; 0 where the kernel does not say.
+    /// The peak memory in kilobytes if a process in it was killed by the OOM killer, or 0 if the
+    /// peak is unknown; None if none was killed.
     pub fn out_of_memory(&self) -> Option<u64> {
         let events = fs::read_to_string(self.folder.join("memory.events")).ok()?;
         let kills = events
@@ -193,7 +194,7 @@ impl Cgroup {
         Some(peak.trim().parse::<u64>().unwrap_or(0) / 1024)
     }
 
-    /// Processor time of all that ever ran in it.
+    /// Processor time of all its processes so far; None if unknown.
     pub fn cput(&self) -> Option<Span> {
         let stat = fs::read_to_string(self.folder.join("cpu.stat")).ok()?;
         let usage = stat
@@ -215,8 +216,8 @@ fn remove_below(folder: &Path) -> bool {
     any
 }
 
-/// Removes the groups of jobs whose shepherds are gone, where nothing runs in them any more. A
-/// group's name ends in its shepherd's number.
+/// Removes the empty cgroups of jobs without a living shepherd. The name of a cgroup ends in its
+/// shepherd's pid.
 pub fn tidy(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -228,7 +229,7 @@ pub fn tidy(parent: &Path) {
             && number.parse::<u32>().is_ok()
             && !Path::new("/proc").join(number).exists()
         {
-            // One in which something still runs cannot be removed, and stays.
+            // Fails for a cgroup with processes, which stays.
             let _ = fs::remove_dir(entry.path());
         }
     }

@@ -9,40 +9,40 @@ use crate::model::time::{Span, Wall};
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Time since boot, asleep or awake; no step of the wall clock moves it.
+/// Time since boot, including suspend; steps of the wall clock do not affect it.
 pub fn since_boot() -> Span {
     read(ClockId::CLOCK_BOOTTIME)
 }
 
-/// Time since boot, awake; no step of the wall clock moves it.
+/// Time since boot, without suspend; steps of the wall clock do not affect it.
 pub fn monotonic() -> Span {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// The same in microseconds: how long something takes that takes little.
+/// Monotonic time in microseconds, to measure short durations.
 pub fn monotonic_micros() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(Duration::ZERO, Duration::from)
         .as_micros() as u64
 }
 
-/// What a watch shows, in milliseconds since the Unix epoch.
+/// Wall-clock time in milliseconds since the Unix epoch.
 pub fn wall_millis() -> i64 {
     read(ClockId::CLOCK_REALTIME).0 + stepped()
 }
 
-/// What a watch shows.
+/// Wall-clock time in seconds.
 pub fn wall() -> Wall {
     Wall(wall_millis().div_euclid(1000))
 }
 
 fn read(clock: ClockId) -> Span {
-    // These clocks exist on every kernel we run on; zero is what an unknown one would give.
+    // These clocks exist on every supported kernel, so the fallback to zero is unused.
     let now = clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
     Span(now.as_millis() as i64)
 }
 
-/// In test builds the file `LANAI_TEST_CLOCK` holds milliseconds by which the wall clock is off.
+/// In test builds the file `LANAI_TEST_CLOCK` contains an offset of the wall clock in milliseconds.
 fn stepped() -> i64 {
     if !cfg!(debug_assertions) {
         return 0;
@@ -52,7 +52,7 @@ fn stepped() -> i64 {
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Names this boot of the machine; another after every reboot.
+/// The kernel's boot id, which changes at every reboot.
 pub fn boot_id() -> String {
     let file = if cfg!(debug_assertions) {
         super::env::var("LANAI_TEST_BOOT")
@@ -65,7 +65,7 @@ pub fn boot_id() -> String {
         .unwrap_or_default()
 }
 
-/// Waits.
+/// Sleeps.
 pub fn sleep(span: Duration) {
     std::thread::sleep(span);
 }

@@ -1,4 +1,4 @@
-//! Starting our own daemons.
+//! Starts Lanai's daemons.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,10 +17,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The log grows to this many bytes before it is begun anew.
+/// Size in bytes at which a log is rotated.
 const LARGEST_LOG: u64 = 8 << 20;
 
-/// The program file of one of our daemons: beside this program, else wherever `PATH` has it.
+/// The program file of a daemon: next to this program, else on the `PATH`.
 fn program(name: &str) -> PathBuf {
     let beside = env::program()
         .ok()
@@ -29,7 +29,7 @@ fn program(name: &str) -> PathBuf {
     beside.unwrap_or_else(|| name.into())
 }
 
-/// Starts a daemon of an installation in a session of its own, with none of our descriptors.
+/// Starts a daemon of an installation in a new session, without inherited descriptors.
 pub fn start(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
     let mut command = detached(name, arguments, home);
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -39,32 +39,32 @@ pub fn start(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
     Ok(Started(child))
 }
 
-/// A daemon that was started here and not waited for.
+/// A started daemon.
 #[derive(Debug)]
 pub struct Started(Child);
 
 impl Started {
-    /// Its process.
+    /// Its pid.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.0.id() as i32)
     }
 
-    /// Whether it lives; of one that does not, no zombie stays.
+    /// Whether it is alive. Reaps it if it is not.
     pub fn lives(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))
     }
 
-    /// Tells it to leave, if it lives. Also one that does not listen yet hears this.
+    /// Sends it SIGTERM, if it is alive. Works even before it listens.
     pub fn send_away(&mut self) {
         if self.lives() {
-            // Not waited for yet, so the number is still its own.
+            // Not reaped yet, so the pid is not reused.
             let _ = kill(self.pid(), Signal::SIGTERM);
         }
     }
 }
 
-/// Starts a daemon and waits until it says on its standard output that it is ready; what it says
-/// instead is the error.
+/// Starts a daemon and waits until it reports on its standard output that it is ready. Any other
+/// output is the error.
 pub fn start_and_wait(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
     let log = home.log(name);
     let mut command = detached(name, arguments, home);
@@ -87,8 +87,7 @@ pub fn start_and_wait(name: &str, arguments: &[&str], home: &Home) -> Result<Sta
 }
 
 fn open_log(log: &Path) -> Result<File> {
-    // One that is there has the mode its owner wants it to have: in a shared installation others
-    // pass.
+    // An existing directory keeps its mode: in a shared installation other users pass through it.
     if let Some(folder) = log.parent().filter(|folder| !folder.exists()) {
         super::filesystem::make_private(folder).with_context(|| folder.display().to_string())?;
     }
@@ -104,9 +103,9 @@ fn open_log(log: &Path) -> Result<File> {
         .with_context(|| log.display().to_string())
 }
 
-/// A command in a session of its own that inherits no descriptor beyond the standard three:
-/// `id=$(qsub job.sh)` must not wait for a daemon that holds the pipe open. The environment names a
-/// personal installation, so that the daemon stays with it when `/etc/lanai/lanai.toml` appears.
+/// A command in a new session that inherits only the standard descriptors: `id=$(qsub job.sh)` must
+/// not wait for a daemon that holds the pipe open. `LANAI_HOME` names a personal installation, so
+/// that the daemon stays with it when `/etc/lanai/lanai.toml` appears.
 fn detached(name: &str, arguments: &[&str], home: &Home) -> Command {
     let mut command = Command::new(program(name));
     command.args(arguments).current_dir("/");
@@ -126,8 +125,8 @@ fn detached(name: &str, arguments: &[&str], home: &Home) -> Command {
     command
 }
 
-/// Says on standard output that this daemon is ready, or why it never will be, and lets go of it:
-/// [`start_and_wait`] at its other end goes on.
+/// Reports on standard output that this daemon is ready, or its error, and closes it:
+/// [`start_and_wait`] returns then.
 pub fn report(text: &str) -> Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout();

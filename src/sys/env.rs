@@ -22,7 +22,7 @@ pub fn vars() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
 }
 
-/// Sets a variable for this process and all that it starts. Only before it has started a thread.
+/// Sets a variable for this process and its children. Call it before any thread starts.
 pub fn set(name: &str, value: impl AsRef<std::ffi::OsStr>) {
     // SAFETY: called first thing by programs that have no other thread yet to read the environment.
     unsafe { std::env::set_var(name, value) }
@@ -33,12 +33,12 @@ pub fn args() -> impl Iterator<Item = OsString> {
     std::env::args_os()
 }
 
-/// This program's file.
+/// The file of this program.
 pub fn program() -> std::io::Result<std::path::PathBuf> {
     std::env::current_exe()
 }
 
-/// The working directory: `$PWD` if it names the same folder, else as the kernel has it.
+/// The working directory: `$PWD` if it names the same directory, else the kernel's path.
 pub fn workdir() -> std::io::Result<std::path::PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let kernel = std::env::current_dir()?;

@@ -1,7 +1,7 @@
-//! Faults on demand, in test builds: any single operation on the spool or on a socket can fail,
-//! be cut short, be delayed, or be the last thing the process does.
+//! Fault injection in test builds: any single operation on the spool or a socket can fail, be cut
+//! short, be delayed, or crash the process.
 //!
-//! `LANAI_FAULTS` is a list of rules `point:when:what`, parted by commas:
+//! `LANAI_FAULTS` is a list of rules `point:when:what`, separated by commas:
 //!
 //! * `point`: `spool.commit`, `socket.read`, ...; a `*` at the end matches any rest
 //! * `when`: a number, the nth time the point is passed; or `1/n`, each time with that chance
@@ -12,20 +12,20 @@
 
 use std::io;
 
-/// An operation that either happens or fails.
+/// Passes a fault point: succeeds or fails.
 #[inline]
 pub fn point(name: &str) -> io::Result<()> {
     length(name, usize::MAX).map(|_| ())
 }
 
-/// An operation on `length` bytes that may be cut short; how many to use, at least one.
+/// Passes a fault point of an operation on `length` bytes. Returns how many to use, at least one.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn length(_name: &str, length: usize) -> io::Result<usize> {
     Ok(length)
 }
 
-/// An operation on `length` bytes that may be cut short; how many to use, at least one.
+/// Passes a fault point of an operation on `length` bytes. Returns how many to use, at least one.
 #[cfg(debug_assertions)]
 pub fn length(name: &str, length: usize) -> io::Result<usize> {
     rules::strike(name, length)
@@ -98,7 +98,7 @@ mod rules {
         }
     }
 
-    /// Scatters process and count over all numbers (SplitMix64).
+    /// Hashes process and count (SplitMix64).
     fn chance(count: u64) -> u64 {
         let mut z = count
             .wrapping_add(u64::from(std::process::id()) << 32)

@@ -1,4 +1,4 @@
-//! Files: private folders, atomic replacement, what kind of file system lies beneath.
+//! Files: private directories, atomic replacement, file system types.
 
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Makes a folder, and those above it, that only its owner may enter.
+/// Creates a directory that only its owner may enter, and its parents.
 pub fn make_private(folder: &Path) -> io::Result<()> {
     if let Some(parent) = folder.parent() {
         fs::create_dir_all(parent)?;
@@ -28,10 +28,9 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder of this process's user, which another user may read but not write to, below
-/// folders that everybody may pass through. An existing folder of this process's user is kept with
-/// its contents. Errors: the folder belongs to another user; its file system has no access control
-/// lists.
+/// Creates a directory of this process's user that another user may read but not write, below
+/// passable directories. An existing directory of this process's user is kept with its contents.
+/// Fails if the directory belongs to another user, or its file system has no access control lists.
 pub fn make_own(folder: &Path, reader: Option<u32>) -> io::Result<()> {
     folder.parent().map_or(Ok(()), make_passable)?;
     match DirBuilder::new().mode(0o700).create(folder) {
@@ -50,8 +49,8 @@ pub fn make_own(folder: &Path, reader: Option<u32>) -> io::Result<()> {
     reader.map_or(Ok(()), |uid| let_read(&own, uid))
 }
 
-/// Lets one user read a folder, by an access control list: a group would let all its members read
-/// it.
+/// Lets one user read a directory, by an access control list: a group would let all its members
+/// read it.
 fn let_read(folder: &File, uid: u32) -> io::Result<()> {
     let list = access_list(uid);
     let name = c"system.posix_acl_access";
@@ -68,8 +67,8 @@ fn let_read(folder: &File, uid: u32) -> io::Result<()> {
     }
 }
 
-/// The owner may do everything, this user may read and enter, others nothing; in the format of
-/// `linux/posix_acl_xattr.h`: tag, permissions and number of each entry, by tag.
+/// An ACL with all rights for the owner, read and enter for this user, and none for others. Format
+/// of `linux/posix_acl_xattr.h`: tag, permissions and id of each entry, sorted by tag.
 fn access_list(uid: u32) -> Vec<u8> {
     const VERSION: u32 = 2;
     const NO_ID: u32 = u32::MAX;
@@ -90,8 +89,7 @@ fn access_list(uid: u32) -> Vec<u8> {
     list
 }
 
-/// Whether this is a folder, and no link to one, that nobody but this process's user owns or may
-/// write to.
+/// Whether this is a directory (not a link) of this process's user that no other user may write to.
 pub fn is_ones_own(folder: &Path) -> io::Result<bool> {
     let found = fs::symlink_metadata(folder)?;
     Ok(found.is_dir()
@@ -99,8 +97,7 @@ pub fn is_ones_own(folder: &Path) -> io::Result<bool> {
         && found.mode() & 0o022 == 0)
 }
 
-/// Makes a folder that everybody may pass through, if need be; one that is there is opened that
-/// far.
+/// Creates a directory that all users may pass through, or extends the mode of an existing one.
 pub fn make_passable(folder: &Path) -> io::Result<()> {
     if !folder.try_exists()? {
         fs::create_dir_all(folder)?;
@@ -113,7 +110,7 @@ pub fn make_passable(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The first folder on the way to `path` that is closed to everybody but its owner and group.
+/// The first directory on the path to `path` that other users may not enter.
 pub fn closed_on_the_way_to(path: &Path) -> Option<&Path> {
     let mut closed = path.ancestors().collect::<Vec<_>>();
     closed.reverse();
@@ -122,9 +119,8 @@ pub fn closed_on_the_way_to(path: &Path) -> Option<&Path> {
     })
 }
 
-/// Removes a folder and all in it; links are removed, not followed. It may be nested to any depth:
-/// folders in folders are moved up to the first one, so that it takes two descriptors and no
-/// recursion.
+/// Removes a directory with its contents; links are removed, not followed. It handles any depth
+/// with two descriptors and no recursion: nested directories are moved up to the top one.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let top = open_folder(AT_FDCWD, path)?;
     let mut moved = 0;
@@ -135,7 +131,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         }
         for name in folders {
             let folder = match open_folder(&top, Path::new(OsStr::from_bytes(name.to_bytes()))) {
-                // A folder moved up has taken its place, and is gone with its name.
+                // A directory moved up has taken its place and is removed already.
                 Err(Errno::ENOENT) => continue,
                 folder => folder?,
             };
@@ -156,7 +152,7 @@ fn open_folder(at: impl AsFd, path: &Path) -> nix::Result<OwnedFd> {
     )
 }
 
-/// Removes what is not a folder with something in it; the names of those that stay.
+/// Removes all files and empty directories. Returns the names of the remaining directories.
 fn remove_files(folder: &OwnedFd) -> nix::Result<Vec<CString>> {
     let mut folders = Vec::new();
     for entry in Dir::from_fd(open_folder(folder, Path::new("."))?)?.iter() {
@@ -180,7 +176,7 @@ fn remove_files(folder: &OwnedFd) -> nix::Result<Vec<CString>> {
     Ok(folders)
 }
 
-/// Moves a folder from `folder` to `top`, under a name that nothing is in the way of.
+/// Moves a directory from `folder` to `top`, under an unused name.
 fn move_up(folder: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> nix::Result<()> {
     loop {
         *moved += 1;
@@ -191,8 +187,8 @@ fn move_up(folder: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> nix
     }
 }
 
-/// Writes a file of this mode, whatever the umask, so that a reader finds the old contents or the
-/// new, never a part.
+/// Replaces a file atomically, with this mode regardless of the umask: readers find the old or the
+/// new contents.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}", std::process::id()));
@@ -215,7 +211,7 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// The name of the network file system that `path` lies on, if it is one.
+/// The name of the network file system of `path`; None for a local one.
 pub fn network(path: &Path) -> io::Result<Option<&'static str>> {
     if cfg!(debug_assertions) && super::env::var("LANAI_TEST_NETWORK_FS").is_some() {
         return Ok(Some("nfs"));
@@ -227,7 +223,7 @@ pub fn network(path: &Path) -> io::Result<Option<&'static str>> {
         .map(|&(_, name)| name))
 }
 
-/// Magic numbers of `statfs`, as in the kernel's `magic.h` and the file systems' own sources.
+/// Magic numbers of `statfs`, from the kernel's `magic.h` and the sources of the file systems.
 const NETWORK: &[(u32, &str)] = &[
     (0x6969, "nfs"),
     (0xFF53_4D42, "cifs"),
@@ -245,8 +241,8 @@ const NETWORK: &[(u32, &str)] = &[
     (0x7461_636F, "ocfs2"),
 ];
 
-/// Sees to it that the file at `path`, which must be there, can grow by `bytes` though the disk
-/// fills up: they are its own from now on, beyond its end.
+/// Preallocates `bytes` beyond the end of the existing file at `path`, so that it can grow on a
+/// full disk.
 pub fn allot(path: &Path, bytes: u64) -> io::Result<()> {
     let file = File::options().write(true).open(path)?;
     let wanted = i64::try_from(file.metadata()?.len() + bytes).map_err(io::Error::other)?;
@@ -258,7 +254,7 @@ pub fn allot(path: &Path, bytes: u64) -> io::Result<()> {
     )?)
 }
 
-/// Makes a file in this folder, writes to it and removes it again: the error that this gives.
+/// Creates, writes and removes a file in this directory. Returns the error, if any.
 pub fn probe(folder: &Path) -> io::Result<()> {
     let path = folder.join(format!(".probe.{}", std::process::id()));
     let written = write_new(&path, &[0; 4096], 0o600);
@@ -266,7 +262,7 @@ pub fn probe(folder: &Path) -> io::Result<()> {
     written
 }
 
-/// Whether this process, or the machine, has no file descriptor left.
+/// Whether the error is a lack of file descriptors, of this process or the host.
 pub fn lacks_descriptors(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -274,7 +270,7 @@ pub fn lacks_descriptors(error: &io::Error) -> bool {
     )
 }
 
-/// Bytes free under `path` for users other than root.
+/// Free bytes at `path` for users other than root.
 pub fn free(path: &Path) -> io::Result<u64> {
     let found = statfs(path)?;
     Ok(found

@@ -1,4 +1,4 @@
-//! Where an installation lives: spool, sockets and configuration.
+//! The directories of an installation: spool, sockets and configuration.
 
 use anyhow::{Context, Result};
 use directories::ProjectDirs;
@@ -11,22 +11,22 @@ const SHARED_CONFIG: &str = "/etc/lanai/lanai.toml";
 /// The variable that selects an installation.
 const VARIABLE: &str = "LANAI_HOME";
 
-/// The folders of one installation.
+/// The directories of one installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// What must survive a reboot: `spool/`, `node/`, `schedd.json`.
+    /// Directory of persistent state: `spool/`, `node/`, `schedd.json`.
     pub state: PathBuf,
-    /// Sockets.
+    /// Directory of sockets.
     pub runtime: PathBuf,
-    /// `lanai.toml`; need not exist.
+    /// `lanai.toml`, which need not exist.
     pub config: PathBuf,
-    /// Found through `/etc/lanai/lanai.toml`: many users.
+    /// Whether `/etc/lanai/lanai.toml` selected it: a shared installation.
     pub system: bool,
 }
 
 impl Home {
-    /// The installation this process belongs to: the folder `LANAI_HOME`, else the one of
-    /// `/etc/lanai/lanai.toml`, else the user's own.
+    /// The installation of this process: the directory `LANAI_HOME`, else the one of
+    /// `/etc/lanai/lanai.toml`, else the user's personal one.
     pub fn find() -> Result<Home> {
         match super::env::var(VARIABLE).filter(|folder| !folder.is_empty()) {
             Some(folder) => Home::under(Path::new(&folder)),
@@ -34,9 +34,8 @@ impl Home {
         }
     }
 
-    /// The user's other installation: the personal one beside the shared one, if it has a spool,
-    /// and the shared one beside the personal one. A folder named by `LANAI_HOME` is beside
-    /// nothing.
+    /// The user's other installation: next to the shared one the personal one, if it has a spool,
+    /// and next to the personal one the shared one. None for a directory named by `LANAI_HOME`.
     pub fn other(&self) -> Option<Home> {
         let personal = Home::personal().ok()?;
         if self.system {
@@ -48,12 +47,12 @@ impl Home {
         Home::shared()
     }
 
-    /// Whether it is the user's own, in the default folders.
+    /// Whether it is the user's personal one, in the default directories.
     pub fn is_personal(&self) -> bool {
         Home::personal().is_ok_and(|personal| *self == personal)
     }
 
-    /// The change of the environment that selects this installation.
+    /// The shell command that selects this installation.
     pub fn selection(&self) -> String {
         if self.system {
             return format!("unset {VARIABLE}");
@@ -72,9 +71,9 @@ impl Home {
         home.config.exists().then_some(home)
     }
 
-    /// The installation in `folder`. The state folder of the personal installation stands for all
-    /// of that one, unless a configuration lies in it: its daemons and jobs name it so, and must
-    /// not change over to a shared installation that appears while they run.
+    /// The installation in `folder`. The state directory of the personal installation means that
+    /// installation, unless it contains a configuration: its daemons and jobs use this name, and
+    /// must not switch to a shared installation that appears while they run.
     fn under(folder: &Path) -> Result<Home> {
         let folder = std::path::absolute(folder).context("LANAI_HOME names no folder")?;
         let config = folder.join("lanai.toml");
@@ -107,17 +106,17 @@ impl Home {
         })
     }
 
-    /// The folder of the spool: database, lock.
+    /// The directory of the spool: database, lock.
     pub fn spool(&self) -> PathBuf {
         self.state.join("spool")
     }
 
-    /// The folder of the programs of hooks that `qmgr` has brought.
+    /// The directory of imported hook programs.
     pub fn hooks(&self) -> PathBuf {
         self.state.join("hook-programs")
     }
 
-    /// The folder in which noded keeps its attempts.
+    /// noded's state directory, with its attempts.
     pub fn node(&self) -> PathBuf {
         self.state.join("node")
     }
@@ -127,12 +126,12 @@ impl Home {
         self.state.join(format!("{daemon}.log"))
     }
 
-    /// What of its host this installation may offer; only where it lives within a job.
+    /// The file with the host's resources granted to this installation; only inside a job.
     pub fn grant(&self) -> PathBuf {
         self.state.join("grant.json")
     }
 
-    /// The record that says who holds the spool and where its socket is.
+    /// The record of the spool's holder and its socket.
     pub fn record(&self) -> PathBuf {
         self.state.join("schedd.json")
     }

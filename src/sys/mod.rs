@@ -1,4 +1,4 @@
-//! The operating system: the only clock, the only environment, the only `unsafe`.
+//! The operating system interface: all access to clocks and the environment, and all `unsafe` code.
 
 pub mod cgroup;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! Packets between a daemon and what it forked: whole or not at all, and able to carry a
+//! Packets between a daemon and its children: they arrive completely or not at all, and may carry a
 //! descriptor.
 
 use nix::cmsg_space;
@@ -10,7 +10,7 @@ use nix::sys::socket::{
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Two connected ends.
+/// Two connected sockets.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(
         AddressFamily::Unix,
@@ -21,7 +21,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Sends one packet, with a copy of the descriptor `passed`. `bytes` must not be empty: an empty
-/// packet cannot be told from the end.
+/// packet looks like the end of the connection.
 pub fn send(
     socket: BorrowedFd,
     bytes: &[u8],
@@ -55,8 +55,8 @@ pub fn send(
     }
 }
 
-/// Receives one packet: its length and the descriptor that came with it. None when the other end
-/// is closed and nothing is left; [`io::ErrorKind::WouldBlock`] when nothing is there.
+/// Receives one packet: its length and its descriptor. None if the other end is closed and no
+/// packet is left; [`io::ErrorKind::WouldBlock`] if there is none now.
 pub fn receive(
     socket: BorrowedFd,
     buffer: &mut [u8],

@@ -1,33 +1,33 @@
-//! A bell: rung in one thread, heard in another that waits for descriptors.
+//! A wakeup from one thread to another that polls descriptors.
 
 use nix::fcntl::OFlag;
 use nix::unistd::{pipe2, read, write};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The end that rings.
+/// The sending end.
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 
-/// The end that hears.
+/// The receiving end.
 #[derive(Debug)]
 pub struct Ear(OwnedFd);
 
-/// A bell and who hears it.
+/// Creates both ends.
 pub fn bell() -> io::Result<(Bell, Ear)> {
     let (ear, bell) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
     Ok((Bell(bell), Ear(ear)))
 }
 
 impl Bell {
-    /// Rings; never waits. One that has rung and was not heard yet need not ring louder.
+    /// Wakes the receiver. Never blocks. Several wakeups may be combined.
     pub fn ring(&self) {
         let _ = write(&self.0, b"!");
     }
 }
 
 impl Ear {
-    /// Silences what has rung so far.
+    /// Clears all wakeups so far.
     pub fn hush(&self) {
         let mut buffer = [0; 512];
         while read(&self.0, &mut buffer).is_ok_and(|length| length > 0) {}

@@ -1,4 +1,4 @@
-//! Processes: forking, signals, descriptors, the little that must come before an exec.
+//! Processes: fork, signals, descriptors, and preparations for exec.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag};
@@ -16,22 +16,22 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// From `linux/sched.h`: one bit too wide for the constant of the C library's bindings.
+/// From `linux/sched.h`: too wide for the constant in the C library's bindings.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// The limit on open descriptors that a login usually gives.
+/// The usual limit on open descriptors of a login.
 const USUAL_DESCRIPTORS: u64 = 1024;
 
-/// Which side of a fork this is.
+/// The side of a fork.
 #[derive(Debug)]
 pub enum Fork {
-    /// The old process; the new one's id.
+    /// The parent, with the child's pid.
     Parent(Pid),
-    /// The new process.
+    /// The child.
     Child,
 }
 
-/// Makes a copy of this process. The caller must be single-threaded.
+/// Forks this process. The caller must be single-threaded.
 pub fn fork() -> io::Result<Fork> {
     // SAFETY: every caller is a single-threaded daemon, so the child finds no lock held by a
     // thread that it does not have.
@@ -41,8 +41,8 @@ pub fn fork() -> io::Result<Fork> {
     })
 }
 
-/// Makes a copy of this process that is born into the control group whose folder is open as
-/// `cgroup`: cheaper than to move it there. The caller must be single-threaded.
+/// Forks this process into a cgroup, which is cheaper than moving it later. `cgroup` is the opened
+/// directory. The caller must be single-threaded.
 pub fn fork_into(cgroup: BorrowedFd) -> io::Result<Fork> {
     // SAFETY: clone_args is plain numbers, for which zero is "nothing asked".
     let mut ask: libc::clone_args = unsafe { std::mem::zeroed() };
@@ -64,26 +64,26 @@ pub fn fork_into(cgroup: BorrowedFd) -> io::Result<Fork> {
     }
 }
 
-/// Ends this process at once: nothing is flushed, nothing is dropped.
+/// Exits at once, without flushing buffers or running destructors.
 pub fn leave(status: i32) -> ! {
     // SAFETY: _exit has no preconditions.
     unsafe { libc::_exit(status) }
 }
 
-/// A descriptor that becomes readable when the process ends, and that no later process of the
-/// same number can take over.
+/// A descriptor that becomes readable when the process ends. It never refers to a later process
+/// with the same pid.
 pub fn pidfd(pid: Pid) -> io::Result<OwnedFd> {
     // SAFETY: plain numbers go in, a new descriptor comes out.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just returned this new descriptor; no other value owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Closes every descriptor above standard error except these. Owners of the closed ones must
-/// never be dropped: for processes that leave by [`leave`] or exec.
+/// Closes every descriptor above standard error except these. Owners of closed ones must never be
+/// dropped: only for processes that end with [`leave`] or exec.
 pub fn close_all_but(keep: &[BorrowedFd]) {
     let mut keep: Vec<u32> = keep
         .iter()
@@ -101,8 +101,8 @@ pub fn close_all_but(keep: &[BorrowedFd]) {
     close_range(first, u32::MAX);
 }
 
-/// Has an exec close every descriptor but the standard three. Makes only system calls, so that it
-/// may be called between fork and exec.
+/// Makes exec close all descriptors except the standard ones. It makes only system calls, so it may
+/// be called between fork and exec.
 pub fn close_others_on_exec() {
     // SAFETY: it changes flags of descriptors and no memory.
     unsafe {
@@ -123,7 +123,7 @@ pub fn is_over(process: &OwnedFd) -> bool {
     ) == Ok(1)
 }
 
-/// Whether two processes live in the same memory. False where the kernel does not tell.
+/// Whether two processes share their memory. False if the kernel does not report it.
 pub fn shares_memory(one: i32, other: i32) -> bool {
     /// `KCMP_VM` of linux/kcmp.h.
     const MEMORY: i32 = 1;
@@ -136,7 +136,7 @@ fn close_range(first: u32, last: u32) {
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
         return;
     }
-    // Kernels before 5.9: one by one.
+    // Kernels before 5.9: close them one by one.
     let open = std::fs::read_dir("/proc/self/fd")
         .into_iter()
         .flatten()
@@ -150,7 +150,7 @@ fn close_range(first: u32, last: u32) {
     }
 }
 
-/// Points standard input, output and error to /dev/null.
+/// Redirects standard input, output and error to /dev/null.
 pub fn silence() -> io::Result<()> {
     let null = nix::fcntl::open(
         "/dev/null",
@@ -163,8 +163,8 @@ pub fn silence() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives every signal its default effect, whatever this process was started with (`nohup`, a
-/// runtime that ignores SIGPIPE), so that what is forked later need not.
+/// Resets all signals to their default actions, so that children do not inherit others from this
+/// process's parent (`nohup`, a runtime that ignores SIGPIPE).
 pub fn default_signals() {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     for signal in Signal::iterator().filter(|s| !matches!(s, Signal::SIGKILL | Signal::SIGSTOP)) {
@@ -173,7 +173,7 @@ pub fn default_signals() {
     }
 }
 
-/// Holds back every signal that can be: they are read from a descriptor, or have no effect.
+/// Blocks all signals that can be blocked: they are read from a descriptor, or have no effect.
 pub fn block_signals() -> io::Result<()> {
     Ok(sigprocmask(
         SigmaskHow::SIG_SETMASK,
@@ -182,7 +182,7 @@ pub fn block_signals() -> io::Result<()> {
     )?)
 }
 
-/// Lets every signal through again.
+/// Unblocks all signals.
 pub fn unblock_signals() -> io::Result<()> {
     Ok(sigprocmask(
         SigmaskHow::SIG_SETMASK,
@@ -191,7 +191,7 @@ pub fn unblock_signals() -> io::Result<()> {
     )?)
 }
 
-/// A file in memory, to be read from its beginning: nobody has to wait until it is.
+/// A file in memory with this content, positioned at its start: writing it never blocks.
 pub fn in_memory(content: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create("message", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(content)?;
@@ -199,7 +199,7 @@ pub fn in_memory(content: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file in memory of a fixed size, for somebody to write into: what does not fit is refused.
+/// A file in memory of a fixed size: writes beyond it fail.
 pub fn scratch(bytes: u64) -> io::Result<File> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let file = File::from(memfd_create("scratch", flags)?);
@@ -224,23 +224,23 @@ pub fn signals(which: &[Signal]) -> io::Result<nix::sys::signalfd::SignalFd> {
 pub enum ProcessEnd {
     /// With this exit status.
     Exited(i32),
-    /// By a signal of this number, which may be a real-time one.
+    /// By this signal number, which may be a real-time signal.
     Signaled(i32),
 }
 
-/// What a look at children found.
+/// The result of [`reap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
-    /// This one had ended, and is gone for good now.
+    /// This child had ended and has been reaped.
     Ended(Pid, ProcessEnd),
-    /// None has ended that has not been reaped already.
+    /// No child is left to reap now.
     Living,
     /// There is no such child.
     NoChild,
 }
 
-/// Reaps one child that has ended, this one or whichever comes first; never waits. nix's own knows
-/// no real-time signals: it reaps who died of one, and then fails.
+/// Reaps one ended child, the given one or any. Never blocks. nix's `waitpid` does not support
+/// real-time signals: it reaps a child killed by one, and then fails.
 pub fn reap(which: Option<Pid>) -> Reaped {
     let mut status = 0;
     loop {
@@ -271,7 +271,8 @@ pub fn reap(which: Option<Pid>) -> Reaped {
     }
 }
 
-/// Sends a signal by number to a process; whether it could be sent. Zero only asks.
+/// Sends a signal number to a process. Returns whether that succeeded. Zero only checks that the
+/// process exists.
 pub fn send_signal(pid: i32, number: i32) -> bool {
     // SAFETY: kill touches no memory of ours.
     pid > 0 && unsafe { libc::kill(pid, number) } == 0
@@ -295,7 +296,7 @@ pub fn send_to(process: &OwnedFd, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// The begin of a `siginfo_t` of a signal that comes with a value.
+/// The start of a `siginfo_t` of a signal with a value.
 #[repr(C)]
 struct Valued {
     signo: libc::c_int,
@@ -304,7 +305,7 @@ struct Valued {
     sender: Sender,
 }
 
-/// Stands where a pointer may stand.
+/// The union member of a queued signal.
 #[repr(C)]
 struct Sender {
     pid: libc::pid_t,
@@ -312,7 +313,7 @@ struct Sender {
     value: libc::sigval,
 }
 
-/// Sends a signal to the process behind a [`pidfd`], with a value that is read with the signal.
+/// Sends a signal to the process behind a [`pidfd`], with a value that the receiver reads.
 pub fn send_value_to(process: &OwnedFd, signal: Signal, value: i32) -> io::Result<()> {
     let (fd, number) = (process.as_raw_fd(), signal as i32);
     let value = libc::sigval {
@@ -341,19 +342,19 @@ pub fn send_value_to(process: &OwnedFd, signal: Signal, value: i32) -> io::Resul
     }
 }
 
-/// Ends a process.
+/// Kills a process.
 pub fn end(pid: i32) {
     if pid > 0 {
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     }
 }
 
-/// Names this process for `ps` and `top`; 15 bytes are shown.
+/// Sets the name of this process for `ps` and `top`, up to 15 bytes.
 pub fn set_name(name: &CStr) {
     let _ = nix::sys::prctl::set_name(name);
 }
 
-/// Sixteen bytes that nobody can guess.
+/// Sixteen random bytes, unguessable.
 pub fn random() -> io::Result<[u8; 16]> {
     let mut bytes = [0u8; 16];
     // SAFETY: the kernel writes at most `bytes.len()` bytes into `bytes`.
@@ -365,7 +366,7 @@ pub fn random() -> io::Result<[u8; 16]> {
     }
 }
 
-/// Raises the limit on open descriptors as far as this process may.
+/// Raises the limit on open descriptors to the hard limit.
 pub fn raise_descriptor_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
@@ -373,8 +374,8 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// Lowers the limit on open descriptors to what programs expect; one that is lower stays. With more
-/// of them `select` writes out of bounds, and who closes all there may be takes for ever.
+/// Lowers the limit on open descriptors to the usual value, if it is higher. With more descriptors
+/// `select` writes out of bounds, and programs that close all possible ones take very long.
 pub fn usual_descriptor_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
@@ -382,8 +383,8 @@ pub fn usual_descriptor_limit() {
     }
 }
 
-/// Opens what `fd` has open once more, to write to it without ever waiting; how others have it open
-/// stays as it is.
+/// Opens the file of `fd` again, for nonblocking writes; the flags of other users of the file do
+/// not change.
 pub fn open_again(fd: impl AsFd) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
     File::options()
@@ -392,7 +393,7 @@ pub fn open_again(fd: impl AsFd) -> io::Result<File> {
         .open(path)
 }
 
-/// Copies `fd` to standard output or error; it stays open over an exec.
+/// Copies `fd` to standard output or error; the copy stays open over an exec.
 pub fn as_standard(fd: impl AsFd, error: bool) -> io::Result<()> {
     Ok(if error {
         nix::unistd::dup2_stderr(fd)

@@ -1,4 +1,4 @@
-//! What `/proc` tells of processes.
+//! Processes in `/proc`.
 
 use super::process::shares_memory;
 use nix::libc::{ENOENT, ESRCH};
@@ -8,18 +8,18 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 
-/// A process, as `/proc/<pid>/stat` shows it.
+/// A process, as in `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Its pid.
     pub pid: i32,
     /// `R`, `S`, `D`, `T`, `Z`, ...
     pub state: u8,
-    /// Its parent.
+    /// Its parent's pid.
     pub parent: i32,
     /// Its session.
     pub session: i32,
-    /// When it started, in clock ticks since boot: with the pid, a name for ever.
+    /// Start time in clock ticks since boot: unique together with the pid.
     pub started: u64,
     /// Processor time of it and of the children it has waited for, in milliseconds.
     pub cput: i64,
@@ -27,29 +27,29 @@ pub struct Process {
     pub vmem_kb: u64,
     /// Resident memory, in kilobytes.
     pub mem_kb: u64,
-    /// Its threads.
+    /// Number of threads.
     pub threads: u64,
 }
 
 impl Process {
-    /// Whether it is stopped, by a signal or by who traces it.
+    /// Whether it is stopped, by a signal or a tracer.
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, b'T' | b't')
     }
 
-    /// Whether it has not yet ended.
+    /// Whether it has not ended yet.
     pub fn lives(&self) -> bool {
         !matches!(self.state, b'Z' | b'X')
     }
 }
 
-/// The process of this number, if there is one.
+/// The process with this pid, if there is one.
 pub fn process(pid: i32) -> Option<Process> {
     look(pid).ok().flatten()
 }
 
-/// The same; an error, such as one of too many open files, where it cannot be told whether there is
-/// one.
+/// As [`process()`], but an error if it is unknown whether the process exists, for instance with
+/// too many open files.
 pub fn look(pid: i32) -> io::Result<Option<Process>> {
     match read(&format!("/proc/{pid}/stat")) {
         Err(e) if matches!(e.raw_os_error(), Some(ENOENT | ESRCH)) => Ok(None),
@@ -63,13 +63,13 @@ pub fn own() -> Option<Process> {
 }
 
 fn read(path: &str) -> io::Result<Process> {
-    // One read: the file is shorter, and `fs::read` would take six to find that out.
+    // A single read: the file is shorter, and `fs::read` would need six.
     let mut stat = [0; 1024];
     let length = File::open(path)?.read(&mut stat)?;
     parse(&stat[..length]).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The numbers of a process's threads.
+/// The thread ids of a process.
 pub fn threads(pid: i32) -> Vec<i32> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
@@ -80,14 +80,14 @@ pub fn threads(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// Every process.
+/// All processes.
 pub fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(process).collect()
 }
 
-/// The numbers of all processes of a user.
+/// The pids of all processes of a user.
 pub fn owned_by(uid: u32) -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -100,7 +100,7 @@ pub fn owned_by(uid: u32) -> Vec<i32> {
 pub fn descendants(of: i32) -> Vec<Process> {
     let all = all();
     let mut family = BTreeSet::from([of]);
-    // Parents may have higher numbers than their children, so until nothing is added.
+    // Parents may have higher pids than their children, so repeat until none is added.
     while all
         .iter()
         .any(|p| family.contains(&p.parent) && family.insert(p.pid))
@@ -110,14 +110,14 @@ pub fn descendants(of: i32) -> Vec<Process> {
         .collect()
 }
 
-/// The living descendants of a process as far as they can be found by going from parent to child,
-/// which takes no look at anybody else's processes. One that is being forked may be missed.
+/// The living descendants of a process, found from parent to child, without reading other
+/// processes. A process that is being forked may be missed.
 pub fn family(of: i32) -> Vec<Process> {
     let (mut found, mut unseen) = (Vec::new(), vec![of]);
     while let Some(pid) = unseen.pop() {
         match children(pid) {
             Some(pids) => unseen.extend(&pids),
-            // A kernel that does not list children.
+            // The kernel does not list children.
             None if pid == of => return descendants(of),
             None => continue,
         }
@@ -126,7 +126,7 @@ pub fn family(of: i32) -> Vec<Process> {
     found
 }
 
-/// The children of a process by all its threads; None where the kernel does not tell.
+/// The children of a process, of all its threads; None if the kernel does not list them.
 fn children(pid: i32) -> Option<Vec<i32>> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let mut pids = Vec::new();
@@ -143,8 +143,8 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     Some(pids)
 }
 
-/// Those of a family that live in memory of their own: between vfork and exec a child runs in that
-/// of its parent, of which the kernel then tells the same for both.
+/// The processes that do not share memory with their parent: between vfork and exec a child uses
+/// the parent's memory, which the kernel then reports for both.
 pub fn with_own_memory(family: &[Process]) -> Vec<&Process> {
     let pids: BTreeSet<i32> = family.iter().map(|process| process.pid).collect();
     family
@@ -153,12 +153,12 @@ pub fn with_own_memory(family: &[Process]) -> Vec<&Process> {
         .collect()
 }
 
-/// Resident memory of a process in kilobytes, of its own and shared. Memory that processes share
-/// is divided among them. Pages of files on disk do not count, since the kernel can read them
-/// again. Where the kernel does not tell these apart, everything counts as shared.
+/// Resident memory of a process in kilobytes, private and shared. Memory that processes share is
+/// divided among them. Pages of files on disk do not count, since the kernel can read them again.
+/// If the kernel does not separate these, everything counts as shared.
 pub fn proportional_kb(of: &Process) -> (u64, u64) {
     let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", of.pid)).unwrap_or_default();
-    // One that has ended since it was seen has nothing any more.
+    // A process that has ended meanwhile has no memory.
     proportional(&rollup).unwrap_or_else(|| (0, process(of.pid).map_or(0, |now| now.mem_kb)))
 }
 
@@ -168,7 +168,7 @@ fn proportional(rollup: &str) -> Option<(u64, u64)> {
     if let (Some(own), Some(shared)) = (own, shared) {
         return Some((own, shared));
     }
-    // Kernels before 5.9 do not tell files apart.
+    // Kernels before 5.9 do not list file pages separately.
     Some((0, rollup_kb(rollup, "Pss")?))
 }
 
@@ -185,7 +185,7 @@ pub fn carries(pid: i32, entry: &[u8]) -> bool {
     environ.split(|&b| b == 0).any(|e| e == entry)
 }
 
-/// The effective user of a process.
+/// The effective uid of a process.
 pub fn owner(pid: i32) -> Option<u32> {
     fs::metadata(format!("/proc/{pid}")).ok().map(|m| m.uid())
 }
@@ -197,7 +197,7 @@ fn parse(stat: &[u8]) -> Option<Process> {
         .trim()
         .parse()
         .ok()?;
-    // The name in parentheses may itself hold any byte; the last parenthesis ends it.
+    // The name in parentheses may contain any byte; the last parenthesis ends it.
     let close = stat.iter().rposition(|&b| b == b')')?;
     let fields: Vec<&str> = std::str::from_utf8(&stat[close + 1..])
         .ok()?

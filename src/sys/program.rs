@@ -1,6 +1,6 @@
-//! The one runner for programs of the site and of users: hooks, scripts, pollers, mailers. A
-//! program runs in a process group of its own, with limits on its time and its output. Callers
-//! watch descriptors and never wait, except in the functions named `wait`.
+//! Runs programs of the site and of users: hooks, scripts, pollers, mailers. A program runs in a
+//! new process group, with limits on its time and output. Callers poll descriptors and never block,
+//! except in functions named `wait`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -37,11 +37,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// The largest output of a program, in bytes.
+/// Maximum output of a program, in bytes.
 const OUTPUT_LIMIT: usize = 1 << 20;
-/// The longest error of a [worker](RunningProgram::fork), in bytes.
+/// Maximum length of a [worker](RunningProgram::fork)'s error, in bytes.
 const WORKER_LIMIT: usize = 2000;
-/// `PATH` of programs that do not share our environment.
+/// `PATH` of programs with an environment of their own.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// No time limit.
 pub const UNLIMITED: Span = Span(i64::MAX);
@@ -59,17 +59,17 @@ pub struct ProgramCall<'a> {
     pub identity: Option<(&'a UserAccount, &'a [Gid])>,
     /// Limits that its children inherit.
     pub confinement: Confinement<'a>,
-    /// How long it may take.
+    /// Its time limit.
     pub timeout: Span,
     /// How its output is read.
     pub output: OutputMode,
 }
 
-/// What a program inherits, and what happens to processes that it leaves running.
+/// The environment of a program, and what happens to processes that it leaves running.
 #[derive(Clone, Copy, Debug)]
 pub enum Surroundings<'a> {
     /// The environment, descriptors and limits of this process. Processes that the program leaves
-    /// running go on.
+    /// running continue.
     Shared,
     /// `PATH` and these variables, the three standard descriptors and the usual limit on
     /// descriptors. Processes that the program leaves running are killed.
@@ -84,20 +84,20 @@ pub enum OutputMode {
     UntilExit,
     /// Until the program closes its output. If it has not exited by then, it is killed.
     UntilClosed,
-    /// Not at all. The program may outlive this process.
+    /// Discarded. The program may outlive this process.
     Discarded,
 }
 
-/// Limits of a program and of all processes that it starts.
+/// Limits of a program and of all its descendants.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement<'a> {
-    /// The control group in which it runs, if it can be moved there.
+    /// The cgroup in which it runs, if it can be moved there.
     pub cgroup: Option<&'a Cgroup>,
     /// Resource limits of each process.
     pub limits: Vec<(Resource, u64)>,
 }
 
-/// What came of a program.
+/// The result of a program.
 #[derive(Debug)]
 pub struct ProgramResult {
     /// Its exit status and output.
@@ -109,7 +109,7 @@ pub struct ProgramResult {
 /// Why a program has no exit status.
 #[derive(Debug)]
 pub enum ProgramFault {
-    /// It exceeded its time limit, which was this.
+    /// It exceeded this time limit.
     Late(Span),
     /// Its output exceeded the limit or could not be read.
     Output(io::Error),
@@ -130,17 +130,17 @@ pub struct RunningProgram {
     complaints: Option<Complaints>,
     timeout: Span,
     until: Span,
-    /// Why its output is useless.
+    /// The error that makes its output useless.
     fault: Option<io::Error>,
-    /// Its result was returned, or it was stopped.
+    /// Whether its result was returned, or it was stopped.
     is_finished: bool,
-    /// It was reaped, and its pid may belong to another process.
+    /// Whether it was reaped, so that its pid may be reused.
     is_gone: bool,
     end: Option<ProcessEnd>,
 }
 
 impl<'a> ProgramCall<'a> {
-    /// A call without input, that shares our surroundings and user.
+    /// A call without input, with this process's environment and user.
     pub fn new(words: &'a [String], timeout: Span) -> ProgramCall<'a> {
         ProgramCall {
             words,
@@ -153,7 +153,7 @@ impl<'a> ProgramCall<'a> {
         }
     }
 
-    /// Starts the program in `/`, in a process group of its own. Its time counts from `now`.
+    /// Starts the program in `/`, in a new process group. Its time limit starts at `now`.
     pub fn start(&self, now: Span) -> io::Result<RunningProgram> {
         let mut command = self.command()?;
         let input = process::in_memory(self.input)?;
@@ -214,7 +214,7 @@ impl<'a> ProgramCall<'a> {
         unsafe {
             command.pre_exec(move || {
                 if let Some(mut members) = members.as_ref() {
-                    // Zero is the process that writes. If it cannot be moved, the limits remain.
+                    // Zero means the writing process. If it cannot be moved, the limits remain.
                     let _ = members.write(b"0");
                 }
                 limits
@@ -223,12 +223,12 @@ impl<'a> ProgramCall<'a> {
                 if let Some((account, groups)) = &identity {
                     user::become_user(account, groups)?;
                 }
-                // Changing the user resets this, so it comes after.
+                // A change of user clears this, so it comes later.
                 if !outlives_us {
                     prctl::set_pdeathsig(Signal::SIGKILL)?;
                 }
                 if is_own {
-                    // The process that started this daemon may have left descriptors open.
+                    // The parent of this daemon may have left descriptors open.
                     process::close_others_on_exec();
                     process::usual_descriptor_limit();
                 }
@@ -277,8 +277,8 @@ impl RunningProgram {
         }
     }
 
-    /// Does `work` in a worker: a copy of this process, which must be single-threaded. It does not
-    /// outlive us. [`ProgramResult::work`] is the result.
+    /// Runs `work` in a worker: a fork of this process, which must be single-threaded. The worker
+    /// is killed if this process ends. [`ProgramResult::work`] is its result.
     pub fn fork(
         now: Span,
         timeout: Span,
@@ -316,13 +316,13 @@ impl RunningProgram {
         (!self.is_finished).then_some(self.until)
     }
 
-    /// Its result, once: when it has finished, or when its time is over at `now`. It is killed if
-    /// it still runs then, and may exist until [`is_gone`](Self::is_gone).
+    /// Its result, once: when it has finished, or exceeded its time limit at `now`. It is killed
+    /// then, but may exist until [`is_gone`](Self::is_gone).
     pub fn poll(&mut self, now: Span) -> Option<ProgramResult> {
         if self.is_finished {
             return None;
         }
-        // Before the output is read, which is complete then.
+        // Checked before reading, so that the output is complete then.
         let has_exited = process::is_over(&self.exited);
         if let Err(error) = self.read() {
             self.kill();
@@ -387,8 +387,8 @@ impl RunningProgram {
         self.is_gone();
     }
 
-    /// Whether it is gone, without a zombie. A program stuck in the kernel exists after it was
-    /// killed.
+    /// Whether it has ended and was reaped. A killed program that is stuck in the kernel still
+    /// exists.
     pub fn is_gone(&mut self) -> bool {
         if self.is_gone {
             return true;
@@ -404,18 +404,18 @@ impl RunningProgram {
         self.is_gone
     }
 
-    /// How its process ended, once it is gone.
+    /// The status of its process, once it is gone.
     pub fn end(&self) -> Option<ProcessEnd> {
         self.end
     }
 
-    /// Kills it and every process of its group; its result is of no interest.
+    /// Kills its process group and drops its result.
     pub fn stop(&mut self) {
         self.kill();
         self.finish();
     }
 
-    /// Kills it and every process of its group.
+    /// Kills its process group.
     pub fn kill(&self) {
         if self.is_gone {
             return;
@@ -437,7 +437,7 @@ impl RunningProgram {
         }
     }
 
-    /// Waits until it is gone, but not longer than `limit`.
+    /// Waits until it is gone, at most `limit`.
     pub fn wait_until_gone(&mut self, limit: Span) {
         let until = Span(clock::monotonic().0.saturating_add(limit.0));
         while !self.is_gone() && clock::monotonic() < until {
@@ -445,7 +445,7 @@ impl RunningProgram {
         }
     }
 
-    /// Waits for something to [`poll`](Self::poll) or for `other` to be readable. Returns whether
+    /// Waits until [`poll`](Self::poll) has work to do or `other` is readable. Returns whether
     /// `other` is.
     pub fn wait_for_news(&self, other: Option<BorrowedFd>) -> bool {
         self.wait_for(self.until, other)
@@ -467,7 +467,7 @@ impl RunningProgram {
 }
 
 impl ProgramResult {
-    /// A failure, with the program's last complaint.
+    /// Appends the last line of the program's standard error to a failure.
     pub fn blame(&self, why: String) -> String {
         match &self.complaint {
             Some(complaint) => format!("{why}; it complains: {complaint}"),
@@ -497,7 +497,7 @@ impl fmt::Display for ProgramFault {
     }
 }
 
-/// Starts a program with our input, output and terminal. The caller reaps it.
+/// Starts a program with this process's input, output and terminal. The caller reaps it.
 pub fn start_in_foreground<S: AsRef<OsStr>>(program: &OsStr, arguments: &[S]) -> io::Result<Pid> {
     let mut command = Command::new(program);
     command.args(arguments);

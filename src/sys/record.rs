@@ -1,4 +1,4 @@
-//! The record beside the spool: who holds it and where it listens. Clients follow it.
+//! The record next to the spool: the process that holds the spool, and its socket. Clients read it.
 
 use super::home::Home;
 use super::{clock, filesystem};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Who holds the spool. Written by the holder once it listens; left behind by a crash.
+/// The holder of the spool. The holder writes it when it listens; a crash leaves it behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpoolRecord {
     /// The host's name, for messages.
@@ -15,18 +15,18 @@ pub struct SpoolRecord {
     pub machine: String,
     /// The kernel's boot id.
     pub boot: String,
-    /// The daemon's process.
+    /// The daemon's pid.
     pub pid: u32,
     /// Its socket.
     pub socket: PathBuf,
 }
 
-/// The record of who holds the spool, or held it last.
+/// The record of the current or last holder of the spool.
 pub fn read(home: &Home) -> Option<SpoolRecord> {
     serde_json::from_str(&std::fs::read_to_string(home.record()).ok()?).ok()
 }
 
-/// Writes the record; the caller holds the lock.
+/// Writes the record. The caller must hold the lock.
 pub fn write(home: &Home, socket: &Path) -> io::Result<()> {
     let record = SpoolRecord {
         host: host(),
@@ -38,7 +38,7 @@ pub fn write(home: &Home, socket: &Path) -> io::Result<()> {
     filesystem::replace(&home.record(), &serde_json::to_vec_pretty(&record)?, 0o644)
 }
 
-/// Removes the record: the holder leaves in order.
+/// Removes the record at an orderly exit.
 pub fn erase(home: &Home) {
     let _ = std::fs::remove_file(home.record());
 }
@@ -50,7 +50,7 @@ pub fn host() -> String {
         .unwrap_or_else(|_| "localhost".into())
 }
 
-/// What tells this host from others, also when they are named alike.
+/// The identity of this host, unique even among hosts of the same name.
 pub fn machine() -> String {
     let test = if cfg!(debug_assertions) {
         crate::sys::env::text("LANAI_TEST_MACHINE")

@@ -1,11 +1,11 @@
-//! The hardware, as far as this process may use it.
+//! The hardware available to this process.
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The processors this process may run on, by the host's numbers.
+/// The processors this process may use, by the host's numbers.
 pub fn processors() -> Vec<u16> {
     match sched_getaffinity(Pid::from_raw(0)) {
         Ok(set) => (0..CpuSet::count())
@@ -16,7 +16,7 @@ pub fn processors() -> Vec<u16> {
     }
 }
 
-/// The processors of the whole host.
+/// Number of processors of the whole host.
 pub fn host_processors() -> u32 {
     let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
     online
@@ -27,7 +27,7 @@ pub fn host_processors() -> u32 {
         .max(1)
 }
 
-/// Processor time allowed by control groups, in processors, rounded up; None without a limit.
+/// The cgroups' CPU quota in processors, rounded up; None without a limit.
 pub fn quota() -> Option<u32> {
     let unified = limits("cgroup2", "cpu.max").into_iter().filter_map(|text| {
         let (quota, period) = text.split_once(' ')?;
@@ -56,7 +56,7 @@ fn processors_of(quota: i64, period: i64) -> Option<u32> {
     u32::try_from(quota.div_ceil(period)).ok().map(|n| n.max(1))
 }
 
-/// Memory in kilobytes: the host's, or what control groups allow of it.
+/// Memory in kilobytes: the host's, or the cgroups' limit if lower.
 pub fn memory_kb() -> u64 {
     let files = limits("cgroup2", "memory.max")
         .into_iter()
@@ -69,12 +69,11 @@ pub fn memory_kb() -> u64 {
     allowed.map_or(total, |kb| kb.min(total))
 }
 
-/// What is in use of that memory, in kilobytes; pages of files that can be dropped are not. None if
-/// the kernel does not tell.
+/// Memory in use in kilobytes, without pages of files that can be dropped. None if unknown.
 pub fn memory_in_use_kb() -> Option<u64> {
     let (total, free) = (meminfo("MemTotal")?, meminfo("MemAvailable")?);
     let host = total.saturating_sub(free);
-    // In a container that may have less, what others use of the host is none of its own.
+    // A container may have less memory than the host; use by others does not count then.
     if memory_kb() < total {
         group_memory_kb().or(Some(host))
     } else {
@@ -82,12 +81,12 @@ pub fn memory_in_use_kb() -> Option<u64> {
     }
 }
 
-/// What is in use of the host's swap space, in kilobytes. None if the kernel does not tell.
+/// Swap space of the host in use, in kilobytes. None if unknown.
 pub fn swap_in_use_kb() -> Option<u64> {
     Some(meminfo("SwapTotal")?.saturating_sub(meminfo("SwapFree")?))
 }
 
-/// The host's load average over one minute, in thousandths. None if the kernel does not tell.
+/// The host's load average over one minute, in thousandths. None if unknown.
 pub fn load() -> Option<u32> {
     first_load(&fs::read_to_string("/proc/loadavg").ok()?)
 }
@@ -106,7 +105,7 @@ fn meminfo(name: &str) -> Option<u64> {
     line?.split_whitespace().next()?.parse().ok()
 }
 
-/// What is in use of the memory that bounds this process most tightly, in kilobytes.
+/// Memory in use, in kilobytes, in the cgroup with the lowest limit.
 fn group_memory_kb() -> Option<u64> {
     let unified = tightest_memory_kb("cgroup2", "memory.max", "memory.current");
     unified
@@ -119,7 +118,7 @@ fn tightest_memory_kb(kind: &str, limit: &str, usage: &str) -> Option<u64> {
         .filter_map(|folder| Some((number_in(&folder.join(limit))?, folder)));
     let (_, group) = bounds.min()?;
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    // Pages of files that no process has used of late can be dropped.
+    // Pages of files that no process has used lately can be dropped.
     let droppable = counter(&stat, "total_inactive_file")
         .or_else(|| counter(&stat, "inactive_file"))
         .unwrap_or(0);
@@ -135,7 +134,7 @@ fn counter(stat: &str, name: &str) -> Option<u64> {
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
-/// Whether the host's GPUs are AMD's: only where there are none of NVIDIA's.
+/// Whether the host has AMD GPUs and no NVIDIA GPUs.
 pub fn has_amd_gpus() -> bool {
     nvidia_gpus().is_empty() && amd_gpus() > 0
 }
@@ -163,7 +162,7 @@ fn nvidia_gpus() -> Vec<u16> {
     numbers
 }
 
-/// The nodes of the AMD driver's topology that compute; processors are among its nodes too.
+/// Number of compute nodes with SIMD units in the AMD driver's topology, which also lists CPUs.
 fn amd_gpus() -> u16 {
     let nodes = fs::read_dir("/sys/class/kfd/kfd/topology/nodes")
         .into_iter()
@@ -196,8 +195,8 @@ pub fn short_host_name() -> String {
     }
 }
 
-/// What the file `name` says in this process's group and in all above it. `kind` is `cgroup2` or
-/// a controller of version 1.
+/// The contents of the file `name` in this process's cgroup and its ancestors. `kind` is `cgroup2`
+/// or a controller of version 1.
 fn limits(kind: &str, name: &str) -> Vec<String> {
     folders(kind)
         .into_iter()
@@ -205,7 +204,7 @@ fn limits(kind: &str, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// This process's group and all above it.
+/// The directories of this process's cgroup and its ancestors.
 fn folders(kind: &str) -> Vec<PathBuf> {
     let Some(folder) = group(kind) else {
         return Vec::new();
@@ -231,7 +230,7 @@ fn group(kind: &str) -> Option<PathBuf> {
     let inside = Path::new("/sys/fs/cgroup")
         .join(kind)
         .join(group.trim_start_matches('/'));
-    // A container sees its own group as the root of the mount.
+    // A container sees its own cgroup as the root of the mount.
     Some(if inside.exists() {
         inside
     } else {

@@ -1,27 +1,27 @@
-//! Signals to a daemon, read like any other input.
+//! Signals to a daemon, read from a descriptor.
 
 use super::process::{self, Reaped};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What signals have asked of a daemon.
+/// Requests that a daemon received by signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignalRequests {
-    /// TERM, INT: to leave.
+    /// SIGTERM or SIGINT: exit.
     pub leave: bool,
-    /// HUP: to read its configuration anew.
+    /// SIGHUP: reload the configuration.
     pub reload: bool,
 }
 
-/// The signals that ask a daemon for something.
+/// The signals that a daemon handles.
 pub struct Signals {
     descriptor: SignalFd,
 }
 
 impl Signals {
-    /// From now on TERM, INT, HUP and CHLD wait to be read, and a reader that has gone away is an
-    /// error of the write.
+    /// Makes SIGTERM, SIGINT, SIGHUP and SIGCHLD readable from a descriptor, and ignores SIGPIPE,
+    /// so that writes to closed connections fail with an error.
     pub fn catch() -> nix::Result<Signals> {
         let mut set = SigSet::empty();
         set.add(Signal::SIGTERM);
@@ -36,8 +36,8 @@ impl Signals {
         })
     }
 
-    /// What this daemon is asked for. Its children are waited for where they were started; only as
-    /// a container's first process it buries those of others too.
+    /// The requests since the last call. Children are reaped where they are started; only as a
+    /// container's first process it also reaps orphans.
     pub fn take(&mut self) -> SignalRequests {
         let mut asked = SignalRequests::default();
         while let Ok(Some(signal)) = self.descriptor.read_signal() {

@@ -1,7 +1,7 @@
 //! Unix sockets at paths of any length.
 //!
-//! A socket's address holds 107 bytes of path. Longer ones are reached through
-//! `/proc/self/fd/N/name`, where N is the folder, opened.
+//! A socket address holds 107 bytes of path. Longer paths use `/proc/self/fd/N/name`, where N is
+//! the opened directory.
 
 use super::{env, fault};
 use nix::fcntl::{OFlag, open};
@@ -15,12 +15,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// By systemd's protocol the first descriptor handed over.
+/// The first inherited descriptor in systemd's protocol.
 const FIRST_GIVEN: i32 = 3;
-/// The longest path that fits into a socket's address.
+/// Maximum length of a path in a socket address.
 const LONGEST: usize = 107;
 
-/// Listens at `path`, replacing a socket that lies there, with these permissions.
+/// Listens at `path` with this mode, replacing an existing socket.
 pub fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
     fault::point("socket.bind")?;
     let (_folder, short) = reachable(path)?;
@@ -32,14 +32,14 @@ pub fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let _ = std::fs::remove_file(&beside);
     let listener = UnixListener::bind(&beside)?;
     std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode))?;
-    // Renamed into place: nobody ever sees it with other permissions, or finds nothing there.
+    // Renamed into place, so that it never has another mode and is never missing.
     std::fs::rename(&beside, &short)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// The socket that this process was given by who started it (systemd's `LISTEN_FDS`), if it was.
-/// To be asked once: the descriptor is ours from then on.
+/// The listening socket that this process inherited (systemd's `LISTEN_FDS`), if any. Call it once:
+/// the caller owns the descriptor.
 pub fn given() -> io::Result<Option<UnixListener>> {
     let ours = env::text("LISTEN_PID").is_some_and(|pid| pid == std::process::id().to_string());
     if !ours || env::text("LISTEN_FDS").is_none_or(|count| count != "1") {
@@ -62,7 +62,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(short)
 }
 
-/// Connects to the socket at `path` without waiting: a listener whose queue is full refuses.
+/// Connects to the socket at `path` without blocking: a listener with a full queue refuses.
 pub fn knock(path: &Path) -> io::Result<UnixStream> {
     fault::point("socket.connect")?;
     let (_folder, short) = reachable(path)?;
@@ -72,9 +72,9 @@ pub fn knock(path: &Path) -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// A path of bearable length to the same place, good while the folder is held open.
+/// A short enough path to the same socket, valid while the directory is held open.
 fn reachable(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
-    // Room for the name that `bind` uses before it renames.
+    // Leaves space for the temporary name in `bind`.
     if path.as_os_str().len() + 16 <= LONGEST {
         return Ok((None, path.to_path_buf()));
     }

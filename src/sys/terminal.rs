@@ -1,4 +1,4 @@
-//! Terminals: those made for jobs, and the one that a person sits at.
+//! Terminals: pseudo terminals of jobs, and the user's own terminal.
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::libc;
@@ -20,23 +20,23 @@ pub struct TerminalSize {
 }
 
 impl TerminalSize {
-    /// What is assumed of a terminal that does not know.
+    /// The size assumed for a terminal without one.
     pub const USUAL: TerminalSize = TerminalSize {
         rows: 24,
         columns: 80,
     };
 }
 
-/// Both ends of a new terminal.
+/// Both ends of a pseudo terminal.
 #[derive(Debug)]
 pub struct Pair {
-    /// The end that sees what is shown, and types. Never waited for.
+    /// The master end, which reads output and writes input. Nonblocking.
     pub keyboard: OwnedFd,
-    /// The end that programs have as their terminal.
+    /// The slave end, the terminal of programs.
     pub screen: OwnedFd,
 }
 
-/// Makes a terminal; its device is given to `owner`, if that is somebody else.
+/// Creates a pseudo terminal; its device is given to `owner`, if set.
 pub fn pair(owner: Option<u32>) -> io::Result<Pair> {
     let made = openpty(None, None)?;
     for end in [&made.master, &made.slave] {
@@ -52,8 +52,8 @@ pub fn pair(owner: Option<u32>) -> io::Result<Pair> {
     })
 }
 
-/// Makes `screen` the controlling terminal of this process, which must lead a session that has
-/// none, and its standard input, output and error.
+/// Makes `screen` the controlling terminal of this process, which must lead a session without one,
+/// and its standard input, output and error.
 pub fn sit_down(screen: BorrowedFd) -> io::Result<()> {
     // SAFETY: a plain number goes in.
     if unsafe { libc::ioctl(screen.as_raw_fd(), libc::TIOCSCTTY, 0) } != 0 {
@@ -64,7 +64,7 @@ pub fn sit_down(screen: BorrowedFd) -> io::Result<()> {
     Ok(dup2_stderr(screen)?)
 }
 
-/// The size of a terminal's window; None for what is no terminal, or one that does not know.
+/// The window size of a terminal; None if it is no terminal or has no size.
 pub fn window(terminal: impl AsFd) -> Option<TerminalSize> {
     let mut size = libc::winsize {
         ws_row: 0,
@@ -87,7 +87,7 @@ pub fn window(terminal: impl AsFd) -> Option<TerminalSize> {
     (asked == 0 && window.rows > 0 && window.columns > 0).then_some(window)
 }
 
-/// Tells a terminal the size of its window; the programs in its foreground hear of a change.
+/// Sets the window size of a terminal; its foreground programs are notified of a change.
 pub fn set_window(terminal: impl AsFd, window: TerminalSize) {
     let size = libc::winsize {
         ws_row: window.rows,
@@ -105,11 +105,11 @@ pub fn set_window(terminal: impl AsFd, window: TerminalSize) {
     };
 }
 
-/// How the person's terminal was before it was made raw.
+/// The modes of the user's terminal before it was made raw.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// While this lives, every key goes to the program as it is. However the program ends, short of
-/// being killed, the terminal is as it was before.
+/// While this exists, every key is passed to the program unchanged. The terminal is restored
+/// however the program ends, unless it is killed.
 #[derive(Debug)]
 pub struct Raw(());
 
@@ -117,7 +117,7 @@ impl Raw {
     /// Makes standard input raw.
     pub fn enter() -> io::Result<Raw> {
         static HOOK: Once = Once::new();
-        // A release does not unwind, so nothing is dropped when it panics.
+        // A release build does not unwind, so a panic drops nothing.
         HOOK.call_once(|| {
             let next = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
@@ -132,7 +132,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Makes it raw again, after somebody else has had it.
+    /// Makes it raw again, after another program has used it.
     pub fn renew(&self) {
         let before = BEFORE
             .lock()

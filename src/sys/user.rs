@@ -1,4 +1,4 @@
-//! Accounts: what this machine knows of its users, and how to become one.
+//! User accounts of this host, and changing to one.
 
 use super::keyring;
 use nix::libc;
@@ -8,21 +8,21 @@ use std::ffi::CString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A shadow entry's expiry where there is none.
+/// The expiry of a shadow entry without one.
 const NEVER: i64 = -1;
-/// The largest shadow entry to be read, in bytes.
+/// Maximum size of a shadow entry, in bytes.
 const LARGEST_ENTRY: usize = 1 << 20;
 
-/// A user as this machine's account data has it.
+/// A user account of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserAccount {
     /// The login name.
     pub name: String,
-    /// The user's number.
+    /// The uid.
     pub uid: u32,
-    /// The primary group.
+    /// The gid of the primary group.
     pub gid: u32,
-    /// The home folder.
+    /// The home directory.
     pub home: PathBuf,
     /// The login shell.
     pub shell: PathBuf,
@@ -50,8 +50,8 @@ pub fn named(name: &str) -> io::Result<Option<UserAccount>> {
     Ok(User::from_name(name)?.map(UserAccount::of))
 }
 
-/// The account this process runs under; where account data knows nothing of it (a container
-/// started under a bare number), what the environment says.
+/// The account of this process. Without account data (a container started with a bare uid) it comes
+/// from the environment.
 pub fn own() -> UserAccount {
     let uid = Uid::effective();
     if let Ok(Some(user)) = User::from_uid(uid) {
@@ -70,9 +70,8 @@ pub fn own() -> UserAccount {
     }
 }
 
-/// The day on which an account expires, in days since 1970; None if it does not, or if this
-/// machine has no shadow entry for it. Whether its password is locked does not matter here. Only
-/// root can read this.
+/// The day on which an account expires, in days since 1970. None if it does not expire or has no
+/// shadow entry. A locked password is ignored. Only root can read this.
 pub fn expiry(name: &str) -> io::Result<Option<i64>> {
     let name = CString::new(name)?;
     let mut buffer: Vec<libc::c_char> = vec![0; 1024];
@@ -81,7 +80,7 @@ pub fn expiry(name: &str) -> io::Result<Option<i64>> {
         let mut entry: libc::spwd = unsafe { std::mem::zeroed() };
         let mut found = std::ptr::null_mut();
         let (space, size) = (buffer.as_mut_ptr(), buffer.len());
-        // SAFETY: every pointer refers to memory that outlives the call, and `size` is that of
+        // SAFETY: every pointer refers to memory that outlives the call, and `size` is the size of
         // `space`.
         match unsafe {
             libc::getspnam_r(name.as_ptr(), &raw mut entry, space, size, &raw mut found)
@@ -96,8 +95,8 @@ pub fn expiry(name: &str) -> io::Result<Option<i64>> {
     }
 }
 
-/// Why nobody can log in with this login shell, if so: it is none of those in `/etc/shells`, or
-/// serves to refuse logins.
+/// Why this login shell permits no login; None if it does: it is not in `/etc/shells`, or a program
+/// that refuses logins.
 pub fn shell_fault(shell: &Path) -> Option<&'static str> {
     let listed = std::fs::read_to_string("/etc/shells").ok();
     fault_of(shell, listed.as_deref())
@@ -127,7 +126,7 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// The number of the user this process runs under.
+/// The effective uid of this process.
 pub fn effective() -> u32 {
     Uid::effective().as_raw()
 }
@@ -138,7 +137,7 @@ pub fn groups(account: &UserAccount) -> io::Result<Vec<Gid>> {
     Ok(getgrouplist(&name, Gid::from_raw(account.gid))?)
 }
 
-/// The number of the group of this name, if there is one and the account is a member of it.
+/// The gid of the group of this name, if it exists and the account is a member.
 pub fn group_of(account: &UserAccount, name: &str) -> io::Result<Option<u32>> {
     let Some(group) = Group::from_name(name)? else {
         return Ok(None);
@@ -147,7 +146,7 @@ pub fn group_of(account: &UserAccount, name: &str) -> io::Result<Option<u32>> {
     Ok(member.then_some(group.gid.as_raw()))
 }
 
-/// The number of the group of this name, if there is one.
+/// The gid of the group of this name, if it exists.
 pub fn group_number(name: &str) -> Option<u32> {
     Group::from_name(name)
         .ok()
@@ -155,7 +154,7 @@ pub fn group_number(name: &str) -> Option<u32> {
         .map(|group| group.gid.as_raw())
 }
 
-/// The name of the group of this number; where there is none, the number.
+/// The name of the group with this gid, or the gid if it has none.
 pub fn group_name(gid: u32) -> String {
     Group::from_gid(Gid::from_raw(gid))
         .ok()
@@ -163,7 +162,7 @@ pub fn group_name(gid: u32) -> String {
         .map_or_else(|| gid.to_string(), |group| group.name)
 }
 
-/// Whether this process may take the group of this number: root any, others the one they have.
+/// Whether this process may take this group: root any, others only their own.
 pub fn may_take_group(gid: u32) -> bool {
     effective() == 0 || Gid::effective().as_raw() == gid
 }
@@ -178,11 +177,11 @@ pub fn take_group(gid: u32) -> io::Result<()> {
     }
 }
 
-/// Gives up root for good: a new session keyring, then groups, group and user in this order, and no
-/// way to new privileges. Every process of ours that runs for a user passes here. Allocates
-/// nothing.
+/// Drops root privileges permanently: a new session keyring, then groups, group and user in this
+/// order, and no new privileges. Every process that runs for a user calls this. It does not
+/// allocate.
 pub fn become_user(account: &UserAccount, groups: &[Gid]) -> io::Result<()> {
-    // Charged to root, so that no user's quota of keys can prevent it.
+    // Charged to root, so that no user's key quota can prevent it.
     keyring::join_session()?;
     setgroups(groups)?;
     setgid(Gid::from_raw(account.gid))?;
@@ -194,8 +193,8 @@ pub fn become_user(account: &UserAccount, groups: &[Gid]) -> io::Result<()> {
     Ok(prctl::set_no_new_privs()?)
 }
 
-/// Gives the process a session keyring that its user owns, with the user's own keyring linked, as a
-/// login does. Where the user's quota of keys is used up, it keeps the empty one that root owns.
+/// Gives the process a session keyring owned by its user, with the user's keyring linked, as a
+/// login does. If the user's key quota is used up, it keeps the empty one owned by root.
 fn own_session_keyring() {
     let _ = keyring::join_session();
     let _ = keyring::link_user();

@@ -1,23 +1,23 @@
-//! Time zones: the one this machine counts in, and UTC.
+//! Time zones: this machine's own and UTC.
 
 use crate::model::reservation::recurrence::Zone;
 use crate::model::time::Wall;
 use chrono::{DateTime, Local, NaiveDateTime, TimeDelta, TimeZone, Utc};
 use std::path::Path;
 
-/// The names under which UTC goes.
+/// The names of UTC.
 const UTC: [&str; 6] = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"];
 
-/// A zone in which this machine can count.
+/// A supported time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownZone {
-    /// The machine's own.
+    /// The machine's own zone.
     Own,
-    /// Everybody's.
+    /// UTC.
     Utc,
 }
 
-/// The zone of this name, if it is one of the two.
+/// The zone of this name, if it is supported.
 pub fn named(name: &str) -> Option<KnownZone> {
     let name = name.trim_start_matches(':');
     if UTC.iter().any(|utc| utc.eq_ignore_ascii_case(name)) {
@@ -26,7 +26,7 @@ pub fn named(name: &str) -> Option<KnownZone> {
     (own_name() == name).then_some(KnownZone::Own)
 }
 
-/// The name of the machine's own zone: what `TZ` says, else where `/etc/localtime` leads.
+/// The name of the machine's own zone: from `TZ`, else from the link `/etc/localtime`.
 pub fn own_name() -> String {
     match super::env::text("TZ") {
         Some(name) if !name.is_empty() => name.trim_start_matches(':').to_string(),
@@ -60,7 +60,7 @@ impl Zone for KnownZone {
 fn moment<Z: TimeZone>(civil: NaiveDateTime, zone: &Z) -> Wall {
     let mut found = zone.from_local_datetime(&civil).earliest();
     if found.is_none() {
-        // What the clock skips in spring is an hour later.
+        // A time that the clock skips in spring is moved one hour later.
         let later = civil.checked_add_signed(TimeDelta::hours(1));
         found = later.and_then(|later| zone.from_local_datetime(&later).earliest());
     }

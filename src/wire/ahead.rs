@@ -1,5 +1,5 @@
-//! Questions about what is to come, which only a running schedd can answer: the spool holds what
-//! has been decided, not what would be.
+//! Forecast queries. Only a running schedd can answer them: the spool stores decisions, not
+//! forecasts.
 
 use super::message::NewJob;
 use crate::model::account::charge::Used;
@@ -15,7 +15,7 @@ use crate::model::system_resource::PoolUse;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// What a client wants to know of the time ahead.
+/// A forecast query of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForecastQuery {
     /// `qstat --start`: when these jobs start; all waiting jobs if none are named. Answered by
@@ -26,17 +26,17 @@ pub enum ForecastQuery {
     Windows(Box<NewJob>),
     /// `qstat --why`: why a job waits. Answered by [`ForecastAnswer::Explained`].
     Why(JobId),
-    /// `qsub --dry-run`: when a job would start if it were submitted now. It is checked like any
-    /// other; nothing is kept. Answered by [`ForecastAnswer::Tried`].
+    /// `qsub --dry-run`: when a job would start if it were submitted now. It is validated as at
+    /// submission; nothing is stored. Answered by [`ForecastAnswer::Tried`].
     Trial(Box<NewJob>),
     /// `qstat --usage`: usage by account and user, raw and decayed. Answered by
     /// [`ForecastAnswer::Usage`].
     Usage,
-    /// `qstat --priority` with job ids: the places of these jobs in the queue, and why. Answered by
+    /// `qstat --priority` with job ids: the queue positions of these jobs, and why. Answered by
     /// [`ForecastAnswer::Placed`].
     Places(Vec<JobId>),
-    /// `qstat --priority`: the queue in the order of a cycle, at most its first jobs if a number is
-    /// given. Answered by [`ForecastAnswer::Queue`].
+    /// `qstat --priority`: the queue in the order of a cycle, or its first N jobs. Answered by
+    /// [`ForecastAnswer::Queue`].
     Queue(Option<u64>),
     /// `qstat -f`: the computed priorities of these jobs; of all waiting jobs if none are named.
     /// Answered by [`ForecastAnswer::Scores`].
@@ -52,83 +52,82 @@ pub enum ForecastQuery {
     Resources,
 }
 
-/// What is answered.
+/// A part of the answer to a forecast query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ForecastAnswer {
-    /// How far was looked.
+    /// The time that the forecast covers.
     Horizon(Horizon),
-    /// Starts in their order, then the jobs that wait on; several parts.
+    /// Planned starts in order, then the jobs without one; several parts.
     Foreseen(Vec<Foreseen>),
-    /// The windows, widest first; or why no such job could start at all.
+    /// The windows, widest first; or why no such job could ever start.
     Windows(Result<Vec<FreeWindow>, Reason>),
-    /// Why; None for a job that does not wait for the scheduler.
+    /// The explanation; None for a job that does not wait for the scheduler.
     Explained(Option<Box<Explanation>>),
-    /// What would become of the job, were it free to start.
+    /// The forecast for a job, as if it were eligible.
     Tried {
-        /// Why it would wait, or when it would start. Its number is the one it would get now.
+        /// Why it would wait, or when it would start, under the number it would get now.
         explanation: Box<Explanation>,
-        /// Whether it would not be free to start, but held: by its own wish, or by what it depends
-        /// on.
+        /// Whether it would be held instead: by the user's request or by a dependency.
         held: bool,
     },
-    /// Members, each with what it has used; several parts.
+    /// Usage by account and user; several parts.
     Usage {
-        /// When that was so.
+        /// Time of the answer.
         at: Time,
         /// By account, then by user.
         used: Vec<Used>,
     },
-    /// Jobs that wait with their places, first to last; several parts.
+    /// Queue positions of waiting jobs, first to last; several parts.
     Placed {
-        /// How many places there are.
+        /// Length of the queue.
         all: u64,
-        /// When that was so.
+        /// Time of the answer.
         at: Time,
-        /// The formula of the order, if that is what it goes by.
+        /// The priority formula, if the order uses one.
         formula: Option<String>,
-        /// Those asked for that wait.
+        /// The requested jobs that wait.
         places: Vec<Neighbours>,
     },
-    /// Places in the queue, first to last; several parts.
+    /// The queue, first to last; several parts.
     Queue {
-        /// How many there are.
+        /// Length of the queue.
         all: u64,
-        /// When that was so.
+        /// Time of the answer.
         at: Time,
-        /// The formula of the order, if that is what it goes by.
+        /// The priority formula, if the order uses one.
         formula: Option<String>,
-        /// The next of them.
+        /// The jobs of this part.
         turns: Vec<QueueTurn>,
     },
-    /// The computed priorities of jobs that wait; several parts, none where the order computes no
+    /// The computed priorities of waiting jobs; several parts, none if the order computes no
     /// priorities.
     Scores(Vec<(JobId, f64)>),
-    /// The tree of shares, each account before what is below it; several parts.
+    /// The fair-share tree, each account before its children; several parts.
     Shares {
-        /// When that was so.
+        /// Time of the answer.
         at: Time,
-        /// How factors come from shares and usage.
+        /// How fair-share factors derive from shares and usage.
         method: Method,
-        /// Which usage counts for a job.
+        /// The usage that counts for a job: of its user, account or pool.
         subject: UsageSubject,
         /// Accounts and users.
         shares: Vec<ShareStatus>,
     },
-    /// Fair share and usage of pools and operations now, each pool before its members; several
-    /// parts, none if starvation is not considered.
+    /// Current fair share and usage of pools and operations, each pool before its members; several
+    /// parts, none if starvation is not tracked.
     FairShareReports(Vec<FairShareReport>),
     /// The limits in force, in the order of the configuration; several parts.
     Limits {
-        /// When that was so.
+        /// Time of the answer.
         at: Time,
-        /// Each limit, as it stands for some.
+        /// Each limit, with its usage per user, group or account.
         uses: Vec<LimitUse>,
     },
-    /// What the whole system has, in the order of the configuration; several parts.
+    /// The system-wide resources, in the order of the configuration; several parts.
     Resources {
-        /// When that was so.
+        /// Time of the answer.
         at: Time,
-        /// Each resource as it stands.
+        /// Each resource with its usage.
         resources: Vec<PoolUse>,
     },
 }

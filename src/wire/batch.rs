@@ -8,14 +8,14 @@ use crate::model::job_id::JobId;
 use crate::model::text::Text;
 use serde::{Deserialize, Serialize};
 
-/// The most jobs of one [`Batch`]: as much work as schedd does in one go for one client.
+/// Maximum number of jobs in a [`Batch`]: limits the time for one client's request.
 pub const LARGEST: usize = 4000;
 
-/// One act on several jobs. schedd applies it to each job in this order, in one transaction and
-/// before anything follows from it; for each job it succeeds or is refused separately.
+/// One action on several jobs. schedd applies it to each job in this order, in one transaction and
+/// before any effects on other jobs. It succeeds or is refused for each job separately.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batch {
-    /// What is done.
+    /// The action.
     pub act: Act,
     /// The jobs; at most [`LARGEST`].
     pub jobs: Vec<BatchTarget>,
@@ -40,8 +40,8 @@ impl BatchTarget {
     }
 }
 
-/// What a command with a list of jobs does to each of them. The variants are those of
-/// [`ClientRequest`] without the job.
+/// The action of a command on each job of a list. The variants are those of [`ClientRequest`]
+/// without the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "ClientRequest documents the fields")]
 pub enum Act {

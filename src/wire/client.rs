@@ -1,4 +1,4 @@
-//! A client's side of the conversation with schedd.
+//! A client's connection to schedd.
 
 use super::frame::{self, FrameError};
 use super::message::{ClientAnswer, ClientRequest, Question, Reply, WatchedJobs};
@@ -13,14 +13,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often a request is repeated after schedd ended before it read the request.
+/// Maximum number of repetitions of a request that schedd did not read before it ended.
 const RETRIES: usize = 5;
-/// How often schedd is started when each time it has left again before it could be reached.
+/// Maximum number of starts of schedd, if it exits before it can be reached.
 const STARTS: usize = 3;
 
-/// How long a schedd that left without an answer to a change is waited for.
+/// Maximum wait for a new schedd after one that exited without answering a change.
 const PATIENCE: Span = Span::seconds(20);
-/// The pause before it is looked for again.
+/// Delay between two attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection to schedd.
@@ -30,17 +30,17 @@ pub struct Client {
     home: Home,
     /// Whether a lost connection may start schedd again.
     may_start: bool,
-    /// How long one read or write may take.
+    /// Time limit of a single read or write.
     patience: Option<Duration>,
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No server listens; the text says where and what to do.
+    /// No server listens; the text has the address and a hint.
     #[error("{0}")]
     Unreachable(String),
-    /// A process answers, but not in this protocol.
+    /// The server does not speak this protocol.
     #[error("{0}")]
     Protocol(String),
 }
@@ -56,29 +56,29 @@ impl From<FrameError> for ClientError {
     }
 }
 
-/// A request was sent and not answered.
+/// The message for a request without an answer.
 fn unknown(error: &str) -> String {
     format!(
         "schedd went away before it answered ({error}); it may have accepted the request: qstat shows whether it did"
     )
 }
 
-/// Whether the reader of an answer wants more of its parts.
+/// Whether the reader of an answer needs more of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continue {
-    /// It does.
+    /// Continue.
     Wanted,
-    /// It does not.
+    /// Stop.
     Enough,
 }
 
 impl Client {
-    /// Connects to the schedd of `home`; in a personal installation starts it if need be.
+    /// Connects to the schedd of `home`. In a personal installation starts it if needed.
     pub fn connect(home: &Home) -> Result<Client, ClientError> {
         let mut started = None;
         for _ in 0..STARTS {
             match Client::reach(home) {
-                // The one that served a moment ago may have left meanwhile.
+                // A schedd that was running a moment ago may have exited.
                 Err(ClientError::Unreachable(_)) if may_start(home) => {
                     started = Some(Client::start(home)?)
                 }
@@ -97,7 +97,8 @@ impl Client {
         })
     }
 
-    /// Starts schedd and waits until it serves; the error for when it then cannot be reached.
+    /// Starts schedd and waits until it serves. Returns the error to report if it cannot be reached
+    /// afterwards.
     fn start(home: &Home) -> Result<ClientError, ClientError> {
         let started = daemon::start_and_wait("schedd", &["--foreground", "--ready"], home);
         started
@@ -133,7 +134,7 @@ impl Client {
         }
     }
 
-    /// Asks and waits for the one reply.
+    /// Sends a request and waits for its single reply.
     pub fn call(&mut self, request: &ClientRequest) -> Result<Reply, ClientError> {
         let mut may_be_done = false;
         for _ in 0..RETRIES {
@@ -153,8 +154,8 @@ impl Client {
         Ok(self.try_call(request)?)
     }
 
-    /// Connects to the schedd that comes after one that was asked for a change and left without an
-    /// answer: only it knows whether the change was made.
+    /// Connects to the successor of a schedd that exited without answering a change: the successor
+    /// can tell whether the change was made.
     fn connect_again(&self) -> Result<Client, ClientError> {
         let end = clock::monotonic() + PATIENCE;
         loop {
@@ -168,7 +169,7 @@ impl Client {
         }
     }
 
-    /// Another connection of the same kind.
+    /// A new connection with the same settings.
     fn connect_anew(&self) -> Result<Client, ClientError> {
         let mut client = if self.may_start {
             Client::connect(&self.home)?
@@ -183,7 +184,7 @@ impl Client {
 
     fn try_call(&mut self, request: &ClientRequest) -> Result<Reply, FrameError> {
         match frame::write(&mut self.stream, request) {
-            // One that closes while it is spoken to may have said why.
+            // A server that closes the connection during the request may have sent the reason.
             Err(error) if is_unread(&error) => match frame::read(&mut self.stream) {
                 Err(why @ FrameError::Version { .. }) => Err(why),
                 said => said.or(Err(error)),
@@ -193,8 +194,8 @@ impl Client {
         }
     }
 
-    /// Asks and hands on the parts of the answer as they come. Once `each` wants no more, nothing
-    /// else can be asked before [`Client::reconnect`].
+    /// Sends a query and passes each part of the answer to `each`. After `each` has returned
+    /// [`Continue::Enough`], call [`Client::reconnect`] before the next request.
     pub fn ask(
         &mut self,
         question: &Question,
@@ -228,17 +229,17 @@ impl Client {
         self.changed()
     }
 
-    /// Asks and does not wait: the answer is there when [`Client::stream`] can be read.
+    /// Sends a request without waiting: the reply has arrived when [`Client::stream`] is readable.
     pub fn begin(&mut self, request: &ClientRequest) -> Result<(), ClientError> {
         Ok(frame::write(&mut self.stream, request)?)
     }
 
-    /// The answer to what was begun.
+    /// The reply to [`Client::begin`].
     pub fn reply(&mut self) -> Result<Reply, ClientError> {
         Ok(frame::read(&mut self.stream)?)
     }
 
-    /// The answer to a [`ClientRequest::Watch`].
+    /// The reply to a [`ClientRequest::Watch`].
     pub fn changed(&mut self) -> Result<u64, ClientError> {
         match self.reply()? {
             Reply::Changed { seen } => Ok(seen),
@@ -249,7 +250,7 @@ impl Client {
         }
     }
 
-    /// Asks for a descriptor, which comes with the reply.
+    /// Sends a request, and receives a descriptor with the reply.
     pub fn call_for_descriptor(
         &mut self,
         request: &ClientRequest,
@@ -271,7 +272,7 @@ impl Client {
         Ok(())
     }
 
-    /// The socket, to watch it beside other things.
+    /// The socket, for polling.
     pub fn stream(&self) -> &UnixStream {
         &self.stream
     }

@@ -1,8 +1,8 @@
-//! Frames: what goes over a socket between two processes of ours.
+//! Frames: the format of messages on sockets between Lanai's processes.
 //!
-//! `"LN"`, the protocol's version (2 bytes), the payload's length (4 bytes), all little endian,
-//! then the payload in postcard. A frame of another version, of another protocol or over
-//! [`LARGEST`] ends the conversation; memory grows only as bytes really arrive.
+//! A frame is `"LN"`, the protocol version (2 bytes), the payload's length (4 bytes), all little
+//! endian, then the payload in postcard. A frame of another version or protocol, or above
+//! [`LARGEST`], ends the connection. Memory grows only with received bytes.
 
 use super::message::VERSION;
 use crate::sys::{fault, packet};
@@ -12,23 +12,23 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// The largest payload: a script of 16 MiB, its environment and room to spare.
+/// Maximum payload in bytes: a script of 16 MiB, its environment and a reserve.
 pub const LARGEST: usize = 24 << 20;
 
 const MAGIC: [u8; 2] = *b"LN";
 const HEADER: usize = 8;
 
-/// What one call to [`FrameSocket::receive`] reads at most, so that one talker does not starve the
-/// rest.
+/// Maximum number of bytes read by one call of [`FrameSocket::receive`], so that no peer starves
+/// the others.
 const GULP: usize = 1 << 20;
 
-/// Why a conversation cannot go on.
+/// Why a connection cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The other side is gone.
+    /// The peer has closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// The other side is of another version.
+    /// The peer has another protocol version.
     #[error(
         "it speaks protocol {theirs}, this program {VERSION}: restart the older one (schedd --stop) or reinstall"
     )]
@@ -36,13 +36,13 @@ pub enum FrameError {
         /// The version in its frame.
         theirs: u16,
     },
-    /// Not a frame of ours.
+    /// Not a Lanai frame.
     #[error("it does not speak Lanai's protocol")]
     Foreign,
     /// More than [`LARGEST`].
     #[error("a message of {0} bytes is more than the {LARGEST} allowed")]
     TooLarge(usize),
-    /// A payload that is no message.
+    /// A payload that cannot be decoded.
     #[error("a malformed message: {0}")]
     Malformed(postcard::Error),
     /// The socket failed.
@@ -50,7 +50,7 @@ pub enum FrameError {
     Io(#[from] io::Error),
 }
 
-/// A message as the bytes of its frame.
+/// Encodes a message as a frame.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let mut bytes = header(0).to_vec();
     bytes = postcard::to_extend(message, bytes).map_err(FrameError::Malformed)?;
@@ -70,7 +70,7 @@ fn header(length: usize) -> [u8; HEADER] {
     bytes
 }
 
-/// The payload's length, once a header is found good.
+/// The payload's length, from a valid header.
 fn payload_length(header: &[u8; HEADER]) -> Result<usize, FrameError> {
     let [m0, m1, v0, v1, l0, l1, l2, l3] = *header;
     let theirs = u16::from_le_bytes([v0, v1]);
@@ -139,20 +139,20 @@ pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> Result<(), F
     Ok(stream.write_all(&encode(message)?)?)
 }
 
-/// A socket that is never waited for: what arrives is gathered, what is sent is queued.
+/// A nonblocking socket: input and output are buffered.
 #[derive(Debug)]
 pub struct FrameSocket {
     stream: UnixStream,
     incoming: Vec<u8>,
-    /// How much of what came in has been received: many small messages are not moved for each of
-    /// them.
+    /// Number of input bytes already received as messages: the buffer is not moved for each small
+    /// message.
     taken: usize,
     outgoing: Vec<u8>,
     sent: usize,
 }
 
 impl FrameSocket {
-    /// Takes over a connected stream.
+    /// Wraps a connected stream.
     pub fn new(stream: UnixStream) -> io::Result<FrameSocket> {
         stream.set_nonblocking(true)?;
         Ok(FrameSocket {
@@ -164,12 +164,12 @@ impl FrameSocket {
         })
     }
 
-    /// The stream, to ask the kernel who is at its other end.
+    /// The stream, to query the peer's credentials.
     pub fn stream(&self) -> &UnixStream {
         &self.stream
     }
 
-    /// Queues a message and writes what the socket takes now.
+    /// Queues a message and writes as much as the socket takes.
     pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), FrameError> {
         let bytes = encode(message)?;
         if self.wants_write() {
@@ -180,7 +180,7 @@ impl FrameSocket {
         Ok(self.flush()?)
     }
 
-    /// Sends a message with a copy of a descriptor. Only when nothing else is on its way: the
+    /// Sends a message with a copy of a descriptor. Fails if other output is pending: the
     /// descriptor arrives with the first byte of its message.
     pub fn send_with<T: Serialize>(
         &mut self,
@@ -196,18 +196,18 @@ impl FrameSocket {
         Ok(self.flush()?)
     }
 
-    /// The stream, once no message is on its way in either direction.
+    /// The stream, if no data is pending in either direction.
     pub fn into_stream(self) -> Option<UnixStream> {
         (self.partial() == 0 && !self.wants_write()).then_some(self.stream)
     }
 
-    /// Tells a peer of another version ours: a frame with nothing in it.
+    /// Sends this program's protocol version to a peer of another version, as an empty frame.
     pub fn send_version(&mut self) {
         self.outgoing.extend_from_slice(&header(0));
         let _ = self.flush();
     }
 
-    /// Writes what the socket takes now.
+    /// Writes as much as the socket takes.
     pub fn flush(&mut self) -> io::Result<()> {
         while self.wants_write() {
             match self.write_some() {
@@ -231,29 +231,29 @@ impl FrameSocket {
         (&self.stream).write(rest)
     }
 
-    /// Whether something queued has still to be written.
+    /// Whether output is pending.
     pub fn wants_write(&self) -> bool {
         self.sent < self.outgoing.len()
     }
 
-    /// Bytes queued and not yet written.
+    /// Number of pending output bytes.
     pub fn backlog(&self) -> usize {
         self.outgoing.len() - self.sent
     }
 
-    /// Bytes of a message that has not fully arrived.
+    /// Number of input bytes of incomplete messages.
     pub fn partial(&self) -> usize {
         self.incoming.len() - self.taken
     }
 
-    /// The messages that have fully arrived. After the other side has left, what it had sent is
-    /// delivered first and the next call says [`FrameError::Closed`].
+    /// The messages that have arrived completely. After the peer has closed the connection, its
+    /// last messages are returned first, and the next call returns [`FrameError::Closed`].
     pub fn receive<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, FrameError> {
         self.receive_some(usize::MAX)
     }
 
-    /// The same, for at most `most` messages. [`FrameSocket::has_more`] tells whether others wait,
-    /// which the socket itself no longer shows.
+    /// As [`FrameSocket::receive`], for at most `most` messages. [`FrameSocket::has_more`] reports
+    /// whether more are buffered, which polling the socket does not.
     pub fn receive_some<T: DeserializeOwned>(&mut self, most: usize) -> Result<Vec<T>, FrameError> {
         let ended = if self.has_more() { false } else { self.fill()? };
         let mut messages = Vec::new();
@@ -285,7 +285,7 @@ impl FrameSocket {
         }
     }
 
-    /// Whether a message has fully arrived and not yet been received, or is no message of ours.
+    /// Whether a complete or an invalid message is buffered.
     pub fn has_more(&self) -> bool {
         let Some(header) = self.incoming[self.taken..].first_chunk::<HEADER>() else {
             return false;
@@ -293,7 +293,7 @@ impl FrameSocket {
         payload_length(header).map_or(true, |length| self.partial() >= HEADER + length)
     }
 
-    /// Reads what is there; whether the other side has left.
+    /// Reads the available input. Returns whether the peer has closed the connection.
     fn fill(&mut self) -> Result<bool, FrameError> {
         let mut buffer = [0; 16 << 10];
         let mut gulped = 0;

@@ -1,6 +1,5 @@
-//! What clients ask of schedd, and what it answers. No client message carries an identity: that
-//! comes from the kernel ([`super::peer`]). What schedd and noded tell each other is in
-//! [`super::order`].
+//! Requests of clients to schedd, and its replies. No client message carries an identity: the
+//! kernel provides it ([`super::peer`]). Messages between schedd and noded are in [`super::order`].
 
 use super::ahead::{ForecastAnswer, ForecastQuery};
 use super::batch::Batch;
@@ -33,16 +32,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The version every frame carries. A daemon and a client of different versions say so in one
-/// line and part.
+/// The protocol version in every frame. A daemon and a client of different versions report the
+/// mismatch and disconnect.
 pub const VERSION: u16 = 1;
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ClientRequest {
     /// `qsub`.
     Submit(Box<NewJob>),
-    /// `qalter`: attributes as PBS names them; all or none are set.
+    /// `qalter`: attributes under their PBS names; all or none are set.
     Alter(JobId, Vec<AttributeSetting>),
     /// `qhold`.
     Hold(JobId, Holds),
@@ -50,132 +49,132 @@ pub enum ClientRequest {
     Release(JobId, Holds),
     /// `qdel`.
     Delete {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Of an array: these elements alone.
+        /// These subjobs of the array only.
         only: Option<Indices>,
-        /// `-W force`: over at once, whatever its node says.
+        /// `-W force`: finished at once, without waiting for its node.
         force: bool,
-        /// `-x`: out of the history too.
+        /// `-x`: also remove it from the history.
         purge: bool,
     },
     /// `qrerun`.
     Rerun {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Of an array: these elements alone.
+        /// These subjobs of the array only.
         only: Option<Indices>,
         /// `-W force`.
         force: bool,
     },
-    /// `qrerun --failed`: the elements of this array that failed wait again, also when it is over.
+    /// `qrerun --failed`: requeues the failed subjobs of this array, even if it has finished.
     RerunFailed(JobId),
-    /// `qalter --retry`: a job that is over and has failed or was deleted waits again, an array
-    /// with such elements.
+    /// `qalter --retry`: requeues a finished job that failed or was deleted, or such subjobs of an
+    /// array.
     Retry {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Of an array: these elements alone.
+        /// These subjobs of the array only.
         only: Option<Indices>,
     },
     /// `qsig`.
     Signal {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Of an array: these elements alone.
+        /// These subjobs of the array only.
         only: Option<Indices>,
-        /// By name, with or without `SIG`, or by number.
+        /// Signal name with or without `SIG`, or number.
         signal: String,
     },
-    /// `qmove`: to another queue: `queue`, `queue@server`, `@server`.
+    /// `qmove` to another queue: `queue`, `queue@server`, `@server`.
     Move(JobId, String),
-    /// `qorder`: two jobs change places.
+    /// `qorder`: swaps two jobs.
     Swap(JobId, JobId),
-    /// `qmsg`: a line into the files of a running job.
+    /// `qmsg`: writes a line to the output files of a running job.
     Message {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Whether into its standard output.
+        /// Whether to standard output.
         output: bool,
-        /// Whether into its standard error.
+        /// Whether to standard error.
         errors: bool,
-        /// What to say, without the newline.
+        /// The line, without the newline.
         text: Text,
     },
-    /// `qrun`: start the job now, whatever the order.
+    /// `qrun`: starts the job now, regardless of priority.
     Run {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// On which nodes; any if there are none.
+        /// The nodes to use.
         on: Placing,
-        /// `-a`: granted though it does not fit now.
+        /// `-a`: accepted even if the job cannot start now.
         detached: bool,
     },
-    /// Answered by [`Reply::Ended`] when the job is over (`qsub -W block=true`).
+    /// Answered by [`Reply::Ended`] when the job has finished (`qsub -W block=true`).
     Wait(JobId),
-    /// `qstat`, `qselect`, `pbsnodes` of a caller who may not open the spool.
+    /// `qstat`, `qselect`, `pbsnodes` of a user who may not open the spool.
     Ask(Question),
-    /// `pbsnodes -o`, `-r`, `-C`: None leaves as it is.
+    /// `pbsnodes -o`, `-r`, `-C`. None leaves a value unchanged.
     MarkNode {
-        /// Which node.
+        /// The node.
         node: String,
-        /// Accept no new jobs, or again.
+        /// Whether the node accepts no new jobs.
         offline: Option<bool>,
         /// The comment; empty clears it.
         comment: Option<String>,
     },
-    /// `pbsnodes --gone`: the node's host will not return, and nothing runs there any more.
-    /// Managers only.
+    /// `pbsnodes --gone`: the node's host will not return, and no process runs there. Managers
+    /// only.
     DeclareGone {
-        /// Which node.
+        /// The node.
         node: String,
     },
-    /// Connects the caller, who must be its owner, to the terminal of a running interactive job
-    /// (`qsub -I`): answered by [`Reply::Attached`], and a descriptor with it.
+    /// Connects the caller, who must be the job's owner, to the terminal of a running interactive
+    /// job (`qsub -I`). Answered by [`Reply::Attached`] with a descriptor.
     Attach(JobId),
-    /// Answered by [`Reply::Changed`] once something visible has changed: the client need not ask
-    /// again and again. At most one is open on a connection, the last.
+    /// Answered by [`Reply::Changed`] after a visible change, so that clients need not poll. A
+    /// connection has at most one open watch, the last.
     Watch {
-        /// Of which jobs.
+        /// The jobs to watch.
         of: WatchedJobs,
-        /// The number in the last answer; 0 is answered at once.
+        /// The number in the last answer. 0 is answered at once.
         since: u64,
     },
     /// `schedd --status`.
     Status,
-    /// `schedd --stop`: leave; running jobs go on.
+    /// `schedd --stop`: exit; running jobs continue.
     Stop,
-    /// `qmgr`: a command about one object.
+    /// `qmgr`: a command on one object.
     Amend(QmgrCommand),
-    /// `qmgr`: the program of a hook.
+    /// `qmgr`: imports the program of a hook.
     ImportHook {
-        /// Of which.
+        /// The hook.
         name: String,
-        /// The file.
+        /// The contents of the file.
         content: Vec<u8>,
     },
     /// `pbs_rsub`.
     Reserve(Box<ReservationRequest>),
     /// `pbs_ralter`.
     AlterReservation {
-        /// Which.
+        /// The reservation.
         id: String,
-        /// What is to be different.
+        /// The changed terms.
         changes: Box<ReservationRequest>,
-        /// `-W force`: also where jobs or other reservations are in the way.
+        /// `-W force`: even if jobs or other reservations conflict.
         force: bool,
     },
     /// `pbs_rdel`.
     DeleteReservation(String),
-    /// `pbs_release_nodes`: what a running job does not keep, it gives back.
+    /// `pbs_release_nodes`: releases the nodes that a running job does not keep.
     ReleaseNodes(JobId, KeptNodes),
-    /// `qalter --shove`: the scheduler looks at a job now, which is no longer put off.
+    /// `qalter --shove`: makes the scheduler retry a deferred job now.
     Shove(JobId),
-    /// `qterm`: leave, when what runs allows it.
+    /// `qterm`: exit, depending on running jobs.
     Terminate {
-        /// What becomes of what runs.
+        /// What happens to running jobs.
         manner: QtermMode,
-        /// Whether the nodeds leave too.
+        /// Whether the nodeds exit too.
         nodes: bool,
     },
     /// A new job of a nested instance, with a system hold: a copy of a job of its parent.
@@ -197,15 +196,15 @@ pub enum ClientRequest {
 /// What happens to running jobs at a shutdown of schedd (`qterm -t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QtermMode {
-    /// They go on.
+    /// They continue.
     Quick,
-    /// They are put back into their queues; those that cannot be run again are waited for.
+    /// They are requeued; jobs that cannot be rerun are waited for.
     Delay,
-    /// They are put back into their queues; those that cannot be run again are deleted.
+    /// They are requeued; jobs that cannot be rerun are deleted.
     Immediate,
 }
 
-/// What schedd answers.
+/// A reply of schedd.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
     /// The job is on disk.
@@ -217,48 +216,48 @@ pub enum Reply {
     },
     /// Done, and on disk.
     Done,
-    /// The same, but not all as it was asked for.
+    /// Done and on disk, with warnings.
     Noted(Vec<String>),
-    /// Nothing was done: the job is to be submitted with these options of the server's, too.
+    /// Nothing was done: submit the job again with these default options of the server.
     Defaults(String),
     /// Nothing was done.
     Refused(Refusal),
-    /// The awaited job is over.
+    /// The awaited job has finished.
     Ended {
         /// `Exit_status`.
         status: i32,
         /// The user who deleted the job, if one did.
         deleted_by: Option<String>,
     },
-    /// With it comes a descriptor: at its other end is the job's shepherd ([`super::terminal`]).
+    /// Carries a descriptor of a connection to the job's shepherd ([`super::terminal`]).
     Attached,
-    /// To [`ClientRequest::Watch`].
+    /// Reply to [`ClientRequest::Watch`].
     Changed {
-        /// To send with the next [`ClientRequest::Watch`], so that no change from now on is missed.
+        /// The number to send with the next [`ClientRequest::Watch`], so that no later change is
+        /// missed.
         seen: u64,
     },
     /// Part of the answer to [`ClientRequest::Ask`]; [`Reply::Done`] follows the last part.
     Part(ClientAnswer),
-    /// To [`ClientRequest::Status`].
+    /// Reply to [`ClientRequest::Status`].
     Status(Box<ScheddStatus>),
-    /// To [`ClientRequest::Reserve`] and [`ClientRequest::AlterReservation`]: known under this full
-    /// id.
+    /// Reply to [`ClientRequest::Reserve`] and [`ClientRequest::AlterReservation`].
     Reserved {
-        /// `R12.head`.
+        /// The full id, such as `R12.head`.
         id: String,
-        /// Whether it can be had; None if that is not known yet.
+        /// Whether the reservation is confirmed; None while that is open.
         confirmed: Option<bool>,
     },
-    /// To [`ClientRequest::Batch`], for each of its jobs in their order: done, with what is not as
-    /// it was asked for, or refused.
+    /// Reply to [`ClientRequest::Batch`], for each of its jobs in order: done with warnings, or
+    /// refused.
     Batch(Vec<Result<Vec<String>, Refusal>>),
-    /// To [`ClientRequest::Batch`]: nothing was done. Hooks of the site are asked about each of
-    /// these requests, so they must be sent one by one.
+    /// Reply to [`ClientRequest::Batch`]: nothing was done. The site's hooks apply to these
+    /// requests, so they must be sent one by one.
     NotBatched,
 }
 
 impl ClientRequest {
-    /// Whether it asks for a change, and not only for an answer.
+    /// Whether it requests a change, not only information.
     pub fn is_change(&self) -> bool {
         !matches!(
             self,
@@ -270,7 +269,8 @@ impl ClientRequest {
         )
     }
 
-    /// Whether asking again comes to the same: a client that got no answer then simply does.
+    /// Whether a repetition has the same effect, so that a client may repeat it if there was no
+    /// reply.
     pub fn is_repeatable(&self) -> bool {
         if let ClientRequest::Batch(batch) = self {
             return batch.first().is_none_or(|request| request.is_repeatable());
@@ -296,49 +296,49 @@ impl ClientRequest {
     }
 }
 
-/// The jobs of which a client wants to receive changes.
+/// The jobs of which a client receives changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WatchedJobs {
-    /// These; an element stands for its whole array.
+    /// These; a subjob stands for its whole array.
     Jobs(Vec<JobId>),
-    /// The caller's own.
+    /// The caller's jobs.
     Mine,
-    /// Anybody's.
+    /// All jobs.
     Any,
 }
 
-/// Where `qrun` wants a job to start.
+/// The nodes for a job started by `qrun`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placing {
-    /// Wherever it fits.
+    /// Any nodes.
     Anywhere,
-    /// On some of these nodes.
+    /// Some of these nodes.
     On(Vec<String>),
-    /// On the nodes where it ran before.
+    /// The nodes where it ran before.
     Again,
 }
 
-/// A new job, before the server has looked at it.
+/// A submitted job, before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewJob {
-    /// Made up by the client, at random: two submissions of one user with one token are one job,
-    /// so one that got no answer can be repeated.
+    /// A random number of the client. Two submissions of a user with the same token are one job, so
+    /// a submission without a reply can be repeated.
     pub token: [u8; 16],
-    /// Attributes as PBS names them, in the order in which they take effect.
+    /// Attributes under their PBS names, in the order in which they take effect.
     pub settings: Vec<AttributeSetting>,
-    /// What to run.
+    /// The script or command.
     pub payload: Payload,
-    /// The environment handed on: `K=V` entries, each ended by a zero byte.
+    /// The job's environment: `K=V` entries, each ended by a zero byte.
     pub environ: Vec<u8>,
-    /// Where qsub ran, absolute.
+    /// The directory where qsub ran, absolute.
     pub workdir: Text,
     /// The host where qsub ran.
     pub submit_host: String,
-    /// The command line's arguments, joined by blanks.
+    /// The arguments of qsub, joined by spaces.
     pub arguments: Text,
     /// The server's default options that were applied.
     pub defaults: String,
-    /// The script, once schedd has stored it; `payload` is then empty. No part of the message.
+    /// The script, once schedd has stored it; `payload` is then empty. Not part of the message.
     #[serde(skip)]
     pub stored: Option<Arc<StoredScript>>,
 }
@@ -357,7 +357,7 @@ impl NewJob {
 /// A script that schedd has stored. It stays in the spool as long as a job refers to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StoredScript {
-    /// What it is stored under.
+    /// The key under which it is stored.
     pub digest: Digest,
     /// Its length in bytes.
     pub size: usize,
@@ -368,37 +368,37 @@ pub struct StoredScript {
 pub struct Offered {
     /// The job.
     pub job: JobId,
-    /// What it asks for.
+    /// Its attributes and requests.
     pub spec: Arc<Spec>,
     /// A digest of `spec`, for the claim.
     pub revision: Digest,
     /// The script's text, if it has one.
     #[serde(with = "super::raw")]
     pub script: Vec<u8>,
-    /// The environment handed on: `K=V` entries, each ended by a zero byte.
+    /// The job's environment: `K=V` entries, each ended by a zero byte.
     #[serde(with = "super::raw")]
     pub environ: Vec<u8>,
 }
 
-/// A job for a nested instance.
+/// A job to copy into a nested instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Adoption {
-    /// Random: two adoptions with one token are one job.
+    /// Random number: two adoptions with the same token are one job.
     pub token: [u8; 16],
     /// The job of the parent.
     pub offered: Offered,
 }
 
-/// Ends a job because it goes on in a nested instance.
+/// Ends a job that continues in a nested instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NestedClaim {
     /// The job.
     pub job: JobId,
-    /// [`Offered::revision`]: a job that was altered since then is refused.
+    /// [`Offered::revision`]: the claim of a job altered since then is refused.
     pub revision: Digest,
     /// The full id of the copy.
     pub to: String,
-    /// Random: of this claim and its repetitions.
+    /// Random number of this claim and its repetitions.
     pub token: [u8; 16],
 }
 
@@ -411,49 +411,49 @@ pub enum Payload {
     Command(Vec<Text>),
 }
 
-/// What a reader wants to know. The same question goes to the spool directly or to schedd.
+/// A query. The spool or schedd can answer it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Question {
-    /// Jobs by number, finished or not; unknown ones are left out of the answer.
+    /// Jobs by number, finished or not; unknown ones are omitted.
     JobsById(Vec<JobId>, Detail),
-    /// Jobs by what they are.
+    /// Jobs that match a filter.
     Jobs(Filter, Detail),
-    /// The elements of an array, all or these alone, in the order of their indices.
+    /// The subjobs of an array, all or these, in index order.
     Elements(JobId, Option<Indices>, Detail),
-    /// All queues, with their counts of jobs.
+    /// All queues with their job counts.
     Queues,
-    /// All nodes, with what runs on them.
+    /// All nodes with their jobs.
     Nodes,
     /// The server itself.
     Server,
-    /// What has happened to a job, and the job.
+    /// The job and its events.
     Trace(JobId),
     /// All reservations.
     Reservations,
-    /// What is configured, as `qmgr` shows it.
+    /// The configured objects, as `qmgr` shows them.
     Objects,
-    /// What entries of the accounts come to, taken together by these keys.
+    /// Totals of accounting records, grouped by these keys.
     Accounts(Box<AccountingFilter>, Vec<GroupKey>),
-    /// Entries of the accounts, in the order of their jobs; of these jobs, an array standing for
-    /// its elements, or of any if there are none.
+    /// Accounting records by job, of these jobs or of all if none are named. An array means its
+    /// subjobs.
     Entries(Box<AccountingFilter>, Vec<JobId>),
-    /// What is to come.
+    /// A forecast.
     Ahead(ForecastQuery),
-    /// The last looks of the scheduler, and why it looked; for operators.
+    /// The last scheduling cycles and their triggers; for operators.
     Cycles,
     /// `schedd --nested --queue`: the first job of the caller in this queue that a nested instance
     /// can take.
     Offer {
         /// The queue.
         queue: String,
-        /// Jobs that are left out.
+        /// Jobs to skip.
         except: BTreeSet<JobId>,
     },
 }
 
 impl Question {
-    /// The same about what comes after a job, in the order of the answer; None if that is not asked
-    /// for or there can be nothing.
+    /// The rest of this query after a job, in the order of the answer. None if there is no rest, or
+    /// the query is not for a list of jobs.
     pub fn after(&self, id: JobId) -> Option<Question> {
         match self {
             Question::Jobs(filter, detail) => Some(Question::Jobs(
@@ -479,50 +479,50 @@ impl Question {
     }
 }
 
-/// How much of each job.
+/// The amount of data per job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Detail {
     /// The columns of a plain `qstat`.
     Row,
-    /// All but the environment.
+    /// Everything except the environment.
     Whole,
-    /// All, with the environment where the caller may see it.
+    /// Everything, with the environment if the caller may see it.
     Environment,
 }
 
-/// Which jobs; an empty list of states, queues or owners means any.
+/// A filter of jobs. An empty list of states, queues or owners means any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     /// Unfinished, finished, or both.
     pub history: History,
     /// In one of these queues.
     pub queues: Vec<String>,
-    /// Of one of these users.
+    /// Owned by one of these users.
     pub owners: Vec<String>,
     /// In one of these states.
     pub states: Vec<JobState>,
-    /// Arrays, their elements, or both.
+    /// Arrays, their subjobs, or both.
     pub arrays: Arrays,
-    /// Only those that come after this one.
+    /// Only jobs after this one.
     pub after: Option<JobId>,
 }
 
 /// How arrays are shown in a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arrays {
-    /// Once each, beside jobs that are none.
+    /// Jobs and arrays, without subjobs.
     #[default]
     Folded,
-    /// `-J`: once each, and nothing else.
+    /// `-J`: arrays only.
     Only,
-    /// `-t`: each followed by its elements, beside jobs that are none.
+    /// `-t`: jobs, and arrays followed by their subjobs.
     Unfolded,
-    /// `-Jt`: their elements, and nothing else.
+    /// `-Jt`: subjobs only.
     ElementsOnly,
 }
 
 impl Arrays {
-    /// What `-J` and `-t`, or neither, ask for.
+    /// The form that the flags `-J` and `-t` select.
     pub fn shown(only: bool, unfolded: bool) -> Arrays {
         if only && unfolded {
             Arrays::ElementsOnly
@@ -535,25 +535,25 @@ impl Arrays {
         }
     }
 
-    /// Whether elements stand in the list.
+    /// Whether the list contains subjobs.
     pub fn shows_elements(self) -> bool {
         matches!(self, Arrays::Unfolded | Arrays::ElementsOnly)
     }
 }
 
 impl Filter {
-    /// Whether a job of this id is among those that come after the one it begins with.
+    /// Whether a job of this id is after the start of the filter.
     pub fn reaches(&self, id: JobId) -> bool {
         self.after.is_none_or(|after| id > after)
     }
 
-    /// Whether a job in this state is meant.
+    /// Whether the filter includes this state.
     pub fn shows(&self, state: JobState) -> bool {
         self.states.is_empty() || self.states.contains(&state)
     }
 }
 
-/// Whether finished jobs are meant.
+/// Whether to include finished jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum History {
     /// Unfinished jobs.
@@ -572,17 +572,17 @@ pub enum ClientAnswer {
     Rows(Vec<JobRow>),
     /// For the other details.
     Jobs(Vec<JobRecord>),
-    /// Comes before jobs by number, and before lists with elements of arrays: the most characters
-    /// of an id to come, without the name of its server. An array counts with the ids of its
-    /// elements.
+    /// Comes before jobs by number, and before lists with subjobs: the maximum length of the ids to
+    /// come, without server name. For an array the ids of its subjobs count.
     Longest(u32),
     /// For [`Question::Queues`].
     Queues(Vec<QueueCounts>),
     /// For [`Question::Nodes`].
     Nodes(Vec<NodeRecord>),
-    /// For [`Question::Trace`], after the job: what has happened, in this order.
+    /// For [`Question::Trace`], after the job: its events in order.
     Events(Vec<(Time, Event)>),
-    /// For [`Question::Server`], and first in every answer: how to show ids and times.
+    /// For [`Question::Server`], and first in every answer, since it is needed to show ids and
+    /// times.
     Server(Box<ServerFacts>),
     /// For [`Question::Reservations`].
     Reservations(Vec<Reservation>),
@@ -594,9 +594,9 @@ pub enum ClientAnswer {
     Entries(Vec<AccountingEntry>),
     /// For [`Question::Ahead`].
     Ahead(ForecastAnswer),
-    /// For [`Question::Cycles`], the first first.
+    /// For [`Question::Cycles`], oldest first.
     Cycles(Vec<CycleRecord>),
-    /// For [`Question::Offer`]: the job, if there is one, or why this queue has none.
+    /// For [`Question::Offer`]: the job, if any, or why this queue offers none.
     Offer(Box<Result<Option<Offered>, Refusal>>),
 }
 
@@ -609,7 +609,7 @@ pub struct JobRow {
     pub name: String,
     /// The owner's user name.
     pub owner: String,
-    /// Processor time used; None if it has never run.
+    /// Processor time used; None if the job has never run.
     pub cput: Option<Span>,
     /// The state.
     pub state: JobState,
@@ -617,25 +617,25 @@ pub struct JobRow {
     pub queue: String,
 }
 
-/// A job with what is kept elsewhere.
+/// A job with related data from other tables.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobRecord {
     /// The job.
     pub job: Job,
-    /// Why it does not start, for a queued job.
+    /// Why a queued job does not start.
     pub reason: Option<Reason>,
     /// Since when it can never start, if it could before.
     pub never_since: Option<Time>,
-    /// The start promised to it.
+    /// The planned start.
     pub promise: Option<PromisedStart>,
-    /// Of an array: elements that have begun and wait to be started again.
+    /// Number of requeued subjobs of an array.
     pub waiting_again: u32,
-    /// The environment, where asked for and the caller may see it.
+    /// The environment, if requested and visible to the caller.
     pub environ: Option<Vec<u8>>,
-    /// Its dependencies: what it waits for, and who waits for it.
+    /// Its dependencies, in both directions.
     pub links: Vec<DependencyView>,
-    /// The priority that the order computed for it, while it waits. The spool does not know it: the
-    /// client adds what schedd answers to [`super::ahead::ForecastQuery::Scores`].
+    /// The computed priority of a waiting job. It is not in the spool: the client adds it from the
+    /// answer to [`super::ahead::ForecastQuery::Scores`].
     #[serde(default)]
     pub score: Option<f64>,
 }
@@ -647,31 +647,31 @@ pub struct QueueCounts {
     pub queue: Queue,
     /// Jobs by state, finished ones included.
     pub jobs: Vec<(JobState, u64)>,
-    /// Elements of arrays that run.
+    /// Number of running subjobs.
     pub elements: u64,
-    /// Consumables held by its running jobs, as amounts.
+    /// Consumable resources held by its running jobs, as amounts.
     pub assigned: Vec<(String, i64)>,
 }
 
-/// A node and what runs on it.
+/// A node and its jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeRecord {
     /// The node.
     pub node: Node,
-    /// The running jobs and what each holds here.
+    /// The running jobs with their shares of this node.
     pub jobs: Vec<(JobId, NodeShare)>,
-    /// Whether one of them has the node to itself.
+    /// Whether one of them uses the node exclusively.
     pub exclusive: bool,
-    /// The reservations that have something of it, now or the next time they come.
+    /// The reservations that hold shares of it, now or at their next occurrence.
     pub reservations: Vec<String>,
-    /// Whether one of them has the node to itself now.
+    /// Whether one of them reserves the whole node now.
     pub reserved: bool,
 }
 
-/// What every display needs to know of the server.
+/// The facts about the server that every display needs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerFacts {
-    /// The name after the dot of every job id.
+    /// Server name: the part of a job id after the dot.
     pub name: String,
     /// Its host.
     pub host: String,
@@ -682,24 +682,24 @@ pub struct ServerFacts {
     /// A text of the administrators for all users who list jobs.
     #[serde(default)]
     pub comment: Option<String>,
-    /// What counts as said to qsub where nothing else is.
+    /// Default options of qsub.
     #[serde(default)]
     pub default_qsub_arguments: String,
     /// Whether all users see all jobs.
     #[serde(default = "yes")]
     pub query_other_jobs: bool,
-    /// How to show times.
+    /// The steps of the wall clock, to show times.
     pub clock: ClockTable,
-    /// schedd's clock when it was asked.
+    /// schedd's clock at the time of the answer.
     #[serde(default)]
     pub now: Time,
-    /// All resources known.
+    /// All resource definitions.
     pub resources: Resources,
-    /// Users (`name@host`, `*`) who may do anything.
+    /// Users (`name@host`, `*`) with all rights.
     pub managers: Vec<String>,
-    /// Users who may act on others' jobs.
+    /// Users who may change other users' jobs.
     pub operators: Vec<String>,
-    /// Whether the caller is one of either, or root, or the one user of a personal system.
+    /// Whether the caller is a manager, an operator, root, or the only user of a personal system.
     pub privileged: bool,
     /// Whether finished jobs are kept and shown.
     #[serde(default = "yes")]
@@ -707,19 +707,19 @@ pub struct ServerFacts {
     /// Whether cycles start jobs.
     #[serde(default = "yes")]
     pub scheduling: bool,
-    /// The fair-share priorities of those who have jobs, by the account they ask for, as of the
-    /// last cycle: where the policy goes by such (I7).
+    /// The fair-share priorities of users with jobs, by account, as of the last cycle. Empty if the
+    /// policy does not use them (I7).
     #[serde(default)]
     pub fair_shares: Vec<(Member, f64)>,
-    /// Whether the order computes priorities for jobs: all orders but first come, first served.
+    /// Whether the order computes job priorities: all orders except first come, first served.
     #[serde(default)]
     pub has_scores: bool,
 }
 
 impl ServerFacts {
-    /// Under which name the spool keeps what is configured.
+    /// The key under which the spool keeps the configured objects.
     pub const OBJECTS: &str = "objects";
-    /// Under which name the spool keeps the fair-share priorities of the last cycle.
+    /// The key under which the spool keeps the fair-share priorities of the last cycle.
     pub const FAIR_SHARES: &str = "fairshare";
 
     /// The fair-share priority of a user's jobs under an account.
@@ -736,22 +736,22 @@ fn yes() -> bool {
     true
 }
 
-/// `schedd --status`.
+/// The reply to `schedd --status`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScheddStatus {
-    /// Its process.
+    /// Its pid.
     pub pid: u32,
     /// Lanai's version.
     pub version: String,
-    /// Where the spool is.
+    /// The directory of the spool.
     pub spool: Text,
     /// Jobs by state.
     pub jobs: Vec<(JobState, u64)>,
-    /// Nodes, and whether each answers.
+    /// Nodes, and whether each responds.
     pub nodes: Vec<(String, bool)>,
     /// Time since it started.
     pub uptime: Span,
-    /// What there is to say if no job is left that could ever run, but some that wait to.
+    /// Set if the only jobs left are waiting jobs that can never run.
     #[serde(default)]
     pub stuck: Option<StuckJobs>,
 }
@@ -759,10 +759,10 @@ pub struct ScheddStatus {
 /// None of the remaining jobs that are not held can ever run, even if every node were up and empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StuckJobs {
-    /// How many these are.
+    /// Number of these jobs.
     pub jobs: u64,
     /// The first of them.
     pub first: JobId,
-    /// Why that one cannot, with the nearest request that could.
+    /// Why that one cannot run, with the nearest request that could.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! Requests between processes, over Unix sockets.
+//! Messages between processes, over Unix sockets.
 
 pub mod message;
 

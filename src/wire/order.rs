@@ -1,4 +1,4 @@
-//! What schedd and noded tell each other: orders one way, reports the other.
+//! Messages between schedd and noded: orders and reports.
 
 use super::message::Payload;
 use super::task::{TaskNews, TaskPlace, TaskRequest};
@@ -15,152 +15,153 @@ use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What schedd tells noded. schedd dials noded's socket and says [`ScheddOrder::Hello`] first.
+/// An order of schedd to noded. schedd connects to noded's socket and sends [`ScheddOrder::Hello`]
+/// first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ScheddOrder {
-    /// Who dials: an epoch grows by one with every start of schedd, and orders of an epoch below
-    /// the highest heard are refused.
+    /// Greeting with schedd's epoch, which grows by one at every start of schedd. Orders of a lower
+    /// epoch than the highest known one are refused.
     Hello {
         /// schedd's epoch.
         epoch: u64,
     },
     /// Instead of a greeting: this connection serves the terminal of an interactive job. Answered
-    /// by [`NodeReport::Attached`]. From then on the job's shepherd speaks ([`super::terminal`])
-    /// once it receives a message.
+    /// by [`NodeReport::Attached`]. Then the job's shepherd takes it over ([`super::terminal`]),
+    /// and speaks after it has received a message.
     Attach {
         /// schedd's epoch.
         epoch: u64,
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
     },
-    /// Start an attempt, or a task of one. Repeating it changes nothing; below the highest attempt
-    /// seen of the job it is refused.
+    /// Start an attempt or a task. A repetition has no effect. Refused for a lower attempt than the
+    /// highest known one of the job.
     Start(Box<Launch>),
-    /// End the script of an attempt or one of its tasks, also one not yet seen: TERM, then KILL
+    /// End the script of an attempt or one of its tasks, even an unknown one: SIGTERM, then SIGKILL
     /// after `grace`.
     Cancel {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
-        /// Which task; 0 for the script.
+        /// The task; 0 for the script.
         task: TaskNumber,
-        /// How long TERM may take.
+        /// Time between SIGTERM and SIGKILL.
         grace: Span,
-        /// The first signal instead of TERM, for a job that handles it.
+        /// The first signal instead of SIGTERM, for a job that handles it.
         signal: Option<i32>,
-        /// Whether the job is to run again: what it has written is not brought to its place.
+        /// Whether the job is to run again: its output is then not delivered.
         again: bool,
     },
     /// Send a signal to an attempt's processes.
     Signal {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
-        /// Which task; 0 for the script.
+        /// The task; 0 for the script.
         task: TaskNumber,
         /// The signal's number.
         signal: i32,
     },
-    /// Write a line into the files of a running attempt, as its owner.
+    /// Write a line to the output files of a running attempt, as its owner.
     Message {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
-        /// Whether into its standard output.
+        /// Whether to standard output.
         output: bool,
-        /// Whether into its standard error.
+        /// Whether to standard error.
         errors: bool,
-        /// What to say, without the newline.
+        /// The line, without the newline.
         text: Text,
     },
-    /// New limits on the time of a running attempt.
+    /// Change the time limits of a running attempt.
     Walltime {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
-        /// The limits; None for none.
+        /// The limits.
         times: TimeLimits,
     },
-    /// The end of this attempt is on schedd's disk: forget it.
+    /// Remove this attempt: its end is on schedd's disk.
     Confirm {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
-        /// Which task; 0 for the script.
+        /// The task; 0 for the script.
         task: TaskNumber,
     },
-    /// For processes of an attempt: how tasks stand that they have asked for.
+    /// News about requested tasks, for processes of an attempt.
     Tell {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
-        /// The connection that made this request; None for the clients that wait for these tasks.
+        /// The connection that made this request; None for all clients that wait for these tasks.
         asker: Option<u64>,
         /// The answer.
         news: TaskNews,
     },
     /// From now on run these hooks of `exechost_periodic` instead of all earlier ones.
     Attend {
-        /// The server's name, for them to know.
+        /// The server's name, for the hooks' input.
         server: String,
         /// The hooks.
         hooks: Vec<Hook>,
     },
     /// Answered by [`NodeReport::Pong`].
     Ping,
-    /// Leave; running jobs go on under their shepherds.
+    /// Exit; running jobs continue under their shepherds.
     Leave,
-    /// The job has given nodes back: this is the node file of one of its processes from now on.
+    /// Replace the node file of a process: its job has released nodes.
     Places {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
-        /// Which task; 0 for the script.
+        /// The task; 0 for the script.
         task: TaskNumber,
-        /// The text.
+        /// The text of the node file.
         nodes: String,
     },
-    /// Stop every process of the script of an attempt or of one of its tasks, until it is resumed.
-    /// Answered by [`AttemptStatus::Suspended`]; repeating it changes nothing.
+    /// Suspend all processes of the script of an attempt or of one of its tasks. Answered by
+    /// [`AttemptStatus::Suspended`]. A repetition has no effect.
     Suspend {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
-        /// Which task; 0 for the script.
+        /// The task; 0 for the script.
         task: TaskNumber,
     },
-    /// Let them go on. Answered by [`AttemptStatus::Running`]; repeating it changes nothing.
+    /// Resume them. Answered by [`AttemptStatus::Running`]. A repetition has no effect.
     Resume {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
-        /// Which task; 0 for the script.
+        /// The task; 0 for the script.
         task: TaskNumber,
-        /// The processors they are bound to from now on; empty where they stay as they are.
+        /// The processors to bind them to; empty for no change.
         cpus: Vec<u16>,
     },
-    /// Write down how far a running job has come, by the site's command, and then end it with KILL.
-    /// Answered by its end, or by [`NodeReport::NotCheckpointed`]; repeating it changes nothing
-    /// while the command runs.
+    /// Checkpoint a running job by the site's command, then end it with SIGKILL. Answered by its
+    /// end, or by [`NodeReport::NotCheckpointed`]. A repetition has no effect while the command
+    /// runs.
     Checkpoint(Box<Checkpoint>),
     /// The answer to a [`NodeReport::Hello`] that is not accepted: jobs may still run under a noded
-    /// with another state directory. schedd closes the connection and dials again later.
+    /// with another state directory. schedd closes the connection and connects again later.
     Refuse {
-        /// Why, and what the administrator can do.
+        /// The reason, and what the administrator can do.
         why: String,
     },
-    /// Run a user's program that is notified of jobs. Answered by [`NodeReport::Notified`].
+    /// Run a user's notification program. Answered by [`NodeReport::Notified`].
     Notify(Box<Notification>),
 }
 
@@ -171,18 +172,18 @@ pub struct Notification {
     pub token: u64,
     /// The user; noded checks it against its own account data.
     pub owner: Owner,
-    /// The program: absolute.
+    /// The program's absolute path.
     pub program: PathBuf,
     /// Its standard input.
     pub document: Vec<u8>,
 }
 
-/// How it is written down how far a job has come.
+/// The site's command that checkpoints a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Which attempt.
+    /// The attempt.
     pub attempt: Attempt,
     /// `PBS_JOBID`.
     pub full_id: String,
@@ -190,18 +191,19 @@ pub struct Checkpoint {
     pub owner: Owner,
     /// The site's program.
     pub program: PathBuf,
-    /// How long it may take.
+    /// Time limit.
     pub timeout: Span,
-    /// Where each job has a folder for it: absolute, or from the folder of the node's state.
+    /// The parent of the jobs' checkpoint directories: absolute, or relative to noded's state
+    /// directory.
     pub folders: PathBuf,
 }
 
-/// All a node needs to run one attempt, or a task of one.
+/// The data a node needs to run one attempt, or a task of one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Which attempt.
+    /// The attempt.
     pub attempt: Attempt,
     /// `PBS_JOBID`.
     pub full_id: String,
@@ -213,9 +215,9 @@ pub struct Launch {
     pub account: Option<String>,
     /// The owner; noded checks it against its own account data.
     pub owner: Owner,
-    /// What to run.
+    /// The script or command.
     pub payload: Payload,
-    /// What the script is given: each argument ended by a zero byte.
+    /// The arguments of the script, each ended by a zero byte.
     pub arguments: Text,
     /// `-S` as given, for a script.
     pub shell: Option<Text>,
@@ -223,49 +225,50 @@ pub struct Launch {
     pub login: bool,
     /// Runs on a terminal: the owner's shell instead of a script, no output files.
     pub interactive: bool,
-    /// The environment handed on: `K=V` entries, each ended by a zero byte.
+    /// The job's environment: `K=V` entries, each ended by a zero byte.
     pub environ: Vec<u8>,
-    /// Where the job starts: absolute; empty for the home folder.
+    /// The working directory: absolute; empty for the home directory.
     pub workdir: Text,
-    /// Where output goes: absolute, or from the home folder; a folder gets `<full id>.OU` in it.
+    /// The output file: absolute, or relative to the home directory; in a directory, `<full
+    /// id>.OU`.
     pub output: Text,
-    /// Where errors go: absolute, or from the home folder; a folder gets `<full id>.ER` in it.
+    /// The error file: absolute, or relative to the home directory; in a directory, `<full id>.ER`.
     pub error: Text,
-    /// Whether both go to one.
+    /// Whether both streams go to one file.
     pub join: Join,
-    /// The umask of the job and of its output files; None: 077.
+    /// The umask of the job and its output files; None: 077.
     pub umask: Option<u32>,
-    /// The elapsed limit.
+    /// The walltime limit.
     pub walltime: Option<Span>,
-    /// How long it may run on past that.
+    /// How long it may exceed the walltime.
     pub overrun: Span,
-    /// How long TERM may take before KILL.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Span,
-    /// How long copying and delivering its files may take, before it and after it each.
+    /// Time limit for stage-in, and for delivery and stage-out.
     pub staging_timeout: Span,
-    /// What it holds on all its nodes; the first share's node runs the script. For a task: the
-    /// share it runs on.
+    /// The shares on all its nodes; the script runs on the first share's node. For a task: its own
+    /// share.
     pub shares: Vec<NodeShare>,
-    /// Open MP threads of the first chunk: `ompthreads`, else its `ncpus`.
+    /// Number of OpenMP threads of the first chunk: `ompthreads`, else its `ncpus`.
     pub threads: u32,
-    /// What bounds it besides its walltime.
+    /// Its limits besides the walltime.
     pub limits: RunLimits,
-    /// What is done when it is over one of those.
+    /// The actions when it exceeds one of those.
     pub responses: Responses,
-    /// What is done about files before and after it.
+    /// File operations before and after it.
     pub files: Files,
     /// `-W group_list` as given: `group[@host],...`.
     pub groups: Option<String>,
-    /// Which process of the attempt this is.
+    /// The process of the attempt.
     pub place: TaskPlace,
-    /// Where each job has a folder for checkpoints, if the site makes any: absolute, or from the
-    /// folder of the node's state.
+    /// The parent of the jobs' checkpoint directories, if the site checkpoints jobs: absolute, or
+    /// relative to noded's state directory.
     pub checkpoints: Option<PathBuf>,
-    /// What the site has done around it, if anything; around a task nothing.
+    /// The site's hooks and scripts, if any; None for a task.
     pub job_hooks: Option<Box<JobHooks>>,
 }
 
-/// What noded tells schedd.
+/// A report of noded to schedd.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum NodeReport {
     /// The answer to [`ScheddOrder::Hello`].
@@ -280,58 +283,58 @@ pub enum NodeReport {
         /// Every attempt and task that is not yet confirmed.
         attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
     },
-    /// Something changed about the nodes presented.
+    /// The facts of the presented nodes have changed.
     Nodes(Vec<NodeFacts>),
-    /// Something changed about an attempt, or a task of one.
+    /// The status of an attempt or a task has changed.
     Attempt(JobId, Attempt, TaskNumber, AttemptStatus),
-    /// What running attempts and tasks have used so far.
+    /// The usage of running attempts and tasks.
     Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
-    /// What a process of an attempt wants; answered by [`ScheddOrder::Tell`].
+    /// The request of a process of an attempt; answered by [`ScheddOrder::Tell`].
     TaskRequest(Box<TaskRequest>),
-    /// Its nodes should get no more jobs: a hook of the site has failed there.
+    /// Its nodes should get no more jobs: a site hook has failed there.
     Unfit {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The answer to [`ScheddOrder::Ping`].
     Pong,
-    /// The answer to [`ScheddOrder::Attach`]: the last that noded says on this connection.
+    /// The answer to [`ScheddOrder::Attach`], and noded's last message on this connection.
     Attached,
     /// This noded follows a schedd of a higher epoch.
     Fenced {
-        /// That epoch.
+        /// The higher epoch.
         epoch: u64,
     },
-    /// The script of an attempt on several hosts is over, and files are being copied away: what the
-    /// attempt has elsewhere is needed no more.
+    /// The script of an attempt on several hosts has ended, and stage-out has begun: its shares on
+    /// other hosts are no longer needed.
     StagingOut(JobId, Attempt),
-    /// It could not be written down how far a job has come: it goes on.
+    /// A checkpoint failed: the job continues.
     NotCheckpointed {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt.
+        /// The attempt.
         attempt: Attempt,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A program that was notified has ended, and all its processes have.
+    /// A notification program has ended, with all its processes.
     Notified {
         /// The token of a [`Notification`].
         token: u64,
-        /// Why it failed, if it did: names the program.
+        /// Why it failed, if it did, with the program's name.
         why: Option<String>,
     },
 }
 
-/// How an attempt stands at its node.
+/// The status of an attempt on its node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AttemptStatus {
-    /// Ordered; its shepherd has not yet said anything.
+    /// Ordered, without a report of its shepherd yet.
     Starting,
-    /// Running, in this session.
+    /// Running in this session.
     Running(u32),
-    /// Over; repeated until confirmed.
+    /// Ended. Repeated until confirmed.
     Ended(AttemptOutcome),
-    /// Running in this session, with all its processes stopped.
+    /// Running in this session, with all its processes suspended.
     Suspended(u32),
 }

@@ -1,17 +1,17 @@
-//! Who is at the other end of a socket: the kernel's word, never the peer's own.
+//! The credentials of a socket's peer, from the kernel.
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::io;
 use std::os::unix::net::UnixStream;
 
-/// The attested other end. [`of`] is its only constructor.
+/// Verified credentials. [`of`] is the only constructor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     uid: u32,
     gid: u32,
 }
 
-/// Asks the kernel who connected, or who listens, at the other end.
+/// The credentials of the process that connected, or listens, at the other end.
 pub fn of(stream: &UnixStream) -> io::Result<Peer> {
     let credentials = getsockopt(stream, PeerCredentials)?;
     Ok(Peer {
@@ -21,12 +21,12 @@ pub fn of(stream: &UnixStream) -> io::Result<Peer> {
 }
 
 impl Peer {
-    /// The user.
+    /// The uid.
     pub fn uid(self) -> u32 {
         self.uid
     }
 
-    /// The user's effective group.
+    /// The effective gid.
     pub fn gid(self) -> u32 {
         self.gid
     }

@@ -1,5 +1,5 @@
-//! Bytes that are read and written as a whole. Serde takes a `Vec<u8>` for a sequence, and reads it
-//! number by number; what is written is the same.
+//! Byte strings that are read and written as a whole. Serde treats a `Vec<u8>` as a sequence and
+//! reads it number by number; the written format is the same.
 
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::ser::Serializer;
@@ -32,7 +32,7 @@ impl<'de> Visitor<'de> for Bytes {
         Ok(bytes)
     }
 
-    /// Formats without bytes of their own, as JSON, have numbers.
+    /// Formats without byte strings, such as JSON, use numbers.
     fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<Vec<u8>, A::Error> {
         let mut bytes = Vec::new();
         while let Some(byte) = numbers.next_element()? {

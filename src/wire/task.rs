@@ -1,8 +1,8 @@
-//! Messages between a process of a job and the noded of its host, and those that noded passes on to
-//! schedd and back.
+//! Messages between a process of a job and the noded of its host, and those that noded passes
+//! between the process and schedd.
 //!
-//! The process proves by its attempt's cookie that it belongs to the job, and the kernel names its
-//! user. Every request may be repeated: the process gives each task a token of its own.
+//! The process proves with its attempt's cookie that it belongs to the job, and the kernel provides
+//! its user. Every request may be repeated: the process gives each task a unique token.
 
 use crate::model::job::run_limits::HostMemoryLimit;
 use crate::model::job::task::{TaskStage, TaskToken};
@@ -17,10 +17,10 @@ pub const LARGEST: usize = 1 << 20;
 /// Largest size in bytes of a task request on its way to the nodes: (size + 1 KiB) for each task.
 pub const LARGEST_TASK_SET: usize = 8 << 20;
 
-/// What a process of a job says to its noded.
+/// A message of a job's process to its noded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Plea {
-    /// First: which process of which attempt, by what stands in its environment.
+    /// The first message: the process and its attempt, from its environment.
     Hello {
         /// `PBS_JOBID`, without the server.
         job: JobId,
@@ -31,24 +31,24 @@ pub enum Plea {
         /// `PBS_JOBCOOKIE`.
         cookie: String,
     },
-    /// Then one after another, each when the last has been answered.
+    /// Then requests, each after the reply to the one before.
     Request(TaskRequestKind),
 }
 
-/// What a process of a job wants.
+/// A request of a job's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TaskRequestKind {
-    /// Start tasks, unless they are known.
+    /// Start tasks, except known ones.
     Start(Box<TaskProgram>),
-    /// Reports the stages of these tasks now, and later their ends.
+    /// Report the stages of these tasks now, and their ends later.
     Ask(Vec<TaskToken>),
-    /// End these.
+    /// End these tasks.
     End(Vec<TaskToken>),
-    /// Forget these tasks: the process will not ask for them again.
+    /// Forget these tasks: the process will not query them again.
     Release(Vec<TaskToken>),
 }
 
-/// What tasks run, and where.
+/// The program of a set of tasks, and their places.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskProgram {
     /// The program and its arguments.
@@ -60,7 +60,7 @@ pub struct TaskProgram {
 }
 
 impl TaskProgram {
-    /// What one task of it comes to on its way, in bytes.
+    /// Approximate size of one task in messages, in bytes.
     pub fn size(&self) -> usize {
         self.environ.len()
             + self
@@ -71,45 +71,45 @@ impl TaskProgram {
     }
 }
 
-/// What noded says to a process of a job.
+/// A message of noded to a job's process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TaskNews {
-    /// To [`Plea::Hello`].
+    /// The reply to [`Plea::Hello`].
     Welcome,
-    /// Nothing was done, and why.
+    /// Nothing was done, for this reason.
     Refused(String),
-    /// How tasks stand.
+    /// The stages of tasks.
     Stages(Vec<(TaskToken, TaskStage)>),
-    /// Something may have been lost on the way: ask again for what is not yet over.
+    /// Messages may have been lost: repeat requests for tasks that have not ended.
     Again,
 }
 
-/// A wish as noded passes it on, having seen who has it.
+/// A request that noded passes on after checking the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskRequest {
     /// The process's job.
     pub job: JobId,
     /// Its attempt.
     pub attempt: Attempt,
-    /// Which of its tasks it belongs to; 0 for the script.
+    /// The task that the process belongs to; 0 for the script.
     pub task: TaskNumber,
-    /// The connection, by noded's number.
+    /// noded's number of the connection.
     pub asker: u64,
     /// The request.
     pub kind: TaskRequestKind,
 }
 
-/// Which process of an attempt a launch starts, and where it stands among the others.
+/// The process of an attempt that a launch starts, and its place among the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskPlace {
     /// Its number; 0 for the script.
     pub task: TaskNumber,
     /// Its line of the node file, counted from 0: `PBS_VNODENUM`.
     pub slot: u32,
-    /// Its host among the attempt's: `PBS_NODENUM`.
+    /// The number of its host in the attempt: `PBS_NODENUM`.
     pub host: u32,
-    /// The text of the node file, for a task: its launch names no shares but its own.
+    /// The text of the node file, for a task: its launch contains only its own share.
     pub nodes: Option<String>,
-    /// What the attempt may take of its host, with all it runs there, for a task.
+    /// The memory limits of the attempt on this host, for a task.
     pub room: HostMemoryLimit,
 }

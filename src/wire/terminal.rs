@@ -1,32 +1,32 @@
-//! What `qsub -I` and the shepherd of its job say to each other, on a connection that schedd and
-//! noded have made for them and take no further part in.
+//! Messages between `qsub -I` and its job's shepherd, on a connection that schedd and noded have
+//! set up and are not involved in.
 //!
-//! qsub speaks first, with the size of its window: before that nothing is read from the job's
-//! terminal, and its program does not even start.
+//! qsub sends the first message, with its window size: before that the job's terminal is not read,
+//! and its program does not start.
 
 use crate::sys::terminal::TerminalSize;
 use serde::{Deserialize, Serialize};
 
-/// What the person's side says.
+/// A message of qsub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TerminalInput {
-    /// The window has this size: first of all, and whenever it changes.
+    /// The window size: the first message, and after every change.
     Window(TerminalSize),
-    /// Bytes that were typed.
+    /// Typed bytes.
     Typed(Vec<u8>),
 }
 
-/// What the job's side says.
+/// A message of the shepherd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TerminalOutput {
-    /// Bytes to be shown.
+    /// Output bytes.
     Shown(Vec<u8>),
-    /// The job is over: nothing follows.
+    /// The job has ended; the last message.
     Over {
-        /// `Exit_status`, as far as the shepherd can tell.
+        /// `Exit_status`, as known to the shepherd.
         status: i32,
     },
 }
 
-/// How many bytes either side keeps for the other before it stops reading more.
+/// Number of bytes that either side buffers for the other before it stops reading.
 pub const AHEAD: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! What the spawner is given to start, also when one is killed and another follows it.
+//! Launches given to the spawner, also when a killed spawner is replaced.
 
 use super::{Attempts, Runner};
 use crate::model::job::{AttemptOutcome, How};
@@ -19,7 +19,7 @@ impl Attempts {
         poller.add(&spawner.ended, PollSource::SpawnerEnded)
     }
 
-    /// Gives the spawner what it has room for.
+    /// Sends pending launches to the spawner, as many as its socket takes.
     pub(super) fn send(&mut self, poller: &mut Poller) {
         let mut failed = Vec::new();
         let Runner::Spawner(spawner, _) = &self.runner else {
@@ -50,8 +50,8 @@ impl Attempts {
             .for_each(|(name, why)| self.end(name, AttemptOutcome::new(How::NodeFault(why))));
     }
 
-    /// The spawner has been killed: forks another one. What the old one was given stays in doubt
-    /// until the last of its shepherds has got its attempt's folder in place.
+    /// Replaces a killed spawner. Its launches remain in doubt until the last of its shepherds has
+    /// created its attempt's directory.
     pub fn spawner_ended(&mut self, poller: &mut Poller) -> io::Result<()> {
         self.hear(poller);
         let Runner::Spawner(spawner, building) = &mut self.runner else {
@@ -75,7 +75,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// What the spawner was given and nothing has been heard of since.
+    /// The launches sent to the spawner without a report since.
     fn given(&self) -> Vec<AttemptName> {
         let elsewhere: BTreeSet<AttemptName> = self
             .in_doubt
@@ -94,9 +94,9 @@ impl Attempts {
             .collect()
     }
 
-    /// No launch of a spawner that was killed is on its way any more. Those without a folder never
-    /// began, and only now is it safe to give them to another one: an attempt that has begun may be
-    /// over, confirmed and forgotten before a second shepherd of it gets to look for its folder.
+    /// Resolves the launches of a killed spawner, once none is in progress. Those without a
+    /// directory never began and are sent again. Earlier that would be unsafe: an attempt may end,
+    /// be confirmed and be removed before a second shepherd looks for its directory.
     pub fn settle(&mut self, number: u64, poller: &mut Poller) {
         poller.forget(PollSource::OldBuilders(number));
         self.hear_old(PollSource::OldSpawner(number), poller);
@@ -108,13 +108,14 @@ impl Attempts {
                 self.unsent.push_back(name);
             }
         }
-        // It may have been killed between a fork and the word of it.
+        // It may have been killed between a fork and its report.
         self.examine_unwatched(poller);
         self.send(poller);
     }
 }
 
-/// The spawner is full, or gone, which is noticed elsewhere.
+/// Whether to retry later: the spawner's socket is full, or it has ended, which is handled
+/// elsewhere.
 fn later(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, WouldBlock};
     matches!(

@@ -1,8 +1,7 @@
-//! Attempts that are told to stand still, and to go on.
+//! Suspending and resuming attempts.
 //!
-//! A shepherd says what it has done to the noded that started it. One that is older than this noded
-//! cannot: what it has done is looked up in its record, soon after the order and then less and less
-//! often.
+//! A shepherd confirms to the noded that started it. Shepherds of an earlier noded cannot: their
+//! records are checked soon after the order, then less and less often.
 
 use super::{Attempts, Runner};
 use crate::model::time::Span;
@@ -11,17 +10,17 @@ use crate::noded::folder::{AttemptName, Folder};
 use crate::sys::clock;
 use crate::wire::order::AttemptStatus;
 
-/// How soon the first look is taken, and the longest pause between two.
+/// First and maximum delay between checks.
 const SOON: Span = Span(20);
 const SELDOM: Span = Span::seconds(10);
 
 impl Attempts {
-    /// Stops all processes of an attempt, or of a task of one.
+    /// Suspends all processes of an attempt or a task.
     pub fn suspend(&mut self, name: AttemptName) {
         self.turn(name, true, Control::Suspend);
     }
 
-    /// Lets them go on, bound to these processors if any are named.
+    /// Resumes them, bound to these processors if any are given.
     pub fn resume(&mut self, name: AttemptName, cpus: Vec<u16>) {
         self.turn(name, false, Control::Resume(cpus));
     }
@@ -38,7 +37,7 @@ impl Attempts {
         }
         entry.expects = (!is_so).then_some(stop);
         if is_so {
-            // Whoever tells it again has not heard of it.
+            // schedd repeats the order, so it has missed the report.
             self.report(name);
         } else {
             self.look = Some((Span(clock::monotonic().0 + SOON.0), SOON));
@@ -46,7 +45,7 @@ impl Attempts {
         self.tell(name, order);
     }
 
-    /// The processes of an attempt are all stopped, or go on.
+    /// Records that all processes of an attempt are suspended or running.
     pub(super) fn note_stopped(&mut self, name: AttemptName, session: u32, stopped: bool) {
         let status = if stopped {
             AttemptStatus::Suspended(session)
@@ -62,12 +61,12 @@ impl Attempts {
         }
     }
 
-    /// When to look what has become of such orders.
+    /// When the next check is due.
     pub fn next_look(&self) -> Option<Span> {
         self.look.map(|(next, _)| next)
     }
 
-    /// Looks, if it is time, at those that have not said so.
+    /// Checks unconfirmed suspensions and resumptions, if due.
     pub fn look_after_stops(&mut self, now: Span) {
         let Some((_, pause)) = self.look.filter(|(next, _)| *next <= now) else {
             return;

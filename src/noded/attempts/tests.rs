@@ -1,4 +1,4 @@
-//! What is known of attempts, and what a cancel, a restart and a repetition make of it.
+//! Tests of attempts under cancels, restarts and repeated orders.
 
 use super::super::{launch_for_tests as launch, site};
 use super::*;

@@ -1,4 +1,4 @@
-//! How noded begins: what it finds here, what it takes, and whom it takes over.
+//! The start of noded: detecting the host, locking the state, adopting attempts.
 
 use super::connections::listen;
 use super::{Daemon, REPEAT, ROUND};
@@ -27,8 +27,7 @@ use std::path::{Path, PathBuf};
 use tracing::info;
 
 impl Daemon {
-    /// Reads what holds here, takes what belongs to noded alone, and takes over the attempts that
-    /// are there.
+    /// Reads the configuration, locks noded's state directory, and adopts the attempts in it.
     pub(super) fn begin(
         args: &NodedArgs,
         home: &Home,
@@ -91,7 +90,7 @@ impl Daemon {
                 .then(|| CheckpointCommands::new(state_folder.to_path_buf(), own.uid)),
             notifications,
             host: hardware.host.clone(),
-            // Nodes that are only pretended have no part in what the host does.
+            // Hollow nodes do not measure the host.
             gauge: (!args.hollow).then(|| Gauge::new(&hardware)),
             next_round: Span(now.0 + ROUND.0),
             next_repeat: Span(now.0 + REPEAT.0),
@@ -112,7 +111,7 @@ impl Daemon {
     }
 }
 
-/// What there is here before anybody asks.
+/// The facts about the host at the start.
 struct Premises {
     hardware: Hardware,
     nodes: Vec<NodeFacts>,
@@ -121,7 +120,7 @@ struct Premises {
 }
 
 impl Premises {
-    /// Looks at the host, or at what a job was given of it.
+    /// Detects the host's resources, or reads the resources granted by an outer job.
     fn survey(
         args: &NodedArgs,
         home: &Home,
@@ -153,7 +152,7 @@ impl Premises {
     }
 }
 
-/// Really run or, with `--hollow`, pretended.
+/// Attempts that run, or with `--hollow` are simulated.
 fn attempts(args: &NodedArgs, site: Site, state: &StateFolder) -> Result<Attempts> {
     if args.hollow {
         return Ok(Attempts::hollow(site));
@@ -162,7 +161,7 @@ fn attempts(args: &NodedArgs, site: Site, state: &StateFolder) -> Result<Attempt
     Attempts::new(site, state.building.try_clone()?).context("the spawner cannot be forked")
 }
 
-/// What every attempt finds here.
+/// The environment that every attempt shares.
 fn site(
     args: &NodedArgs,
     state_folder: &Path,
@@ -203,7 +202,7 @@ fn commands() -> Option<PathBuf> {
     (!is_in_path).then_some(folder)
 }
 
-/// Asks the tool that `lanai.toml` names; NVIDIA's only where there are GPUs for it to tell of.
+/// A watcher with the tool that `lanai.toml` names. The default NVIDIA tool is used only with GPUs.
 fn watcher(rules: &NodeRules, has_gpus: bool) -> gpus::GpuWatcher {
     let (named, pace) = rules.gpu_tool.clone();
     let is_asked = named != Path::new(NO_TOOL) && (has_gpus || named != Path::new(GPU_TOOL));

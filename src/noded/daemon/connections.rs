@@ -1,4 +1,4 @@
-//! noded's connections: who may connect, what is sent, and when a connection is closed.
+//! noded's connections: authorization, sending, and closing.
 
 use super::super::poller::PollSource;
 use super::Daemon;
@@ -12,9 +12,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use tracing::{error, info, warn};
 
-/// Connections that have not greeted yet.
+/// Maximum number of connections that have not greeted yet.
 const MOST_GUESTS: usize = 16;
-/// What a schedd that does not listen may leave unread, in bytes, before it is cut off.
+/// Maximum size of unread reports in bytes, before schedd is disconnected.
 const BACKLOG: usize = 64 << 20;
 
 /// A connection.
@@ -23,13 +23,13 @@ pub(super) struct Guest {
     uid: u32,
     pub(super) since: Span,
     writing: bool,
-    /// Why it can be told nothing more. What it has said before is carried out all the same: a
-    /// schedd that leaves says so and waits for no answer.
+    /// The error that prevents sending. Orders received before are still carried out: a schedd that
+    /// exits waits for no answer.
     deaf: Option<FrameError>,
 }
 
 impl Guest {
-    /// Writes what it has room for.
+    /// Writes as much as the socket takes.
     fn flush(&mut self) {
         if let Err(e) = self.link.flush() {
             self.deaf.get_or_insert(e.into());
@@ -127,8 +127,8 @@ impl Daemon {
         }
     }
 
-    /// Lets go of a guest that can be told nothing more; of another, waits for room to write where
-    /// there is something to.
+    /// Closes a connection that cannot be written to. Otherwise updates whether to poll for
+    /// writing.
     pub(super) fn settle(&mut self, number: u64) {
         let Some(guest) = self.guests.get_mut(&number) else {
             return;
@@ -143,13 +143,13 @@ impl Daemon {
         }
     }
 
-    /// Whether wishes may be passed on: those that are not are said again.
+    /// Whether task requests may be passed on. Others are repeated by their processes.
     pub(super) fn schedd_listens(&self) -> bool {
         let schedd = self.schedd.and_then(|number| self.guests.get(&number));
         schedd.is_some_and(|guest| guest.link.backlog() < BACKLOG / 4)
     }
 
-    /// A runtime folder may be emptied under us: then the socket is made again.
+    /// Recreates the socket if the runtime directory was emptied.
     pub(super) fn listen_again(&mut self) {
         if self.path.exists() {
             return;

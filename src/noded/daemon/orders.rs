@@ -125,7 +125,8 @@ impl Daemon {
         self.attempts.cancel(name, cancel);
     }
 
-    /// Runs these periodic hooks from now on. schedd sends this order to every noded that it admits.
+    /// Runs these periodic hooks from now on. schedd sends this order to every noded that it
+    /// admits.
     fn attend(&mut self, server: String, hooks: Vec<Hook>) {
         if self.refused.take().is_some() {
             info!("following a schedd of epoch {}", self.epoch);
@@ -135,7 +136,7 @@ impl Daemon {
         }
     }
 
-    /// schedd dials again and again: the log says the first time only why it refuses.
+    /// Handles a refusal by schedd. schedd connects repeatedly, so only the first one is logged.
     fn be_refused(&mut self, number: u64, why: String) {
         if self.refused.is_none() {
             warn!("schedd refuses this noded: {why}");
@@ -144,7 +145,7 @@ impl Daemon {
         self.let_go(number);
     }
 
-    /// Has it written down how far a running job has come, and then ends the job.
+    /// Checkpoints a running job, and then ends it.
     fn checkpoint(&mut self, order: &Checkpoint) {
         let name = script(order.job, order.attempt);
         if self.attempts.session(name).is_none() {
@@ -162,8 +163,8 @@ impl Daemon {
         }
     }
 
-    /// A schedd of the highest epoch heard is followed, and any other connection of one is closed
-    /// with its orders unread.
+    /// Handles a greeting. The schedd with the highest epoch is followed; any other connection of a
+    /// schedd is closed with its orders unread.
     fn greet(&mut self, number: u64, epoch: u64) {
         if epoch < self.epoch {
             self.send(number, &NodeReport::Fenced { epoch: self.epoch });
@@ -198,8 +199,8 @@ impl Daemon {
         self.askers.again(&mut self.poller);
     }
 
-    /// Hands a connection on to the shepherd of an interactive job. It may have been dialled by no
-    /// schedd but the one that is followed.
+    /// Passes a connection to the shepherd of an interactive job. It must come from the schedd that
+    /// is followed.
     fn attach(&mut self, number: u64, epoch: u64, name: AttemptName) {
         if epoch < self.epoch {
             self.send(number, &NodeReport::Fenced { epoch: self.epoch });

@@ -9,7 +9,7 @@ use crate::wire::order::Launch;
 use serde_json::{Map, Value, json};
 
 impl JobHookRunner<'_> {
-    /// What a hook reads. `ended`: how the job ended, once it has.
+    /// The input of a hook. `ended` is the outcome of the job, once it has ended.
     pub(super) fn question(
         &self,
         hook: &Hook,
@@ -61,7 +61,8 @@ impl JobHookRunner<'_> {
             .and_then(|trace| trace.session())
     }
 
-    /// TORQUE's, of which PBS has the first three: job, user, group, name, limits, queue, account.
+    /// TORQUE's prologue arguments, of which PBS has the first three: job, user, group, name,
+    /// limits, queue, account.
     pub(super) fn prologue_arguments(&self, launch: &Launch) -> Vec<String> {
         let [job, user, group] = self.attempt_data(launch);
         vec![
@@ -75,7 +76,8 @@ impl JobHookRunner<'_> {
         ]
     }
 
-    /// PBS's: job, user, group, name, session, limits, used, queue, account, exit status.
+    /// PBS's epilogue arguments: job, user, group, name, session, limits, used, queue, account,
+    /// exit status.
     pub(super) fn epilogue_arguments(
         &self,
         launch: &Launch,
@@ -125,7 +127,7 @@ fn account(launch: &Launch) -> String {
     launch.account.clone().unwrap_or_default()
 }
 
-/// As `qstat -f` shows it.
+/// The usage as `qstat -f` shows it.
 fn used(used: &Usage) -> [(&'static str, Value); 6] {
     [
         ("cpupercent", used.cpupercent().into()),
@@ -137,7 +139,7 @@ fn used(used: &Usage) -> [(&'static str, Value); 6] {
     ]
 }
 
-/// `cput=00:00:01,ncpus=2`.
+/// Joins as `cput=00:00:01,ncpus=2`.
 fn joined<N: AsRef<str>>(list: impl IntoIterator<Item = (N, Value)>) -> String {
     let mut pairs = Vec::new();
     for (name, value) in list {

@@ -19,17 +19,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// `Exit_status` of a job whose files could not be copied to it: it never began.
+/// `Exit_status` of a job after a failed stage-in: it never began.
 const STAGE_IN_FAILED: i32 = -1;
-/// The most that is said of files, in characters: a record has not room for much more.
+/// Maximum length of notes about files, in characters: the record is small.
 const LONGEST_NOTE: usize = 600;
-/// The longest that work on a job's files may take that copies nothing: output is renamed to its
-/// place. A user who stops the process that does it, or an unresponsive disk, must not keep the job
-/// on its node.
+/// Time limit of work on a job's files without copying: output is only renamed. A user who stops
+/// the process, or a hanging file system, must not keep the job on its node.
 const DELIVERY_LIMIT: Span = Span::seconds(60);
 
 impl Around<'_> {
-    /// Copies files to it; the outcome, if that went wrong.
+    /// Stages files in. Returns the outcome if that fails.
     pub(super) fn before(&self) -> io::Result<Option<AttemptOutcome>> {
         if !self.launch.files.come_first() {
             return Ok(None);
@@ -67,7 +66,8 @@ impl Around<'_> {
         }
     }
 
-    /// Looks for the files to copy, where the job waits for them; the outcome, if some are missing.
+    /// Checks the files to stage in, if the job waits for them. Returns the outcome if some are
+    /// missing.
     fn awaited(&self) -> io::Result<Option<AttemptOutcome>> {
         if !self.launch.files.awaited || self.launch.files.before.is_empty() {
             return Ok(None);
@@ -75,7 +75,7 @@ impl Around<'_> {
         self.look(|staging| staging.missing(), How::AwaitsFiles)
     }
 
-    /// Looks at the owner's files; the outcome, if that finds a reason not to run the job.
+    /// Checks the owner's files. Returns the outcome if the job cannot run.
     fn look(
         &self,
         work: impl FnOnce(&Staging) -> Result<(), String>,
@@ -94,8 +94,7 @@ impl Around<'_> {
         })
     }
 
-    /// Brings its output to its place, then copies and removes files; what cannot be is said in the
-    /// outcome.
+    /// Delivers the output, then copies and removes files. Failures are noted in the outcome.
     pub(super) fn after(
         &self,
         noded: &OwnedFd,
@@ -126,7 +125,7 @@ impl Around<'_> {
             let limit = self.launch.staging_timeout;
             let done = self.staging_worker(Cancels::New, limit, |staging| {
                 let delivered = self.deliver(&streams);
-                // What lies at the place of what was not brought there is none of this job's.
+                // A file at the path of an undelivered stream does not belong to this job.
                 unwanted.retain(|path| {
                     let mut others = streams.iter().filter(|stream| stream.place() == path);
                     others.all(Stream::is_at_place)
@@ -134,7 +133,7 @@ impl Around<'_> {
                 together([delivered, staging.after(&unwanted)])
             });
             match done {
-                // Whoever would not wait for copies wants to know all the same what the job said.
+                // A cancel skips the copies, but the output is still delivered.
                 Ok(HelperResult::Cancelled) => together([
                     self.deliver_as_owner(&streams),
                     Err("stage-out was cancelled".into()),
@@ -208,7 +207,7 @@ impl Around<'_> {
         done.map(drop)
     }
 
-    /// The output that nobody wants of a job that went well.
+    /// The output files to remove after a successful job.
     fn unwanted(&self) -> Vec<PathBuf> {
         let Launch {
             files,
@@ -220,7 +219,7 @@ impl Around<'_> {
         } = &*self.launch;
         let home = &self.account.home;
         let mut unwanted = Vec::new();
-        // What lies at the place of a stream that was joined to the other is none of this job's.
+        // A file at the path of a joined stream does not belong to this job.
         if files.remove_output && *join != Join::Error {
             unwanted.push(delivery::place(&output.0, home, full_id, "OU"));
         }
@@ -256,7 +255,7 @@ impl Around<'_> {
         helper.run(|| work(&staging))
     }
 
-    /// How long work may take that copies nothing.
+    /// The time limit of work without copying.
     fn quick_limit(&self) -> Span {
         self.launch.staging_timeout.min(DELIVERY_LIMIT)
     }

@@ -1,5 +1,4 @@
-//! A watched job comes to an end: who has told it to, how long it has, and what that end means for
-//! what it has written.
+//! The end of a watched job: who ordered it, its grace time, and whether its output is final.
 
 use super::{JobWatch, WatchedEnd, limits};
 use crate::model::job::{AttemptOutcome, How};
@@ -15,18 +14,17 @@ use nix::libc::{SIGHUP, SIGKILL, SIGTERM};
 use nix::sys::signalfd::SignalFd;
 use std::time::Duration;
 
-/// How long the status of a killed first process is waited for.
+/// Maximum wait for the status of a killed first process.
 const LAST_WAIT: Span = Span::seconds(1);
 
-/// What its end is to the job.
+/// The effect of the end on the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndKind {
-    /// Over.
+    /// The job has ended.
     Done,
-    /// It is to run again.
+    /// The job runs again.
     Again,
-    /// The same, unless it has come to its end in time: it was told to write down how far it has
-    /// come (Y17).
+    /// The job runs again unless it ends successfully: it was ordered to checkpoint itself (Y17).
     AgainUnlessWell,
 }
 
@@ -41,12 +39,12 @@ impl EndKind {
         }
     }
 
-    /// Whether what it has written is not its last word. schedd decides by the same
+    /// Whether the job runs again, so that its output is not final. schedd uses the same rule
     /// (`model::life`).
     fn runs_again(self, how: &How) -> bool {
         match (how, self) {
             (How::NodeFault(_) | How::AwaitsFiles(_), _) | (_, EndKind::Again) => true,
-            // Its end may have been due before it was written down how far it had come.
+            // Its end may have been due before it was checkpointed.
             (
                 How::Exited(0) | How::Overran { .. } | How::Exceeded { .. },
                 EndKind::AgainUnlessWell,
@@ -57,7 +55,7 @@ impl EndKind {
     }
 }
 
-/// The job has been told to end.
+/// The state of a job that was ordered to end.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) kill_at: Span,
@@ -65,7 +63,8 @@ pub(super) struct Ending {
 }
 
 impl JobWatch<'_> {
-    /// Its script has ended. If it was told to end, its other processes have the rest of the grace.
+    /// Whether its script has ended. If it was ordered to end, its other processes have the rest of
+    /// the grace time.
     pub(super) fn over(&self) -> bool {
         self.status.is_some()
             && (self.alone
@@ -75,10 +74,10 @@ impl JobWatch<'_> {
                     .is_none_or(|ending| self.due(ending.kill_at)))
     }
 
-    /// Ends the job on an order. Of several orders the last one decides whether the job runs again.
+    /// Ends the job by an order. The last of several orders decides whether the job runs again.
     ///
-    /// An order that arrives after the end of the script changes nothing: the end and the order may
-    /// be pending together, so the script's status is collected first.
+    /// An order after the end of the script has no effect: the end and the order may be pending
+    /// together, so the script's status is collected first.
     pub(super) fn cancel(&mut self, cgroup: Option<&Cgroup>, cancel: Cancel) {
         self.reap();
         if self.on_its_own {
@@ -93,13 +92,13 @@ impl JobWatch<'_> {
         self.end_by(cgroup, cancel.signal.unwrap_or(SIGTERM), cancel.grace, None);
     }
 
-    /// TERM now, KILL after `grace`. Telling it twice changes nothing.
+    /// Sends SIGTERM now and SIGKILL after `grace`. A repetition has no effect.
     pub(super) fn end(&mut self, cgroup: Option<&Cgroup>, grace: Span, overran: Option<How>) {
         self.end_by(cgroup, SIGTERM, grace, overran);
     }
 
-    /// KILL now, and no TERM ahead of it: with one process gone the next would write what it has
-    /// taken.
+    /// Sends SIGKILL now, without SIGTERM: otherwise, when one process ends, the next would use its
+    /// memory.
     pub(super) fn end_at_once(&mut self, excess: How) {
         self.ending = Some(Ending {
             kill_at: clock::monotonic(),
@@ -107,7 +106,7 @@ impl JobWatch<'_> {
         });
     }
 
-    /// The same with another signal.
+    /// Sends this signal now and SIGKILL after `grace`.
     fn end_by(&mut self, cgroup: Option<&Cgroup>, signal: i32, grace: Span, overran: Option<How>) {
         if self.ending.is_some() {
             return;
@@ -120,12 +119,12 @@ impl JobWatch<'_> {
         sweep::signal(cgroup, signal);
         self.end_pause(cgroup);
         if self.terminal.is_some() && matches!(self.launch.payload, Payload::Script(_)) {
-            // A shell that talks to a person ignores TERM.
+            // An interactive shell ignores SIGTERM.
             process::send_signal(self.session.as_raw(), SIGHUP);
         }
     }
 
-    /// HUP now, as from any terminal that hangs up, and KILL after the grace.
+    /// Sends SIGHUP now, like a terminal that hangs up, and SIGKILL after the grace time.
     pub(super) fn hang_up(&mut self, cgroup: Option<&Cgroup>) {
         if self.ending.is_none() {
             self.sent = Some(SIGHUP);
@@ -143,8 +142,8 @@ impl JobWatch<'_> {
         }
     }
 
-    /// How the first process ended, which has just been killed. One that cannot be reaped, traced
-    /// by somebody or stuck in the kernel, must not keep the others from being ended.
+    /// The status of the first process, which has just been killed. A process that cannot be reaped
+    /// (traced, or stuck in the kernel) must not delay the end of the others.
     pub(super) fn last_status(&self) -> ProcessEnd {
         let until = Span(clock::monotonic().0 + LAST_WAIT.0);
         loop {
@@ -163,7 +162,7 @@ impl JobWatch<'_> {
         mut meter: UsageMeter,
     ) -> WatchedEnd {
         let elapsed = self.elapsed();
-        // Read before the sweep, which removes the group.
+        // Read before the sweep, which removes the cgroup.
         meter.total(cgroup.as_ref(), elapsed);
         self.note_denial(cgroup.as_ref(), &mut meter);
         sweep::end(cgroup.as_ref(), children);
@@ -190,7 +189,8 @@ impl JobWatch<'_> {
         }
     }
 
-    /// The kernel has ended it for its memory: that is why, whatever its script made of it.
+    /// Records an out-of-memory kill by the kernel as the reason of the end, whatever the script's
+    /// status is.
     fn note_denial(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
         let denied = cgroup.and_then(|group| limits::denied(self.launch, group));
         if let Some(denied) = denied

@@ -1,4 +1,4 @@
-//! A job that is watched stands still, and goes on. Meanwhile none of its limits comes nearer.
+//! Suspending and resuming a watched job. Its time limits do not run meanwhile.
 
 use super::{JobWatch, Pause};
 use crate::model::time::Span;
@@ -9,7 +9,7 @@ use crate::sys::cgroup::Cgroup;
 use crate::sys::clock;
 
 impl JobWatch<'_> {
-    /// Stops all its processes. Told twice, it says once more whether they are.
+    /// Suspends all its processes. A repetition reports the state again.
     pub(super) fn stop(&mut self, cgroup: Option<&Cgroup>) {
         if self.ending.is_some() || self.status.is_some() {
             return;
@@ -22,7 +22,7 @@ impl JobWatch<'_> {
         self.keep_still(cgroup);
     }
 
-    /// Lets them go on, bound to these processors if any are named.
+    /// Resumes them, bound to these processors if any are given.
     pub(super) fn go_on(&mut self, cgroup: Option<&Cgroup>, cpus: Vec<u16>) {
         if !cpus.is_empty() && cpus != self.bound {
             pause::bind(cgroup, &cpus);
@@ -33,7 +33,7 @@ impl JobWatch<'_> {
         self.say_whether_stopped();
     }
 
-    /// Looks after those that are to be stopped.
+    /// Stops processes that are not stopped, if a check is due.
     pub(super) fn keep_still(&mut self, cgroup: Option<&Cgroup>) {
         let now = clock::monotonic();
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.next <= now)
@@ -45,7 +45,7 @@ impl JobWatch<'_> {
         self.say_whether_stopped();
     }
 
-    /// What stands still goes on, for whatever reason.
+    /// Ends the suspension, for any reason.
     pub(super) fn end_pause(&mut self, cgroup: Option<&Cgroup>) {
         let Some(pause) = self.pause.take() else {
             return;

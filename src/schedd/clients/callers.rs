@@ -1,4 +1,4 @@
-//! The users behind connections, as the kernel reports them.
+//! The users behind connections, as reported by the kernel.
 
 use crate::model::job::Owner;
 use crate::model::time::Span;
@@ -9,25 +9,24 @@ use crate::wire::peer::Peer;
 use nix::unistd::User;
 use std::collections::BTreeMap;
 
-/// For how long the name of a user is known: looking up an account may take long.
+/// How long a user name is cached: a lookup may take long.
 const FRESH: Span = Span::seconds(5);
 
-/// Callers seen lately.
+/// Cache of user names.
 #[derive(Default)]
 pub struct Callers {
     known: BTreeMap<u32, Known>,
 }
 
-/// The name of a user, and when it was looked up.
+/// A user name, and when it was looked up.
 struct Known {
     name: String,
     at: Span,
 }
 
 impl Callers {
-    /// The user's name, and whether it was looked up just now. For a user without an account it is
-    /// the number, which is not remembered. While the account service gives an error, the last name
-    /// holds.
+    /// The user's name, and whether it was looked up just now. Without an account, it is the uid,
+    /// which is not cached. If the lookup fails, the last name remains valid.
     fn name(&mut self, uid: u32) -> (String, bool) {
         let now = clock::monotonic();
         if let Some(known) = self.known.get(&uid).filter(|known| now < known.at + FRESH) {

@@ -1,8 +1,8 @@
 //! The connection of `qsub -I` to the terminal of its job.
 //!
-//! schedd dials the noded of the job once more and names the attempt. When noded has accepted,
-//! schedd passes that connection to the client: no byte of a session goes through schedd, and a
-//! session survives the end of schedd.
+//! schedd opens another connection to the job's noded and names the attempt. When noded has
+//! accepted, schedd passes the connection to the client: session data bypasses schedd, and a
+//! session survives its exit.
 
 use crate::model::time::Span;
 use crate::server::effects::Token;
@@ -15,11 +15,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// How long a noded may take to accept, and how many calls there may be at once.
+/// Maximum time for noded to accept, and maximum number of pending calls.
 const PATIENCE: Span = Span::seconds(10);
 const MOST: usize = 8;
 
-/// Connections that no noded has accepted yet, by client.
+/// Connections not yet accepted by noded, by client.
 #[derive(Default)]
 pub struct Calls {
     calls: BTreeMap<Token, Call>,
@@ -31,7 +31,7 @@ struct Call {
 }
 
 impl Calls {
-    /// Dials noded.
+    /// Connects to noded.
     pub fn begin(
         &mut self,
         client: Token,
@@ -53,15 +53,14 @@ impl Calls {
         Ok(())
     }
 
-    /// What to watch for reading.
+    /// The descriptors to poll for reading.
     pub fn watched(&self) -> impl Iterator<Item = (Token, BorrowedFd<'_>)> {
         self.calls
             .iter()
             .map(|(&client, call)| (client, call.link.as_fd()))
     }
 
-    /// The connection for this client once noded has accepted it, or why there is none. None if
-    /// noded has not answered yet.
+    /// The accepted connection for this client, or the error. None while noded has not replied.
     pub fn hear(&mut self, client: Token) -> Option<Result<UnixStream, String>> {
         let call = self.calls.get_mut(&client)?;
         let heard = call
@@ -83,7 +82,7 @@ impl Calls {
         Some(stream.ok_or_else(|| "its node does not accept it".to_string()))
     }
 
-    /// The clients whose calls were not accepted in time.
+    /// The clients of calls that were not accepted in time.
     pub fn expired(&mut self) -> Vec<Token> {
         let now = clock::monotonic();
         let late: Vec<Token> = self

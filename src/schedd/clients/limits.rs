@@ -1,6 +1,6 @@
-//! What `qstat --limits` tells: of limits on what runs and on what is considered the scheduler
-//! knows how much is used; of those on what is queued, which count held jobs too, whoever counts at
-//! submission.
+//! Limit usage for `qstat --limits`. The scheduler reports the usage of limits on running and
+//! considered jobs. The admission counters report the usage of limits on queued jobs, which include
+//! held jobs.
 
 use crate::model::limit::usage::LimitUse;
 use crate::model::limit::{Limit, LimitKey, LimitScope, LimitStage, Limits, Selector};
@@ -8,8 +8,8 @@ use crate::model::queue::counters::uses::Counted;
 use crate::model::resource::Resources;
 use std::collections::BTreeMap;
 
-/// All of them, in their order; `group` tells the name of a group, which the scheduler knows by its
-/// number.
+/// All limits with their usage, sorted. `group` returns the name of a group, which the scheduler
+/// identifies by gid.
 pub fn with_counted(
     considered: Vec<LimitUse>,
     counted: &[Counted],
@@ -39,7 +39,7 @@ pub fn with_counted(
             ..one.told(limit, resources)
         });
     }
-    // A limit that names all whom it is for is told of also where it has no jobs.
+    // Limits with only explicit names are shown even without jobs.
     let unused = kept.into_values().filter(|one| names_all(&one.limit));
     all.extend(unused.map(|one| {
         let bounds = one.limit.bounds();
@@ -51,13 +51,13 @@ pub fn with_counted(
         };
         nobody.told(&one.limit, resources)
     }));
-    // What stands in the place of others to exempt somebody limits nothing.
+    // Exemptions have no bounds of their own.
     all.retain(|one| one.soft.is_some() || one.hard.is_some());
     all.sort_by(|a, b| (a.place, &a.key).cmp(&(b.place, &b.key)));
     all
 }
 
-/// Whose jobs these are, with the name of the group where the limit is one for each.
+/// The limit key, with the group name instead of the gid in per-group limits.
 fn with_group(one: &LimitUse, group: impl Fn(u32) -> String) -> LimitKey {
     let LimitScope {
         queue,
@@ -112,7 +112,7 @@ mod tests {
             waiting,
             ..count(place, key, used).told(&limits.all[place], &resources)
         };
-        // Of bob the scheduler knows, but not he who counts: he has just gone.
+        // The scheduler's usage may be older than the counters: bob's job has just ended.
         let known = vec![
             considered(0, "ann", 1, 4),
             considered(1, "ann", 1, 4),

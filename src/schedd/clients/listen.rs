@@ -1,4 +1,4 @@
-//! Where clients find schedd: its socket, and the record that leads there.
+//! schedd's socket, and the record that tells clients its path.
 
 use crate::server::setup::Setup;
 use crate::sys::home::Home;
@@ -14,15 +14,15 @@ pub struct Listener {
     socket: UnixListener,
     path: PathBuf,
     inode: u64,
-    /// The service manager's, who goes on listening while no schedd runs.
+    /// Whether the service manager owns the socket and listens while no schedd runs.
     given: bool,
 }
 
 impl Listener {
-    /// Listens at the socket that this process was given, else at one of its own.
+    /// Listens at the socket that this process inherited, else at a new one.
     pub fn open(setup: &Setup, home: &Home) -> io::Result<Listener> {
         if setup.shared {
-            // Everybody finds the record and the socket; the spool beside them is closed.
+            // All users need the record and the socket; the spool next to them is private.
             filesystem::make_passable(&home.state)?;
         }
         let Some(socket) = socket::given()? else {
@@ -40,7 +40,7 @@ impl Listener {
         })
     }
 
-    /// Listens in the runtime folder, and says so in the record.
+    /// Listens in the runtime directory and writes the record.
     fn bind(setup: &Setup, home: &Home) -> io::Result<Listener> {
         let path = home.runtime.join("schedd.sock");
         let (socket, inode) = bind(setup, &path)?;
@@ -58,8 +58,8 @@ impl Listener {
         &self.socket
     }
 
-    /// Listens again if the socket is no longer where clients look for it: a runtime folder goes
-    /// when its user logs out. Where it cannot be made again, the state folder serves.
+    /// Listens again if the socket has been removed: a runtime directory disappears when its user
+    /// logs out. If it cannot be recreated, the state directory is used.
     pub fn rebind_if_vanished(&mut self, setup: &Setup, home: &Home) {
         if std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.ino() == self.inode) {
             return;
@@ -82,7 +82,7 @@ impl Listener {
         }
     }
 
-    /// Takes the socket away, if it is ours.
+    /// Removes the socket, unless it was inherited.
     pub fn remove(&self) {
         if !self.given {
             let _ = std::fs::remove_file(&self.path);
@@ -90,12 +90,12 @@ impl Listener {
     }
 }
 
-/// Writes the record that leads to this socket.
+/// Writes the record with the path of this socket.
 fn announce(home: &Home, path: &Path) {
     let Err(error) = record::write(home, path) else {
         return;
     };
-    // Without a record clients look in the runtime folder: a full disk need not keep them out.
+    // Without a record clients try the runtime directory, so a full disk does not lock them out.
     tracing::warn!("{} was not written: {error}", home.record().display());
     if record::read(home).is_some_and(|old| old.socket != path) {
         record::erase(home);

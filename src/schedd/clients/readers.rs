@@ -1,8 +1,8 @@
-//! The threads that answer questions: the tick never waits for a reader.
+//! Threads that answer queries, so that the tick never waits for one.
 //!
-//! A connection that asks is a reader's until it has its answer, then the loop's again. Readers
-//! see the last committed tick, write straight to the client, and are bounded in number, in time
-//! and in how many of them one user occupies: who reads slowly keeps only himself waiting.
+//! A connection with a query belongs to a reader until it is answered, then to the loop again.
+//! Readers see the last committed tick and write directly to the client. Their number, time and use
+//! per user are limited, so a slow client delays only its own user.
 
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
@@ -23,34 +23,34 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Readers in all, and those one user may occupy.
+/// Number of readers, in total and per user.
 const THREADS: usize = 6;
 const THREADS_OF_ONE: usize = 2;
-/// Questions that wait for a reader in all, and those of one user.
+/// Maximum number of waiting queries, in total and per user.
 const QUEUED: usize = 256;
 const QUEUED_OF_ONE: usize = 64;
-/// Those of one user that look ahead: only one of these is answered at a time.
+/// Maximum number of a user's waiting forecast queries. Only one is answered at a time.
 const STUDIES_OF_ONE: usize = 4;
-/// How long a client may take to read a part of its answer.
+/// Maximum time for a client to read a part of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long one answer may take: a reader's view of the spool keeps its log from being emptied.
+/// Maximum time per answer: a reader's snapshot of the spool blocks its checkpoint.
 const LONGEST: Span = Span::seconds(60);
 
-/// What is said to one question too many.
+/// The message for a query above the limits.
 pub(in crate::schedd) const BUSY: &str = "too many questions at once; try again in a moment";
 
-/// One connection with its question.
+/// A connection with its query.
 struct Asking {
     stream: UnixStream,
     caller: Caller,
     asked: ReaderQuestion,
 }
 
-/// What is asked.
+/// A query for a reader.
 enum ReaderQuestion {
-    /// Something the spool knows.
+    /// A query that the spool answers.
     Spool(Question),
-    /// Something that has to be worked out.
+    /// A forecast query.
     Ahead(Study),
 }
 
@@ -60,17 +60,17 @@ impl Asking {
     }
 }
 
-/// The readers.
+/// The reader threads.
 pub struct Readers {
     context: Arc<ReaderContext>,
-    /// Becomes readable when a connection comes back.
+    /// Becomes readable when a connection is returned.
     bell: UnixStream,
 }
 
-/// What readers and loop share.
+/// Shared by readers and loop.
 struct ReaderContext {
     queue: Mutex<ReaderQueue>,
-    /// A question, or a reader, has come.
+    /// Signals a new query or a free reader.
     changed: Condvar,
     bell: UnixStream,
 }
@@ -78,11 +78,11 @@ struct ReaderContext {
 #[derive(Default)]
 struct ReaderQueue {
     waiting: VecDeque<Asking>,
-    /// How many readers each user occupies.
+    /// Number of readers that each user occupies.
     occupied: BTreeMap<u32, usize>,
-    /// Whether one of them looks ahead.
+    /// Whether a forecast query is being answered.
     studies: bool,
-    /// Connections that have their answer.
+    /// Answered connections, to be returned to the loop.
     answered: Vec<(UnixStream, Caller)>,
 }
 
@@ -106,7 +106,7 @@ impl Readers {
         Ok(Readers { context, bell })
     }
 
-    /// Hands a connection over.
+    /// Passes a connection with a spool query to a reader.
     pub fn serve(&self, stream: UnixStream, caller: Caller, question: Question) {
         self.take_in(Asking {
             stream,
@@ -115,7 +115,7 @@ impl Readers {
         });
     }
 
-    /// Hands a connection over whose question is about what is to come.
+    /// Passes a connection with a forecast query to a reader.
     pub fn study(&self, stream: UnixStream, caller: Caller, study: Study) {
         self.take_in(Asking {
             stream,
@@ -144,14 +144,14 @@ impl Readers {
         self.context.changed.notify_one();
     }
 
-    /// The connections that have their answer, back again.
+    /// Takes the answered connections back.
     pub fn answered(&mut self) -> Vec<(UnixStream, Caller)> {
         let mut rings = [0; 64];
         while self.bell.read(&mut rings).is_ok_and(|count| count > 0) {}
         std::mem::take(&mut self.context.queue().answered)
     }
 
-    /// Whether a question is being answered, or has still to be.
+    /// Whether any query waits or is being answered.
     pub fn are_busy(&self) -> bool {
         let queue = self.context.queue();
         !queue.waiting.is_empty() || !queue.occupied.is_empty() || !queue.answered.is_empty()
@@ -165,12 +165,12 @@ impl AsFd for Readers {
 }
 
 impl ReaderContext {
-    /// A reader that panicked has left the queue as sound as it was.
+    /// A panicked reader leaves the queue consistent, so a poisoned lock is safe to use.
     fn queue(&self) -> MutexGuard<'_, ReaderQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a question of somebody who does not occupy too many readers.
+    /// Waits for a query of a user below the reader limit.
     fn next(&self) -> Asking {
         let mut queue = self.queue();
         loop {
@@ -184,7 +184,7 @@ impl ReaderContext {
         }
     }
 
-    /// A reader is free again; the connection is the loop's, unless it is broken.
+    /// Frees a reader, and returns its connection to the loop unless it is broken.
     fn finish(&self, uid: u32, was_study: bool, connection: Option<(UnixStream, Caller)>) {
         let mut queue = self.queue();
         queue.studies &= !was_study;
@@ -194,7 +194,7 @@ impl ReaderContext {
         }
         queue.answered.extend(connection);
         self.changed.notify_one();
-        // A bell that is full has been rung.
+        // If the buffer is full, the loop is notified already.
         let _ = (&self.bell).write(&[1]);
     }
 }
@@ -224,8 +224,7 @@ fn read(context: &ReaderContext, file: &Path) {
                 .ok()
                 .flatten();
         }
-        // A question that makes its reader panic costs its asker the answer, and nobody else
-        // anything.
+        // A panic costs only this client its answer.
         let answered = panic::catch_unwind(AssertUnwindSafe(|| match &mut reader {
             Some(reader) => answer(reader, asking),
             None => refuse(asking),

@@ -1,10 +1,10 @@
-//! Stores large scripts in a thread of its own, one after the other: the loop neither hashes them
-//! nor waits for the disk.
+//! Stores large scripts in a separate thread, one at a time: the loop neither hashes them nor waits
+//! for the disk.
 //!
-//! A submission waits here until its script is on disk. Then it goes on as a request that names
-//! the script by its digest, and is answered after its job is on disk too. The request holds a
-//! reference to the stored script. When the last reference is gone, the job is on disk or will
-//! never be, and a script without a job is removed.
+//! A submission waits here until its script is on disk. Then it continues as a request with the
+//! script's digest, and is answered when its job is on disk too. The request holds a reference to
+//! the stored script. When the last reference is dropped, the job is on disk or was refused, and a
+//! script without a job is removed.
 
 use crate::server::caller::Caller;
 use crate::server::effects::Token;
@@ -22,40 +22,40 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Submissions with large scripts that may wait in all, and those of one user. Further ones are
-/// not read from their connections.
+/// Maximum number of waiting submissions with large scripts, in total and per user. Further ones
+/// are not read from their connections.
 const WAITING: usize = 8;
 const WAITING_OF_ONE: usize = 2;
 
-/// How often the thread looks for references that are gone, while there are any.
+/// Interval of checks for dropped references, while there are any.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The thread that stores scripts, seen from the loop.
+/// Handle of the thread that stores scripts.
 pub struct Scripts {
     tasks: Sender<ScriptTask>,
     results: Receiver<Stored>,
     /// Becomes readable when there is a result.
     bell: UnixStream,
-    /// How many submissions of each user wait.
+    /// Number of waiting submissions per user.
     waiting: BTreeMap<u32, usize>,
 }
 
 enum ScriptTask {
     Store(Pending),
-    /// Jobs have left the history.
+    /// Remove scripts of jobs that have left the history.
     Sweep,
 }
 
-/// A submission whose script is to be stored.
+/// A submission with a script to store.
 struct Pending {
     token: Token,
     caller: Caller,
     submission: Box<NewJob>,
 }
 
-/// A submission that need no longer wait for its script.
+/// A submission with a script that has been handled.
 pub struct Stored {
-    /// The client that waits.
+    /// The waiting client.
     pub token: Token,
     /// Its user.
     pub caller: Caller,
@@ -90,7 +90,7 @@ impl Scripts {
         })
     }
 
-    /// Lets a submission wait until its script is stored.
+    /// Queues a submission until its script is stored.
     pub fn store(&mut self, token: Token, caller: Caller, submission: Box<NewJob>) {
         *self.waiting.entry(caller.owner.uid).or_default() += 1;
         let _ = self.tasks.send(ScriptTask::Store(Pending {
@@ -105,7 +105,7 @@ impl Scripts {
         let _ = self.tasks.send(ScriptTask::Sweep);
     }
 
-    /// The submissions that are through.
+    /// Takes the submissions with scripts that have been handled.
     pub fn take_stored(&mut self) -> Vec<Stored> {
         let mut rings = [0; 64];
         while self.bell.read(&mut rings).is_ok_and(|count| count > 0) {}
@@ -137,7 +137,7 @@ impl AsFd for Scripts {
     }
 }
 
-/// The state of the thread. It alone writes to the folder of scripts.
+/// The state of the thread, the only writer to the script directory.
 struct Worker {
     tasks: Receiver<ScriptTask>,
     results: Sender<Stored>,
@@ -150,7 +150,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        // Scripts whose jobs an earlier schedd did not get to commit.
+        // Scripts of jobs that an earlier schedd did not commit.
         self.sweep();
         while let Ok(task) = self.next_task() {
             match task {
@@ -162,7 +162,7 @@ impl Worker {
         }
     }
 
-    /// The next task. None when it is time to look at the leases; an error when schedd leaves.
+    /// The next task. None when leases are to be checked; an error when schedd exits.
     fn next_task(&self) -> Result<Option<ScriptTask>, RecvTimeoutError> {
         if self.leases.is_empty() {
             return self
@@ -199,7 +199,7 @@ impl Worker {
             caller,
             submission,
         });
-        // A bell that is full has been rung.
+        // If the buffer is full, the loop is notified already.
         let _ = (&self.bell).write(&[1]);
     }
 
@@ -213,12 +213,12 @@ impl Worker {
         Ok(lease)
     }
 
-    /// Removes the scripts to which no request refers any more and which have no job.
+    /// Removes scripts without references and jobs.
     fn end_leases(&mut self) {
         let mut ended = Vec::new();
         for mut lease in std::mem::take(&mut self.leases) {
-            // Unlike `strong_count`, this orders what follows after the last use of the reference,
-            // and so after the commit of the job.
+            // Unlike `strong_count`, this synchronizes with the last use of the reference, and so
+            // with the commit of the job.
             match Arc::get_mut(&mut lease) {
                 Some(script) => ended.push(script.digest),
                 None => self.leases.push(lease),
@@ -248,7 +248,7 @@ impl Worker {
     }
 }
 
-/// A script that cannot be removed now is removed by a later sweep.
+/// Logs a failed removal. A later sweep repeats it.
 fn log(removed: Result<(), SpoolError>) {
     if let Err(error) = removed {
         tracing::warn!("scripts that no job needs were not removed: {error}");

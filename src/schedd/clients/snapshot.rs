@@ -1,11 +1,10 @@
-//! What readers look ahead in: a copy of the scheduler's view, shared by all questions until the
+//! Snapshots for forecast queries: a copy of the scheduler's view, shared by all queries until the
 //! view changes.
 //!
-//! An answer is never older than the question: what its caller has changed before is in it. Copying
-//! takes the loop some ten milliseconds with a hundred thousand jobs, most of which the copy shares
-//! with the view; questions that need a new copy wait together, so that copies leave the loop to
-//! its work. All else is done by readers, one at a time, and what one of them has worked out the
-//! next one uses.
+//! An answer is never older than its query, so it includes the caller's earlier changes. Copying
+//! blocks the loop for some ten milliseconds with a hundred thousand jobs, most of which the copy
+//! shares with the view. Queries that need a new copy wait together, which limits the number of
+//! copies. Readers do the rest, one at a time, and share their results.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -32,26 +31,26 @@ use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// The longest time that a copy of an unchanged state is shared: time passes in it, too.
+/// Maximum time that a copy of an unchanged state is shared, since its time is fixed.
 const SHARED: Span = Span::seconds(1);
 
-/// The least time between two copies.
+/// Minimum time between two copies.
 const KEPT: Span = Span(50);
 
-/// After a copy the loop has so many times as long to itself.
+/// Minimum time between two copies, as a multiple of the time that one takes.
 const PAUSE: i64 = 20;
 
-/// Most snapshots in use at once: each is as large as the scheduler's view.
+/// Maximum number of snapshots in use: each is as large as the scheduler's view.
 const MOST: usize = 4;
 
-/// How many jobs one part of an answer holds.
+/// Number of jobs in one part of an answer.
 const PART: usize = 500;
 
-/// Questions that may wait for a newer copy of the state in all, and those of one user.
+/// Maximum number of queries that wait for a newer copy, in total and per user.
 const ASIDE: usize = 256;
 const ASIDE_OF_ONE: usize = 16;
 
-/// The state at one moment.
+/// The state of the cluster at one time.
 pub struct Snapshot {
     state: ClusterState,
     policy: Policy,
@@ -71,7 +70,7 @@ impl Snapshot {
         }
     }
 
-    /// What becomes of all jobs: worked out by the first who asks.
+    /// The forecast for all jobs, computed by the first query that needs it.
     fn outlook(&self) -> &Outlook {
         self.outlook.get_or_init(|| {
             forecast::run(
@@ -97,16 +96,16 @@ pub struct Snapshots {
 
 struct Latest {
     snapshot: Arc<Snapshot>,
-    /// The state's revision that it shows.
+    /// The revision of the state in the snapshot.
     revision: u64,
-    /// The earliest time to replace it, and the time until which it may be shared.
+    /// The earliest time to replace the snapshot, and the latest time to share it.
     kept: Span,
     shared: Span,
 }
 
 impl Snapshots {
-    /// The snapshot of this revision of the state. If there is none, and none may be made yet, the
-    /// time to ask again. `now` is monotonic.
+    /// The snapshot of this revision of the state. If it must not be made yet, the time to try
+    /// again. `now` is monotonic.
     pub fn of_revision(
         &mut self,
         revision: u64,
@@ -139,28 +138,28 @@ impl Snapshots {
         Ok(snapshot)
     }
 
-    /// Drops the latest snapshot though it is fresh: the configuration has changed.
+    /// Drops the latest snapshot after a change of the configuration.
     pub fn forget(&mut self) {
         self.latest = None;
     }
 
-    /// Drops a snapshot that may be used no longer.
+    /// Drops the latest snapshot if it is too old.
     pub fn expire(&mut self, now: Span) {
         self.latest.take_if(|latest| now >= latest.shared);
     }
 }
 
-/// Questions that wait for a newer copy of the state.
+/// Queries that wait for a newer copy of the state.
 #[derive(Default)]
 pub struct Aside {
-    /// Each with its connection.
+    /// The queries with their connections.
     pub questions: Vec<(UnixStream, Caller, ForecastQuery)>,
     /// When they can be answered.
     pub due: Option<Span>,
 }
 
 impl Aside {
-    /// Whether this caller's question has to be refused.
+    /// Whether this caller's query must be refused.
     pub fn is_full_for(&self, caller: &Caller) -> bool {
         let own = self
             .questions
@@ -170,44 +169,44 @@ impl Aside {
     }
 }
 
-/// A question about a snapshot, ready to be answered without the loop.
+/// A query with its snapshot, to be answered without the loop.
 pub struct Study {
     /// The snapshot that answers it.
     pub snapshot: Arc<Snapshot>,
-    /// The question.
+    /// The query.
     pub task: SnapshotQuery,
 }
 
-/// A question about the state of the cluster.
+/// A query about the state of the cluster.
 pub enum SnapshotQuery {
-    /// When these start; all, if none are named.
+    /// The planned starts of these jobs; of all, if none are named.
     Starts(BTreeSet<JobId>),
-    /// What is free for jobs like this one.
+    /// The free resources for jobs like this one.
     Windows(Box<Job>),
-    /// Why a job waits, and which running jobs have passed it.
+    /// Why a job waits, and which running jobs started before it out of order.
     Why(JobId, Vec<Overtaker>),
-    /// What would become of this job, were it as it stands here.
+    /// The forecast for this job with the given attributes.
     Released(Box<Job>),
-    /// What would become of this job, which is held if the latter is true.
+    /// The forecast for this new job. The flag is true if it would be held.
     Trial(Box<Job>, bool),
-    /// What has been used, and by whom.
+    /// The recorded usage by user and account.
     Usage,
-    /// The places of these in the queue.
+    /// The queue positions of these jobs.
     Places(Vec<JobId>),
-    /// The first so many places in the queue; all, if that is not said.
+    /// The first N jobs of the queue, or all.
     Queue(Option<u64>),
-    /// The computed priorities of these; of all that wait, if none are named.
+    /// The computed priorities of these jobs; of all waiting jobs, if none are named.
     Scores(Vec<JobId>),
-    /// How everybody stands.
+    /// The fair-share tree.
     Shares,
-    /// What of the limits is used; of those on what is queued it has been counted.
+    /// The usage of limits. The usage of limits on queued jobs is passed in.
     Limits(Vec<Counted>, Arc<Resources>),
-    /// What jobs have of what the whole system has.
+    /// The usage of system-wide resources by jobs.
     Resources(Vec<PoolUse>),
 }
 
 impl Study {
-    /// Tells the answer part by part.
+    /// Sends the answer in parts.
     pub fn tell<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
         let snapshot = &*self.snapshot;
         match &self.task {
@@ -268,7 +267,7 @@ impl Study {
                 each(ForecastAnswer::Foreseen(std::mem::take(&mut part)))?;
             }
         }
-        // An element not seen to start is told of as its array is.
+        // A subjob without a forecast of its own has its array's.
         for job in jobs.iter().filter(|job| job.index().is_some()) {
             if let Some(foreseen) = outlook.of(*job)
                 && foreseen.job != *job
@@ -307,7 +306,7 @@ impl Study {
         })
     }
 
-    /// The formula that gives jobs their scores.
+    /// The priority formula, if it is in use.
     fn formula(&self) -> Option<String> {
         let rule = &self.snapshot.policy.precedence;
         if rule.order != PriorityOrder::Formula {

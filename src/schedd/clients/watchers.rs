@@ -1,9 +1,9 @@
 //! Clients that wait for changes of jobs ([`crate::wire::message::ClientRequest::Watch`]).
 //!
-//! Every change has a number, and an answer tells the latest: a client that looks at the jobs and
-//! then asks again with that number misses nothing, and asks nothing twice. The numbers of a
-//! schedd are all above those of the one before it, so after a restart every client is answered at
-//! once and looks again. While nobody watches, nothing is kept.
+//! Every change has a number, and an answer contains the latest. A client that reads the jobs and
+//! then waits from that number on misses no change. The numbers of a schedd exceed those of its
+//! predecessor, so after a restart every client is answered at once and reads the jobs again.
+//! Changes are kept only while clients watch.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -13,15 +13,15 @@ use crate::server::effects::Token;
 use crate::wire::message::{Reply, WatchedJobs};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Changes remembered for clients that are about to ask again.
+/// Number of changes kept for clients that are about to watch again.
 const REMEMBERED: usize = 4096;
-/// A client that named more jobs than this hears of any job's change.
+/// A client that names more jobs than this is notified of changes of any job.
 const LARGEST: usize = 1000;
-/// What one user may have open.
+/// Maximum number of watches per user.
 const OF_ONE: usize = 100;
-/// How long one change is kept back for others to come with it, where many jobs are watched.
+/// Delay that combines changes into one answer, for watches of several jobs.
 const BURST: Span = Span(50);
-/// How long changes are remembered though nobody watches.
+/// How long changes are kept after the last watch.
 const LINGER: Span = Span::seconds(60);
 
 /// All watching clients.
@@ -30,11 +30,11 @@ pub struct Watchers {
     open: BTreeMap<Token, Watcher>,
     /// Number of the latest change.
     count: u64,
-    /// The latest changes, older ones first.
+    /// The latest changes, oldest first.
     recent: VecDeque<WatchedChange>,
-    /// Up to this change they are not known.
+    /// Changes up to this number are not kept.
     forgotten: u64,
-    /// Until when they are remembered; None while nobody watches.
+    /// When to drop the kept changes; None if none are kept.
     until: Option<Span>,
 }
 
@@ -42,7 +42,7 @@ pub struct Watchers {
 struct Watcher {
     of: Scope,
     uid: u32,
-    /// When it is to be answered, once there is something to tell.
+    /// When to answer, once there is a change.
     due: Option<Span>,
 }
 
@@ -54,7 +54,7 @@ enum Scope {
     Any,
 }
 
-/// A change: whose job it was, or that of the reasons of all that wait.
+/// A change of a job, with its owner, or of the reasons of waiting jobs.
 #[derive(Clone, Copy, Debug)]
 enum WatchedChange {
     Job { number: u64, uid: u32 },
@@ -80,7 +80,8 @@ impl Scope {
         }
     }
 
-    /// One job's watcher is told at once: somebody waits for it to start.
+    /// The delay before an answer. A watch of a single job has none: a user may be waiting for its
+    /// start.
     fn delay(&self) -> Span {
         match self {
             Scope::Jobs(numbers) if numbers.len() == 1 => Span(0),
@@ -90,7 +91,7 @@ impl Scope {
 }
 
 impl Watchers {
-    /// Nobody yet; `epoch` is this schedd's.
+    /// No watchers yet. `epoch` is this schedd's.
     pub fn new(epoch: u64) -> Watchers {
         let count = epoch << 40;
         Watchers {
@@ -102,7 +103,7 @@ impl Watchers {
         }
     }
 
-    /// Takes a client's question: the answer, if there is one already.
+    /// Adds a watch. Returns the answer if there is a change already.
     pub fn open(
         &mut self,
         token: Token,
@@ -112,7 +113,7 @@ impl Watchers {
         now: Span,
     ) -> Option<Reply> {
         if self.until.is_none() {
-            // What has changed while nobody watched is not known.
+            // Changes without watchers were not recorded.
             self.count += 1;
             self.forgotten = self.count;
         }
@@ -139,7 +140,7 @@ impl Watchers {
         None
     }
 
-    /// The changes after this number that are remembered.
+    /// The kept changes after this number.
     fn since(&self, number: u64) -> impl Iterator<Item = WatchedChange> {
         let newer = usize::try_from(self.count - number)
             .unwrap_or(usize::MAX)
@@ -147,7 +148,7 @@ impl Watchers {
         self.recent.range(self.recent.len() - newer..).copied()
     }
 
-    /// These jobs have changed, on disk.
+    /// Records committed changes of these jobs.
     pub fn note_jobs<'a>(&mut self, jobs: impl Iterator<Item = &'a Job>, now: Span) {
         if self.until.is_some() {
             jobs.for_each(|job| {
@@ -162,7 +163,7 @@ impl Watchers {
         }
     }
 
-    /// Why jobs wait has changed, on disk.
+    /// Records a committed change of the reasons of waiting jobs.
     pub fn note_reasons(&mut self, now: Span) {
         if self.until.is_some() {
             self.note(WatchedChange::Reasons, now);
@@ -190,7 +191,7 @@ impl Watchers {
         self.open.values().filter_map(|watcher| watcher.due).min()
     }
 
-    /// The answers that are due.
+    /// Takes the answers that are due.
     pub fn answers(&mut self, now: Span) -> Vec<(Token, Reply)> {
         let mut answers = Vec::new();
         self.open.retain(|&token, watcher| {
@@ -203,7 +204,7 @@ impl Watchers {
         answers
     }
 
-    /// Forgets clients that are gone and, when there is none left for long, the changes.
+    /// Removes disconnected clients and, some time after the last one, the changes.
     pub fn rest(&mut self, now: Span, is_there: impl Fn(Token) -> bool) {
         self.open.retain(|&token, _| is_there(token));
         if !self.open.is_empty() {

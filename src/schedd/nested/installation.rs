@@ -1,4 +1,4 @@
-//! The installation of a nested instance: a folder of the job's own, with what it may offer and its
+//! The installation of a nested instance: a directory in the job's `TMPDIR`, its resources and its
 //! configuration.
 
 use crate::config::Config;
@@ -10,11 +10,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What holds in a nested instance that is told nothing else: strictly first come, first served.
+/// The default configuration of a nested instance: strictly first come, first served.
 const FIRST_COME_FIRST_SERVED: &str = "[order]\nby = \"fcfs\"\n[backfill]\npolicy = \"none\"\n";
-/// How long it waits for jobs when it runs no command, unless its configuration says.
+/// The default idle limit of an instance without a command.
 const IDLE: &str = "1m";
-/// The remedy where it cannot live in `TMPDIR`.
+/// The hint if `TMPDIR` cannot be used.
 const OWN_TMPDIR: &str = "leave TMPDIR as the job was given it, or name a folder of your own with \
                           export TMPDIR=$(mktemp -d)";
 
@@ -31,7 +31,7 @@ pub struct NestedOptions<'a> {
     pub command: &'a [OsString],
 }
 
-/// Makes the installation, and has this process and all that it starts belong to it.
+/// Creates the installation, and sets the environment of this process and its children to it.
 pub fn settle(options: &NestedOptions) -> Result<Home> {
     let remedy = "schedd --nested serves within a job of Lanai: submit it, as in \
                   `qsub -l select=1:ncpus=8 -- schedd --nested`";
@@ -64,8 +64,8 @@ pub fn settle(options: &NestedOptions) -> Result<Home> {
     Ok(home)
 }
 
-/// `TMPDIR`, by the name that no link can lead elsewhere later. In a folder that others may write
-/// to, as /tmp is, one of them may have put anything in the place of ours beforehand.
+/// `TMPDIR` as a canonical path, so that a link cannot redirect it later. A directory that others
+/// may write to, such as /tmp, is refused: they could have created ours there.
 fn own_folder() -> Result<PathBuf> {
     let folder = env::var("TMPDIR")
         .map(PathBuf::from)
@@ -79,7 +79,7 @@ fn own_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Refuses a folder that somebody else owns or may write to, and what is no folder.
+/// Refuses a path that is no directory, or that others own or may write to.
 fn must_be_ours(folder: &Path) -> Result<()> {
     let is_ours = filesystem::is_ones_own(folder).with_context(|| folder.display().to_string())?;
     is_ours
@@ -87,7 +87,7 @@ fn must_be_ours(folder: &Path) -> Result<()> {
         .with_context(|| format!("{} is not yours alone: {OWN_TMPDIR}", folder.display()))
 }
 
-/// Its `lanai.toml`: the one it was given, else what holds by default.
+/// The `lanai.toml` of the instance: the given one, else the default.
 fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
     let text = match (options.config, options.preset) {
         (Some(file), _) => {
@@ -96,7 +96,7 @@ fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
         (None, Some(preset)) => format!("preset = \"{preset}\"\n"),
         (None, None) => FIRST_COME_FIRST_SERVED.to_string(),
     };
-    // So that what is wrong with it is told with its own name and line.
+    // Errors are reported with the file's own name and line.
     let place = match options.config {
         Some(file) => file.display().to_string(),
         None => String::new(),
@@ -115,18 +115,19 @@ fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
     if let Some(server) = server.as_table_mut() {
         server.entry("name").or_insert_with(|| name(job).into());
         server.entry("idle").or_insert_with(|| IDLE.into());
-        // One job's queue is its owner's.
+        // The queue of one job belongs to its owner.
         server.insert("shared".into(), false.into());
     }
     Ok(toml::to_string(&table)?)
 }
 
-/// The name after the dot of its job ids: `job12.head`, or `job12-3.head` in element 3 of an array.
+/// Server name, the part of its job ids after the dot: `job12.head`, or `job12-3.head` in element 3
+/// of an array.
 fn name(job: &str) -> String {
     format!("job{}", job.replace('[', "-").replace(']', ""))
 }
 
-/// As a shell reads it as one word.
+/// A path, quoted as one shell word.
 pub fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -1,9 +1,9 @@
-//! Takes jobs of the parent's queue into a nested instance: a held copy first, then the claim, then
-//! the release.
+//! Moves jobs from the parent's queue to a nested instance: makes a held copy, claims the job,
+//! releases the copy.
 //!
-//! It is a thread of its own, so that neither schedd waits for the other. A daemon that was killed
-//! is asked again once it is back. Each request can be repeated. The parent is never started from
-//! here: its user may have stopped it.
+//! It runs in a separate thread, so that neither schedd waits for the other. If a daemon was
+//! killed, the request is repeated once it is back. Each request can be repeated. The parent is
+//! never started from here: its user may have stopped it.
 
 use crate::model::job::state::{Holds, JobState};
 use crate::model::job_id::JobId;
@@ -25,13 +25,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often the parent is asked for jobs.
+/// Interval of requests for jobs to the parent.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long an answer may take.
+/// Maximum time for an answer.
 const ANSWER: Duration = Duration::from_secs(20);
-/// After how long a job that the parent kept is tried again.
+/// Delay before a job that the parent kept is tried again.
 const AGAIN: Span = Span::seconds(5);
-/// How long a request is repeated once the nested instance is to end.
+/// Maximum time that a request is repeated once the nested instance is to end.
 const STOP_TIMEOUT: Span = Span::seconds(20);
 
 /// The thread that takes jobs. When this value is dropped, the thread moves no more jobs.
@@ -43,9 +43,9 @@ pub struct Taker {
 /// How the thread is to end.
 #[derive(Debug, Default)]
 struct Ends {
-    /// No other job is taken. The job that is being moved is moved.
+    /// Take no other job, but finish the current move.
     leave: AtomicBool,
-    /// The nested instance is being killed: nothing is asked any more.
+    /// The nested instance is being killed: send no more requests.
     give_up: AtomicBool,
 }
 
@@ -53,13 +53,13 @@ struct Ends {
 pub fn check(parent: &Home, queue: &str) -> Result<()> {
     match offer(parent, queue, BTreeSet::new()) {
         Ok((_, Err(refusal))) => bail!("--queue {queue}: {refusal}"),
-        // A parent that cannot be reached now is asked later.
+        // An unreachable parent is tried again later.
         _ => Ok(()),
     }
 }
 
 impl Taker {
-    /// Begins to take jobs.
+    /// Starts to take jobs.
     pub fn start(parent: Home, child: Home, queue: &str) -> Result<Taker> {
         let end = Arc::new(Ends::default());
         let (queue, put_off) = (queue.to_string(), BTreeMap::new());
@@ -80,7 +80,7 @@ impl Taker {
         })
     }
 
-    /// Takes no more jobs. Waits for the job that is being moved.
+    /// Takes no more jobs. Waits for the current move.
     pub fn stop(mut self) {
         self.end.leave.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -104,10 +104,10 @@ struct Taking {
     parent: Home,
     child: Home,
     queue: String,
-    /// Jobs that are not taken before this moment: the nested instance cannot run them, or the
-    /// parent kept them.
+    /// Jobs that are not taken before this time: the nested instance cannot run them, or the parent
+    /// kept them.
     put_off: BTreeMap<JobId, Span>,
-    /// What was printed last, so that it is printed once until jobs can be taken again.
+    /// The last message, printed once until jobs can be taken again.
     complaint: Option<String>,
     end: Arc<Ends>,
 }
@@ -146,8 +146,8 @@ impl Taking {
         self.end.give_up.load(Ordering::Relaxed)
     }
 
-    /// Takes the first job that can be had, if no job waits in the nested instance. Returns whether
-    /// another job may be had at once.
+    /// Takes the first available job, if no job waits in the nested instance. Returns whether
+    /// another job may be available at once.
     fn take_next(&mut self) -> Result<bool> {
         if !self.has_room()? || self.is_stopping() {
             return Ok(false);
@@ -166,8 +166,8 @@ impl Taking {
         }
     }
 
-    /// Whether no job waits in the nested instance. The answer comes from the spool, so it neither
-    /// starts the nested schedd nor keeps it from leaving when it is idle.
+    /// Whether no job waits in the nested instance. This reads the spool, so it neither starts the
+    /// nested schedd nor keeps it from exiting when idle.
     fn has_room(&self) -> Result<bool> {
         let Some(mut reader) = SpoolReader::open(&spool::file(&self.child))? else {
             return Ok(false);
@@ -188,7 +188,7 @@ impl Taking {
         Ok(has_room)
     }
 
-    /// Moves a job, or puts it off. Returns whether another job may be had at once.
+    /// Moves a job, or defers it. Returns whether another job may be available at once.
     fn take(&mut self, server: &str, offered: Offered) -> Result<bool> {
         let (job, revision) = (offered.job, offered.revision);
         let adoption = Adoption {
@@ -236,9 +236,9 @@ impl Taking {
         Ok(is_granted)
     }
 
-    /// Asks until there is an answer, because a claim may have been granted although its answer was
-    /// lost. A refusal that may pass is none. Returns an error once the nested instance is being
-    /// killed, or when it is to end and there is no answer for long.
+    /// Repeats a request until it is answered, because a claim may have been granted although its
+    /// answer was lost. Temporary refusals are retried. Fails once the nested instance is being
+    /// killed, or after a time limit when it is to end.
     fn insist(&mut self, side: Side, request: &ClientRequest) -> Result<Reply, ClientError> {
         let mut until = None;
         while !self.has_given_up() {
@@ -251,7 +251,7 @@ impl Taking {
             };
             if self.is_stopping() {
                 let until = *until.get_or_insert(clock::monotonic() + STOP_TIMEOUT);
-                // Without a copy nothing has begun.
+                // Without a copy the move has not begun.
                 if matches!(request, ClientRequest::Adopt(_)) || clock::monotonic() > until {
                     return Err(error);
                 }
@@ -262,7 +262,8 @@ impl Taking {
         Err(ClientError::Unreachable("the nested instance ends".into()))
     }
 
-    /// Each claim can fail on demand, for tests: the copy then stays held.
+    /// Sends a request. Fault injection can make each claim fail, in tests: the copy then stays
+    /// held.
     fn ask(&self, side: Side, request: &ClientRequest) -> Result<Reply, ClientError> {
         if matches!(request, ClientRequest::Claim(_)) {
             fault::point("nested.claim")
@@ -282,17 +283,17 @@ impl Taking {
     }
 }
 
-/// Which schedd is asked.
+/// The schedd to send a request to.
 #[derive(Clone, Copy, Debug)]
 enum Side {
     Parent,
     Child,
 }
 
-/// A job that can be taken, if there is one, or why the queue has none.
+/// An available job, if any, or why the queue offers none.
 type Offer = Result<Option<Offered>, Refusal>;
 
-/// The name of the parent, and what its queue has.
+/// The parent's server name, and the job that its queue offers.
 fn offer(parent: &Home, queue: &str, except: BTreeSet<JobId>) -> Result<(String, Offer)> {
     let question = Question::Offer {
         queue: queue.to_string(),

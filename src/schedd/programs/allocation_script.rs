@@ -1,10 +1,9 @@
-//! Asking the site's program where jobs should go (M8i): beside the loop, a child for each
-//! question, few at a time, and never for long.
+//! Runs the site's allocation script, which ranks nodes for jobs (M8i): outside the tick, one
+//! process per query, with limits on number and time.
 //!
-//! It reads the candidates as JSON and writes their names, the best first. A program that does not
-//! answer in time, or names what is no candidate, has said nothing: that is logged, and the job
-//! goes where it would go without it. One that was late is left alone for a while, so that jobs do
-//! not wait for it one after the other.
+//! It reads the candidates as JSON and writes their names, the best first. If it exceeds its time
+//! or names a node that is no candidate, that is logged, and the job is placed without it. After a
+//! timeout it is not run for a while, so that jobs do not wait for it in turn.
 
 use crate::model::job::Job;
 use crate::model::policy::PlacementPolicy;
@@ -18,27 +17,27 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-/// Questions asked at the same time.
+/// Maximum number of simultaneous queries.
 const AT_ONCE: usize = 4;
-/// How long the program may take over one, where the site does not say.
+/// Default time limit of a query.
 const PATIENCE: Span = Span::seconds(5);
-/// How long one that was late is not asked again.
+/// How long the script is not run after a timeout.
 const REST: Span = Span::seconds(60);
 
-/// The way to the program.
+/// Runs the allocation script.
 #[derive(Debug)]
 pub struct AllocationScript {
     program: Option<PathBuf>,
     patience: Span,
-    /// The classes that the program is running for, and their candidates.
+    /// The job classes that the script is running for, with their candidates.
     asked: ProgramPool<(ClassId, Vec<String>)>,
-    /// The classes that it runs for next.
+    /// The job classes that wait for it.
     waiting: VecDeque<ClassId>,
     rests_until: Option<Span>,
 }
 
 impl AllocationScript {
-    /// For a policy; without a program it has nothing to do.
+    /// For a placement policy. Without a script it does nothing.
     pub fn new(placement: &PlacementPolicy) -> AllocationScript {
         let patience = placement.program_timeout.unwrap_or(PATIENCE);
         AllocationScript {
@@ -50,17 +49,17 @@ impl AllocationScript {
         }
     }
 
-    /// What is to be heard.
+    /// The descriptors that become readable when the script has output.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.asked.watched()
     }
 
-    /// When a question has waited for long enough.
+    /// When the first query exceeds its time limit.
     pub fn next(&self) -> Option<Span> {
         self.asked.next()
     }
 
-    /// Sees to it that the program is asked about all who go by what it says; they wait for that.
+    /// Queues a query for every job class that needs the script. The jobs wait for the answer.
     pub fn ask(&mut self, server: &mut ServerState, now: Span) {
         if self.program.is_none() {
             return;
@@ -75,7 +74,7 @@ impl AllocationScript {
         self.go_on(server, now);
     }
 
-    /// Asks as many of those that are to be asked about as may be at once.
+    /// Starts queued queries, up to the limit.
     fn go_on(&mut self, server: &mut ServerState, now: Span) {
         let rests = self.rests_until.is_some_and(|until| now < until);
         while rests || self.asked.has_room() {
@@ -88,7 +87,7 @@ impl AllocationScript {
         }
     }
 
-    /// False if it could not be asked, or there is nothing to choose.
+    /// Starts a query. False if it cannot be started, or there is only one candidate.
     fn begin(&mut self, server: &ServerState, class: ClassId, now: Span) -> bool {
         let candidates: Vec<String> = server
             .cluster()
@@ -130,7 +129,7 @@ impl AllocationScript {
         }
     }
 
-    /// Takes the answers of programs that have finished, and gives up those that take too long.
+    /// Handles the output of finished scripts, and kills those that exceed the time limit.
     pub fn hear(&mut self, server: &mut ServerState, now: Span) {
         let finished = self.asked.finished(now);
         if finished.is_empty() {
@@ -154,13 +153,13 @@ impl AllocationScript {
         server.note_answer(class, said.ok());
     }
 
-    /// Kills the programs that run.
+    /// Kills all running scripts.
     pub fn leave(&mut self) {
         self.asked.stop(|_| true);
     }
 }
 
-/// The names in the program's output, or why there is no answer.
+/// The names in the script's output, or why they are invalid.
 fn answer(result: ProgramResult, candidates: &[String]) -> Result<Vec<String>, String> {
     match result.exit {
         Ok(exit) => names(&exit.text, candidates),
@@ -172,7 +171,7 @@ fn answer(result: ProgramResult, candidates: &[String]) -> Result<Vec<String>, S
     }
 }
 
-/// The names said, in order, if all are candidates.
+/// The names in the output, in order, if all are candidates.
 fn names(said: &str, candidates: &[String]) -> Result<Vec<String>, String> {
     let names: Vec<String> = said.split_whitespace().map(String::from).collect();
     match names.iter().find(|name| !candidates.contains(name)) {
@@ -185,7 +184,7 @@ fn names(said: &str, candidates: &[String]) -> Result<Vec<String>, String> {
     }
 }
 
-/// The job, of several alike the first, and the nodes it could have.
+/// The input of the script: the first job of the class and the candidate nodes.
 fn question(server: &ServerState, job: &Job, candidates: &[String]) -> serde_json::Value {
     let spec = &job.spec;
     let nodes = candidates.iter().filter_map(|name| {

@@ -54,12 +54,12 @@ impl Hooks {
         }
     }
 
-    /// What is to be heard.
+    /// The descriptors to poll for output of hooks.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.requests.watched().chain(self.starts.watched())
     }
 
-    /// When a hook has taken for long enough.
+    /// When the first hook exceeds its time limit.
     pub fn next(&self) -> Option<Span> {
         self.requests
             .next()
@@ -68,7 +68,7 @@ impl Hooks {
             .min()
     }
 
-    /// What was said of starts no longer counts: there are other hooks.
+    /// Forgets allowed starts, after the hooks have changed.
     pub fn forget_words(&mut self) {
         self.words = Words::default();
     }

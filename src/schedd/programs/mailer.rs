@@ -1,8 +1,8 @@
-//! Bringing letters to the mailer: beside the loop, in a thread that begins with the first of them.
+//! Sends mail through the configured mail program, in a thread that starts with the first mail.
 //!
-//! Nobody is flooded: of what happens to one user's jobs within a minute the first twenty letters
-//! are sent, and the rest is told in one at the minute's end. Nothing waits for a mailer: what
-//! comes faster than it takes is dropped beyond a bound, and that is logged.
+//! Each user gets at most twenty mails per minute. Further events are combined into one mail at the
+//! end of the minute. schedd never waits for the mail program: mail beyond the queue limit is
+//! dropped, and that is logged.
 
 use crate::model::time::Span;
 use crate::schedd::programs::rate_limit::Fold;
@@ -24,17 +24,17 @@ use std::sync::mpsc::{
 use std::thread;
 use std::time::Duration;
 
-/// Letters that wait for the mailer.
+/// Maximum number of queued mails.
 const QUEUED: usize = 1024;
-/// How long the mailer may take over one.
+/// Time limit of the mail program for one mail.
 const PATIENCE: Span = Span::seconds(30);
-/// How long what is still to be sent may keep schedd from leaving.
+/// Maximum time that queued mail delays the exit of schedd.
 const LAST: Duration = Duration::from_secs(2);
-/// Jobs named, and people told, in the letter at the end of a round.
+/// Maximum number of jobs and recipients in a combined mail.
 const NAMED: usize = 100;
 const TOLD: usize = 16;
 
-/// The way to the mailer.
+/// Handle of the thread that sends mail.
 #[derive(Debug)]
 pub struct Mailer {
     office: Option<Office>,
@@ -42,7 +42,7 @@ pub struct Mailer {
     dropped: u64,
 }
 
-/// Which mailer, and in whose name.
+/// The mail program and the sender.
 #[derive(Clone, Debug)]
 struct Office {
     mailer: PathBuf,
@@ -52,12 +52,12 @@ struct Office {
 #[derive(Debug)]
 struct MailerState {
     mails: SyncSender<Letter>,
-    /// Hung up when all is sent.
+    /// Disconnected when all mail is sent.
     done: Receiver<()>,
 }
 
 impl Mailer {
-    /// For an installation; without a mailer it has nothing to do.
+    /// For a configuration. Without a mail program it does nothing.
     pub fn new(setup: &Setup) -> Mailer {
         let office = setup.mailer.clone().map(|mailer| Office {
             mailer,
@@ -70,7 +70,7 @@ impl Mailer {
         }
     }
 
-    /// Takes letters to be sent; never waits.
+    /// Queues mail. Never blocks.
     pub fn post(&mut self, mails: Vec<Letter>) {
         for letter in mails {
             let Some(working) = self.working() else {
@@ -105,7 +105,7 @@ impl Mailer {
         self.working.as_ref()
     }
 
-    /// Lets what is under way be sent, unless that takes long.
+    /// Waits a limited time for queued mail to be sent.
     pub fn leave(&mut self) {
         if let Some(MailerState { mails, done }) = self.working.take() {
             drop(mails);
@@ -144,8 +144,8 @@ impl Office {
 
     /// Runs `mailer -f from to ...` as PBS does, with headers and text on standard input.
     ///
-    /// No `--` precedes the recipients: a mailer that a site wrote for PBS takes it for one of
-    /// them. No recipient begins with a dash (`check::mail_address`).
+    /// No `--` precedes the recipients: a mail program that a site wrote for PBS takes it for one
+    /// of them. No recipient begins with a dash (`check::mail_address`).
     fn send(&self, letter: &Letter) {
         let mailer = self.mailer.display().to_string();
         let mut words = vec![mailer.clone(), "-f".to_string(), self.from.clone()];
@@ -164,7 +164,7 @@ impl Office {
     }
 }
 
-/// Runs a mailer with a message as its standard input and waits for its end.
+/// Runs a mail program with a message as its standard input and waits for its end.
 fn send(words: &[String], message: &[u8], timeout: Span) -> io::Result<()> {
     let call = ProgramCall {
         input: message,
@@ -189,7 +189,7 @@ fn send(words: &[String], message: &[u8], timeout: Span) -> io::Result<()> {
     }
 }
 
-/// What is told at the end of a round.
+/// The combined mail at the end of a round.
 #[derive(Default)]
 struct MailDigest {
     count: usize,

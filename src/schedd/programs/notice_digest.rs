@@ -1,14 +1,14 @@
-//! The message that sums up the notices that exceed a user's rate limit.
+//! The message that summarizes the notices above a user's rate limit.
 
 use crate::schedd::programs::rate_limit::Fold;
 use crate::server::notices::{Body, Notice, Recipient};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Jobs named in the message at the end of a round.
+/// Maximum number of jobs in the message.
 const NAMED: usize = 1000;
 
-/// What was too much for a round.
+/// The notices of a round above the limit.
 #[derive(Debug, Default)]
 pub struct NoticeDigest {
     count: usize,

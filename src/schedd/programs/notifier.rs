@@ -1,6 +1,5 @@
-//! Notifies the site's program of jobs, in a thread that starts with the first notice. The program
-//! runs once at a time. Notices that come faster than it takes them are dropped beyond a bound, and
-//! that is logged.
+//! Notifies the site's program of jobs, in a thread that starts with the first notice. One instance
+//! runs at a time. Notices beyond the queue limit are dropped, and that is logged.
 
 use crate::model::time::Span;
 use crate::schedd::programs::notice_digest::NoticeDigest;
@@ -17,16 +16,16 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, channel,
 use std::thread;
 use std::time::Duration;
 
-/// Messages that wait for the thread.
+/// Maximum number of notices that wait for the thread.
 const QUEUED: usize = 4096;
-/// Messages that wait for the program.
+/// Maximum number of notices that wait for the program.
 const WAITING: usize = 64;
-/// How long one may take.
+/// Time limit of the program for one notice.
 const PATIENCE: Span = Span::seconds(30);
-/// How long what is still to be told may keep schedd from leaving.
+/// Maximum time that waiting notices delay the exit of schedd.
 const LAST: Duration = Duration::from_secs(2);
 
-/// The way to those who are told.
+/// Handle of the thread that notifies the site's program.
 #[derive(Debug, Default)]
 pub struct Notifier {
     working: Option<NotifierState>,
@@ -37,12 +36,12 @@ pub struct Notifier {
 struct NotifierState {
     notices: SyncSender<Notice>,
     bell: pipe::Bell,
-    /// Hung up when all is told.
+    /// Disconnected when all notices are handled.
     done: Receiver<()>,
 }
 
 impl Notifier {
-    /// Takes messages to be told; never waits.
+    /// Queues notices. Never blocks.
     pub fn tell(&mut self, notices: Vec<Notice>) {
         for notice in notices {
             let Some(working) = self.working() else {
@@ -89,7 +88,7 @@ impl Notifier {
         self.working.as_ref()
     }
 
-    /// Lets what is under way be told, unless that takes long.
+    /// Waits a limited time for queued notices to be handled.
     pub fn leave(&mut self) {
         if let Some(NotifierState {
             notices,
@@ -104,15 +103,15 @@ impl Notifier {
     }
 }
 
-/// What the thread has before it.
+/// The state of the thread.
 struct NotifierContext {
     inbox: Receiver<Notice>,
     ear: pipe::Ear,
     rounds: RateLimit<NoticeDigest>,
     waiting: VecDeque<Notice>,
-    /// The program that runs.
+    /// The running program.
     running: ProgramPool<String>,
-    /// Messages were dropped: a flood is logged once.
+    /// Whether notices are being dropped, so that it is logged once.
     is_flooded: bool,
     is_stopping: bool,
 }
@@ -180,7 +179,7 @@ impl NotifierContext {
         }
     }
 
-    /// Starts the program for the next message, unless it runs.
+    /// Starts the program for the next notice, unless it is running.
     fn begin(&mut self) {
         while self.running.is_empty()
             && let Some(notice) = self.waiting.pop_front()
@@ -220,7 +219,7 @@ impl NotifierContext {
         let mut fds: Vec<PollFd> = self
             .running
             .watched()
-            // Hung up for good when schedd leaves, and no news any more.
+            // The bell is closed for good when schedd exits, so it is not polled then.
             .chain((!self.is_stopping).then(|| self.ear.as_fd()))
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();

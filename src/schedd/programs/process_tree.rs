@@ -1,4 +1,4 @@
-//! All processes that stem from this one: waited for, and ended with it.
+//! The descendants of this process: waiting for them and ending them.
 
 use crate::model::time::Span;
 use crate::sys::process::{self, ProcessEnd, Reaped};
@@ -13,29 +13,29 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// How often those that do not end are looked for again, in milliseconds.
+/// Interval between kills of remaining processes, in milliseconds.
 const ROUND: i64 = 100;
-/// How long killed ones may take to be gone.
+/// Maximum time for killed processes to disappear.
 const PATIENCE: Span = Span::seconds(3);
 
-/// What ends a wait.
+/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeReason {
-    /// This process was sent a signal; CHLD when one of the brood has ended.
+    /// This process received a signal; SIGCHLD when a descendant has ended.
     Signal(Signal),
-    /// The other descriptor can be read.
+    /// The other descriptor is readable.
     Readable,
 }
 
-/// The descendants of this process. It inherits those whose parents end.
+/// The descendants of this process. As subreaper it adopts orphans.
 pub struct ProcessTree {
     signals: SignalFd,
-    /// Those reaped, until somebody asks.
+    /// Reaped processes, until their status is taken.
     ended: BTreeMap<i32, ProcessEnd>,
 }
 
 impl ProcessTree {
-    /// From now on orphans are inherited, and signals wait to be read.
+    /// Makes this process a subreaper, and its signals readable from a descriptor.
     pub fn gather() -> io::Result<ProcessTree> {
         prctl::set_child_subreaper(true)?;
         process::block_signals()?;
@@ -51,7 +51,7 @@ impl ProcessTree {
         })
     }
 
-    /// Waits for a signal, or until `also` can be read.
+    /// Waits for a signal, or until `also` is readable.
     pub fn wait(&mut self, also: Option<BorrowedFd>) -> WakeReason {
         loop {
             if let Ok(Some(heard)) = self.signals.read_signal() {
@@ -69,9 +69,9 @@ impl ProcessTree {
         }
     }
 
-    /// Waits until one of ours has ended; the signal, if we are told to end before. While a command
-    /// runs in the foreground an interrupt from the terminal is for that command, which hears it
-    /// too.
+    /// Waits until a child has ended; returns a signal that arrives before. A command in the
+    /// foreground gets an interrupt from the terminal itself: `interruptible` is then false, and
+    /// this process ignores it.
     pub fn until_gone(
         &mut self,
         pid: Pid,
@@ -90,7 +90,7 @@ impl ProcessTree {
         }
     }
 
-    /// Reaps what has ended; whether nobody is left.
+    /// Reaps ended processes. Returns whether none is left.
     fn bury(&mut self) -> bool {
         loop {
             match process::reap(None) {
@@ -101,8 +101,8 @@ impl ProcessTree {
         }
     }
 
-    /// Waits until nobody is left, who may take `linger` for it, or, asked to end, so long; then
-    /// ends who still is.
+    /// Waits until no descendant is left, for up to `linger`, then kills the rest. With `asked`,
+    /// sends SIGTERM first and waits up to that time instead.
     pub fn end(&mut self, linger: Span, asked: Option<Span>) {
         let own = std::process::id() as i32;
         if asked.is_some() {
@@ -114,7 +114,7 @@ impl ProcessTree {
         let until = clock::monotonic() + asked.unwrap_or(linger);
         while !self.bury() && clock::monotonic() < until + PATIENCE {
             if clock::monotonic() >= until {
-                // Orphans of the killed are ours, and found in the next round.
+                // Orphans of killed processes are adopted and found in the next round.
                 procfs::descendants(own)
                     .iter()
                     .for_each(|process| process::end(process.pid));

@@ -1,27 +1,27 @@
-//! So much for each user in a round of a minute, and of the rest one message at its end: nobody is
-//! flooded by what happens to a thousand jobs at once.
+//! Rate limit of messages: each user gets a number of them per minute, and one summary of the rest
+//! at its end.
 
 use crate::model::time::Span;
 use std::collections::BTreeMap;
 
-/// Messages to one user in one round, and how long a round is.
+/// Maximum number of messages to a user in one round.
 pub const MOST: usize = 20;
-/// How long a round is.
+/// Length of a round.
 pub const ROUND: Span = Span::seconds(60);
 
-/// What is told at the end of a round in place of what was too much.
+/// A summary of the messages above the limit.
 pub trait Fold: Default {
-    /// A message.
+    /// The type of the messages.
     type Message;
 
-    /// Takes in one more.
+    /// Adds a message.
     fn fold(&mut self, message: Self::Message);
 
-    /// The message about all of them to this user; None if there was none.
+    /// The summary for this user; None if there were no messages.
     fn told(self, user: String) -> Option<Self::Message>;
 }
 
-/// What each user has been sent lately.
+/// The current rounds by user.
 #[derive(Debug)]
 pub struct RateLimit<F>(BTreeMap<String, Round<F>>);
 
@@ -39,7 +39,7 @@ impl<F> Default for RateLimit<F> {
 }
 
 impl<F: Fold> RateLimit<F> {
-    /// The message, if it is to be sent now; else it is kept for the end of the round.
+    /// The message, if it may be sent now. Otherwise it is added to the summary.
     pub fn take(&mut self, user: &str, message: F::Message, now: Span) -> Option<F::Message> {
         let round = self.0.entry(user.to_string()).or_insert_with(|| Round {
             end: Span(now.0.saturating_add(ROUND.0)),
@@ -54,7 +54,7 @@ impl<F: Fold> RateLimit<F> {
         None
     }
 
-    /// The messages of rounds that are over.
+    /// The summaries of rounds that have ended.
     pub fn due(&mut self, now: Span) -> Vec<F::Message> {
         let over: Vec<String> = self
             .0
@@ -70,7 +70,7 @@ impl<F: Fold> RateLimit<F> {
             .collect()
     }
 
-    /// When the next round is over.
+    /// When the next round ends.
     pub fn next(&self) -> Option<Span> {
         self.0.values().map(|round| round.end).min()
     }

@@ -1,4 +1,4 @@
-//! Runs the commands that report the amounts of dynamic resources (Q21), beside the loop. A
+//! Runs the commands that report the amounts of dynamic resources (Q21), outside the tick. A
 //! reported amount holds until the next report. A failure is logged once and shown with the
 //! resource.
 
@@ -11,18 +11,18 @@ use crate::sys::program::{ProgramCall, ProgramFault, ProgramPool, ProgramResult}
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 
-/// Commands that run at once.
+/// Maximum number of commands that run at once.
 const AT_ONCE: usize = 4;
 
 /// The resources that have a command.
 #[derive(Debug)]
 pub struct ResourcePoller {
     all: BTreeMap<String, Line>,
-    /// The resources whose commands run.
+    /// The resources with a running command.
     running: ProgramPool<String>,
 }
 
-/// One resource.
+/// A resource with a command.
 #[derive(Debug)]
 struct Line {
     meter: ResourceMeter,
@@ -30,7 +30,7 @@ struct Line {
     /// When its command runs next.
     due: Span,
     is_running: bool,
-    /// Why its command failed the last time.
+    /// Why its last command failed.
     fault: Option<String>,
 }
 
@@ -45,7 +45,8 @@ impl ResourcePoller {
         poller
     }
 
-    /// Takes a new configuration. Unchanged resources keep their state, the others are due at once.
+    /// Applies a new configuration. Unchanged resources keep their state, the others are due at
+    /// once.
     pub fn follow(&mut self, config: &Config, resources: &Resources, now: Span) {
         let mut before = std::mem::take(&mut self.all);
         let mut unchanged = BTreeSet::new();
@@ -88,12 +89,12 @@ impl ResourcePoller {
         self.running.next().into_iter().chain(due).min()
     }
 
-    /// Why the command of a resource failed the last time.
+    /// Why the last command of a resource failed.
     pub fn fault(&self, resource: &str) -> Option<&str> {
         self.all.get(resource)?.fault.as_deref()
     }
 
-    /// Takes the reports of commands that have finished, gives up those that take too long, and
+    /// Handles the output of finished commands, kills those that exceed their time limit, and
     /// starts those that are due.
     pub fn attend(&mut self, server: &mut ServerState, now: Span) {
         for (resource, result) in self.running.finished(now) {

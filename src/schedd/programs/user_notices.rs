@@ -13,30 +13,30 @@ use crate::wire::order::{Notification, ScheddOrder};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-/// Notices that wait for one user's program.
+/// Maximum number of notices that wait for a user's program.
 const WAITING: usize = 64;
-/// Programs that run at once.
+/// Maximum number of programs that run at once.
 const RUNNING: usize = 16;
-/// How long notices wait for a noded.
+/// Maximum time that notices wait for a noded.
 const HOLD: Span = Span::seconds(300);
-/// After how long a program without a report counts as lost. noded ends it after 30 s and reports
-/// that.
+/// Time after which a program without a report counts as lost. noded kills it after 30 s and
+/// reports that.
 const PATIENCE: Span = Span::seconds(60);
 
-/// The notices that wait, and the programs that run.
+/// Waiting notices and running programs.
 #[derive(Debug)]
 pub struct UserNotices {
     rounds: RateLimit<NoticeDigest>,
     /// By user.
     waiting: BTreeMap<String, VecDeque<Notice>>,
-    /// By user: one at a time.
+    /// By user, one at a time.
     running: BTreeMap<String, RunningUserNotice>,
-    /// The user whose turn was last.
+    /// The user served last.
     served: String,
     last_token: u64,
     /// Since when no noded has been connected.
     unreachable: Option<Span>,
-    /// The user whose notices were dropped last, so that a flood is logged once.
+    /// The user of the last dropped notice, so that a flood is logged once.
     flooded: Option<String>,
 }
 
@@ -49,8 +49,8 @@ struct RunningUserNotice {
 }
 
 impl UserNotices {
-    /// None. Tokens contain the epoch, so that a report for an earlier schedd matches no notice of
-    /// this one.
+    /// An empty queue. Tokens contain the epoch, so that a report for an earlier schedd matches no
+    /// notice of this one.
     pub fn new(epoch: u64) -> UserNotices {
         UserNotices {
             rounds: RateLimit::default(),
@@ -63,7 +63,7 @@ impl UserNotices {
         }
     }
 
-    /// Takes notices to be sent.
+    /// Queues notices to be sent.
     pub fn take(&mut self, notices: Vec<Notice>, now: Span) {
         for notice in notices {
             let user = notice.user.clone();
@@ -86,7 +86,7 @@ impl UserNotices {
         }
     }
 
-    /// Takes in that a program has ended, and why it failed.
+    /// Handles the end of a program; `why` is the error of a failed one.
     pub fn ended(&mut self, noded: usize, token: u64, why: Option<String>) {
         let before = self.running.len();
         self.running
@@ -111,8 +111,8 @@ impl UserNotices {
             .for_each(|notice| self.line_up(notice));
     }
 
-    /// Sends the notices that can be sent now. Drops programs whose noded is lost, and notices that
-    /// no noded takes.
+    /// Sends the notices that can be sent now. Drops programs of lost nodeds, and notices that no
+    /// noded takes.
     pub fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<NodedEvent> {
         self.end_rounds(now);
         self.running.retain(|user, running| {
@@ -160,7 +160,7 @@ impl UserNotices {
         news
     }
 
-    /// The users whose next notices can be sent now. They take turns, so that users with slow
+    /// The users with a notice that can be sent now. They take turns, so that users with slow
     /// programs do not delay all others.
     fn next_users(&mut self) -> Vec<String> {
         let served = self.served.as_str();
@@ -208,7 +208,7 @@ impl UserNotices {
         Some(ScheddOrder::Notify(Box::new(notification)))
     }
 
-    /// Drops the notices that wait.
+    /// Drops the waiting notices.
     pub fn give_up(&mut self, why: &str) {
         for (user, line) in std::mem::take(&mut self.waiting)
             .into_iter()

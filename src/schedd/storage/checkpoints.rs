@@ -1,7 +1,7 @@
-//! Emptying the spool's log beside the tick, on a thread and a checkpointer of its own.
+//! Checkpoints the spool's log outside the tick, in a separate thread.
 //!
-//! What is committed meanwhile is left over; that little the writer copies itself, so that the log
-//! begins anew: one that only grows costs every commit a change of the file's size.
+//! Commits during a checkpoint remain in the log. The writer copies this rest, so that the log
+//! restarts at its beginning: a growing log makes every commit slower.
 
 use crate::spool::Checkpointer;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// The log is copied into the database after so many commits.
+/// Number of commits between checkpoints.
 const COMMITS: u32 = 200;
 
-/// The thread that empties the log.
+/// Handle of the checkpoint thread.
 pub struct Checkpoints {
     bell: SyncSender<()>,
     commits: u32,
-    /// The thread is through with the log as it was.
+    /// Set when the thread has completed a checkpoint.
     done: Arc<AtomicBool>,
 }
 
 impl Checkpoints {
-    /// Starts it.
+    /// Starts the thread.
     pub fn start(file: PathBuf) -> std::io::Result<Checkpoints> {
         let (bell, rings) = sync_channel(1);
         let done = Arc::new(AtomicBool::new(false));
@@ -37,7 +37,7 @@ impl Checkpoints {
         })
     }
 
-    /// One more commit.
+    /// Counts a commit, and starts a checkpoint if one is due.
     pub fn committed(&mut self) {
         self.commits += 1;
         if self.commits >= COMMITS && self.bell.try_send(()).is_ok() {
@@ -45,7 +45,7 @@ impl Checkpoints {
         }
     }
 
-    /// Whether the thread has just left little of the log; asked once.
+    /// Whether a checkpoint has completed since the last call.
     pub fn take_done(&self) -> bool {
         self.done.swap(false, Ordering::Relaxed)
     }

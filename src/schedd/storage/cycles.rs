@@ -1,19 +1,18 @@
-//! The record of the scheduler's looks: each is written with the next change of the spool that has
-//! a reason of its own, so that one that decides nothing costs no sync; and when somebody asks for
-//! them.
+//! The log of scheduling cycles. Records are written with the next commit for another reason, so
+//! that an idle cycle costs no sync, or when a client queries them.
 
 use crate::model::trigger::CycleRecord;
 use crate::update::Update;
 use std::collections::VecDeque;
 
-/// The looks that the spool does not have yet.
+/// The cycle records that are not in the spool yet.
 pub struct Cycles {
     last: u64,
     unwritten: VecDeque<CycleRecord>,
 }
 
 impl Cycles {
-    /// `last` is the number of the last one that the spool has.
+    /// `last` is the number of the last stored record.
     pub fn new(last: u64) -> Cycles {
         Cycles {
             last,
@@ -21,25 +20,25 @@ impl Cycles {
         }
     }
 
-    /// One more; it gets its number.
+    /// Adds a record and sets its number.
     pub fn note(&mut self, record: CycleRecord) {
         self.last += 1;
         self.unwritten.push_back(CycleRecord {
             number: self.last,
             ..record
         });
-        // What is older would be overwritten in the same transaction.
+        // Older records would be overwritten in the same transaction.
         if self.unwritten.len() as u64 > CycleRecord::KEPT {
             self.unwritten.pop_front();
         }
     }
 
-    /// The rows to write.
+    /// The updates to write.
     pub fn changes(&self) -> impl Iterator<Item = Update> {
         self.unwritten.iter().cloned().map(Update::Cycle)
     }
 
-    /// The rows are on disk.
+    /// The updates are on disk.
     pub fn written(&mut self) {
         self.unwritten.clear();
     }

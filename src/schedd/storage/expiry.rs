@@ -1,5 +1,4 @@
-//! Old charges and accounting entries, which are deleted when they are no longer needed, and what
-//! the charges add up to.
+//! Expiry of old charges and accounting records, and the sum of the stored charges.
 
 use crate::model::account::charge::UsageRules;
 use crate::model::time::Time;
@@ -10,7 +9,7 @@ use crate::server::state::ServerState;
 use crate::spool::{Spool, SpoolError};
 use crate::update::Update;
 
-/// The usage that the stored charges add up to.
+/// The sum of the stored charges.
 pub fn stored_usage(rules: UsageRules, spool: &Spool) -> Result<UsageTable, SpoolError> {
     let mut usage = UsageTable::new(rules);
     spool.charges(|charge| usage.add(&charge))?;
@@ -32,7 +31,7 @@ pub fn forget_charges(server: &mut ServerState, spool: &Spool) -> Result<(), Spo
     Ok(())
 }
 
-/// The deletion of old accounting entries, if enough of them are due to be worth a write.
+/// The deletion of old accounting records, once a batch is due.
 pub fn stale_entries(
     setup: &Setup,
     now: Time,

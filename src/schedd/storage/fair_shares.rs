@@ -1,5 +1,5 @@
-//! The fair-share priorities by which those who wait were rated last (I7): one row of the spool,
-//! for `qstat -f`. They move with every second that somebody uses, and are written at leisure.
+//! The fair-share priorities of the last cycle (I7): one row of the spool, for `qstat -f`. They
+//! change with any usage, so they are written with a delay.
 
 use crate::model::account::member::Member;
 use crate::model::time::Span;
@@ -7,19 +7,19 @@ use crate::schedd::timers::FIGURES;
 use crate::update::Update;
 use crate::wire::message::ServerFacts;
 
-/// The priorities, and which the spool has.
+/// The current and the stored priorities.
 #[derive(Default)]
 pub struct StoredFairShares {
     latest: Vec<(Member, f64)>,
-    /// None while it is not known: an earlier schedd may have left some.
+    /// None if unknown: an earlier schedd may have stored some.
     written: Option<Vec<(Member, f64)>>,
     due: Option<Span>,
     is_on_its_way: bool,
 }
 
 impl StoredFairShares {
-    /// Takes in those of a cycle; when they are to be written at the latest, if they have changed.
-    /// `now` is on the clock that no step moves.
+    /// Takes the priorities of a cycle. Returns when they must be written, if they have changed.
+    /// `now` is monotonic.
     pub fn take_in(&mut self, latest: Vec<(Member, f64)>, now: Span) -> Option<Span> {
         let is_new = self.written.as_ref() != Some(&latest);
         self.latest = latest;
@@ -27,7 +27,7 @@ impl StoredFairShares {
         self.due
     }
 
-    /// The row, if it is due.
+    /// The update, if it is due.
     pub fn change(&mut self, now: Span) -> Option<Update> {
         self.is_on_its_way = self.due.is_some_and(|due| due <= now);
         if !self.is_on_its_way {
@@ -37,7 +37,7 @@ impl StoredFairShares {
         Some(Update::Meta(ServerFacts::FAIR_SHARES, text))
     }
 
-    /// What was to be written is on disk; when the rest is due.
+    /// The update is on disk. Returns when the next one is due.
     pub fn written(&mut self) -> Option<Span> {
         if std::mem::take(&mut self.is_on_its_way) {
             (self.written, self.due) = (Some(self.latest.clone()), None);

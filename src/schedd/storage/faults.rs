@@ -1,17 +1,17 @@
-//! In what the order's formula made no sense (I15): a line in the log for each formula that is
-//! loaded, not for each job or cycle.
+//! Errors in evaluating the priority formula (I15). They are logged once per loaded formula, not
+//! per job or cycle.
 
 use crate::model::expression::{EvaluationFault, Expression};
 use crate::model::policy::Precedence;
 
-/// The formula of which the log was told last.
+/// The last formula with a logged error.
 #[derive(Default)]
 pub struct Faults {
     told: Option<Expression>,
 }
 
 impl Faults {
-    /// Tells the log when the formula of a rule makes no sense for the first time.
+    /// Logs the first error of a rule's formula.
     pub fn take_in(&mut self, fault: Option<&EvaluationFault>, rule: &Precedence) {
         if let Some(fault) = fault
             && self.is_news(rule)

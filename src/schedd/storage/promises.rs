@@ -1,12 +1,11 @@
-//! The starts promised, with what was promised first, and every slip with its cause.
+//! Planned starts: the first and the current one of each job, and every slip with its cause.
 //!
-//! A slip becomes an event of its job. On a busy machine promises move with every cycle: only rows
-//! that differ are written, and a slip that goes on for one cause is told again only once it has
+//! A slip becomes an event of the job. On a busy machine bookings move with every cycle: only
+//! changed rows are written, and a continuing slip of one cause is reported again only once it has
 //! doubled.
 //!
-//! A promise lapses while no start can be told: its node is down, or others have gone ahead. As
-//! long as its job waits it is remembered, so that the start told then is held against what was
-//! promised first.
+//! A planned start lapses while none can be computed: its node is down, or other jobs have started
+//! first. It is kept while the job waits, so that the next one is compared with the first.
 
 use crate::model::job::event::Event;
 use crate::model::job::promise::{PromisedStart, SlipCause};
@@ -18,32 +17,31 @@ use crate::schedd::timers::SOON;
 use crate::update::Update;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is shorter is no slip worth a word.
+/// Shorter slips are not reported.
 const LEAST: Span = Span::seconds(1);
-/// A slip that goes on is told again after this long at the earliest.
+/// Minimum slip before a continuing slip is reported again.
 const AGAIN: Span = Span::seconds(60);
-/// How many slips of one promise are told at most.
+/// Maximum number of reported slips per job.
 const MOST: u32 = 100;
 
-/// The promises of the latest cycle and those that have lapsed, and what the spool does not have of
-/// them yet.
+/// The planned starts of the latest cycle, lapsed ones, and changes that are not in the spool yet.
 #[derive(Default)]
 pub struct Promises {
     given: BTreeMap<JobId, Kept>,
-    /// Rows to be written, or taken away.
+    /// Rows to write or delete.
     unwritten: BTreeSet<JobId>,
-    /// Slips to be written: when they were found, of which job.
+    /// Slips to write: when they were found, and the job.
     slips: Vec<(Time, JobId, Slip)>,
 }
 
-/// A promise, and what has been told of its slips.
+/// A planned start and its reported slips.
 struct Kept {
     promise: PromisedStart,
-    /// Whether it has lapsed: its job waits, and no start can be told.
+    /// Whether it has lapsed: the job waits without a planned start.
     lapsed: bool,
-    /// The start told last: the first one, or to which it had slipped.
+    /// The last reported start: the first one, or the end of the last slip.
     told: Time,
-    /// The cause of the slips told last, and how long they are together.
+    /// The cause of the last reported slips, and their total length.
     latest: Option<(SlipCause, Span)>,
     slips: u32,
 }
@@ -56,7 +54,7 @@ struct Slip {
 }
 
 impl Promises {
-    /// Those of an earlier schedd.
+    /// The planned starts of an earlier schedd.
     pub fn new(written: BTreeMap<JobId, PromisedStart>) -> Promises {
         let given = written
             .into_iter()
@@ -68,15 +66,15 @@ impl Promises {
         }
     }
 
-    /// Those of the latest cycle.
+    /// The planned starts of the latest cycle.
     pub fn in_force(&self) -> BTreeMap<JobId, PromisedStart> {
         let kept = self.given.iter().filter(|(_, kept)| !kept.lapsed);
         kept.map(|(job, kept)| (*job, kept.promise.clone()))
             .collect()
     }
 
-    /// Takes in what a cycle promises; how soon that is to be written, if at all. `waits` tells
-    /// whether a job is still a candidate.
+    /// Takes the bookings of a cycle. Returns how soon changes must be written; None if there are
+    /// none. `waits` is whether a job is still a candidate.
     pub fn take_in(
         &mut self,
         bookings: &[Booking],
@@ -102,7 +100,7 @@ impl Promises {
             .min()
     }
 
-    /// Takes in one promise.
+    /// Takes one booking.
     fn keep(&mut self, booking: &Booking, now: Time) -> Option<Span> {
         let mut promise = PromisedStart {
             at: booking.at,
@@ -122,8 +120,7 @@ impl Promises {
         }
         kept.promise = promise;
         self.unwritten.insert(booking.job);
-        // The promise of an earlier schedd, or one that had lapsed, has moved without a known
-        // cause.
+        // A planned start of an earlier schedd, or a lapsed one, has moved without a known cause.
         let unknown = booking.was.is_none().then_some(SlipCause::Changed);
         let slip = match booking.cause.clone().or(unknown) {
             Some(cause) => kept.slipped(booking.at, cause),
@@ -141,7 +138,7 @@ impl Promises {
         Some(haste)
     }
 
-    /// The rows to write.
+    /// The updates to write.
     pub fn changes(&self) -> impl Iterator<Item = Update> {
         let rows = self.unwritten.iter().map(|job| {
             let kept = self.given.get(job).filter(|kept| !kept.lapsed);
@@ -154,7 +151,7 @@ impl Promises {
         rows.chain(events)
     }
 
-    /// The rows are on disk.
+    /// The updates are on disk.
     pub fn written(&mut self) {
         self.unwritten.clear();
         self.slips.clear();
@@ -172,7 +169,7 @@ impl Kept {
         }
     }
 
-    /// What is to be told of a move.
+    /// The slip to report for a moved start; None if it is too small or moves earlier.
     fn slipped(&mut self, to: Time, cause: SlipCause) -> Option<Slip> {
         if to <= self.told {
             (self.told, self.latest) = (to, None);
@@ -207,7 +204,7 @@ mod tests {
         })
     }
 
-    /// The slips told when a promise for 100 s moves there, one after the other, in seconds.
+    /// The reported slips of a start planned for 100 s that moves as given, in seconds.
     fn told(moves: &[(i64, SlipCause)]) -> Vec<(i64, i64)> {
         let mut kept = kept(100);
         let slips = moves
@@ -251,7 +248,7 @@ mod tests {
         }
     }
 
-    /// The row to write of job 1's promise: its start and what was promised first, in seconds.
+    /// The stored row of job 1: planned start and first planned start, in seconds.
     fn row(promises: &Promises) -> Option<(i64, i64)> {
         let promise = promises.changes().find_map(|change| match change {
             Update::Promise(_, promise) => promise,

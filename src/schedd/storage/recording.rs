@@ -1,6 +1,5 @@
-//! A file in which all that the cycles go by is written down, line by line (`[cycle] record`), for
-//! `qsim check --recorded`. It is a means to find out, so it never stands in the way: what cannot
-//! be written is said in the log once, and nothing more is written.
+//! A file that records all input of the cycles, line by line (`[cycle] record`), for `qsim check
+//! --recorded`. A write error never affects scheduling: it is logged once, and recording stops.
 
 use crate::sched::view::change::RecordedEntry;
 use crate::server::scheduler_view::Recorder;
@@ -13,18 +12,18 @@ use std::path::{Path, PathBuf};
 /// An open recording.
 pub struct Recording {
     path: PathBuf,
-    /// None when nothing more is written.
+    /// None when recording has stopped.
     file: Option<BufWriter<File>>,
-    /// So many bytes may still be written.
+    /// Number of bytes that may still be written.
     room: u64,
 }
 
 impl Recording {
-    /// Goes on with a recording, or begins one, readable by its owner alone; it may grow to `limit`
-    /// bytes. None, and a line in the log, if it cannot be opened.
+    /// Opens a recording to append, or creates one that only its owner can read. It may grow to
+    /// `limit` bytes. None, with a log message, if it cannot be opened.
     pub fn open(path: &Path, limit: u64) -> Option<Recording> {
         let mut options = OpenOptions::new();
-        // Whoever opens a pipe would wait for its other end.
+        // Without O_NONBLOCK, opening a pipe would block.
         options
             .read(true)
             .append(true)
@@ -60,7 +59,7 @@ impl Recording {
 }
 
 impl Recorder for Recording {
-    /// Adds a line, unless the file would grow too long: then a last one says so.
+    /// Appends a line. If the file would exceed its limit, the last line records that.
     fn write(&mut self, line: &[u8]) {
         let Some(file) = &mut self.file else { return };
         let needed = line.len() as u64 + 1;
@@ -87,7 +86,7 @@ impl Recorder for Recording {
         self.file = None;
     }
 
-    /// Hands over to the system what was written.
+    /// Passes the written lines to the operating system.
     fn flush(&mut self) {
         if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
             tracing::error!("{}: {error}", self.path.display());
@@ -96,8 +95,7 @@ impl Recorder for Recording {
     }
 }
 
-/// Whether the last line is whole: a schedd that was killed, or whose disk was full, leaves half of
-/// one.
+/// Whether the last line is complete. A killed schedd or a full disk can leave a partial one.
 fn ends_a_line(file: &File, length: u64) -> bool {
     let mut last = [0];
     file.read_exact_at(&mut last, length - 1).is_ok() && last == *b"\n"

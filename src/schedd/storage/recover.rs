@@ -1,4 +1,4 @@
-//! schedd's start: take the spool, load what is not over, go on where the last one stopped.
+//! Startup of schedd: locks the spool, loads unfinished jobs, and continues from the stored state.
 
 use crate::model::job::promise::PromisedStart;
 use crate::model::job_id::JobId;
@@ -24,27 +24,27 @@ use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a start comes to.
+/// The result of loading the spool.
 pub struct Recovered {
-    /// Held as long as this schedd lives.
+    /// Held until schedd exits.
     pub lock: Lock,
     /// The writer's connection.
     pub spool: Spool,
     /// The working state.
     pub server: ServerState,
-    /// One more than the last schedd's.
+    /// The last schedd's epoch plus one.
     pub epoch: u64,
-    /// Classes with a verdict on disk, to be found wrong or right by the first cycle.
+    /// Stored verdicts by job class. The first cycle confirms or removes them.
     pub verdicts: BTreeMap<u64, (Reason, Time)>,
-    /// The nodes to be waited for.
+    /// The nodes to wait for.
     pub startup_grace: StartupGrace,
-    /// The starts promised.
+    /// The planned starts.
     pub promises: BTreeMap<JobId, PromisedStart>,
-    /// The number of the last cycle that is known.
+    /// The number of the last stored cycle record.
     pub last_cycle: u64,
 }
 
-/// Takes the spool of an installation and reads it.
+/// Locks and loads the spool of an installation.
 pub fn recover(home: &Home) -> Result<Recovered> {
     let setup = configuration::read(home)?;
     let lock = Lock::take(home)?;

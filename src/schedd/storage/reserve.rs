@@ -1,27 +1,27 @@
-//! Room on disk for the day the disk is full: the spool's log owns some beyond its end, so that
-//! ends of jobs and deletions can still be written while new jobs are refused and none start.
+//! Reserved disk space for a full disk: the spool's log owns space beyond its end, so that ends of
+//! jobs and deletions can still be written while new jobs are refused and none start.
 //!
-//! Nobody can take that room away meanwhile, as they could if a file were given up for it.
+//! Unlike a placeholder file to delete, this space cannot be lost to other writers.
 
 use crate::spool::SpoolError;
 use crate::sys::filesystem;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// How much: the rows of thousands of ends.
+/// Size of the reserve: enough for thousands of job ends.
 const BYTES: u64 = 4 << 20;
 
-/// The room beyond the log's end.
+/// The reserved space beyond the log's end.
 pub struct Reserve {
     log: PathBuf,
-    /// Why it is not there in full.
+    /// Why it is incomplete; None if it is complete.
     lack: Option<SpoolError>,
-    /// The last attempt to renew it found no file descriptor.
+    /// Whether the last renewal failed for lack of file descriptors.
     unknown: bool,
 }
 
 impl Reserve {
-    /// The reserve of the spool whose log this is, set aside if there is room.
+    /// Reserves space for this log, if the disk has room.
     pub fn of(log: PathBuf) -> Reserve {
         let mut reserve = Reserve {
             log,
@@ -32,25 +32,25 @@ impl Reserve {
         reserve
     }
 
-    /// Whether it is there in full. If not, only what keeps a promise may be written.
+    /// Whether the reserve is complete. If not, only commitments to running jobs may be written.
     pub fn is_whole(&self) -> bool {
         self.lack.is_none()
     }
 
-    /// Why it is not there in full.
+    /// Why it is incomplete.
     pub fn lack(&self) -> Option<&SpoolError> {
         self.lack.as_ref()
     }
 
-    /// Sets aside what has been used of it, if there is room.
+    /// Restores the used part of the reserve, if the disk has room.
     pub fn renew(&mut self) {
         let lack = match filesystem::allot(&self.log, BYTES) {
             Ok(()) => None,
-            // Not on every file system can a file own more than it holds.
+            // Some file systems do not support preallocation.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => {
                 (!has_room(&self.log)).then_some(SpoolError::Full)
             }
-            // This says nothing about the disk, and the spool's own files are open.
+            // This is no problem of the disk, and the spool's own files are open.
             Err(error) if filesystem::lacks_descriptors(&error) => return self.note_unknown(),
             Err(error) => Some(SpoolError::of_file(error, self.folder())),
         };
@@ -62,7 +62,7 @@ impl Reserve {
         }
     }
 
-    /// The disk takes no more, for this reason.
+    /// Records that the disk is full or unwritable, for this reason.
     pub fn used(&mut self, why: SpoolError) {
         if self.lack.is_none() {
             tracing::error!("{why}; until then new jobs are refused and none are started");

@@ -1,8 +1,8 @@
-//! Why jobs do not start, per class of alike jobs, and the starts promised: kept in memory,
-//! written when they change.
+//! The reasons why jobs wait, by job class, and the planned starts: kept in memory and written when
+//! they change.
 //!
-//! A new kind of reason is written soon; one whose figures alone have moved is written at leisure:
-//! on a busy machine figures move with every start.
+//! A new kind of reason is written soon; changed figures alone are written with a delay, because on
+//! a busy machine they change with every start.
 
 use crate::model::account::member::Member;
 use crate::model::job::promise::PromisedStart;
@@ -17,21 +17,21 @@ use crate::schedd::timers::SOON;
 use crate::update::Update;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The verdicts of the latest cycle, and which of them the spool does not have yet.
+/// The verdicts of the latest cycle, and which of them are not in the spool yet.
 #[derive(Default)]
 pub struct Verdicts {
-    /// Each with since when it has been of its kind.
+    /// Each reason with the time since when it has been of its kind.
     reasons: BTreeMap<u64, (Reason, Time)>,
     unwritten: BTreeSet<u64>,
     promises: Promises,
     fair_shares: StoredFairShares,
-    /// When the unwritten ones are to be written at the latest.
+    /// When the unwritten ones must be written.
     pub due: Option<Span>,
 }
 
 impl Verdicts {
-    /// `written` are the verdicts the spool has of classes, from an earlier schedd: forgotten
-    /// unless a cycle says so again. `promises` are those it made.
+    /// `written` are the stored verdicts by class, which are deleted unless a cycle confirms them.
+    /// `promises` are the stored planned starts.
     pub fn new(
         written: BTreeMap<u64, (Reason, Time)>,
         promises: BTreeMap<JobId, PromisedStart>,
@@ -45,8 +45,8 @@ impl Verdicts {
         }
     }
 
-    /// Takes in what a cycle has found; `waits` tells whether a job is still a candidate, `now` is
-    /// on the clock that no step moves.
+    /// Takes the result of a cycle. `waits` is whether a job is still a candidate. `now` is
+    /// monotonic.
     pub fn take_in(&mut self, plan: &Plan, waits: impl Fn(JobId) -> bool, now: Span) {
         let mut reasons = BTreeMap::new();
         for (class, reason) in &plan.verdicts {
@@ -84,12 +84,12 @@ impl Verdicts {
         }
     }
 
-    /// The promises of the latest cycle.
+    /// The planned starts of the latest cycle.
     pub fn promises(&self) -> BTreeMap<JobId, PromisedStart> {
         self.promises.in_force()
     }
 
-    /// Takes in by which fair-share priorities those who wait were rated.
+    /// Takes the fair-share priorities of a cycle.
     pub fn take_in_shares(&mut self, priorities: Vec<(Member, f64)>, now: Span) {
         let due = self.fair_shares.take_in(priorities, now);
         if let Some(due) = due {
@@ -101,7 +101,7 @@ impl Verdicts {
         self.due = Some(self.due.map_or(when, |due| due.min(when)));
     }
 
-    /// The rows to write.
+    /// The updates to write.
     pub fn changes(&mut self, now: Span) -> Vec<Update> {
         let fair_shares = self.fair_shares.change(now);
         self.unwritten
@@ -112,7 +112,7 @@ impl Verdicts {
             .collect()
     }
 
-    /// The rows are on disk.
+    /// The updates are on disk.
     pub fn written(&mut self) {
         self.unwritten.clear();
         self.promises.written();

@@ -1,5 +1,5 @@
-//! Dependencies on jobs by their names, as Grid Engine's `-hold_jid` has them: on all of the
-//! owner's jobs of that name that are not over.
+//! Dependencies on jobs by name, as Grid Engine's `-hold_jid`: on all unfinished jobs of the owner
+//! with that name.
 
 use crate::model::attribute::Draft;
 use crate::model::job::Owner;
@@ -11,12 +11,11 @@ use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::server::request_context::RequestContext;
 
-/// So many jobs may one name stand for.
+/// Maximum number of jobs that a name may match.
 const MOST: usize = 10_000;
 
 impl RequestContext<'_> {
-    /// Lets the draft wait for the jobs it names. Where nobody bears a name there is nothing to
-    /// wait for, which is said.
+    /// Makes the draft depend on the jobs it names. A name without a job adds a warning.
     pub(crate) fn wait_for_named(&self, owner: &Owner, draft: &mut Draft) {
         for name in std::mem::take(&mut draft.names) {
             let jobs = self.named(owner, &name);
@@ -40,7 +39,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The owner's jobs of this name that are not over: elements of arrays stand in their arrays.
+    /// The owner's unfinished jobs with this name. Subjobs are represented by their array.
     fn named(&self, owner: &Owner, name: &str) -> Vec<JobId> {
         let jobs = self
             .server
@@ -52,7 +51,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// Whether a name fits a pattern, in which `*` stands for anything and `?` for any one character.
+/// Whether a name matches a pattern: `*` matches any text, `?` any character.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
@@ -65,7 +64,7 @@ fn matches(pattern: &str, name: &str) -> bool {
             }
             Some(&c) if c == '?' || c == name[read] => (at, read) = (at + 1, read + 1),
             _ => match star {
-                // The last star takes one character more.
+                // The last star takes one more character.
                 Some((behind, from)) => {
                     star = Some((behind, from + 1));
                     (at, read) = (behind, from + 1);

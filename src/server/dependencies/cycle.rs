@@ -1,14 +1,14 @@
-//! Jobs that would wait for one another in a circle.
+//! Circular dependencies between jobs.
 
 use crate::model::job::dependency::graph::DependencyGraph;
 use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most jobs of a circle that are named.
+/// Maximum number of jobs of a circle that a message names.
 const NAMED: usize = 8;
 
-/// The way from one of `waited_for` along what each waits for to one of `waiting`, if there is one:
-/// then a job that waits for the former, and for which the latter wait, would wait for itself.
+/// A path from one of `waited_for` along its dependencies to one of `waiting`, if there is one.
+/// Then a job that depends on the former, and on which the latter depend, would wait for itself.
 pub fn find(
     dependencies: &DependencyGraph,
     waited_for: &[JobId],
@@ -41,8 +41,7 @@ fn trail(came_from: &BTreeMap<JobId, Option<JobId>>, end: JobId) -> Vec<JobId> {
     trail
 }
 
-/// The circle in words, each job waiting for the next: `this job -> 12.head -> 13.head -> this
-/// job`.
+/// The circle as text, each job waiting for the next: `this job -> 12.head -> 13.head -> this job`.
 pub fn spelt(trail: &[JobId], this: &str, server: &str) -> String {
     let names = trail.iter().map(|id| id.full(server));
     let mut shown: Vec<String> = names.clone().take(NAMED).collect();

@@ -1,4 +1,4 @@
-//! What `-W depend=` asks for, judged against the jobs there are: granted whole or refused.
+//! Validation of `-W depend=` against the existing jobs: accepted completely or refused.
 
 use crate::model::job::Job;
 use crate::model::job::dependency::DependencyCondition;
@@ -21,20 +21,21 @@ use crate::server::state::ServerState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Who asks, of what.
+/// A dependency request to validate.
 pub struct DependencyRequest<'a> {
-    /// The jobs there are.
+    /// The unfinished jobs.
     pub server: &'a ServerState,
-    /// The jobs there were.
+    /// The stored jobs.
     pub history: &'a dyn JobHistory,
-    /// Whose wish it is.
+    /// The user who sent the request.
     pub caller: &'a Caller,
-    /// The job to be bound; None for one that has no number yet.
+    /// The job that gets the dependencies; None at submission.
     pub job: Option<JobId>,
 }
 
 impl DependencyRequest<'_> {
-    /// Judges a wish: conditions met already are left out, any that cannot be refuses the whole.
+    /// Validates a request. Conditions that are met already are dropped; one that cannot be met
+    /// refuses the request.
     pub fn grant(&self, dependency: &ParsedDependency) -> Result<JobDependencies, Refusal> {
         let mut dependencies = JobDependencies {
             on: dependency.on,
@@ -80,7 +81,7 @@ impl DependencyRequest<'_> {
             return Ok(job.clone());
         }
         let unknown = || Refusal::no_such_job(&self.full(id));
-        // No number beyond the spool's integers has ever been given.
+        // Job numbers fit the spool's integers.
         i64::try_from(id.number).map_err(|_| unknown())?;
         let past = self.history.job(id)?;
         past.filter(|job| job.id == id)
@@ -118,7 +119,7 @@ impl DependencyRequest<'_> {
         Ok(())
     }
 
-    /// Whether `other` may be made to wait for the job; `room` is its free `on` count.
+    /// Whether `other` may be made to wait for the job. `room` is its remaining `on` count.
     fn may_precede(&self, other: &Job, room: &mut u32) -> Result<(), Refusal> {
         let no = |why: &str| {
             Err(Refusal::dependency(&format!(
@@ -139,7 +140,8 @@ impl DependencyRequest<'_> {
         }
     }
 
-    /// Joins the set of `other`; one that was deleted before it ran has left it.
+    /// Adds the job to the `runone` set of `other`. A member that was deleted before it ran has
+    /// left the set.
     fn mate(&self, dependencies: &mut JobDependencies, other: &Job) -> Result<(), Refusal> {
         if self.caller.must_own(other).is_err() {
             return Err(Refusal::dependency(&format!(

@@ -1,5 +1,5 @@
-//! What is waited for by label (Q29): decided at once by the job of that label that was submitted
-//! last, if there is one, else by any that comes so far later.
+//! Dependencies on labels (Q29). The last submitted job with the label decides; without one, the
+//! first job with the label that meets the condition later.
 
 use crate::model::job::Job;
 use crate::model::job::Owner;
@@ -17,12 +17,12 @@ use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::server::request_context::RequestContext;
 
-/// No job waits for more labels than this.
+/// Maximum number of labels a job may wait for.
 const MOST: usize = 1000;
 
 impl RequestContext<'_> {
-    /// Those labels that are still to be waited for by a job of this owner that asks for this;
-    /// `before` is the job, if it is altered.
+    /// The labels that a job of this owner still has to wait for. `before` is the job as it was, if
+    /// it is altered.
     pub(crate) fn awaited(
         &self,
         before: Option<&Job>,
@@ -47,7 +47,7 @@ impl RequestContext<'_> {
         Ok(awaited)
     }
 
-    /// Refuses what would have this job and others wait for one another's labels for ever.
+    /// Refuses jobs that would wait for each other's labels forever.
     pub(crate) fn no_circle_of_labels(
         &self,
         before: Option<&Job>,
@@ -71,7 +71,7 @@ impl RequestContext<'_> {
         )))
     }
 
-    /// Whether the last job that carries a mark has come so far, but for this one.
+    /// Whether the last job with a label, other than `but`, meets the condition.
     fn is_met(
         &self,
         mark: &Mark,
@@ -84,7 +84,7 @@ impl RequestContext<'_> {
         let carries = |job: &&std::sync::Arc<Job>| {
             Mark::carried_by(job).as_ref() == Some(&carrier) && Some(job.id) != but
         };
-        // What this tick has submitted is not in the spool yet.
+        // Jobs submitted in this tick are not in the spool yet.
         let new = self
             .server
             .touched()

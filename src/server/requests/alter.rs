@@ -1,4 +1,4 @@
-//! `qalter`: what a job comes to by it, and the change.
+//! `qalter`: computes and applies the change of a job.
 
 use crate::model::attribute;
 use crate::model::attribute::AttributeSetting;
@@ -19,17 +19,17 @@ use crate::server::requests::submission::LARGEST_REST;
 use crate::server::requests::submission::size_of;
 use std::sync::Arc;
 
-/// A job as it is, and as it would be.
+/// A job before and after an alteration.
 pub(crate) struct Alteration {
-    /// As it is.
+    /// The job before.
     pub job: Arc<Job>,
-    /// What would be otherwise.
+    /// The draft after.
     pub after: Draft,
     dependencies: JobDependencies,
 }
 
 impl RequestContext<'_> {
-    /// What settings make of a job, if they may be made.
+    /// Computes what settings change in a job, if they are allowed.
     pub(crate) fn altered(
         &mut self,
         id: JobId,
@@ -74,8 +74,8 @@ impl RequestContext<'_> {
         })
     }
 
-    /// Refuses a request that can never run, as `qsub` does. Other attributes of a job that could
-    /// never run before may be changed.
+    /// Refuses an altered request that can never run, as `qsub` does. Attributes other than the
+    /// request may be changed even if the job can never run.
     fn refuse_impossible(&mut self, job: &Job, after: &Spec) -> Result<(), Refusal> {
         let before = &job.spec;
         let is_same = (&before.request, &before.placement, &before.qos)
@@ -133,7 +133,7 @@ impl RequestContext<'_> {
         Ok(Granted::Altered(id, notes))
     }
 
-    /// The elements of an array that have begun get its holds, and lose those it has lost.
+    /// Applies the changed holds of an array to its subjobs that have started.
     fn hold_begun(&mut self, id: JobId, before: Holds, after: Holds) {
         let (more, fewer) = (after.without(before), before.without(after));
         if !more.is_none() {

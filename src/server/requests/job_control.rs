@@ -27,11 +27,11 @@ use std::collections::BTreeSet;
 use std::iter;
 use std::sync::Arc;
 
-/// The longest message to a job, in bytes: an order to its shepherd holds it whole.
+/// Maximum length of a message to a job, in bytes: it must fit into one order to the shepherd.
 pub const LONGEST_MESSAGE: usize = 1024;
 
 impl RequestContext<'_> {
-    /// `qmove`: a job that does not run goes into another queue of this server.
+    /// `qmove`: moves a job that is not running to another queue of this server.
     pub(crate) fn put(&mut self, id: JobId, destination: &str) -> Result<Granted, Refusal> {
         let job = self.whole_unstarted(id)?;
         let setup = &self.server.setup;
@@ -58,7 +58,7 @@ impl RequestContext<'_> {
             .map_or(Granted::Done, Granted::Noted))
     }
 
-    /// `qorder`: two jobs change their places in the order, and their queues if these differ.
+    /// `qorder`: swaps two jobs in the queue order, and their queues if these differ.
     pub(crate) fn swap(&mut self, one: JobId, other: JobId) -> Result<Granted, Refusal> {
         let (first, second) = (self.whole_unstarted(one)?, self.whole_unstarted(other)?);
         if one == other {
@@ -78,7 +78,7 @@ impl RequestContext<'_> {
         Ok(in_vain.map_or(Granted::Done, Granted::Noted))
     }
 
-    /// What to tell who lets two jobs change places where that changes nothing now (X18).
+    /// The warning if swapping two jobs has no effect on their order now (X18).
     fn in_vain(&self, one: JobId, other: JobId) -> Option<String> {
         let setup = &self.server.setup;
         let first = self
@@ -98,7 +98,7 @@ impl RequestContext<'_> {
         ))
     }
 
-    /// What a job comes to in the queue of another, which leaves it.
+    /// The spec of a job after it takes the place of another job that leaves the queue.
     fn in_place_of(&self, job: &Job, other: &Job) -> Result<Spec, Refusal> {
         if job.spec.queue == other.spec.queue {
             return Ok(Spec::clone(&job.spec));
@@ -132,7 +132,7 @@ impl RequestContext<'_> {
         );
     }
 
-    /// `qmsg`: a line into the files of a running job.
+    /// `qmsg`: writes a line to the output files of a running job.
     pub(crate) fn message(
         &mut self,
         id: JobId,
@@ -173,14 +173,13 @@ impl RequestContext<'_> {
         ))
     }
 
-    /// `qalter --shove`: the scheduler looks at it now, whenever it would have been tried again
-    /// (Q1).
+    /// `qalter --shove`: makes the scheduler retry a deferred job now (Q1).
     pub(crate) fn shove(&mut self, id: JobId) -> Result<Granted, Refusal> {
         let job = self.owned(id)?;
         if !is_candidate(&job) {
             return Err(Refusal::bad_state());
         }
-        // An element that has never started waits with its array.
+        // A subjob that has never started waits with its array.
         let target = if self.server.job(id).is_some() {
             id
         } else {
@@ -207,8 +206,8 @@ impl RequestContext<'_> {
         Ok(Granted::Done)
     }
 
-    /// `qrun`: the job starts in this tick, or is refused for the reason that its comment would
-    /// give. `detached` is granted in any case, once the caller may ask.
+    /// `qrun`: starts a job in this tick, or refuses with the reason that its comment would give.
+    /// `detached` is always accepted if the caller has the privilege.
     pub(crate) fn run_now(
         &mut self,
         id: JobId,
@@ -222,8 +221,8 @@ impl RequestContext<'_> {
         Ok(Granted::Done)
     }
 
-    /// What such an order comes to now: the job, and where it would start; None for one that is
-    /// `detached` and cannot.
+    /// The job of a qrun and where it would start now. The start is None if a `detached` run cannot
+    /// start.
     pub(crate) fn planned_run(
         &self,
         id: JobId,
@@ -251,7 +250,7 @@ impl RequestContext<'_> {
     }
 
     fn start_now(&mut self, job: &Job, start: Start) {
-        // The operator's turn, not its own.
+        // An operator starts the job, so it has no score.
         let started = Event::Started {
             attempt: job.life.attempt + 1,
             shares: start.shares,
@@ -267,7 +266,7 @@ impl RequestContext<'_> {
         self.server.happen(job.id, started);
     }
 
-    /// The nodes `-H` names; None for any.
+    /// The nodes that `-H` names; None for any.
     fn wanted_nodes(&self, job: &Job, on: &Placing) -> Result<Option<BTreeSet<String>>, Refusal> {
         let names: BTreeSet<String> = match on {
             Placing::Anywhere => return Ok(None),
@@ -287,8 +286,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// A job, or a whole array, that has not begun: an element has no place in the order of its
-    /// own.
+    /// A job or array that has not started. Subjobs are refused: they have no queue position of
+    /// their own.
     fn whole_unstarted(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.unstarted(id)?;
         if id.index().is_none() {
@@ -298,11 +297,11 @@ impl RequestContext<'_> {
         }
     }
 
-    /// A job that has not begun and that the caller may act on.
+    /// A job that has not started and that the caller may change.
     fn unstarted(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.owned(id)?;
         match job.life.state {
-            // One whose tasks of an earlier attempt are still being ended is not free to start.
+            // Not while tasks of an earlier attempt are still being ended.
             JobState::Queued | JobState::Held | JobState::Waiting
                 if job.life.open_run().is_none() && !job.has_begun() =>
             {

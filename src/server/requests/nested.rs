@@ -1,8 +1,8 @@
-//! How waiting jobs move from a queue of nested instances to a nested instance of their owner.
+//! Moves waiting jobs from a queue of nested instances to a nested instance of their owner.
 //!
-//! A reader offers a job; the nested instance makes a held copy of it, and claims the job. The
-//! claim ends the job here, in one transaction; only then the copy is released. At no time could
-//! both start.
+//! A reader offers a job. The nested instance makes a held copy and claims the job. The claim ends
+//! the job here, in one transaction; only then the copy is released. So the two can never both
+//! start.
 
 use crate::model::job::Digest;
 use crate::model::job::Job;
@@ -23,12 +23,12 @@ use crate::wire::message::NestedClaim;
 use crate::wire::message::Offered;
 use std::sync::Arc;
 
-/// The longest full id of a job, in bytes: it is stored and printed.
+/// Maximum length of a full job id, in bytes: it is stored and printed.
 const LONGEST_ID: usize = 300;
 
 impl RequestContext<'_> {
-    /// Whether the caller's nested instance may take this job now. A job stays where it is if other
-    /// jobs refer to it.
+    /// Whether the caller's nested instance may take this job now. A job with dependents or in a
+    /// `runone` set stays.
     fn may_take(&self, job: &Job, queue: &Queue) -> bool {
         let dependencies = &self.server.dependencies;
         queue.passes_on(job)
@@ -36,7 +36,7 @@ impl RequestContext<'_> {
             && dependencies.membership(job.id).is_none()
     }
 
-    /// Ends the job here: it goes on as `to`. The token tells a repeated claim from another one.
+    /// Ends the job here; it continues as `to`. The token identifies a repeated claim.
     pub(crate) fn claim(&mut self, claim: &NestedClaim) -> Result<Granted, Refusal> {
         let NestedClaim { job: id, to, .. } = claim;
         if !is_full_id(to) {
@@ -78,8 +78,7 @@ impl RequestContext<'_> {
         job.spec.revision().map_err(Refusal::spool)
     }
 
-    /// Whether a job of the caller is over because it goes on as `to`: tokens are not kept for
-    /// ever.
+    /// Whether a job of the caller has moved to `to`. Needed because tokens expire.
     fn has_moved(&self, id: JobId, to: &str) -> Result<bool, Refusal> {
         let job = match self.server.known(id) {
             Some(job) => Some(Arc::unwrap_or_clone(job)),
@@ -89,8 +88,8 @@ impl RequestContext<'_> {
         Ok(job.is_some_and(|job| self.caller.owner.is_same_account(&job.owner) && has_moved(job)))
     }
 
-    /// A held copy of a job of the parent. The parent has checked the job, and its owner is the one
-    /// user here.
+    /// Adds a held copy of a job of the parent instance. The parent has checked the job, and its
+    /// owner is the only user here.
     pub(crate) fn adopt(&mut self, adoption: &Adoption) -> Result<Granted, Refusal> {
         self.must_be_nested()?;
         if let Some(granted) = self.submitted(adoption.token)? {
@@ -142,8 +141,8 @@ impl RequestContext<'_> {
         Ok(Granted::Job(id, entered.notes))
     }
 
-    /// Ends a held copy whose job was not claimed: the job goes on as `to`. That is no end of the
-    /// job, so no mail and no notification tells of it.
+    /// Ends a held copy of a job that was not claimed: the job continues as `to`. No mail or notice
+    /// is sent, since the job has not ended.
     pub(crate) fn give_back(&mut self, copy: JobId, to: &str) -> Result<Granted, Refusal> {
         self.must_be_nested()?;
         if !is_full_id(to) {
@@ -174,7 +173,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// Whether a text is the full id of a job: `7.job1.head`.
+/// Whether a text is a full job id such as `7.job1.head`.
 fn is_full_id(text: &str) -> bool {
     let is_plain = !text.contains(|letter: char| letter.is_control() || letter.is_whitespace());
     let has_job = |(job, server): (&str, &str)| job.parse::<JobId>().is_ok() && !server.is_empty();

@@ -1,5 +1,5 @@
-//! `pbsnodes --gone`: a host that will not return. Only a person can know that: a node that does
-//! not respond keeps its jobs.
+//! `pbsnodes --gone`: a host that will not return. An administrator must declare it: a node that
+//! does not respond keeps its jobs.
 
 use crate::model::job::Job;
 use crate::model::job::Run;
@@ -57,8 +57,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// The jobs that hold anything on a node, tasks on other nodes that are still being ended left
-/// aside.
+/// The jobs that hold shares of a node. Lingering tasks on other nodes do not count.
 fn held(server: &ServerState, node: &str) -> Vec<JobId> {
     let is_on = |run: &Run| run.has_script() && run.shares.iter().any(|share| share.node == node);
     server
@@ -68,8 +67,7 @@ fn held(server: &ServerState, node: &str) -> Vec<JobId> {
         .collect()
 }
 
-/// The script of a job has gone with the node. Where it runs on another node, which responds, it is
-/// ended there.
+/// Ends a job of a gone node. A script on another node that responds is ended there.
 fn end(server: &mut ServerState, id: JobId, node: &str, by: &str) {
     let Some(job) = server.job(id).cloned() else {
         return;

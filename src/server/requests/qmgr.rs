@@ -1,5 +1,4 @@
-//! `qmgr`, and the commands that open and close queues: who may say what, and what stands in the
-//! way.
+//! `qmgr`, and the commands that open and close queues: authorization and conflicts.
 
 use crate::config::Person;
 use crate::config::overrides::QmgrObject;
@@ -22,7 +21,7 @@ use crate::server::setup::Setup;
 use crate::server::state::ServerState;
 use std::sync::Arc;
 
-/// The names that a command grants rights to: what has them is the account that has the name now.
+/// The names to which a command grants rights. They are bound to the accounts of these names now.
 fn granted_anew(command: &QmgrCommand) -> Vec<String> {
     let mut granted = Vec::new();
     for edit in &command.edits {
@@ -36,7 +35,7 @@ fn granted_anew(command: &QmgrCommand) -> Vec<String> {
 }
 
 impl RequestContext<'_> {
-    /// Does what a command of `qmgr` says, all of it or nothing.
+    /// Applies a `qmgr` command, completely or not at all.
     pub(crate) fn amend(&mut self, command: &QmgrCommand) -> Result<Granted, Refusal> {
         command.check_size()?;
         self.may_amend(command)?;
@@ -48,7 +47,8 @@ impl RequestContext<'_> {
                     .iter()
                     .map(|edit| mark(command.verb, edit))
                     .collect::<Result<Vec<_>, _>>()?;
-                // A node comes into being with its noded, which has only to be dialled.
+                // A node exists once its noded connects, so creating it only sets the socket to
+                // dial.
                 let verb = if command.verb == Verb::Create {
                     Verb::Set
                 } else {
@@ -87,14 +87,15 @@ impl RequestContext<'_> {
         Ok(note.map_or(Granted::Done, Granted::Noted))
     }
 
-    /// Managers; operators open and close queues, and take nodes out of service.
+    /// Managers may change everything; operators open and close queues and take nodes out of
+    /// service.
     fn may_amend(&self, command: &QmgrCommand) -> Result<(), Refusal> {
         if matches!(command.target, QmgrObject::Hook(_)) {
             return self.may_see_to_hooks();
         }
         self.caller.must_be_privileged()?;
-        // Whoever names the program that schedd starts, or the noded that gets all jobs' scripts,
-        // is schedd's user.
+        // These settings name the program that schedd starts, or the noded that receives all job
+        // scripts. They grant the rights of schedd's user, so they require them.
         let of_schedd = ["mailer", SOCKET];
         for edit in &command.edits {
             if edit.changes_one_of(&of_schedd) && !self.caller.is_ourselves() {
@@ -120,7 +121,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Whoever says what hooks run is schedd's user.
+    /// Hooks run as schedd's user, so only that user may change them.
     fn may_see_to_hooks(&self) -> Result<(), Refusal> {
         if self.caller.is_ourselves() {
             Ok(())
@@ -132,7 +133,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Refuses a new program for a hook that does not exist, or of another user.
+    /// Refuses to import a program for a hook that does not exist, or from another user than
+    /// schedd's.
     pub(crate) fn may_import_hook(&self, name: &str) -> Result<(), Refusal> {
         self.may_see_to_hooks()?;
         let hooks = &self.server.setup.config.hooks;
@@ -143,8 +145,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// What there is of a resource of the whole system, and used elsewhere (Q21): a script of the
-    /// site's says so, or an operator.
+    /// Sets the reported total and used amounts of a system-wide resource (Q21). A site script or
+    /// an operator reports them.
     fn tell_of_resource(&mut self, command: &QmgrCommand, told: &[Edit]) -> Result<(), Refusal> {
         let QmgrObject::Resource(name) = &command.target else {
             return Ok(());
@@ -202,7 +204,7 @@ impl RequestContext<'_> {
         self.server.reconfigure(next).map_err(Refusal::spool)
     }
 
-    /// What to tell who deletes a queue that another still leads to: its jobs go nowhere.
+    /// The warning if a deleted queue is still a destination of another queue.
     fn led_there(&self, command: &QmgrCommand) -> Option<String> {
         let QmgrObject::Queue(gone) = &command.target else {
             return None;
@@ -238,7 +240,7 @@ impl RequestContext<'_> {
         let is_there = is_known || has_socket;
         match command.verb {
             Verb::Create if is_there => Err(Refusal::node_exists()),
-            // A node is there as soon as its noded is, and for as long as it is remembered.
+            // A node exists as soon as its noded connects, until it is forgotten.
             Verb::Create if names_socket(command) => Ok(()),
             Verb::Create => Err(Refusal::unknown_node()),
             Verb::Delete if is_there => self.nobody_is_on(name),
@@ -247,8 +249,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// A node stays while anybody has of it, the file names it, or its noded is there: it would
-    /// come back.
+    /// Refuses to delete a node while a job or reservation holds shares of it, the file names it,
+    /// or its noded is connected: it would return.
     fn nobody_is_on(&self, name: &str) -> Result<(), Refusal> {
         let runs = self.server.holders().filter_map(|job| job.life.open_run());
         let mut held = runs.flat_map(|run| run.shares.iter().chain(run.lingering()));
@@ -273,7 +275,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// A queue with jobs stays, and so does a resource of which anything is said, as it is.
+    /// Refuses to delete a queue with jobs, and to change a resource that jobs or the configuration
+    /// use.
     fn nobody_needs(&self, target: &QmgrObject, command: &QmgrCommand) -> Result<(), Refusal> {
         let is_needed = match (target, command.verb) {
             (QmgrObject::Queue(name), Verb::Create)
@@ -297,7 +300,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// Where the noded of a node listens.
+/// The attribute with the address of a node's noded.
 const SOCKET: &str = "socket";
 
 fn names_socket(command: &QmgrCommand) -> bool {
@@ -307,17 +310,17 @@ fn names_socket(command: &QmgrCommand) -> bool {
         .any(|edit| edit.key.attribute.eq_ignore_ascii_case(SOCKET))
 }
 
-/// What the server has of a node, and not the configuration.
+/// The node attributes that the server keeps, not the configuration.
 const OF_NODE: [&str; 2] = ["state", "comment"];
 
-/// The same of a resource of the whole system: how much is there, and how much is used elsewhere.
+/// The attributes of a system-wide resource that the server keeps, not the configuration.
 const OF_RESOURCE: [&str; 2] = ["total", "used"];
 
 fn is_change(verb: Verb) -> bool {
     matches!(verb, Verb::Set | Verb::Unset)
 }
 
-/// What a command says of the server's side of a node or of a resource, and the rest.
+/// Splits the edits of a command: those to attributes that the server keeps, and the rest.
 fn apart(command: &QmgrCommand) -> (Vec<Edit>, Vec<Edit>) {
     let own: &[&str] = match &command.target {
         QmgrObject::Node(_) => &OF_NODE,
@@ -328,7 +331,7 @@ fn apart(command: &QmgrCommand) -> (Vec<Edit>, Vec<Edit>) {
     edits.partition(|edit| edit.changes_one_of(own))
 }
 
-/// An amount that is set; none where it is unset.
+/// The amount that an edit sets; None for unset.
 fn amount_of(verb: Verb, edit: &Edit, kind: ResourceType) -> Result<Option<i64>, Refusal> {
     if verb == Verb::Unset {
         return Ok(None);
@@ -342,7 +345,7 @@ fn amount_of(verb: Verb, edit: &Edit, kind: ResourceType) -> Result<Option<i64>,
     }
 }
 
-/// What an edit says of a node: whether it is offline, its comment.
+/// The offline state and the comment that an edit sets for a node.
 fn mark(verb: Verb, edit: &Edit) -> Result<(Option<bool>, Option<&str>), Refusal> {
     let is_set = verb == Verb::Set;
     if edit.key.attribute.eq_ignore_ascii_case("comment") {
@@ -352,7 +355,7 @@ fn mark(verb: Verb, edit: &Edit) -> Result<(Option<bool>, Option<&str>), Refusal
     }
 }
 
-/// A node's states that can be said: it takes no new jobs, or does.
+/// Whether an edit sets a node offline. Other states than `offline` and `free` are refused.
 fn is_offline(edit: &Edit) -> Result<bool, Refusal> {
     match (edit.value.as_str(), edit.op) {
         ("offline", Op::Set | Op::Add) => Ok(true),
@@ -367,7 +370,7 @@ fn has_jobs(server: &ServerState, queue: &str) -> bool {
         .any(|job| job.spec.queue == queue && job.life.state != JobState::Finished)
 }
 
-/// The line of the file at which a node is named.
+/// The line of the configuration file that names a node.
 fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
     let all = effective(&setup.file, &setup.text, &QmgrOverrides::default());
     let stated = all.iter().find(|known| {
@@ -380,7 +383,7 @@ fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
 }
 
 impl RequestContext<'_> {
-    /// What to say of a queue's priority that is set and has no effect.
+    /// The warning if a queue priority is set that has no effect.
     fn unused_priority(&self, command: &QmgrCommand) -> Option<String> {
         let QmgrObject::Queue(queue) = &command.target else {
             return None;
@@ -395,7 +398,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// What of a command is kept and shown, and has no effect.
+/// The note about settings of a command that are stored and shown but have no effect.
 fn idle(command: &QmgrCommand) -> Option<String> {
     if command.verb == Verb::Unset {
         return None;
@@ -412,7 +415,7 @@ fn idle(command: &QmgrCommand) -> Option<String> {
     }
 }
 
-/// A resource that PBS would count, of a type that has no amounts.
+/// The note about a float resource that PBS would count; here only long and size are counted.
 fn uncounted(command: &QmgrCommand) -> Option<String> {
     let QmgrObject::Resource(name) = &command.target else {
         return None;
@@ -432,7 +435,7 @@ fn value<'c>(command: &'c QmgrCommand, attribute: &str) -> &'c str {
     edit.map_or("", |edit| edit.value.as_str())
 }
 
-/// A command as the log has it.
+/// A command as text, for the log.
 fn told(command: &QmgrCommand) -> String {
     let verb = match command.verb {
         Verb::Create => "create",

@@ -1,4 +1,4 @@
-//! `qalter --retry` and `qrerun --failed`: what is over runs once more, out of the history (Q27).
+//! `qalter --retry` and `qrerun --failed`: runs finished jobs again, from the history (Q27).
 
 use crate::model::job::Job;
 use crate::model::job::array::Indices;
@@ -13,8 +13,7 @@ use crate::server::request_context::RequestContext;
 use crate::server::requests::subjobs;
 
 impl RequestContext<'_> {
-    /// Lets those elements of an array that failed wait again; an array that is over comes back for
-    /// that.
+    /// Requeues the failed subjobs of an array. A finished array is restored for that.
     pub(crate) fn rerun_failed(&mut self, id: JobId) -> Result<Granted, Refusal> {
         if id.index().is_some() {
             return Err(Refusal::invalid_request());
@@ -26,8 +25,8 @@ impl RequestContext<'_> {
         self.run_again(array, Again::Failed)
     }
 
-    /// Lets a job that failed or was deleted wait again, of an array those elements that did, all
-    /// or these alone.
+    /// Requeues a job that failed or was deleted. Of an array, it requeues such subjobs, all or
+    /// those in `only`.
     pub(crate) fn retry(&mut self, id: JobId, only: Option<Indices>) -> Result<Granted, Refusal> {
         let only = only.or(id.index().map(Indices::one));
         let job = self.to_be_retried(id.parent().unwrap_or(id))?;
@@ -40,14 +39,14 @@ impl RequestContext<'_> {
                     .ok_or_else(Refusal::invalid_request)?;
                 subjobs::bounded(named, elements)?;
             }
-            // It comes in as a new one does.
+            // Queue admission is the same as for a new job.
             (None, None) => self.has_place(&job)?,
             (Some(_), None) => {}
         }
         self.run_again(job, Again::Unsuccessful(only))
     }
 
-    /// A job, over or not, that the caller may have run once more.
+    /// A job, finished or not, that the caller may run again.
     fn to_be_retried(&self, id: JobId) -> Result<Job, Refusal> {
         let job = match self.server.job(id) {
             Some(job) => Job::clone(job),
@@ -55,7 +54,7 @@ impl RequestContext<'_> {
             None => return Err(Refusal::unknown_job()),
         };
         self.caller.must_own(&job)?;
-        // Whoever sat at the terminal is not there for another run.
+        // An interactive job cannot run again without its terminal.
         let is_settled =
             job.life.open_run().is_none() && !self.server.has_unsettled_element(job.id);
         if is_settled && !job.spec.interactive {

@@ -35,7 +35,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// The jobs that run and that nobody wants to end.
+/// The running jobs that are not being ended.
 pub fn running(server: &ServerState) -> impl Iterator<Item = &Arc<Job>> {
     server.jobs().filter(|job| {
         job.life.want == Want::Run && job.life.open_run().is_some_and(Run::has_script)

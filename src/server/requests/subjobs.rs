@@ -1,4 +1,4 @@
-//! What clients ask of the elements of an array, and of running jobs one by one.
+//! Requests for subjobs, and for individual running jobs.
 
 use crate::model::indices::spans::Spans;
 use crate::model::job::Attempt;
@@ -18,7 +18,7 @@ use crate::server::request_context::RequestContext;
 use std::sync::Arc;
 
 impl RequestContext<'_> {
-    /// The elements of a new array; None for what is none.
+    /// The subjobs of a new array; None for other jobs. Refuses arrays above the size limit.
     pub(crate) fn elements(&self, spec: &Spec) -> Result<Option<Arc<Elements>>, Refusal> {
         let most = self.server.setup.config.server.max_array_size;
         if spec
@@ -31,8 +31,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The jobs that an id stands for when something is done to running jobs: itself, or the
-    /// elements of an array that have begun, all or these alone.
+    /// The running jobs that an id means: the job itself, or the started subjobs of an array, all
+    /// or those in `only`.
     pub(crate) fn begun(&self, id: JobId, only: Option<Indices>) -> Result<Vec<JobId>, Refusal> {
         let job = self.live(id.parent().unwrap_or(id))?;
         let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else {
@@ -50,7 +50,7 @@ impl RequestContext<'_> {
             .collect())
     }
 
-    /// Deletes elements: those that are over already are passed by, if others are left.
+    /// Deletes subjobs. Finished ones are skipped, unless all are finished.
     pub(crate) fn delete_elements(
         &mut self,
         id: JobId,
@@ -116,7 +116,7 @@ impl RequestContext<'_> {
         Ok(Granted::Done)
     }
 
-    /// Why nothing of this can be signalled.
+    /// The refusal to signal a job that does not run.
     pub(crate) fn not_running(&self, id: JobId) -> Refusal {
         let array = id.parent().and_then(|array| self.server.job(array));
         let state = array
@@ -176,11 +176,11 @@ impl RequestContext<'_> {
     }
 }
 
-/// An array in pieces costs memory for each: so many that lie apart are not made at once, nor more
-/// than twice as many in all.
+/// Maximum number of scattered indices in one request. An array has at most twice as many separate
+/// index ranges, since each costs memory.
 const MOST_APART: u32 = 100_000;
 
-/// Refuses to take so many apart.
+/// Refuses requests that split an array into too many index ranges.
 pub(crate) fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal> {
     let apart = if named.is_dense() { 1 } else { named.count() };
     if apart > MOST_APART
@@ -192,7 +192,7 @@ pub(crate) fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal
     }
 }
 
-/// The numbers of a set that are among `named`, as runs.
+/// The numbers of a set that are in `named`, as ranges.
 fn runs_among(named: Indices, set: &Spans) -> Vec<(u32, u32)> {
     if named.is_dense() {
         set.within(named.at(0), named.largest()).collect()

@@ -1,4 +1,4 @@
-//! `qsub`: checks what is submitted, and adds the job.
+//! `qsub`: validates a submission and adds the job.
 
 use crate::model::attribute;
 use crate::model::attribute::AttributeSetting;
@@ -31,7 +31,7 @@ use crate::wire::message::Payload;
 use std::sync::Arc;
 
 impl RequestContext<'_> {
-    /// Adds a job, or repeats the answer to an earlier submission with the same token.
+    /// Adds a job, or repeats the reply to an earlier submission with the same token.
     pub(crate) fn submit(&mut self, submission: &NewJob) -> Result<Granted, Refusal> {
         let owner = self.admit()?;
         if let Some(granted) = self.submitted(submission.token)? {
@@ -75,7 +75,8 @@ impl RequestContext<'_> {
         Ok(Granted::Job(id, draft.notes))
     }
 
-    /// The same of one that can also run, and the job that it comes to, without a number.
+    /// Validates a submission, including that it can ever run. Returns the draft, the dependencies
+    /// and the job under the next number.
     pub(crate) fn admitted(
         &mut self,
         owner: &Owner,
@@ -93,7 +94,7 @@ impl RequestContext<'_> {
         Ok((draft, dependencies, job))
     }
 
-    /// What a submission asks for, and what its job would wait for, if it may be submitted.
+    /// The draft and the dependencies of a submission, if it is allowed.
     pub(crate) fn draft(
         &self,
         owner: &Owner,
@@ -130,7 +131,7 @@ impl RequestContext<'_> {
         Ok((draft, dependencies))
     }
 
-    /// The queue that a submission names: `PBS_O_QUEUE`, wherever that routes the job.
+    /// The queue that a submission names, before routing, for `PBS_O_QUEUE`.
     fn asked_queue(&self, submission: &NewJob) -> String {
         let setup = &self.server.setup;
         let named = submission
@@ -145,7 +146,7 @@ impl RequestContext<'_> {
             .unwrap_or_else(|| setup.config.server.default_queue.clone())
     }
 
-    /// What a wish for dependencies comes to; `job` has none while it has no number.
+    /// Resolves requested dependencies. `job` is None for a job without a number.
     pub(crate) fn dependencies(
         &self,
         job: Option<JobId>,
@@ -174,7 +175,7 @@ impl RequestContext<'_> {
         Ok(found.map(|id| Granted::Job(id, Vec::new())))
     }
 
-    /// Root's jobs, and those of system accounts, are not run for many users.
+    /// The caller as job owner. A multi-user server refuses root and system accounts.
     pub(crate) fn admit(&self) -> Result<Owner, Refusal> {
         let owner = self.caller.owner.clone();
         let setup = &self.server.setup;
@@ -235,7 +236,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Refuses a group that the owner is not a member of. `before`: the job unaltered.
+    /// Refuses a group that the owner is not a member of. `before` is the job before the
+    /// alteration.
     pub(crate) fn grant_group(
         &self,
         owner: &Owner,
@@ -253,7 +255,7 @@ impl RequestContext<'_> {
         let gid = accounts
             .membership(owner, &String::from_utf8_lossy(name))?
             .ok_or_else(Refusal::bad_gid)?;
-        // The noded of one user is that user, and cannot become what that user is not.
+        // In a single-user system noded runs as that user and cannot change to any other group.
         if setup.shared || accounts.may_take_group(gid) {
             Ok(())
         } else {
@@ -261,7 +263,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Refuses copies from and to hosts that no node is on.
+    /// Refuses stage-in from and stage-out to hosts without a node.
     pub(crate) fn check_hosts(&self, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
         let setup = &self.server.setup;
         let known = |host: &str| {
@@ -283,7 +285,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// The text of an attribute, if the job did not have it before.
+/// The text of an attribute, if it differs from the job before.
 fn newly<'a>(before: Option<&Spec>, after: &'a Spec, name: &str) -> Option<&'a str> {
     let text = after.other.get(name)?;
     let known = before.and_then(|spec| spec.other.get(name));
@@ -293,22 +295,22 @@ fn newly<'a>(before: Option<&Spec>, after: &'a Spec, name: &str) -> Option<&'a s
 /// The longest path, in bytes: `PATH_MAX` of Linux.
 const LONGEST_PATH: usize = 4096;
 
-/// Whether a path can be that of a folder: absolute, and one the kernel could be given.
+/// Whether a path can be a working directory: absolute and valid for the kernel.
 fn is_place(path: &[u8]) -> bool {
     path.starts_with(b"/") && path.len() < LONGEST_PATH && !path.contains(&0)
 }
 
-/// The largest environment kept for a job: more than a program can be given.
+/// Maximum size of a job's environment, in bytes: above what the kernel passes to a program.
 const LARGEST_ENVIRON: usize = 1 << 20;
-/// The most that all else of a job may take, besides its script: it is kept in memory.
+/// Maximum size of the rest of a job without its script, in bytes: it is kept in memory.
 pub(crate) const LARGEST_REST: usize = 256 << 10;
 
-/// Refuses what would cost everybody, not only its owner.
+/// Refuses oversized submissions: they would cost all users.
 fn bounded(submission: &NewJob) -> Result<(), Refusal> {
     if submission.environ.len() > LARGEST_ENVIRON {
         return Err(Refusal::too_large("an environment", LARGEST_ENVIRON));
     }
-    // An empty word or setting takes room, too.
+    // Empty words and settings take memory, too.
     let words = match &submission.payload {
         Payload::Command(words) => words.iter().map(|word| word.0.len() + 32).sum(),
         Payload::Script(_) => 0,
@@ -321,7 +323,7 @@ fn bounded(submission: &NewJob) -> Result<(), Refusal> {
     }
 }
 
-/// About what settings take in memory, in bytes.
+/// Approximate memory use of settings, in bytes.
 pub(crate) fn size_of(settings: &[AttributeSetting]) -> usize {
     let one = |setting: &AttributeSetting| {
         setting.attribute.len()
@@ -332,10 +334,10 @@ pub(crate) fn size_of(settings: &[AttributeSetting]) -> usize {
     settings.iter().map(one).sum()
 }
 
-/// What stands behind `PBS_O_QUEUE`, as in PBS.
+/// The variable that follows `PBS_O_QUEUE`, as in PBS.
 const HOST: &[u8] = b"\0PBS_O_HOST=";
 
-/// `PBS_O_QUEUE` is known only here.
+/// Adds `PBS_O_QUEUE` to an environment: the server determines the queue.
 fn with_queue(environ: &[u8], queue: &str) -> Vec<u8> {
     let entry = format!("PBS_O_QUEUE={queue}\0");
     let host = environ

@@ -1,5 +1,4 @@
-//! Arrays and their elements in the server: what happens to the one and what that means for the
-//! others.
+//! Arrays and their subjobs in the server, and the effects of events of one on the other.
 
 use crate::model::job::Job;
 use crate::model::job::array::Rewrite;
@@ -14,28 +13,28 @@ use crate::server::state::touch;
 use std::sync::Arc;
 
 impl ServerState {
-    /// Takes note of what happened to a job, and if it is an array to all its elements that have
-    /// begun and are not over: they have holds and wishes of their own.
+    /// Applies an event to a job and, for an array, to all running and requeued subjobs: they have
+    /// holds of their own.
     pub fn happen_to_all(&mut self, id: JobId, event: &Event) {
         self.happen(id, event.clone());
         self.happen_to_begun(id, event);
     }
 
-    /// Takes note of what happened to the elements of an array that have begun and are not over.
+    /// Applies an event to the started, unfinished subjobs of an array.
     pub fn happen_to_begun(&mut self, id: JobId, event: &Event) {
         self.begun(id)
             .into_iter()
             .for_each(|element| self.happen(element, event.clone()));
     }
 
-    /// The elements of an array that have begun and are not over; none of what is no array.
+    /// The started, unfinished subjobs of an array; empty for other jobs.
     fn begun(&self, id: JobId) -> Vec<JobId> {
         self.jobs
             .get(&id)
             .map_or(Vec::new(), |job| job.elements_begun())
     }
 
-    /// Elements of an array that have never started, by position, never will.
+    /// Ends subjobs, by position, that have never started.
     pub fn end_waiting(&mut self, id: JobId, positions: &[(u32, u32)]) {
         self.change_array(id, |array, moment| {
             positions
@@ -44,7 +43,7 @@ impl ServerState {
         });
     }
 
-    /// Changes how elements of an array stand, with which it may begin or end.
+    /// Changes subjob states in an array, which may start or finish by that.
     fn change_array(&mut self, id: JobId, change: impl FnOnce(&mut Job, EventContext)) {
         let moment = self.moment();
         let Some(array) = touch(&mut self.jobs, &mut self.tick, id, false) else {
@@ -63,7 +62,7 @@ impl ServerState {
         self.reschedule(id);
     }
 
-    /// An array that is over, out of the history again.
+    /// Restores a finished array from the history.
     pub fn take_back(&mut self, array: Job) {
         if !self.jobs.contains_key(&array.id) {
             self.tick.jobs.insert(
@@ -77,7 +76,7 @@ impl ServerState {
         }
     }
 
-    /// An element that starts has a record of its own from then on.
+    /// Gives a subjob that starts its own record.
     pub(crate) fn begin_element(&mut self, id: JobId) {
         if self.jobs.contains_key(&id) {
             return;
@@ -89,9 +88,9 @@ impl ServerState {
         if let Some(mut element) =
             element.filter(|element| element.life.state != JobState::Finished)
         {
-            // What bars the array is its own; an operator has started this one all the same.
+            // The bars of the array do not apply: an operator starts this subjob.
             (element.life.bars, element.life.awaits) = Default::default();
-            // The record of an earlier run may say what was asked for then.
+            // The stored record of an earlier run may have an outdated spec.
             let whole = element.life.attempt > 0;
             self.tick.jobs.entry(id).or_insert(Touched {
                 before: None,
@@ -101,7 +100,7 @@ impl ServerState {
         }
     }
 
-    /// Lets an array know how its element stands.
+    /// Updates the state of a subjob in its array.
     pub(crate) fn tell_array(&mut self, id: JobId) {
         let (Some(parent), Some(index), Some(job)) = (id.parent(), id.index(), self.jobs.get(&id))
         else {
@@ -122,7 +121,7 @@ impl ServerState {
         });
     }
 
-    /// Elements that have begun keep what was asked for, whatever becomes of their array.
+    /// Makes the started subjobs of an array keep their spec when the array is altered.
     pub fn keep_spec_of_begun(&mut self, id: JobId) {
         for element in self.begun(id) {
             touch(&mut self.jobs, &mut self.tick, element, true);
@@ -130,7 +129,7 @@ impl ServerState {
     }
 }
 
-/// How the elements of an array stand, as far as the spool has it otherwise.
+/// The subjob states of an array that are not in the spool yet.
 pub(crate) fn unwritten(job: &mut Arc<Job>) -> Option<Rewrite> {
     job.elements
         .as_ref()

@@ -1,4 +1,5 @@
-//! The charges of a tick: rows at once, the scheduler's view when these are on disk.
+//! The charges of a tick: updates are written at once, the scheduler's view follows when they are
+//! on disk.
 
 use crate::model::account::charge::Charge;
 use crate::model::job::Job;
@@ -16,10 +17,10 @@ use crate::update::Update;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The parts of an attempt up to its pauses are numbered from here; those it gives back, from 1.
+/// Numbers of charges up to a suspension start here; those of released shares start at 1.
 const PAUSES: u32 = 1 << 31;
 
-/// What a tick charges, and what it no longer keeps.
+/// The charges that a tick adds and removes.
 #[derive(Default)]
 pub(crate) struct Charges {
     ended: Vec<(JobId, Charge)>,
@@ -27,7 +28,7 @@ pub(crate) struct Charges {
 }
 
 impl Tick {
-    /// An attempt is over: it is charged, and has its entry in the accounts.
+    /// Charges an attempt that has ended, and adds its accounting record.
     pub(crate) fn close(
         &mut self,
         accounting: &AccountingContext,
@@ -48,7 +49,7 @@ impl Tick {
         self.charges.ended.push((job.id, charge));
     }
 
-    /// Some of what a job has is given back: that part is charged until now, the rest goes on.
+    /// Charges released shares until now; the rest of the attempt continues.
     pub(crate) fn release(
         &mut self,
         accounting: &AccountingContext,
@@ -73,7 +74,7 @@ impl Tick {
         self.charges.ended.push((job.id, charge));
     }
 
-    /// A job stands still from now on: it is charged until now, and by another row when it goes on.
+    /// Charges a job that is suspended now. Its next charge starts when it resumes.
     pub(crate) fn stop(&mut self, accounting: &AccountingContext, job: &Job) {
         let Some(run) = job.life.open_run() else {
             return;
@@ -91,14 +92,14 @@ impl Tick {
         self.charges.ended.push((job.id, charge));
     }
 
-    /// A job that is over by force has its entry in the accounts, though its attempt goes on to be
-    /// charged until its nodes have said that it is over.
+    /// Adds the accounting record of a job ended by force. Its attempt is charged until its nodes
+    /// report the end.
     pub(crate) fn end_by_force(&mut self, accounting: &AccountingContext, job: &Job) {
         self.changes.extend(accounting.of_forced(job));
     }
 
-    /// A job that did not run has its entry in the accounts if that was its end; an array has those
-    /// of its elements.
+    /// Adds the accounting record of a job that ended without running. Arrays have those of their
+    /// subjobs instead.
     pub(crate) fn end_waiting(&mut self, accounting: &AccountingContext, job: &Job) {
         let is_over = job.life.state == JobState::Finished && job.life.open_run().is_none();
         self.changes
@@ -107,19 +108,19 @@ impl Tick {
 }
 
 impl ServerState {
-    /// What has been used, as the spool has it; the jobs that run are charged besides.
+    /// Loads the stored usage. The open charges of running jobs are added.
     pub fn load_usage(&mut self, usage: UsageTable) {
         self.cluster.make(Change::Usage(Cow::Owned(usage)));
         let jobs: Vec<Arc<Job>> = self.jobs.values().cloned().collect();
         jobs.iter().for_each(|job| self.charge_running(job));
     }
 
-    /// These charges are no longer kept.
+    /// Removes expired charges from the usage at the end of the tick.
     pub fn uncharge(&mut self, charges: Vec<Charge>) {
         self.tick.charges.forgotten.extend(charges);
     }
 
-    /// A tick is on disk that has touched these jobs.
+    /// Updates the scheduler's view after a tick that touched these jobs is on disk.
     pub(crate) fn settle_charges(&mut self, charges: Charges, touched: &[Arc<Job>]) {
         for (id, charge) in charges.ended {
             self.cluster.make(Change::Charged(id, Cow::Owned(charge)));

@@ -1,4 +1,4 @@
-//! How a tick ends: what it has changed is on disk, or all is as it was before it.
+//! The end of a tick: its changes are on disk, or all are rolled back.
 
 use crate::model::job::Job;
 use crate::model::job::state::JobState;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 impl ServerState {
-    /// The rows this tick must write, in order.
+    /// The updates this tick must write, in order.
     pub fn changes(&mut self) -> Vec<Update> {
         let steps = self
             .steps
@@ -43,7 +43,7 @@ impl ServerState {
         changes
     }
 
-    /// The tick is on disk: what it changed. Jobs that are over leave memory.
+    /// Completes a tick that is on disk. Returns the changed jobs; finished ones leave memory.
     pub fn settle(&mut self) -> Vec<Arc<Job>> {
         let mut tick = std::mem::take(&mut self.tick);
         self.steps.clear();
@@ -67,7 +67,7 @@ impl ServerState {
         touched
     }
 
-    /// The tick could not be written: everything is as it was before it.
+    /// Undoes all changes of a tick that could not be written.
     pub fn roll_back(&mut self) {
         let tick = std::mem::take(&mut self.tick);
         self.dependencies.roll_back();

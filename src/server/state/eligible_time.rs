@@ -1,6 +1,5 @@
-//! Eligible time in the server, where no event says that it changes: by a cycle's verdict, and when
-//! schedd begins. All other changes come with the events, in
-//! [`Job::apply`](crate::model::job::Job).
+//! Changes of eligible time without an event: by a cycle's verdict, and when schedd starts. All
+//! other changes come with events, in [`Job::apply`](crate::model::job::Job).
 
 use crate::model::job::eligible_time::Eligibility;
 use crate::model::job_id::JobId;
@@ -10,8 +9,8 @@ use crate::server::state::ServerState;
 use crate::server::state::touch;
 
 impl ServerState {
-    /// Takes note of which candidates a plan finds barred by a limit of their own, where that is
-    /// news and matters. Whether anything was noted.
+    /// Records which candidates of a plan are blocked by a limit of their own, where that affects
+    /// eligible time. Returns whether anything changed.
     pub fn judge_limits(&mut self, plan: &Plan) -> bool {
         let moment = self.moment();
         let judged = self.cluster.judge_limits(plan).into_iter();
@@ -24,7 +23,7 @@ impl ServerState {
         !judged.is_empty()
     }
 
-    /// Brings all jobs in line with a policy that may be another than that of the schedd before.
+    /// Updates the eligibility of all jobs to a policy that may have changed.
     pub fn accrue_anew(&mut self) {
         let moment = self.moment();
         let anew = self

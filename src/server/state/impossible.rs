@@ -1,4 +1,4 @@
-//! Jobs that can never run, whatever ends: told so when they come, and waited for by nobody.
+//! Jobs that can never run: refused at submission, and not waited for.
 
 use crate::model::job::Job;
 use crate::model::job::state::JobState;
@@ -8,8 +8,8 @@ use crate::wire::message::StuckJobs;
 use std::sync::Arc;
 
 impl ServerState {
-    /// Refuses a job that can never run, with the nearest request that could (P24); unless the site
-    /// keeps such jobs, or a node that it lists has never been seen.
+    /// Refuses a job that can never run, with the nearest request that could (P24). Disabled if the
+    /// site keeps such jobs, or while a listed node has never been seen.
     pub fn refuse_impossible(&mut self, job: &Job) -> Result<(), Refusal> {
         let setup = &self.setup;
         if !setup.config.server.refuse_impossible || !self.has_seen_all_nodes() {
@@ -22,7 +22,7 @@ impl ServerState {
         }
     }
 
-    /// What there is to say if no job is left that could ever run, but some that wait to.
+    /// A report if only jobs are left that can never run; None otherwise.
     pub fn stuck(&mut self) -> Option<StuckJobs> {
         let is_left = |job: &&Arc<Job>| job.life.state.is_live() || job.life.open_run().is_some();
         let may_run =
@@ -46,7 +46,7 @@ impl ServerState {
         })
     }
 
-    /// Whether every node that the site lists has been there at some time.
+    /// Whether every node that the configuration lists has been seen.
     fn has_seen_all_nodes(&self) -> bool {
         self.setup
             .config

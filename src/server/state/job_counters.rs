@@ -1,5 +1,4 @@
-//! How many jobs there are, where limits ask; and which of them wait to be passed on by a routing
-//! queue.
+//! Job counts for limits, and the jobs that wait in routing queues.
 
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
@@ -17,10 +16,10 @@ use crate::server::queue_admission::subject;
 use crate::server::state::ServerState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many jobs are tried in one tick at most: nobody is to wait for that.
+/// Maximum number of jobs routed in one tick, so that other requests need not wait.
 const AT_ONCE: usize = 1000;
 
-/// Jobs in routing queues, each with when it is tried next.
+/// Jobs in routing queues, each with the time of its next try.
 #[derive(Default)]
 pub struct Routed {
     next: BTreeMap<JobId, Time>,
@@ -41,7 +40,7 @@ impl Routed {
 }
 
 impl ServerState {
-    /// Whether limits leave room for a job in the queue it names; what is to be said besides.
+    /// Checks the limits for a job in its queue. Returns warnings.
     pub fn room_for(
         &self,
         comer: Comer,
@@ -63,12 +62,12 @@ impl ServerState {
             .admit(comer, spec, &subject, &self.setup.resources)
     }
 
-    /// What of the limits on what is queued is used.
+    /// Usage of the limits on queued jobs.
     pub fn counted(&self) -> Vec<Counted> {
         self.job_counters.uses()
     }
 
-    /// Counts a job as it stands now.
+    /// Updates the counters for a job's current state.
     pub(crate) fn count(&mut self, id: JobId) {
         let heeds_groups = self.job_counters.heeds_groups();
         let accounts = &*self.setup.installation.accounts;
@@ -80,8 +79,7 @@ impl ServerState {
         }
     }
 
-    /// Takes note of whether a job waits to be passed on: what changes about it may be what it
-    /// waited for.
+    /// Updates whether a job waits to be routed. Its change may allow it, so it is tried now.
     pub(crate) fn note_routed(&mut self, id: JobId) {
         let is_routed = self.jobs.get(&id).is_some_and(|job| self.is_routed(job));
         if is_routed || self.routed.next.contains_key(&id) {
@@ -89,10 +87,9 @@ impl ServerState {
         }
     }
 
-    /// Whether something may become of a job by routing: that it is passed on, or has waited for
-    /// that too long.
+    /// Whether routing may change a job: it may be routed, or its wait may time out.
     fn is_routed(&self, job: &Job) -> bool {
-        // Subjobs go where their array goes.
+        // Subjobs follow their array.
         if job.id.index().is_some() {
             return false;
         }
@@ -100,8 +97,8 @@ impl ServerState {
         queue.is_some_and(|queue| queue.routes(job.life.state))
     }
 
-    /// Counts all jobs anew, and forgets what was found out of requests: limits, queues or the
-    /// policy are others than before.
+    /// Recounts all jobs and clears cached feasibility results, after limits, queues or the policy
+    /// have changed.
     pub fn count_anew(&mut self) {
         self.possible = Possible::default();
         self.job_counters = JobCounters::new(
@@ -115,7 +112,7 @@ impl ServerState {
         }
     }
 
-    /// The jobs in routing queues whose turn it is to be tried.
+    /// The jobs in routing queues that are due.
     pub fn routed_due(&self) -> Vec<JobId> {
         let due = self
             .routed
@@ -125,12 +122,12 @@ impl ServerState {
         due.take(AT_ONCE).map(|(_, id)| *id).collect()
     }
 
-    /// A job is tried again after this long.
+    /// Sets the next try of a job after this time.
     pub fn try_again(&mut self, id: JobId, after: Span) {
         self.routed.try_at(id, Some(self.now + after));
     }
 
-    /// When a job in a routing queue is tried next.
+    /// The time of the next try of any job in a routing queue.
     pub fn next_routed(&self) -> Option<Time> {
         self.routed.in_order.first().map(|(next, _)| *next)
     }

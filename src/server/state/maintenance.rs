@@ -1,12 +1,12 @@
-//! Nodes that are maintained while jobs on them are suspended for that (`qsig -s admin-suspend`):
-//! they take no new jobs until the last of these goes on, or is over.
+//! Nodes under maintenance while jobs on them are suspended with `qsig -s admin-suspend`: they take
+//! no new jobs until the last of these resumes or ends.
 
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::server::state::ServerState;
 
 impl ServerState {
-    /// From now on a job keeps its nodes under maintenance, or no more.
+    /// Adds or removes a job as the cause of maintenance on its nodes.
     pub(crate) fn maintain_nodes(&mut self, id: JobId, is_wanted: bool) {
         let Some(run) = self.jobs.get(&id).and_then(|job| job.life.run.as_ref()) else {
             return;

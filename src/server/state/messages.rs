@@ -1,5 +1,4 @@
-//! What people and programs are told of what has happened: gathered as it happens, handed out once
-//! it is on disk.
+//! Mail and notices: collected during a tick, sent once it is on disk.
 
 use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
@@ -11,12 +10,12 @@ use crate::server::state::ServerState;
 use std::sync::Arc;
 
 impl ServerState {
-    /// What is to be mailed of ticks that are on disk; asked once.
+    /// Takes the mail of ticks that are on disk.
     pub fn take_mails(&mut self) -> Vec<Letter> {
         std::mem::take(&mut self.mails)
     }
 
-    /// What programs are told of a job; `was`: how it stood before.
+    /// Adds the notices about a job; `was` is its state before.
     pub(crate) fn note_turn(&mut self, id: JobId, was: JobState, event: Option<&Event>) {
         let Some(job) = self.jobs.get(&id).cloned() else {
             return;
@@ -35,7 +34,7 @@ impl ServerState {
         self.tick.notices.extend(notices);
     }
 
-    /// What programs are told of ticks that are on disk; asked once.
+    /// Takes the notices of ticks that are on disk.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }

@@ -1,4 +1,4 @@
-//! The nodes, and what is known of them beside their jobs.
+//! Nodes and their properties.
 
 use crate::model::job::Job;
 use crate::model::node::Node;
@@ -9,8 +9,8 @@ use crate::server::state::ServerState;
 use crate::update::Update;
 use std::collections::BTreeMap;
 
-/// Notes with the attempt of a job that was just started which state directory it belongs to: the
-/// order to start it goes to the noded with that one alone.
+/// Records the state directory of a started job's attempt: only the noded with this directory gets
+/// the order to start it.
 pub(crate) fn bind(job: &mut Job, nodes: &BTreeMap<String, Node>) {
     let Some(run) = job.life.run.as_mut() else {
         return;
@@ -25,7 +25,7 @@ impl ServerState {
         self.nodes.values()
     }
 
-    /// A node.
+    /// The node of this name.
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.get(name)
     }
@@ -38,7 +38,7 @@ impl ServerState {
         }
         let name = node.facts.name.clone();
         let before = self.nodes.get(&name).cloned();
-        // When it was last used, or what is said of it, is nothing to a cycle.
+        // The last use and the comment of a node do not affect cycles.
         if before
             .as_ref()
             .is_none_or(|before| Change::of_node(before) != Change::of_node(&node))
@@ -51,7 +51,7 @@ impl ServerState {
         self.nodes.insert(name, node);
     }
 
-    /// A node of which nothing is to be known any more, until its noded presents it anew.
+    /// Removes a node until its noded presents it again.
     pub fn forget_node(&mut self, name: &str) {
         let Some(before) = self.nodes.remove(name) else {
             return;
@@ -66,9 +66,9 @@ impl ServerState {
         self.want_cycle(Trigger::Node(name.to_string()));
     }
 
-    /// Takes in what a node measures of itself. Where the policy uses it, a cycle follows, and it
-    /// is written, so that `pbsnodes` shows what the reasons of waiting jobs name. Elsewhere it is
-    /// written with the next uses of nodes. A cycle uses what was last taken in (X21).
+    /// Records measurements of a node. If the policy uses them, they are written and trigger a
+    /// cycle, so that `pbsnodes` shows what the reasons of waiting jobs name. Otherwise they are
+    /// written with the next uses of nodes. A cycle uses the last recorded values (X21).
     pub fn measure(&mut self, name: &str, facts: NodeFacts) {
         let Some(node) = self.nodes.get_mut(name) else {
             return;
@@ -83,7 +83,7 @@ impl ServerState {
         }
     }
 
-    /// Writes when nodes were last used, and what they measure, where that is new.
+    /// Writes new last uses and measurements of nodes.
     pub fn write_uses(&mut self) {
         let measured = std::mem::take(&mut self.measured);
         let nodes = measured.iter().filter_map(|name| self.nodes.get(name));

@@ -1,5 +1,5 @@
-//! A configuration that becomes another while jobs wait and run: what of it the scheduler sees
-//! changes with it, and is as before if the tick cannot be written.
+//! Configuration changes at run time. The scheduler's view changes with them, and is restored if
+//! the tick cannot be written.
 
 use crate::model::job::Job;
 use crate::model::job::Owner;
@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl ServerState {
-    /// From now on this holds. It is written with the tick; [`ServerState::take_setup`] tells when
-    /// it is.
+    /// Applies a configuration. It is written with the tick; then [`ServerState::take_setup`]
+    /// returns the replaced one.
     pub fn reconfigure(&mut self, setup: Setup) -> serde_json::Result<()> {
         let facts = setup.facts_on_disk()?;
         let before = std::mem::replace(&mut self.setup, setup);
@@ -59,7 +59,7 @@ impl ServerState {
         }
     }
 
-    /// A job that is not over, or a reservation, that asks for a resource: its id.
+    /// An unfinished job or a reservation that requests a resource, as text with its id.
     pub fn asks_for(&self, resource: &str) -> Option<String> {
         let is_asking = |job: &&Arc<Job>| {
             job.life.state != JobState::Finished && names(&job.spec.request, resource)
@@ -76,7 +76,7 @@ impl ServerState {
         })
     }
 
-    /// Resources that there are not any more, each with a job that is not over and asks for it.
+    /// Undefined resources that unfinished jobs request, each with one such job.
     pub fn asked_in_vain(&self) -> BTreeMap<&str, JobId> {
         let open = self
             .jobs()
@@ -93,17 +93,17 @@ impl ServerState {
             .collect()
     }
 
-    /// How it was configured before ticks that are on disk changed that; asked once.
+    /// Takes the configuration that ticks on disk have replaced.
     pub fn take_setup(&mut self) -> Option<Box<Setup>> {
         self.superseded.take()
     }
 
-    /// What the tick has changed of the configuration is on disk.
+    /// Keeps the replaced configuration once the tick is on disk.
     pub(crate) fn settle_setup(&mut self, before: Option<Box<Setup>>) {
         self.superseded = self.superseded.take().or(before);
     }
 
-    /// The tick was not written: all is configured as before.
+    /// Restores the configuration if the tick was not written.
     pub(crate) fn roll_back_setup(&mut self, before: Option<Box<Setup>>) {
         if let Some(before) = before {
             tracing::error!("all is configured as before: the spool did not take the change");
@@ -113,18 +113,18 @@ impl ServerState {
         }
     }
 
-    /// What a node says of itself.
+    /// Records the facts that a node reported.
     pub fn note_told(&mut self, facts: &NodeFacts) {
         self.reported_facts
             .insert(facts.name.clone(), facts.clone());
     }
 
-    /// What a node has said of itself counts no more.
+    /// Removes the facts that a node reported.
     pub(crate) fn forget_told(&mut self, name: &str) {
         self.reported_facts.remove(name);
     }
 
-    /// Brings the scheduler's view in line with the configuration, which was another before.
+    /// Updates the scheduler's view to the configuration, which was `before`.
     fn follow(&mut self, before: &Setup) {
         if before.resources != self.setup.resources {
             return self.view_anew();
@@ -173,7 +173,8 @@ impl ServerState {
             .for_each(|queue| self.cluster.make(Change::Queue(Cow::Borrowed(queue))));
     }
 
-    /// Amounts are counted by resource: with other resources the view is made as at the start.
+    /// Rebuilds the scheduler's view: amounts are indexed by resource, so other resources need a
+    /// new one.
     fn view_anew(&mut self) {
         let usage = self.cluster.usage().clone();
         self.cluster.begin_anew(&self.setup);

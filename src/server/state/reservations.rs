@@ -1,5 +1,5 @@
-//! Reservations in the server: what the tick changes of them, their queues, and the windows that
-//! the scheduler sees.
+//! Reservations in the server: their changes in a tick, their queues, and the windows in the
+//! scheduler's view.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -19,20 +19,20 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// All reservations, and what the tick has changed.
+/// All reservations, and the changes of the tick.
 #[derive(Default)]
 pub(crate) struct Reservations {
     all: BTreeMap<String, Arc<Reservation>>,
-    /// Those changed in this tick, as they were before it.
+    /// The reservations changed in this tick, as they were before it.
     before: BTreeMap<String, Option<Arc<Reservation>>>,
-    /// The windows the scheduler was told of, by reservation.
+    /// The windows in the scheduler's view, by reservation.
     told: BTreeMap<String, Vec<String>>,
-    /// When nodes were last looked for in place of those that are lost.
+    /// When replacements for lost nodes were last searched.
     searched: Time,
 }
 
 impl ServerState {
-    /// Takes over what the spool held.
+    /// Loads the stored reservations.
     pub fn load_reservations(&mut self, reservations: Vec<Reservation>) {
         for reservation in reservations {
             let id = reservation.id.clone();
@@ -41,17 +41,17 @@ impl ServerState {
                 .insert(id.clone(), Arc::new(reservation));
             self.show_windows(&id);
         }
-        // Jobs were seen before there was a window for them to be in.
+        // These jobs were viewed before their windows existed.
         let holders: Vec<JobId> = self.holders().map(|job| job.id).collect();
         holders.into_iter().for_each(|job| self.view(job));
     }
 
-    /// A reservation.
+    /// The reservation with this id.
     pub fn reservation(&self, id: &str) -> Option<&Arc<Reservation>> {
         self.reservations.all.get(id)
     }
 
-    /// The reservation whose queue has this name.
+    /// The reservation that has a queue of this name.
     pub fn reservation_queue(&self, name: &str) -> Option<&Arc<Reservation>> {
         self.reservation(name)
             .filter(|reservation| reservation.has_queue())
@@ -72,8 +72,7 @@ impl ServerState {
         self.show_windows(&id);
     }
 
-    /// Takes note of what happened to a reservation; of one that is not known, for the record
-    /// alone.
+    /// Applies and records an event of a reservation. For an unknown one it is only recorded.
     pub fn happen_to_reservation(&mut self, id: &str, fact: Happened) {
         tracing::info!("reservation {id}: {fact:?}");
         let now = self.now;
@@ -81,7 +80,7 @@ impl ServerState {
         self.also(Update::ReservationEvent(now, id.to_string(), fact));
     }
 
-    /// Changes a reservation in another way.
+    /// Changes a reservation other than by an event.
     pub fn change_reservation(&mut self, id: &str, change: impl FnOnce(&mut Reservation)) {
         let Some(reservation) = self.reservations.all.get_mut(id) else {
             return;
@@ -94,7 +93,7 @@ impl ServerState {
         self.show_windows(id);
     }
 
-    /// Nothing is left of a reservation.
+    /// Removes a reservation.
     pub fn drop_reservation(&mut self, id: &str) {
         if let Some(reservation) = self.reservations.all.remove(id) {
             self.reservations
@@ -105,7 +104,7 @@ impl ServerState {
         }
     }
 
-    /// A queue, be it that of a reservation.
+    /// A queue, configured or of a reservation.
     pub fn queue(&self, name: &str) -> Option<Queue> {
         self.setup.queue(name).cloned().or_else(|| {
             self.reservation_queue(name)
@@ -113,14 +112,14 @@ impl ServerState {
         })
     }
 
-    /// When the server must look at reservations and the calendar next: something changes then, or
-    /// it tries again to make a reservation of the configuration.
+    /// When reservations and the calendar must be handled next, including retries of configured
+    /// reservations.
     pub fn next_turn(&self) -> Option<Time> {
         let retry = site_calendar::next_retry(self);
         self.next_calendar_change().into_iter().chain(retry).min()
     }
 
-    /// When a reservation begins or ends next, or another part of the calendar begins.
+    /// When a reservation next begins or ends, or another part of the calendar begins.
     pub fn next_calendar_change(&self) -> Option<Time> {
         let turns = self
             .reservations()
@@ -130,7 +129,7 @@ impl ServerState {
         turn.into_iter().chain(change).min()
     }
 
-    /// Tells the scheduler what of the calendar lies ahead.
+    /// Sets dedicated time and prime time in the scheduler's view.
     pub fn set_site_time(&mut self, site_time: SiteTime) {
         if *self.cluster.site_time() != site_time {
             self.cluster.make(Change::SiteTime(Cow::Owned(site_time)));
@@ -138,13 +137,14 @@ impl ServerState {
         }
     }
 
-    /// The jobs that run for a reservation they asked for.
+    /// The running jobs that requested a reservation.
     pub fn inside(&self) -> BTreeSet<JobId> {
         let reserved = self.holders().filter(|job| job.spec.reservation.is_some());
         reserved.map(|job| job.id).collect()
     }
 
-    /// The jobs in a queue that are not over, or hold something still; of an array, itself alone.
+    /// The jobs of a queue that are unfinished or have an open attempt; arrays without their
+    /// subjobs.
     pub fn jobs_in(&self, queue: &str) -> Vec<JobId> {
         self.jobs()
             .filter(|job| job.spec.queue == queue && job.id.index().is_none())
@@ -152,14 +152,14 @@ impl ServerState {
             .collect()
     }
 
-    /// The reservation a running job is inside: the one it asked for, else one that admits it to a
-    /// node it has.
+    /// The reservation a running job is in: the one it requested, else one that admits it to one of
+    /// its nodes.
     pub(crate) fn reservation_of(&self, job: &Job) -> Option<String> {
         self.cluster
             .reservation_of(job, self.setup.policy.default_walltime, self.now)
     }
 
-    /// Whether it is time to look again for nodes in place of those that are lost; asked once.
+    /// Whether lost nodes are to be searched replacements for now, at most once per `pace`.
     pub fn searches(&mut self, pace: Span) -> bool {
         let rings = self.now.since(self.reservations.searched) >= pace;
         if rings {
@@ -168,7 +168,7 @@ impl ServerState {
         rings
     }
 
-    /// The times of a reservation have changed: what runs in it goes with it at another moment.
+    /// Updates the view of the jobs in a reservation with changed times: they end with it.
     pub fn show_insiders(&mut self, id: &str) {
         let insiders = self
             .holders()
@@ -177,13 +177,13 @@ impl ServerState {
         insiders.into_iter().for_each(|job| self.view(job));
     }
 
-    /// When the reservation closes that a job asks for: the job goes with it.
+    /// The end of the reservation that a job requested: the job ends with it.
     pub(crate) fn close_of(&self, job: &Job) -> Option<Time> {
         let reservation = self.reservation_queue(job.spec.reservation.as_deref()?)?;
         Some(self.clock.table().time(reservation.occurrence().to))
     }
 
-    /// The wall clock was stepped: windows lie elsewhere on schedd's own.
+    /// Updates all windows after a step of the wall clock: their server times change.
     pub(crate) fn show_all_windows(&mut self) {
         let ids: Vec<String> = self.reservations.all.keys().cloned().collect();
         for id in ids {
@@ -192,13 +192,13 @@ impl ServerState {
         }
     }
 
-    /// The scheduler's view was made anew, and knows of no window.
+    /// Adds all windows to a new, empty view.
     pub(crate) fn show_windows_anew(&mut self) {
         self.reservations.told.clear();
         self.show_all_windows();
     }
 
-    /// Brings the scheduler's view of a reservation in line with it.
+    /// Updates the scheduler's view of a reservation.
     fn show_windows(&mut self, id: &str) {
         for window in self.reservations.told.remove(id).unwrap_or_default() {
             self.cluster.make(Change::NoWindow(Cow::Owned(window)));
@@ -219,7 +219,7 @@ impl ServerState {
             .for_each(|window| self.cluster.make(Change::Window(Cow::Owned(window))));
     }
 
-    /// What of the reservations this tick must write.
+    /// The updates of reservations that this tick must write.
     pub(crate) fn unwritten_reservations(&self) -> Vec<Update> {
         let row = |id: &String| match self.reservations.all.get(id) {
             Some(reservation) => Update::Reservation(reservation.clone()),
@@ -232,7 +232,7 @@ impl ServerState {
         changes
     }
 
-    /// All queues, those of reservations too.
+    /// All queues, including those of reservations.
     pub fn queues(&self) -> Vec<Queue> {
         let of_reservations = self
             .reservations()
@@ -245,12 +245,12 @@ impl ServerState {
             .collect()
     }
 
-    /// The tick is on disk.
+    /// Completes a tick that is on disk.
     pub(crate) fn settle_reservations(&mut self) {
         self.reservations.before.clear();
     }
 
-    /// The tick was not written: reservations are as they were before it.
+    /// Restores the reservations if the tick was not written.
     pub(crate) fn roll_back_reservations(&mut self) {
         for (id, before) in std::mem::take(&mut self.reservations.before) {
             match before {

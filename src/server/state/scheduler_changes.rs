@@ -1,4 +1,4 @@
-//! The scheduler's view of what the server knows, and how it is kept in line with that.
+//! The scheduler's view of the server's state, and how it is kept up to date.
 
 use crate::model::job::Job;
 use crate::model::job::eligible_time::Accrues;
@@ -21,40 +21,40 @@ impl ServerState {
         &self.cluster
     }
 
-    /// A node that is nowhere any more.
+    /// Removes a node from the view.
     pub(crate) fn unsee(&mut self, name: &str) {
         self.cluster.make(Change::NoNode(Cow::Borrowed(name)));
     }
 
-    /// The site's program was asked about a class of jobs.
+    /// Records that the site's allocation script was called for a class of jobs.
     pub fn note_asked(&mut self, class: ClassId) {
         self.cluster.make(Change::Asked(class));
     }
 
-    /// What it has said, the best node first; None if that is nothing.
+    /// Records the script's answer, best node first; None for no answer.
     pub fn note_answer(&mut self, class: ClassId, nodes: Option<Vec<String>>) {
         self.cluster.make(Change::Answered(class, nodes));
         self.want_cycle(Trigger::Answer);
     }
 
-    /// The jobs that hooks have let start; None where no hooks are asked.
+    /// Sets the jobs that hooks permit to start; None if no hooks apply.
     pub fn set_permits(&mut self, permits: Option<BTreeSet<JobId>>) {
         if self.cluster.permits() != permits.as_ref() {
             self.cluster.make(Change::Permits(permits));
         }
     }
 
-    /// The scheduler is to know of a plan's promises in its next cycle.
+    /// Applies the bookings of a plan to the view for the next cycle.
     pub fn take_over(&mut self, plan: &Plan, triggers: &Triggers) {
         self.cluster.take_over(plan, triggers);
     }
 
-    /// Puts the queue in order for a cycle.
+    /// Updates priorities and sorts the queue for a cycle.
     pub fn prioritise(&mut self) {
         self.cluster.prioritise(&self.setup.policy, self.now);
     }
 
-    /// The scheduler is to stand by what an earlier schedd promised.
+    /// Restores the planned starts of an earlier schedd in the view.
     pub fn recall(&mut self, promises: &BTreeMap<JobId, PromisedStart>) {
         self.view_stale();
         for (&job, promise) in promises {
@@ -70,21 +70,21 @@ impl ServerState {
         }
     }
 
-    /// Whether something changed that a cycle could act on; asked once.
+    /// Whether a cycle has become due since the last call.
     pub fn take_cycle_due(&mut self) -> bool {
         self.view_stale();
         std::mem::take(&mut self.cycle_due)
     }
 
-    /// Brings the view of arrays that have changed in line with them.
+    /// Updates the view of changed arrays.
     pub(crate) fn view_stale(&mut self) {
         for array in std::mem::take(&mut self.stale) {
             self.view(array);
         }
     }
 
-    /// The scheduler's view with the jobs besides that wait for their begin time alone: what a
-    /// forecast begins with.
+    /// The initial state of a forecast: the scheduler's view with the jobs that only wait for their
+    /// begin time.
     pub fn cluster_ahead(&self) -> snapshot::ClusterState {
         let mut cluster = self.cluster.clone();
         cluster.expect_no_answers();
@@ -101,7 +101,7 @@ impl ServerState {
         cluster
     }
 
-    /// Brings the view of one job in line with it.
+    /// Updates the view of one job.
     pub(crate) fn view(&mut self, id: JobId) {
         let job = self.jobs.get(&id).map(Arc::as_ref);
         if let Some(change) = Change::of_limit(id, job, &self.cluster) {

@@ -1,5 +1,5 @@
-//! The accounts: entries one by one, or what many come to. Adding up is left to SQL, so that a
-//! million entries take no more memory than the answer.
+//! Queries of the accounting table: single records, or totals. SQL computes the totals, so that a
+//! million records take no more memory than the answer.
 
 use super::super::accounting::{COLUMNS, entry};
 use super::super::{SpoolError, load};
@@ -11,15 +11,15 @@ use crate::model::job_id::JobId;
 use crate::wire::message::ClientAnswer;
 use rusqlite::{Connection, Row, params_from_iter};
 
-/// What [`sums`] reads, in its order. Products of sizes and times are no integers: these would not
-/// fit.
+/// The columns that [`sums`] reads, in this order. Products of sizes and times are floats, since
+/// integers would overflow.
 const SUMS: &str = "coalesce(sum(status IS NOT NULL), 0), coalesce(sum(status <> 0), 0), coalesce(sum(attempt > 0), 0),
      coalesce(sum(cput), 0), coalesce(sum(core_ms), 0), total(core_ms * factor), coalesce(sum(min(gpus * walltime, 8796093022207)), 0),
      coalesce(sum(walltime), 0), total(iif(asked_mem_kb IS NULL, 0.0, 1.0 * mem_kb * walltime / 1000)),
      total(1.0 * asked_mem_kb * walltime / 1000), coalesce(sum(max(began - eligible, 0)), 0), count(began - eligible)";
 
-/// SQL over the columns of `accounting`, and a value for each `?` in it. A list is one value, as
-/// JSON: SQLite takes no more than 32766 of them.
+/// The SQL condition on the columns of `accounting`, and a value for each `?` in it. A list is one
+/// value, as JSON: SQLite takes at most 32766 values.
 fn condition(inquiry: &AccountingFilter) -> Result<(String, Vec<String>), SpoolError> {
     let (mut conditions, mut values) = (vec!["1".to_string()], Vec::new());
     let lists = [
@@ -42,7 +42,7 @@ fn condition(inquiry: &AccountingFilter) -> Result<(String, Vec<String>), SpoolE
     Ok((conditions.join(" AND "), values))
 }
 
-/// The totals of the entries for each combination of the keys; without keys, of all entries.
+/// Totals of the records for each combination of the keys; without keys, of all records.
 pub(super) fn tallies(
     connection: &Connection,
     inquiry: &AccountingFilter,
@@ -108,8 +108,8 @@ fn sums(row: &Row, from: usize) -> Result<UsageTotals, SpoolError> {
     })
 }
 
-/// Entries in the order of their jobs; of these jobs, in this order, if there are any. The number
-/// of an array means its elements.
+/// Passes the records by job, or of the given jobs in their order. The id of an array means its
+/// subjobs.
 pub(super) fn entries(
     connection: &Connection,
     inquiry: &AccountingFilter,
@@ -144,7 +144,7 @@ pub(super) fn entries(
     each(ClientAnswer::Entries(found.part))
 }
 
-/// The part of an answer that fills up.
+/// The part of an answer that is being filled.
 #[derive(Default)]
 struct PartialAnswer {
     part: Vec<AccountingEntry>,
@@ -196,7 +196,7 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    /// An entry of an hour on two processors, one of them busy, that ended so many hours after the
+    /// A record of one hour on two processors, one of them busy, that ended `ended` hours after the
     /// epoch.
     fn hour(job: JobId, attempt: u32, user: &str, ended: i64) -> AccountingEntry {
         let stamps = Stamps {
@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(finder.entries(&both, &[JobId::job(3)]).len(), 1);
     }
 
-    /// A million entries of the largest numbers an entry may have still have a sum.
+    /// The sum of a million maximum records does not overflow.
     #[test]
     fn no_sum_overflows() {
         let mut entry = hour(JobId::job(1), 1, "ann", 2);

@@ -1,4 +1,4 @@
-//! The elements of arrays: those with a record, and those that are no more than a place in a run.
+//! Subjobs of arrays: those with a record, and those that exist only in an index range.
 
 use super::super::{SpoolError, load};
 use super::search::{SpoolSearch, condition, texts_of};
@@ -12,7 +12,7 @@ use rusqlite::{Connection, params, params_from_iter};
 use std::collections::VecDeque;
 
 impl SpoolSearch<'_> {
-    /// The elements of one array, all or these alone.
+    /// Passes the subjobs of one array, all or those in `only`.
     pub(super) fn elements_of(
         mut self,
         id: JobId,
@@ -26,8 +26,8 @@ impl SpoolSearch<'_> {
         self.flush(each)
     }
 
-    /// The elements of an array in the order of their indices: those that have a record, and
-    /// between them those that have none. `states` empty: in any state.
+    /// Adds the subjobs of an array in index order, with and without a record. Empty `states` means
+    /// any state.
     pub(super) fn elements(
         &mut self,
         array: &Job,
@@ -60,7 +60,7 @@ impl SpoolSearch<'_> {
     }
 }
 
-/// The indices of an array's elements, all or those among `only`, in order.
+/// The indices of an array's subjobs, all or those in `only`, in order.
 fn present(array: &Job, only: Option<Indices>) -> impl Iterator<Item = u32> {
     let runs = array
         .elements
@@ -76,19 +76,19 @@ fn present(array: &Job, only: Option<Indices>) -> impl Iterator<Item = u32> {
         .flat_map(Indices::iter)
 }
 
-/// An element that is over is so for good only with its array.
+/// Shows a finished subjob of an unfinished array as expired.
 pub(super) fn expire(element: &mut Job, array: &Job) {
     if element.life.state == JobState::Finished && array.life.state != JobState::Finished {
         element.life.state = JobState::Expired;
     }
 }
 
-/// The records of an array's elements, read in the order of their indices some at a time.
+/// The records of an array's subjobs, read in index order in portions.
 struct Recorded<'a> {
     connection: &'a Connection,
     array: &'a Job,
     read: VecDeque<Job>,
-    /// The index to read on from; None when all have been read.
+    /// The next index to read from; None when all have been read.
     from: Option<u32>,
 }
 
@@ -102,7 +102,7 @@ impl Recorded<'_> {
         }
     }
 
-    /// The record of the element at this index; indices must be asked for in their order.
+    /// The record of the subjob at this index. Indices must be requested in order.
     fn at(&mut self, index: u32) -> Result<Option<Job>, SpoolError> {
         loop {
             match self.read.front().and_then(|job| job.id.index()) {
@@ -129,7 +129,7 @@ impl Recorded<'_> {
     }
 }
 
-/// Elements of an array that have begun and neither run nor are over.
+/// Number of an array's subjobs that have started and are waiting again.
 pub(super) fn waiting_again(connection: &Connection, array: JobId) -> Result<u32, SpoolError> {
     let sql = "SELECT count(*) FROM element WHERE job = ?1 AND state <> 'F' AND state <> 'R'";
     Ok(connection
@@ -137,12 +137,12 @@ pub(super) fn waiting_again(connection: &Connection, array: JobId) -> Result<u32
         .query_row([array.number], |row| row.get(0))?)
 }
 
-/// How many characters an id has, its server's name aside.
+/// Length of an id without its server name.
 pub(super) fn length(id: JobId) -> u32 {
     id.to_string().len() as u32
 }
 
-/// The same of the longest id that an array and its elements have.
+/// Length of the longest id of an array and its subjobs.
 pub(super) fn longest_id(job: &Job) -> u32 {
     let last = job
         .indices()
@@ -150,7 +150,7 @@ pub(super) fn longest_id(job: &Job) -> u32 {
     length(last.unwrap_or(job.id))
 }
 
-/// The same over all jobs that are meant, and the elements of all arrays among them.
+/// Length of the longest id of all matching jobs, and the subjobs of all matching arrays.
 pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32, SpoolError> {
     let (condition, values) = condition(filter);
     let sql = format!("SELECT max(id) FROM job WHERE {condition}");
@@ -189,7 +189,7 @@ mod tests {
     const ID: JobId = JobId::array(7);
     const INDICES: &str = "3-80:4";
 
-    /// An array of which nothing has begun.
+    /// An array of which no subjob has started.
     fn array() -> Job {
         let indices: Indices = INDICES.parse().unwrap();
         let origin = SubmitContext {
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// What happens to elements: by position.
+    /// Events of subjobs, by position.
     #[derive(Clone, Copy, Debug)]
     enum Act {
         Begin(u32),
@@ -268,7 +268,7 @@ mod tests {
         ]
     }
 
-    /// Does it to the array in memory; the rows to be written.
+    /// Applies the event to the array in memory. Returns the updates to write.
     fn done(array: &mut Job, act: Act) -> Vec<Update> {
         let indices = array.indices().unwrap();
         let record = |array: &Job, index: u32, state| {
@@ -330,7 +330,7 @@ mod tests {
         rows
     }
 
-    /// How an element is shown that stands so.
+    /// The displayed state of a subjob in this state.
     fn shown(state: SubjobState, array: &Job) -> JobState {
         match state {
             SubjobState::Waiting => JobState::Queued,
@@ -343,7 +343,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Whatever happens to elements, the spool says of each what memory says.
+        /// After any events, the spool has the same subjob states as the array in memory.
         #[test]
         fn the_spool_knows_how_every_element_stands(acts in prop::collection::vec(act(), 1..40), only in 0u32..90) {
             let folder = tempfile::tempdir().unwrap();

@@ -13,18 +13,17 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-/// Which job is asked for.
+/// A request for a job.
 pub(super) struct OfferRequest<'a> {
-    /// The folder of the spool.
+    /// The directory of the spool.
     pub(super) folder: &'a Path,
     /// The queue of the job.
     pub(super) queue: &'a str,
-    /// Jobs that are left out.
+    /// Jobs to skip.
     pub(super) except: &'a BTreeSet<JobId>,
 }
 
-/// Answers with the first job of the viewer in the queue that can be taken, or why there can be
-/// none.
+/// Answers with the viewer's first available job in the queue, or why the queue offers none.
 pub(super) fn tell(
     connection: &Connection,
     wanted: &OfferRequest,

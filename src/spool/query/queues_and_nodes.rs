@@ -1,4 +1,4 @@
-//! Queues with the counts of their jobs, and nodes with the jobs that run on them.
+//! Queues with their job counts, and nodes with their running jobs.
 
 use super::super::{SpoolError, load, reservations};
 use super::state_of;
@@ -11,7 +11,8 @@ use crate::wire::message::{NodeRecord, QueueCounts};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All queues, with their jobs by state and what these hold. `shown`: SQL for the jobs that count.
+/// All queues, with their jobs by state and the resources held. `shown` is the SQL condition for
+/// jobs that count.
 pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCounts>, SpoolError> {
     let mut counts: BTreeMap<String, BTreeMap<JobState, u64>> = BTreeMap::new();
     let counted =
@@ -47,7 +48,7 @@ pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCo
     Ok(queues)
 }
 
-/// Adds what a job holds, on all its nodes.
+/// Adds the resources that a job holds on all its nodes.
 fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
     for (name, value) in job.held().iter().flat_map(|share| &share.taken) {
         *sum.entry(name.clone()).or_default() += value.amount().unwrap_or(0);
@@ -64,7 +65,7 @@ fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
     }
 }
 
-/// What no node has of which PBS nevertheless adds up what jobs ask for.
+/// Resources that no node has; PBS sums their requested amounts.
 const AS_ASKED: [&str; 2] = ["mpiprocs", "nodect"];
 
 fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
@@ -77,7 +78,7 @@ fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
     Ok(jobs)
 }
 
-/// All nodes, with what runs on them.
+/// All nodes with their running jobs.
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeRecord>, SpoolError> {
     let mut records: BTreeMap<String, NodeRecord> = BTreeMap::new();
     for node in load::nodes(connection)? {

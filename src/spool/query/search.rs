@@ -1,4 +1,4 @@
-//! Jobs being found: by number, or by what they are.
+//! Searches for jobs by number or by filter.
 
 use super::super::commit::NEVER_RUN;
 use super::super::load::{self, Specs, job_of};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// SQL over the columns of `job`, and a value for each `?` in it.
+/// The SQL condition on the columns of `job`, and a value for each `?` in it.
 pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
     let mut conditions = vec![match filter.history {
         History::Live => "state <> 'F'".to_string(),
@@ -30,7 +30,7 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
         conditions.push("is_array".to_string());
     }
     if let Some(after) = filter.after {
-        // An array comes before its elements: those after one of them are for the caller to tell.
+        // An array precedes its subjobs, so the caller must skip those up to `after`.
         conditions.push(format!(
             "id >= {}",
             i64::try_from(after.number).unwrap_or(i64::MAX)
@@ -55,10 +55,10 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
     (conditions.join(" AND "), values)
 }
 
-/// Which jobs are shown at all.
+/// The jobs that a viewer may see.
 #[derive(Clone, Debug)]
 pub(super) struct Visible {
-    /// Finished ones too.
+    /// Whether finished jobs are included.
     pub(super) history: bool,
     /// Only the jobs of this user; None for the jobs of all users.
     pub(super) only: Option<Owner>,
@@ -73,7 +73,7 @@ impl Visible {
                 .is_none_or(|owner| owner.is_same_account(&job.owner))
     }
 
-    /// The jobs that may be held, in SQL over the columns of `job`.
+    /// The visible jobs, as an SQL condition on the columns of `job`.
     fn sql(&self) -> String {
         let those = if self.history { "1" } else { "state <> 'F'" };
         self.only.as_ref().map_or_else(
@@ -92,11 +92,11 @@ pub(super) struct SpoolSearch<'a> {
     waits: Waits,
     rows: Vec<JobRow>,
     records: Vec<JobRecord>,
-    /// About what `records` take in an answer.
+    /// Approximate size of `records` in an answer.
     bytes: usize,
     /// The environment read last.
     environ: Option<(Digest, Option<Vec<u8>>)>,
-    /// The array read last for one of its elements.
+    /// The array of the last subjob.
     array: Option<Rc<Job>>,
 }
 
@@ -128,7 +128,7 @@ impl SpoolSearch<'_> {
         })
     }
 
-    /// These jobs, in this order.
+    /// Answers with these jobs, in this order.
     pub(super) fn by_id(mut self, ids: &[JobId], each: Each) -> Result<(), SpoolError> {
         let lengths = ids.iter().map(|id| {
             if id.is_array() {
@@ -150,7 +150,7 @@ impl SpoolSearch<'_> {
         self.flush(each)
     }
 
-    /// A job, if there is one that is shown.
+    /// The job with this id, if it exists and is visible.
     pub(super) fn shown(&mut self, id: JobId) -> Result<Option<Job>, SpoolError> {
         let job = match (self.array_of(id)?, id.index()) {
             (Some(array), Some(index)) => load::element_in(self.connection, &array, index)?,
@@ -159,7 +159,7 @@ impl SpoolSearch<'_> {
         Ok(job.filter(|job| self.visible.holds(job)))
     }
 
-    /// The array of an element: usually the same as that of the previous element.
+    /// The array of a subjob. Cached, since the previous subjob usually has the same.
     fn array_of(&mut self, id: JobId) -> Result<Option<Rc<Job>>, SpoolError> {
         let Some(parent) = id.parent() else {
             return Ok(None);
@@ -170,7 +170,7 @@ impl SpoolSearch<'_> {
         Ok(self.array.clone())
     }
 
-    /// All jobs that are meant.
+    /// Answers with all matching jobs.
     pub(super) fn all(mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
         let shows_elements = filter.arrays.shows_elements();
         if shows_elements {
@@ -184,7 +184,7 @@ impl SpoolSearch<'_> {
         self.flush(each)
     }
 
-    /// The rows of a plain list come from columns alone.
+    /// Adds the rows of a plain list, which need no JSON columns.
     fn plain_rows(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
         let (condition, values) = condition(filter);
         let shown = self.visible.sql();
@@ -248,7 +248,7 @@ impl SpoolSearch<'_> {
         Ok(())
     }
 
-    /// A job found by its id.
+    /// Adds a job found by its id.
     fn found(&mut self, mut job: Job, each: Each) -> Result<(), SpoolError> {
         let mut key = self.key(&job)?;
         if let Some(array) = self.array_of(job.id)? {
@@ -357,7 +357,7 @@ impl SpoolSearch<'_> {
         if full { self.flush(each) } else { Ok(()) }
     }
 
-    /// The environment of a job: usually the same as that of the previous job.
+    /// The environment of a job. Cached, since the previous job usually has the same.
     fn environ(&mut self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
         if self
             .environ
@@ -383,7 +383,7 @@ impl SpoolSearch<'_> {
     }
 }
 
-/// About what a record takes in an answer, beside the texts of its job.
+/// Approximate size of a record in an answer, without the texts of its job.
 fn size_of(record: &JobRecord) -> usize {
     let pieces = record
         .job
@@ -402,27 +402,27 @@ fn size_of(record: &JobRecord) -> usize {
         + 128 * shares
 }
 
-/// How many bytes the texts of what was asked for have.
+/// Size of a job's spec as JSON, in bytes.
 pub(super) fn texts_of(job: &Job) -> usize {
     serde_json::to_string(&job.spec).map_or(0, |text| text.len())
 }
 
-/// A verdict that comes so long after its job was free to start is not the first one.
+/// A verdict that comes later than this after its job became eligible is not the first one.
 const LATER: Span = Span::seconds(10);
 
 /// The jobs that share a verdict: the class of a job, and the shape of its request.
 pub(super) type VerdictKey = (Option<i64>, Option<i64>);
 
-/// Why queued jobs wait, and until when: the former is one for all jobs of a class.
+/// The reasons and planned starts of queued jobs. A reason applies to all jobs of a class.
 struct Waits {
     promises: BTreeMap<JobId, PromisedStart>,
     reasons: BTreeMap<i64, Option<(Reason, Time)>>,
-    /// Whether any job is bound to another.
+    /// Whether there are any dependencies.
     tied: bool,
 }
 
 impl Waits {
-    /// The start promised to a job, or to the next element of an array.
+    /// The planned start of a job, or the first one of an array's subjobs.
     fn promise(&self, id: JobId) -> Option<&PromisedStart> {
         let elements = JobId::element(id.number, 0)..=JobId::element(id.number, u32::MAX);
         if id.is_array() {
@@ -435,8 +435,8 @@ impl Waits {
         }
     }
 
-    /// The verdict of the class, or else of all jobs with the same request, and its time. Where
-    /// only some jobs of a class are considered, the job's own verdict if it is one of them.
+    /// The verdict of the class, or else of all jobs with the same request, and its time. If only
+    /// some jobs of a class are considered, the job's own verdict if it is one of them.
     fn reason(
         &mut self,
         connection: &Connection,
@@ -470,8 +470,8 @@ impl Waits {
     }
 }
 
-/// Takes out what is its owner's business alone: the words of the command line hold variables
-/// (`-v`) and arguments. The command's own name stays, as it does for the name of a script.
+/// Removes private data: the command line has variables (`-v`) and arguments. The command's name
+/// stays, like the name of a script.
 fn withhold(job: &mut Job) {
     let spec = Arc::make_mut(&mut job.spec);
     spec.arguments = Text::default();

@@ -10,22 +10,22 @@ use std::process::Stdio;
 const MOST: u64 = 64 << 10;
 pub(super) const LONGEST: usize = 300;
 
-/// Where complaints are kept.
+/// The stored standard error.
 #[derive(Debug)]
 pub struct Complaints(File);
 
 impl Complaints {
-    /// None so far.
+    /// An empty store.
     pub fn new() -> io::Result<Complaints> {
         process::scratch(MOST).map(Complaints)
     }
 
-    /// The standard error for a child process that writes here.
+    /// The standard error for a child process.
     pub fn stdio(&self) -> io::Result<Stdio> {
         Ok(self.0.try_clone()?.into())
     }
 
-    /// The last line, if there is one.
+    /// The last line; None if there is none.
     pub fn last(&self) -> Option<String> {
         let mut bytes = vec![0; MOST as usize];
         let length = self.0.read_at(&mut bytes, 0).ok()?;

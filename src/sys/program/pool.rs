@@ -58,12 +58,12 @@ impl<T> ProgramPool<T> {
         });
     }
 
-    /// The tasks of the programs that run.
+    /// The tasks of the running programs.
     pub fn tasks(&self) -> impl Iterator<Item = &T> {
         self.running.iter().map(|entry| &entry.task)
     }
 
-    /// Whether no program runs, and none that was killed still exists.
+    /// Whether no program runs, and no killed one still exists.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty() && self.killed.is_empty()
     }
@@ -82,7 +82,7 @@ impl<T> ProgramPool<T> {
         programs.filter_map(RunningProgram::next).min()
     }
 
-    /// Removes and returns the tasks whose programs have finished or exceeded a limit by `now`.
+    /// Removes and returns the tasks of programs that have finished or exceeded a limit by `now`.
     pub fn finished(&mut self, now: Span) -> Vec<(T, ProgramResult)> {
         self.killed.retain_mut(|program| !program.is_gone());
         let mut finished = Vec::new();

@@ -11,7 +11,7 @@ fn words(script: &str) -> [String; 3] {
     ["/bin/sh", "-c", script].map(String::from)
 }
 
-/// A program with surroundings of its own.
+/// A program with an environment of its own.
 fn isolated(script: &str, input: &[u8], timeout: Span) -> RunningProgram {
     let words = words(script);
     let call = ProgramCall {
@@ -131,7 +131,7 @@ fn closed_output_is_the_end_where_only_the_output_counts() {
 #[test]
 fn no_descriptor_but_the_standard_ones_is_inherited() {
     use std::os::fd::AsRawFd;
-    // Unlike those of the standard library this one is not closed by an exec.
+    // Unlike descriptors of the standard library, this one is not closed by exec.
     let open = nix::unistd::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
     let script = format!("[ -e /proc/$$/fd/{} ]; echo $?", open.as_raw_fd());
     assert_eq!(output_of(isolated(&script, b"", LONG)), "1\n");

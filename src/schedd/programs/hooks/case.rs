@@ -1,4 +1,4 @@
-//! What hooks are asked about, and what they have changed of it.
+//! A case for hooks, and the changes that they have made.
 
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::{Hook, HookEvent, asked};
@@ -9,34 +9,34 @@ use crate::server::effects::Token;
 use crate::wire::message::{ClientRequest, NewJob, Payload};
 use std::collections::VecDeque;
 
-/// What is to be decided.
+/// A decision for hooks.
 pub enum Matter {
-    /// Who asked waits for an answer.
+    /// A request of a client, which waits for the reply.
     Request(Token, Caller, Box<ClientRequest>),
-    /// A cycle would start a job, on these nodes.
+    /// A cycle would start this job on these nodes.
     Start(JobId, Vec<String>),
 }
 
-/// A matter on its way from hook to hook.
+/// A matter that passes from hook to hook.
 pub struct Case {
-    /// What is to be decided.
+    /// The decision to make.
     pub matter: Matter,
-    /// When hooks are asked about such.
+    /// The event that hooks are run for.
     pub occasion: HookEvent,
-    /// Those still to be asked, the next first.
+    /// The hooks still to run, the next first.
     pub hooks: VecDeque<Hook>,
-    /// What they have set of a job that is to start.
+    /// The attributes that they have set of a job to start.
     pub set: Vec<AttributeSetting>,
-    /// The last that has set something.
+    /// The last hook that has set something.
     pub by: String,
 }
 
-/// The attribute of resources, and of the environment.
+/// The attributes of resources and of the environment.
 const LIST: &str = "Resource_List";
 const ENVIRONMENT: &str = "Variable_List.";
 
 impl Case {
-    /// To be brought before all hooks of an occasion, in their order.
+    /// A case for all hooks of an event, in their order.
     pub fn new(matter: Matter, occasion: HookEvent, hooks: &[Hook]) -> Case {
         let hooks = asked(hooks, occasion).into_iter().cloned().collect();
         Case {
@@ -48,7 +48,7 @@ impl Case {
         }
     }
 
-    /// Who waits, if somebody does.
+    /// The client that waits, if any.
     pub fn caller(&self) -> Option<(Token, &Caller)> {
         match &self.matter {
             Matter::Request(token, caller, _) => Some((*token, caller)),
@@ -56,7 +56,7 @@ impl Case {
         }
     }
 
-    /// About how much memory it takes, in bytes.
+    /// Approximate memory use, in bytes.
     pub fn size(&self) -> usize {
         let Matter::Request(_, _, request) = &self.matter else {
             return 0;
@@ -67,7 +67,7 @@ impl Case {
         submission.environ.len() + script(submission).map_or(0, <[u8]>::len)
     }
 
-    /// Changes what is asked for as a hook wants it; None unsets.
+    /// Changes attributes as a hook requires; None unsets one.
     pub fn lay_over(&mut self, hook: &str, set: Vec<(String, Option<String>)>) {
         self.by = hook.to_string();
         for (name, value) in set {
@@ -85,7 +85,7 @@ impl Case {
     }
 }
 
-/// The text of a script that is submitted.
+/// The text of a submitted script; None for a command.
 pub fn script(submission: &NewJob) -> Option<&[u8]> {
     match &submission.payload {
         Payload::Script(text) => Some(text),
@@ -102,7 +102,7 @@ fn submit(submission: &mut NewJob, name: &str, value: Option<String>) {
     }
 }
 
-/// The last word on an attribute, or none at all.
+/// Replaces all earlier settings of an attribute; None removes them.
 fn replace(settings: &mut Vec<AttributeSetting>, name: &str, value: Option<String>) {
     let (attribute, resource) = match name.split_once('.') {
         Some((list, resource)) if list.eq_ignore_ascii_case(LIST) => (LIST, Some(resource)),
@@ -120,7 +120,7 @@ fn replace(settings: &mut Vec<AttributeSetting>, name: &str, value: Option<Strin
     }));
 }
 
-/// An environment with a variable set or taken out.
+/// An environment with a variable set or removed.
 fn with_variable(environ: &[u8], name: &str, value: Option<&str>) -> Vec<u8> {
     let begin = [name.as_bytes(), b"="].concat();
     let others = environ

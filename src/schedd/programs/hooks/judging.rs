@@ -1,4 +1,4 @@
-//! What a matter comes to by our own word: whether it can be granted, and of which job it is.
+//! The server's own decision about a case: whether it can be granted, and for which job.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -14,18 +14,18 @@ use crate::spool::Spool;
 use crate::wire::message::{ClientRequest, NewJob};
 use std::sync::Arc;
 
-/// The job of a matter that could be granted.
+/// The job of a case that could be granted.
 pub struct Judged {
-    /// As hooks are to see it: a new one as it would be, one to be altered as it is, one to be
-    /// started with what hooks have set of it so far.
+    /// The job as hooks see it: a new job as it would be, a job to alter as it is, a job to start
+    /// with the changes of hooks so far.
     pub job: Job,
-    /// Whether it is a new one, which has no number yet.
+    /// Whether it is a new job, which has no number yet.
     pub is_new: bool,
     /// Where it would start.
     pub nodes: Vec<String>,
 }
 
-/// Looks at a matter as if all hooks had let it; None if it has been granted already.
+/// Checks a case as if all hooks had allowed it. None if it has been granted already.
 pub fn judge(
     server: &mut ServerState,
     spool: &Spool,
@@ -94,7 +94,7 @@ fn submitted(context: &mut RequestContext, submission: &NewJob) -> Result<Option
     }))
 }
 
-/// A job to be started, with what hooks have set of it.
+/// A job to start, with the changes of hooks.
 fn started(
     context: &mut RequestContext,
     job: &Arc<Job>,
@@ -118,7 +118,7 @@ fn started(
     })
 }
 
-/// The nodes of a start, each once.
+/// The nodes of a start, without duplicates.
 pub fn nodes_of(start: &Start) -> Vec<String> {
     let mut nodes: Vec<String> = start
         .shares
@@ -138,7 +138,7 @@ fn names(case: &Case) -> String {
         .join(", ")
 }
 
-/// What a client has said of a new job's dependencies, as it said it.
+/// The dependencies of a new job, as the client wrote them.
 pub fn said_of_dependencies(request: &ClientRequest) -> Option<&Text> {
     let ClientRequest::Submit(submission) = request else {
         return None;

@@ -1,5 +1,4 @@
-//! Those who wait for hooks, and those about whom hooks are asked: few at a time, and never for
-//! long.
+//! A queue of cases for hooks, with limits on number and time.
 
 use crate::model::hook::{Hook, HookAnswer};
 use crate::model::job_id::JobId;
@@ -11,17 +10,18 @@ use crate::sys::program::{ProgramPool, ProgramResult, RunningProgram};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
-/// Questions asked at the same time, and of these about the requests of one user.
+/// Maximum number of running hooks, in total and for the requests of one user.
 const AT_ONCE: usize = 16;
 const OF_ONE: usize = 8;
-/// Requests that may wait in all, and of one user (operators excepted).
+/// Maximum number of waiting requests, in total and per user. The latter does not apply to
+/// operators.
 const MOST: usize = 4000;
 const MOST_OF_ONE: usize = 1000;
-/// The memory that they may take together, and those of one user, in bytes.
+/// Maximum memory of waiting requests in bytes, in total and per user.
 const BYTES: usize = 256 << 20;
 const BYTES_OF_ONE: usize = 64 << 20;
 
-/// A line of cases, in the order in which they came.
+/// A queue of cases, in order of arrival.
 pub struct Lane {
     waiting: VecDeque<Case>,
     asked: ProgramPool<QueuedCall>,
@@ -32,13 +32,13 @@ struct QueuedCall {
     hook: Hook,
 }
 
-/// What a hook has said of a case; an error is its failure, for the log.
+/// The answer of a hook to a case; an error is the hook's failure, for the log.
 pub struct Heard {
-    /// About which case.
+    /// The case.
     pub case: Case,
-    /// Which hook.
+    /// The hook.
     pub hook: Hook,
-    /// What.
+    /// Its answer.
     pub answer: Result<HookAnswer, String>,
 }
 
@@ -76,13 +76,13 @@ impl Lane {
             .chain(self.asked.tasks().map(|asked| &asked.case))
     }
 
-    /// Whether a start of this job is here.
+    /// Whether a start of this job waits or is being decided.
     pub fn is_about(&self, job: JobId) -> bool {
         self.cases()
             .any(|case| matches!(case.matter, Matter::Start(other, _) if other == job))
     }
 
-    /// Whether one more may wait.
+    /// Whether the limits allow one more case.
     pub fn has_room_for(&self, case: &Case) -> bool {
         let is_privileged = case.caller().is_some_and(|(_, caller)| caller.privileged);
         let (mut all, mut own) = ((0, case.size()), (0, case.size()));
@@ -96,17 +96,17 @@ impl Lane {
         all.0 < MOST && all.1 <= BYTES && (is_modest || is_privileged)
     }
 
-    /// Lets a case wait behind the others.
+    /// Adds a case at the end.
     pub fn push(&mut self, case: Case) {
         self.waiting.push_back(case);
     }
 
-    /// Lets a case wait before the others: it has waited already.
+    /// Adds a case at the front: it has waited already.
     pub fn push_front(&mut self, case: Case) {
         self.waiting.push_front(case);
     }
 
-    /// Whether one more question may be asked.
+    /// Whether one more hook may run.
     pub fn may_ask(&self) -> bool {
         self.asked.has_room()
     }
@@ -126,7 +126,7 @@ impl Lane {
         self.asked.add(QueuedCall { case, hook }, user, running);
     }
 
-    /// The answers of hooks that have finished. A hook that takes too long has failed.
+    /// The answers of finished hooks. A hook that exceeds its time limit has failed.
     pub fn hear(&mut self, now: Span) -> Vec<Heard> {
         let mut heard = Vec::new();
         for (QueuedCall { case, hook }, result) in self.asked.finished(now) {
@@ -136,7 +136,7 @@ impl Lane {
         heard
     }
 
-    /// Drops the cases whose client is gone.
+    /// Drops the cases of clients that have disconnected.
     pub fn forget(&mut self, is_there: impl Fn(Token) -> bool) {
         let is_gone = |case: &Case| case.caller().is_some_and(|(token, _)| !is_there(token));
         self.waiting.retain(|case| !is_gone(case));

@@ -1,5 +1,4 @@
-//! The programs of hooks that `qmgr` has brought: files of the installation's own, named after hook
-//! and content.
+//! Programs of hooks that `qmgr` imported: files in the installation, named after hook and content.
 
 use crate::model::hook::Hook;
 use sha2::{Digest, Sha256};
@@ -9,8 +8,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Keeps a program for a hook, where nobody else can change it; its path. What was kept for the
-/// hook before stays until nothing runs it any more: [`clear`].
+/// Stores a program for a hook in a private directory. Returns its path. Earlier programs of the
+/// hook stay until [`clear`].
 pub fn keep(folder: &Path, hook: &str, content: &[u8]) -> io::Result<PathBuf> {
     DirBuilder::new()
         .recursive(true)
@@ -39,7 +38,7 @@ pub fn keep(folder: &Path, hook: &str, content: &[u8]) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Takes away what no hook runs.
+/// Removes the programs that no hook uses.
 pub fn clear(folder: &Path, hooks: &[Hook]) {
     let used: BTreeSet<&Path> = hooks
         .iter()

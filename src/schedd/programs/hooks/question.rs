@@ -1,4 +1,4 @@
-//! What a hook is told: the occasion, who asks, and the job as `qstat -f -F json` shows it.
+//! The input of a hook: the event, the requesting user, and the job as `qstat -f -F json` shows it.
 
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::Hook;
@@ -17,12 +17,12 @@ use crate::spool::scripts::SMALLEST;
 use crate::wire::message::{ClientRequest, JobRecord, ServerFacts};
 use serde_json::{Map, Value};
 
-/// The longest script that a hook is told, in bytes. Large scripts have been stored before, and the
+/// Maximum length of a script in a hook's input, in bytes. Larger scripts are stored first, and the
 /// request no longer has their text.
 const LARGEST_SCRIPT: usize = 64 << 10;
 const _: () = assert!(LARGEST_SCRIPT < SMALLEST);
 
-/// What is known only of a job that is there.
+/// Attributes that only existing jobs have.
 const LATER: [&str; 10] = [
     "accrue_type",
     "comment",
@@ -36,7 +36,7 @@ const LATER: [&str; 10] = [
     "substate",
 ];
 
-/// What the next hook of a case is asked; refused if the matter can no longer be granted.
+/// The input for the next hook of a case. Fails if the case can no longer be granted.
 pub fn question(
     server: &mut ServerState,
     spool: &Spool,
@@ -75,7 +75,7 @@ pub fn question(
     Ok(Value::Object(question))
 }
 
-/// What is told of a request beside the job.
+/// The facts about a request besides the job.
 fn besides(request: &ClientRequest) -> Map<String, Value> {
     let mut told = Map::new();
     match request {
@@ -98,7 +98,7 @@ fn besides(request: &ClientRequest) -> Map<String, Value> {
     told
 }
 
-/// As a hook sets them: `Resource_List.walltime`.
+/// The changes under the names that a hook uses, such as `Resource_List.walltime`.
 fn changes(settings: &[AttributeSetting]) -> Map<String, Value> {
     let mut changes = Map::new();
     for setting in settings {

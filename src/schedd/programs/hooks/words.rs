@@ -1,4 +1,4 @@
-//! The starts that hooks have let: remembered until they are made, for a while.
+//! The starts that hooks have allowed, for a limited time.
 
 use crate::model::job::Spec;
 use crate::model::job_id::JobId;
@@ -6,21 +6,21 @@ use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How long what hooks have said of a start counts: the world they said it in becomes another.
+/// How long an allowed start remains valid, since conditions change.
 const COUNTS: Span = Span::seconds(60);
 
-/// The jobs that may start, as they were when hooks were asked, and until when.
+/// The jobs that may start, with their specs when hooks were run, and until when.
 #[derive(Debug, Default)]
 pub struct Words(BTreeMap<JobId, (Arc<Spec>, Span)>);
 
 impl Words {
-    /// A job may start as it is.
+    /// Records that a job may start with this spec.
     pub fn note(&mut self, job: JobId, spec: Arc<Spec>, now: Span) {
         self.0.insert(job, (spec, now + COUNTS));
     }
 
-    /// The jobs that may start. `is_same` says whether a job is still as it was. A job for which
-    /// room is kept (`is_awaited`) may start however long that takes: others were preempted for it.
+    /// The jobs that may start. `is_same` reports whether a job has the same spec. A job that
+    /// resources are kept for (`is_awaited`) has no time limit: jobs were preempted for it.
     pub fn valid(
         &mut self,
         now: Span,
@@ -32,7 +32,7 @@ impl Words {
         self.0.keys().copied().collect()
     }
 
-    /// A job starts: its next start is asked about anew.
+    /// Removes a job that starts: its next start needs approval again.
     pub fn use_up(&mut self, job: JobId) {
         self.0.remove(&job);
     }
