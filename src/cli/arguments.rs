@@ -1,4 +1,4 @@
-//! How command lines are read: options, directives, scripts and their values.
+//! Parsing of command lines: options, directives, scripts and their values.
 
 #![allow(
     rustdoc::broken_intra_doc_links,

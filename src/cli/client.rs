@@ -1,4 +1,5 @@
-//! What every command needs: exit statuses and error messages, job ids, and a way to ask the spool or schedd.
+//! Shared by all commands: exit statuses, error messages, job ids, and queries to the spool or
+//! schedd.
 
 pub mod exit;
 

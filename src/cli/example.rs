@@ -1,4 +1,4 @@
-//! Records made by hand, for the tests of the displays.
+//! Handmade records for the tests of the displays.
 
 use super::client::exit::Failure;
 use super::client::query::{Ask, TakePart};
@@ -18,10 +18,10 @@ use crate::wire::message::{
 };
 use std::sync::Arc;
 
-/// When the examples were submitted.
+/// The submission time of the examples.
 pub const SUBMITTED: Time = Time(1_700_000_000_000);
 
-/// When they are looked at.
+/// The current time of the examples.
 pub const NOW: Wall = Wall(1_700_000_300);
 
 /// The server `head`.
@@ -75,7 +75,7 @@ fn spec(name: &str, list: &str) -> Spec {
     }
 }
 
-/// A queued job of alice's.
+/// A queued job of alice.
 pub fn queued(id: u64, name: &str, list: &str) -> JobRecord {
     let life = Life {
         state: JobState::Queued,
@@ -106,7 +106,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> JobRecord {
     }
 }
 
-/// A share of node `head`.
+/// An allocation on node `head`.
 pub fn share(ncpus: i64, mem: Option<&str>) -> NodeShare {
     let mem = mem.map(|text| {
         (
@@ -162,7 +162,7 @@ pub fn finished(mut record: JobRecord, status: i32, deleted: bool) -> JobRecord 
     record
 }
 
-/// The job with another specification.
+/// The job with a changed specification.
 pub fn with(mut record: JobRecord, change: impl FnOnce(&mut Spec)) -> JobRecord {
     let mut spec = (*record.job.spec).clone();
     change(&mut spec);
@@ -194,7 +194,7 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
     }
 }
 
-/// A whole system that answers questions as schedd does.
+/// A system that answers questions like schedd.
 #[derive(Default)]
 pub struct System {
     pub jobs: Vec<JobRecord>,
@@ -202,7 +202,7 @@ pub struct System {
 }
 
 impl System {
-    /// Answers a question part by part, each job in one of its own.
+    /// Answers a question part by part, one part for each job.
     pub fn feed(&self) -> impl FnMut(&Question, &mut TakePart) -> Result<(), Failure> + '_ {
         |question, part| {
             let answers = self.answer(question);
@@ -260,7 +260,7 @@ impl System {
         answers
     }
 
-    /// A job; an element also without a record.
+    /// Finds a job; also a subjob without a record of its own.
     fn named(&self, id: JobId) -> Option<JobRecord> {
         let own = self.jobs.iter().find(|record| record.job.id == id).cloned();
         let array = id.parent().and_then(|array| self.named(array));
@@ -326,7 +326,7 @@ fn tell(answers: &mut Answers, detail: Detail, found: impl Iterator<Item = JobRe
     }
 }
 
-/// The job as an array of these indices, of which none has begun.
+/// The job as an array with these indices; no subjob has started.
 pub fn array(record: JobRecord, indices: &str) -> JobRecord {
     let indices: Indices = indices.parse().unwrap();
     let mut record = with(record, |spec| spec.array = Some(indices));
@@ -362,7 +362,7 @@ fn row(record: &JobRecord) -> JobRow {
     }
 }
 
-/// The words as a command line of a command.
+/// Parses words as the command line of a command. `_` stands for a blank.
 pub fn parse<T: clap::FromArgMatches>(
     command: fn() -> clap::Command,
     words: &str,
@@ -374,7 +374,7 @@ pub fn parse<T: clap::FromArgMatches>(
     Ok(T::from_arg_matches(&matches).unwrap())
 }
 
-/// Keeps a use of [`Ask`] honest: a system can stand where a source does.
+/// Checks that a system can replace a source as [`Ask`].
 #[test]
 fn a_system_answers_as_a_source_does() {
     let system = System {

@@ -1,21 +1,21 @@
 //! The commands.
 //!
-//! [`programs`] is the table of them, and [`multicall`] the one program that contains them all. The
-//! directories come in the order of their imports: each imports only those before it.
+//! [`programs`] lists all programs; [`multicall`] is the one program that contains all commands.
+//! The directories are in import order: each imports only those before it.
 
-// Exit statuses and error messages, job ids, and the connection to the spool and to schedd.
+// Exit statuses, error messages, job ids, and the connections to the spool and to schedd.
 pub mod client;
 
-// How command lines, scripts and their values are read.
+// Parsing of command lines, scripts and their values.
 pub mod arguments;
 
-// Waiting for a job: `-W block`, `-I`, and the tasks of `pbsdsh`.
+// Commands that wait for a job: `-W block`, `-I`, and the tasks of `pbsdsh`.
 pub mod session;
 
-// How jobs, queues, nodes and events are displayed.
+// Display of jobs, queues, nodes and events.
 pub mod output;
 
-// Forecasts, priorities, limits, usage and efficiency.
+// Reports: forecasts, priorities, limits, usage and efficiency.
 pub mod report;
 
 // One file per command.

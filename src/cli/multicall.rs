@@ -1,8 +1,8 @@
 //! The client program `lanai`: one file that contains all commands.
 //!
-//! Each command is a link to it, and the name by which it is called selects the command. What
-//! follows a `.` or `-` in the name does not count: sites rename a command to `qsub.real` or
-//! `qsub-lanai` and put a program of their own in its place.
+//! Each command is a link to this file; the name in `argv[0]` selects the command. A suffix that
+//! begins with `.` or `-` is ignored, because sites rename a command to `qsub.real` or `qsub-lanai`
+//! and install a wrapper in its place.
 
 use super::arguments::getopt;
 use super::client::exit::{self, Failure};
@@ -16,8 +16,7 @@ use std::process::ExitCode;
 /// The name of the program itself.
 const NAME: &str = "lanai";
 
-/// Runs the command that this program is called by; prints the overview if it is called by no
-/// command's name.
+/// Runs the command selected by `argv[0]`. Prints the overview if no command has this name.
 pub fn main() -> ExitCode {
     let called = env::args().next().unwrap_or_default();
     let name = name(&called);
@@ -27,7 +26,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The name in the path by which this program is called.
+/// The file name in `called`, without its suffix.
 fn name(called: &OsStr) -> String {
     let file = Path::new(called).file_name().unwrap_or_default();
     let file = file.to_string_lossy();
@@ -35,13 +34,14 @@ fn name(called: &OsStr) -> String {
     file[..end].to_string()
 }
 
-/// What runs the command of that name.
+/// The main function of the command `name`; None for daemons and unknown names.
 fn command(name: &str) -> Option<fn() -> ExitCode> {
     let mut programs = PROGRAMS.iter();
     programs.find(|program| program.name == name)?.main
 }
 
-/// Answers a call by another name than a command's.
+/// Handles a call under a name that is not a command: overview, `--help`, or an error. Returns the
+/// exit status.
 fn without_command(name: &str) -> Result<u8, Failure> {
     let words: Vec<OsString> = env::args().skip(1).collect();
     let problem = if name != NAME {
@@ -58,12 +58,12 @@ fn without_command(name: &str) -> Result<u8, Failure> {
     Ok(exit::USAGE)
 }
 
-/// The definition of the program without a command.
+/// The definition of `lanai` called without a command.
 fn definition() -> clap::Command {
     clap::Command::new(NAME).override_help(overview())
 }
 
-/// The list of all programs, a line each.
+/// The list of all programs, one line each.
 fn overview() -> String {
     let (commands, daemons): (Vec<_>, Vec<_>) =
         PROGRAMS.iter().partition(|program| program.section == 1);
@@ -76,7 +76,7 @@ fn overview() -> String {
     )
 }
 
-/// A program and the first sentence of its description.
+/// The overview line of a program: its name and the first sentence of its description.
 fn line(program: &CliProgram) -> String {
     let command = (program.command)();
     let about = command

@@ -1,4 +1,4 @@
-//! How jobs, queues, nodes and events are displayed.
+//! Display of jobs, queues, nodes and events.
 
 pub mod alternate_list;
 pub mod attribute_output;

@@ -1,6 +1,6 @@
 //! The table of programs.
 //!
-//! Manual pages, completions, the client program and the links to it are all derived from it.
+//! Manual pages, completions, the client program and its links are derived from this table.
 //! `build.rs` reads the names from the text of this file.
 
 use super::commands::job_command;
@@ -35,13 +35,13 @@ use std::process::ExitCode;
 /// One program of Lanai.
 #[derive(Debug)]
 pub struct CliProgram {
-    /// Its name, also of its manual page.
+    /// The name of the program and of its manual page.
     pub name: &'static str,
-    /// The section of its manual page: 1 for users, 8 for administrators.
+    /// The section of the manual page: 1 for users, 8 for administrators.
     pub section: u8,
-    /// Its options and their help texts.
+    /// The options and their help texts.
     pub command: fn() -> clap::Command,
-    /// Runs it; absent for the daemons, which have program files of their own.
+    /// The main function; None for the daemons, which have program files of their own.
     pub main: Option<fn() -> ExitCode>,
 }
 

@@ -1,5 +1,5 @@
-//! Reports of the scheduler: `qstat --start`, `--holes`, `--why`, `--usage` and the like, and `qsub
-//! --dry-run`. They ask schedd itself, for every user: the spool does not hold the answers.
+//! Reports of the scheduler: `qstat --start`, `--holes`, `--why`, `--usage` and others, and `qsub
+//! --dry-run`. They query schedd for every user, because the spool does not hold the answers.
 
 use super::arguments::job_options;
 use super::client::exit::{self, Failure};
@@ -97,13 +97,13 @@ pub struct ReportOptions {
 }
 
 impl ReportOptions {
-    /// Whether any is given.
+    /// True if any of these options is given.
     pub fn are_given(&self) -> bool {
         self.views().contains(&true) || self.verbose || !self.resources.is_empty()
     }
 
-    /// The job ids that `-l` took for resources: TORQUE's `-l` asks for whole ids, which ours
-    /// always are, and has no value.
+    /// Returns job ids that `-l` consumed as its value. TORQUE's `-l` takes no value and requests
+    /// full ids, which Lanai always prints.
     pub fn give_back(&mut self) -> Vec<OsString> {
         let are_ids = !self.holes && self.resources.iter().all(|word| is_job_id(word));
         if are_ids {
@@ -127,19 +127,18 @@ impl ReportOptions {
         ]
     }
 
-    /// Whether they exclude each other.
+    /// True if the options exclude each other or lack the report they belong to.
     pub fn conflict(&self) -> bool {
         let views = self.views().iter().filter(|given| **given).count();
         views > 1 || (self.verbose && !self.why) || (!self.resources.is_empty() && !self.holes)
     }
 
-    /// Whether users may be named.
+    /// True if the report can be restricted to users.
     pub fn are_by_user(&self) -> bool {
         self.limits
     }
 
-    /// Writes what is asked for, of these users alone where any are named; the result is what could
-    /// not be done.
+    /// Writes the report, restricted to `users` if given. Returns the failures for single operands.
     pub fn say(
         &self,
         operands: &[OsString],
@@ -213,7 +212,7 @@ fn written(
     Ok(failures)
 }
 
-/// A submission that is never made: it says what to look for room for.
+/// A job that is never submitted: its request is what `--holes` searches free resources for.
 fn imagined(resources: &[OsString]) -> Result<NewJob, Failure> {
     let job = job_options::JobOptions {
         resources: resources.to_vec(),
@@ -240,7 +239,7 @@ fn imagined(resources: &[OsString]) -> Result<NewJob, Failure> {
     })
 }
 
-/// Asks schedd, and the spool where that is as good.
+/// Access to schedd, and to the spool for questions that it can answer.
 struct ReportContext {
     client: Client,
     source: QuerySource,
@@ -266,7 +265,7 @@ impl ReportContext {
         ask(&mut self.client, ahead).map(|(_, told)| told)
     }
 
-    /// The jobs that words name, and what is wrong with the others.
+    /// The ids of the jobs that the operands name, and failures for the other operands.
     fn named(&self, words: &[OsString]) -> (Vec<JobId>, Vec<Failure>) {
         let (mut ids, mut failures) = (Vec::new(), Vec::new());
         for word in words {
@@ -285,7 +284,7 @@ impl ReportContext {
         (ids, failures)
     }
 
-    /// Asks, and hands on the parts of the answer as they come.
+    /// Sends a query and passes each part of the answer to `each`.
     fn parts(
         &mut self,
         ahead: ForecastQuery,
@@ -334,7 +333,7 @@ fn unknown_job(id: &str) -> Failure {
     Failure::of_job("qstat", &Refusal::unknown_job(), id)
 }
 
-/// Asks schedd for a forecast.
+/// Queries schedd for a forecast.
 pub(super) fn ask(
     client: &mut Client,
     ahead: ForecastQuery,
@@ -353,7 +352,7 @@ pub(super) fn ask(
     }
 }
 
-/// `n1,n2 and 5 more`: the first nodes by name.
+/// `n1,n2 and 5 more`: the first 8 nodes.
 fn nodes(names: &[String]) -> String {
     const MOST: usize = 8;
     let named = names

@@ -1,8 +1,8 @@
 //! Dates of `-a`: `[[[[CC]YY]MM]DD]hhmm[.SS]`, in local time.
 //!
-//! What is left out is taken from now; a moment that then lies behind rolls on to the next day,
-//! month or year. A time of day without a date is always ahead: as in PBS, the current minute means
-//! tomorrow, whatever its seconds.
+//! Missing parts are those of the current time; a result in the past moves to the next day, month
+//! or year. A time of day without a date is always in the future: as in PBS, the current minute
+//! means tomorrow, whatever its seconds.
 
 use crate::model::time::Wall;
 use chrono::{
@@ -10,8 +10,7 @@ use chrono::{
     Timelike,
 };
 
-/// The moment that `text` means at `now`, in `now`'s time zone; None if it is no date, or lies
-/// before 1970.
+/// Parses `text` relative to `now`, in `now`'s time zone; None if it is no date or before 1970.
 pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let (digits, seconds) = text.split_once('.').unwrap_or((text, "00"));
     let is_numeric = [digits, seconds]
@@ -43,7 +42,8 @@ pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
         .map(Wall)
 }
 
-/// What `-a` sets: seconds since the Unix epoch, 0 for a moment that is not ahead.
+/// The value that `-a` sets: seconds since the Unix epoch, 0 for a time that is not in the future;
+/// None for no date.
 pub fn begin(text: &str, now: Wall) -> Option<String> {
     let clock = Local.timestamp_opt(now.0, 0).single()?;
     let begin = parse(text, &clock)?;
@@ -76,7 +76,8 @@ fn century(year: u32) -> i32 {
     }
 }
 
-/// A day that its month does not have runs on into the next: 30 February is 2 March, or 1 March.
+/// The date of a day that may exceed its month: 30 February is 2 March, or 1 March in a leap year.
+/// None unless `day` is 1 to 31.
 fn running_on(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
     if !(1..=31).contains(&day) {
         return None;
@@ -85,7 +86,8 @@ fn running_on(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
     first.checked_add_days(Days::new(u64::from(day) - 1))
 }
 
-/// A moment that the clock skips in spring is an hour later; one it shows twice is the earlier.
+/// Converts local time to seconds since the Unix epoch. A time skipped by the change to summer time
+/// is an hour later; of a time that occurs twice, the earlier one counts.
 pub fn local<Z: TimeZone>(moment: NaiveDateTime, zone: &Z) -> Option<i64> {
     let exact = zone.from_local_datetime(&moment).earliest();
     let exact = exact.or_else(|| {

@@ -1,4 +1,4 @@
-//! `#PBS` lines: which lines of a script are directives, and the words in them.
+//! `#PBS` lines: finds the directives of a script and splits them into words.
 
 use crate::cli::client::exit::Failure;
 use std::ffi::OsString;
@@ -7,10 +7,10 @@ use std::os::unix::ffi::OsStringExt;
 /// The prefix of a directive, unless the user chooses another.
 pub const PREFIX: &str = "#PBS";
 
-/// The directives of a script, without prefix, a continued one as one line.
+/// The directives of a script, without prefix; continuation lines are joined.
 ///
-/// Only what stands before the first line of the script proper counts: a line that is neither
-/// blank, nor begins with `#` or `:`. An empty prefix means that there are no directives.
+/// Directives end at the first line that is not blank and does not begin with `#` or `:`. An empty
+/// prefix means that there are no directives.
 pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut lines = script.split(|&b| b == b'\n');
@@ -28,9 +28,9 @@ pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Vec<u8>> {
 /// The prefix of Grid Engine's directives.
 const GRID_ENGINE: &[u8] = b"#$";
 
-/// Grid Engine's directives of a script: lines that begin with `#$` and go on with an option. The
-/// whole script is looked at, but only if one stands before its first command: what a script writes
-/// into another is not its own.
+/// Grid Engine's directives: lines that begin with `#$` and an option. The whole script is
+/// searched, but only if there is a directive before its first command: a script that merely writes
+/// another script is not affected.
 pub fn grid_engine(script: &[u8]) -> Vec<Vec<u8>> {
     if !find(script, GRID_ENGINE).iter().any(|line| is_option(line)) {
         return Vec::new();
@@ -47,7 +47,7 @@ fn is_option(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(b"-")
 }
 
-/// The line, and the next as long as `\` stands at the end.
+/// The line, joined with the next one as long as it ends in `\`.
 fn continued<'a>(line: &[u8], lines: &mut impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut whole = line.to_vec();
     while whole.last() == Some(&b'\\') {
@@ -57,8 +57,8 @@ fn continued<'a>(line: &[u8], lines: &mut impl Iterator<Item = &'a [u8]>) -> Vec
     whole
 }
 
-/// The words of a directive, with quotes and `\` read as a shell does; nothing is expanded. No word
-/// of a command line has a zero byte in it, and none of a directive.
+/// The words of a directive. Quotes and `\` work as in a shell; nothing is expanded. A zero byte is
+/// an error, because command lines cannot contain one.
 pub fn words(line: &[u8]) -> Result<Vec<OsString>, Failure> {
     if line.contains(&0) {
         let shown = String::from_utf8_lossy(line).trim().replace('\0', "^@");
@@ -89,7 +89,7 @@ pub fn words(line: &[u8]) -> Result<Vec<OsString>, Failure> {
     Ok(words.into_iter().map(OsString::from_vec).collect())
 }
 
-/// PBS's line for a directive that cannot be acted on, after what is wrong with it.
+/// PBS's message for a directive with an error, after the reason `why`.
 pub fn error(words: &[OsString], why: &str) -> Failure {
     let shown: String = words
         .iter()

@@ -1,17 +1,17 @@
-//! The environment a job is handed (`Variable_List`): where it was submitted, what `-v` names, and
+//! The environment of a job (`Variable_List`): where it was submitted, the variables of `-v`, and
 //! with `-V` all of qsub's own.
 
 use crate::cli::client::exit::Failure;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Variables of qsub's environment that every job gets, with `PBS_O_` before their names.
+/// Variables of qsub's environment that every job gets, prefixed with `PBS_O_`.
 const HANDED_ON: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "MAIL", "SHELL", "TZ"];
 
-/// Variables that come last and that users cannot set: the second is set by the server.
+/// Variables that users cannot set. The first is added last here; the server sets the second.
 const RESERVED: [&[u8]; 2] = [b"PBS_O_HOST", b"PBS_O_QUEUE"];
 
-/// What the environment of a job says about its submission.
+/// The source of the environment variables that describe the submission.
 #[derive(Clone, Debug)]
 pub struct SubmitOrigin<'a> {
     /// The environment of qsub.
@@ -24,9 +24,9 @@ pub struct SubmitOrigin<'a> {
     pub system: &'a str,
 }
 
-/// `K=V` entries, each ended by a zero byte. `named` is the value of `-v`, which counts more than
-/// what `all` (`-V`) adds; neither replaces a `PBS_O_` variable given here. The server adds
-/// `PBS_O_QUEUE`.
+/// The variables as `K=V` entries, each terminated by a zero byte. `named`, the value of `-v`,
+/// takes precedence over variables added by `all` (`-V`); neither replaces a `PBS_O_` variable set
+/// here. The server adds `PBS_O_QUEUE`.
 pub fn variable_list(
     origin: &SubmitOrigin,
     named: Option<&OsStr>,
@@ -55,7 +55,7 @@ pub fn variable_list(
     Ok(list.bytes)
 }
 
-/// Adds a variable to a list made before, unless it is not set, or named there already.
+/// Adds a variable to an existing list, unless `value` is None or the list has it already.
 pub fn add(list: &mut Vec<u8>, name: &str, value: Option<&OsStr>) {
     let Some(value) = value else { return };
     let prefix = format!("{name}=").into_bytes();
@@ -71,7 +71,7 @@ fn lookup<'a>(vars: &'a [(OsString, OsString)], name: &[u8]) -> Option<&'a OsStr
         .map(|(_, value)| value.as_os_str())
 }
 
-/// Entries in order; of two of one name the first stays.
+/// Entries in order; the first entry with a name wins.
 #[derive(Default)]
 struct VariableList {
     bytes: Vec<u8>,
@@ -90,8 +90,8 @@ impl VariableList {
 
 type Variable = (Vec<u8>, Vec<u8>);
 
-/// Reads `A,B=2,"C='x,y'",D=x\,y`: a name without value takes it from the environment. A later
-/// entry replaces an earlier one of its name.
+/// Parses `A,B=2,"C='x,y'",D=x\,y`. A name without a value takes it from the environment. A later
+/// entry replaces an earlier one with the same name.
 fn entries(text: &OsStr, vars: &[(OsString, OsString)]) -> Result<Vec<Variable>, Failure> {
     if text.is_empty() {
         return Ok(Vec::new());
@@ -110,8 +110,8 @@ fn parsed(text: &[u8], vars: &[(OsString, OsString)]) -> Option<Vec<Variable>> {
     Some(entries)
 }
 
-/// The parts between commas that are neither quoted nor behind a `\`; None when a quote stays
-/// open. A quote opens at the start of a part, or behind its `=`.
+/// Splits at commas that are neither quoted nor after a `\`; None if a quote stays open. A quote
+/// opens at the start of a part or after its `=`.
 fn split(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut parts, mut quote, mut bytes) = (vec![Vec::new()], None, text.iter().copied());
     while let Some(byte) = bytes.next() {
@@ -148,7 +148,7 @@ fn entry(part: &[u8], vars: &[(OsString, OsString)]) -> Option<Variable> {
     Some((name.to_vec(), value))
 }
 
-/// What stands in quotes that enclose it all.
+/// The text inside quotes that enclose all of it; None without such quotes.
 fn unquoted(text: &[u8]) -> Option<&[u8]> {
     match text {
         [first @ (b'"' | b'\''), inner @ .., last] if first == last => Some(inner),
@@ -156,7 +156,7 @@ fn unquoted(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// A value without its quotes and `\`; None for a quote inside that nothing explains.
+/// A value without its quotes and `\`; None if it contains an unescaped quote.
 fn value(text: &[u8]) -> Option<Vec<u8>> {
     let (inner, quotes) = match unquoted(text) {
         Some(inner) => (inner, &text[..1]),

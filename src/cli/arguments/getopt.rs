@@ -1,18 +1,18 @@
-//! Splits the words of a command line as PBS's commands do, then lets clap read them.
+//! Splits the words of a command line like PBS's commands, then passes them to clap.
 //!
-//! PBS options are single letters in the tradition of getopt: values may be glued (`-NNAME`,
+//! PBS options are single letters, parsed by getopt: values may be attached (`-NNAME`,
 //! `-lselect=2`) or begin with `-`, letters without values may be joined (`-xf`), and options may
-//! follow operands. clap differs in small ways (it drops a leading `=`, and refuses some values
-//! that begin with `-`). So this module separates options, values and operands by what clap knows
-//! of each letter, and passes them on in an unambiguous form.
+//! follow operands. clap differs in details (it drops a leading `=` and refuses some values that
+//! begin with `-`). This module therefore separates options, values and operands by clap's
+//! definition of each letter, and passes them on in an unambiguous form.
 
 use crate::cli::client::exit::{self, Failure};
 use clap::{ArgMatches, Command, FromArgMatches};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Reads this process's command line. None for `--version`, as the only word, and `--help`, which
-/// are answered here. A line that PBS would not accept is a usage error (exit status 2).
+/// Parses this process's command line. None if it was `--help`, or only `--version`, which are
+/// answered here. A line that PBS would not accept is a usage error (exit status 2).
 pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<Option<T>, Failure> {
     let words: Vec<OsString> = crate::sys::env::args().skip(1).collect();
     if answered(command, &words)? {
@@ -22,7 +22,7 @@ pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<Option<T>, Fa
     read_matches(&matches).map(Some)
 }
 
-/// Answers `--version`, as the only word, and `--help`; false for any other line.
+/// Answers `--help`, or `--version` as the only word; false for any other line.
 pub fn answered(command: fn() -> Command, words: &[OsString]) -> Result<bool, Failure> {
     match words {
         [only] if only == "--version" => {
@@ -37,12 +37,12 @@ pub fn answered(command: fn() -> Command, words: &[OsString]) -> Result<bool, Fa
     }
 }
 
-/// Whether the word is one of options, and no operand.
+/// True if the word contains options and is not an operand.
 pub fn is_option(word: &OsStr) -> bool {
     matches!(word.as_bytes(), [b'-', _, ..])
 }
 
-/// Whether the value of the last option of this word is the next word.
+/// True if the value of the word's last option is the next word.
 pub fn wants_next(command: &Command, word: &OsStr) -> bool {
     let [b'-', letters @ ..] = word.as_bytes() else {
         return false;
@@ -65,13 +65,13 @@ fn by_letter(command: &Command, letter: char) -> Option<&clap::Arg> {
         .find(|arg| arg.get_short() == Some(letter))
 }
 
-/// What matches say.
+/// Converts clap's matches to the argument struct.
 pub fn read_matches<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Failure> {
     T::from_arg_matches(matches).map_err(|error| from_clap(&error))
 }
 
-/// What all commands of PBS have in common: `-h` and `-V` are theirs, the last of a repeated option
-/// counts, `--help` and `--version` stand alone.
+/// Settings shared by all PBS commands: `-h` and `-V` are free for commands, the last of a repeated
+/// option counts, and `--help` and `--version` are described after the options.
 pub fn pbs(command: Command) -> Command {
     command
         .disable_help_flag(true)
@@ -80,7 +80,7 @@ pub fn pbs(command: Command) -> Command {
         .after_help("  --help     Print this text\n  --version  Print pbs_version and the version")
 }
 
-/// Reads any words as a command line of `command`.
+/// Parses any words as a command line of `command`.
 pub fn matches(
     command: &mut Command,
     words: impl IntoIterator<Item = OsString>,
@@ -93,7 +93,7 @@ pub fn matches(
 }
 
 /// The words rewritten for clap: `-X=VALUE`, `-F`, `--long`, then `--` and the operands. Operands
-/// behind a `--` of the command line follow a second `--`.
+/// after a `--` on the command line follow a second `--`.
 fn split(
     command: &Command,
     words: impl IntoIterator<Item = OsString>,
@@ -118,7 +118,7 @@ fn split(
     Ok(options)
 }
 
-/// A word of an option with a long name; a value that does not stand in it is the next word.
+/// A long option; a value without `=` is the next word.
 fn long(
     command: &Command,
     word: OsString,
@@ -142,8 +142,8 @@ fn long(
     Ok(OsString::from_vec(whole))
 }
 
-/// One word of letters: flags up to the first letter with a value, which is the rest of the word
-/// or else the next word.
+/// One word of letters: flags up to the first letter with a value, which is the rest of the word or
+/// else the next word.
 fn cluster(
     command: &Command,
     letters: &[u8],
@@ -172,8 +172,8 @@ fn cluster(
     Ok(())
 }
 
-/// What clap still finds wrong: a missing or an extra operand, a bad value of a long option. PBS
-/// tells the former by the usage alone.
+/// Converts an error of clap: a missing or extra operand, or a bad value of a long option. For
+/// wrong operands PBS prints only the usage.
 fn from_clap(error: &clap::Error) -> Failure {
     use clap::error::ErrorKind::{
         MissingRequiredArgument, TooFewValues, TooManyValues, UnknownArgument,

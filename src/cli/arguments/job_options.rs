@@ -1,7 +1,7 @@
-//! The options that qsub and qalter share, and the settings they ask for.
+//! The options shared by qsub and qalter, and the attribute settings that they produce.
 //!
 //! Values that PBS's commands check themselves fail here with `illegal -X value` and the usage; the
-//! rest is the server's to judge.
+//! server checks the rest.
 
 use super::{date, paths, resources, script};
 use crate::cli::client::exit::Failure;
@@ -123,21 +123,21 @@ pub struct JobOptions {
     pub others: Vec<OsString>,
 }
 
-/// Where and when a command runs: what relative paths and dates are relative to.
+/// Where and when a command runs: the base of relative paths and dates.
 #[derive(Clone, Copy, Debug)]
 pub struct SubmissionPlace<'a> {
     /// The working directory.
     pub workdir: &'a Path,
-    /// This host.
+    /// The name of this host.
     pub host: &'a str,
-    /// What a watch shows.
+    /// The current time.
     pub now: Wall,
-    /// Whether there is another host of this name.
+    /// Returns true if a host with this name exists.
     pub knows_host: fn(&str) -> bool,
 }
 
 impl JobOptions {
-    /// The settings these options ask for; those by `-W` come last.
+    /// The attribute settings of these options; those of `-W` come last.
     pub fn settings(&self, place: &SubmissionPlace) -> Result<Vec<AttributeSetting>, Failure> {
         let mut settings = Vec::new();
         self.dates_and_paths(place, &mut settings)?;
@@ -179,7 +179,7 @@ impl JobOptions {
         Ok(())
     }
 
-    /// Options with values that are checked by their form alone, and sent unchanged.
+    /// Adds options that only have their syntax checked and are sent unchanged.
     fn checked(&self, settings: &mut Vec<AttributeSetting>) -> Result<(), Failure> {
         type Check = fn(&str) -> bool;
         let rows: [(char, &str, &Option<OsString>, Check); 10] = [
@@ -258,7 +258,7 @@ impl JobOptions {
     }
 }
 
-/// The holds that `-h` names; the user's own if it is not given.
+/// Parses the holds of `-h`; without a value, a user hold.
 pub fn holds(named: Option<&OsStr>) -> Result<Holds, Failure> {
     let holds = named.map_or(Some(Holds::USER), |letters| {
         value_syntax::holds(&letters.to_string_lossy())
@@ -266,12 +266,12 @@ pub fn holds(named: Option<&OsStr>) -> Result<Holds, Failure> {
     holds.ok_or_else(|| illegal('h'))
 }
 
-/// `illegal -X value`, and the usage.
+/// The failure `illegal -X value`, with the usage.
 pub fn illegal(letter: char) -> Failure {
     Failure::usage(format!("illegal -{letter} value"))
 }
 
-/// What PBS offers and this version does not.
+/// The failure for a PBS feature that this version does not support.
 pub fn unsupported(what: &str) -> Failure {
     Failure::new(
         crate::cli::client::exit::USAGE,
@@ -283,7 +283,7 @@ fn text(value: &OsStr) -> Text {
     Text(value.as_bytes().to_vec())
 }
 
-/// What one `-l` asks for.
+/// Parses one `-l` value.
 pub fn resource_list(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
     let pairs = list
         .to_str()
@@ -295,7 +295,7 @@ pub fn resource_list(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
         .collect())
 }
 
-/// The settings of one `-W`: `attribute=value` joined by commas; a value may be quoted.
+/// The settings of one `-W`: `attribute=value` pairs separated by commas; a value may be quoted.
 fn others(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
     let pairs = split_others(list.as_bytes()).ok_or_else(|| illegal('W'))?;
     let mut settings = Vec::new();
@@ -305,7 +305,7 @@ fn others(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
             return Err(illegal('W'));
         }
         match name.as_str() {
-            // Moab's extensions concern no PBS.
+            // Moab's extensions are ignored.
             "x" => continue,
             _ => attribute::may_set(&name, true)?,
         }
@@ -314,7 +314,7 @@ fn others(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
     Ok(settings)
 }
 
-/// Dependencies given several times are all meant: one setting gets them all.
+/// Merges repeated `depend` attributes into one setting: all of them apply.
 fn add_up(settings: &mut Vec<AttributeSetting>) {
     let given: Vec<Vec<u8>> = settings
         .extract_if(.., |setting| setting.attribute == "depend")
@@ -325,7 +325,7 @@ fn add_up(settings: &mut Vec<AttributeSetting>) {
     }
 }
 
-/// The check on the client of those attributes that have one.
+/// Checks the syntax of an attribute; true for attributes that only the server checks.
 fn is_well_formed(name: &str, value: &str) -> bool {
     match name {
         "depend" => ParsedDependency::parse(value, None) != Err(DependencyFault::Malformed),
@@ -342,7 +342,7 @@ fn is_well_formed(name: &str, value: &str) -> bool {
     }
 }
 
-/// Names and values; None when one has no `=`, or nothing stands where a name should.
+/// Splits a `-W` value into names and values; None if a `=` or a name is missing.
 fn split_others(list: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
     let (mut pairs, mut rest) = (Vec::new(), list);
     loop {
@@ -363,8 +363,9 @@ fn split_others(list: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
     }
 }
 
-/// A value up to a comma outside of quotes that a further `name=` follows, its quotes taken off,
-/// and what stands behind the comma: `depend=afterok:1,afterany:2,umask=22` sets two attributes.
+/// Splits off a value, without its quotes, and returns the text after the comma. The value ends at
+/// an unquoted comma that another `name=` follows: `depend=afterok:1,afterany:2,umask=22` sets two
+/// attributes.
 fn split_value(text: &[u8]) -> Option<(Vec<u8>, Option<&[u8]>)> {
     let (mut value, mut quote) = (Vec::new(), None);
     for (at, &byte) in text.iter().enumerate() {
@@ -385,8 +386,8 @@ fn begins_with_name(text: &[u8]) -> bool {
     end.is_some_and(|end| text[end] == b'=')
 }
 
-/// The words of a command line as PBS keeps them in `Submit_arguments`: joined by blanks, empty
-/// ones left out.
+/// The words of a command line in the form of `Submit_arguments`: joined by blanks, without empty
+/// words.
 pub fn joined(words: &[OsString]) -> Text {
     let words: Vec<&OsStr> = words
         .iter()

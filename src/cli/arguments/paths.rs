@@ -1,4 +1,4 @@
-//! Where output goes: the values of `-o` and `-e`, made absolute where qsub runs.
+//! Output paths: the values of `-o` and `-e`, made absolute on the host of qsub.
 
 use crate::model::text::Text;
 use std::ffi::OsStr;
@@ -6,8 +6,8 @@ use std::net::ToSocketAddrs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// `host:/absolute/path` for a value `[host:]path`, relative to `workdir`; a folder ends in `/`.
-/// None for a malformed value or an unknown host, by what `knows` says of others.
+/// Converts `[host:]path`, relative to `workdir`, to `host:/absolute/path`; a directory ends in
+/// `/`. None for a malformed value, or for a host for which `knows` returns false.
 pub fn resolve(value: &OsStr, workdir: &Path, host: &str, knows: fn(&str) -> bool) -> Option<Text> {
     let mut parts = value.as_bytes().split(|&b| b == b':');
     let (first, second) = (parts.next()?, parts.next());
@@ -24,7 +24,7 @@ pub fn resolve(value: &OsStr, workdir: &Path, host: &str, knows: fn(&str) -> boo
     }
 }
 
-/// Whether the value is `host:` alone, of this host: what PBS takes for the default name there.
+/// True for `host:` alone with this host's name: PBS then uses the default file name.
 pub fn is_default(value: &OsStr, host: &str) -> bool {
     value.as_bytes().strip_suffix(b":") == Some(host.as_bytes())
 }
@@ -51,7 +51,7 @@ fn is_host(name: &str, own: &str, knows: fn(&str) -> bool) -> bool {
     !name.is_empty() && (name == own || name == "localhost" || knows(name))
 }
 
-/// Whether the system can find a host of this name.
+/// True if the system can resolve this host name.
 pub fn knows_host(name: &str) -> bool {
     (name, 0).to_socket_addrs().is_ok()
 }

@@ -1,19 +1,18 @@
-//! Periods of the past, as people say them: `7d`, `today`, `2026-11`, `2026-11-20`, or a date as
-//! `-a` has it. Each stands for a stretch of time, a moment for one of no length.
+//! Periods in the past: `7d`, `today`, `2026-11`, `2026-11-20`, or a date as in `-a`. Each is a
+//! time range; a point in time is a range of length 0.
 
 use super::date;
 use crate::model::time::Wall;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeZone};
 
-/// What a period may be, as error messages say it.
+/// The forms of a period, for error messages.
 pub const FORMS: &str = "a time ago as 7d, today, yesterday, now, a day or a month as 2026-11-20 or 2026-11, or a \
                          date as [[[CC]YY]MMDD]hhmm[.SS]";
 
-/// From its first moment until before this other one.
+/// A time range: start (inclusive) and end (exclusive).
 pub type Stretch = (Wall, Wall);
 
-/// The stretch of time that `text` means at `now`, in `now`'s time zone; None if it is none of
-/// these.
+/// Parses `text` relative to `now`, in `now`'s time zone; None if it has none of these forms.
 pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
     let today = now.date_naive();
     let moment = match text {
@@ -27,13 +26,13 @@ pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
     Some((moment, moment))
 }
 
-/// `7d`, `36h`, `90min`.
+/// Parses `7d`, `36h`, `90min`.
 fn ago<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let seconds = i64::try_from(humantime::parse_duration(text).ok()?.as_secs()).ok()?;
     now.timestamp().checked_sub(seconds).map(Wall)
 }
 
-/// `2026-11`, `2026-11-20`, `2026-11-20T10:22`, `2026-11-20T10:22:05`.
+/// Parses `2026-11`, `2026-11-20`, `2026-11-20T10:22`, `2026-11-20T10:22:05`.
 fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
     for format in ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"] {
         if let Ok(moment) = NaiveDateTime::parse_from_str(text, format) {
@@ -48,8 +47,8 @@ fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
     Some((midnight(first, now)?, midnight(next, now)?))
 }
 
-/// A date as `-a` reads it. Missing parts are those of the current time; if the result lies in the
-/// future, it is a month or a year earlier.
+/// Parses a date as in `-a`. Missing parts are those of the current time; a result in the future
+/// moves back a month or a year.
 fn numeric<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let (parts, back) = match text.split('.').next()?.len() {
         4 => ("%Y%m%d", 0),

@@ -1,5 +1,4 @@
-//! What the commands about reservations share: ids, times, resource lists, and how they reach
-//! schedd.
+//! Shared by the reservation commands: ids, times, resource lists, and requests to schedd.
 
 use super::date;
 use super::job_options;
@@ -13,13 +12,13 @@ use chrono::{Local, TimeZone};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// The id of a reservation on a command line: `R12`, `R12.head`, or the name of one that the
-/// configuration makes.
+/// The id of a reservation on a command line: `R12`, `R12.head`, or the name of a reservation from
+/// the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReservationName(String);
 
 impl ReservationName {
-    /// Reads an id; one that is none ends with exit status 1.
+    /// Parses an id; a malformed one fails with exit status 1.
     pub fn parse(text: &OsStr) -> Result<ReservationName, Failure> {
         let shown = text.to_string_lossy();
         let is_plain = shown
@@ -32,7 +31,7 @@ impl ReservationName {
             .next()
             .unwrap_or_default();
         let digits = number.bytes().take_while(u8::is_ascii_digit).count();
-        // What begins as a number must be one.
+        // An id that begins with digits must be a number.
         if !shown.is_empty() && is_plain && (digits == 0 || digits == number.len()) {
             Ok(ReservationName(shown.into_owned()))
         } else {
@@ -43,7 +42,7 @@ impl ReservationName {
         }
     }
 
-    /// The name that the server knows it by.
+    /// The id as stored by the server: without `.server` if that is this server.
     pub fn local(&self, server: &str) -> String {
         match self.0.split_once('.') {
             Some((id, named)) if same_server(named, server) => id.to_string(),
@@ -51,13 +50,13 @@ impl ReservationName {
         }
     }
 
-    /// The id as messages show it.
+    /// The id as displayed in messages.
     pub fn full(&self, server: &str) -> String {
         format!("{}.{server}", self.local(server))
     }
 }
 
-/// A moment, as `-R` and `-E` give it, local time.
+/// Parses a time of `-R` or `-E`, local time.
 fn moment(letter: char, text: &OsStr, now: Wall) -> Result<Wall, Failure> {
     let clock = Local.timestamp_opt(now.0, 0).single();
     clock
@@ -65,7 +64,7 @@ fn moment(letter: char, text: &OsStr, now: Wall) -> Result<Wall, Failure> {
         .ok_or_else(|| Failure::usage(format!("illegal -{letter} time value")))
 }
 
-/// The beginning and the end that `-R` and `-E` give.
+/// Parses the start and the end of `-R` and `-E`.
 pub fn bounds(
     from: Option<&OsString>,
     to: Option<&OsString>,
@@ -78,7 +77,7 @@ pub fn bounds(
     Ok((from, to))
 }
 
-/// What is kept and shown as it was given, by the attribute's name.
+/// The attributes that schedd stores and displays unchanged, by name.
 pub fn kept<const N: usize>(given: [(&str, &Option<String>); N]) -> BTreeMap<String, String> {
     given
         .into_iter()
@@ -86,7 +85,7 @@ pub fn kept<const N: usize>(given: [(&str, &Option<String>); N]) -> BTreeMap<Str
         .collect()
 }
 
-/// An end with only a time of day is on the day of the beginning, or on the next day.
+/// An end with only a time of day is on the day of the start, or on the next day.
 fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
     let says_the_day = text
         .to_str()
@@ -97,7 +96,7 @@ fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
     }
 }
 
-/// What `-l` asks for: names and texts.
+/// Parses the values of `-l` into names and texts.
 pub fn resources(lists: &[std::ffi::OsString]) -> Result<Vec<(String, String)>, Failure> {
     let mut asked = Vec::new();
     for list in lists {
@@ -111,7 +110,7 @@ pub fn resources(lists: &[std::ffi::OsString]) -> Result<Vec<(String, String)>, 
     Ok(asked)
 }
 
-/// `-q`: this server, named after an `@` or alone.
+/// Checks `-q`: it must name this server, after an `@` or alone.
 pub fn check_destination(destination: &Option<String>, server: &str) -> Result<(), Failure> {
     let Some(named) = destination else {
         return Ok(());
@@ -124,7 +123,7 @@ pub fn check_destination(destination: &Option<String>, server: &str) -> Result<(
     }
 }
 
-/// Asks schedd; a refusal is left to the caller.
+/// Sends a request to schedd; the caller handles a refusal.
 pub fn call(
     schedd: &mut LazySchedd,
     request: &ClientRequest,

@@ -1,7 +1,7 @@
-//! The value of `-l`: resources joined by commas, or by blanks, as PBS splits them.
+//! The value of `-l`: resources separated by commas or blanks, split as in PBS.
 
-/// Names and texts, in order; a name alone has an empty text. None for a name that is missing:
-/// `=1`, `a=1,,b=2`, a comma at the end.
+/// Splits into names and texts, in order; a name alone has an empty text. None if a name is
+/// missing: `=1`, `a=1,,b=2`, a trailing comma.
 pub fn split(text: &str) -> Option<Vec<(String, String)>> {
     let (mut pairs, mut rest) = (Vec::new(), text.trim_start());
     let mut wanted = false;
@@ -27,7 +27,7 @@ fn ends_name(c: char) -> bool {
     c == '=' || c == ',' || c.is_whitespace()
 }
 
-/// A value up to a comma or blank outside of quotes, and what follows.
+/// Splits off a value, which ends at a comma or blank outside of quotes.
 fn read_value(text: &str) -> (&str, &str) {
     let mut quote = None;
     let end = text.find(|c: char| {
@@ -41,7 +41,7 @@ fn read_value(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// What stands in quotes that enclose it all.
+/// The text inside quotes that enclose all of it; without such quotes, the text.
 fn unquoted(text: &str) -> &str {
     for quote in ['"', '\''] {
         if let Some(inner) = text

@@ -1,4 +1,4 @@
-//! What a job is to run: a script from a file or from standard input, or a command.
+//! The program of a job: a script from a file or from standard input, or a command.
 
 use super::directives;
 use crate::cli::client::exit::{self, Failure};
@@ -13,22 +13,23 @@ use std::path::Path;
 /// The largest script, in bytes: PBS's `jobscript_max_size`.
 const LIMIT: u64 = 100 << 20;
 
-/// The name of a job that has no script file.
+/// The name of a job without a script file.
 const NAMELESS: &str = "STDIN";
 
-/// What the operands of qsub name.
+/// The program named by qsub's operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptSource {
-    /// Standard input.
+    /// A script on standard input.
     Stdin,
-    /// This file.
+    /// A script in this file.
     File(OsString),
-    /// Not a script: these words, the program first.
+    /// A command: the program and its arguments.
     Command(Vec<OsString>),
 }
 
 impl ScriptSource {
-    /// Nothing or `-`, a file, or `--` and a command. Anything else is a usage error.
+    /// Parses the operands: none or `-`, a file, or `--` and a command. Anything else is a usage
+    /// error.
     pub fn of(operands: &[OsString]) -> Result<ScriptSource, Failure> {
         match operands {
             [] => Ok(ScriptSource::Stdin),
@@ -41,7 +42,7 @@ impl ScriptSource {
         }
     }
 
-    /// The job's name where none is chosen: the file's, which must do as one.
+    /// The default job name: the file name. Fails if that is not a legal job name.
     pub fn name(&self) -> Result<String, Failure> {
         let ScriptSource::File(file) = self else {
             return Ok(NAMELESS.into());
@@ -50,7 +51,7 @@ impl ScriptSource {
         job_name(name)
     }
 
-    /// The text of the script; empty for a command.
+    /// Reads the script; empty for a command.
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         self.holding(match self {
             ScriptSource::Stdin => read_stdin()?,
@@ -59,7 +60,8 @@ impl ScriptSource {
         })
     }
 
-    /// The same if this is what the file or standard input holds.
+    /// Checks `script`, the content of the file or of standard input, for CR LF. Returns it; empty
+    /// for a command.
     pub fn holding(&self, script: Vec<u8>) -> Result<Vec<u8>, Failure> {
         if matches!(self, ScriptSource::Command(_)) {
             return Ok(Vec::new());
@@ -71,8 +73,7 @@ impl ScriptSource {
     }
 }
 
-/// The words of a file of options: those of a command line, and lines of remarks that begin with
-/// `#`.
+/// The words of a file of options: command line words, and comment lines that begin with `#`.
 pub fn options(file: &OsStr) -> Result<Vec<OsString>, Failure> {
     let text = read_file(Path::new(file))?;
     let lines = text
@@ -84,7 +85,7 @@ pub fn options(file: &OsStr) -> Result<Vec<OsString>, Failure> {
         .concat())
 }
 
-/// Checks a job's name; a `=` before it, which some clients write in `-N=name`, is forgiven.
+/// Checks a job name. A leading `=` is removed, because some clients write `-N=name`.
 pub fn job_name(name: &OsStr) -> Result<String, Failure> {
     let name = name.to_string_lossy();
     let name = name.strip_prefix('=').unwrap_or(&name);
@@ -125,7 +126,7 @@ fn read_all(source: impl Read) -> Result<Vec<u8>, Failure> {
     Ok(script)
 }
 
-/// The system's words for an error, without its number.
+/// The system's text for an error, without its number.
 fn reason(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(
         || error.to_string(),

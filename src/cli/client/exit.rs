@@ -1,7 +1,7 @@
-//! How a command ends: what it says on standard error, and its exit status.
+//! Error messages and exit statuses of the commands.
 //!
-//! Scripts match on these lines and numbers (`<command>: <text>`, a PBS error number mod 256), so
-//! they are made here and nowhere else.
+//! Scripts match these lines and numbers (`<command>: <text>`, a PBS error number mod 256), so they
+//! are defined only here.
 
 use super::installation;
 use super::operand::Operand;
@@ -12,32 +12,32 @@ use crate::wire::client::ClientError;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The exit status of a wrong command line.
+/// The exit status for a wrong command line.
 pub const USAGE: u8 = 2;
 
-/// The error number PBS clients show when no server answers: 15010, mod 256.
+/// The error number of PBS clients when no server answers: 15010, mod 256.
 pub const NO_SERVER: u8 = 162;
 
-/// The exit status for a host that is unknown: 15008, mod 256.
+/// The exit status for an unknown host: 15008, mod 256.
 const UNKNOWN_HOST: u8 = 160;
 
-/// Why a command did not do all it was asked to.
+/// An error message and an exit status of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What is said, without the command's name; empty says nothing.
+    /// The message without the command's name; empty prints nothing.
     pub text: String,
-    /// Whether the command's usage is printed after it.
+    /// Prints the command's usage after the message.
     pub usage: bool,
     /// The exit status.
     pub code: u8,
-    /// The server, where that is what is missing: each command says so in words of its own.
+    /// The server is unreachable or unknown; each command has its own message for this.
     pub away: Option<Away>,
-    /// The job that is unknown here.
+    /// The job that this server does not have.
     pub unknown: Option<JobId>,
 }
 
 impl Failure {
-    /// `<command>: <text>`, with this exit status.
+    /// Prints `<command>: <text>` and exits with `code`.
     pub fn new(code: u8, text: impl Into<String>) -> Failure {
         Failure {
             text: text.into(),
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// `<command>: <text>`, then the usage; exit status 2.
+    /// Prints `<command>: <text>` and the usage; exit status 2.
     pub fn usage(text: impl Into<String>) -> Failure {
         Failure {
             text: text.into(),
@@ -59,12 +59,12 @@ impl Failure {
         }
     }
 
-    /// Nothing more to say.
+    /// Prints nothing and exits with `code`.
     pub fn silent(code: u8) -> Failure {
         Failure::new(code, "")
     }
 
-    /// The server does not answer, for this reason.
+    /// The server does not answer, because of `why`.
     pub fn silent_server(why: &str) -> Failure {
         let text = format!("cannot connect to server: {why} (errno=15010)");
         Failure {
@@ -73,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// No server of this name is known here.
+    /// No known server has this name.
     pub fn unknown_host(host: &str) -> Failure {
         let text = format!("cannot connect to server {host} (errno=15008): Unknown Host.");
         Failure {
@@ -82,9 +82,9 @@ impl Failure {
         }
     }
 
-    /// A refusal of a request that concerns job `id` (shown as `12.head`). PBS names the job in
-    /// all of them but two: what is about a node names that, and `Job has finished` stands alone,
-    /// except in `qdel`.
+    /// A refused request for job `id` (displayed as `12.head`). As in PBS, the message ends with
+    /// the job id, with two exceptions: a message about a node names the node, and `Job has
+    /// finished` has no id except in `qdel`.
     pub fn of_job(command: &str, refusal: &Refusal, id: &str) -> Failure {
         if let Some(failure) = illegal_priority(refusal) {
             return failure;
@@ -104,14 +104,15 @@ impl Failure {
         failure
     }
 
-    /// The same failure with this exit status.
+    /// Replaces the exit status.
     pub fn with_code(self, code: u8) -> Failure {
         Failure { code, ..self }
     }
 
-    /// Prints it on standard error, and returns the exit status. `usage` makes the usage text.
+    /// Prints the failure on standard error and returns the exit status. `usage` returns the
+    /// definition of the command.
     pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
-        // PBS puts no blank before a text that begins with a tab.
+        // PBS prints no blank before a text that begins with a tab.
         let blank = if self.text.starts_with('\t') { "" } else { " " };
         let mut said = match &self.away {
             Some(away) => away.lines(command),
@@ -129,7 +130,7 @@ impl Failure {
     }
 }
 
-/// Says on standard error what is no failure.
+/// Prints notes on standard error that are not failures.
 pub fn remark(command: &str, notes: &[String]) {
     let said: String = notes
         .iter()
@@ -138,7 +139,7 @@ pub fn remark(command: &str, notes: &[String]) {
     let _ = io::stderr().write_all(said.as_bytes());
 }
 
-/// How a command is used, in a few lines.
+/// The usage of a command, in a few lines.
 pub fn usage_text(name: &str, mut command: clap::Command) -> String {
     let usage = command
         .render_usage()
@@ -154,7 +155,8 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// In PBS the command checks the priority; here only the server knows the legal ones.
+/// The failure for an illegal priority. PBS checks it in the client; here only the server has the
+/// legal range.
 fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
     (*refusal == Refusal::illegal_value(Refusal::PRIORITY))
         .then(|| Failure::usage("illegal -p value"))
@@ -169,7 +171,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// A reader that has gone away (`qstat | head`) is no failure.
+/// A closed pipe (`qstat | head`) is not a failure.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
@@ -191,7 +193,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Runs a command's body. Its result is the exit status; a failure is printed first.
+/// Runs the body of a command. Its result is the exit status; a failure is printed first.
 pub fn run(
     name: &'static str,
     command: fn() -> clap::Command,
@@ -200,12 +202,12 @@ pub fn run(
     ExitCode::from(body().unwrap_or_else(|failure| failure.report(name, command)))
 }
 
-/// A reply that does not belong to its request.
+/// The failure for a reply that does not match its request.
 pub fn garbled() -> Failure {
     Failure::new(183, "Batch protocol error")
 }
 
-/// Writes to standard output.
+/// Writes to standard output and flushes.
 pub fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_ref())?;

@@ -1,7 +1,7 @@
-//! Which installation a command uses, and how to reach the user's other one.
+//! The installation in use, and how to reach the user's other one.
 //!
-//! A user may have jobs in a personal and in a shared installation, and a command talks to one of
-//! them: see [`Home::find`].
+//! A user may have jobs in a personal and in a shared installation. A command uses one of them: see
+//! [`Home::find`].
 
 use super::source::QuerySource;
 use super::unreachable_server::Away;
@@ -9,13 +9,13 @@ use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::wire::message::{Detail, Question};
 
-/// The installation in use, as users know it.
+/// The installation in use, as displayed to users.
 pub fn current() -> Option<String> {
     Home::find().ok().map(|home| home.to_string())
 }
 
-/// Names the installation in use and the user's other one, with the change of the environment that
-/// selects it. None if the user has no other one.
+/// A hint that names the installation in use, the user's other one, and the environment setting
+/// that selects the other one. None if the user has no other one.
 pub fn other() -> Option<String> {
     let (home, other) = both()?;
     Some(format!(
@@ -24,8 +24,8 @@ pub fn other() -> Option<String> {
     ))
 }
 
-/// The same for a failure that the choice of the installation may explain: no server answers, or
-/// the other installation knows a job that is unknown here.
+/// A hint for a failure that the choice of installation may explain: no server answers, or the
+/// other installation has a job that is unknown here.
 pub fn hint(away: Option<&Away>, unknown: Option<JobId>) -> Option<String> {
     if let Some(Away::Silent(_)) = away {
         return other();
@@ -46,7 +46,7 @@ fn both() -> Option<(Home, Home)> {
     Some((home, other))
 }
 
-/// Whether an installation knows a job of this id, or an array of its number.
+/// True if an installation has a job with this id, or an array with its number.
 fn knows(home: &Home, job: JobId) -> bool {
     let question = Question::JobsById(vec![job, JobId::array(job.number)], Detail::Row);
     let answers = QuerySource::open(home).and_then(|mut source| source.ask(&question));

@@ -1,4 +1,4 @@
-//! Commands with a list of job ids: one request for all of them, and one line for each failure.
+//! Commands with a list of job ids: one request for all jobs, and one line for each failure.
 
 use super::exit::{self, Failure};
 use super::operand::Operand;
@@ -11,15 +11,15 @@ use crate::wire::client::{Client, ClientError};
 use crate::wire::message::{ClientRequest, Question, Reply};
 use std::ffi::OsString;
 
-/// How an act reaches schedd; in tests, a stand-in for it.
+/// A connection that sends requests to schedd; tests use a substitute.
 pub trait Server {
-    /// Asks and waits for the reply.
+    /// Sends a request and waits for the reply.
     fn call(&mut self, request: &ClientRequest) -> Result<Reply, ClientError>;
-    /// The name after the dot of every job id.
+    /// The server name after the dot of every job id.
     fn name(&mut self) -> Result<String, Failure>;
 }
 
-/// The schedd of this installation, connected to when first asked.
+/// The schedd of this installation; connects at the first request.
 pub struct LazySchedd {
     home: Home,
     client: Option<Client>,
@@ -27,7 +27,7 @@ pub struct LazySchedd {
 }
 
 impl LazySchedd {
-    /// Finds the installation; connects later.
+    /// Finds the installation without connecting.
     pub fn find() -> Result<LazySchedd, Failure> {
         Ok(LazySchedd {
             home: Home::find()?,
@@ -57,9 +57,9 @@ impl Server for LazySchedd {
     }
 }
 
-/// Acts on every operand, all in one request where there are several. Failures are printed in the
-/// order of the operands, and the code of the last one is the exit status. Only a server that
-/// cannot be reached ends it early.
+/// Applies `act` to every operand, in one request if there are several. Failures are printed in the
+/// order of the operands; the exit status is that of the last one. Only an unreachable server ends
+/// the command early.
 pub fn act(
     command: &'static str,
     usage: fn() -> clap::Command,
@@ -96,7 +96,7 @@ pub fn act(
     Ok(code)
 }
 
-/// Prints the notes about a job, or makes its refusal the command's failure.
+/// Prints the notes about a job, or turns its refusal into a failure.
 fn told(
     command: &str,
     server: &mut dyn Server,
@@ -116,8 +116,7 @@ fn told(
     Err(Failure::of_job(command, &refusal, &id))
 }
 
-/// The job that an operand means. The outer result is about the server, the inner one about the
-/// operand.
+/// The job of an operand. The outer result reports server errors, the inner one operand errors.
 fn target(
     word: &OsString,
     server: &mut dyn Server,
@@ -146,8 +145,8 @@ fn target(
     )))
 }
 
-/// What schedd did to each of the jobs: notes, or its refusal. The first failure to reach it is the
-/// last outcome.
+/// The result of schedd for one job: notes or a refusal. The outer failure means that schedd was
+/// not reached; it is the last outcome.
 type JobOutcome = Result<Result<Vec<String>, Refusal>, Failure>;
 
 fn request(server: &mut dyn Server, act: &Act, jobs: &[BatchTarget]) -> Vec<JobOutcome> {
@@ -221,7 +220,7 @@ mod tests {
     use super::*;
     use clap::Command;
 
-    /// Knows job 1 (on which it acts), job 2 (which has finished), and the array 3[].
+    /// Has job 1 (accepts requests), job 2 (finished), and the array 3[].
     #[derive(Default)]
     struct Scripted(Vec<String>);
 

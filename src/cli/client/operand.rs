@@ -1,4 +1,4 @@
-//! Job ids as people write them: `12`, `12.head`, `12@head`, `12[3].head`.
+//! Job ids on the command line: `12`, `12.head`, `12@head`, `12[3].head`.
 
 use super::exit::Failure;
 use crate::model::job::array::Indices;
@@ -6,22 +6,22 @@ use crate::model::job_id::JobId;
 use crate::model::server_name::same_server;
 use std::ffi::OsStr;
 
-/// A job id of the command line.
+/// A job id from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operand {
-    /// `12`; `12[]` also for a range of its elements; `12[3]`.
+    /// `12`; `12[3]`; `12[]`, also for a range of subjobs.
     id: JobId,
-    /// `12[1-5:2]`: these elements of the array.
+    /// The subjobs selected by a range such as `12[1-5:2]`.
     only: Option<Indices>,
-    /// The server named, by `.` or `@`; the one after `@` counts if both are there.
+    /// The server after `.` or `@`; if both are given, the one after `@`.
     server: Option<String>,
-    /// It is named by `@`.
+    /// The server follows an `@`.
     is_at: bool,
 }
 
 impl Operand {
-    /// Reads an id; a newline after it is forgiven. Anything else fails with
-    /// `illegally formed job identifier`, exit status 1.
+    /// Parses an id; trailing newlines are ignored. Anything else fails with `illegally formed job
+    /// identifier`, exit status 1.
     pub fn parse(text: &OsStr) -> Result<Operand, Failure> {
         let shown = text.to_string_lossy();
         Operand::read(shown.trim_end_matches(['\n', '\r']))
@@ -40,22 +40,22 @@ impl Operand {
         })
     }
 
-    /// The id alone, whatever server is named.
+    /// The id without the server.
     pub fn id(&self) -> JobId {
         self.id
     }
 
-    /// The elements alone that are meant, of the array.
+    /// The selected range of subjobs.
     pub fn only(&self) -> Option<Indices> {
         self.only
     }
 
-    /// Whether a server is named, and so has to be compared with the one that answers.
+    /// True if the id names a server, which must then be compared with the one that answers.
     pub fn names_server(&self) -> bool {
         self.server.is_some()
     }
 
-    /// The job this means at `server`; None if it means another server's job.
+    /// The job at `server`; None if the id names another server.
     pub fn job(&self, server: &str) -> Option<JobId> {
         let ours = self
             .server
@@ -64,8 +64,8 @@ impl Operand {
         ours.then_some(self.id)
     }
 
-    /// Why it means no job here, `word` being how it was written: the name behind a `.` belongs to
-    /// the id, and is wrong; behind an `@` stands a host, and is unknown.
+    /// The failure for an id that names another server; `word` is the id as given. After a `.` the
+    /// id is malformed; after an `@` the host is unknown.
     pub fn misplaced(&self, word: &OsStr) -> Failure {
         match &self.server {
             Some(host) if self.is_at => Failure::unknown_host(host),
@@ -82,7 +82,7 @@ impl Operand {
         }
     }
 
-    /// The job this means if no server is named.
+    /// The job id; None if it names a server.
     pub fn local(&self) -> Option<JobId> {
         self.server.is_none().then_some(self.id)
     }
@@ -95,12 +95,12 @@ impl Operand {
         }
     }
 
-    /// The id at the server that it was found to mean, by that server's name.
+    /// The id with the name of `server`, which the caller has matched to the id.
     pub fn full_here(&self, server: &str) -> String {
         format!("{}.{server}", self.short())
     }
 
-    /// The full id, as messages show it: `12.head`, with `server` where none is named.
+    /// The full id, as displayed in messages: `12.head`. `server` is used if the id names none.
     pub fn full(&self, server: &str) -> String {
         format!(
             "{}.{}",
@@ -110,7 +110,7 @@ impl Operand {
     }
 }
 
-/// Text and server; None when the separator has nothing behind it.
+/// Splits text from server; None if the server is empty or has an illegal character.
 fn split_server(text: &str, separator: char) -> Option<(&str, Option<String>)> {
     match text.split_once(separator) {
         None => Some((text, None)),
@@ -123,7 +123,7 @@ fn is_host_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.:".contains(c)
 }
 
-/// `12`, `12[]`, `12[3]`, or an array and which of its elements: `12[1-5:2]`.
+/// Parses `12`, `12[]`, `12[3]`, or an array and a range of its subjobs: `12[1-5:2]`.
 fn read_id(text: &str) -> Option<(JobId, Option<Indices>)> {
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

@@ -1,4 +1,4 @@
-//! How a reading command asks: of a [`QuerySource`], or in tests of records made by hand.
+//! Queries of the reading commands: to a [`QuerySource`], or in tests to handmade records.
 
 use super::exit::Failure;
 use super::source::{Answers, QuerySource};
@@ -9,23 +9,23 @@ use crate::wire::message::{ClientAnswer, Question};
 /// Answers a question.
 pub type Ask<'a> = dyn FnMut(&Question) -> Result<Answers, Failure> + 'a;
 
-/// Takes a part of an answer; the server's facts are the first.
+/// Receives a part of an answer; the server's facts are the first part.
 pub type TakePart<'a> = dyn FnMut(ClientAnswer) -> Result<(), Failure> + 'a;
 
-/// Answers a question part by part: no more than one part is in memory. What a part fails with ends
-/// the answer, and is the result.
+/// Answers a question part by part, with only one part in memory. An error from the receiver ends
+/// the answer and is returned.
 pub type Feed<'a> = dyn FnMut(&Question, &mut TakePart) -> Result<(), Failure> + 'a;
 
-/// What a reading command has to say: its output, and what it could not do.
+/// The result of a reading command: its output and its failures.
 #[derive(Debug, Default)]
 pub struct CommandOutput {
     /// For standard output.
     pub out: Vec<u8>,
-    /// For standard error, in this order; the last one's code is the exit status.
+    /// For standard error, in this order; the exit status is that of the last one.
     pub failures: Vec<Failure>,
 }
 
-/// Asks of this installation, part by part. Without an answer, `failure` words why.
+/// Queries this installation part by part. `failure` turns an error text into a failure.
 pub fn feed(
     failure: fn(&str) -> Failure,
 ) -> Result<impl FnMut(&Question, &mut TakePart) -> Result<(), Failure>, Failure> {
@@ -49,7 +49,7 @@ pub fn feed(
     })
 }
 
-/// The same, for whole answers.
+/// Queries this installation for whole answers; `failure` as for [`feed`].
 pub fn source(
     failure: fn(&str) -> Failure,
 ) -> Result<impl FnMut(&Question) -> Result<Answers, Failure>, Failure> {
@@ -57,7 +57,7 @@ pub fn source(
     Ok(move |question: &Question| whole(&mut feed)(question))
 }
 
-/// Whole answers out of their parts.
+/// Assembles whole answers from their parts.
 pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failure> {
     |question| {
         let mut answers: Option<Answers> = None;
@@ -73,20 +73,20 @@ pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failur
     }
 }
 
-/// The failure for a server that does not answer, with this exit status.
+/// The failure for a server that does not answer, with exit status `code`.
 pub fn no_server(why: &str, code: u8) -> Failure {
     Failure::silent_server(why).with_code(code)
 }
 
 impl CommandOutput {
-    /// Prints it all and returns the exit status.
+    /// Prints the output and the failures; returns the exit status.
     pub fn tell(self, name: &str, usage: fn() -> clap::Command) -> Result<u8, Failure> {
         super::exit::print(self.out)?;
         Ok(report(&self.failures, name, usage))
     }
 }
 
-/// Prints all failures. The exit status is that of the last one.
+/// Prints all failures and returns the exit status of the last one.
 pub fn report(failures: &[Failure], name: &str, usage: fn() -> clap::Command) -> u8 {
     failures
         .iter()

@@ -1,4 +1,4 @@
-//! A schedd that has gone away is waited for: what a command waits for outlasts it.
+//! Reconnection to schedd: a command that waits for a job continues after a restart of schedd.
 
 use super::installation;
 use crate::sys::clock;
@@ -6,11 +6,11 @@ use crate::sys::home::Home;
 use crate::wire::client::{Client, ClientError};
 use std::time::Duration;
 
-/// The pause before it is looked for again.
+/// The pause between two attempts to connect.
 pub const PAUSE: Duration = Duration::from_millis(500);
 
-/// Connects once there is a schedd again; says once what it waits for. An error when there is one
-/// that does not understand us.
+/// Connects as soon as schedd answers; reports once why it waits. Fails if schedd's protocol does
+/// not match.
 pub fn connect(command: &str, home: &Home) -> Result<Client, ClientError> {
     let mut told = false;
     loop {

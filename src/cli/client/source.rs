@@ -1,5 +1,5 @@
-//! Where a reading command gets its answers: from the spool itself when the caller owns it, else
-//! from schedd. The same query function answers either way.
+//! Source of the answers for reading commands: the spool if the caller owns it, else schedd. Both
+//! use the same query function.
 
 use crate::config::Config;
 use crate::config::overrides::description::Described;
@@ -28,23 +28,23 @@ use std::time::Duration;
 /// The number of parts of an answer that are read ahead of the output.
 const PARTS_AHEAD: usize = 4;
 
-/// How long the spool waits for the reader of a part.
+/// How long a spool query waits for slow output before it ends; the rest is queried later.
 const A_WHILE: Duration = Duration::from_millis(500);
 
-/// A place to ask.
+/// A source of answers.
 pub enum QuerySource {
     /// The caller's own spool, with or without schedd running.
     Spool(Box<SpoolReader>, Home),
-    /// schedd.
+    /// A connection to schedd.
     Schedd(Box<Client>),
     /// A personal installation without a spool: it has no jobs.
     Nothing(Home),
 }
 
-/// All parts of an answer, put together.
+/// All parts of an answer, assembled.
 #[derive(Debug)]
 pub struct Answers {
-    /// How to show ids and times; always there.
+    /// How to display ids and times; always present.
     pub server: ServerFacts,
     /// For a question about jobs with [`crate::wire::message::Detail::Row`].
     pub rows: Vec<JobRow>,
@@ -56,19 +56,19 @@ pub struct Answers {
     pub nodes: Vec<NodeRecord>,
     /// For a question about reservations.
     pub reservations: Vec<Reservation>,
-    /// For a question about what has happened to a job.
+    /// For a question about the events of a job.
     pub events: Vec<(Time, Event)>,
-    /// The most characters of an id, if the answer has it.
+    /// The length of the longest id in characters, if the answer has it.
     pub longest: Option<u32>,
-    /// For a question about what entries of the accounts come to.
+    /// For a question about totals of accounting entries.
     pub tallies: Vec<RequestTotals>,
-    /// For a question about entries of the accounts.
+    /// For a question about accounting entries.
     pub entries: Vec<AccountingEntry>,
-    /// For a question about what is to come.
+    /// For a forecast.
     pub ahead: Vec<ForecastAnswer>,
-    /// For a question about what is configured.
+    /// For a question about configured objects.
     pub objects: Vec<Described>,
-    /// For a question about the looks of the scheduler.
+    /// For a question about scheduling cycles.
     pub cycles: Vec<CycleRecord>,
 }
 
@@ -93,7 +93,7 @@ impl From<ServerFacts> for Answers {
 }
 
 impl QuerySource {
-    /// Opens the spool, or else a connection to schedd.
+    /// Opens the caller's own spool, or connects to schedd.
     pub fn open(home: &Home) -> anyhow::Result<QuerySource> {
         if is_own(home) && filesystem::network(&home.spool())?.is_none() {
             let file = spool::file(home);
@@ -117,7 +117,7 @@ impl QuerySource {
         Ok(QuerySource::Schedd(Box::new(Client::connect(home)?)))
     }
 
-    /// Asks; the answer is complete.
+    /// Sends a question and returns the complete answer.
     pub fn ask(&mut self, question: &Question) -> anyhow::Result<Answers> {
         let mut answers = Answers::empty();
         self.parts(question, &mut |part| {
@@ -127,8 +127,9 @@ impl QuerySource {
         Ok(answers)
     }
 
-    /// Asks, and hands on the parts of the answer as they come, until `each` wants no more; the
-    /// server's facts are the first. While one part is dealt with, the next is read.
+    /// Sends a question and passes each part of the answer to `each`, until `each` returns
+    /// [`Continue::Enough`]. The first part is the server's facts. The next part is read while one
+    /// is processed.
     pub fn parts(
         &mut self,
         question: &Question,
@@ -137,7 +138,8 @@ impl QuerySource {
         thread::scope(|scope| {
             let (sender, parts) = mpsc::channel();
             let (room, has_room) = mpsc::channel();
-            // A reader that has read everything is gone: the results of send do not matter.
+            // A receiver that has everything it needs has closed: the results of send do not
+            // matter.
             for _ in 0..PARTS_AHEAD {
                 let _ = room.send(());
             }
@@ -156,9 +158,9 @@ impl QuerySource {
         })
     }
 
-    /// Reads the answer to its end, or until the reader is gone. If the output is slow, as in a
-    /// pager, the spool must not wait: its log could not be emptied meanwhile. Then the rest is
-    /// requested later.
+    /// Reads the answer to its end, or until the receiver closes. Slow output, as in a pager, must
+    /// not hold up the spool, which cannot checkpoint its log meanwhile: the query then ends, and
+    /// the rest is queried later.
     fn read(&mut self, question: &Question, way: &PartSender) -> anyhow::Result<()> {
         let mut rest = question.clone();
         loop {
@@ -193,9 +195,9 @@ impl QuerySource {
         }
     }
 
-    /// Asks schedd where the spool cannot know the answer yet. A personal installation without a
-    /// spool has no jobs, but it has queues, and nodes as soon as schedd reaches its noded.
-    /// Questions about jobs start nothing.
+    /// Switches to schedd if the spool cannot have the answer yet. A personal installation without
+    /// a spool has no jobs, but it has queues, and nodes as soon as schedd reaches its noded.
+    /// Questions about jobs start no daemon.
     fn prefer_schedd(&mut self, question: &Question) -> anyhow::Result<()> {
         let home = match self {
             QuerySource::Nothing(home) if !is_about_jobs(question) => home,
@@ -241,12 +243,13 @@ impl QuerySource {
     }
 }
 
-/// The name of the server of this installation while it does not answer.
+/// The name of this installation's server while it does not answer.
 pub fn name_of_silent() -> String {
     Home::find().map_or_else(|_| record::host(), |home| name_to_be(&home))
 }
 
-/// The server's name by `lanai.toml`. schedd itself reports errors in that file when it starts.
+/// The server's name from `lanai.toml`. Errors in that file are ignored: schedd reports them when
+/// it starts.
 fn name_to_be(home: &Home) -> String {
     let text = std::fs::read_to_string(&home.config).unwrap_or_default();
     let named = Config::parse(&text)
@@ -255,7 +258,7 @@ fn name_to_be(home: &Home) -> String {
     named.unwrap_or_else(record::host)
 }
 
-/// Whether the answer is about jobs, or about the server's name alone.
+/// True if the answer is about jobs, or only about the server's name.
 fn is_about_jobs(question: &Question) -> bool {
     match question {
         Question::JobsById(..)
@@ -268,7 +271,7 @@ fn is_about_jobs(question: &Question) -> bool {
     }
 }
 
-/// Whether the answer may be long, and can be asked for from anywhere in it.
+/// True if the answer may be long and a later query can continue it.
 fn is_list(question: &Question) -> bool {
     matches!(question, Question::Jobs(..) | Question::Elements(..))
 }
@@ -292,24 +295,24 @@ fn last_id(part: &ClientAnswer) -> Option<JobId> {
     }
 }
 
-/// The way of parts from who reads them to who prints them.
+/// The channel from the thread that reads parts to the one that prints them.
 struct PartSender {
     sender: Sender<ClientAnswer>,
-    /// One for each part there is room for.
+    /// Receives one message for each part that may be sent.
     has_room: Receiver<()>,
 }
 
-/// What became of a part.
+/// Result of sending a part.
 enum Handed {
     Over,
-    /// There was no room for it in time.
+    /// The receiver was not ready for it in time.
     Back(ClientAnswer),
-    /// The reader is gone.
+    /// The receiver has closed.
     Unwanted,
 }
 
 impl PartSender {
-    /// Hands on a part as soon as there is room for it.
+    /// Sends a part as soon as the receiver is ready for it, waiting up to `patience`.
     fn hand_on(&self, part: ClientAnswer, patience: Duration) -> Handed {
         match self.has_room.recv_timeout(patience) {
             Err(RecvTimeoutError::Timeout) => Handed::Back(part),
@@ -320,7 +323,7 @@ impl PartSender {
     }
 }
 
-/// Whether the spool belongs to this user: no other user may read its files.
+/// True if the spool belongs to this user; other users cannot read its files.
 fn is_own(home: &Home) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     std::fs::metadata(home.spool()).is_ok_and(|metadata| metadata.uid() == own)
@@ -350,7 +353,7 @@ impl Answers {
         })
     }
 
-    /// Takes in a part of an answer.
+    /// Adds a part of an answer.
     pub fn add(&mut self, part: ClientAnswer) {
         match part {
             ClientAnswer::Server(server) => self.server = *server,

@@ -1,18 +1,18 @@
-//! Unreachable and unknown servers, in PBS's words, which differ from command to command.
+//! Unreachable and unknown servers, in PBS's words, which differ by command.
 
 use super::source;
 
-/// Why a command reaches no server.
+/// The reason why a command reaches no server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Away {
-    /// The server does not answer; the text says why.
+    /// The server does not answer; the text is the reason.
     Silent(String),
-    /// No server has this name here.
+    /// No known server has this name.
     Unknown(String),
 }
 
 impl Away {
-    /// The message of `command`: first the reason, as a line of its own.
+    /// The message of `command`: the reason on a line of its own, then the command's PBS text.
     pub fn lines(&self, command: &str) -> String {
         let (why, server, number) = match self {
             Away::Silent(why) => (

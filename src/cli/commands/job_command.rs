@@ -1,4 +1,4 @@
-//! The skeleton of the commands that request the same of each of several jobs.
+//! Common code of the commands that send the same request for each of several jobs.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
@@ -10,22 +10,22 @@ use std::process::ExitCode;
 
 /// A command with a list of jobs. Implementors are the parsed command lines.
 pub trait JobCommand: CommandFactory + FromArgMatches {
-    /// Its name.
+    /// The name of the command.
     const NAME: &'static str;
 
-    /// The exit statuses of a wrong command line and of all other failures, if they are not those
-    /// of most commands.
+    /// The exit statuses of a wrong command line and of all other failures; None for those of most
+    /// commands.
     const STATUSES: Option<(u8, u8)> = None;
 
     /// The operands that name jobs.
     fn jobs(&self) -> &[OsString];
 
-    /// What to request for each job. A later request is sent only if the one before it succeeded
-    /// for all jobs.
+    /// The requests for each job. A later request is sent only if the one before it succeeded for
+    /// all jobs.
     fn requests(&self) -> Result<Vec<Act>, Failure>;
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command<C: JobCommand>() -> clap::Command {
     getopt::pbs(C::command())
 }
@@ -50,7 +50,7 @@ fn run<C: JobCommand>() -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The result with the command's own exit statuses.
+/// Replaces the exit status of a failure by the command's own.
 fn with_statuses<C: JobCommand>(result: Result<u8, Failure>) -> Result<u8, Failure> {
     let Some((usage, failed)) = C::STATUSES else {
         return result;

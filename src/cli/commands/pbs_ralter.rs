@@ -57,7 +57,7 @@ pub struct PbsRalterArgs {
     pub reservation: OsString,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(PbsRalterArgs::command())
 }

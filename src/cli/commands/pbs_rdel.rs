@@ -21,7 +21,7 @@ pub struct PbsRdelArgs {
     pub reservations: Vec<OsString>,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(PbsRdelArgs::command())
 }
@@ -31,7 +31,7 @@ pub fn main() -> ExitCode {
     exit::run("pbs_rdel", command, run)
 }
 
-/// Every operand is acted on; the code of the last failure is the exit status.
+/// Deletes every named reservation; the exit status is that of the last failure.
 fn run() -> Result<u8, Failure> {
     let Some(args) = getopt::read::<PbsRdelArgs>(command)? else {
         return Ok(0);
@@ -46,7 +46,8 @@ fn run() -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// The outer result is about the server, the inner about this reservation.
+/// Deletes one reservation. The outer result reports server errors, the inner one errors of this
+/// reservation.
 fn delete(
     schedd: &mut LazySchedd,
     operand: &OsString,

@@ -1,4 +1,4 @@
-//! `pbs_release_nodes`: gives nodes of a running job back before its end.
+//! `pbs_release_nodes`: releases nodes of a running job before its end.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 const COMMAND: &str = "pbs_release_nodes";
 
-/// The exit status of what is wrong before anybody is asked.
+/// The exit status for errors found before a request is sent.
 const USAGE: u8 = 2;
 
 /// Release nodes of a running job before it ends.
@@ -47,7 +47,7 @@ pub struct PbsReleaseNodesArgs {
     pub nodes: Vec<OsString>,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(PbsReleaseNodesArgs::command())
 }
@@ -74,7 +74,8 @@ fn run() -> Result<u8, Failure> {
     match schedd.call(&ClientRequest::ReleaseNodes(job, keep))? {
         Reply::Done => Ok(0),
         Reply::Refused(refusal) => {
-            // PBS names the job in this case alone, and leaves the blank before it in the others.
+            // PBS appends the job id only in this case, but keeps the blank before it in the
+            // others.
             let id = if refusal == Refusal::unknown_job() {
                 operand.full(&name)
             } else {
@@ -86,7 +87,7 @@ fn run() -> Result<u8, Failure> {
     }
 }
 
-/// What the job is to keep.
+/// The nodes that the job keeps.
 fn keep(args: &PbsReleaseNodesArgs) -> Result<KeptNodes, Failure> {
     if let Some(text) = &args.keep {
         return if args.all {

@@ -1,4 +1,4 @@
-//! `pbs_rstat`: shows reservations.
+//! `pbs_rstat`: displays reservations.
 
 use crate::cli::arguments::getopt;
 use crate::cli::arguments::reservations::ReservationName;
@@ -46,7 +46,7 @@ pub struct PbsRstatArgs {
     pub reservations: Vec<OsString>,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(PbsRstatArgs::command())
 }
@@ -67,7 +67,7 @@ fn run() -> Result<u8, Failure> {
 }
 
 impl PbsRstatArgs {
-    /// The operands, and whether JSON is wanted: PBS's `-F` takes no value.
+    /// The operands, and true for JSON: PBS's `-F` takes no value, so `json` is the first operand.
     fn operands(&self) -> (&[OsString], bool) {
         match self.reservations.split_first() {
             Some((first, rest)) if self.full_too && first == "json" => (rest, true),
@@ -124,7 +124,7 @@ fn brief(reservations: &[&Reservation], server: &ServerFacts) -> String {
         .collect()
 }
 
-/// An id is never cut: its column grows instead.
+/// The table of reservations. Ids are never cut; their column grows instead.
 fn table(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> String {
     if reservations.is_empty() {
         return String::new();
@@ -272,7 +272,7 @@ fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attr
     out
 }
 
-/// PBS has the shape before the place, and the walltime last.
+/// Adds the requested resources in PBS's order: select, place and walltime come last.
 fn requested<'a>(out: &mut Attributes<'a>, reservation: &'a Reservation) {
     let list = &reservation.terms.request.list;
     let last = ["select", "place", "walltime"];

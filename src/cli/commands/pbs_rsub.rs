@@ -1,4 +1,4 @@
-//! `pbs_rsub`: makes a reservation.
+//! `pbs_rsub`: creates a reservation.
 
 use crate::cli::arguments::getopt;
 use crate::cli::arguments::reservations::{bounds, call, check_destination, kept, resources};
@@ -79,7 +79,7 @@ pub struct PbsRsubArgs {
     pub operands: Vec<OsString>,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(PbsRsubArgs::command())
 }
@@ -98,7 +98,7 @@ fn run() -> Result<u8, Failure> {
     };
     let mut asked = args.asked(clock::wall(), env::text("PBS_TZID"))?;
     if args.rule.is_some() && asked.zone.is_none() {
-        // PBS words this one alone in its own way.
+        // PBS words only this message in this way.
         let text = "pbs_rsub error: a valid PBS_TZID timezone environment variable is required.\n";
         std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes())?;
         return Ok(exit::USAGE);
@@ -123,7 +123,7 @@ fn run() -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// `Variable_List`.
+/// The entries of `Variable_List`.
 fn variables(asked: &ReservationRequest) -> Vec<(String, String)> {
     let user = env::text("LOGNAME")
         .or_else(|| env::text("USER"))
@@ -139,7 +139,7 @@ fn variables(asked: &ReservationRequest) -> Vec<(String, String)> {
     all
 }
 
-/// What `pbs_rsub -I` and `pbs_ralter -I` print when the reservation is decided.
+/// The text that `pbs_rsub -I` and `pbs_ralter -I` print after the decision.
 pub(super) fn verdict(is_confirmed: bool) -> &'static str {
     if is_confirmed { "CONFIRMED" } else { "DENIED" }
 }
@@ -187,7 +187,8 @@ impl PbsRsubArgs {
         operand.job(&schedd.name()?).ok_or(unknown)
     }
 
-    /// Without `-I` PBS does not wait to know.
+    /// The output. Without `-I` it is `UNCONFIRMED`, because PBS then does not wait for the
+    /// decision.
     fn answer(&self, id: &str, confirmed: Option<bool>) -> String {
         let said = match confirmed {
             Some(is_confirmed) if self.wait.is_some() || self.of_job => verdict(is_confirmed),

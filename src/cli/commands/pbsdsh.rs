@@ -1,4 +1,4 @@
-//! `pbsdsh`: runs a program on the nodes of the job it is called from.
+//! `pbsdsh`: runs a program on the nodes of the job that calls it.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
@@ -45,7 +45,7 @@ pub struct PbsdshArgs {
     pub program: Vec<OsString>,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(PbsdshArgs::command())
 }
@@ -55,7 +55,7 @@ pub fn main() -> ExitCode {
     exit::run("pbsdsh", command, || run().map_err(usage_is_1))
 }
 
-/// PBS's pbsdsh knows one status for everything that goes wrong with itself.
+/// Replaces the exit status of a usage error: PBS's pbsdsh exits with 1 for all its own errors.
 fn usage_is_1(failure: Failure) -> Failure {
     if failure.usage {
         failure.with_code(1)
@@ -106,7 +106,7 @@ fn run() -> Result<u8, Failure> {
     Ok(tasks.status())
 }
 
-/// The program and its arguments, without the `--` that may stand before or within them once.
+/// The program and its arguments, without the first `--`.
 fn words(given: &[OsString]) -> Vec<Text> {
     let divider = given.iter().position(|word| word == "--");
     let words = given
@@ -118,7 +118,7 @@ fn words(given: &[OsString]) -> Vec<Text> {
         .collect()
 }
 
-/// The hosts that the node file names, line by line.
+/// The hosts in the node file, line by line; None outside of jobs.
 fn node_file() -> Option<Vec<String>> {
     let text = std::fs::read(env::var("PBS_NODEFILE")?).ok()?;
     Some(
@@ -129,7 +129,7 @@ fn node_file() -> Option<Vec<String>> {
     )
 }
 
-/// This process's environment, as `K=V` entries, each ended by a zero byte.
+/// This process's environment, as `K=V` entries, each terminated by a zero byte.
 fn environment() -> Vec<u8> {
     let mut environ = Vec::new();
     for (name, value) in env::vars() {
@@ -141,7 +141,7 @@ fn environment() -> Vec<u8> {
     environ
 }
 
-/// On which lines of the node file tasks are to run.
+/// The lines of the node file on which tasks run.
 fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
     let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
     match (&args.copies, &args.index, &args.host) {
@@ -158,7 +158,7 @@ fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
         (None, Some(index), None) => {
             let index = number(index).ok_or_else(|| illegal('n'))?;
             if index >= count {
-                // As with PBS this is no failure, but it should not go unseen.
+                // Not a failure, as in PBS, but the user gets a message.
                 eprintln!(
                     "pbsdsh: this job has no node {index}: there are {count}, counted from 0"
                 );

@@ -1,4 +1,4 @@
-//! `pbsnodes`: shows nodes, marks them offline and online, comments on them.
+//! `pbsnodes`: displays nodes, marks them offline or online, and sets their comments.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// The exit status of whatever goes wrong here.
+/// The exit status for all failures.
 const FAILED: u8 = 1;
 
 /// Show nodes and the jobs on them; mark nodes offline.
@@ -86,12 +86,12 @@ pub struct PbsnodesArgs {
     operands: Vec<String>,
 }
 
-/// Its options.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     PbsnodesArgs::command()
 }
 
-/// Runs it.
+/// Runs pbsnodes.
 pub fn main() -> ExitCode {
     exit::run(
         "pbsnodes",
@@ -103,7 +103,7 @@ pub fn main() -> ExitCode {
     )
 }
 
-/// A wrong command line ends as everything else that goes wrong here.
+/// Replaces the exit status, also of a wrong command line.
 fn as_failed(failure: Failure) -> Failure {
     failure.with_code(FAILED)
 }
@@ -112,7 +112,7 @@ fn no_server(why: &str) -> Failure {
     as_failed(Failure::silent_server(why))
 }
 
-/// What is said: output, and complaints that PBS words without the command's name.
+/// The output, and error messages that PBS prints without the command's name.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct NodesOutput {
     out: Vec<u8>,
@@ -203,7 +203,7 @@ impl PbsnodesArgs {
         Ok(NodesOutput { out, complaints })
     }
 
-    /// What is shown, and the operands that name nothing.
+    /// The selected nodes or hosts, and the operands that match none.
     fn choose<'a>(&'a self, records: &'a [NodeRecord]) -> (Vec<NodeGroup<'a>>, Vec<&'a str>) {
         let groups = if self.vnodes {
             NodeGroup::each(records)
@@ -297,7 +297,7 @@ impl PbsnodesArgs {
         out
     }
 
-    /// A cell of a summary: cut to its column, with `-L` in full.
+    /// A cell of a summary: cut to its column; with `-L` in full.
     fn cell<'a>(&self, text: &'a str, column: FixedColumn) -> Cow<'a, str> {
         match column {
             FixedColumn::Left(width) if !self.long => cut(text, width),
@@ -363,7 +363,7 @@ fn send() -> Result<impl FnMut(&ClientRequest) -> Result<Reply, Failure>, Failur
     })
 }
 
-/// `pbsnodes -l`.
+/// The output of `pbsnodes -l`.
 fn troubled(records: &[NodeRecord]) -> String {
     let mut out = String::new();
     for record in records

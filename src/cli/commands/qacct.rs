@@ -1,7 +1,7 @@
 //! `qacct`: accounting of users, accounts, projects and queues over time, and of single jobs.
 //!
-//! The use of an attempt counts at its end. The server adds up the entries, by quarters of an hour
-//! if days or months are requested; this command combines these in the time zone of its user.
+//! The use of an attempt counts at its end. The server sums the entries; for days or months, by
+//! quarters of an hour, which this command combines in the user's time zone.
 
 use crate::cli::arguments::getopt;
 use crate::cli::arguments::period;
@@ -129,12 +129,12 @@ pub enum AccountFormat {
     Json,
 }
 
-/// Its options.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(QacctArgs::command())
 }
 
-/// Runs it.
+/// Runs qacct.
 pub fn main() -> ExitCode {
     exit::run("qacct", command, || {
         let Some(args) = getopt::read::<QacctArgs>(command)? else {
@@ -150,7 +150,7 @@ pub fn main() -> ExitCode {
 }
 
 impl QacctArgs {
-    /// Which entries are meant.
+    /// The selected accounting entries.
     fn inquiry(&self, now: Wall) -> Result<AccountingFilter, Failure> {
         if !self.by.is_empty() && (self.list || !self.jobs.is_empty()) {
             return Err(Failure::usage(
@@ -176,7 +176,7 @@ impl QacctArgs {
         })
     }
 
-    /// Writes what is asked for, as it comes; the result is what could not be done.
+    /// Writes the report as the answer arrives. Returns the failures for single jobs.
     fn say(
         &self,
         inquiry: AccountingFilter,
@@ -240,7 +240,7 @@ impl QacctArgs {
         Ok(failures)
     }
 
-    /// The jobs that `-j` names, and what is wrong with the others.
+    /// The jobs of `-j`, and failures for the other operands.
     fn named(&self, server: &ServerFacts) -> (Vec<Operand>, Vec<Failure>) {
         let (mut named, mut failures) = (Vec::new(), Vec::new());
         for word in &self.jobs {

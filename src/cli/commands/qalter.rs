@@ -59,7 +59,7 @@ impl JobCommand for QalterArgs {
     }
 }
 
-/// What to request for each job.
+/// The requests for each job.
 pub(super) fn acts(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<Act>, Failure> {
     let settings = settings(args, place)?;
     if args.retry {
@@ -74,7 +74,7 @@ pub(super) fn acts(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<Act
     Ok(vec![Act::Alter(settings), Act::Shove])
 }
 
-/// What the options ask for.
+/// The attribute settings of the options.
 fn settings(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<AttributeSetting>, Failure> {
     let mut settings = args.job.settings(place)?;
     if let Some(holds) = &args.holds {
@@ -100,7 +100,7 @@ fn settings(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<AttributeS
     Ok(settings)
 }
 
-/// As the attribute has it: nothing for none.
+/// The value of the attribute: empty for `none`.
 fn system_priority(text: &str) -> Result<&str, Failure> {
     if text == "none" {
         return Ok("");

@@ -1,4 +1,4 @@
-//! `qmgr`: what an administrator changes while the system runs, in PBS's grammar.
+//! `qmgr`: changes the configuration while the system runs, in PBS's grammar.
 
 mod grammar;
 
@@ -56,7 +56,7 @@ pub struct QmgrArgs {
     pub servers: Vec<String>,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(QmgrArgs::command())
 }
@@ -70,7 +70,7 @@ pub fn main() -> ExitCode {
 const ABORTED: u8 = 2;
 const NO_SERVER: u8 = 3;
 const SYNTAX: u8 = 4;
-/// After `help` and for no command at all.
+/// After `help` and for an empty command.
 const NOTHING: u8 = 255;
 
 fn run() -> Result<u8, Failure> {
@@ -86,23 +86,23 @@ fn run() -> Result<u8, Failure> {
     }
 }
 
-/// The attributes of objects to show, and how.
+/// The attributes to display, and the format.
 struct ObjectFilter {
-    /// These attributes; all, if there are none.
+    /// The selected attributes; empty for all.
     keys: Vec<AttributeKey>,
-    /// As commands, and not as a list.
+    /// As commands (`print`) instead of a list.
     is_printed: bool,
 }
 
-/// What a qmgr has at hand.
+/// The state of a qmgr process.
 struct Session<'a> {
     args: &'a QmgrArgs,
     home: Home,
     schedd: LazySchedd,
-    /// The objects that commands without a name are about.
+    /// The objects of commands without names.
     active: BTreeMap<ObjectKind, Vec<String>>,
     history: Vec<String>,
-    /// Of the line read before: the limit it has set, and of what.
+    /// The limit that the previous line set, and its objects.
     last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
     is_read: bool,
 }
@@ -134,7 +134,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Does what `-c` says.
+    /// Runs the commands of `-c`.
     fn given(&mut self, text: &str) -> Result<u8, Failure> {
         let mut code = NOTHING;
         for command in input::commands(text) {
@@ -143,7 +143,8 @@ impl<'a> Session<'a> {
         Ok(code)
     }
 
-    /// Does what is read, line by line. What fails is said, and no failure unless it ends all.
+    /// Runs commands from standard input, line by line. A failed command is reported and ends qmgr
+    /// only with `-a`.
     fn read(&mut self) -> Result<u8, Failure> {
         exit::print("Max open servers: 49\n")?;
         let stdin = std::io::stdin();
@@ -178,7 +179,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Does a command; its exit status, and whether others follow.
+    /// Runs a command. Returns its exit status, and false if it ends qmgr.
     fn act(&mut self, text: &str) -> Result<(u8, bool), Failure> {
         if self.args.echo {
             exit::print(format!("{text}\n"))?;
@@ -247,7 +248,7 @@ impl<'a> Session<'a> {
         0
     }
 
-    /// The names a command is about: those it has, or those that are active.
+    /// The names that a command applies to: its own, or the active ones.
     fn names(
         &self,
         command: &Command,
@@ -325,7 +326,7 @@ impl<'a> Session<'a> {
         self.told(code)
     }
 
-    /// What could not be shown is said behind what could.
+    /// Reports the objects that could not be displayed, after the output of the others.
     fn told(&self, failures: Vec<(String, Refusal)>) -> Result<u8, Failure> {
         for (name, refusal) in &failures {
             self.refused(name, refusal);
@@ -400,7 +401,7 @@ impl<'a> Session<'a> {
         };
         let mut code = 0;
         for (target, name) in targets.into_iter().zip(&names) {
-            // There is one scheduler, and it is there.
+            // The only scheduler always exists.
             if target == QmgrObject::Sched && verb == Verb::Create {
                 continue;
             }
@@ -422,8 +423,8 @@ impl<'a> Session<'a> {
         Ok(code)
     }
 
-    /// `print` writes the entries of a limit as lines of their own, each with `=`: where such lines
-    /// are read one after the other, the later ones add to the first.
+    /// Changes `=` to `+=` if the previous line set the same limit: `print` writes the entries of a
+    /// limit as separate lines with `=`. Applies only to input that is not a terminal.
     fn go_on(
         &mut self,
         command: &mut Command,

@@ -1,4 +1,4 @@
-//! `qmove`: puts jobs into another queue.
+//! `qmove`: moves jobs to another queue.
 
 use super::job_command::JobCommand;
 use super::qsub::destination;

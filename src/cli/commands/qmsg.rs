@@ -1,4 +1,4 @@
-//! `qmsg`: writes a line into the files of running jobs.
+//! `qmsg`: writes a line to the output files of running jobs.
 
 use super::job_command::JobCommand;
 use crate::cli::client::exit::Failure;

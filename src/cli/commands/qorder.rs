@@ -1,4 +1,4 @@
-//! `qorder`: two jobs change places.
+//! `qorder`: exchanges the places of two jobs.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
@@ -31,7 +31,7 @@ pub struct QorderArgs {
     pub other: OsString,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(QorderArgs::command())
 }
@@ -63,7 +63,7 @@ fn swap(one: &Operand, other: &Operand, server: &mut dyn Server) -> Result<u8, F
     })
 }
 
-/// Why it was refused, if it was.
+/// Sends the request. Returns the refusal, if any.
 fn asked(one: JobId, other: JobId, server: &mut dyn Server) -> Result<Option<Refusal>, Failure> {
     let reply = server.call(&ClientRequest::Swap(one, other));
     match reply.map_err(|error| Failure::from(error).with_code(NO_SERVER))? {

@@ -1,4 +1,4 @@
-//! `qrerun`: ends running jobs and queues them again.
+//! `qrerun`: stops running jobs and requeues them.
 
 use super::job_command::JobCommand;
 use crate::cli::client::exit::Failure;

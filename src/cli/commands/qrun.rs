@@ -1,4 +1,4 @@
-//! `qrun`: starts jobs now, whatever the order.
+//! `qrun`: starts jobs now, regardless of the order.
 
 use super::job_command::JobCommand;
 use crate::cli::arguments::job_options;
@@ -42,7 +42,7 @@ impl JobCommand for QrunArgs {
     }
 }
 
-/// The nodes that `-H` names.
+/// Parses the nodes of `-H`.
 pub(super) fn placing(text: &OsStr) -> Result<Placing, Failure> {
     let text = text.to_str().map(str::trim).unwrap_or_default();
     if text == "-" {

@@ -1,4 +1,4 @@
-//! `qselect`: the ids of the jobs that meet all conditions, one per line.
+//! `qselect`: prints the ids of the jobs that meet all conditions, one per line.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure, NO_SERVER};
@@ -79,12 +79,12 @@ pub struct QselectArgs {
     history: bool,
 }
 
-/// Its options.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     QselectArgs::command()
 }
 
-/// Runs it.
+/// Runs qselect.
 pub fn main() -> ExitCode {
     exit::run("qselect", command, || {
         let Some(args) = getopt::read::<QselectArgs>(command)? else {
@@ -134,7 +134,7 @@ impl QselectArgs {
         })
     }
 
-    /// All conditions that can be read without the server.
+    /// The conditions that can be parsed without the server.
     fn conditions(&self, now: Wall) -> Result<Vec<JobCondition>, Failure> {
         let mut conditions = Vec::new();
         self.states.as_deref().map(conditions::states).transpose()?;
@@ -167,7 +167,7 @@ impl QselectArgs {
         Ok(conditions)
     }
 
-    /// What the server can tell apart itself.
+    /// The filter that the server applies.
     fn filter(&self, server: &ServerFacts, ask: &mut Ask) -> Result<Filter, Failure> {
         let history = if self.finished {
             History::Finished
@@ -202,7 +202,7 @@ impl QselectArgs {
         })
     }
 
-    /// `-q queue`, `@server` or `queue@server`; None for all queues.
+    /// Parses `-q`: `queue`, `@server` or `queue@server`; None for all queues.
     fn queue(&self, server: &ServerFacts, ask: &mut Ask) -> Result<Option<String>, Failure> {
         let Some(text) = &self.queue else {
             return Ok(None);

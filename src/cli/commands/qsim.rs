@@ -1,4 +1,4 @@
-//! `qsim`: the scheduler in another world than this one.
+//! `qsim`: runs the scheduler on simulated jobs and nodes.
 
 use crate::cli::client::exit::{self, Failure, USAGE};
 use crate::sys;
@@ -27,7 +27,7 @@ enum What {
     Replay(replay::ReplayArgs),
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     QsimArgs::command()
 }

@@ -39,7 +39,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// No server answers: for that qstat has an exit status of its own.
+/// The failure for an unreachable server, with qstat's own exit status 255.
 pub fn no_server(why: &str) -> Failure {
     query::no_server(why, 255)
 }
@@ -148,12 +148,12 @@ pub struct QstatArgs {
     operands: Vec<OsString>,
 }
 
-/// Its options.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     QstatArgs::command()
 }
 
-/// Runs it.
+/// Runs qstat.
 pub fn main() -> ExitCode {
     exit::run("qstat", command, || {
         let Some(mut args) = getopt::read::<QstatArgs>(command)? else {
@@ -172,7 +172,7 @@ pub fn main() -> ExitCode {
 }
 
 impl QstatArgs {
-    /// Finds the options that exclude each other.
+    /// Checks that no options conflict, and returns the output format.
     fn check(&self) -> Result<AttributeFormat, Failure> {
         let wrong_format = self
             .format
@@ -222,7 +222,7 @@ impl QstatArgs {
         Ok(self.format())
     }
 
-    /// Views of what is to come stand alone.
+    /// True if a report conflicts with other options.
     fn conflicts_ahead(&self) -> bool {
         let others = self.is_alternate()
             || self.full
@@ -238,7 +238,7 @@ impl QstatArgs {
         self.ahead.conflict() || both || (self.stands_alone() && (others || dsv))
     }
 
-    /// Whether something is asked for that no list tells.
+    /// True for reports, which cannot be combined with lists.
     fn stands_alone(&self) -> bool {
         self.ahead.are_given() || self.efficiency
     }
@@ -254,7 +254,7 @@ impl QstatArgs {
         }
     }
 
-    /// With -f, users choose jobs and no layout: clients that ask so read attributes.
+    /// True for the alternate list. With -f, `-u` only selects jobs: clients then read attributes.
     fn is_alternate(&self) -> bool {
         let users = self.users.is_some() && !self.ahead.are_by_user() && !self.full;
         let choosing = self.all || self.idle || self.running || self.finished || users;
@@ -262,7 +262,7 @@ impl QstatArgs {
         choosing || showing
     }
 
-    /// Writes what is asked for, as it comes; the result is what could not be done.
+    /// Writes the output as the answer arrives. Returns the failures.
     fn say_to(&self, format: &AttributeFormat, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
         if self.ahead.are_given() {
@@ -349,7 +349,8 @@ impl QstatArgs {
         failures
     }
 
-    /// Asked for before the jobs: schedd may not answer while it waits for qstat to read them.
+    /// Queries the priorities before the jobs, because schedd may not answer while qstat still
+    /// reads jobs.
     fn scores(&self, feed: &mut Feed) -> Scores {
         if !self.full || self.is_alternate() {
             return Scores::default();
@@ -429,7 +430,7 @@ impl QstatArgs {
         }
     }
 
-    /// With `--watch` and nothing but job ids, these.
+    /// The jobs of `--watch` if all operands are job ids; otherwise empty.
     fn watched_jobs(&self) -> BTreeSet<JobId> {
         let only_ids = self
             .operands
@@ -493,7 +494,7 @@ impl QstatArgs {
         Ok(CommandOutput { out, failures })
     }
 
-    /// The queues that the operands name; all without any.
+    /// The queues that the operands name; without operands, all queues.
     fn choose<'a>(
         &self,
         queues: &'a [QueueCounts],
@@ -563,7 +564,7 @@ fn unknown_queue(name: &str) -> Failure {
     Failure::new(refusal.exit_code(), format!("{} {name}", refusal.text))
 }
 
-/// Writes to the output; what fails there comes last.
+/// Writes to the output and adds an output error to the failures.
 fn written(out: &mut dyn Write, text: &[u8], mut failures: Vec<Failure>) -> Vec<Failure> {
     failures.extend(out.write_all(text).err().map(Failure::from));
     failures

@@ -1,7 +1,8 @@
 //! `qsub`: submits a job.
 //!
-//! The script's directives and the command line go through one parser and become settings; the
-//! command line counts more, whatever the order. Then one request, one reply, and the job's id.
+//! The script's directives and the command line go through one parser and become attribute
+//! settings. The command line takes precedence. qsub then sends one request and prints the job id
+//! from the reply.
 
 use self::submission::{QsubOptions, SubmissionOptions};
 use crate::cli::arguments::getopt;
@@ -97,7 +98,7 @@ pub struct QsubArgs {
     /// Accepted for compatibility with PBS; no effect
     #[arg(short = 'f', help_heading = job_options::OTHER)]
     pub foreground: bool,
-    /// `-J` stands before `-I`.
+    /// `-J` is given before `-I`.
     #[arg(skip)]
     array_comes_first: bool,
     /// Script file; - or nothing for standard input; or -- and a command with its arguments
@@ -105,7 +106,7 @@ pub struct QsubArgs {
     pub operands: Vec<OsString>,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(QsubArgs::command())
 }
@@ -156,7 +157,8 @@ fn run() -> Result<u8, Failure> {
 /// The attribute of `-I`.
 const INTERACTIVE: &str = "interactive";
 
-/// What a command line without a script asks for, for those who read it elsewhere than in a shell.
+/// The attribute settings of a command line without a script, for callers other than a shell
+/// (`qsim`).
 pub(super) fn settings(
     words: Vec<OsString>,
     place: &SubmissionPlace,
@@ -178,11 +180,11 @@ pub(super) fn settings(
     Ok(wanted.settings)
 }
 
-/// The variable that names the screen that `-X` forwards.
+/// The variable with the display for `-X`.
 const DISPLAY: &str = "DISPLAY";
 
-/// Checks the options of one source by themselves. `is_array`: indices were requested before `-I`.
-/// PBS complains about the first option that it cannot apply.
+/// Checks the options of one source. `is_array`: indices were given before `-I`. As in PBS, the
+/// first option that cannot be applied is reported.
 fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failure> {
     if args.interactive {
         if args.x11 && !has_display {
@@ -214,7 +216,7 @@ fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failu
     }
 }
 
-/// What goes with an array only, and what does not go with one, from wherever it was asked for.
+/// Checks that options match: some need an array, others exclude one, whatever their source.
 fn suits_array(wanted: &SubmissionOptions) -> Result<(), Failure> {
     let mail = wanted.value("Mail_Points").unwrap_or_default();
     let Some(array) = wanted.value(ARRAY) else {
@@ -230,7 +232,7 @@ fn suits_array(wanted: &SubmissionOptions) -> Result<(), Failure> {
     if wanted.sets("max_run_subjobs") && array.contains('%') {
         return Err(Failure::usage("multiple max_run_subjobs values found"));
     }
-    // j means one mail for each subjob; it needs an event letter besides.
+    // j means one mail for each subjob; it requires an event letter as well.
     if mail == "j" {
         return Err(illegal('m'));
     }
@@ -309,7 +311,7 @@ impl QsubArgs {
     }
 }
 
-/// `queue`, `queue@server` or `@server`; a queue's name has at most 15 characters.
+/// Parses `queue`, `queue@server` or `@server`; a queue name has at most 15 characters.
 pub(super) fn destination(text: &OsStr) -> Result<String, Failure> {
     let shown = text.to_string_lossy();
     let (queue, server) = shown.split_once('@').unwrap_or((&shown, ""));

@@ -1,4 +1,4 @@
-//! `qterm`: ends schedd.
+//! `qterm`: shuts down schedd.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
@@ -12,11 +12,11 @@ use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The exit status of a wrong command line, and of all else that goes wrong.
+/// The exit statuses of a wrong command line, and of all other failures.
 const USAGE: u8 = 1;
 const FAILED: u8 = 2;
 
-/// How often it is looked whether schedd has left, and how long is waited in between.
+/// The number of checks whether schedd has exited, and the pause between them.
 const LOOKS: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -49,7 +49,7 @@ pub struct QtermArgs {
     pub servers: Vec<String>,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(QtermArgs::command())
 }
@@ -77,7 +77,7 @@ fn run() -> Result<u8, Failure> {
         return Ok(0);
     }
     let home = Home::find()?;
-    // One that does not run is not started to be ended.
+    // Connect only to a running schedd; do not start one to shut it down.
     let mut client = Client::reach(&home)?;
     if let Some(stranger) = stranger(&args.servers, &mut client)? {
         return Err(Failure::unknown_host(stranger));
@@ -124,7 +124,7 @@ fn stranger<'a>(servers: &'a [String], client: &mut Client) -> Result<Option<&'a
         .find(|server| !same_server(server, &name)))
 }
 
-/// In PBS's words, with the blank before an id that is not there.
+/// The failure in PBS's words, which end in a blank where a job id would follow.
 fn refused(refusal: &Refusal) -> Failure {
     Failure::of_job("qterm", refusal, "")
 }

@@ -1,5 +1,5 @@
-//! `qenable`, `qdisable`, `qstart` and `qstop`: whether queues accept jobs, and whether their jobs
-//! start.
+//! `qenable`, `qdisable`, `qstart` and `qstop`: set whether queues accept jobs, and whether their
+//! jobs start.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
@@ -13,7 +13,7 @@ use crate::wire::message::{ClientRequest, Reply};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
-/// A command and what it sets.
+/// A command, and the attribute that it sets.
 struct QueueStateCommand {
     name: &'static str,
     command: fn() -> clap::Command,
@@ -21,7 +21,7 @@ struct QueueStateCommand {
     value: &'static str,
 }
 
-/// The exit status of a wrong command line, and of all else that fails.
+/// The exit statuses of a wrong command line, and of all other failures.
 const USAGE: u8 = 1;
 const FAILED: u8 = 2;
 
@@ -36,12 +36,12 @@ fn described(name: &'static str, about: &'static str) -> clap::Command {
     getopt::pbs(QueueStateArgs::command().name(name).about(about))
 }
 
-/// `qenable`'s definition.
+/// The definition of `qenable`.
 pub fn qenable_command() -> clap::Command {
     described("qenable", "Let queues take jobs")
 }
 
-/// `qdisable`'s definition.
+/// The definition of `qdisable`.
 pub fn qdisable_command() -> clap::Command {
     described(
         "qdisable",
@@ -49,12 +49,12 @@ pub fn qdisable_command() -> clap::Command {
     )
 }
 
-/// `qstart`'s definition.
+/// The definition of `qstart`.
 pub fn qstart_command() -> clap::Command {
     described("qstart", "Let jobs of queues start")
 }
 
-/// `qstop`'s definition.
+/// The definition of `qstop`.
 pub fn qstop_command() -> clap::Command {
     described(
         "qstop",
@@ -123,7 +123,7 @@ fn run(gate: &QueueStateCommand) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Why a queue stays as it is, if it does.
+/// Sets the attribute of a queue. Returns the refusal, if any.
 fn turn(
     gate: &QueueStateCommand,
     queue: &str,

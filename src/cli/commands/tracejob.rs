@@ -1,4 +1,4 @@
-//! `tracejob`: tells what has happened to jobs, from their events.
+//! `tracejob`: prints the history of jobs from their events.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
@@ -20,10 +20,10 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// The exit status of whatever goes wrong here.
+/// The exit status for all failures.
 const FAILED: u8 = 1;
 
-/// The words PBS knows for `-f`.
+/// PBS's words for `-f`.
 const SORTS: [&str; 13] = [
     "error",
     "system",
@@ -40,7 +40,7 @@ const SORTS: [&str; 13] = [
     "force",
 ];
 
-/// What stands before the text of a line, in columns.
+/// The number of columns before the text of a line.
 const MARGIN: usize = 26;
 
 /// Show the history of jobs, including finished ones.
@@ -88,12 +88,12 @@ pub struct TracejobArgs {
     jobs: Vec<OsString>,
 }
 
-/// The command line's definition.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     getopt::pbs(TracejobArgs::command()).args_override_self(false)
 }
 
-/// Runs tracejob. As PBS does, it tells its usage on standard output.
+/// Runs tracejob. As in PBS, the usage goes to standard output.
 pub fn main() -> ExitCode {
     exit::run("tracejob", command, || {
         run().or_else(|failure| {
@@ -125,7 +125,7 @@ fn run() -> Result<u8, Failure> {
         .tell("tracejob", command)
 }
 
-/// What was found of one job.
+/// The history of one job.
 struct JobTrace {
     id: String,
     lines: Vec<EventLine>,
@@ -175,7 +175,7 @@ impl TracejobArgs {
         Err(Failure::new(FAILED, text))
     }
 
-    /// The lines of a job that the options select; none for an unknown job.
+    /// The lines of a job that the options select; empty for an unknown job.
     fn lines(
         &self,
         id: JobId,
@@ -215,7 +215,8 @@ impl TracejobArgs {
         !is_left_out && !self.filters.iter().any(|sort| sort == line.sort)
     }
 
-    /// Without what is said more often than `-c` allows; the last one shown says so.
+    /// Drops repeated messages beyond the count of `-c`; the last one shown has the number of
+    /// dropped ones.
     fn thinned(&self, lines: Vec<EventLine>) -> Vec<EventLine> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for line in &lines {
@@ -252,7 +253,7 @@ impl TracejobArgs {
     }
 }
 
-/// `MM/DD/YYYY HH:MM:SS`, local time.
+/// The time as `MM/DD/YYYY HH:MM:SS`, local time.
 fn stamp(at: Time, server: &ServerFacts) -> String {
     let wall = server.clock.wall(at);
     timestamp::local(wall).map_or(wall.0.to_string(), |at| {
@@ -260,7 +261,7 @@ fn stamp(at: Time, server: &ServerFacts) -> String {
     })
 }
 
-/// The text with line breaks, so that it and the margin before it fit.
+/// The text with line breaks, so that it fits with its margin.
 fn wrapped(text: &str, width: usize) -> String {
     let (mut out, mut column) = (String::new(), MARGIN);
     for word in text.split(' ') {
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(at.len(), 19);
     }
 
-    /// Words of one user are read on the terminal of another.
+    /// Text by one user is displayed on the terminal of another.
     #[test]
     fn a_line_commands_no_terminal() {
         let signalled = Event::Signalled {

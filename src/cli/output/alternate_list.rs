@@ -1,4 +1,4 @@
-//! The alternate list of `qstat` (`-a -i -r -H -u -n -s -T -G -M`): what was asked for, and where.
+//! The alternate list of `qstat` (`-a -i -r -H -u -n -s -T -G -M`): requested resources and hosts.
 
 use super::full::printable;
 use super::job_list::cut;
@@ -14,7 +14,7 @@ use crate::shown::timestamp;
 use crate::wire::message::{JobRecord, ServerFacts};
 use std::fmt::Write;
 
-/// What stands where nothing is known.
+/// The cell of an unknown value.
 const NONE: &str = " -- ";
 
 /// Columns of heading and hosts before they are wrapped.
@@ -23,39 +23,39 @@ const PAGE: usize = 78;
 /// Width of the columns for the requested and the elapsed time, also with `-w`.
 const TIME_COLUMN: usize = 5;
 
-/// In which unit memory is shown.
+/// The unit in which memory is displayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryUnit {
-    /// As asked for.
+    /// As requested.
     #[default]
     Own,
-    /// `-G`.
+    /// `-G`: gigabytes.
     Gigabytes,
     /// `-M`: millions of words of eight bytes.
     Megawords,
 }
 
-/// How the list is laid out.
+/// The layout of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AlternateStyle {
-    /// `-w`.
+    /// `-w`: wide columns.
     pub wide: bool,
-    /// `-n`: where the job runs.
+    /// `-n`: hosts of the job.
     pub hosts: bool,
-    /// `-s`: its comment.
+    /// `-s`: comment of the job.
     pub comment: bool,
-    /// `-1`: on the same line.
+    /// `-1`: hosts and comment on the same line.
     pub one_line: bool,
-    /// `-T`: the promised start instead of the time used; the moment it is asked at.
+    /// `-T`: planned start instead of elapsed time; holds the current time.
     pub starts: Option<Wall>,
-    /// `-G`, `-M`.
+    /// `-G`, `-M`: unit of memory.
     pub unit: MemoryUnit,
 }
 
 /// Widths of id, user, queue, name, session, nodes, tasks.
 type AlternateWidths = [usize; 7];
 
-/// A list that is written in parts, each as its jobs come: it has one heading and one width.
+/// A list that is written in parts, as jobs arrive: one heading, and the same widths throughout.
 #[derive(Debug)]
 pub struct AlternateList {
     style: AlternateStyle,
@@ -64,8 +64,8 @@ pub struct AlternateList {
 }
 
 impl AlternateList {
-    /// A list in which no id has more characters than `longest`. One that does makes its column
-    /// wider from there on.
+    /// An empty list; `longest` is the length of the longest expected id. A longer id widens its
+    /// column from there on.
     pub fn new(style: AlternateStyle, longest: usize) -> AlternateList {
         let mut widths: AlternateWidths = if style.wide {
             [30, 15, 15, 15, 8, 4, 5]
@@ -80,7 +80,7 @@ impl AlternateList {
         }
     }
 
-    /// Writes further jobs, the first after the heading. What is sorted is sorted within a part.
+    /// Writes further jobs; the first call writes the heading. Sorting applies within one call.
     pub fn write(&mut self, out: &mut String, records: &[JobRecord], server: &ServerFacts) {
         let ids = records
             .iter()
@@ -104,8 +104,8 @@ impl AlternateList {
     }
 }
 
-/// By number; with `-T` by promised start, then running jobs, then arrays that have begun, then the
-/// rest.
+/// The order of the rows: as given; with `-T` by planned start, then running jobs, then arrays that
+/// have begun, then the rest.
 fn in_order(records: &[JobRecord], style: AlternateStyle) -> Vec<&JobRecord> {
     let mut order: Vec<&JobRecord> = records.iter().collect();
     if style.starts.is_some() {
@@ -194,7 +194,7 @@ fn row(
     push_line(out, columns, cells);
 }
 
-/// The number of a resource in the request.
+/// The requested amount of a resource.
 fn count(asked: &ResourceList, name: &str) -> String {
     match long(asked, name) {
         Some(number) if number > 0 => number.to_string(),
@@ -213,7 +213,7 @@ fn long(asked: &ResourceList, name: &str) -> Option<i64> {
     }
 }
 
-/// Processor time if that was asked for, else walltime, and which.
+/// The requested processor time, or else walltime, with the resource's name.
 fn asked_time(asked: &ResourceList) -> Option<(&'static str, Span)> {
     ["cput", "walltime"]
         .into_iter()
@@ -223,7 +223,7 @@ fn asked_time(asked: &ResourceList) -> Option<(&'static str, Span)> {
         })
 }
 
-/// Hours and minutes, cut to the width of the column as PBS does: 336 hours are `336:0`.
+/// Hours and minutes, cut to the width of the column as in PBS: 336 hours are `336:0`.
 fn hours_minutes(span: Span) -> String {
     let minutes = span.as_seconds() / 60;
     let text = format!("{:02}:{:02}", minutes / 60, minutes % 60);
@@ -258,7 +258,7 @@ fn elapsed(record: &JobRecord) -> Option<String> {
     }))
 }
 
-/// The memory asked for, scaled up until at most four digits are left, cut to five columns.
+/// The requested memory, scaled to at most four digits and cut to five characters.
 fn memory(asked: &ResourceList, unit: MemoryUnit) -> String {
     let Some(ResourceValue::Size(size)) = asked.get("mem") else {
         return NONE.to_string();
@@ -290,7 +290,7 @@ fn scaled(mut count: u64, unit: &str) -> String {
     format!("{count}{}{base}", PREFIXES[scale])
 }
 
-/// `-n`.
+/// Writes the hosts of a job (`-n`).
 fn hosts(out: &mut String, record: &JobRecord, style: AlternateStyle) {
     if !style.hosts {
         return;
@@ -333,7 +333,7 @@ fn wrapped_hosts(out: &mut String, text: &str) {
     }
 }
 
-/// `-s`: on the same line only where no hosts stand there.
+/// Writes the comment of a job (`-s`); on the same line only if that has no hosts.
 fn remark(out: &mut String, record: &JobRecord, server: &ServerFacts, style: AlternateStyle) {
     if !style.comment {
         return;

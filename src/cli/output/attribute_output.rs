@@ -1,5 +1,5 @@
-//! Things with all their attributes - jobs, queues, the server - in each format of `qstat -f`,
-//! written as they come.
+//! Objects with all their attributes - jobs, queues, the server - in each format of `qstat -f`,
+//! written incrementally.
 
 use super::dsv;
 use super::full::{self, Lines};
@@ -9,18 +9,18 @@ use crate::model::time::Wall;
 use crate::shown::attributes::Attributes;
 use crate::wire::message::ServerFacts;
 
-/// How attributes are written.
+/// The output format of attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttributeFormat {
-    /// One attribute a line.
+    /// One attribute per line.
     Text(Lines),
-    /// One thing a line, its attributes set apart by this.
+    /// One object per line, with this delimiter between attributes.
     Dsv(String),
-    /// One document.
+    /// One JSON document.
     Json,
 }
 
-/// What has been written and not yet taken, and where it stands.
+/// Writes objects and keeps the output until it is taken.
 #[derive(Debug)]
 pub struct AttributeWriter {
     section: &'static str,
@@ -36,8 +36,7 @@ enum WriterState {
 }
 
 impl AttributeWriter {
-    /// Begins with nothing on it. `section` is what JSON calls such things: `Jobs`, `Queue`,
-    /// `Server`.
+    /// Starts an empty output. `section` is the JSON key of the objects: `Jobs`, `Queue`, `Server`.
     pub fn begin(
         section: &'static str,
         format: &AttributeFormat,
@@ -55,7 +54,7 @@ impl AttributeWriter {
         }
     }
 
-    /// Adds a thing.
+    /// Adds an object.
     pub fn add(&mut self, id: &str, attributes: &Attributes) {
         let heading = if self.section == "Jobs" {
             "Job Id"
@@ -77,7 +76,7 @@ impl AttributeWriter {
         }
     }
 
-    /// Takes what has been written so far.
+    /// Returns the output written since the last call.
     pub fn take(&mut self) -> Vec<u8> {
         match &mut self.form {
             WriterState::Json(document) => document.take(),
@@ -87,7 +86,7 @@ impl AttributeWriter {
         }
     }
 
-    /// Ends it: what has not been taken yet.
+    /// Ends the output and returns the rest.
     pub fn end(self) -> Vec<u8> {
         match self.form {
             WriterState::Json(document) => document.end(),
@@ -96,7 +95,7 @@ impl AttributeWriter {
     }
 }
 
-/// What a document begins with that this server answers.
+/// The preamble of a document from this server.
 pub fn preamble(server: &ServerFacts, now: Wall) -> Preamble<'_> {
     Preamble {
         timestamp: now,
@@ -105,7 +104,7 @@ pub fn preamble(server: &ServerFacts, now: Wall) -> Preamble<'_> {
     }
 }
 
-/// What is shown where no server answers: in JSON a document all the same.
+/// The output if no server answers: an empty document in JSON, else nothing.
 pub fn without_server(format: &AttributeFormat, now: Wall) -> Vec<u8> {
     let server = &source::name_of_silent();
     match format {

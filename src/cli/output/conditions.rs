@@ -1,4 +1,4 @@
-//! The conditions of `qselect`: read from its options, tried on each job.
+//! The conditions of `qselect`: parsing of its options, and the check of each job.
 
 use super::job_selection::OwnerPattern;
 use crate::cli::arguments::date;
@@ -11,7 +11,7 @@ use crate::shown::timestamp;
 use crate::wire::message::{JobRecord, ServerFacts};
 use std::cmp::Ordering;
 
-/// How a value is compared: `.eq.`, `.ge.` and so on.
+/// The operator of a comparison: `.eq.`, `.ge.` and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `.eq.`
@@ -41,7 +41,7 @@ impl Operator {
         })
     }
 
-    /// Reads `[.op.]value`; without an operator, equal.
+    /// Parses `[.op.]value`; the default operator is equal.
     fn split(text: &str) -> Option<(Operator, &str)> {
         match text.strip_prefix('.') {
             None => Some((Operator::Equal, text)),
@@ -63,58 +63,60 @@ impl Operator {
     }
 }
 
-/// A condition on a job. Owners, states and history that the server can tell apart are asked of it.
+/// A condition that qselect checks on each job. The server filters by owner name, state, queue and
+/// history.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobCondition {
-    /// `-u`.
+    /// `-u`: owners.
     Owner(Vec<OwnerPattern>),
-    /// `-l`.
+    /// `-l`: a requested resource.
     Resource(String, Operator, ResourceValue),
-    /// `-p`.
+    /// `-p`: the priority.
     Priority(Operator, i32),
-    /// `-c`: by PBS's order of checkpoint letters.
+    /// `-c`: checkpoints, compared in PBS's order of letters.
     Checkpoint(Operator, String),
-    /// `-a`, `-t`: a moment in the life of a job.
+    /// `-a`, `-t`: a time in the life of a job.
     Moment(Moment, Operator, Wall),
-    /// `-t g`.
+    /// `-t g`: eligible time.
     Eligible(Operator, Span),
     /// `-h`: exactly these holds.
     Holds(Holds),
-    /// `-r`.
+    /// `-r`: rerunnable or not.
     Rerunnable(bool),
-    /// `-N`.
+    /// `-N`: the job name.
     Name(String),
-    /// `-A`.
+    /// `-A`: the account.
     Account(String),
-    /// `-P`.
+    /// `-P`: the project.
     Project(String),
 }
 
-/// A moment in the life of a job.
+/// A time in the life of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// `-a`, `-t a`: may not start before.
+    /// `-a`, `-t a`: earliest start set by the user.
     Begin,
-    /// `-t c`: submitted.
+    /// `-t c`: submission.
     Created,
-    /// `-t e`: became eligible.
+    /// `-t e`: when it became eligible.
     Eligible,
-    /// `-t m`: last changed.
+    /// `-t m`: last change.
     Modified,
-    /// `-t q`: entered its queue.
+    /// `-t q`: when it entered its queue.
     Queued,
-    /// `-t s`: started.
+    /// `-t s`: start.
     Started,
-    /// `-t t`: promised to start.
+    /// `-t t`: planned start.
     Promised,
 }
 
-/// `qselect: illegal -<letter> value`, and the usage.
+/// The failure `qselect: illegal -<letter> value`, with the usage.
 pub fn illegal(letter: char) -> Failure {
     Failure::usage(format!("illegal -{letter} value"))
 }
 
-/// Reads `-s`: letters of states. Those of states that no job of ours is ever in select nothing.
+/// Parses `-s`, a list of state letters. Letters of PBS states that Lanai does not have are
+/// accepted and select nothing.
 pub fn states(text: &str) -> Result<Vec<JobState>, Failure> {
     if text.is_empty() || !text.chars().all(|letter| "BEFHMQRSTUWX".contains(letter)) {
         return Err(illegal('s'));
@@ -122,7 +124,7 @@ pub fn states(text: &str) -> Result<Vec<JobState>, Failure> {
     Ok(text.chars().filter_map(JobState::from_letter).collect())
 }
 
-/// Reads `-l`: `res.op.value[,...]`; `res=value` means equal.
+/// Parses `-l`: `res.op.value[,...]`; `res=value` means equal.
 pub fn resources(text: &str, known: &Resources) -> Result<Vec<JobCondition>, Failure> {
     text.split(',')
         .map(|part| {
@@ -159,14 +161,14 @@ fn resource(
     Ok(JobCondition::Resource(name.to_string(), operator, value))
 }
 
-/// Reads `-p`: `[.op.]number`.
+/// Parses `-p`: `[.op.]number`.
 pub fn priority(text: &str) -> Result<JobCondition, Failure> {
     let (operator, value) = Operator::split(text).ok_or_else(|| illegal('p'))?;
     let number = value.parse().map_err(|_| Refusal::illegal_value(""))?;
     Ok(JobCondition::Priority(operator, number))
 }
 
-/// Reads `-c`: `[.op.]n|s|c|w|u`, or an interval as `c=5`.
+/// Parses `-c`: `[.op.]n|s|c|w|u`, or an interval such as `c=5`.
 pub fn checkpoint(text: &str) -> Result<JobCondition, Failure> {
     let (operator, value) = Operator::split(text).ok_or_else(|| illegal('c'))?;
     let known =
@@ -178,7 +180,7 @@ pub fn checkpoint(text: &str) -> Result<JobCondition, Failure> {
     }
 }
 
-/// PBS's order: never, at shutdown, at an interval, unspecified.
+/// The rank of a checkpoint letter in PBS's order: never, at shutdown, at an interval, unspecified.
 fn checkpoint_rank(value: &str) -> Option<u8> {
     ["n", "s", "c", "w", "u"]
         .iter()
@@ -187,14 +189,14 @@ fn checkpoint_rank(value: &str) -> Option<u8> {
         .map(|(_, rank)| rank)
 }
 
-/// Reads `-a`: `[.op.]date_time`.
+/// Parses `-a`: `[.op.]date_time`.
 pub fn begin(text: &str, now: Wall) -> Result<JobCondition, Failure> {
     let (operator, moment) = Operator::split(text).ok_or_else(|| illegal('a'))?;
     let at = date(moment, now).ok_or_else(|| illegal('a'))?;
     Ok(JobCondition::Moment(Moment::Begin, operator, at))
 }
 
-/// Reads `-t`: `sub[.op.]time`.
+/// Parses `-t`: `sub[.op.]time`.
 pub fn moment(text: &str, now: Wall) -> Result<JobCondition, Failure> {
     time_condition(text, now).ok_or_else(|| illegal('t'))
 }
@@ -222,14 +224,14 @@ fn date(text: &str, now: Wall) -> Option<Wall> {
     date::parse(text, &timestamp::local(now)?)
 }
 
-/// Reads `-h`: letters of holds, or `n`.
+/// Parses `-h`: letters of holds, or `n`.
 pub fn holds(text: &str) -> Result<JobCondition, Failure> {
     Holds::parse(text)
         .map(JobCondition::Holds)
         .ok_or_else(|| illegal('h'))
 }
 
-/// Reads `-r`: `y` or `n`.
+/// Parses `-r`: `y` or `n`.
 pub fn rerunnable(text: &str) -> Result<JobCondition, Failure> {
     match text {
         "y" => Ok(JobCondition::Rerunnable(true)),
@@ -239,7 +241,7 @@ pub fn rerunnable(text: &str) -> Result<JobCondition, Failure> {
 }
 
 impl JobCondition {
-    /// Whether a job meets it. A job without the value meets no comparison.
+    /// True if a job meets the condition. A job without the value meets no comparison.
     pub fn is_met(&self, record: &JobRecord, server: &ServerFacts) -> bool {
         let (job, spec) = (&record.job, &record.job.spec);
         match self {

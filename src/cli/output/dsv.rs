@@ -1,11 +1,11 @@
-//! `-F dsv`: one line for each thing, values set apart by a delimiter.
+//! `-F dsv`: one line for each object, with a delimiter between values.
 
 use super::full;
 use crate::shown::attributes::Attributes;
 use std::fmt::Write;
 
-/// Writes one thing: `Job Id: 12.head|Job_Name=STDIN|...`. The delimiter and `\` within a value are
-/// preceded by `\`, a newline becomes `\n`.
+/// Writes one object: `Job Id: 12.head|Job_Name=STDIN|...`. In values, `\` is put before the
+/// delimiter and `\`, and a newline becomes `\n`.
 pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes, delimiter: &str) {
     let _ = write!(out, "{heading}{id}");
     for attribute in &attributes.0 {

@@ -1,4 +1,4 @@
-//! The events of a job in words, as `tracejob` prints them: when, from which log, what.
+//! Text of a job's events, as printed by `tracejob`: time, log, description.
 
 mod dependencies;
 mod preemption;
@@ -16,21 +16,21 @@ use crate::model::time::{Time, Wall};
 use crate::wire::message::{JobRecord, ServerFacts};
 use std::collections::BTreeSet;
 
-/// The PBS log in which the event would stand.
+/// The PBS log that records such an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSource {
-    /// The server's: requests.
+    /// The server log: requests.
     Server,
-    /// The scheduler's: decisions.
+    /// The scheduler log: decisions.
     Scheduler,
-    /// The node's: execution.
+    /// The MoM log: execution.
     Node,
     /// The accounting log: requested, allocated and used resources.
     Accounting,
 }
 
 impl LogSource {
-    /// As a line shows it.
+    /// The letter of the log in tracejob's output.
     pub fn letter(self) -> char {
         match self {
             LogSource::Server => 'S',
@@ -41,22 +41,22 @@ impl LogSource {
     }
 }
 
-/// One line.
+/// One line of output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventLine {
-    /// On schedd's clock.
+    /// The time on schedd's clock.
     pub at: Time,
     /// The log.
     pub source: LogSource,
-    /// PBS's word for entries of this sort: `job`, `admin`, `sched`, `error`, `job_usage`.
+    /// PBS's word for this type of entry: `job`, `admin`, `sched`, `error`, `job_usage`.
     pub sort: &'static str,
-    /// A stable name of what happened, for scripts.
+    /// A stable name of the event, for scripts.
     pub event: &'static str,
-    /// In words.
+    /// The description for users.
     pub text: String,
 }
 
-/// All events of a job, oldest first, and at `now` its state.
+/// All events of a job, oldest first, and its state at `now`.
 pub fn of(
     record: &JobRecord,
     events: &[(Time, Event)],
@@ -106,7 +106,7 @@ impl EventWriter<'_> {
         });
     }
 
-    /// A request of a user.
+    /// Adds the line of a request by the user `by`.
     fn asked(&mut self, event: &'static str, what: impl Into<String>, by: &str) {
         self.say(
             Server,
@@ -119,7 +119,7 @@ impl EventWriter<'_> {
     fn submitted(&mut self, events: &[(Time, Event)]) {
         let (job, spec) = (&self.record.job, &self.record.job.spec);
         let owner = format!("{}@{}", job.owner.user, spec.submit_host);
-        // The first queue: later moves are events of their own.
+        // The first queue: later moves are separate events.
         let first = events.iter().find_map(|(_, event)| match event {
             Event::Moved { from, .. } => Some(from),
             _ => None,
@@ -273,7 +273,7 @@ impl EventWriter<'_> {
         );
     }
 
-    /// Its state now.
+    /// Adds a line for the job's current state.
     fn so_far(&mut self, now: Time) {
         let life = &self.record.job.life;
         match (life.state, life.exit, &self.record.reason) {

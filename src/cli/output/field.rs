@@ -1,43 +1,43 @@
-//! Named figures for all formats: with units for users, as plain numbers for programs.
+//! Named values for all formats: with units for users, as plain numbers for programs.
 
 use super::full::printable;
 use crate::model::time::{Span, Wall};
 use crate::shown::timestamp;
 use serde_json::{Value, json};
 
-/// A named figure.
+/// A named value.
 pub type Field = (&'static str, Cell);
 
-/// A figure.
+/// A value with its unit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// Text.
     Text(String),
     /// A count.
     Count(i64),
-    /// Of a kind of its own.
+    /// A number without unit.
     Real(f64),
-    /// A length of time, in milliseconds; programs get seconds.
+    /// A duration in milliseconds; programs get seconds.
     Length(f64),
-    /// A moment, in milliseconds since the Unix epoch; programs get seconds.
+    /// A time in milliseconds since the Unix epoch; programs get seconds.
     Moment(i64),
     /// Kilobytes.
     Kilobytes(u64),
-    /// A part of a whole, of 1.
+    /// A fraction, 0 to 1; users get percent.
     Part(f64),
     /// Yes or no.
     Flag(bool),
-    /// Not known, or without meaning here.
+    /// Unknown or not applicable.
     Nothing,
 }
 
 impl Cell {
-    /// A figure that may be missing.
+    /// Applies `cell` to a value; [`Cell::Nothing`] for None.
     pub fn or_nothing<T>(value: Option<T>, cell: fn(T) -> Cell) -> Cell {
         value.map_or(Cell::Nothing, cell)
     }
 
-    /// As JSON.
+    /// The value as JSON.
     pub fn data(&self) -> Value {
         match self {
             Cell::Text(text) => json!(text),
@@ -51,7 +51,7 @@ impl Cell {
         }
     }
 
-    /// As a field of comma-separated values (RFC 4180): empty for nothing.
+    /// The value as a field of comma-separated values (RFC 4180); empty for [`Cell::Nothing`].
     pub fn csv(&self) -> String {
         match self.data() {
             Value::Null => String::new(),
@@ -63,7 +63,7 @@ impl Cell {
         }
     }
 
-    /// For people.
+    /// The value as text for users.
     pub fn shown(&self) -> String {
         match self {
             Cell::Text(text) if text.is_empty() => "--".to_string(),
@@ -80,7 +80,7 @@ impl Cell {
     }
 }
 
-/// A length of time: below a minute to the hundredth of a second.
+/// A duration; below a minute with hundredths of a second.
 pub fn brief(span: Span) -> String {
     if span < Span::seconds(60) {
         format!("{:.2}s", span.0 as f64 / 1000.0)
@@ -89,7 +89,7 @@ pub fn brief(span: Span) -> String {
     }
 }
 
-/// Named figures as one object.
+/// Named values as one JSON object.
 pub fn object(fields: &[Field]) -> Value {
     fields
         .iter()
@@ -98,7 +98,7 @@ pub fn object(fields: &[Field]) -> Value {
         .into()
 }
 
-/// The line of names above comma-separated values.
+/// The header line of comma-separated values.
 pub fn csv_head(fields: &[Field]) -> String {
     fields
         .iter()

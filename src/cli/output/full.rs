@@ -1,14 +1,14 @@
-//! `qstat -f` in text: one attribute a line, long values wrapped as PBS wraps them.
+//! The text format of `qstat -f`: one attribute per line, long values wrapped as in PBS.
 
 use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};
 use crate::shown::timestamp;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Where a value begins on a line that goes on after newline and TAB.
+/// The column of a value on a continuation line, which begins with a TAB.
 const AFTER_TAB: usize = 8;
 
-/// Whether long values are wrapped.
+/// Wrapping of long values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
     /// Wrapped before column 80.
@@ -17,7 +17,7 @@ pub enum Lines {
     Whole,
 }
 
-/// Writes one thing: `Job Id: 12.head`, its attributes, an empty line.
+/// Writes one object: `Job Id: 12.head`, its attributes, an empty line.
 pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes, lines: Lines) {
     let _ = writeln!(out, "{heading}: {id}");
     for attribute in &attributes.0 {
@@ -41,7 +41,7 @@ pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes,
     out.push('\n');
 }
 
-/// An attribute's value as text; None if it is for JSON alone.
+/// An attribute's value as text; None if only JSON displays it.
 pub fn text<'a>(attribute: &'a ShownAttribute) -> Option<Cow<'a, str>> {
     Some(match &attribute.shown {
         AttributeDisplay::Text(text) => Cow::Borrowed(text),
@@ -54,7 +54,7 @@ pub fn text<'a>(attribute: &'a ShownAttribute) -> Option<Cow<'a, str>> {
     })
 }
 
-/// `K=V,K=V`, with `\` before a comma, a `"` or a `\` inside.
+/// `K=V,K=V`, with `\` before a comma, `"` or `\` in a name or value.
 fn joined(pairs: &[(Cow<str>, Cow<str>)]) -> String {
     let mut text = String::new();
     for (name, value) in pairs {
@@ -72,7 +72,7 @@ fn joined(pairs: &[(Cow<str>, Cow<str>)]) -> String {
     text
 }
 
-/// `\` before `\` and before what is `special`.
+/// Puts `\` before `\` and before the `special` characters.
 fn escaped<'a>(text: &'a str, special: &[char]) -> Cow<'a, str> {
     if !text.contains('\\') && !text.contains(special) {
         return text.into();
@@ -91,8 +91,8 @@ fn is_hidden(c: char) -> bool {
     c.is_ascii_control() && c != '\t'
 }
 
-/// A newline as `\n` and other control characters as `^X`: no value may look like another
-/// attribute. TAB stays.
+/// Displays a newline as `\n` and other control characters as `^X`, so that no value can imitate
+/// another attribute. TAB is kept.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return text.into();
@@ -108,8 +108,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Breaks before a comma's next piece when that would reach column 78, and within a piece that is
-/// longer than a line after column 79.
+/// Wraps a value after a comma if the next piece would reach column 78, and within longer pieces
+/// after column 79.
 fn wrap(out: &mut String, value: &str, mut column: usize) {
     for (place, piece) in value.split(',').enumerate() {
         if place > 0 {

@@ -1,4 +1,4 @@
-//! The plain list of `qstat`: one line per job. An id is never cut, its column grows instead.
+//! The plain list of `qstat`: one line per job. Ids are never cut; their column grows instead.
 
 use crate::cli::output::table::FixedColumn::{self, Left, Rest, Right};
 use crate::cli::output::table::push_line;
@@ -17,7 +17,7 @@ pub struct JobLine<'a> {
     pub name: &'a str,
     /// The owner's user name.
     pub owner: &'a str,
-    /// What stands under `Time Use`, or under `% done`.
+    /// The text under `Time Use` or `% done`.
     pub used: String,
     /// The state.
     pub state: JobState,
@@ -25,23 +25,23 @@ pub struct JobLine<'a> {
     pub queue: &'a str,
 }
 
-/// How the list is laid out.
+/// The layout of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListStyle {
-    /// `-w`.
+    /// `-w`: wide columns.
     pub wide: bool,
     /// `-p`: percent done instead of processor time.
     pub percent: bool,
 }
 
-/// Widths of the id column, of names and users, of the queue, and of the queue's underline.
+/// Widths of the id column, of the text columns, and of the queue's underline.
 struct ListWidths {
     id: usize,
     text: usize,
     underline: usize,
 }
 
-/// A list that is written in parts, each as its lines come: it has one heading and one width.
+/// A list that is written in parts, as lines arrive: one heading, and the same widths throughout.
 #[derive(Debug)]
 pub struct JobList {
     style: ListStyle,
@@ -51,8 +51,8 @@ pub struct JobList {
 }
 
 impl JobList {
-    /// A list in which no id has more characters than `longest`. One that does makes its column
-    /// wider from there on.
+    /// An empty list; `longest` is the length of the longest expected id. A longer id widens its
+    /// column from there on.
     pub fn new(style: ListStyle, longest: usize, server: &ServerFacts) -> JobList {
         let id = longest.max(if style.wide { 30 } else { 17 });
         JobList {
@@ -63,7 +63,7 @@ impl JobList {
         }
     }
 
-    /// Writes further lines, the first after the heading.
+    /// Writes further lines; the first call writes the heading.
     pub fn write(&mut self, out: &mut String, lines: &[JobLine]) {
         self.id = lines
             .iter()
@@ -116,7 +116,7 @@ fn row(out: &mut String, line: &JobLine, widths: &ListWidths) {
     let queue: String = line.queue.chars().take(text).collect();
     let cells: [&str; 6] = [
         &line.id,
-        // PBS cuts a name that would just fit its column, but not a user.
+        // PBS cuts a name that just fits its column, but not a user name.
         &cut_from(line.name, text, text),
         &cut(line.owner, text),
         &line.used,
@@ -127,12 +127,12 @@ fn row(out: &mut String, line: &JobLine, widths: &ListWidths) {
     out.push('\n');
 }
 
-/// The text, or its beginning with `*` for the rest when it is longer than `width`.
+/// The text; if longer than `width`, its beginning and a `*`.
 pub fn cut(text: &str, width: usize) -> Cow<'_, str> {
     cut_from(text, width + 1, width)
 }
 
-/// The text; one of at least `length` characters is cut to `width`, the last a `*`.
+/// The text; if it has at least `length` characters, cut to `width`, with `*` as the last one.
 fn cut_from(text: &str, length: usize, width: usize) -> Cow<'_, str> {
     if text.len() < length || text.chars().count() < length {
         return text.into();
@@ -142,7 +142,7 @@ fn cut_from(text: &str, length: usize, width: usize) -> Cow<'_, str> {
     short.into()
 }
 
-/// `Time Use`: `0` before the job has used any, and for one that never ran.
+/// `Time Use`: `0` if the job has used no time or never ran.
 pub fn time_used(cput: Option<Span>, state: JobState) -> String {
     let has_run = matches!(
         state,
@@ -154,7 +154,7 @@ pub fn time_used(cput: Option<Span>, state: JobState) -> String {
     }
 }
 
-/// `% done`: how much of its processor time or walltime a job has used, whichever is more.
+/// `% done`: the used percentage of the job's processor time or walltime, whichever is higher.
 pub fn percent_done(spent: &[(Option<Span>, Span)], state: JobState) -> String {
     let known = spent
         .iter()

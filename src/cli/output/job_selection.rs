@@ -1,4 +1,4 @@
-//! Which jobs `qstat` shows: all, or those its operands name.
+//! The jobs that `qstat` displays: all jobs, or those named by its operands.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::client::operand::Operand;
@@ -14,22 +14,22 @@ use crate::wire::message::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
-/// What is asked for beside the operands. It filters lists; a job named by its id is shown anyway.
+/// The filters of a query. They apply to lists; owners and states do not exclude jobs named by id.
 #[derive(Clone, Debug)]
 pub struct JobQuery {
-    /// How much of each job.
+    /// The amount of detail of each job.
     pub detail: Detail,
-    /// Whether finished jobs are shown.
+    /// Inclusion of finished jobs.
     pub history: History,
-    /// In these states; any if empty.
+    /// States of the jobs; empty for all states.
     pub states: Vec<JobState>,
-    /// Of these owners; anybody's if None.
+    /// Owners of the jobs; None for all owners.
     pub owners: Option<Vec<OwnerPattern>>,
-    /// How arrays are shown.
+    /// Display of arrays and subjobs.
     pub arrays: Arrays,
 }
 
-/// `user[@host]`.
+/// An owner: `user[@host]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerPattern {
     user: String,
@@ -37,7 +37,7 @@ pub struct OwnerPattern {
 }
 
 impl OwnerPattern {
-    /// Reads `user[@host][,...]`.
+    /// Parses `user[@host][,...]`.
     pub fn parse_list(text: &str) -> Vec<OwnerPattern> {
         text.split(',')
             .map(str::trim)
@@ -57,19 +57,19 @@ impl OwnerPattern {
         }
     }
 
-    /// The user's name.
+    /// The user name.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// Whether the job is this owner's: exact names, the host as in `Job_Owner`.
+    /// True if the job belongs to this owner: names match exactly, the host is that of `Job_Owner`.
     pub fn owns(&self, record: &JobRecord) -> bool {
         let host = &record.job.spec.submit_host;
         self.user == record.job.owner.user && self.host.as_ref().is_none_or(|named| named == host)
     }
 }
 
-/// Jobs that were found.
+/// A batch of jobs that were found.
 #[derive(Debug)]
 pub enum FoundJobs {
     /// With [`Detail::Row`].
@@ -78,17 +78,18 @@ pub enum FoundJobs {
     Jobs(Vec<JobRecord>),
 }
 
-/// Takes jobs as they are found, in the order in which they are shown.
+/// Receives jobs as they are found, in the order of display.
 pub trait Show {
-    /// The server that answers; called first.
+    /// Receives the facts of the server; called first.
     fn server(&mut self, server: &ServerFacts);
-    /// The most characters of an id to come, without the server's name; called if it is known.
+    /// Receives the length of the longest id to come, without the server name; called if it is
+    /// known.
     fn longest(&mut self, characters: usize);
-    /// The next jobs.
+    /// Receives the next jobs.
     fn found(&mut self, batch: FoundJobs) -> Result<(), Failure>;
 }
 
-/// Finds the jobs; the result is what was not found.
+/// Finds the jobs and passes them to `show`. Returns a failure for each operand that was not found.
 pub fn find(
     wanted: &JobQuery,
     operands: &[OsString],
@@ -197,11 +198,11 @@ impl JobQuery {
     }
 }
 
-/// What an operand means at this server.
+/// The meaning of an operand on this server.
 enum OperandTarget {
-    /// A job, or of an array these elements alone, and the id as it was meant.
+    /// A job or an array, the selected subjobs of the array, and the full id.
     Job(JobId, Option<Indices>, String),
-    /// A queue, or None for all.
+    /// A queue; None for all queues.
     Queue(Option<String>),
     Nowhere(Failure),
 }
@@ -252,19 +253,19 @@ impl OperandTarget {
     }
 }
 
-/// Whether an operand is meant as a job id: it starts with a digit.
+/// True if an operand is a job id rather than a queue: it starts with a digit.
 pub fn is_job_id(word: &OsStr) -> bool {
     word.as_encoded_bytes()
         .first()
         .is_some_and(u8::is_ascii_digit)
 }
 
-/// No server of that name is known here.
+/// The failure for an unknown server, with qstat's exit status 255.
 pub fn elsewhere(host: &str) -> Failure {
     Failure::unknown_host(host).with_code(255)
 }
 
-/// The jobs that operands name.
+/// The jobs named by operands.
 #[derive(Default)]
 struct NamedJobs {
     rows: BTreeMap<JobId, JobRow>,
@@ -310,11 +311,11 @@ impl NamedJobs {
     }
 }
 
-/// What has been shown already: a job named twice is shown once.
+/// Jobs that have been displayed: a job named twice is displayed once.
 #[derive(Default)]
 struct ShownJobs {
     ids: BTreeSet<JobId>,
-    /// Elements are not remembered one by one: of these arrays all, or these alone.
+    /// Displayed subjobs, by array: all of them, or these indices.
     elements: Vec<(JobId, Option<Indices>)>,
 }
 
@@ -339,7 +340,7 @@ impl FoundJobs {
         }
     }
 
-    /// The jobs of a part of an answer.
+    /// The jobs in a part of an answer; None if it has no jobs.
     fn of(part: ClientAnswer) -> Option<FoundJobs> {
         if let ClientAnswer::Rows(rows) = part {
             return Some(FoundJobs::Rows(rows));
@@ -357,7 +358,7 @@ struct JobSearch<'a, 'f> {
     feed: &'a mut Feed<'f>,
     show: &'a mut dyn Show,
     shown: ShownJobs,
-    /// The queues there are, once asked for.
+    /// The names of the existing queues, once queried.
     queues: Option<Vec<String>>,
     failures: Vec<Failure>,
 }
@@ -496,7 +497,8 @@ fn unknown_destination(name: &str) -> Failure {
     )
 }
 
-/// Finished jobs are asked for, and none are kept; `what` was named. As in PBS this is no failure.
+/// The failure if finished jobs are requested but the server keeps no history; `what` is the
+/// operand. The exit status is 0, as in PBS.
 pub fn no_history(what: &str) -> Failure {
     Failure::new(0, format!("{} {what}", Refusal::no_history().text))
 }

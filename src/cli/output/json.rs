@@ -1,7 +1,7 @@
-//! `-F json`: one valid document, whatever names, environments and comments hold.
+//! `-F json`: one valid document, whatever names, environments and comments contain.
 //!
-//! Layout as PBS's: a TAB per level, `"key":<TAB>value`. A value is a number only if its attribute
-//! is one by type. Text that is no UTF-8 has become U+FFFD before it gets here.
+//! The layout is that of PBS: a TAB per level, `"key":<TAB>value`. A value is a number only if its
+//! attribute has a numeric type. Text that is not UTF-8 has been converted to U+FFFD before.
 
 use crate::model::time::Wall;
 use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};
@@ -13,10 +13,10 @@ use std::io::{self, Write};
 /// The approximate size in bytes of the pieces in which a list is written.
 const PIECE: usize = 1 << 16;
 
-/// What every document begins with.
+/// The first keys of every document.
 #[derive(Clone, Debug)]
 pub struct Preamble<'a> {
-    /// When it was made.
+    /// The time of creation.
     pub timestamp: Wall,
     /// Lanai's version.
     pub version: &'a str,
@@ -24,11 +24,11 @@ pub struct Preamble<'a> {
     pub server: &'a str,
 }
 
-/// A document in the making.
+/// A document that is being written.
 #[derive(Debug)]
 pub struct Document {
     out: Vec<u8>,
-    /// For each level that is open, whether something stands in it.
+    /// For each open level, whether it has an entry.
     open: Vec<bool>,
 }
 
@@ -49,14 +49,14 @@ impl Document {
         document
     }
 
-    /// Adds a fact that stands beside the things.
+    /// Adds a top-level key next to the sections.
     pub fn fact(&mut self, name: &str, data: &Value) {
         self.close_to(1);
         self.key(name);
         self.data(data);
     }
 
-    /// The same of a list, of which no more than a piece is in memory at once.
+    /// Adds a top-level list. It is written to `to` in pieces, so that memory use stays small.
     pub fn list(
         &mut self,
         name: &str,
@@ -79,8 +79,8 @@ impl Document {
         Ok(())
     }
 
-    /// Adds a thing to a section as `Jobs`, under its id. A section without things is left out, so
-    /// that PBS's clients see that nothing was found.
+    /// Adds an object to a section such as `Jobs`, under its id. A section without objects is
+    /// omitted, so that PBS's clients see an empty result.
     pub fn thing(&mut self, section: &str, id: &str, attributes: &Attributes) {
         if self.open.len() == 1 {
             self.key(section);
@@ -90,12 +90,12 @@ impl Document {
         self.object(&attributes.0);
     }
 
-    /// Takes out what has been written so far; the rest follows.
+    /// Returns the output written since the last call.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// The document, or the rest of it.
+    /// Ends the document and returns the rest.
     pub fn end(mut self) -> Vec<u8> {
         self.close_to(0);
         self.out.push(b'\n');
@@ -108,7 +108,7 @@ impl Document {
         }
     }
 
-    /// Attributes of one name that stand together become one object of their resources.
+    /// Writes attributes. Adjacent ones with the same name become one object, keyed by resource.
     fn object(&mut self, attributes: &[ShownAttribute]) {
         self.open_brace();
         for group in attributes.chunk_by(|a, b| a.name == b.name && a.resource.is_some()) {
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(document(vec![]), expected);
     }
 
-    /// Names and values of variables: any bytes that the kernel lets pass.
+    /// Names and values of variables: any bytes that the kernel accepts.
     fn entry() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
         let byte = prop::num::u8::ANY;
         let name = prop::collection::vec(

@@ -1,4 +1,4 @@
-//! Nodes as `pbsnodes` shows them: their states, attributes and summaries.
+//! Nodes as displayed by `pbsnodes`: states, attributes and summaries.
 
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
@@ -9,38 +9,39 @@ use crate::shown::exec_host;
 use crate::wire::message::{NodeRecord, ServerFacts};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For which format attributes are made: some stand differently in each.
+/// The format for which attributes are created; some differ by format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeFormat {
-    /// Lines for people.
+    /// Lines for users.
     Text,
-    /// Moments as seconds.
+    /// Times as seconds.
     Dsv,
-    /// Moments as seconds, each job once, nothing assigned that is zero.
+    /// Times as seconds, each job once, assigned resources only if not zero.
     Json,
 }
 
-/// What is shown as one: a node, or a host with all its nodes, the one named like it first.
+/// One entry of the display: a node, or a host with all its nodes, of which the first has the
+/// host's name.
 #[derive(Clone, Debug)]
 pub struct NodeGroup<'a>(pub Vec<&'a NodeRecord>);
 
 impl<'a> NodeGroup<'a> {
-    /// The name it is shown under.
+    /// The name of the first node.
     pub fn name(&self) -> &'a str {
         &self.first().node.facts.name
     }
 
-    /// The node that stands for it.
+    /// The node that represents the group.
     pub fn first(&self) -> &'a NodeRecord {
         self.0[0]
     }
 
-    /// Each node for itself.
+    /// One group for each node.
     pub fn each(nodes: &'a [NodeRecord]) -> Vec<NodeGroup<'a>> {
         nodes.iter().map(|node| NodeGroup(vec![node])).collect()
     }
 
-    /// The nodes by host. Nodes stay separate on a host without a node of its name.
+    /// Groups the nodes by host. Nodes stay separate on a host without a node of its name.
     pub fn by_host(nodes: &'a [NodeRecord]) -> Vec<NodeGroup<'a>> {
         let natural = nodes.iter().filter(|record| is_natural(record));
         let mut hosts: BTreeMap<&str, NodeGroup> = natural
@@ -62,7 +63,7 @@ impl<'a> NodeGroup<'a> {
         shown.collect()
     }
 
-    /// Its state; `<various>` if its nodes differ.
+    /// The state of the group; `<various>` if its nodes differ.
     pub fn state(&self) -> String {
         let states: BTreeSet<String> = self.0.iter().map(|record| state(record)).collect();
         match states.len() {
@@ -71,7 +72,7 @@ impl<'a> NodeGroup<'a> {
         }
     }
 
-    /// The numbers of the jobs on it, each once.
+    /// The ids of the jobs on the group, each once.
     pub fn jobs(&self) -> BTreeSet<JobId> {
         self.0
             .iter()
@@ -80,7 +81,7 @@ impl<'a> NodeGroup<'a> {
             .collect()
     }
 
-    /// How much of a consumable there is.
+    /// The total amount of a consumable.
     pub fn available(&self, name: &str) -> i64 {
         self.0
             .iter()
@@ -88,7 +89,7 @@ impl<'a> NodeGroup<'a> {
             .fold(0, i64::saturating_add)
     }
 
-    /// How many GPUs processes outside the queue use, those that jobs hold not counted.
+    /// The number of GPUs used only by processes outside the queue, not by jobs.
     fn gpus_outside(&self) -> i64 {
         let mut count = 0;
         for record in &self.0 {
@@ -103,7 +104,7 @@ impl<'a> NodeGroup<'a> {
         count
     }
 
-    /// The amount of a consumable that is neither assigned nor in use outside the queue.
+    /// The amount of a consumable that is neither assigned nor used outside the queue.
     fn free(&self, name: &str) -> i64 {
         let outside = if name == "ngpus" {
             self.gpus_outside()
@@ -116,7 +117,7 @@ impl<'a> NodeGroup<'a> {
             .max(0)
     }
 
-    /// The amount of a consumable that running jobs hold.
+    /// The amount of a consumable assigned to running jobs.
     pub fn assigned(&self, name: &str) -> i64 {
         self.0
             .iter()
@@ -125,7 +126,7 @@ impl<'a> NodeGroup<'a> {
     }
 }
 
-/// Whether a node has the name of its host.
+/// True if the node has the name of its host.
 fn is_natural(record: &NodeRecord) -> bool {
     record.node.facts.name == record.node.facts.host
 }
@@ -134,7 +135,7 @@ fn amount(list: &ResourceList, name: &str) -> i64 {
     list.get(name).and_then(ResourceValue::amount).unwrap_or(0)
 }
 
-/// What the running jobs hold on a node, by resource.
+/// The amounts assigned to running jobs on a node, by resource.
 fn assigned(record: &NodeRecord) -> BTreeMap<&str, i64> {
     let mut sums = BTreeMap::new();
     for (name, value) in record.jobs.iter().flat_map(|(_, share)| &share.taken) {
@@ -144,7 +145,7 @@ fn assigned(record: &NodeRecord) -> BTreeMap<&str, i64> {
     sums
 }
 
-/// A node's state in PBS's words, several joined by commas: `free`, `job-busy`, `offline,down`.
+/// A node's state in PBS's words, joined by commas: `free`, `job-busy`, `offline,down`.
 pub fn state(record: &NodeRecord) -> String {
     let processors = amount(&record.node.facts.available, "ncpus");
     let busy = processors > 0
@@ -225,8 +226,7 @@ pub fn attributes<'a>(
     out
 }
 
-/// Its load average over a minute, and what is really in use of its resources, as far as noded
-/// measures that.
+/// Adds the one-minute load average and the actual use of resources, as far as noded measures it.
 fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
     if node.facts.utilized.is_empty() {
         return;
@@ -240,7 +240,7 @@ fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
     }
 }
 
-/// The numbers of its GPUs, the jobs that hold them, and those in use outside the queue.
+/// Adds the numbers of the GPUs, the jobs that hold them, and the GPUs used outside the queue.
 fn gpus(out: &mut Attributes, record: &NodeRecord, server: &ServerFacts) {
     let facts = &record.node.facts;
     if facts.gpus.is_empty() {
@@ -271,8 +271,8 @@ fn listed(numbers: &[u16]) -> String {
         .join(",")
 }
 
-/// Why its noded is refused, else the administrator's word, else what noded found that keeps jobs
-/// off some of it.
+/// The reason why schedd refuses the noded, else the administrator's comment, else the GPUs that
+/// are unavailable to jobs.
 fn comment(record: &NodeRecord) -> Option<String> {
     let node = &record.node;
     let comment = node.comment.as_ref().filter(|comment| !comment.is_empty());
@@ -291,7 +291,7 @@ fn comment(record: &NodeRecord) -> Option<String> {
     ))
 }
 
-/// The jobs on a node: each once in JSON, else once for each processor it holds, with its slot.
+/// The jobs on a node: in JSON each once, else once for each of its processors, with a slot number.
 fn jobs(record: &NodeRecord, server: &ServerFacts, format: NodeFormat) -> Vec<String> {
     if format == NodeFormat::Json {
         let ids: BTreeSet<_> = record.jobs.iter().map(|(id, _)| *id).collect();
@@ -309,7 +309,7 @@ fn jobs(record: &NodeRecord, server: &ServerFacts, format: NodeFormat) -> Vec<St
         .collect()
 }
 
-/// The most slots shown of one job: more than any node has processors.
+/// The maximum number of slots displayed for one job: more than any node has processors.
 const SLOTS_SHOWN: usize = 1 << 16;
 
 fn held<'a>(
@@ -325,7 +325,7 @@ fn held<'a>(
         .filter(|(_, d)| d.consumable && d.host_level)
     {
         let sum = sums.get(name).copied().unwrap_or(0);
-        // PBS itself lists its own resources on every node, others where they are.
+        // PBS lists its own resources on every node, other resources only where they exist.
         let expected = Resources::builtin().get(name).is_some() && name != "ngpus";
         let listed = expected || record.node.facts.available.contains_key(name);
         if sum != 0 || (listed && format != NodeFormat::Json) {
@@ -338,7 +338,7 @@ fn held<'a>(
     }
 }
 
-/// A summary of a group (`pbsnodes -S`), in the order of its columns.
+/// The summary of a group (`pbsnodes -S`), in column order.
 pub fn summary<'a>(group: &NodeGroup<'a>, format: NodeFormat) -> Attributes<'a> {
     let facts = &group.first().node.facts;
     let mut out = Attributes::default();
@@ -372,7 +372,7 @@ pub fn summary<'a>(group: &NodeGroup<'a>, format: NodeFormat) -> Attributes<'a> 
     out
 }
 
-/// A summary of the jobs of a group (`pbsnodes -Sj`), in the order of its columns.
+/// The summary of the jobs of a group (`pbsnodes -Sj`), in column order.
 pub fn job_summary<'a>(
     group: &NodeGroup<'a>,
     server: &ServerFacts,
@@ -381,7 +381,7 @@ pub fn job_summary<'a>(
     let mut out = Attributes::default();
     let jobs = group.jobs();
     let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
-    // PBS spells the key with a capital, and there are clients that look for the other.
+    // PBS capitalizes the key in JSON, but some clients read the lowercase one: write both.
     if format == NodeFormat::Json {
         out.text("State", group.state());
     }
@@ -427,7 +427,7 @@ pub fn job_summary<'a>(
     out
 }
 
-/// Bytes in the largest unit that leaves at least one of it, rounded to the nearest as PBS does.
+/// Bytes in the largest unit with a value of at least 1, rounded to the nearest as in PBS.
 fn rounded(bytes: i64) -> String {
     let kilobytes = u64::try_from(bytes).unwrap_or(0) / 1024;
     match kilobytes {

@@ -1,5 +1,5 @@
-//! What is configured of queues and of the server, beside what is known of the work in them: for
-//! `qstat -Q`, `-q` and `-B`.
+//! Configured attributes of queues and the server, merged with the reported ones, for `qstat -Q`,
+//! `-q` and `-B`.
 
 use crate::config::overrides::QmgrObject;
 use crate::config::overrides::attributes::place;
@@ -17,12 +17,12 @@ const WORDS: [&str; 5] = [
     "job_sort_formula",
 ];
 
-/// All that is configured.
+/// The configured attributes of all objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Objects<'a>(pub &'a [Described]);
 
 impl<'a> Objects<'a> {
-    /// What an attribute of an object is set to.
+    /// The configured value of an object's attribute; None if it is not set.
     pub fn value(
         &self,
         target: &QmgrObject,
@@ -65,7 +65,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// An attribute from its lines: a limit has one for each user or group that it limits.
+/// An attribute from its lines: a limit has one line for each user or group.
 fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> ShownAttribute<'a> {
     let (line, value) = (&lines[0], joined(lines));
     let shown = match &line.resource {

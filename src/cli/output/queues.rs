@@ -12,8 +12,8 @@ use crate::wire::message::{QueueCounts, ServerFacts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Jobs by state. As in PBS, an array that has begun counts, and so does each of its elements that
-/// runs.
+/// The number of jobs by state. As in PBS, an array that has begun counts, and so does each of its
+/// running subjobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateCounts {
     queued: u64,
@@ -25,12 +25,12 @@ pub struct StateCounts {
 }
 
 impl StateCounts {
-    /// Of one queue.
+    /// The counts of one queue.
     pub fn of(queue: &QueueCounts) -> StateCounts {
         StateCounts::sum(std::slice::from_ref(queue))
     }
 
-    /// Of all queues.
+    /// The counts of all queues together.
     pub fn sum(queues: &[QueueCounts]) -> StateCounts {
         let mut sum = StateCounts {
             running: queues.iter().map(|queue| queue.elements).sum(),
@@ -47,14 +47,14 @@ impl StateCounts {
             JobState::Queued => &mut self.queued,
             JobState::Held => &mut self.held,
             JobState::Waiting => &mut self.waiting,
-            // As in PBS, which has no count for those that are suspended.
+            // As in PBS, which does not count suspended jobs separately.
             JobState::Running | JobState::Suspended => &mut self.running,
             JobState::Begun => &mut self.begun,
             JobState::Finished | JobState::Expired => &mut self.finished,
         }
     }
 
-    /// All, finished ones in the history included.
+    /// All jobs, including finished ones in the history.
     fn total(self) -> u64 {
         self.pending() + self.begun + self.running + self.finished
     }
@@ -63,7 +63,7 @@ impl StateCounts {
         self.queued + self.held + self.waiting
     }
 
-    /// `state_count`; PBS ends it in a blank.
+    /// `state_count`; in PBS it ends in a blank.
     fn text(self) -> String {
         let StateCounts {
             queued,
@@ -89,10 +89,10 @@ fn count_cell(number: u64) -> String {
     cut(&number.to_string(), 5).into_owned()
 }
 
-/// How many jobs of a queue may run, in PBS's older words: those that its lists show.
+/// PBS's older attribute for the limit of running jobs of a queue, displayed in its lists.
 const MAX_RUNNING: &str = "max_running";
 
-/// `qstat -Q`; nothing for no queue.
+/// The list of `qstat -Q`; empty without queues.
 pub fn list(queues: &[&QueueCounts], objects: Objects) -> String {
     if queues.is_empty() {
         return String::new();
@@ -149,7 +149,7 @@ fn yes_or_no(yes: bool) -> &'static str {
     if yes { "yes" } else { "no" }
 }
 
-/// `qstat -q`; nothing for no queue.
+/// The list of `qstat -q`; empty without queues.
 pub fn limits(queues: &[&QueueCounts], server: &ServerFacts, objects: Objects) -> String {
     if queues.is_empty() {
         return String::new();
@@ -202,7 +202,7 @@ const LIMITS: [FixedColumn; 9] = [
     Rest,
 ];
 
-/// The resources of `qstat -q`, each with its cell without a limit and the width of its column.
+/// The resources of `qstat -q`: name, cell without a limit, column width.
 const MAXIMA: [(&str, &str, usize); 4] = [
     ("mem", "--  ", 6),
     ("cput", "--   ", 8),
@@ -210,12 +210,12 @@ const MAXIMA: [(&str, &str, usize); 4] = [
     ("nodect", "-- ", 4),
 ];
 
-/// The first characters of a text, at most `width`.
+/// The first `width` characters of a text.
 fn first(text: &str, width: usize) -> String {
     text.chars().take(width).collect()
 }
 
-/// `qstat -B`.
+/// The list of `qstat -B`.
 pub fn server_list(queues: &[QueueCounts], server: &ServerFacts) -> String {
     let counts = StateCounts::sum(queues);
     let mut out = String::from(
@@ -236,7 +236,7 @@ Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
     out
 }
 
-/// The server's state in PBS's word: idle while cycles start nothing.
+/// The server's state in PBS's words: `Idle` if scheduling is off.
 fn state(server: &ServerFacts) -> &'static str {
     if server.scheduling { "Active" } else { "Idle" }
 }
@@ -276,7 +276,7 @@ pub fn of_queue<'a>(counted: &'a QueueCounts, resources: &Resources) -> Attribut
     out
 }
 
-/// The attributes of the server; `sums` are what [`assigned_in_all`] found.
+/// The attributes of the server; `sums` is the result of [`assigned_in_all`].
 pub fn of_server<'a>(
     queues: &[QueueCounts],
     sums: &'a BTreeMap<&'a str, i64>,
@@ -315,7 +315,7 @@ pub fn of_server<'a>(
     out
 }
 
-/// What running jobs hold, over all queues.
+/// The amounts assigned to running jobs in all queues.
 pub fn assigned_in_all(queues: &[QueueCounts]) -> BTreeMap<&str, i64> {
     let mut sums = BTreeMap::new();
     for (name, amount) in queues.iter().flat_map(|queue| &queue.assigned) {
@@ -325,7 +325,7 @@ pub fn assigned_in_all(queues: &[QueueCounts]) -> BTreeMap<&str, i64> {
     sums
 }
 
-/// Of a size in the largest unit of which there is a whole number, as PBS keeps these sums.
+/// A sum as a resource value. A size gets the largest unit that leaves a whole number, as in PBS.
 fn assigned(name: &str, amount: i64, resources: &Resources) -> ResourceValue {
     match resources.get(name) {
         Some(definition) if definition.kind == ResourceType::Size => {

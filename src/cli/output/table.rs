@@ -1,23 +1,23 @@
-//! Tables of text: columns as wide as their widest cell, with heads and a rule or without, and
-//! columns of fixed width.
+//! Text tables: columns as wide as their widest cell, with or without heads and rule, and columns
+//! of fixed width.
 
 use std::io::{self, Write};
 
 /// The head of a column, and whether its cells are right-justified.
 pub type ColumnHead<'a> = (&'a str, bool);
 
-/// A column of fixed width. A longer cell is not cut: it moves the rest of its line.
+/// A column of fixed width. A longer cell is not cut: it shifts the rest of its line.
 #[derive(Clone, Copy, Debug)]
 pub enum FixedColumn {
     /// Left-justified.
     Left(usize),
     /// Right-justified.
     Right(usize),
-    /// As long as its cell: the last column.
+    /// As long as its cell; for the last column.
     Rest,
 }
 
-/// Appends one line of fixed columns without its line feed, a blank between two columns.
+/// Appends one line of fixed columns, separated by blanks, without a line feed.
 pub fn push_line<'a>(
     out: &mut String,
     columns: impl IntoIterator<Item = FixedColumn>,
@@ -47,7 +47,7 @@ impl FixedColumn {
     }
 }
 
-/// The blanks that `cell` leaves free in a column.
+/// Pads `cell` with blanks to the width of a column.
 fn push_blanks(out: &mut String, cell: &str, width: usize) {
     let blanks = width.saturating_sub(cell.chars().count());
     out.extend(std::iter::repeat_n(' ', blanks));
@@ -87,7 +87,7 @@ pub fn with_heads<R: AsRef<[String]>>(heads: &[ColumnHead], rows: &[R]) -> Strin
     out
 }
 
-/// Makes columns as wide as the cells of `row`.
+/// Widens columns to the cells of `row`.
 fn widen(widths: &mut Vec<usize>, row: &[String]) {
     widths.resize(widths.len().max(row.len()), 0);
     for (width, cell) in widths.iter_mut().zip(row) {
@@ -95,9 +95,8 @@ fn widen(widths: &mut Vec<usize>, row: &[String]) {
     }
 }
 
-/// Writes rows of any number, of equally many cells. The cells from `figures` on are
-/// right-justified, and two blanks separate columns. `rows` is called twice, so that no row is
-/// kept.
+/// Writes any number of rows with equal numbers of cells. Cells from index `figures` on are
+/// right-justified; two blanks separate columns. `rows` is called twice, so that no row is stored.
 pub fn write<I>(rows: impl Fn() -> I, figures: usize, out: &mut dyn Write) -> io::Result<()>
 where
     I: Iterator<Item = Vec<String>>,

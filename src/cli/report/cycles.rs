@@ -1,5 +1,5 @@
-//! `qstat --cycles`: the last looks of the scheduler, and why it looked (Q1, X2). A schedd that
-//! runs is asked, so that none is missing; else the spool knows.
+//! `qstat --cycles`: the last scheduling cycles and their triggers (Q1, X2). A running schedd
+//! answers, because it also has the latest cycles; otherwise the spool does.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::client::source::{Answers, QuerySource};
@@ -38,7 +38,7 @@ pub fn shown(json: bool) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// The answer of a running schedd. None if no schedd runs, or if it ends before it answers.
+/// The answer of a running schedd; None if no schedd runs or it shuts down before it answers.
 fn answer_of_schedd(home: &Home) -> Option<Answers> {
     let client = Client::reach(home).ok()?;
     let mut schedd = QuerySource::Schedd(Box::new(client));

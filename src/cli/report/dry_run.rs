@@ -1,4 +1,4 @@
-//! `qsub --dry-run`: is the job valid, and when and where would it start? Nothing is submitted.
+//! `qsub --dry-run`: checks a job and predicts when and where it starts, without submitting it.
 
 use super::{ask, nodes};
 use crate::cli::client::exit::{self, Failure};
@@ -11,7 +11,7 @@ use crate::wire::client::Client;
 use crate::wire::message::{NewJob, ServerFacts};
 use std::fmt::Write as _;
 
-/// Asks, and tells what was answered. A submission that would be refused fails as it would then.
+/// Queries schedd and prints the prediction. Fails if the submission would be refused.
 pub fn run(submission: NewJob, home: &Home) -> Result<u8, Failure> {
     let mut client = Client::connect(home)?;
     let (server, told) = ask(&mut client, ForecastQuery::Trial(Box::new(submission)))?;

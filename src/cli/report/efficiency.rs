@@ -1,7 +1,7 @@
-//! `qstat --eff`: what jobs used of their requests, and what they should have requested.
+//! `qstat --eff`: the resources that jobs used of their requests, and advice for smaller requests.
 //!
-//! The figures are those of the accounts, which count the use of all processes of a job up to their
-//! ends. For a running job they are those of the last report of its nodes.
+//! The figures of finished jobs are from the accounting records, which include all processes of a
+//! job until their ends. Those of a running job are from the last reports of its nodes.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::client::operand::Operand;
@@ -30,15 +30,15 @@ mod advice;
 
 mod percentiles;
 
-/// How far back the jobs of the caller go, in seconds.
+/// The period of the caller's jobs, in seconds.
 const WEEK: i64 = 7 * 24 * 3600;
 
-/// What a job asked for and used, in the attempt that counts: the one that runs, else the last.
+/// Resources requested and used by a job in its current attempt, or else its last one.
 #[derive(Clone, Debug, PartialEq)]
 struct Use {
     job: JobId,
     name: String,
-    /// `Exit_status`; None while it runs, or is to run again.
+    /// `Exit_status`; None while the job runs or is queued for another run.
     status: Option<i32>,
     asked: RequestedResources,
     cores: u32,
@@ -58,7 +58,7 @@ impl Use {
         }
     }
 
-    /// None if it has never run.
+    /// The use of a job from its record; None if it has never run.
     fn of_job(job: &Job) -> Option<Use> {
         let run = job.life.run.as_ref()?;
         Some(Use {
@@ -71,7 +71,7 @@ impl Use {
         })
     }
 
-    /// Processor time there was for it.
+    /// The processor time available to the job: cores times walltime.
     fn held(&self) -> Span {
         Span(self.used.walltime.0.saturating_mul(self.cores.into()))
     }
@@ -100,8 +100,8 @@ enum EfficiencyReport {
     Many(String, Box<Spreads>),
 }
 
-/// Writes what these jobs have used of what they asked for; without any, those of the caller that
-/// ended in the last week. The result is what could not be done.
+/// Writes the use of these jobs; without operands, of the caller's jobs that ended in the last
+/// week. Returns the failures for single operands.
 pub fn say(
     operands: &[OsString],
     json: bool,
@@ -199,7 +199,7 @@ fn nothing(full: &str) -> Failure {
     )
 }
 
-/// Hands on the last attempt of each job that the accounts hold.
+/// Passes the last attempt of each job in the accounting records to `take`.
 fn each(
     inquiry: AccountingFilter,
     jobs: Vec<JobId>,
@@ -299,11 +299,11 @@ fn line(out: &mut String, what: &str, used: &str, asked: &str, part: Option<f64>
     let _ = writeln!(out, "  {what:9} {part:>7}  {used}{asked}");
 }
 
-/// A line of advice, if there is anything to say.
+/// A line of advice; None if the request fits the use.
 fn said(report: &EfficiencyReport) -> Option<String> {
     match report {
         EfficiencyReport::One(used) if used.is_over() => advice(&Peak::of(used)),
-        // What goes on may still need it all.
+        // A running job may still need all that it requested.
         EfficiencyReport::One(_) => None,
         EfficiencyReport::Many(_, spreads) => spreads.advice(),
     }
@@ -385,7 +385,7 @@ mod tests {
         }
     }
 
-    /// P11.
+    /// Rule P11.
     #[test]
     fn a_job_is_told_what_it_used_and_what_to_ask_for() {
         let server = example::server();

@@ -1,4 +1,4 @@
-//! Fair share and starvation of pools and operations now: a table of `qstat --shares`, and a
+//! Current fair share and starvation of pools and operations: a table of `qstat --shares`, and a
 //! sentence of `qstat --why`.
 
 use crate::cli::output::table::{self, ColumnHead};
@@ -17,7 +17,7 @@ const HEADS: [ColumnHead; 7] = [
     ("Below since", false),
 ];
 
-/// A table below the first one; empty if starvation is not considered.
+/// A table below the share tree; empty if starvation is not configured.
 pub fn text(all: &[FairShareReport], server: &ServerFacts) -> String {
     if all.is_empty() {
         return String::new();
@@ -39,7 +39,7 @@ pub fn text(all: &[FairShareReport], server: &ServerFacts) -> String {
     )
 }
 
-/// What there is to say of a waiting job's operation.
+/// The fair share and usage of a waiting job's operation, as a sentence.
 pub fn sentence(report: &FairShareReport, server: &ServerFacts) -> String {
     let of = report
         .resource
@@ -68,7 +68,7 @@ pub fn sentence(report: &FairShareReport, server: &ServerFacts) -> String {
     }
 }
 
-/// One of them for programs.
+/// A report as JSON.
 pub fn data(report: &FairShareReport, server: &ServerFacts) -> Value {
     let (pool, operation, jobs) = match &report.who {
         ShareHolder::Pool(name) => (Some(name), None, None),
@@ -105,7 +105,7 @@ fn name(report: &FairShareReport, server: &ServerFacts) -> String {
     }
 }
 
-/// The part of its fair share that it uses; None without a fair share.
+/// The fraction of its fair share that it uses; None without a fair share.
 fn satisfaction(report: &FairShareReport) -> Option<f64> {
     (report.fair > 0.0).then(|| report.used / report.fair)
 }

@@ -1,4 +1,4 @@
-//! `qstat --holes`: the free windows, widest first. What Maui's users know as `showbf`.
+//! `qstat --holes`: the free windows, widest first. Corresponds to Maui's `showbf`.
 
 use super::ReportContext;
 use crate::cli::client::exit::{self, Failure};

@@ -1,5 +1,5 @@
-//! `qstat --limits`: every limit in force, its subject, its usage and by which jobs, and the number
-//! of jobs that it blocks (P9).
+//! `qstat --limits`: every active limit, its scope and usage, the jobs counted, and the number of
+//! jobs that it blocks (P9).
 
 use super::ReportContext;
 use crate::cli::client::exit::Failure;
@@ -13,10 +13,10 @@ use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
 
-/// How many jobs stand in a line; JSON has all that schedd names.
+/// The number of jobs named in a line; JSON has all those that schedd reports.
 const NAMED: usize = 4;
 
-/// All limits, or those that concern these users (`-u`).
+/// All limits, or those that apply to `users` (`-u`).
 pub fn shown(
     inquiry: &mut ReportContext,
     users: Option<&str>,
@@ -63,7 +63,7 @@ fn name_alone(user: &str) -> &str {
     user.split('@').next().unwrap_or(user)
 }
 
-/// The user that a limit applies to, if it applies to one user.
+/// The user that a limit applies to; None if it is not limited to one user.
 fn user_of(one: &LimitUse) -> Option<&str> {
     one.limit
         .scope
@@ -73,7 +73,7 @@ fn user_of(one: &LimitUse) -> Option<&str> {
         .map(|(_, name)| name)
 }
 
-/// One's own come first, then those of no user in particular, then others'.
+/// Sort key: limits of the users in `first`, then limits without a user, then those of other users.
 fn rank(one: &LimitUse, first: &[&str]) -> u8 {
     match user_of(one) {
         Some(user) if first.contains(&user) => 0,
@@ -82,7 +82,7 @@ fn rank(one: &LimitUse, first: &[&str]) -> u8 {
     }
 }
 
-/// Of two fractions the larger comes first; of equals the one that stands first in the
+/// Sorts by the used fraction of the limit, largest first; equal fractions in the order of the
 /// configuration.
 fn nearest_first(a: &LimitUse, b: &LimitUse) -> Ordering {
     let (limit_a, limit_b) = (tightest(a), tightest(b));
@@ -211,8 +211,8 @@ impl LimitTable<'_> {
         })
     }
 
-    /// In what it is counted; null for a resource of the site's own, which counts as its definition
-    /// says.
+    /// The unit of a quantity; None for a site-defined resource other than a size, which is counted
+    /// as its definition specifies.
     fn unit(&self, quantity: &Quantity) -> Option<&'static str> {
         match quantity {
             Quantity::Jobs => Some("jobs"),
@@ -230,7 +230,7 @@ impl LimitTable<'_> {
     }
 }
 
-/// A size in the largest unit in which it is a whole number: `6gb` for `6291456kb`.
+/// A size in the largest unit that leaves a whole number: `6gb` for `6291456kb`.
 pub(super) fn round(shown: &str) -> String {
     let Some(mut amount) = shown
         .strip_suffix("kb")
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(sorted(uses), expected);
     }
 
-    /// P9.
+    /// Rule P9.
     #[test]
     fn a_limit_is_told_in_columns_and_in_json() {
         let scope = LimitScope {

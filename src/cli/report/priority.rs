@@ -1,5 +1,5 @@
-//! `qstat --priority`: the priority of jobs, its components, and the queue in order. Slurm's users
-//! know it as `sprio`.
+//! `qstat --priority`: the priority of jobs, its components, and the queue in order. Corresponds to
+//! Slurm's `sprio`.
 
 use super::ReportContext;
 use crate::cli::client::exit::Failure;
@@ -16,10 +16,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// The number of places of the queue in the table; JSON has all.
+/// The number of jobs in the table of the queue; JSON has all.
 const LISTED: u64 = 100;
 
-/// Writes the queue in its order.
+/// Writes the whole queue in order.
 pub fn queue(inquiry: &mut ReportContext, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     if json {
         return document_of_queue(inquiry, out);
@@ -43,7 +43,7 @@ pub fn queue(inquiry: &mut ReportContext, json: bool, out: &mut dyn Write) -> Re
         .map_err(Failure::from)
 }
 
-/// Each part is written before the next is read: the queue may be long.
+/// Writes the queue as JSON, part by part: it may be long.
 fn document_of_queue(inquiry: &mut ReportContext, out: &mut dyn Write) -> Result<(), Failure> {
     let mut document = inquiry.document();
     inquiry.parts(ForecastQuery::Queue(None), &mut |inquiry, told| {
@@ -122,9 +122,9 @@ pub fn shown(
 
 struct PriorityView<'a> {
     inquiry: &'a ReportContext,
-    /// How many places there are.
+    /// The number of jobs in the queue.
     all: u64,
-    /// The formula of the order, if it has one.
+    /// The formula of the order; None if it has none.
     formula: Option<String>,
 }
 
@@ -190,7 +190,7 @@ impl PriorityView<'_> {
         )
     }
 
-    /// A job that is not in the queue.
+    /// The text for a job that is not in the queue.
     fn other(&self, record: &JobRecord) -> String {
         let job = &record.job;
         let comment = comment::of(record, &self.inquiry.server);
@@ -249,7 +249,7 @@ fn attributes(turn: &QueueTurn, data: Value) -> Attributes<'_> {
     attributes
 }
 
-/// F18: every input, factor, weight and product.
+/// A job's priority as JSON, with every input, factor, weight and product (F18).
 fn data(turn: &QueueTurn) -> Value {
     let priority = &turn.priority;
     let parts = priority.parts.iter().map(|part| {
@@ -292,7 +292,7 @@ fn difference(difference: &OrderDifference) -> Value {
     }
 }
 
-/// What sets a job apart from the one before it or after it.
+/// The difference between a job and its neighbor, as a sentence.
 fn sentence(difference: &OrderDifference, comes_first: bool) -> String {
     let (a, more, first) = if comes_first {
         ("a", "more", "first")
@@ -329,7 +329,7 @@ fn sentence(difference: &OrderDifference, comes_first: bool) -> String {
     }
 }
 
-/// What goes before the score.
+/// The precedence that is compared before the score.
 fn or_nothing(precedence: &str) -> &str {
     if precedence.is_empty() {
         "no precedence before the score"
@@ -338,7 +338,7 @@ fn or_nothing(precedence: &str) -> &str {
     }
 }
 
-/// As many digits as say something.
+/// A number with up to four decimals, or in scientific notation if very small or large.
 fn short(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(0.001..1e15).contains(&size) {
@@ -352,14 +352,15 @@ fn short(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// The formula of the order, as a line of its own; nothing where there is none.
+/// A line with the formula of the order; empty without one.
 fn formula_line(indent: &str, formula: Option<&str>) -> String {
     formula.map_or(String::new(), |formula| {
         format!("{indent}Formula: {formula}\n")
     })
 }
 
-/// Weights and products are shown where there are any: the terms of a formula have none.
+/// The table of the parts of a score. Weights and products are omitted for the terms of a formula,
+/// which have none.
 fn parts(parts: &[ScorePart]) -> String {
     if parts.is_empty() {
         return String::new();
@@ -391,7 +392,7 @@ fn parts(parts: &[ScorePart]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The first places, and how many there are beside them.
+/// The first jobs of the queue as a table, and the number of further jobs.
 fn table(turns: &[QueueTurn], all: u64, server: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for part in turns.iter().flat_map(|turn| &turn.priority.parts) {
@@ -419,7 +420,7 @@ fn table(turns: &[QueueTurn], all: u64, server: &str) -> String {
     out
 }
 
-/// The columns of all tables; one for each part of the score follows, and the cluster.
+/// The columns of all tables; those for the parts of the score and the cluster follow.
 const HEADS: [table::ColumnHead; 6] = [
     ("Rank", true),
     ("Job ID", false),
@@ -429,7 +430,7 @@ const HEADS: [table::ColumnHead; 6] = [
     ("Score", true),
 ];
 
-/// The cells of one place in the queue; `names` are the parts of the score.
+/// The cells of one job in the queue; `names` are the parts of the score.
 fn row(turn: &QueueTurn, names: &[&str], server: &str) -> Vec<String> {
     let mut cells = vec![
         turn.rank.to_string(),
@@ -508,7 +509,7 @@ and 7 more; -F json lists them all
         );
     }
 
-    /// F18.
+    /// Rule F18.
     #[test]
     fn every_input_factor_weight_and_product_is_told() {
         let [first, second] = two();

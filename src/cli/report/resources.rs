@@ -1,5 +1,5 @@
-//! `qstat --resources`: what the whole system has, and no node in particular (Q21): how much there
-//! is, who uses it, who said so and when.
+//! `qstat --resources`: resources of the whole system rather than of a node (Q21): total, usage,
+//! source and time of the report.
 
 use super::ReportContext;
 use super::limits;
@@ -25,7 +25,7 @@ const HEADS: [ColumnHead; 10] = [
     ("Updated", false),
 ];
 
-/// All system-wide resources.
+/// All system-wide resources, as text or JSON.
 pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
     for told in inquiry.ask(ForecastQuery::Resources)? {
@@ -91,7 +91,7 @@ fn row(one: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -> [St
     ]
 }
 
-/// For people: a number, or a size in its largest unit.
+/// An amount for users: a number, or a size in its largest unit.
 fn figure(resources: &Resources, name: &str, amount: i64) -> String {
     match resources.get(name).map(|definition| definition.kind) {
         Some(ResourceType::Size) => {

@@ -1,5 +1,5 @@
-//! The computed priorities of waiting jobs for `qstat -f`. The spool does not keep them: schedd
-//! answers, if it runs.
+//! The computed priorities of waiting jobs for `qstat -f`. The spool does not hold them; a running
+//! schedd reports them.
 
 use crate::cli::client::operand::Operand;
 use crate::cli::report;
@@ -13,19 +13,19 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// The jobs that one question may name; beyond that all are asked for.
+/// The maximum number of jobs in one query; for more operands, all jobs are queried.
 const MOST_NAMED: usize = 1000;
 
-/// qstat shows the other attributes of jobs although schedd does not answer.
+/// The timeout for schedd: without an answer, qstat shows jobs without their priorities.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The priorities by job, an array once.
+/// The priorities by job. An array has one entry.
 #[derive(Debug, Default)]
 pub struct Scores(BTreeMap<JobId, f64>);
 
 impl Scores {
-    /// Asks for those of the jobs that the operands name; for all if there are other operands, or
-    /// none.
+    /// Queries the priorities of the jobs that the operands name, or of all jobs if there are none,
+    /// too many, or operands that are not job ids.
     pub fn ask(operands: &[OsString]) -> Scores {
         let ids = operands
             .iter()

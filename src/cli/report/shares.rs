@@ -1,5 +1,5 @@
-//! `qstat --shares`: who owns which share of the machine, has had how much of it, how that stands,
-//! and when it is in balance again. What Slurm's users know as `sshare`.
+//! `qstat --shares`: the fair-share tree with entitlement, usage, factor, and time until balance.
+//! Corresponds to Slurm's `sshare`.
 
 use super::{ReportContext, fair_share};
 use crate::cli::client::exit::{self, Failure};
@@ -51,7 +51,7 @@ struct ShareDisplay {
     shares: Vec<ShareStatus>,
 }
 
-/// A column: its head, whether it stands to the right, and what stands in it.
+/// A column: its head, whether it is right-justified, and its cell.
 type ShareColumn = (&'static str, bool, fn(&ShareStatus) -> String);
 
 const COLUMNS: [ShareColumn; 9] = [
@@ -125,7 +125,7 @@ fn percent(part: f64) -> String {
     format!("{:.2}%", 100.0 * part)
 }
 
-/// Those below others stand further to the right.
+/// The name of an account or user, indented by its depth in the tree.
 fn name(share: &ShareStatus) -> String {
     let name = share.user.as_ref().unwrap_or(&share.account);
     format!(

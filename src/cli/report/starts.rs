@@ -1,4 +1,4 @@
-//! `qstat --start`: when every waiting job starts. What Maui's users know as `showstart`.
+//! `qstat --start`: the predicted start of every waiting job. Corresponds to Maui's `showstart`.
 
 use super::{ReportContext, nodes};
 use crate::cli::client::exit::Failure;
@@ -16,8 +16,8 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// The starts of these jobs; of all waiting jobs, if none are named. Unknown jobs are added to the
-/// failures.
+/// The starts of these jobs, or of all waiting jobs if `ids` is empty. Unknown jobs are added to
+/// the failures.
 pub fn shown(
     inquiry: &mut ReportContext,
     ids: &[JobId],
@@ -66,7 +66,7 @@ fn parts(told: ForecastAnswer) -> Vec<Foreseen> {
     }
 }
 
-/// The owners of unfinished jobs, by number.
+/// The rows of unfinished jobs by job number, which contain the owners.
 fn owners(inquiry: &mut ReportContext) -> Result<BTreeMap<u64, JobRow>, Failure> {
     let rows = inquiry
         .source
@@ -80,7 +80,7 @@ struct StartTable<'a> {
     owners: BTreeMap<u64, JobRow>,
     horizon: Option<Horizon>,
     foreseen: Vec<Foreseen>,
-    /// Jobs asked for that do not wait for the scheduler.
+    /// Requested jobs that are not waiting to be scheduled.
     others: Vec<JobRecord>,
 }
 
@@ -149,7 +149,7 @@ impl StartTable<'_> {
         )
     }
 
-    /// The start of a job that does not wait for the scheduler, and its comment.
+    /// The start of a job that is not waiting to be scheduled, and its comment.
     fn started(&self, record: &JobRecord) -> (String, String) {
         let comment = comment::of(record, &self.inquiry.server).into_owned();
         match &record.job.life.run {
@@ -202,7 +202,8 @@ impl StartTable<'_> {
     }
 }
 
-/// A start in JSON: as PBS shows moments, and in seconds since 1970; null for none.
+/// A predicted start as JSON: times in PBS's format and in seconds since 1970. Null if there is
+/// none.
 pub fn data(server: &ServerFacts, prospect: &Prospect) -> serde_json::Value {
     let Prospect::Starts { at, end, nodes } = prospect else {
         return serde_json::Value::Null;

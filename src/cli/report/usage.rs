@@ -10,7 +10,7 @@ use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// The usage of all members, as text or JSON.
+/// The usage of all accounts and users, as text or JSON.
 pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
     for told in inquiry.ask(ForecastQuery::Usage)? {

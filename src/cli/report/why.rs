@@ -1,6 +1,6 @@
-//! `qstat --why`: what a job waits for, in a sentence; the stages of the cycle with their verdicts,
-//! what the nodes say, who is in its way, what would help, and when it starts. What Maui's users
-//! know as `checkjob`.
+//! `qstat --why`: the reason why a job waits; the verdicts of the scheduling stages, the state of
+//! the nodes, the blocking jobs, remedies, and the predicted start. Corresponds to Maui's
+//! `checkjob`.
 
 mod json;
 
@@ -24,7 +24,7 @@ use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::{JobRecord, Question, ServerFacts};
 
-/// Why these jobs wait, as text or JSON.
+/// The explanations of these jobs, as text or JSON.
 pub fn shown(
     inquiry: &mut ReportContext,
     ids: &[JobId],
@@ -56,12 +56,12 @@ pub fn shown(
     Ok(document.end())
 }
 
-/// All that is known of a job.
+/// A job with its events and explanation.
 struct ExplainedJob {
     record: JobRecord,
     events: Vec<(Time, Event)>,
-    /// None for a job that neither waits for the scheduler nor is held; of a held one, what would
-    /// become of it if it were released.
+    /// None unless the job is held or waiting to be scheduled. For a held job it describes the case
+    /// of its release.
     explanation: Option<Box<Explanation>>,
 }
 
@@ -84,7 +84,7 @@ impl ExplainedJob {
     }
 }
 
-/// One job, as it is looked at.
+/// A job, with the server and the time for which it is explained.
 struct JobView<'a> {
     server: &'a ServerFacts,
     now: Wall,
@@ -96,7 +96,7 @@ impl JobView<'_> {
         self.found.record.job.life.state
     }
 
-    /// Whether it has still to start, or elements of it.
+    /// True if the job, or some of its subjobs, have yet to start.
     fn waits(&self) -> bool {
         match self.state() {
             JobState::Queued | JobState::Held | JobState::Waiting => true,
@@ -118,7 +118,7 @@ impl JobView<'_> {
     }
 }
 
-/// `3 jobs`, `1 job`.
+/// A count with its noun: `3 jobs`, `1 job`.
 fn counted(count: u64, what: &str) -> String {
     if count == 1 {
         format!("1 {what}")

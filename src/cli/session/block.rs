@@ -1,7 +1,7 @@
-//! `qsub -W block=true`: waits until the job is over; a signal deletes the job.
+//! `qsub -W block=true`: waits until the job has finished; a signal deletes the job.
 //!
-//! Signals are blocked and waited for by a thread of their own: no handler runs, and what is to
-//! happen is decided in one place.
+//! Signals are blocked, and a separate thread waits for them: there is no signal handler, and one
+//! place handles all events.
 
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
@@ -26,7 +26,7 @@ enum BlockEvent {
     Signal(Signal),
 }
 
-/// Waits for the end of the job with this full id; the result is its exit status, mod 256.
+/// Waits for the end of the job with this full id. Returns its exit status, mod 256.
 pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> {
     let job = Operand::parse(OsStr::new(id))?.id();
     let signals = deadly_signals();
@@ -86,7 +86,7 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
     Err(told)
 }
 
-/// Deletes a job after the command that waits for it is interrupted.
+/// Deletes a job after a signal to the command that waits for it.
 pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
     Client::connect(home)?.call(&ClientRequest::Delete {
         job,
@@ -97,7 +97,7 @@ pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
 }
 
 /// The signals that end a program, except those that this process ignores (`nohup`, or `&` in a
-/// script) and must go on to ignore.
+/// script) and must continue to ignore.
 pub fn deadly_signals() -> SigSet {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,5 +1,5 @@
-//! `qsub -I`: submits, waits until the job has its terminal, sits down at it, and ends as the
-//! job's shell did.
+//! `qsub -I`: submits the job, waits until its terminal exists, connects to it, and exits with the
+//! status of the job's shell.
 
 use super::block;
 use super::interactive_client::{self, SessionEnd};
@@ -18,10 +18,10 @@ use std::ffi::OsStr;
 use std::io::{IsTerminal, stdin, stdout};
 use std::time::Duration;
 
-/// How long schedd may take to learn of the end that we have seen.
+/// How long to wait for schedd to record the end of the job.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Fails without a terminal.
+/// Fails if standard input or output is not a terminal.
 pub fn require_terminal() -> Result<(), Failure> {
     if stdin().is_terminal() && stdout().is_terminal() {
         Ok(())
@@ -33,17 +33,17 @@ pub fn require_terminal() -> Result<(), Failure> {
     }
 }
 
-/// An array of jobs has no one terminal.
+/// The failure for an interactive job array, which PBS rejects.
 pub fn not_an_array() -> Failure {
     Failure::usage("interactive and array job submission cannot be used together")
 }
 
-/// Warns of what an interactive job cannot be.
+/// Warns that an interactive job is not rerunnable.
 pub fn warn_of_rerun() -> Result<(), Failure> {
     exit::print("qsub (Warning): Interactive jobs will be treated as not rerunnable\n")
 }
 
-/// The whole course of an interactive job; its result is the shell's exit status, mod 256.
+/// Runs an interactive job from submission to end. Returns the shell's exit status, mod 256.
 pub fn run(
     home: &Home,
     submit: impl FnOnce(&mut Client) -> Result<Reply, Failure>,
@@ -62,13 +62,14 @@ pub fn run(
         _ => return Err(exit::garbled()),
     };
     let job = Operand::parse(OsStr::new(&id))?.id();
-    // A terminal that is gone already is noticed by its signal.
+    // A closed terminal is detected by its signal, not here.
     let _ = exit::print(format!("qsub: waiting for job {id} to start\n"));
     match WaitingQsub::new(home, &id, job, client, &caught).until_seated()? {
         Came::Away(code) => Ok(code),
         Came::Seated(connection) => {
             let _ = exit::print(format!("qsub: job {id} ready\n\n"));
-            // Held until schedd knows of the end: a terminal that is let go hangs up.
+            // Keep the connection open until schedd has recorded the end: closing it hangs up the
+            // job's terminal.
             let line = connection.try_clone()?;
             let end = interactive_client::sit(connection, &caught)?;
             let _ = mask.thread_unblock();
@@ -80,8 +81,8 @@ pub fn run(
     }
 }
 
-/// What a person at a terminal may be sent: to end, that the window has changed, that we go on.
-/// TTOU is for a background process that puts the terminal back in order.
+/// The signals handled during the session: those that end qsub, window changes, SIGCONT, and
+/// SIGTTOU, which a background process receives when it restores the terminal's mode.
 fn signals() -> SigSet {
     let mut mask = block::deadly_signals();
     mask.extend([Signal::SIGWINCH, Signal::SIGCONT, Signal::SIGTTOU]);
@@ -104,7 +105,7 @@ fn depart(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> {
     Ok(status.rem_euclid(256) as u8)
 }
 
-/// The job's exit status from schedd: after it, other commands find the job finished. None if
+/// The job's exit status from schedd. Afterwards other commands find the job finished. None if
 /// schedd does not answer.
 fn settled(home: &Home, job: JobId) -> Option<i32> {
     let mut client = Client::reach(home).ok()?;

@@ -1,7 +1,6 @@
-//! The person's end of a job's terminal: keys go there as they are, what comes back is shown.
+//! The user's end of a job's terminal: sends keys unchanged and displays the output.
 //!
-//! Two things at the start of a line are for qsub itself: `~.` ends the session, `~^Z` suspends
-//! qsub.
+//! At the start of a line, `~.` ends the session and `~^Z` suspends qsub.
 
 use crate::cli::client::exit::Failure;
 use crate::sys::terminal::{self, Raw, TerminalSize};
@@ -16,24 +15,24 @@ use std::io::{Write, stdin, stdout};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-/// What is read of the keyboard at once.
+/// The number of bytes read from the keyboard at once.
 const GULP: usize = 16 << 10;
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// With this exit status of the job.
+    /// The job ended with this exit status.
     Over(i32),
-    /// By the person: `~.`.
+    /// The user typed `~.`.
     Left,
-    /// The person's terminal is gone, or a signal of this number has come.
+    /// The user's terminal closed, or a signal with this number arrived.
     HungUp(i32),
-    /// The job's side has gone away without a word.
+    /// The connection to the job broke.
     Lost,
 }
 
-/// Sits down at the other end of `connection`, until the session ends. The terminal is raw
-/// meanwhile, and as it was before whatever happens.
+/// Connects the terminal to `connection` until the session ends. The terminal is in raw mode
+/// meanwhile and is always restored.
 pub fn sit(connection: UnixStream, signals: &SignalFd) -> Result<SessionEnd, Failure> {
     let mut client = InteractiveClient {
         link: FrameSocket::new(connection)?,
@@ -107,7 +106,7 @@ impl InteractiveClient<'_> {
                     self.tell_window()?;
                 }
                 Ok(Signal::SIGTTOU) => {}
-                // From the kill of another process: Ctrl-C at the keyboard is a key now.
+                // Sent by another process with kill: in raw mode, Ctrl-C at the keyboard is input.
                 Ok(Signal::SIGINT) => self.say(&TerminalInput::Typed(vec![3]))?,
                 _ => return Ok(Some(SessionEnd::HungUp(number))),
             }
@@ -120,7 +119,7 @@ impl InteractiveClient<'_> {
         self.say(&TerminalInput::Window(window))
     }
 
-    /// A connection that takes nothing more is noticed when it is read.
+    /// Sends input. A broken connection is detected on reading.
     fn say(&mut self, input: &TerminalInput) -> Result<(), Failure> {
         match self.link.send(input) {
             Ok(()) | Err(FrameError::Io(_)) => Ok(()),
@@ -172,7 +171,7 @@ impl InteractiveClient<'_> {
         Ok(None)
     }
 
-    /// Stops, as a program that read `^Z` from a terminal that is not raw.
+    /// Stops qsub, as `^Z` stops a program on a terminal that is not in raw mode.
     fn suspend(&mut self) -> Result<(), Failure> {
         self.raw = None;
         let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
@@ -181,7 +180,7 @@ impl InteractiveClient<'_> {
     }
 }
 
-/// What keys come to.
+/// An action that results from keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum KeyAction {
     Typed(Vec<u8>),
@@ -189,11 +188,11 @@ enum KeyAction {
     Suspend,
 }
 
-/// Finds what is meant for qsub among the keys.
+/// Finds the escape sequences for qsub among the keys.
 struct Keys {
     /// The next key is the first of a line.
     fresh: bool,
-    /// A `~` at the start of a line is not yet passed on.
+    /// A `~` at the start of a line is not yet sent.
     held: bool,
 }
 

@@ -1,8 +1,8 @@
-//! The tasks of one pbsdsh, and its conversation with the noded of its host about them.
+//! The tasks of one pbsdsh, and its messages to the noded of its host.
 //!
-//! Only this process knows what it wants, so it repeats its requests whenever a receiver may have
-//! lost them: after a restart of noded or schedd, or when a node was unreachable. A task requested
-//! twice runs once.
+//! Only this process has the list of its tasks, so it repeats requests that a receiver may have
+//! lost: after a restart of noded or schedd, or when a node was unreachable. A task requested twice
+//! runs once.
 
 use super::block::deadly_signals;
 use crate::cli::client::exit::Failure;
@@ -20,14 +20,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-/// How soon a task that does not run is asked for again.
+/// The time after which a request for a task that does not run is repeated.
 const AGAIN: Span = Span::seconds(2);
-/// The pause between two attempts to connect to noded, and the time after which the user is
-/// informed.
+/// The pause between two attempts to connect to noded. After `TELL` without a connection, a message
+/// is printed.
 const REDIAL: Span = Span(100);
 const TELL: Span = Span::seconds(5);
 
-/// That this process is part of a job, as its environment has it.
+/// This process's membership in a job, from its environment.
 #[derive(Clone, Debug)]
 pub struct Membership {
     socket: PathBuf,
@@ -38,7 +38,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// None outside of jobs.
+    /// Reads the membership from the environment; None outside of jobs.
     pub fn of_this_process() -> Option<Membership> {
         Some(Membership {
             socket: env::var("LANAI_TASKS")
@@ -64,16 +64,16 @@ impl Membership {
     }
 }
 
-/// How the tasks are gone about.
+/// How pbsdsh runs the tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskOptions {
-    /// Tell of each start and each end.
+    /// Print a line for each start and each end.
     pub verbose: bool,
-    /// Leave when they run.
+    /// Exit as soon as all tasks run.
     pub leave: bool,
 }
 
-/// Tasks, and how they stand.
+/// The tasks and their states.
 #[derive(Debug)]
 pub struct TaskSet {
     membership: Membership,
@@ -82,7 +82,7 @@ pub struct TaskSet {
     members: Vec<TaskMember>,
     line: NodeConnection,
     signals: SignalFd,
-    /// The signal that ends this process; its tasks end first.
+    /// The exit status for the signal that ends this process; its tasks end first.
     interrupted: Option<u8>,
 }
 
@@ -91,7 +91,7 @@ struct TaskMember {
     token: TaskToken,
     slot: u32,
     stage: Option<TaskStage>,
-    /// Whether this connection has heard of it.
+    /// A request about the task has been sent and need not be repeated yet.
     said: bool,
 }
 
@@ -116,13 +116,13 @@ struct NodeConnection {
     dial_at: Span,
     silent_since: Span,
     told: bool,
-    /// Whether a wish is on its way that has not been answered.
+    /// A request is unanswered.
     asked: bool,
     again_at: Span,
 }
 
 impl TaskSet {
-    /// No tasks yet; from now on deadly signals end the tasks first.
+    /// An empty set. From now on, signals that end this process end its tasks first.
     pub fn new(
         membership: Membership,
         program: TaskProgram,
@@ -152,8 +152,8 @@ impl TaskSet {
         })
     }
 
-    /// Runs tasks on these lines of the node file to their ends, or only until they run if the
-    /// command does not wait. Returns whether to continue with other lines.
+    /// Runs tasks on these lines of the node file until they end, or until they run if pbsdsh does
+    /// not wait. Returns false if a signal ended it, so that no further lines follow.
     pub fn run(&mut self, slots: &[u32]) -> Result<bool, Failure> {
         let before = self.members.len();
         for &slot in slots {
@@ -197,7 +197,7 @@ impl TaskSet {
             .all(|member| !member.is_open() || leaves && member.runs())
     }
 
-    // ------------------------------------------------------------------------- saying
+    // ------------------------------------------------------------------------- sending
 
     fn dial(&mut self) {
         let now = clock::monotonic();
@@ -245,7 +245,8 @@ impl TaskSet {
         }
     }
 
-    /// Says what has not been said, one wish at a time.
+    /// Sends the next request (start, end or status) for tasks without one. Only one request is
+    /// unanswered at a time.
     fn speak(&mut self) {
         if self.line.again_at <= clock::monotonic() {
             let unanswered = self.line.asked;
@@ -287,7 +288,8 @@ impl TaskSet {
         self.send(&Plea::Request(request));
     }
 
-    /// A broken connection is noticed on reading, because the other side may have sent the reason.
+    /// Sends a message. A broken connection is detected on reading, because noded may have sent the
+    /// reason.
     fn send(&mut self, plea: &Plea) {
         if let Some(link) = &mut self.line.link {
             let _ = link.send(plea);
@@ -300,9 +302,10 @@ impl TaskSet {
         self.line.dial_at = self.line.silent_since + REDIAL;
     }
 
-    /// Releases these tasks. If the message is lost, noded forgets them with the job.
+    /// Releases the tasks from index `from`. If the message is lost, noded removes them at the end
+    /// of the job.
     fn release(&mut self, from: usize) {
-        // An impatient person may have made this forget earlier ones too.
+        // A second signal may have removed members, so that fewer than `from` remain.
         let tokens = self
             .members
             .iter()
@@ -313,7 +316,7 @@ impl TaskSet {
         self.line.asked = false;
     }
 
-    // ------------------------------------------------------------------------- hearing
+    // ------------------------------------------------------------------------- receiving
 
     fn wait(&self) {
         let now = clock::monotonic();
@@ -346,7 +349,7 @@ impl TaskSet {
         let _ = poll(&mut fds, timeout);
     }
 
-    /// The first signal ends the tasks, the second does not wait for them.
+    /// Handles signals: the first ends the tasks, the second exits without waiting for them.
     fn take_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             if self.interrupted.is_some() {
@@ -356,7 +359,7 @@ impl TaskSet {
         }
     }
 
-    /// What has not begun need not; the rest is to end.
+    /// Drops tasks that were never sent and ends the others.
     fn interrupt(&mut self, status: u8) {
         self.interrupted = Some(status);
         self.members
@@ -411,7 +414,7 @@ impl TaskSet {
             return;
         };
         let member = &mut self.members[index];
-        // What is said again late takes nothing back.
+        // A late, repeated message does not return a task to an earlier stage.
         let later = match (member.stage, stage) {
             (Some(TaskStage::Over(_)), _) | (Some(TaskStage::Running), TaskStage::Ordered) => false,
             (before, now) => before != Some(now),
@@ -430,7 +433,7 @@ impl TaskSet {
         }
     }
 
-    // ------------------------------------------------------------------------- telling
+    // ------------------------------------------------------------------------- printing
 
     fn tell_spawned(&self, from: usize) {
         if !self.manner.verbose {

@@ -1,5 +1,5 @@
-//! The time before an interactive job has its terminal: why it waits, shown in one line, and what
-//! signals mean meanwhile.
+//! The wait of `qsub -I` for its terminal: a one-line status shows why the job waits; signals can
+//! end the wait.
 
 use super::block;
 use crate::cli::client::exit::{self, Failure};
@@ -26,10 +26,10 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// The time before the reason of the wait is shown, in milliseconds: most jobs start at once.
+/// The delay before the reason is displayed, in milliseconds: most jobs start at once.
 const UNTOLD: u16 = 250;
 
-/// The exit status after the user deleted the job before its start, and for a job that is gone.
+/// The exit status if the user deletes the job before its start, or the job no longer exists.
 const GONE: u8 = 1;
 
 /// The exit status after a signal, as with `-W block=true`.
@@ -38,13 +38,13 @@ const INTERRUPTED: u8 = 2;
 /// How the wait ended.
 #[derive(Debug)]
 pub enum Came {
-    /// At the job's terminal: at the other end is its shepherd.
+    /// With a connection to the job's terminal, held by its shepherd.
     Seated(UnixStream),
-    /// To nothing; the exit status.
+    /// Without a terminal; the exit status.
     Away(u8),
 }
 
-/// A qsub that waits.
+/// A waiting `qsub -I`.
 pub struct WaitingQsub<'a> {
     home: &'a Home,
     id: &'a str,
@@ -56,7 +56,7 @@ pub struct WaitingQsub<'a> {
     seen: u64,
 }
 
-/// How a job stands, to one who waits for its terminal.
+/// The job's state, as far as the wait depends on it.
 enum WaitStage {
     Waits(String),
     Runs,
@@ -64,7 +64,7 @@ enum WaitStage {
 }
 
 impl<'a> WaitingQsub<'a> {
-    /// Begins to wait for the job of this full id.
+    /// Starts to wait for the job with this full id.
     pub fn new(
         home: &'a Home,
         id: &'a str,
@@ -83,7 +83,7 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Waits until the job has its terminal, or will never have one.
+    /// Waits until the job has its terminal, or can no longer get one.
     pub fn until_seated(mut self) -> Result<Came, Failure> {
         loop {
             let came = match self.change()? {
@@ -97,7 +97,7 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Waits for a change of the job; the exit status if a signal ends the wait.
+    /// Waits for a change of the job. Returns the exit status if a signal ends the wait.
     fn change(&mut self) -> Result<Option<u8>, Failure> {
         let of = WatchedJobs::Jobs(vec![self.job]);
         let asked = self.client.begin(&ClientRequest::Watch {
@@ -130,7 +130,7 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Waits for this descriptor or a signal; whether the former can be read.
+    /// Waits for this descriptor or a signal. True if the descriptor is readable.
     fn is_ready(&self, fd: BorrowedFd, patience: PollTimeout) -> bool {
         let mut fds = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
@@ -139,7 +139,8 @@ impl<'a> WaitingQsub<'a> {
         poll(&mut fds, patience).is_ok() && fds[1].any() == Some(true)
     }
 
-    /// schedd has gone away: the next one, or the same, will know the job.
+    /// Reconnects to schedd, which keeps the job across restarts. Returns the exit status if a
+    /// signal ends the wait.
     fn reconnect(&mut self) -> Result<Option<u8>, Failure> {
         let mut hint = installation::other();
         loop {
@@ -163,7 +164,7 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Before a schedd, or a node, that does not answer is tried again.
+    /// Pauses before the next attempt to reach schedd or a node.
     fn pause(&mut self) -> Result<Option<u8>, Failure> {
         let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         let _ = poll(
@@ -173,7 +174,7 @@ impl<'a> WaitingQsub<'a> {
         self.handle_signals()
     }
 
-    /// Looks how the job stands, and sits down if it runs.
+    /// Checks the state of the job; connects to its terminal if it runs.
     fn look(&mut self) -> Result<Option<Came>, Failure> {
         loop {
             match self.stage() {
@@ -183,7 +184,7 @@ impl<'a> WaitingQsub<'a> {
                 }
                 Ok(WaitStage::Over(end)) => return Err(self.vanished(end)),
                 Ok(WaitStage::Runs) => {}
-                // schedd may end while it answers.
+                // schedd may shut down while it answers.
                 Err(_) => {
                     let code = match self.pause()? {
                         Some(code) => Some(code),
@@ -236,7 +237,7 @@ impl<'a> WaitingQsub<'a> {
         })
     }
 
-    /// The job was over before anybody sat down.
+    /// The failure for a job that finished before the terminal was connected.
     fn vanished(&self, end: Option<(Exit, String)>) -> Failure {
         match end {
             Some((exit, why)) if !exit.deleted => Failure::new(
@@ -249,7 +250,7 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// The exit status if a signal that came, and what is answered to it, ends the wait.
+    /// Handles signals. Returns the exit status if one ends the wait.
     fn handle_signals(&mut self) -> Result<Option<u8>, Failure> {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
@@ -273,7 +274,7 @@ impl<'a> WaitingQsub<'a> {
         Ok(None)
     }
 
-    /// The job first: a terminal that is gone takes no words.
+    /// Deletes the job, then prints a message: the terminal may be closed already.
     fn delete(&mut self) -> Result<(), Failure> {
         self.line.clear();
         let reply = block::delete(self.home, self.job)?;
@@ -284,7 +285,8 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Asks the person. One who hangs up, or interrupts once more by a deadlier signal, means yes.
+    /// Asks the user for confirmation. A closed terminal, or another signal that ends qsub, counts
+    /// as yes.
     fn confirms_end(&mut self) -> Result<bool, Failure> {
         self.line.clear();
         loop {
@@ -314,12 +316,12 @@ fn is_deadly(signal: u32) -> bool {
         .any(|&deadly| deadly as u32 == signal)
 }
 
-/// Whether waiting may help: the node is away for a moment, or the job has just changed.
+/// True for refusals that may go away: the node is unreachable, or the job has just changed.
 fn may_pass(refusal: &Refusal) -> bool {
     refusal.code == Refusal::no_terminal("").code || *refusal == Refusal::bad_state()
 }
 
-/// Why the job waits and, where that is promised, until when; both within the width of a terminal.
+/// Why the job waits and, if it has a planned start, until when, in one line.
 fn why(record: &JobRecord, server: &ServerFacts) -> String {
     let why = comment::of(record, server);
     let promise = if record.job.life.state == JobState::Queued {
@@ -337,12 +339,13 @@ fn why(record: &JobRecord, server: &ServerFacts) -> String {
     }
 }
 
-/// One line on standard error that is written over in place; none where that is no terminal.
+/// A status line on standard error that is rewritten in place. Disabled if standard error is not a
+/// terminal.
 struct StatusLine {
     is_terminal: bool,
     text: String,
     is_shown: bool,
-    /// To be shown if nothing changes for a moment.
+    /// To be displayed after a short time without a change.
     is_due: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What `pbsnodes` shows and refuses.
+//! Tests of the output and errors of `pbsnodes`.
 
 use super::*;
 use crate::cli::example::{self, NOW, System, node, share};

@@ -1,4 +1,4 @@
-//! Entries of the accounts, one by one, written as they come.
+//! Accounting entries one by one, written as they arrive.
 
 use super::AccountFormat;
 use crate::cli::client::exit::Failure;
@@ -18,10 +18,10 @@ use crate::sys::user;
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// What JSON calls them.
+/// The JSON key of the entries.
 const SECTION: &str = "Attempts";
 
-/// Writes entries of the accounts.
+/// Writes accounting entries.
 pub struct EntryWriter<'a> {
     server: &'a str,
     form: EntryForm,
@@ -30,16 +30,16 @@ pub struct EntryWriter<'a> {
 }
 
 enum EntryForm {
-    /// A line each.
+    /// One line per entry.
     Lines,
-    /// A paragraph each.
+    /// One paragraph per entry.
     Paragraphs,
     Csv,
     Json(Document),
 }
 
 impl<'a> EntryWriter<'a> {
-    /// Begins the output of all entries, or of those of named jobs.
+    /// Begins the output: `all` entries, or those of named jobs.
     pub fn begin(
         format: AccountFormat,
         all: bool,
@@ -60,7 +60,7 @@ impl<'a> EntryWriter<'a> {
         }
     }
 
-    /// Tells some.
+    /// Writes further entries.
     pub fn add(&mut self, entries: &[AccountingEntry]) -> Result<(), Failure> {
         let mut text = String::new();
         for entry in entries {
@@ -83,7 +83,7 @@ impl<'a> EntryWriter<'a> {
     pub fn end(self) -> Result<(), Failure> {
         match self.form {
             EntryForm::Json(document) => self.out.write_all(&document.end())?,
-            // Programs look for the names also where there is nothing.
+            // Programs expect the header also without entries.
             EntryForm::Csv if self.is_first => {
                 self.out.write_all(csv_head(self.server).as_bytes())?
             }
@@ -93,7 +93,7 @@ impl<'a> EntryWriter<'a> {
     }
 }
 
-/// The line of names, which are the same for every entry.
+/// The header line, which is the same for all entries.
 fn csv_head(server: &str) -> String {
     let nothing = AccountingEntry {
         job: JobId::job(0),
@@ -158,7 +158,7 @@ fn paragraph(text: &mut String, entry: &AccountingEntry, server: &str, is_first:
         text.push('\n');
     }
     for (name, cell) in fields(entry, server) {
-        // People get units.
+        // Values for users have units.
         let name = name.trim_end_matches("_seconds").trim_end_matches("_kb");
         let _ = writeln!(text, "{name:18} {}", cell.shown());
     }
@@ -172,7 +172,7 @@ fn csv(text: &mut String, entry: &AccountingEntry, server: &str, is_first: bool)
     text.push_str(&field::csv_line(&fields));
 }
 
-/// A job may have had several attempts, so each stands under the job's id and its number.
+/// Adds an entry under its job id and attempt number, because a job may have several attempts.
 fn add_to(document: &mut Document, entry: &AccountingEntry, server: &str) {
     let mut attributes = Attributes::default();
     for (name, cell) in fields(entry, server) {
@@ -185,7 +185,7 @@ fn add_to(document: &mut Document, entry: &AccountingEntry, server: &str) {
     );
 }
 
-/// All figures of an entry, in the order of the output.
+/// All values of an entry, in the order of the output.
 pub fn fields(entry: &AccountingEntry, server: &str) -> Vec<Field> {
     let AccountingEntry {
         of,

@@ -1,19 +1,19 @@
-//! The jobs that `-j` names, and which of them have entries in the accounts.
+//! The jobs of `-j`, and whether each has accounting entries.
 
 use crate::cli::client::operand::Operand;
 use crate::model::job_id::JobId;
 use std::collections::BTreeMap;
 
-/// The operands, and whether an entry was found for each.
+/// The operands; true once an entry was found for it.
 #[derive(Debug, Default)]
 pub struct JobFilter {
     named: Vec<(Operand, bool)>,
-    /// Where those of a number stand.
+    /// Indices into `named` by job number.
     of_number: BTreeMap<u64, Vec<usize>>,
 }
 
 impl JobFilter {
-    /// No entry was found yet.
+    /// A filter for which no entry was found yet.
     pub fn new(operands: Vec<Operand>) -> JobFilter {
         let mut of_number: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, operand) in operands.iter().enumerate() {
@@ -28,12 +28,12 @@ impl JobFilter {
         }
     }
 
-    /// The ids to ask for.
+    /// The ids to query.
     pub fn ids(&self) -> Vec<JobId> {
         self.named.iter().map(|(operand, _)| operand.id()).collect()
     }
 
-    /// Whether an operand means this job; marks the operand as found.
+    /// True if an operand matches this job; marks the operand as found.
     pub fn take(&mut self, id: JobId) -> bool {
         let mut is_meant = false;
         for &at in self.of_number.get(&id.number).into_iter().flatten() {
@@ -54,7 +54,7 @@ impl JobFilter {
     }
 }
 
-/// Whether a job is one that an operand means; an array's number means its elements.
+/// True if an operand matches the job. The number of an array matches its subjobs.
 fn means(operand: &Operand, id: JobId) -> bool {
     let wanted = operand.id();
     if wanted.number != id.number || wanted.index().is_some() && wanted != id {

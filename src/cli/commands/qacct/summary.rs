@@ -1,4 +1,4 @@
-//! Sums of the accounts: a line for each user, account, queue, month, or what else is asked for.
+//! Sums of accounting entries: one line for each user, account, queue, month, or other key.
 
 use super::{AccountFormat, By};
 use crate::cli::output::field::{self, Cell, Field};
@@ -10,10 +10,10 @@ use crate::shown::timestamp;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// From when until before when, where that was said.
+/// Start (inclusive) and end (exclusive) of the period, if given.
 pub type TimeSpan = (Option<Wall>, Option<Wall>);
 
-/// The columns of the table that hold figures.
+/// The columns with figures.
 const HEADS: [&str; 8] = [
     "Jobs",
     "Failed",
@@ -25,14 +25,14 @@ const HEADS: [&str; 8] = [
     "Wait",
 ];
 
-/// What entries come to, by what was asked for.
+/// The sums of entries by the requested keys.
 pub struct UsageSummary {
     by: Vec<By>,
     rows: BTreeMap<Vec<String>, UsageTotals>,
 }
 
 impl UsageSummary {
-    /// Nothing yet.
+    /// A summary without entries.
     pub fn new(by: Vec<By>) -> UsageSummary {
         UsageSummary {
             by,
@@ -40,7 +40,7 @@ impl UsageSummary {
         }
     }
 
-    /// Takes in sums.
+    /// Adds sums of the server.
     pub fn add(&mut self, tallies: Vec<RequestTotals>) {
         for RequestTotals { of, sums } in tallies {
             let of = self
@@ -54,7 +54,7 @@ impl UsageSummary {
         }
     }
 
-    /// Writes all of it, row by row.
+    /// Writes the summary, row by row.
     pub fn write(
         &self,
         format: AccountFormat,
@@ -155,7 +155,7 @@ impl UsageSummary {
     }
 }
 
-/// A quarter of an hour by the day or month it lies in.
+/// Converts a quarter of an hour to its day or month; other keys are unchanged.
 fn named(by: By, name: String) -> String {
     let format = match by {
         By::Month => "%Y-%m",
@@ -190,7 +190,7 @@ fn span((from, to): TimeSpan) -> String {
     }
 }
 
-/// `2026-11-20 10:22`, local time.
+/// The time as `2026-11-20 10:22`, local time.
 fn minute(wall: Wall) -> String {
     timestamp::local(wall).map_or(wall.0.to_string(), |at| {
         at.format("%Y-%m-%d %H:%M").to_string()
@@ -201,7 +201,7 @@ fn hours(ms: f64, decimals: usize) -> String {
     format!("{:.decimals$}", ms / 3_600_000.0)
 }
 
-/// A table of few hours tells them to the second.
+/// The number of decimals of hours: 4 for small totals.
 fn decimals(total: &UsageTotals) -> usize {
     if total.core_ms < 10 * 3_600_000 { 4 } else { 2 }
 }
@@ -221,7 +221,7 @@ fn figures(sums: &UsageTotals, decimals: usize) -> [String; 8] {
     ]
 }
 
-/// The figures of sums.
+/// The values of sums.
 pub fn fields(sums: &UsageTotals) -> Vec<Field> {
     vec![
         ("jobs", Cell::Count(sums.jobs)),

@@ -1,11 +1,12 @@
-//! A command of `qmgr`: `set queue gpu,cpu enabled = True, max_run = "[u:PBS_GENERIC=4]"`.
+//! The grammar of qmgr's commands: `set queue gpu,cpu enabled = True, max_run =
+//! "[u:PBS_GENERIC=4]"`.
 
 use crate::config::overrides::attributes::known;
 use crate::config::overrides::command::{Edit, Op};
 use crate::config::overrides::{AttributeKey, QmgrObject};
 use crate::model::limit::pbs;
 
-/// What is to be done.
+/// The verb of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandWord {
     Create,
@@ -22,7 +23,7 @@ pub enum CommandWord {
     History,
 }
 
-/// By any beginning of their names, the first that begins so.
+/// The verbs. Any prefix of a name selects the first verb that begins with it.
 const WORDS: [(&str, CommandWord); 13] = [
     ("create", CommandWord::Create),
     ("delete", CommandWord::Delete),
@@ -61,7 +62,7 @@ const OBJECTS: [(&str, ObjectKind); 7] = [
 ];
 
 impl ObjectKind {
-    /// As it is written; with a capital letter at the head of a list.
+    /// The name in commands; lists capitalize it.
     pub fn name(self) -> &'static str {
         OBJECTS
             .iter()
@@ -69,7 +70,7 @@ impl ObjectKind {
             .map_or("", |(name, _)| name)
     }
 
-    /// The object of this kind and name.
+    /// The object of this kind with this name.
     pub fn target(self, name: &str) -> QmgrObject {
         let name = name.to_string();
         match self {
@@ -83,34 +84,34 @@ impl ObjectKind {
     }
 }
 
-/// A command, read.
+/// A parsed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     pub word: CommandWord,
-    /// What it is about; None for `quit` and `help`.
+    /// The kind of object; None for `quit`, `help` and `history`.
     pub object: Option<ObjectKind>,
-    /// Of which names; none for those that are active, or for all.
+    /// The names of the objects; empty for the active ones or all.
     pub names: Vec<String>,
-    /// Attributes with values, or to be shown or unset.
+    /// Attributes to set with values, or to display or unset.
     pub edits: Vec<Edit>,
-    /// What `help` is asked about; of `import` and `export` what follows the name.
+    /// The topic of `help`; for `import` and `export` the text after the name.
     pub rest: String,
 }
 
-/// What is wrong with a command.
+/// A syntax error of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrammarError {
-    /// At this character.
+    /// The character position of the error.
     Syntax(usize),
-    /// There is no such command.
+    /// There is no such verb.
     Operation(String),
-    /// It is about no object.
+    /// The object is missing.
     NoObject,
-    /// It is about what there is not.
+    /// There is no such kind of object.
     Object(String),
 }
 
-/// Reads a command.
+/// Parses a command.
 pub fn read(text: &str) -> Result<Command, GrammarError> {
     let mut reader = CommandParser { text, at: 0 };
     let word = reader.word();
@@ -168,7 +169,7 @@ pub fn read(text: &str) -> Result<Command, GrammarError> {
 
 const QUOTES: [char; 2] = ['"', '\''];
 
-/// A place in a command.
+/// A position in a command.
 struct CommandParser<'t> {
     text: &'t str,
     at: usize,
@@ -179,14 +180,14 @@ impl<'t> CommandParser<'t> {
         GrammarError::Syntax(self.text[..self.at].chars().count())
     }
 
-    /// What is still to be read, behind blanks.
+    /// The rest of the text after blanks.
     fn rest(&mut self) -> &'t str {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
         &self.text[self.at..]
     }
 
-    /// Up to a character that ends words.
+    /// The text up to a character for which `ends` is true.
     fn until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let length = rest.find(ends).unwrap_or(rest.len());
@@ -217,7 +218,7 @@ impl<'t> CommandParser<'t> {
         }
     }
 
-    /// Names stand where no attribute does. The server's are those of servers.
+    /// Parses the names, if the next word is not an attribute. For the server they name servers.
     fn names(
         &mut self,
         verb: CommandWord,
@@ -257,7 +258,7 @@ impl<'t> CommandParser<'t> {
             .collect())
     }
 
-    /// `attribute[.resource] op value`, apart by commas.
+    /// Parses `attribute[.resource] op value` entries, separated by commas.
     fn settings(&mut self, object: ObjectKind) -> Result<Vec<Edit>, GrammarError> {
         let mut edits = Vec::new();
         while !self.rest().is_empty() {
@@ -282,7 +283,7 @@ impl<'t> CommandParser<'t> {
         GrammarError::Syntax(self.text.get(..at).unwrap_or(self.text).chars().count())
     }
 
-    /// Names of attributes, apart by commas.
+    /// Parses names of attributes, separated by commas.
     fn attributes(
         &mut self,
         object: ObjectKind,
@@ -334,7 +335,7 @@ impl<'t> CommandParser<'t> {
         known.ok_or_else(|| self.fault())
     }
 
-    /// Pieces in quotes, one right after the other.
+    /// Parses adjacent quoted pieces as one value.
     fn quoted(&mut self) -> Result<String, GrammarError> {
         let mut value = String::new();
         while let Some(quote) = self.text[self.at..]
@@ -353,7 +354,8 @@ impl<'t> CommandParser<'t> {
         Ok(value)
     }
 
-    /// In quotes, or up to a comma or a blank; entries of a limit go on behind their commas.
+    /// Parses a value: in quotes, or up to a comma or blank. Entries of a limit continue after
+    /// commas.
     fn value(&mut self, key: &AttributeKey, object: ObjectKind) -> Result<String, GrammarError> {
         if self.rest().starts_with(QUOTES) {
             return self.quoted();
@@ -384,8 +386,8 @@ impl<'t> CommandParser<'t> {
     }
 }
 
-/// Errors that PBS's `qmgr` reports by itself, with the character of the value: unknown attributes,
-/// and limits without a name. `text` is the value as it was written.
+/// Detects errors that PBS's `qmgr` reports without the server: unknown attributes, and limits
+/// without a name. The error is the offset of the faulty character in `text`, the value as given.
 fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Result<(), usize> {
     let known = known(&object.target(""), &key.attribute);
     let is_strange = object == ObjectKind::Server && known.is_none();
@@ -393,7 +395,7 @@ fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Res
     if !is_strange && (!is_limit || pbs::parse(value).is_some()) {
         return Ok(());
     }
-    // PBS stops there when it reads a name that is not allowed.
+    // PBS stops at this offset when a name is not allowed.
     let is_owner = text.trim_start_matches(['"', '\'']).starts_with("[o:");
     Err(if is_owner { 5 } else { 0 })
 }

@@ -1,6 +1,6 @@
-//! What `qmgr` says when it is asked for help.
+//! The help texts of `qmgr`.
 
-/// `help` about nothing in particular.
+/// The text of `help` without a topic.
 const GENERAL: &str = "\
 General syntax: command [object][@server] [name attribute[.resource] OP value]
 To get help on any topic or subtopic, type help <topic>
@@ -25,7 +25,7 @@ values                 type help or ? <values>.
 
 ";
 
-/// Topics, by any beginning.
+/// The topics, selected by any prefix.
 const TOPICS: &[(&str, &str)] = &[
     (
         "active",
@@ -83,7 +83,7 @@ const TOPICS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What is said about a topic; about what is none, the list of them.
+/// The text for a topic; the general text for an unknown one.
 pub fn about(topic: &str) -> &'static str {
     let topic = topic.trim().to_ascii_lowercase();
     let known = TOPICS

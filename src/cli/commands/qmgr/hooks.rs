@@ -11,19 +11,19 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What a program of ours is called, and how its file is written.
+/// The content type and encoding of a hook's program.
 const KIND: &str = "application/x-executable";
 const ENCODING: &str = "default";
 
-/// What is said of PBS's own kind of hooks.
+/// The error message for PBS's Python hooks.
 const NO_PYTHON: &str = "hooks are programs here that read JSON and answer in JSON, in any language: \
                          see [[hook]] in lanai.toml(5), and import them as application/x-executable";
 
-/// The exit status of what qmgr finds wrong by itself.
+/// The exit status for errors that qmgr itself detects.
 const WRONG: u8 = 1;
 
 impl Session<'_> {
-    /// Brings the program of a hook to schedd, or takes a copy of it.
+    /// Imports or exports the program of a hook.
     pub(super) fn carry(&mut self, command: &Command) -> Result<u8, Failure> {
         let words: Vec<&str> = command.rest.split_whitespace().collect();
         let ([name], [kind, encoding, file @ ..]) = (&command.names[..], &words[..]) else {
@@ -101,7 +101,7 @@ impl Session<'_> {
         Ok(0)
     }
 
-    /// The message for users without rights who request hooks, in PBS's words.
+    /// Prints PBS's message for users without the right to access hooks.
     pub(super) fn not_for_hooks(&self, server: &ServerFacts) -> u8 {
         let who = format!("{}@{}", user::own().name, server.host);
         self.complain(&format!("{}\n", Refusal::not_for_hooks(&who, &server.name)));
@@ -127,7 +127,7 @@ fn check((kind, encoding): (&str, &str)) -> Result<(), String> {
     }
 }
 
-/// As the C library puts it.
+/// The C library's text for an error.
 fn said(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()

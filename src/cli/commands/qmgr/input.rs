@@ -1,14 +1,15 @@
-//! Commands out of what is typed or read: lines that go on, several on one line, remarks.
+//! Splits input into commands: continuation lines, several commands on one line, comments.
 
-/// Takes lines and gives commands.
+/// Converts lines to commands.
 #[derive(Debug, Default)]
 pub struct CommandReader {
-    /// What goes on in the next line.
+    /// The text of a command that continues on the next line.
     begun: String,
 }
 
 impl CommandReader {
-    /// Takes a line; the commands that end with it. A line that ends in `\` goes on in the next.
+    /// Takes a line and returns the commands that end with it. A line that ends in `\` continues on
+    /// the next.
     pub fn take(&mut self, line: &str) -> Vec<String> {
         match line.strip_suffix('\\') {
             Some(begun) => {
@@ -19,19 +20,19 @@ impl CommandReader {
         }
     }
 
-    /// Whether a command goes on.
+    /// True if a command continues on the next line.
     pub fn goes_on(&self) -> bool {
         !self.begun.is_empty()
     }
 
-    /// What has begun and does not go on after all.
+    /// The last command, if its continuation line is missing.
     pub fn end(self) -> Vec<String> {
         commands(&self.begun)
     }
 }
 
-/// The commands of a line, apart by `;`; what follows a `#` at the beginning of a word is a remark.
-/// In quotes both are plain characters.
+/// The commands of a line, separated by `;`. A `#` at the start of a word begins a comment. In
+/// quotes both are plain characters.
 pub fn commands(line: &str) -> Vec<String> {
     let (mut all, mut command, mut quote) = (Vec::new(), String::new(), None);
     for c in line.chars() {

@@ -1,4 +1,5 @@
-//! What `list` and `print` say: `print` in commands that make the same again.
+//! The output of `list` and `print`. That of `print` consists of commands that recreate the
+//! objects.
 
 use super::grammar::ObjectKind;
 use crate::cli::client::source::Answers;
@@ -14,7 +15,7 @@ use crate::wire::message::ServerFacts;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// All that can be shown.
+/// All objects and their attributes.
 pub struct ConfiguredObjects {
     answers: Answers,
 }
@@ -22,7 +23,7 @@ pub struct ConfiguredObjects {
 /// An object with its attributes.
 pub struct ObjectAttributes {
     target: QmgrObject,
-    /// How it is called at the head of a list.
+    /// The name in the heading of a list.
     name: String,
     lines: Vec<AttributeValue>,
 }
@@ -57,7 +58,7 @@ const READ_ONLY: [&str; 9] = [
 ];
 
 impl ConfiguredObjects {
-    /// Of answers to questions about the server, objects, queues and nodes, put together.
+    /// Takes the combined answers about the server, objects, queues and nodes.
     pub fn new(answers: Answers) -> ConfiguredObjects {
         ConfiguredObjects { answers }
     }
@@ -85,7 +86,7 @@ impl ConfiguredObjects {
         }
     }
 
-    /// An object; None if there is none of this name.
+    /// An object; None if there is none with this name.
     pub fn object(&self, object: ObjectKind, name: &str) -> Option<ObjectAttributes> {
         if !self.names(object).iter().any(|known| known == name)
             && !matches!(object, ObjectKind::Server | ObjectKind::Sched)
@@ -114,12 +115,12 @@ impl ConfiguredObjects {
         })
     }
 
-    /// Of the server.
+    /// The facts of the server.
     pub fn server(&self) -> &ServerFacts {
         &self.answers.server
     }
 
-    /// What a hook runs; None for one that is not there or runs nothing.
+    /// The program of a hook; None if the hook does not exist or has no program.
     pub fn program(&self, hook: &str) -> Option<String> {
         program(&self.configured(&QmgrObject::Hook(hook.to_string()))).map(str::to_string)
     }
@@ -135,7 +136,7 @@ impl ConfiguredObjects {
             .unwrap_or_default()
     }
 
-    /// What comes of the work there is, and not of the configuration.
+    /// The reported attributes of an object, which are not configured, such as job counts.
     fn told(&self, target: &QmgrObject, name: &str) -> Vec<AttributeValue> {
         let server = &self.answers.server;
         match target {
@@ -191,7 +192,7 @@ impl ConfiguredObjects {
     }
 }
 
-/// The attribute that says what a hook runs.
+/// The attribute with the program of a hook.
 const PROGRAM: &str = "command";
 
 fn program(lines: &[AttributeValue]) -> Option<&str> {
@@ -201,7 +202,7 @@ fn program(lines: &[AttributeValue]) -> Option<&str> {
         .map(|line| line.value.as_str())
 }
 
-/// The only scheduler's name.
+/// The name of the only scheduler.
 pub const SCHED: &str = "default";
 
 fn lines(attributes: &Attributes) -> Vec<AttributeValue> {
@@ -230,7 +231,7 @@ fn only(mut lines: Vec<AttributeValue>, names: &[&str]) -> Vec<AttributeValue> {
 }
 
 impl ObjectAttributes {
-    /// Leaves only these attributes, in PBS's order: the last one asked for first.
+    /// Keeps only these attributes, in PBS's order: the last requested first.
     pub fn only(&mut self, keys: &[AttributeKey]) {
         if keys.is_empty() {
             return;
@@ -246,7 +247,7 @@ impl ObjectAttributes {
         self.lines = chosen;
     }
 
-    /// As `list` shows it.
+    /// Writes the object in the format of `list`.
     pub fn listed(&self, out: &mut String) {
         let kind = self.target.kind();
         let (head, tail) = kind.split_at(1);
@@ -257,7 +258,7 @@ impl ObjectAttributes {
         out.push('\n');
     }
 
-    /// As `print` does: what can be set.
+    /// Writes the settable attributes in the format of `print`.
     pub fn printed(&self, out: &mut String) {
         let (kind, name) = (self.target.kind(), &self.name);
         match &self.target {
@@ -284,7 +285,8 @@ impl ObjectAttributes {
         }
     }
 
-    /// A hook's program is brought as a file; one with arguments can only be said in `lanai.toml`.
+    /// Writes the import of a hook's program. A program with arguments gets a comment, because only
+    /// `lanai.toml` can set it.
     fn imported(&self, out: &mut String) {
         let Some(program) = program(&self.lines) else {
             return;
@@ -333,7 +335,7 @@ fn key(line: &AttributeValue) -> String {
     .to_string()
 }
 
-/// A value as it is read again.
+/// A value in a form that qmgr can read again.
 fn quoted(target: &QmgrObject, line: &AttributeValue) -> String {
     let is_limit = known(target, &line.name).is_some_and(|known| known.is_limit);
     let is_state = matches!(target, QmgrObject::Node(_)) && line.name == "state";
@@ -356,7 +358,7 @@ fn quoted(target: &QmgrObject, line: &AttributeValue) -> String {
     }
 }
 
-/// In the quotes that the text has not; with both, piece by piece.
+/// Quotes a text with the kind of quotes that it does not contain; with both kinds, piece by piece.
 fn in_quotes(text: &str) -> String {
     if !text.contains('"') {
         format!("\"{text}\"")
@@ -368,7 +370,7 @@ fn in_quotes(text: &str) -> String {
     }
 }
 
-/// The words above what is printed of a kind of objects.
+/// The comment above the printed objects of a kind.
 pub fn heading(object: ObjectKind) -> &'static str {
     match object {
         ObjectKind::Resource => "#\n# Create resources and set their properties.\n#\n",
@@ -385,7 +387,7 @@ mod tests {
     use super::super::input::commands;
     use super::*;
 
-    /// What `print` says of a value, and that value when what it says is read.
+    /// The output of `print` for a value, and the value read from it.
     fn again(name: &str, value: &str) -> (String, String) {
         let line = AttributeValue {
             name: name.into(),

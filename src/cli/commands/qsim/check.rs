@@ -1,4 +1,4 @@
-//! `qsim check`: plays scenarios and says which of them come out as they expect.
+//! `qsim check`: runs scenarios and compares the results with the expected ones.
 
 use super::grammar::GRAMMAR;
 use crate::cli::client::exit::{self, Failure, USAGE};
@@ -32,14 +32,14 @@ pub struct CheckArgs {
     recorded: Option<PathBuf>,
 }
 
-/// A scenario and what came of it.
+/// The result of a scenario.
 #[derive(Serialize)]
 struct ScenarioOutcome {
     file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     passed: bool,
-    /// Why it cannot be played.
+    /// The reason why it cannot be run.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
     differences: Vec<Difference>,
@@ -47,7 +47,7 @@ struct ScenarioOutcome {
     explanation: String,
 }
 
-/// All scenarios.
+/// The results of all scenarios.
 #[derive(Serialize)]
 struct Outcomes {
     passed: usize,
@@ -56,7 +56,8 @@ struct Outcomes {
     scenarios: Vec<ScenarioOutcome>,
 }
 
-/// Runs it: status 0 if all came out as expected, 1 if one did not, 2 if one could not be played.
+/// Runs `qsim check`. Status 0: all as expected; 1: a scenario differs; 2: a scenario cannot be
+/// run.
 pub fn run(args: &CheckArgs) -> Result<u8, Failure> {
     if let Some(file) = &args.recorded {
         return decide_again(file);
@@ -142,7 +143,7 @@ fn text(outcomes: &Outcomes) -> String {
     format!("{lines}{passed} ok, {failed} failed, {refused} refused\n")
 }
 
-/// The files that paths name, each once; those of a folder by name.
+/// The files that paths name, each once; those in a directory in order of name.
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {

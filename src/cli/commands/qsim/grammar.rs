@@ -1,4 +1,4 @@
-//! Command lines of PBS as scenarios hold them: read by the very parsers of the commands.
+//! PBS command lines in scenarios, parsed by the commands' own parsers.
 
 use crate::cli::arguments::job_options::SubmissionPlace;
 use crate::cli::arguments::reservations::ReservationName;
@@ -20,10 +20,10 @@ use clap::FromArgMatches;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// PBS's.
+/// The grammar of PBS's commands.
 pub const GRAMMAR: Grammar = Grammar { qsub, act };
 
-/// The host on which scenarios take place.
+/// The name of the host in scenarios.
 const HOST: &str = "sim";
 
 fn place(now: Wall) -> SubmissionPlace<'static> {
@@ -41,7 +41,7 @@ fn qsub(text: &str, now: Wall) -> Result<Vec<AttributeSetting>, String> {
     settings.map_err(|failure| said("qsub", &failure))
 }
 
-/// What a command says; some say nothing but their usage.
+/// The message of a failure, or a general one if the command prints only its usage.
 fn said(command: &str, failure: &Failure) -> String {
     match failure.text.trim() {
         "" => format!("{command} does not take this"),
@@ -86,7 +86,7 @@ fn read_jobs<C: JobCommand>(words: Vec<OsString>) -> Result<C, Failure> {
     read(job_command::command::<C>(), words)
 }
 
-/// What a command does to each of its jobs.
+/// The actions of a command on each of its jobs.
 fn acts<C: JobCommand>(words: Vec<OsString>) -> ScenarioActions {
     let args: C = read_jobs(words)?;
     each(args.jobs(), args.requests()?)
@@ -97,7 +97,7 @@ fn alter(words: Vec<OsString>, now: Wall) -> ScenarioActions {
     each(args.jobs(), qalter::acts(&args, &place(now))?)
 }
 
-/// A scenario accepts only the signals that the scheduler handles.
+/// The actions of `qsig`. A scenario accepts only the signals that the scheduler handles.
 fn suspend(words: Vec<OsString>) -> ScenarioActions {
     let args: qsig::QsigArgs = read_jobs(words)?;
     let acts = args.requests()?;
@@ -154,7 +154,7 @@ fn unreserve(words: Vec<OsString>) -> ScenarioActions {
         .collect()
 }
 
-/// Each act on each of the jobs.
+/// Every act on each of the jobs.
 fn each(jobs: &[OsString], acts: Vec<Act>) -> ScenarioActions {
     let mut deeds = Vec::new();
     for act in acts {

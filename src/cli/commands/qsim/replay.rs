@@ -1,4 +1,4 @@
-//! `qsim replay`: a trace of the past run again by the scheduler.
+//! `qsim replay`: runs the scheduler on a trace of past jobs.
 
 use crate::cli::client::exit::{self, Failure};
 use crate::config::Config;
@@ -126,7 +126,7 @@ fn replay(args: &ReplayArgs) -> Result<Summary> {
     })
 }
 
-/// The machine, the jobs of the window asked for, and what became of the others.
+/// The machine, the jobs of the requested window, and counts of the dropped and changed records.
 fn load(args: &ReplayArgs) -> Result<(NodeBatch, Vec<TraceJob>, TraceSummary)> {
     let log: Log = swf::read(BufReader::with_capacity(1 << 16, File::open(&args.trace)?))?;
     let machine = NodeBatch::new(&log, args.nodes, args.cores_per_node)?;
@@ -135,7 +135,7 @@ fn load(args: &ReplayArgs) -> Result<(NodeBatch, Vec<TraceJob>, TraceSummary)> {
     Ok((machine, trace.jobs, trace.summary))
 }
 
-/// The configuration, and what the cycle goes by.
+/// The configuration, and the policy of the scheduling cycle.
 fn decided(args: &ReplayArgs) -> Result<(Config, Policy)> {
     let config = match (&args.config, &args.preset) {
         (Some(path), _) => read_config(path).with_context(|| path.display().to_string())?,
@@ -155,7 +155,7 @@ fn read_config(path: &Path) -> Result<Config> {
     Ok(Config::parse(&std::fs::read_to_string(path)?)?)
 }
 
-/// By which rules jobs are started, in a few words.
+/// A short description of the scheduling policy.
 fn rules(args: &ReplayArgs) -> String {
     let preset = args.preset.as_deref().map(|name| format!("preset {name}"));
     let config = args.config.as_ref().map(|path| path.display().to_string());
@@ -185,7 +185,7 @@ fn presets() -> PossibleValuesParser {
     PossibleValuesParser::new(Preset::ALL.iter().map(|(name, _)| *name))
 }
 
-/// How far it is, at what rate, and how long it still takes; on a terminal only.
+/// A progress bar with rate and remaining time; displayed only on a terminal.
 fn bar(jobs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len} jobs, {rate}, {eta} left");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -196,7 +196,7 @@ fn bar(jobs: usize) -> ProgressBar {
     ProgressBar::new(jobs as u64).with_style(style)
 }
 
-/// Moves the bar on; not with each job, which would cost more than to schedule it.
+/// Updates the bar in steps of 256 jobs, because an update costs more than scheduling a job.
 fn show(bar: &ProgressBar, started: usize) {
     if started as u64 >= bar.position() + 256 {
         bar.set_position(started as u64);

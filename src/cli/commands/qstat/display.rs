@@ -1,4 +1,4 @@
-//! What `qstat` prints of jobs, while they are being found: a list of a million is never in memory.
+//! Prints jobs as they are found, so that a list of a million jobs is never in memory.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::output::alternate_list;
@@ -12,34 +12,34 @@ use crate::shown::attributes;
 use crate::wire::message::{JobRecord, JobRow, ServerFacts};
 use std::io::Write;
 
-/// In which form jobs are printed.
+/// The format of jobs.
 #[derive(Clone, Debug)]
 pub enum JobFormat {
     /// One line each.
     Plain(job_list::ListStyle),
-    /// One line each, with what they asked for.
+    /// One line each, with the requested resources.
     Alternate(alternate_list::AlternateStyle),
     /// All attributes.
     Full(AttributeFormat),
 }
 
-/// Jobs on their way to the output.
+/// Prints jobs as they arrive.
 pub struct Display<'a> {
     form: JobFormat,
     now: Wall,
     out: &'a mut dyn Write,
-    /// The server, once it has answered.
+    /// The server's facts, once received.
     server: Option<ServerFacts>,
-    /// The most characters that an id without its server's name has, if that is known beforehand.
+    /// The length of the longest id without the server's name, if known beforehand.
     longest: Option<usize>,
     scores: Scores,
-    /// What has been found and cannot be printed before all is.
+    /// Jobs that cannot be printed before all are found.
     rows: Vec<JobRow>,
     jobs: Vec<JobRecord>,
     printing: Option<Printing>,
 }
 
-/// What has begun.
+/// The writer of the format that is being printed.
 enum Printing {
     Plain(job_list::JobList),
     Alternate(alternate_list::AlternateList),
@@ -69,7 +69,7 @@ impl Show for Display<'_> {
 }
 
 impl<'a> Display<'a> {
-    /// Nothing yet.
+    /// A display without jobs.
     pub fn new(form: JobFormat, now: Wall, out: &'a mut dyn Write) -> Display<'a> {
         Display {
             form,
@@ -84,7 +84,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    /// The same, with these computed priorities of waiting jobs.
+    /// Adds the computed priorities of waiting jobs.
     pub fn with_scores(self, scores: Scores) -> Display<'a> {
         Display { scores, ..self }
     }
@@ -100,8 +100,8 @@ impl<'a> Display<'a> {
         Ok(self.out.write_all(&rest)?)
     }
 
-    /// A list sorted by planned starts, or with an unknown width of its ids, begins only after all
-    /// jobs are known.
+    /// True for a list sorted by planned starts or with an unknown id width: printing begins after
+    /// all jobs are known.
     fn waits_for_all(&self) -> bool {
         match &self.form {
             JobFormat::Full(_) => false,
@@ -162,7 +162,7 @@ impl<'a> Display<'a> {
 }
 
 fn line<'a>(row: &'a JobRow, server: &ServerFacts) -> job_list::JobLine<'a> {
-    // An array uses nothing itself.
+    // An array itself uses nothing.
     let used = if row.id.is_array() {
         "0".to_string()
     } else {

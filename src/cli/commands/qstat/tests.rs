@@ -1,4 +1,4 @@
-//! What `qstat` shows and refuses.
+//! Tests of the output and errors of `qstat`.
 
 use super::*;
 use crate::cli::example::{self, NOW, System, finished, queued, running, share, with};

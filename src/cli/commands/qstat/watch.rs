@@ -1,8 +1,8 @@
-//! `qstat --watch`: shows again whenever what is shown has changed, and never asks in between.
+//! `qstat --watch`: prints the output again whenever it changes, without polling.
 //!
-//! schedd tells that something has changed; then qstat looks, as it would without `--watch`, and
-//! keeps quiet if that comes to the same. On a terminal the new text takes the place of the old;
-//! elsewhere it follows, after an empty line. JSON is one document on each line.
+//! schedd reports each change. qstat then queries as without `--watch`, and prints nothing if the
+//! output is the same. On a terminal the new output replaces the old; elsewhere it follows after an
+//! empty line. JSON is one document per line.
 
 use super::no_server;
 use crate::cli::client::exit::Failure;
@@ -22,19 +22,19 @@ use std::collections::BTreeSet;
 use std::io::{IsTerminal, stdout};
 use std::os::fd::AsFd;
 
-/// What is watched, and how it is shown.
+/// The watched jobs, and the output format.
 #[derive(Debug)]
 pub struct WatchedView {
-    /// Changes of these are waited for.
+    /// The jobs for which changes are reported.
     pub of: WatchedJobs,
-    /// The watch ends when these jobs have finished; it has no end if there are none.
+    /// The watch ends when these jobs have finished; if empty, it has no end.
     pub until: BTreeSet<JobId>,
     /// The output is JSON.
     pub json: bool,
 }
 
 impl WatchedView {
-    /// Shows and waits, until all the named jobs are over. `say` looks and makes the output.
+    /// Prints and waits until all `until` jobs have finished. `say` produces the output.
     pub fn run(
         &self,
         command: fn() -> clap::Command,
@@ -44,12 +44,12 @@ impl WatchedView {
         let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
         let (mut seen, mut shown) = (0, None);
         loop {
-            // Ask before looking: a change after the look is then reported.
+            // Request changes before the query: a change after the query is then reported.
             let Some(now) = change(&mut client, &home, &self.of, seen)? else {
                 return Ok(0);
             };
             seen = now;
-            // schedd may end while it answers: then ask the next one.
+            // schedd may shut down while it answers: then query the next one.
             let Ok((over, said)) = self.look(&home, &say) else {
                 clock::sleep(reconnect::PAUSE);
                 (client, seen) = (reconnect::connect("qstat", &home)?, 0);
@@ -67,7 +67,7 @@ impl WatchedView {
         }
     }
 
-    /// Whether the named jobs have finished, and the output; an error if the server does not
+    /// True if the named jobs have finished, and the output; an error if the server does not
     /// answer.
     fn look(
         &self,
@@ -108,7 +108,7 @@ impl WatchedView {
     }
 }
 
-/// Waits for a change, also across restarts of schedd; None if the reader of the output is gone.
+/// Waits for a change, also across restarts of schedd; None if the reader of the output has closed.
 fn change(
     client: &mut Client,
     home: &Home,
@@ -133,7 +133,7 @@ fn change(
     }
 }
 
-/// Waits until schedd has answered, or has gone; false if our reader has.
+/// Waits until schedd answers or disconnects; false if the reader of the output has closed.
 fn is_ready(client: &Client) -> bool {
     let out = stdout();
     loop {
@@ -147,7 +147,7 @@ fn is_ready(client: &Client) -> bool {
     }
 }
 
-/// What counts of an output: all but when it was made.
+/// The output without its time of creation, for comparison.
 fn gist(out: &[u8]) -> Vec<u8> {
     let lines = out.split_inclusive(|&byte| byte == b'\n');
     lines
@@ -157,14 +157,14 @@ fn gist(out: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// A JSON document without the blanks between its parts: within strings these are escaped.
+/// A JSON document on one line. Line feeds and tabs within strings are escaped and remain.
 fn on_one_line(mut out: Vec<u8>) -> Vec<u8> {
     out.retain(|byte| !matches!(byte, b'\n' | b'\t'));
     out.push(b'\n');
     out
 }
 
-/// A screen: cleared, a head line, then as many lines as there is room for.
+/// A screen: cleared, a head line, then as many lines as fit.
 fn page(out: &[u8]) -> Vec<u8> {
     let window = terminal::window(stdout()).unwrap_or(TerminalSize::USUAL);
     let words: Vec<String> = env::args()

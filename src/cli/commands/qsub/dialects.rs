@@ -1,8 +1,7 @@
-//! Command lines and directives in the words of Grid Engine and TORQUE, put into PBS's words before
-//! PBS's parser sees them.
+//! Translates command lines and directives of Grid Engine and TORQUE to PBS's options.
 //!
-//! A word counts as theirs only where PBS would refuse it. Options that only need another letter or
-//! value are rewritten ([`grid_engine`]); what stands behind the script, which PBS refuses, are the
+//! A word is treated as foreign only if PBS would refuse it. Options that need another letter or
+//! value are rewritten ([`grid_engine`]); words after the script, which PBS refuses, become the
 //! script's arguments.
 
 use crate::cli::arguments::getopt;
@@ -17,31 +16,31 @@ pub mod torque;
 
 use grid_engine::{Foreign, TranslationState};
 
-/// A line in PBS's words.
+/// A line translated to PBS's options.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TranslatedLine {
-    /// For PBS's parser.
+    /// The words for PBS's parser.
     pub words: Vec<OsString>,
-    /// What the script is given.
+    /// The arguments of the script.
     pub arguments: Vec<OsString>,
-    /// Whether it was in Grid Engine's words.
+    /// The line had Grid Engine's options.
     pub is_grid_engine: bool,
-    /// Options that have no effect or another effect here.
+    /// Warnings about options with no effect or another effect.
     pub remarks: Vec<String>,
 }
 
-/// Where a line stands.
+/// The source of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineOrigin {
-    /// It is the command line.
+    /// The command line.
     CommandLine,
-    /// Behind `#PBS`, or what else was chosen.
+    /// A directive with `#PBS` or another chosen prefix.
     Directive,
-    /// Behind `#$`.
+    /// A directive with `#$`.
     GridEngineDirective,
 }
 
-/// The line in PBS's words. `command` knows PBS's options.
+/// Translates a line. `command` defines PBS's options.
 pub fn in_pbs(
     command: &Command,
     words: &[OsString],
@@ -49,7 +48,7 @@ pub fn in_pbs(
 ) -> Result<TranslatedLine, Failure> {
     let spoken = place == LineOrigin::GridEngineDirective;
     let line = read(command, words, place, spoken)?;
-    // One word of Grid Engine's tells how the others are meant.
+    // One Grid Engine option determines how the other words are read.
     if line.is_grid_engine && !spoken {
         read(command, words, place, true)
     } else {
@@ -106,7 +105,7 @@ fn read(
     Ok(line)
 }
 
-/// The word as text, if it is any.
+/// The word as text; empty if it is not UTF-8.
 fn text(word: &OsString) -> &str {
     std::str::from_utf8(word.as_bytes()).unwrap_or_default()
 }

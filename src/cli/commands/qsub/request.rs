@@ -1,5 +1,5 @@
-//! What the command line, the script and the server's own options come to together: the command
-//! line counts most, and the server's least.
+//! Combines the options of the command line, the script and the server's defaults, in this order of
+//! precedence.
 
 use super::dialects::{self, LineOrigin as Spoken, grid_engine};
 
@@ -26,20 +26,20 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// Where qsub runs.
+/// The environment in which qsub runs.
 #[derive(Clone, Debug)]
 pub struct Here {
     /// The working directory.
     pub workdir: PathBuf,
-    /// This host.
+    /// The name of this host.
     pub host: String,
     /// The operating system's name.
     pub system: String,
-    /// What a watch shows.
+    /// The current time.
     pub now: Wall,
-    /// Whether there is another host of this name.
+    /// Returns true if a host with this name exists.
     pub knows_host: fn(&str) -> bool,
-    /// The environment.
+    /// The environment variables.
     pub vars: Vec<(OsString, OsString)>,
 }
 
@@ -77,7 +77,7 @@ impl Here {
     }
 }
 
-/// What is to be done.
+/// The submission, and how qsub proceeds.
 #[derive(Debug)]
 pub(super) struct SubmissionPlan {
     pub(super) submission: NewJob,
@@ -89,8 +89,8 @@ pub(super) struct SubmissionPlan {
     pub(super) remarks: Vec<String>,
 }
 
-/// What qsub would send to the server for this command line, if its file or standard input held
-/// `script`. The failure is what it would say instead.
+/// The job that qsub would submit for this command line if the script file or standard input
+/// contained `script`. Fails like qsub.
 pub fn submission_of(words: Vec<OsString>, script: &[u8], here: &Here) -> Result<NewJob, Failure> {
     let asked = SubmissionRequest::read_by(words, here.clone(), |source| {
         source.holding(script.to_vec())
@@ -98,7 +98,7 @@ pub fn submission_of(words: Vec<OsString>, script: &[u8], here: &Here) -> Result
     asked.plan("").map(|plan| plan.submission)
 }
 
-/// All that the command line, in whosever words, and the script say.
+/// The options of the command line and the script.
 pub(super) struct SubmissionRequest {
     here: Here,
     words: Vec<OsString>,
@@ -109,7 +109,7 @@ pub(super) struct SubmissionRequest {
 }
 
 impl SubmissionRequest {
-    /// With what the file or standard input holds.
+    /// Reads the script from its file or standard input.
     pub(super) fn gather(words: Vec<OsString>, here: Here) -> Result<SubmissionRequest, Failure> {
         SubmissionRequest::read_by(words, here, ScriptSource::read)
     }
@@ -130,7 +130,7 @@ impl SubmissionRequest {
         if on_terminal {
             interactive::require_terminal()?;
         }
-        // An interactive job needs its standard input for something else.
+        // The standard input of an interactive job is its terminal.
         let script = if on_terminal && source == ScriptSource::Stdin {
             Vec::new()
         } else {
@@ -148,7 +148,7 @@ impl SubmissionRequest {
         })
     }
 
-    /// What that comes to beside the server's own options.
+    /// The plan under the server's default options.
     pub(super) fn plan(&self, defaults: &str) -> Result<SubmissionPlan, Failure> {
         let (args, here) = (&self.args, &self.here);
         let mut wanted = of_server(defaults, here)?;
@@ -192,14 +192,14 @@ impl SubmissionRequest {
         })
     }
 
-    /// The same, with one queue settled on where several are named.
+    /// The plan, with one queue chosen if several are named.
     pub(super) fn settled(&self, defaults: &str, home: &Home) -> Result<SubmissionPlan, Failure> {
         let mut plan = self.plan(defaults)?;
         choose_queue(&mut plan, home)?;
         Ok(plan)
     }
 
-    /// Submits, under the server's own options if it has any: only it knows.
+    /// Submits the job. If the server replies with default options, applies them and submits again.
     pub(super) fn submit(
         &self,
         client: &mut Client,
@@ -222,7 +222,7 @@ impl SubmissionRequest {
         ))
     }
 
-    /// The plan as it will be if it is submitted.
+    /// The plan under the server's present default options.
     pub(super) fn under_defaults(
         &self,
         plan: SubmissionPlan,
@@ -247,7 +247,7 @@ fn choose_queue(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failure> {
         return Ok(());
     };
     let requested = setting.value.lossy().into_owned();
-    // The server itself answers for a queue of another server, and for a single unknown queue.
+    // The server itself reports a queue of another server, and a single unknown queue.
     if requested.contains('@') || !is_grid_engine && !requested.contains(',') {
         return Ok(());
     }
@@ -273,10 +273,10 @@ fn choose_queue(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failure> {
     Err(Failure::new(refusal.exit_code(), text))
 }
 
-/// How often the server's options may change while a job is being submitted.
+/// The maximum number of changes of the server's options during a submission.
 const MOST_CHANGES: usize = 5;
 
-/// What the server's own options ask for.
+/// Parses the server's default options.
 fn of_server(defaults: &str, here: &Here) -> Result<SubmissionOptions, Failure> {
     let mut wanted = SubmissionOptions::default();
     if !defaults.is_empty() {
@@ -300,7 +300,7 @@ fn of_server(defaults: &str, here: &Here) -> Result<SubmissionOptions, Failure> 
     Ok(wanted)
 }
 
-/// The words with those of files that `-@` names in their place.
+/// Replaces `-@ FILE` by the words of the file.
 fn with_files(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
     let (mut all, mut words) = (Vec::new(), words.iter());
     while let Some(word) = words.next() {
@@ -332,13 +332,13 @@ fn require_person(wanted: &SubmissionOptions, args: &QsubArgs) -> Result<(), Fai
     Ok(())
 }
 
-/// What the script's directives ask for.
+/// The options of the script's directives.
 fn of_script(script: &[u8], args: &QsubArgs, here: &Here) -> Result<SubmissionOptions, Failure> {
     let chosen = args.prefix.as_deref().or(here.var("PBS_DPREFIX"));
     let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
     let mut found = directives::find(script, prefix.as_bytes());
     let mut spoken = Spoken::Directive;
-    // In a script with both kinds of directives, those of PBS count.
+    // In a script with both kinds of directives, only those of PBS count.
     if found.is_empty() && chosen.is_none() {
         (found, spoken) = (directives::grid_engine(script), Spoken::GridEngineDirective);
     }
@@ -376,7 +376,8 @@ fn of_directive(
     Ok(wanted)
 }
 
-/// PBS shows the usage for most bad values in directives too; for these it shows the directive.
+/// Converts a failure of a directive. PBS prints the usage for most bad values in directives too;
+/// for these it prints the directive.
 fn as_directive(words: &[OsString], failure: Failure) -> Failure {
     let option =
         failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");

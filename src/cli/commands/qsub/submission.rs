@@ -1,4 +1,4 @@
-//! What a job's submitter wants, gathered from directives and from the command line.
+//! The options of a submission, collected from directives and the command line.
 
 use super::dialects::TranslatedLine;
 use crate::model::attribute::AttributeSetting;
@@ -9,16 +9,16 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// What the options of one place, or of several together, ask for.
+/// The options of one source, or of several sources combined.
 #[derive(Clone, Debug, Default)]
 pub struct SubmissionOptions {
-    /// Attributes; those of one place may name one twice until they are joined with others.
+    /// Attributes. Those of a single source may contain an attribute twice until they are merged.
     pub settings: Vec<AttributeSetting>,
-    /// What is no attribute.
+    /// The other options.
     pub words: QsubOptions,
 }
 
-/// Wishes that are no attribute.
+/// Options that are not attributes.
 #[derive(Clone, Debug, Default)]
 pub struct QsubOptions {
     /// `-v`.
@@ -27,25 +27,25 @@ pub struct QsubOptions {
     pub all_variables: bool,
     /// `-z`.
     pub quiet: bool,
-    /// `-d`: where the job starts.
+    /// `-d`: the directory in which the job starts.
     pub folder: Option<OsString>,
-    /// `-w`: what counts as where qsub runs.
+    /// `-w`: replaces the working directory of qsub.
     pub base: Option<OsString>,
-    /// What the script is given.
+    /// The arguments of the script.
     pub arguments: Option<Vec<OsString>>,
-    /// Some of it was said in Grid Engine's words.
+    /// Grid Engine's options were used.
     pub is_grid_engine: bool,
-    /// Options that have no effect or another effect here.
+    /// Warnings about options with no effect or another effect.
     pub remarks: Vec<String>,
 }
 
 impl SubmissionOptions {
-    /// Sets an attribute, whatever it was.
+    /// Sets an attribute, replacing an earlier value.
     pub fn set(&mut self, attribute: &str, value: impl Into<Text>) {
         self.put(AttributeSetting::new(attribute, value));
     }
 
-    /// Sets what `setting` sets, whatever it was.
+    /// Applies a setting, replacing an earlier value.
     pub fn put(&mut self, setting: AttributeSetting) {
         match self.settings.iter_mut().find(|old| same(old, &setting)) {
             Some(old) => old.value = setting.value,
@@ -53,14 +53,14 @@ impl SubmissionOptions {
         }
     }
 
-    /// Whether the attribute is set.
+    /// True if the attribute is set.
     pub fn sets(&self, attribute: &str) -> bool {
         self.settings
             .iter()
             .any(|setting| setting.attribute.eq_ignore_ascii_case(attribute))
     }
 
-    /// What the attribute is set to.
+    /// The value of the attribute, if it is set.
     pub fn value(&self, attribute: &str) -> Option<Cow<'_, str>> {
         self.settings
             .iter()
@@ -68,14 +68,14 @@ impl SubmissionOptions {
             .map(|setting| setting.value.lossy())
     }
 
-    /// Whether the attribute is set to true.
+    /// True if the attribute is set to true.
     pub fn is_true(&self, attribute: &str) -> bool {
         self.value(attribute)
             .is_some_and(|value| value_syntax::boolean(&value) == Some(true))
     }
 
-    /// Adds a directive. As in PBS the last one counts, except that of resources requested twice
-    /// the first counts; dependencies add up.
+    /// Merges the next directive. As in PBS, the last setting counts, but the first one for a
+    /// resource; dependencies add up.
     pub fn follow(&mut self, next: SubmissionOptions) {
         for setting in next.settings {
             let again =
@@ -93,7 +93,7 @@ impl SubmissionOptions {
         self.words.follow(next.words);
     }
 
-    /// Takes in what counts more than all so far.
+    /// Merges settings that take precedence over all earlier ones.
     pub fn outweigh(&mut self, more: SubmissionOptions) {
         for setting in more.settings {
             self.put(setting);
@@ -103,7 +103,7 @@ impl SubmissionOptions {
 }
 
 impl QsubOptions {
-    /// Takes in what a line in other words says beside its words in PBS's.
+    /// Adds the parts of a translated line that are not PBS options.
     pub fn apply_translated(&mut self, line: TranslatedLine) {
         self.is_grid_engine |= line.is_grid_engine;
         self.remarks.extend(line.remarks);
@@ -112,14 +112,14 @@ impl QsubOptions {
             .or(self.arguments.take());
     }
 
-    /// What counts as where qsub runs.
+    /// The directory that serves as qsub's working directory.
     pub fn base(&self, workdir: &Path) -> PathBuf {
         self.base
             .as_ref()
             .map_or_else(|| workdir.to_path_buf(), |base| plain(&workdir.join(base)))
     }
 
-    /// What it comes to in attributes.
+    /// The attributes that follow from these options.
     pub fn attributes(&self, workdir: &Path) -> Vec<(&'static str, Text)> {
         let mut attributes = Vec::new();
         let folder = match (&self.folder, &self.base) {
@@ -152,12 +152,12 @@ impl QsubOptions {
     }
 }
 
-/// The path without `.` in it.
+/// The path without `.` components.
 fn plain(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
-/// Whether both set one attribute, or one resource.
+/// True if both set the same attribute or resource.
 fn same(a: &AttributeSetting, b: &AttributeSetting) -> bool {
     a.attribute.eq_ignore_ascii_case(&b.attribute) && a.resource == b.resource
 }

@@ -1,4 +1,4 @@
-//! Command lines and scripts, and what is asked of the server for them.
+//! Command lines and scripts, and the resulting requests to the server.
 
 use super::request::SubmissionPlan;
 use super::*;
@@ -7,7 +7,7 @@ use crate::model::text::Text;
 use crate::model::time::Wall;
 use crate::wire::message::Payload;
 
-/// The plan for `qsub words s.sh` with this script, in an environment of these variables.
+/// The plan for `qsub words s.sh` with this script and these environment variables.
 fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<SubmissionPlan, Failure> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("s.sh");

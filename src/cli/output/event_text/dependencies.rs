@@ -1,4 +1,4 @@
-//! Dependencies between jobs.
+//! Text of events about dependencies between jobs.
 
 use super::EventWriter;
 use super::LogSource::Server;

@@ -1,4 +1,4 @@
-//! Checkpoints and preemption.
+//! Text of events about checkpoints and preemption.
 
 use super::EventWriter;
 use super::LogSource::{Node, Server};

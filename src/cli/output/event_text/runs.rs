@@ -1,4 +1,4 @@
-//! Starts, suspension, ends, and what the node reports.
+//! Text of events about starts, suspension, ends, and reports of the node.
 
 use super::LogSource::{Accounting, Node, Scheduler, Server};
 use super::{EventWriter, used};

@@ -1,4 +1,4 @@
-//! Each event as a line.
+//! Tests of the text of each event.
 
 use super::*;
 use crate::cli::example::{self, SUBMITTED, finished, queued, running, share};

@@ -1,28 +1,28 @@
-//! One line of advice: what to ask for next time.
+//! One line of advice for the next request.
 //!
-//! Advice leaves room: a fifth above the memory that was used, half as much time again. Where that
-//! is no good deal less than what was asked for, nothing is said.
+//! The recommended memory is a fifth above the amount used; the recommended walltime is one and a
+//! half times the time used. Without considerable savings there is no advice.
 
 use super::Use;
 use crate::model::time::Span;
 
 const MB: u64 = 1 << 10;
 const GB: u64 = 1 << 20;
-/// A smaller request is recommended only below this part of the present one.
+/// A smaller request is recommended only below this fraction of the present one.
 const MUCH_LESS: f64 = 0.75;
-/// Who asked for no more memory than this need not ask for less, in kilobytes.
+/// Requests up to this amount of memory, in kilobytes, get no advice.
 const LITTLE: u64 = 256 * MB;
-/// From this part on something was used up.
+/// From this fraction on, a resource counts as exhausted.
 const ALL: f64 = 0.98;
 
-/// What was asked for, and the most that was used of it.
+/// The requested and the highest used amounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Peak {
-    /// Processors asked for, and busy on average.
+    /// Processors: requested, and busy on average.
     pub cores: (u32, f64),
-    /// Memory asked for, in kilobytes, and used.
+    /// Memory in kilobytes: requested and used.
     pub mem: Option<(u64, u64)>,
-    /// Time asked for, and used.
+    /// Time: requested and used.
     pub time: Option<(Span, Span)>,
 }
 
@@ -38,7 +38,7 @@ impl Peak {
     /// The request and the use of one job.
     pub fn of(used: &Use) -> Peak {
         let busy = used.used.cput.0 as f64 / used.used.walltime.0.max(1) as f64;
-        // A run of less than a second says nothing about the use of processors.
+        // A run of less than a second gives no evidence about the use of processors.
         let cores = if used.used.walltime >= Span::seconds(1) {
             used.cores
         } else {
@@ -51,7 +51,7 @@ impl Peak {
         }
     }
 
-    /// The most of both.
+    /// The maximum of both, for each amount.
     pub fn and(self, other: Peak) -> Peak {
         Peak {
             cores: (
@@ -64,7 +64,7 @@ impl Peak {
     }
 }
 
-/// What to ask for; None if that is what was asked for.
+/// A recommendation for the next request; None if the present one is adequate.
 pub fn advice(peak: &Peak) -> Option<String> {
     let short = [short_of_memory(peak), short_of_time(peak)];
     let mut sentences: Vec<String> = short.into_iter().flatten().collect();
@@ -122,13 +122,14 @@ fn short_of_time(peak: &Peak) -> Option<String> {
         .then(|| format!("All of walltime={} was used: ask for more.", clock(asked)))
 }
 
-/// Hours without a leading zero: as people ask for them.
+/// A time without the leading zero of the hours, as users write it.
 fn clock(span: Span) -> String {
     let text = span.to_string();
     text.strip_prefix('0').unwrap_or(&text).to_string()
 }
 
-/// A size in the largest unit in which it is a whole number.
+/// A size in the largest unit that leaves a whole number; otherwise rounded to megabytes above 100
+/// MB.
 pub fn size(kb: u64) -> String {
     match kb {
         0 => "0kb".to_string(),
@@ -148,7 +149,7 @@ mod tests {
         advice(&Peak::of(&used(cores, hours, cput, mem_gb, asked))).unwrap_or_default()
     }
 
-    /// P11.
+    /// Rule P11.
     #[test]
     fn advice_leaves_room_and_is_given_only_where_it_pays() {
         assert_eq!(said(8, 8.0, 60.0, 50.0, (64, 12)), "", "all well asked for");

@@ -1,5 +1,5 @@
-//! How well many jobs have asked: what parts of it they used, by percentiles. Counts of parts are
-//! kept, not jobs, so that a million of them are no more than one.
+//! Efficiency of many jobs: percentiles of the fractions used of their requests. Memory use does
+//! not depend on the number of jobs, because only counts of fractions are stored.
 
 use super::Use;
 use super::advice::{Peak, advice};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Parts are counted to a thousandth, up to this many.
+/// The largest counted fraction, in thousandths of the request.
 const MOST: f64 = 10_000.0;
-/// Below this part half of the jobs have asked for too much.
+/// If half of the jobs use less than this fraction, they request too much.
 const LITTLE: f64 = 0.5;
 
-/// Parts that jobs have used of what they asked for.
+/// The distribution of the fractions that jobs used of one requested resource.
 #[derive(Clone, Debug, Default)]
 struct Percentiles {
     /// The number of jobs by thousandths used.
@@ -32,7 +32,7 @@ impl Percentiles {
         self.all += 1;
     }
 
-    /// The part that `percent` of the jobs did not exceed; None without jobs.
+    /// The fraction that `percent` of the jobs did not exceed; None without jobs.
     fn percentile(&self, percent: u64) -> Option<f64> {
         let rank = (self.all * percent).div_ceil(100).max(1);
         let mut below = 0;
@@ -63,7 +63,7 @@ impl Percentiles {
     }
 }
 
-/// Those of many jobs, and the most that any used.
+/// The distributions of a set of jobs, and their highest use.
 #[derive(Clone, Debug, Default)]
 pub struct Spreads {
     jobs: u64,
@@ -71,13 +71,13 @@ pub struct Spreads {
     mem: Percentiles,
     time: Percentiles,
     peak: Peak,
-    /// What they asked for, while it is the same for all.
+    /// The request of the first job.
     alike: Option<(u32, Option<u64>, Option<i64>)>,
     differ: bool,
 }
 
 impl Spreads {
-    /// Takes in a job.
+    /// Adds a job.
     pub fn add(&mut self, used: &Use) {
         self.jobs += 1;
         self.cpu.add(used.cpu());
@@ -92,19 +92,19 @@ impl Spreads {
         self.differ |= *self.alike.get_or_insert(asked) != asked;
     }
 
-    /// The same, if it is meant.
+    /// Adds a job if it is selected.
     pub fn add_if(&mut self, is_meant: bool, used: &Use) {
         if is_meant {
             self.add(used);
         }
     }
 
-    /// How many there are.
+    /// The number of jobs.
     pub fn jobs(&self) -> u64 {
         self.jobs
     }
 
-    /// As a table of percentiles.
+    /// Writes the table of percentiles.
     pub fn write(&self, out: &mut String, what: &str) {
         let _ = writeln!(out, "{} {what}", self.jobs);
         if self.jobs == 0 {
@@ -126,7 +126,7 @@ impl Spreads {
         }
     }
 
-    /// As JSON.
+    /// The percentiles as JSON.
     pub fn data(&self, what: &str) -> Value {
         json!({
             "of": what,
@@ -137,7 +137,7 @@ impl Spreads {
         })
     }
 
-    /// A line of advice. For jobs with equal requests it recommends another request.
+    /// A line of advice. Only jobs with equal requests get a concrete recommendation.
     pub fn advice(&self) -> Option<String> {
         if !self.differ {
             return advice(&self.peak);
@@ -170,7 +170,7 @@ mod tests {
     use super::super::tests::used;
     use super::*;
 
-    /// P11.
+    /// Rule P11.
     #[test]
     fn many_are_told_by_percentiles() {
         let mut spreads = Spreads::default();

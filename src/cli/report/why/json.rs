@@ -1,4 +1,4 @@
-//! The answer for programs: the same keys for every job, whatever its state; moments are seconds
+//! The explanation as JSON: the same keys for every job, whatever its state; times are seconds
 //! since 1970.
 
 use super::super::starts::data as start;
@@ -14,7 +14,7 @@ use crate::shown::comment;
 use serde_json::{Value, json};
 
 impl JobView<'_> {
-    /// All of it.
+    /// The whole explanation.
     pub fn data(&self) -> Value {
         let obstacles = self.obstacles();
         let steps = if self.waits() {
@@ -119,7 +119,7 @@ impl JobView<'_> {
     }
 }
 
-/// The same keys for a job that does not wait.
+/// The keys of the forecast for a job without an explanation.
 fn unforeseen() -> Value {
     json!({
         "estimated": null,

@@ -1,4 +1,4 @@
-//! What is in a job's way: holds and dependencies from its record, all else from the scheduler.
+//! The obstacles of a job: holds and dependencies from its record, the others from the scheduler.
 
 use super::{JobView, counted};
 use crate::model::job::How;
@@ -13,7 +13,7 @@ use crate::shown::reason::numbers_of;
 use crate::shown::timestamp;
 use serde_json::{Map, Value, json};
 
-/// Who may release which hold, and how.
+/// The holds: reason code, sentence, and letter for `qrls -h`.
 const HOLDS: [(Holds, &str, &str, &str); 4] = [
     (
         Holds::USER,
@@ -41,20 +41,20 @@ const HOLDS: [(Holds, &str, &str, &str); 4] = [
     ),
 ];
 
-/// How many of the jobs that it waits for are named in a sentence.
+/// The number of blocking jobs named in a sentence.
 const NAMED: usize = 3;
 
-/// Something that keeps a job from starting.
+/// A reason why a job does not start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitObstacle {
     pub stage: CycleStage,
     /// The reason's stable name.
     pub code: String,
-    /// For people, a whole sentence.
+    /// A sentence for users.
     pub text: String,
-    /// What would take it away, the surest first.
+    /// Remedies, the most certain one first.
     pub help: Vec<String>,
-    /// What was compared.
+    /// The compared values.
     pub numbers: Map<String, Value>,
 }
 
@@ -73,7 +73,7 @@ impl WaitObstacle {
 }
 
 impl JobView<'_> {
-    /// All that is in its way, the earliest stage first.
+    /// All obstacles, in the order of the stages.
     pub fn obstacles(&self) -> Vec<WaitObstacle> {
         let mut obstacles = self.of_its_state();
         if let Some(explanation) = &self.found.explanation {
@@ -81,7 +81,7 @@ impl JobView<'_> {
                 .iter()
                 .any(|obstacle| ["begin_time", "stage_in"].contains(&&*obstacle.code));
             let others = explanation.objections.iter().filter(|reason| {
-                // That it waits for its time is known to the scheduler as a pause.
+                // The scheduler reports the same wait as a deferral.
                 !(has_pause && matches!(reason, Reason::Deferred { .. }))
             });
             obstacles.extend(others.map(|reason| self.obstacle(reason, explanation)));
@@ -125,7 +125,7 @@ impl JobView<'_> {
         obstacles
     }
 
-    /// Why the system may hold it.
+    /// The number of failed starts, which may be why the system holds the job.
     fn starts_failed(&self) -> String {
         match self.found.record.job.life.failed_starts {
             0 => String::new(),
@@ -170,7 +170,7 @@ impl JobView<'_> {
         ))
     }
 
-    /// What ended a job that waited for others.
+    /// The broken dependency that ended the job.
     fn broken(&self) -> Option<WaitObstacle> {
         let why = self
             .found
@@ -201,7 +201,7 @@ impl JobView<'_> {
         ))
     }
 
-    /// The files to stage in that were missing when its last start was tried.
+    /// The missing files that prevented the last start.
     fn stage_in(&self) -> Option<WaitObstacle> {
         let job = &self.found.record.job;
         let (files, at) = (self.awaited_files()?, job.life.not_before?);
@@ -260,7 +260,7 @@ impl JobView<'_> {
         )
     }
 
-    /// The jobs whose ends let it start, if the forecast names them.
+    /// The jobs that must end before it starts, if the forecast names them.
     fn ends(&self, explanation: &Explanation) -> Option<String> {
         let Prospect::Starts { at, .. } = explanation.prospect else {
             return None;
@@ -299,7 +299,7 @@ impl JobView<'_> {
         ))
     }
 
-    /// What was compared.
+    /// The compared values.
     fn numbers(&self, reason: &Reason) -> Map<String, Value> {
         let mut numbers = numbers_of(reason, self.server)
             .as_object()
@@ -310,8 +310,8 @@ impl JobView<'_> {
     }
 }
 
-/// A walltime rounded down, so that it is short enough even after the minutes that a user needs to
-/// type it.
+/// A walltime rounded down, so that it is still short enough after the minutes that a user needs to
+/// enter it.
 fn leisurely(walltime: Span) -> Span {
     let minutes = walltime.0 / 60_000;
     if minutes > 10 {

@@ -17,7 +17,7 @@ impl JobView<'_> {
         })
     }
 
-    /// Jobs by their ids, and how many more there are.
+    /// The ids of `jobs`, and the number of further jobs.
     pub fn named(&self, jobs: &[JobId], more: u64) -> String {
         let ids: Vec<String> = jobs.iter().map(|job| self.id(*job)).collect();
         let more = (more > 0).then(|| format!("{more} more"));
@@ -25,7 +25,7 @@ impl JobView<'_> {
     }
 }
 
-/// Why nodes do not take a chunk: `ncpus: 8 asked, 2 to 4 free`.
+/// Why nodes do not fit a chunk: `ncpus: 8 requested, 2 to 4 free`.
 pub fn rejected(rejection: &Rejection) -> String {
     let (Some(resource), Some(requested), Some((least, most))) =
         (&rejection.resource, &rejection.requested, &rejection.found)

@@ -1,4 +1,4 @@
-//! The stages, one after another, with what each says of a job.
+//! The scheduling stages in order, each with its verdict on a job.
 
 use super::JobView;
 use super::obstacles::WaitObstacle;
@@ -10,19 +10,19 @@ use crate::model::reason::CycleStage;
 use crate::model::report::outlook::{PreemptionOutlook, QueueRank};
 use crate::model::time::Time;
 
-/// How a stage went.
+/// The verdict of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageVerdict {
     Passed,
     Failed,
-    /// An earlier stage refused.
+    /// An earlier stage failed.
     NotReached,
-    /// This system does not have it.
+    /// The stage is not configured or does not apply.
     Off,
 }
 
 impl StageVerdict {
-    /// In JSON.
+    /// The verdict in JSON.
     pub fn name(self) -> &'static str {
         match self {
             StageVerdict::Passed => "passed",
@@ -32,7 +32,7 @@ impl StageVerdict {
         }
     }
 
-    /// In a table.
+    /// The verdict in a table.
     pub fn shown(self) -> &'static str {
         match self {
             StageVerdict::Failed => "FAILED",
@@ -47,21 +47,21 @@ impl StageVerdict {
 pub struct StageStep {
     pub stage: CycleStage,
     pub verdict: StageVerdict,
-    /// The reason's stable name, where one is known.
+    /// The reason's stable name, if there is one.
     pub code: Option<String>,
-    /// In words.
+    /// The explanation for users.
     pub text: String,
 }
 
 impl JobView<'_> {
-    /// All stages, in their order.
+    /// All stages, in order.
     pub fn steps(&self, obstacles: &[WaitObstacle]) -> Vec<StageStep> {
         let first = obstacles.first();
         let mut steps = Vec::new();
         for stage in CycleStage::ALL {
             let verdict = self.verdict(stage, first.map(|first| first.stage));
             let step = match first {
-                // Preemption is considered besides the obstacle.
+                // Preemption is considered in addition to the obstacle.
                 Some(first) if verdict == StageVerdict::Failed && stage != CycleStage::Preempt => {
                     StageStep {
                         stage,
@@ -134,7 +134,7 @@ impl JobView<'_> {
         self.found.explanation.as_ref()?.way.as_ref()
     }
 
-    /// The jobs that are or could be preempted for it.
+    /// The jobs that are or could be preempted for it: a code, and the text.
     fn preemption(&self) -> (Option<String>, String) {
         let Some(way) = self.way() else {
             return (None, "no running job is preempted for it".to_string());
@@ -172,7 +172,7 @@ impl JobView<'_> {
         (Some(way.code().to_string()), said)
     }
 
-    /// The fair share and the use of its pool, where starvation leads to preemption.
+    /// The fair share and usage of its pool, if starvation leads to preemption.
     fn fair_share(&self) -> Option<String> {
         Some(fair_share::sentence(
             self.found.explanation.as_ref()?.fair_share.as_ref()?,
@@ -203,7 +203,7 @@ impl JobView<'_> {
         })
     }
 
-    /// What became of its last start, if that failed.
+    /// The failure of its last start: a code, and the text.
     fn failed_start(&self) -> Option<(&'static str, String)> {
         if let Some((hook, why)) = self.refused_start() {
             return Some((
@@ -225,8 +225,8 @@ impl JobView<'_> {
         Some((code, format!("{starts}, the last {said}")))
     }
 
-    /// Which hook refused its last start, and what it said, if one did and it has not started
-    /// since.
+    /// The hook that refused its last start, and the reason; None if no hook refused it or it has
+    /// started since.
     pub fn refused_start(&self) -> Option<(&str, &str)> {
         let last = self.found.events.iter().rev().map(|(_, event)| event);
         last.take_while(|event| !matches!(event, Event::Started { .. }))

@@ -1,4 +1,4 @@
-//! What is said of jobs in every state, with made-up records.
+//! Tests of explanations of jobs in every state, with handmade records.
 
 use super::*;
 use crate::cli::example::{self, finished, queued, running, share};

@@ -1,5 +1,5 @@
-//! The answer for people: what it waits for in a paragraph, then the table of stages, then the
-//! nodes and the other jobs.
+//! The explanation as text: a paragraph with the reason, the table of stages, then nodes and other
+//! jobs.
 
 use super::super::nodes;
 use super::obstacles::WaitObstacle;
@@ -18,12 +18,12 @@ use crate::shown::comment;
 use crate::shown::timestamp;
 use std::fmt::Write as _;
 
-/// What is said first where nothing starts, whatever else holds.
+/// Printed first while scheduling is off.
 const IS_OFF: &str = "Scheduling is off: only qrun starts jobs. qmgr -c 'set server scheduling \
                       = True' turns it on. With scheduling on:\n\n";
 
 impl JobView<'_> {
-    /// All of it; `verbose` lists what is in its way at every stage.
+    /// The whole explanation; `verbose` lists the obstacles at every stage.
     pub fn text(&self, verbose: bool) -> String {
         let job = &self.found.record.job;
         let mut out = format!(
@@ -79,7 +79,7 @@ impl JobView<'_> {
         }
     }
 
-    /// What there is to say of a job that is suspended.
+    /// The state of a suspended job.
     fn stands_still(&self, said: &str) -> String {
         let Some(suspension) = self.found.record.job.suspension() else {
             return "is suspended".to_string();
@@ -100,7 +100,7 @@ impl JobView<'_> {
         }
     }
 
-    /// What there is to say of a job that does not wait.
+    /// The state of a job that does not wait.
     pub fn state_text(&self) -> String {
         let record = &self.found.record;
         let job = &record.job;
@@ -183,7 +183,7 @@ impl JobView<'_> {
         out.push('\n');
         for step in self.steps(obstacles) {
             let said = match (step.code, step.verdict) {
-                // The whole sentence stands above.
+                // The whole sentence is printed above.
                 (Some(code), StageVerdict::Failed) => code,
                 (Some(code), _) => format!("{code}: {}", step.text),
                 (None, _) => step.text,
@@ -196,7 +196,7 @@ impl JobView<'_> {
         out.push('\n');
     }
 
-    /// What is in its way though an earlier stage refuses already.
+    /// Lists the obstacles at all stages, including those after the first failed one.
     fn everything(&self, obstacles: &[WaitObstacle], out: &mut String) {
         let _ = writeln!(out, "  Obstacles:  {}", obstacles.len());
         for obstacle in obstacles {
@@ -280,7 +280,7 @@ impl JobView<'_> {
         }
     }
 
-    /// Whether the prediction has a time for the start.
+    /// True if the predicted start has a time.
     fn knows_start(&self) -> bool {
         let explanation = self.found.explanation.as_ref();
         explanation
@@ -317,7 +317,7 @@ impl JobView<'_> {
         }
     }
 
-    /// I9.
+    /// A job that was backfilled ahead of this one (I9).
     fn passed(&self, overtaker: &Overtaker) -> String {
         let end = clock_of(self.wall(overtaker.end), self.now);
         let id = self.id(overtaker.job);
@@ -339,7 +339,7 @@ impl JobView<'_> {
     }
 }
 
-/// What the nodes say, by reason.
+/// Writes the results of the nodes, by reason.
 fn survey_of(survey: &Survey, out: &mut String) {
     let of = if survey.chunk.is_empty() {
         String::new()
@@ -378,7 +378,7 @@ fn named(names: &[String], count: u64) -> String {
     }
 }
 
-/// `10:30` today, else the whole moment.
+/// The time as `10:30` if today, else the full date.
 fn clock_of(wall: Wall, now: Wall) -> String {
     let short = timestamp::start_column(wall, now).filter(|text| text.contains(':'));
     short.unwrap_or_else(|| timestamp::ctime(wall).to_string())

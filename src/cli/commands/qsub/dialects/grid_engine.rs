@@ -1,4 +1,4 @@
-//! Grid Engine's options, each in PBS's words.
+//! Translation of Grid Engine's options to PBS's.
 
 use super::super::submission::SubmissionOptions;
 use super::{TranslatedLine, text};
@@ -9,48 +9,48 @@ use crate::model::indices::list::IndexList;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// What has been found out about a line.
+/// The state of the translation of a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TranslationState {
-    /// It is in Grid Engine's words.
+    /// The line has Grid Engine's options.
     pub is_spoken: bool,
     /// `-b y`: the operands are a command.
     is_binary: bool,
-    /// `-shell n`.
+    /// `-shell n`: run the command without a shell.
     is_without_shell: bool,
-    /// Behind `-soft`.
+    /// After `-soft`.
     is_soft: bool,
 }
 
-/// An option of Grid Engine's that stands in a line.
+/// A Grid Engine option in a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {
     name: &'static str,
     deed: OptionAction,
 }
 
-/// What becomes of an option and its value.
+/// The translation of an option and its value.
 #[derive(Clone, Copy, Debug)]
 enum OptionAction {
-    /// It has none, and these words are the same.
+    /// An option without value; it is replaced by these words.
     Is(&'static [&'static str]),
-    /// This option of PBS's takes the value.
+    /// The value goes to this PBS option.
     Letter(&'static str),
-    /// `-W` takes it under this name.
+    /// The value goes to `-W` under this name.
     Attribute(&'static str),
-    /// Yes is this; no is nothing.
+    /// For `yes`, these words; for `no`, nothing.
     Yes(&'static [&'static str]),
-    /// It has a value, and no effect here.
+    /// The option and its value have no effect.
     Pass,
-    /// A function translates it.
+    /// A function translates the option.
     Own(OwnAction),
 }
 
-/// Translates an option with the words behind it; returns how many of these it used.
+/// Translates an option, given with the words after it. Returns the number of words that it used.
 type OwnAction =
     fn(&[OsString], &mut TranslationState, &mut TranslatedLine) -> Result<usize, Failure>;
 
-/// Options by their whole words, which PBS would not read as they are meant.
+/// Options by their full names, which PBS would misread.
 const OPTIONS: &[(&str, OptionAction)] = &[
     ("-cwd", OptionAction::Is(&["-d", "."])),
     ("-wd", OptionAction::Letter("-w")),
@@ -75,10 +75,10 @@ const OPTIONS: &[(&str, OptionAction)] = &[
     ("-hard", OptionAction::Own(|_, state, _| turn(state, false))),
 ];
 
-/// Options that TORQUE has too, which are no sign of Grid Engine by themselves.
+/// Options that TORQUE also has, which therefore do not identify Grid Engine.
 const SHARED: [&str; 1] = ["-b"];
 
-/// PBS's letters with values that PBS refuses.
+/// Values that PBS refuses for its own options: option, values, translation.
 const VALUES: &[(&str, &[&str], &[&str])] = &[
     ("-j", &["y", "yes"], &["-j", "oe"]),
     ("-j", &["no"], &["-j", "n"]),
@@ -90,7 +90,7 @@ const VALUES: &[(&str, &[&str], &[&str])] = &[
 ];
 
 impl Foreign {
-    /// The option that this word is, with `next` behind it.
+    /// The Grid Engine option in `word`, which `next` follows; None if PBS can read it.
     pub fn of(
         word: &OsString,
         next: Option<&OsString>,
@@ -135,13 +135,13 @@ impl Foreign {
         })
     }
 
-    /// The word behind the option.
+    /// The word after the option.
     fn value<'a>(&self, behind: &'a [OsString]) -> Result<&'a OsString, Failure> {
         behind.first().ok_or_else(|| missing(self.name))
     }
 
-    /// Appends the translation to the line. `behind` are the words behind the option; the result
-    /// is those not used.
+    /// Appends the translation to the line. `behind` are the words after the option; returns those
+    /// not used.
     pub fn put<'a>(
         self,
         behind: &'a [OsString],
@@ -175,7 +175,7 @@ impl Foreign {
                 1
             }
             OptionAction::Own(deed) => {
-                // Those of one word have no value to miss.
+                // These options have no value.
                 if !["-soft", "-hard"].contains(&self.name) {
                     self.value(behind)?;
                 }
@@ -191,7 +191,7 @@ impl Foreign {
 }
 
 impl TranslationState {
-    /// At the start of a line; `is_spoken` if it is known to be in Grid Engine's words.
+    /// The state at the start of a line; `is_spoken` if the line is known to be Grid Engine's.
     pub fn new(is_spoken: bool) -> TranslationState {
         TranslationState {
             is_spoken,
@@ -199,12 +199,12 @@ impl TranslationState {
         }
     }
 
-    /// Whether all behind the first operand belongs to it.
+    /// True if all words after the first operand belong to it.
     pub fn ends_at_operand(&self) -> bool {
         self.is_spoken || self.is_binary
     }
 
-    /// A line with this script or command as its operand, and with these arguments.
+    /// Completes a line with this script or command and its arguments.
     pub fn run(
         &self,
         mut line: TranslatedLine,
@@ -217,7 +217,7 @@ impl TranslationState {
             return Ok(line);
         }
         if let Some(name) = name_of(&script) {
-            // The first of the line: a name that is chosen outweighs it.
+            // Insert the name first, so that a later -N takes precedence.
             line.words.splice(0..0, [OsString::from("-N"), name]);
         }
         line.words.push("--".into());
@@ -234,7 +234,7 @@ impl TranslationState {
         Ok(line)
     }
 
-    /// A line without an operand must not need one.
+    /// Completes a line without an operand; fails if `-b y` requires a command.
     pub fn finish(&self) -> Result<(), Failure> {
         if self.is_binary {
             Err(Failure::usage("-b y needs a command"))
@@ -244,7 +244,7 @@ impl TranslationState {
     }
 }
 
-/// A command's name, as far as a job may be called so.
+/// The job name derived from a command; None if it is not a legal name.
 fn name_of(command: &OsString) -> Option<OsString> {
     let first = command.as_bytes().split(|&b| b == b' ').next()?;
     let name = first
@@ -256,7 +256,7 @@ fn name_of(command: &OsString) -> Option<OsString> {
         .then(|| OsString::from_vec(name.to_vec()))
 }
 
-/// Whether the command is a line for a shell, and no program.
+/// True if the command is a shell command line rather than a program.
 fn needs_shell(command: &OsString) -> bool {
     command
         .as_bytes()
@@ -287,7 +287,7 @@ fn is_yes(name: &str, value: &OsString) -> Result<bool, Failure> {
     }
 }
 
-/// `-pe NAME N[-M]`.
+/// Translates `-pe NAME N[-M]`.
 fn parallel(
     words: &[OsString],
     _: &mut TranslationState,
@@ -319,7 +319,7 @@ fn hold_each(
     Ok(1)
 }
 
-/// `-binding [env|pe|set] STRATEGY`: a job has its processors to itself in any case.
+/// Skips `-binding [env|pe|set] STRATEGY`: jobs always have their processors to themselves.
 fn binding(
     words: &[OsString],
     _: &mut TranslationState,
@@ -343,7 +343,7 @@ fn now(
     Ok(1)
 }
 
-/// `-b y` of Grid Engine; `-b SECONDS` of TORQUE, which says how long to try.
+/// Translates `-b y`. `-b SECONDS` is TORQUE's retry time and has no effect.
 fn binary(
     words: &[OsString],
     state: &mut TranslationState,
@@ -407,7 +407,7 @@ fn set_value(
     Ok(1)
 }
 
-/// Mail when a job is suspended is nothing here.
+/// Translates `-m` without `s`: there is no mail on suspension.
 fn mail(
     words: &[OsString],
     _: &mut TranslationState,
@@ -423,7 +423,7 @@ fn mail(
     Ok(1)
 }
 
-/// Holds as in PBS; `n` for none.
+/// Translates `-h` to PBS's user hold; `n` is no hold.
 fn hold(
     words: &[OsString],
     _: &mut TranslationState,
@@ -435,7 +435,7 @@ fn hold(
     Ok(1)
 }
 
-/// What stands in the paths of files for what is known later.
+/// Variables in file paths, and the placeholders that replace them.
 const MARKS: [(&str, &str); 3] = [
     ("$JOB_ID", "^job_number^"),
     ("$JOB_NAME", "^job_name^"),
@@ -448,7 +448,7 @@ fn path(
     line: &mut TranslatedLine,
 ) -> Result<usize, Failure> {
     let mut path = words[1].as_bytes().to_vec();
-    // A host may be left out before the colon.
+    // An empty host before the colon is allowed.
     if path.first() == Some(&b':') {
         path.remove(0);
     }
@@ -476,7 +476,7 @@ fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     done
 }
 
-/// Where output goes that has a folder alone: into it, under the name it would have elsewhere.
+/// Appends the default file name to output paths that are directories.
 pub fn name_files(wanted: &mut SubmissionOptions) {
     let each = if wanted.sets("array_indices_submitted") {
         ".^array_index^"
@@ -498,7 +498,8 @@ pub fn name_files(wanted: &mut SubmissionOptions) {
     }
 }
 
-/// What a job of Grid Engine's finds set that only qsub knows. The first of these marks the job.
+/// Adds the environment variables of a Grid Engine job that only qsub can set. The first one marks
+/// the job.
 pub fn tell(environ: &mut Vec<u8>, origin: &SubmitOrigin, settings: &[AttributeSetting]) {
     environment::add(environ, "SGE_O_WORKDIR", Some(origin.workdir));
     environment::add(environ, "SGE_O_HOST", Some(OsStr::new(origin.host)));
@@ -534,7 +535,7 @@ pub fn tell(environ: &mut Vec<u8>, origin: &SubmitOrigin, settings: &[AttributeS
     }
 }
 
-/// The first and the last index, and from one to the next.
+/// The first index, the last index, and the step.
 fn bounds(list: &IndexList) -> (u32, u32, u32) {
     let range = list.single().unwrap_or_else(|| list.enclosing());
     let mut indices = range.iter();

@@ -1,4 +1,4 @@
-//! A table of lines in foreign words, and what they are in PBS's.
+//! Lines with foreign options and their translations to PBS's options.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn told(line: &str, place: LineOrigin) -> Result<TranslatedLine, Failure> {
     in_pbs(&super::super::command(), &words(line), place)
 }
 
-/// Words in PBS's and behind a `|` the script's arguments; behind a `!` how many remarks.
+/// PBS's words; after a `|` the script's arguments, after a `!` the number of remarks.
 fn shown(line: &str, place: LineOrigin) -> String {
     let line = told(line, place).unwrap_or_else(|failure| panic!("{line}: {}", failure.text));
     let joined = |words: &[OsString]| {

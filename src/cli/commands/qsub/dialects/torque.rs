@@ -1,4 +1,4 @@
-//! TORQUE's values: `-F "a b"`, `-L tasks=...`.
+//! TORQUE's option values: `-t`, `-F "a b"`, `-L tasks=...`.
 
 use crate::cli::arguments::directives;
 use crate::cli::client::exit::Failure;
@@ -6,7 +6,8 @@ use crate::model::job::value_syntax;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// The indices of `-t`, as `-J` writes them; a single one is a range of one. None for none.
+/// Converts the indices of `-t` to the form of `-J`; a single index becomes a range of one. None if
+/// malformed.
 pub fn indices(text: &str) -> Option<String> {
     let range = text.split('%').next().unwrap_or_default();
     let is_one = !range.contains(['-', ',']);
@@ -18,7 +19,7 @@ pub fn indices(text: &str) -> Option<String> {
     value_syntax::array_list(range).then_some(whole)
 }
 
-/// What is said of values of `-W` that say nothing here: Moab's extensions.
+/// Warnings about `-W` values without effect: Moab's extensions.
 pub fn remarks(others: &[OsString]) -> Vec<String> {
     let mut remarks = Vec::new();
     for other in others {
@@ -37,7 +38,8 @@ pub fn arguments(text: &OsStr) -> Result<Vec<OsString>, Failure> {
     directives::words(text.as_bytes())
 }
 
-/// The select that task requests stand for: `tasks=2:lprocs=4:memory=8gb:gpus=1`, one of each `-L`.
+/// The select for task requests such as `tasks=2:lprocs=4:memory=8gb:gpus=1`, one chunk for each
+/// `-L`.
 pub fn tasks_as_select(requests: &[OsString]) -> Result<String, Failure> {
     let chunks: Result<Vec<String>, Failure> = requests
         .iter()
