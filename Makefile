@@ -1,11 +1,11 @@
-# make demo    first light: submit real work, see it run, leave nothing behind
-# make test    all tests; no network, no other language
+# make demo    runs jobs in a temporary installation and removes it
+# make test    runs all tests, without network and with Rust only
 PREFIX  ?= /usr/local
 DESTDIR ?=
 CARGO   ?= cargo
 BUILT   ?= target/release
 
-# The program files, and the commands that are links to lanai.
+# The programs, and the commands, which are links to lanai.
 BINARIES = lanai schedd noded
 COMMANDS = $(filter-out $(BINARIES),$(notdir $(wildcard completions/bash/*)))
 BIN      = $(DESTDIR)$(PREFIX)/bin
@@ -15,8 +15,8 @@ PAGES    = $(wildcard man/*.[1-8])
 
 .PHONY: all demo test test-clients check bench torture fuzz transcripts replay-check quality man completions install uninstall clean
 
-# The daemons are linked dynamically: they look up accounts through NSS. lanai looks up none, and starts
-# in two thirds of the time when it is linked statically. At a fixed address nothing is relocated at each start.
+# The daemons are linked dynamically, as they look up accounts through NSS. lanai does not, and starts a
+# third faster if it is linked statically. A fixed address saves relocation at each start.
 all:
 	$(CARGO) build --release --locked --bin schedd --bin noded
 	$(CARGO) rustc --quiet --release --locked --bin lanai -- -C target-feature=+crt-static -C relocation-model=static 2>/dev/null \
@@ -29,8 +29,9 @@ demo: all
 test:
 	$(CARGO) test --locked
 
-# Runs real clients of PBS's commands against the programs in PROGRAMS, by the drivers in CLIENTS. Skipped
-# where there are none, or no python3; needs the network once. CLIENT_STRICT=1 counts what goes beyond PBS.
+# Tests the programs in PROGRAMS with real clients of PBS's commands, run by the drivers in CLIENTS. Skipped
+# without drivers or python3. The first run needs the network. CLIENT_STRICT=1 also counts failures of
+# checks that exceed PBS.
 CLIENTS  ?= ../shared/clients
 PROGRAMS ?= target/debug
 test-clients:
@@ -51,8 +52,8 @@ bench: all
 torture:
 	$(CARGO) test --locked --test all -- --ignored torture --nocapture --test-threads 1
 
-# Gives each target of fuzz/ so many seconds of texts that nobody has thought of. A text that breaks it stays in
-# fuzz/artifacts. What they run has no unsafe code: there is nothing for a sanitizer to find.
+# Runs each fuzz target for FUZZ_SECONDS. Inputs that cause a failure are kept in fuzz/artifacts. The tested
+# code is safe Rust, so no sanitizer is needed.
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
 fuzz:
@@ -64,19 +65,19 @@ fuzz:
 	  $(CARGO) +nightly fuzz run --sanitizer none $$name fuzz/corpus/$$name fuzz/seeds/$$name -- $${dict:+-dict=$$dict} \
 	    -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; done
 
-# Runs all traces in TRACES again and compares each job's start with TRACES/reference. Skipped where
-# there are none; those kept in tests/policy/traces are part of `make test`.
+# Replays all traces in TRACES, and compares each job's start with TRACES/reference. Skipped without traces.
+# `make test` includes the traces in tests/policy/traces.
 TRACES ?= ../shared/traces
 replay-check:
 	LANAI_TRACES=$(TRACES) $(CARGO) test --locked --release --test all -- --ignored replay_check --nocapture
 
-# Plays what a real PBS was told and said (../shared/spec/pbs-transcripts) against our programs; part of
-# `make test`. Here with the differences, a file each, in target/transcripts. Skipped where there are none.
+# Repeats recorded sessions of a real PBS (../shared/spec/pbs-transcripts) with Lanai's programs, as does
+# `make test`. Writes the differences to files in target/transcripts. Skipped without recordings.
 transcripts:
 	LANAI_TRANSCRIPTS=$(CURDIR)/target/transcripts $(CARGO) test --locked --test all -- transcripts --nocapture
 
-# What the default policy reaches on the traces in TRACES, beside EASY on the same: the table of
-# lanai-scheduling(7). Skipped where there are none.
+# Compares the default policy with EASY on the traces in TRACES: the table of lanai-scheduling(7). Skipped
+# without traces.
 quality:
 	LANAI_TRACES=$(TRACES) $(CARGO) test --locked --release --test all -- --ignored quality --nocapture
 
@@ -86,7 +87,7 @@ man:
 completions:
 	BLESS=1 $(CARGO) test --locked --test all generated::completions
 
-# Installs what `make all` has built, so that installing as root compiles nothing as root.
+# Installs the programs built by `make all`. Nothing is compiled as root.
 install:
 	@test -n "$(COMMANDS)" && test -x $(BUILT)/lanai || { echo "install: run 'make all' first" >&2; exit 1; }
 	install -d $(BIN) $(UNITS) $(SHARE)/doc/lanai/scenarios
@@ -102,7 +103,7 @@ install:
 	install -m 644 etc/lanai.toml.example README.md CHANGELOG.md LICENSE $(SHARE)/doc/lanai
 	install -m 644 etc/scenarios/*.toml $(SHARE)/doc/lanai/scenarios
 
-# Removes what `make install` put there; configuration and spool stay.
+# Removes the installed files, but not the configuration and the spool.
 uninstall:
 	rm -f $(addprefix $(BIN)/,$(BINARIES) $(COMMANDS))
 	for page in $(PAGES); do rm -f $(SHARE)/man/man$${page##*.}/$${page##*/}; done

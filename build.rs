@@ -1,7 +1,7 @@
-//! Links each command to the client program in the folder of the built programs.
+//! Links each command's name to the client program in cargo's output directory.
 //!
-//! `cargo build` builds one client program, `lanai`, which acts by the name by which it is called.
-//! With these links `target/debug/qsub` runs as an installed `qsub` does.
+//! `cargo build` builds one client program, `lanai`, which selects the command by the name it is
+//! called with. With these links `target/debug/qsub` runs like an installed `qsub`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,16 +13,16 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// The source of the table of programs.
+/// The source file of the table of programs.
 const TABLE: &str = "src/cli/programs.rs";
 
-/// The client program, seen from a link beside it.
+/// The client program, relative to a link beside it.
 const CLIENT: &str = "lanai";
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed={TABLE}");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    // OUT_DIR is FOLDER/build/PACKAGE/out, where FOLDER has the programs.
+    // OUT_DIR is DIRECTORY/build/PACKAGE/out; DIRECTORY contains the programs.
     let mut above = out.ancestors();
     let Some(folder) = above
         .find(|path| path.ends_with("build"))
@@ -48,7 +48,7 @@ fn name(line: &str) -> Option<&str> {
     value.strip_suffix("\",")
 }
 
-/// Makes the link in place of whatever an earlier version built there.
+/// Replaces any file at `path` by a link to the client program.
 fn link(path: &Path) -> io::Result<()> {
     if fs::read_link(path).is_ok_and(|target| target == Path::new(CLIENT)) {
         return Ok(());

@@ -1,18 +1,17 @@
-//! How long a scheduling cycle takes, and how that grows.
+//! The duration of a scheduling cycle, and how it grows with jobs and nodes.
 //!
-//! `cargo bench --bench cycle`. The cluster is skewed as real ones are: twenty kinds of nodes,
-//! seven of ten busy; requests of which a few are asked often and most seldom; a walltime and an
-//! owner of its own for nearly every job, owners by Zipf's law. A full cycle knows nothing of an
-//! earlier one; those in which nothing is new, or one slot has become free, remember the one
-//! before, as in schedd. Each figure is the best of several runs, in milliseconds and as a ratio to
-//! the calibration (a walk through a map of a million entries), which tells how fast the machine
-//! was meanwhile.
+//! `cargo bench --bench cycle`. The cluster resembles a real one: twenty kinds of nodes, 70 % busy;
+//! a few frequent and many rare requests; different walltimes and owners for nearly all jobs, with
+//! owners distributed by Zipf's law. A full cycle has an empty cache. Cycles without changes, or
+//! with one freed slot, use the cache of the previous one, as in schedd. Each figure is the best of
+//! several runs, in milliseconds and as a ratio to the calibration (a walk through a map of a
+//! million entries), which shows the machine's current speed.
 //!
-//! `cargo bench --bench cycle -- starvation` measures only what who starves costs.
+//! `cargo bench --bench cycle -- starvation` measures only the cost of starvation.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
-// The fixture is not part of the library; its paths start at the root of this crate.
+// The fixture is not part of the library; its paths begin at the root of this crate.
 #[allow(dead_code, reason = "the benchmarks use a part of it")]
 #[path = "../src/sched/fixture.rs"]
 mod fixture;
@@ -44,7 +43,7 @@ const RUNS: usize = 5;
 const SHAPES: usize = 5_000;
 const USERS: u64 = 500;
 
-/// Jobs and nodes.
+/// Numbers of jobs and nodes.
 const SCALES: [(u64, usize); 5] = [
     (100_000, 10_000),
     (10_000, 10_000),
@@ -54,7 +53,7 @@ const SCALES: [(u64, usize); 5] = [
 ];
 
 fn main() {
-    // Cargo runs benches without this flag only when it means to measure.
+    // Cargo passes this flag for benchmarks, not for tests.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -96,11 +95,10 @@ fn main() {
     measure_starvation(unit);
 }
 
-/// What it takes to have somebody make way: 1,000 arrays have ten elements each on 1,000 nodes and
-/// use them up, and one more starves. First in a cycle after something has changed on one node, in
-/// which somebody makes way there; then in one where nobody may, because others have made way on
-/// all nodes a moment ago; then where a node says only what is known, which is not to start a cycle
-/// at all.
+/// Measures preemption for a starving account: 1,000 arrays with ten subjobs each fill 1,000 nodes,
+/// and one more array starves. First a cycle with a preemption; then a cycle in which all running
+/// jobs are exempt from preemption; then the check whether a cycle is due when nothing has changed:
+/// it is not.
 fn measure_starvation(unit: f64) {
     let mut fixture = crowded(1_000);
     let waiting = fixture.job(0, "select=1:ncpus=1 walltime=60");
@@ -151,15 +149,15 @@ fn measure_starvation(unit: f64) {
     );
 }
 
-/// So many arrays with ten elements each of one processor, one after the other on as many nodes of
-/// ten.
+/// A full cluster: this many arrays with ten one-processor subjobs each, on as many nodes of ten
+/// processors.
 fn crowded(arrays: u64) -> TestCluster {
     let mut fixture = cluster(&format!("{arrays} x ncpus=10"));
     fixture.policy = Preset::Ytsaurus.policy();
     for number in 1..=arrays {
         let job = fixture.job(number, "select=1:ncpus=1 walltime=86400 array=1-10");
         for element in 1..=10 {
-            // The elements of each array lie on ten nodes.
+            // Spreads the subjobs of each array over ten nodes.
             let node = format!("n{}", (number * 10 + u64::from(element) * 37) % arrays + 1);
             let id = JobId::element(number, element);
             fixture.state.occupy(
@@ -197,8 +195,8 @@ fn share(node: &str) -> NodeShare {
     }
 }
 
-/// What it takes to know who goes first: 100,000 jobs of 500 users, who hang in 50 accounts and
-/// have all used something, under the weighted sum of all factors.
+/// Measures the ordering of jobs: 100,000 jobs of 500 users in 50 accounts, all with usage, under
+/// the weighted sum of all factors.
 fn measure_order(unit: f64) {
     let mut fixture = busy_cluster(10_000);
     fixture.policy.precedence = Precedence {
@@ -240,7 +238,7 @@ fn measure_order(unit: f64) {
     );
 }
 
-/// Fifty accounts under five, with ten users each.
+/// Fifty accounts in five groups, with ten users each.
 fn accounts() -> Vec<Account> {
     let group = |group: u64| Account {
         name: format!("g{group}"),
@@ -261,7 +259,7 @@ fn accounts() -> Vec<Account> {
     (0..5).map(group).chain((0..50).map(account)).collect()
 }
 
-/// A charge of an hour for each user, the first ones' largest.
+/// A charge of an hour for each user; the first users' charges are largest.
 fn used_by_all() -> UsageTable {
     let charge = |user: u64| Charge {
         member: Member::new(&format!("a{}", user / 10), &format!("user{user}")),
@@ -279,7 +277,7 @@ fn used_by_all() -> UsageTable {
     UsageTable::of(UsageRules::default(), &charges)
 }
 
-/// Milliseconds.
+/// Durations in milliseconds.
 struct Figures {
     full: f64,
     same: f64,
@@ -318,7 +316,7 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
     Figures { full, same, slot }
 }
 
-/// A cycle that remembers the one before, if there is anything to decide, as in schedd.
+/// A cycle with the cache of the previous one, if one is due, as in schedd.
 fn again(fixture: &TestCluster, memory: &mut CycleCache) -> usize {
     if cycle::is_due(&fixture.state, &fixture.policy, fixture.now, memory) {
         all_the_same(fixture, memory)
@@ -327,21 +325,21 @@ fn again(fixture: &TestCluster, memory: &mut CycleCache) -> usize {
     }
 }
 
-/// The same whether there is or not.
+/// A cycle with the cache of the previous one, due or not.
 fn all_the_same(fixture: &TestCluster, memory: &mut CycleCache) -> usize {
     cycle::run_again(&fixture.state, &fixture.policy, fixture.now, memory)
         .verdicts
         .len()
 }
 
-/// A cycle without a memory.
+/// A cycle with an empty cache.
 fn run(fixture: &TestCluster) -> usize {
     cycle::run(&fixture.state, &fixture.policy, fixture.now)
         .verdicts
         .len()
 }
 
-/// Carries out plans until nothing more starts.
+/// Applies plans until no more job starts.
 fn saturate(fixture: &mut TestCluster) {
     loop {
         let plan = cycle::run(&fixture.state, &fixture.policy, fixture.now);
@@ -354,7 +352,8 @@ fn saturate(fixture: &mut TestCluster) {
 
 const FIRST_RUNNING: u64 = 10_000_000;
 
-/// Nodes of 20 kinds, seven of ten full or nearly so, with ends spread over a day.
+/// Nodes of 20 kinds, 70 % of them full or nearly full. The running jobs' ends are spread over a
+/// day.
 fn busy_cluster(nodes: usize) -> TestCluster {
     let mut dice = Dice(1);
     let kinds: Vec<(u64, u64)> = [16, 32, 64, 128]
@@ -386,7 +385,7 @@ fn busy_cluster(nodes: usize) -> TestCluster {
     fixture
 }
 
-/// Jobs of so many shapes: a few shapes have most of the jobs, a few people have most of them.
+/// Queues jobs of many shapes: a few shapes have most of the jobs, and so have a few users.
 fn enqueue(fixture: &mut TestCluster, jobs: u64) {
     let mut dice = Dice(2);
     let shapes = shapes(&mut dice);
@@ -417,14 +416,14 @@ fn shapes(dice: &mut Dice) -> Vec<String> {
         ));
     }
     let mut shapes: Vec<String> = distinct.into_iter().collect();
-    // As sorted, those asked often would be the small ones.
+    // Shuffled: in sorted order the frequent shapes would be the small ones.
     for place in (1..shapes.len()).rev() {
         shapes.swap(place, dice.roll(place as u64 + 1) as usize);
     }
     shapes
 }
 
-/// Numbers that look random and are the same in every run (Knuth's MMIX generator).
+/// Pseudo-random numbers, the same in every run (Knuth's MMIX generator).
 struct Dice(u64);
 
 impl Dice {
@@ -436,7 +435,8 @@ impl Dice {
         (self.0 >> 33) % sides
     }
 
-    /// 1 twice as often as 2, three times as often as 3, and so on, as far as a logarithm does it.
+    /// Zipf's law, approximated by a logarithm: 1 is twice as frequent as 2, three times as
+    /// frequent as 3.
     fn zipf(&mut self, most: u64) -> u64 {
         let exponent = self.roll(1 << 20) as f64 / (1 << 20) as f64;
         (most as f64).powf(exponent) as u64
@@ -452,7 +452,7 @@ fn best(mut work: impl FnMut() -> usize) -> Duration {
     best_with(|| (), |()| work())
 }
 
-/// The same for work that needs something made for each run.
+/// The best time of work that needs a new input for each run.
 fn best_with<T>(mut make: impl FnMut() -> T, mut work: impl FnMut(T) -> usize) -> Duration {
     let timed = |_| {
         let made = make();

@@ -1,6 +1,6 @@
 #!/bin/sh
-# First light: submits real work, shows it, waits for it, and leaves nothing behind.
-# Usage: demo.sh FOLDER_OF_THE_PROGRAMS
+# Demonstration: submits jobs to a temporary installation, shows them, and waits for them.
+# Usage: demo.sh DIRECTORY_OF_THE_PROGRAMS
 set -eu
 
 self=demo
@@ -17,7 +17,7 @@ attribute() {
     qstat -x -f "$1" | sed -n "s/^ *$2 = //p"
 }
 
-# Waits until a job is over; gives up after a minute.
+# Waits until a job has finished; fails after a minute.
 await() {
     waited=0
     until [ "$(attribute "$1" job_state)" = F ]; do

@@ -1,6 +1,6 @@
-# A Lanai of a script's own: to be sourced, with the folder of the programs as $1 and the script's name
-# in $self. Afterwards the programs are first on PATH, LANAI_HOME is a folder within $folder, and
-# whatever way the script ends, its jobs, daemons and folder are gone then.
+# Sets up a temporary Lanai installation for the script that sources this file, with the directory of the
+# programs as $1 and the script's name in $self. The programs become first in PATH, and LANAI_HOME a
+# directory in $folder. At its exit the script's jobs, daemons and directory are removed.
 
 PATH=$(cd "${1:?the folder of the programs}" && pwd):$PATH
 folder=$(mktemp -d "${TMPDIR:-/tmp}/lanai-$self.XXXXXX")
@@ -8,14 +8,14 @@ LANAI_HOME=$folder/home
 export PATH LANAI_HOME
 mkdir "$LANAI_HOME"
 
-# The daemons of this script: its folder stands in their environment.
+# Prints the pids of this script's daemons, which have its LANAI_HOME in their environment.
 processes() {
     grep -lasF "LANAI_HOME=$LANAI_HOME" /proc/[0-9]*/environ | cut -d/ -f3 | while read -r pid; do
         case $(readlink "/proc/$pid/exe" 2>/dev/null) in */schedd | */noded) echo "$pid" ;; esac
     done
 }
 
-# Ends all there is, whatever has happened; fails if something stays.
+# Deletes the jobs and stops the daemons; fails if a daemon has to be killed.
 clean_up() {
     status=$?
     trap - EXIT

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Real clients of the PBS command line, each through a driver of its own, against a private
-# installation of these programs. Prints each driver's last line; fails unless each passed.
-# Usage: test-clients.sh FOLDER_OF_THE_PROGRAMS FOLDER_OF_THE_DRIVERS
+# Tests a temporary installation of these programs with real clients of the PBS command line. Each client
+# has a driver. Prints each driver's last line; fails unless all pass.
+# Usage: test-clients.sh DIRECTORY_OF_THE_PROGRAMS DIRECTORY_OF_THE_DRIVERS
 #
-# A driver is a program DRIVER.py that makes its client's environment when called with --setup, and says
-# PASS or FAIL in the last line it prints. The first time, clients are fetched from the network, and kept
-# (CLIENT_VENVS, else ~/.cache/lanai-clients). CLIENT_STRICT=1 counts what goes beyond stock PBS, too.
+# A driver is a program DRIVER.py. With --setup it creates its client's environment. Otherwise it runs the
+# client, and prints PASS or FAIL in its last line. The first run downloads the clients to CLIENT_VENVS, by
+# default ~/.cache/lanai-clients. CLIENT_STRICT=1 also counts failures of checks that exceed stock PBS.
 set -eu
 
 drivers=${2:?the folder of the drivers}
@@ -21,24 +21,24 @@ drivers=$(cd "$drivers" && pwd)
 self=test-clients
 . "$(dirname "$0")/private.sh"
 
-# Clients count on four processors, whatever this machine has.
+# The clients expect four processors.
 cat >"$LANAI_HOME/lanai.toml" <<CONFIG
 [[node]]
 name = "$(uname -n | cut -d. -f1)"
 ncpus = 4
 CONFIG
 
-# What the network refuses is no fault of the client, and none of ours.
+# Network errors, which are not failures of a client or of Lanai.
 offline='NewConnectionError|connection broken|name resolution|Network is unreachable|ProxyError|ConnectTimeout'
 
-# What is known of a failure, for people to read.
+# Prints the end of a failed driver's output.
 tell() {
     echo "--- $1: the end of what it said"
     tail -n 40 "$2"
     echo "---"
 }
 
-# Makes a client's environment: 0 when it is there, 1 when it cannot be had here, 2 on a fault.
+# Creates a client's environment. Returns 0 on success, 1 without network, 2 on another error.
 prepare() {
     timeout --foreground 900 python3 "$1" --setup >"$folder/setup" 2>&1 </dev/null && return 0
     grep -qE "$offline" "$folder/setup" && return 1
@@ -46,7 +46,8 @@ prepare() {
     return 2
 }
 
-# Runs a driver, and prints its last line. It ends itself after CLIENT_LIMIT seconds, if it can.
+# Runs a driver, and prints its last line. A driver ends itself after CLIENT_LIMIT seconds; timeout kills it
+# a minute later.
 limit=${CLIENT_LIMIT:-50}
 drive() {
     timeout --foreground -k 10 $((${limit%.*} + 60)) python3 "$1" >"$folder/said" 2>"$folder/details" </dev/null || true
@@ -58,9 +59,9 @@ drive() {
 }
 
 cd "$folder"
-# What a driver that is interrupted leaves goes with the folder.
+# Temporary files of drivers are removed with the directory.
 [ -n "${CLIENT_KEEP:-}" ] || { TMPDIR=$folder && export TMPDIR; }
-# If not even this runs, no client is to blame.
+# If this job fails, the installation does not work.
 qsub -W block=true -N first -- /bin/true >/dev/null
 
 failed=0 missed=0

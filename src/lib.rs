@@ -1,15 +1,15 @@
-//! Lanai, a batch system for the machine people log in to.
+//! Lanai, a batch system for a login node and the cluster behind it.
 //!
 //! The layers, which `tests/repository/architecture.rs` enforces:
 //!
 //! * `model <- sched <- server <- {sim, schedd}`: nouns, scheduling decisions, the handling of
 //!   requests and reports, and the programs that use all three. The first three are pure
 //! * `model <- config <- {spool, wire, sim, schedd, noded, cli}`: `lanai.toml` and what qmgr
-//!   overrides; `sched` knows only the policy types of `model`
+//!   overrides; `sched` uses only the policy types of `model`
 //! * `config <- update <- {server, spool}`: what is stored, as data
-//! * `model <- {spool, wire} <- {schedd, noded, cli}`: nouns, then disk and sockets, then processes
-//! * `wire <- shown <- {schedd, cli}`: what is shown of a job, to people and to programs
-//! * `sys` lies under all that does I/O, and never under `model` or `sched`
+//! * `model <- {spool, wire} <- {schedd, noded, cli}`: nouns, then disk and sockets, then programs
+//! * `wire <- shown <- {schedd, cli}`: the text and JSON that commands print of a job
+//! * `sys` is the layer of system calls; `model` and `sched` never use it
 
 #![deny(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What the server stores on disk, as data: the spool writes it, and a simulation ignores it.
+//! Changes of the stored state, as data: the spool writes them, and a simulation ignores them.
 
 use crate::config::overrides::QmgrOverrides;
 use crate::model::account::accounting::AccountingEntry;
@@ -22,79 +22,80 @@ use crate::model::time::Time;
 use crate::model::trigger::CycleRecord;
 use std::sync::Arc;
 
-/// A charge's job and attempt, and its number within the attempt: 0 for the charge at its end.
+/// A charge's job, attempt and number within the attempt. The charge at the attempt's end has 0.
 pub type ChargePart = (JobId, Attempt, u32);
 
 /// The groups of waiting jobs that share a scheduling verdict with a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerdictClasses {
-    /// The jobs alike in everything.
+    /// Jobs that are equal in everything the scheduler uses.
     pub class: u64,
-    /// Those that ask for the same.
+    /// Jobs with equal requests.
     pub shape: u64,
 }
 
 /// One change of what is stored on disk. All updates of a tick are one transaction.
 #[derive(Clone, Debug)]
 pub enum Update {
-    /// A new job, or one whose `spec` has changed; with what the scheduler sorts it into.
+    /// A new job or a job with a changed `spec`, with its verdict classes if known.
     Job(Arc<Job>, Option<VerdictClasses>),
-    /// By which token a user submitted a job, and when.
+    /// The token of a user's submission, the job it created, and the submission time.
     Token(u32, [u8; 16], JobId, Time),
-    /// A job whose `life` has changed, or an element that has just begun; with what the scheduler
-    /// sorts it into, if that is known.
+    /// A job with a changed `life`, or a subjob that has just started, with its verdict classes if
+    /// known.
     Life(Arc<Job>, Option<VerdictClasses>),
-    /// How elements of an array stand.
+    /// The states of an array's subjobs.
     Elements(JobId, Rewrite),
-    /// A job out of the history, an array with its elements; its script and environment go with
-    /// [`Update::Sweep`], the rest with [`Update::Clear`].
+    /// Removes a finished job from the history, an array with its subjobs. [`Update::Sweep`]
+    /// removes its script and environment, [`Update::Clear`] the rest.
     Forget(JobId),
-    /// The scripts and environments that no job needs any more: this looks at every job.
+    /// Removes the scripts and environments that no job uses any more. Checks every job.
     Sweep,
-    /// A portion of what is still there of jobs out of the history.
+    /// Removes a batch of the remaining data of jobs removed from the history.
     Clear,
     /// A script or an environment.
     Blob(Digest, Arc<[u8]>),
-    /// What happened to a job, and when.
+    /// A time, and the event of a job at that time.
     Event(Time, JobId, Event),
-    /// A bond between jobs, new or changed.
+    /// A new or changed dependency between jobs.
     Tie(Tie, effects::TieState),
-    /// Why the jobs of a class do not start.
+    /// The reason why the jobs of a class do not start, and since when; None removes it.
     Verdict(u64, Option<(Reason, Time)>),
-    /// The start promised to a job, or that none is any more.
+    /// The start promised to a job; None withdraws the promise.
     Promise(JobId, Option<PromisedStart>),
-    /// What an attempt that is over is charged; once it is written, that stands.
+    /// The charge for a finished attempt. Later writes do not change it.
     Charge(ChargePart, Box<Charge>),
-    /// All charges for what was over before are kept no longer.
+    /// Removes all charges for attempts that ended before this time.
     ForgetCharges(Time),
-    /// An attempt that is over, and when that was; once it is written, that stands.
+    /// The end time and accounting entry of a finished attempt. Later writes do not change it.
     Entry(Time, Box<AccountingEntry>),
-    /// A portion of the entries of what was over before is kept no longer.
+    /// Removes a batch of the accounting entries of attempts that ended before this time.
     ForgetEntries(Time),
-    /// A look of the scheduler; the last [`CycleRecord::KEPT`] are kept.
+    /// A scheduling cycle. The last [`CycleRecord::KEPT`] are kept.
     Cycle(CycleRecord),
-    /// What was last told of a resource of the whole system; None for nothing that counts.
+    /// The last reported count of a system-wide resource; None if no count is in force.
     ReportedCount(String, Option<ReportedCount>),
     /// A node.
     Node(Box<Node>),
-    /// A node by name, of which nothing is known any more.
+    /// Removes a node by name.
     NodeGone(String),
-    /// All queues there are.
+    /// All queues.
     Queues(Vec<Queue>),
-    /// All that `qmgr` has said.
+    /// All settings made with `qmgr`.
     QmgrOverrides(Arc<QmgrOverrides>),
     /// A reservation, new or changed.
     Reservation(Arc<Reservation>),
-    /// A reservation that is no more.
+    /// Removes a reservation.
     ReservationGone(String),
-    /// What happened to a reservation, and when.
+    /// An event of a reservation, and its time.
     ReservationEvent(Time, String, Happened),
-    /// From this moment on the wall clock stands so many milliseconds ahead.
+    /// From this time on the wall clock is this many milliseconds ahead.
     ClockStep(Time, i64),
-    /// A single fact by name, as JSON.
+    /// A named value, as JSON.
     Meta(&'static str, String),
-    /// All tokens of submissions before.
+    /// Removes all tokens of submissions before this time.
     ForgetTokens(Time),
-    /// All finished jobs out of the history that ended before, with the blobs nobody else needs.
+    /// Removes all jobs that finished before this time from the history, with their unshared
+    /// scripts and environments.
     Purge(Time),
 }

@@ -1,8 +1,8 @@
-//! Medians and the like.
+//! Quantiles and durations.
 
 use std::time::{Duration, Instant};
 
-/// The value below which this share (0 to 1) of all lies.
+/// The quantile `share` (0 to 1) of the values; NaN without values.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -10,12 +10,12 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     sorted.get(at).copied().unwrap_or(f64::NAN)
 }
 
-/// The middle value.
+/// The median of the values; NaN without values.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// How long this takes, in milliseconds.
+/// The duration of the work in milliseconds, and its result.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let started = Instant::now();
     let result = work();

@@ -1,4 +1,4 @@
-//! What the machine itself can do: the least that each figure of ours could be.
+//! The speed of the machine itself: a bound for each figure of Lanai.
 
 use super::Scale;
 use super::figures::{median, milliseconds, timed};
@@ -15,42 +15,43 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-/// The machine's own limits. Times in milliseconds, rates per second.
+/// Measured bounds. Times are in milliseconds, rates per second.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Starting `/bin/true` and waiting for it.
+    /// Starts `/bin/true` and waits for it.
     pub start_true: f64,
-    /// Starting a command of ours that does nothing (`qsub --version`) and waiting for it.
+    /// Starts a Lanai command without work (`qsub --version`) and waits for it.
     pub start_ours: f64,
-    /// The same, four at a time.
+    /// Starts that command, four at a time.
     pub start_ours_rate: f64,
-    /// Running the job's script by hand.
+    /// Runs the job's script without Lanai.
     pub script: f64,
-    /// Scripts run by forked processes, eight at a time: what a shepherd does, without its records.
+    /// Runs scripts from forked processes, eight at a time, as shepherds do, without their records.
     pub shepherd_rate: f64,
-    /// Scripts run by the user's own login shell, four at a time: its profile is paid for each job.
+    /// Runs scripts in the user's login shell, four at a time, profile included.
     pub login_rate: f64,
-    /// One submit's process and one job's processes, four at a time.
+    /// Runs one submission's process and one job's processes, four at a time.
     pub pair_rate: f64,
-    /// One row into an SQLite log, on disk.
+    /// Commits one row to an SQLite log on disk.
     pub commit: f64,
-    /// Connecting to a Unix socket, one question, one answer.
+    /// Connects to a Unix socket, sends one request and receives the answer.
     pub round_trip: f64,
 }
 
 impl Limits {
-    /// The least one submit takes: a process, a connection, a commit.
+    /// The least time of a submission: a process, a connection, a commit.
     pub fn submit(&self) -> f64 {
         self.start_ours + self.round_trip + self.commit
     }
 
-    /// The least from submit to start: submit, a commit for the plan, the job's processes.
+    /// The least time from submission to start: a submission, a commit for the plan, the job's
+    /// processes.
     pub fn start(&self) -> f64 {
         self.submit() + self.commit + self.script
     }
 }
 
-/// Measures them all.
+/// Measures all bounds.
 pub fn measure(scale: &Scale) -> Result<Limits> {
     let folder = scratch()?;
     let folder = folder.path();
@@ -63,7 +64,7 @@ pub fn measure(scale: &Scale) -> Result<Limits> {
             .map(drop)
     };
     let count = scale.jobs.clamp(50, 300);
-    // Before any thread is started: what forks must have only one.
+    // Measured before any thread starts, as a process that forks must have only one thread.
     let shepherd_rate = shepherds(folder, count)?;
     let pair = || {
         nothing()?;
@@ -88,7 +89,7 @@ fn job(folder: &Path) -> Command {
     command
 }
 
-/// The job as a login shell of the user who runs this would run it.
+/// The job's script in the login shell of the current user.
 fn login(folder: &Path) -> Result<Command> {
     let user = User::from_uid(nix::unistd::geteuid())?.context("an account for this user")?;
     let mut command = Command::new(&user.shell);
@@ -115,7 +116,7 @@ fn typical(count: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(median(&times.collect::<Result<Vec<_>>>()?))
 }
 
-/// How many a second, so many at a time.
+/// The rate per second, with `at_a_time` in parallel.
 fn rate(count: usize, at_a_time: usize, work: impl Fn() -> Result<()> + Sync) -> Result<f64> {
     let (time, done) = timed(|| {
         at_once(at_a_time, |_| {

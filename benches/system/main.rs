@@ -1,10 +1,10 @@
-//! How fast the whole of Lanai is: real commands, real daemons, real jobs, each figure beside what
-//! the machine itself can do, measured in the same run.
+//! The speed of the whole system: real commands, daemons and jobs. Each figure is reported with the
+//! machine's own bound, measured in the same run.
 //!
-//! `cargo bench --bench system`. Absolute figures drift from machine to machine and from minute to
-//! minute: the ratios are what to compare. `LANAI_BENCH_JOBS=100` makes a quick run of it (1,000
-//! jobs otherwise), `LANAI_BENCH_REPEATS=1` measures each figure once (three times otherwise, the
-//! median counts), `LANAI_BENCH_ONLY=submit,queue` only these parts.
+//! `cargo bench --bench system`. Absolute figures vary between machines and over time: compare the
+//! ratios. `LANAI_BENCH_JOBS=100` makes a short run (default 1,000 jobs). `LANAI_BENCH_REPEATS=1`
+//! measures each figure once (default three times, reporting the median).
+//! `LANAI_BENCH_ONLY=submit,queue` selects parts.
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,14 +20,14 @@ mod stage;
 use anyhow::Result;
 use report::Report;
 
-/// How much is measured.
+/// The size of the measurement.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// Jobs of a run; ten times as many are queued for the listings.
+    /// The number of jobs of a run. The listings have ten times as many.
     pub jobs: usize,
-    /// How often each figure is measured.
+    /// The number of measurements of each figure.
     pub repeats: usize,
-    /// The parts wanted; empty: all.
+    /// The selected parts; empty for all.
     only: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ impl Scale {
 }
 
 fn main() -> Result<()> {
-    // Cargo runs benches without this flag only when it means to test.
+    // Cargo passes this flag for benchmarks, not for tests.
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }

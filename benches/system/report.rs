@@ -1,4 +1,4 @@
-//! The table: each figure beside the machine's own limit and beside what it should be.
+//! The report: a table of figures with the machine's bounds and the targets.
 
 use super::machine::Limits;
 use anyhow::Result;
@@ -7,39 +7,39 @@ use comfy_table::{CellAlignment, Table};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::fs;
 
-/// Which way is better.
+/// Whether a small or a large value is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Times, memory.
+    /// Smaller is better: times, memory.
     Less,
-    /// Rates.
+    /// Larger is better: rates.
     More,
 }
 
-/// One figure.
+/// A measured figure.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What was measured.
+    /// The name of the figure.
     pub what: String,
     /// The unit of all its numbers.
     pub unit: &'static str,
-    /// What came out.
+    /// The measured value.
     pub value: f64,
-    /// The machine's limit, where one is known.
+    /// The machine's bound, if known.
     pub limit: Option<f64>,
-    /// What it should be, where that is said.
+    /// The target, if there is one.
     pub target: Option<f64>,
-    /// Which way is better.
+    /// The good direction.
     pub better: Better,
 }
 
-/// All figures so far, and what the machine did meanwhile.
+/// The figures so far, and the load of the machine since the beginning.
 pub struct Report {
     figures: Vec<Figure>,
     begun: Meter,
 }
 
-/// Processor seconds: of the whole machine, and of this process and its children.
+/// Processor seconds of the whole machine, and of this process and its children.
 #[derive(Clone, Copy, Debug)]
 struct Meter {
     busy: f64,
@@ -76,13 +76,13 @@ fn seconds(who: UsageWho) -> Result<f64> {
     Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
-/// Processor seconds of all processes that were started from here and have ended.
+/// The processor seconds of all ended child processes.
 pub fn spent() -> Result<f64> {
     seconds(UsageWho::RUSAGE_CHILDREN)
 }
 
 impl Report {
-    /// Begins to look at the machine. What our processes leave behind is ours to reap.
+    /// Begins to measure the load, and makes this process the parent of orphaned descendants.
     pub fn begin() -> Result<Report> {
         nix::sys::prctl::set_child_subreaper(true)?;
         Ok(Report {
@@ -91,7 +91,7 @@ impl Report {
         })
     }
 
-    /// Says what the machine can do.
+    /// Prints the machine's bounds.
     pub fn limits(&self, limits: &Limits) {
         println!(
             "The machine: starting /bin/true {:.2} ms, a command of ours {:.2} ms ({:.0} /s four at a time),",
@@ -107,7 +107,7 @@ impl Report {
         );
     }
 
-    /// Adds a figure, and shows it at once for those who wait.
+    /// Adds a figure, and prints it at once as progress.
     pub fn add(&mut self, figure: Figure) {
         eprintln!(
             "  {}: {} {}",
@@ -118,7 +118,7 @@ impl Report {
         self.figures.push(figure);
     }
 
-    /// Prints the table, and how busy the machine was.
+    /// Prints the table, and the load of the machine.
     pub fn end(&self) -> Result<()> {
         let mut table = Table::new();
         table.load_style(ASCII_MARKDOWN);

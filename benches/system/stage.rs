@@ -1,5 +1,5 @@
-//! A Lanai of its own under a folder that goes away: schedd and a noded of 64 slots, in the
-//! foreground, children of this process, so that all they cost can be told from their accounts.
+//! A Lanai installation in a temporary directory: schedd, and noded with 64 slots. Both run in the
+//! foreground as children of this process, so that their processor time can be measured.
 
 use anyhow::{Context, Result, bail, ensure};
 use lanai::sys::home::Home;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 use tempfile::TempDir;
 
-/// The node's processors, and thereby how many jobs run at once.
+/// The number of the node's processors, and so of concurrent jobs.
 pub const SLOTS: usize = 64;
 
 const NODE: &str = "porch";
-/// Longer than anything takes.
+/// A timeout that no step reaches.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A running Lanai.
+/// A running Lanai installation.
 pub struct Stage {
     folder: TempDir,
     schedd: Child,
@@ -27,7 +27,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts the daemons; the node is free when this returns.
+    /// Starts the daemons, and waits until the node is free.
     pub fn begin(login: bool) -> Result<Stage> {
         let folder = scratch()?;
         let home = folder.path().join("home");
@@ -72,12 +72,12 @@ impl Stage {
         Ok(stage)
     }
 
-    /// A command of ours, as a user of this Lanai would call it.
+    /// A Lanai command, run as a user of this installation.
     pub fn ours(&self, program: &str) -> Command {
         ours(self.folder.path(), program)
     }
 
-    /// The installation's folders.
+    /// The directories of the installation.
     pub fn home(&self) -> Home {
         let state = self.folder.path().join("home");
         Home {
@@ -88,7 +88,7 @@ impl Stage {
         }
     }
 
-    /// Submits the job whose stamp bears this number.
+    /// The command that submits the job with this number in its stamp.
     pub fn qsub(&self, number: usize) -> Command {
         let mut command = self.ours("qsub");
         command.args([
@@ -106,24 +106,24 @@ impl Stage {
         command
     }
 
-    /// Submits an array of so many of the same job.
+    /// The command that submits an array of this many such jobs.
     pub fn array(&self, elements: usize) -> Command {
         let mut command = self.qsub(0);
         command.args(["-J", &format!("0-{}", elements - 1)]);
         command
     }
 
-    /// Lets nothing start from now on.
+    /// Prevents jobs from starting.
     pub fn close_gate(&self) -> Result<()> {
         must(self.ours("pbsnodes").args(["-o", NODE]))
     }
 
-    /// Lets jobs start again.
+    /// Allows jobs to start.
     pub fn open_gate(&self) -> Result<()> {
         must(self.ours("pbsnodes").args(["-r", NODE]))
     }
 
-    /// Submits as many jobs, this many submitters at a time.
+    /// Submits this many jobs, with this many submitters in parallel.
     pub fn submit(&self, jobs: usize, submitters: usize) -> Result<()> {
         at_once(submitters, |first| {
             (first..jobs)
@@ -132,7 +132,8 @@ impl Stage {
         })
     }
 
-    /// When jobs started by their own clocks, in milliseconds since the epoch, once `jobs` have.
+    /// Waits for `jobs` starts, and returns their times by the jobs' clocks, in milliseconds since
+    /// 1970.
     pub fn stamps(&self, jobs: usize) -> Result<Vec<f64>> {
         until("the last start", || {
             stamps(self.folder.path()).len() >= jobs
@@ -140,7 +141,7 @@ impl Stage {
         Ok(stamps(self.folder.path()))
     }
 
-    /// Waits until no job is left.
+    /// Waits until all jobs have finished.
     pub fn drain(&self) -> Result<()> {
         until("the end of the last job", || {
             self.ours("qselect")
@@ -149,7 +150,7 @@ impl Stage {
         })
     }
 
-    /// schedd's resident memory, in MiB.
+    /// The resident memory of schedd in MiB.
     pub fn memory(&self) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.schedd.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -158,7 +159,7 @@ impl Stage {
         Ok(kilobytes.context("schedd's memory")? / 1024.0)
     }
 
-    /// schedd's processor time so far, in seconds.
+    /// The processor time of schedd in seconds.
     pub fn schedd_seconds(&self) -> Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.schedd.id()))?;
         let fields = stat
@@ -174,7 +175,7 @@ impl Stage {
             / 100.0)
     }
 
-    /// Ends the daemons and reaps every process there was.
+    /// Ends the daemons, and reaps all child processes.
     pub fn end(mut self) -> Result<()> {
         must(self.ours("schedd").arg("--stop").stdout(Stdio::null()))?;
         self.schedd.wait()?;
@@ -183,18 +184,19 @@ impl Stage {
             nix::sys::signal::Signal::SIGTERM,
         );
         self.noded.wait()?;
-        // This process is a subreaper: spawners and shepherds that outlive noded end up here.
+        // This process is a subreaper: spawners and shepherds that outlive noded become its
+        // children.
         while waitpid(None, None).is_ok() {}
         Ok(())
     }
 }
 
-/// A folder that goes away.
+/// A temporary directory that is removed when dropped.
 pub fn scratch() -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("lanai-bench-").tempdir()?)
 }
 
-/// Writes the job, as every batch system knows it: two lines, the second starts a program.
+/// Writes the job script: two lines, the second of which executes a program.
 pub fn write_script(folder: &Path) -> Result<()> {
     let text = format!(
         "#!/bin/sh\nexec date \"+$ID %s%N\" >>{}\n",
@@ -207,7 +209,7 @@ pub fn write_script(folder: &Path) -> Result<()> {
     )?)
 }
 
-/// The job.
+/// The path of the job script.
 pub fn script(folder: &Path) -> PathBuf {
     folder.join("job.sh")
 }
@@ -216,7 +218,7 @@ fn stamp_file(folder: &Path) -> PathBuf {
     folder.join("stamps")
 }
 
-/// The stamps of the jobs that have started, in milliseconds since the epoch.
+/// The start times that jobs have written, in milliseconds since 1970.
 pub fn stamps(folder: &Path) -> Vec<f64> {
     let text = fs::read_to_string(stamp_file(folder)).unwrap_or_default();
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -228,7 +230,7 @@ pub fn stamps(folder: &Path) -> Vec<f64> {
         .collect()
 }
 
-/// A program of ours with an environment of a user's size.
+/// A Lanai program with an environment of usual size.
 pub fn ours(folder: &Path, program: &str) -> Command {
     let mut command = Command::new(programs().join(program));
     command
@@ -244,7 +246,7 @@ pub fn ours(folder: &Path, program: &str) -> Command {
     command
 }
 
-/// Where our programs are: `make bench` names those that `make all` has built.
+/// The directory of the programs: `make bench` sets it to those that `make all` has built.
 fn programs() -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_lanai")).with_file_name("");
     std::env::var_os("LANAI_BENCH_PROGRAMS").map_or(built, PathBuf::from)
@@ -257,7 +259,7 @@ pub fn must(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs the same work on several threads at once, each given its number.
+/// Runs the work on several threads in parallel, each with its number.
 pub fn at_once(threads: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
@@ -277,7 +279,7 @@ pub fn at_once(threads: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Res
     })
 }
 
-/// Waits for something to become so.
+/// Waits until a condition holds. Returns an error after the timeout.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) -> Result<()> {
     let started = Instant::now();
     while !so() {
@@ -287,7 +289,7 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// The wall clock, in milliseconds since the epoch, as the stamps have it.
+/// The wall-clock time in milliseconds since 1970, as in the stamps.
 pub fn wall() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

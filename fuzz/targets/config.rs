@@ -1,4 +1,4 @@
-//! `lanai.toml`: accepted or refused with a reason, and all that is made of what is accepted.
+//! `lanai.toml`: refused with a message, or accepted and converted to policy, queues and resources.
 
 #![no_main]
 

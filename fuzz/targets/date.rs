@@ -1,4 +1,4 @@
-//! The value of `-a`.
+//! The value of `qsub -a`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The value of `-W depend=`.
+//! The value of `qsub -W depend=`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The directives of a script.
+//! The `#PBS` directives of a job script.
 
 #![no_main]
 

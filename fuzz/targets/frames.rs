@@ -1,5 +1,5 @@
-//! Frames of the wire: whatever bytes come over a socket, they are a message or the end of the
-//! conversation. A message is the same when it has been sent on.
+//! Frames of the protocol: any bytes give a message or an error. A message is unchanged when
+//! encoded and read again.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The value of `-l`.
+//! The value of `qsub -l`.
 
 #![no_main]
 

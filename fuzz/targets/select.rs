@@ -1,4 +1,4 @@
-//! A select, and a place in the line behind it.
+//! The value of `-l select=`, and after a newline that of `-l place=`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! All commands in one program: see [`lanai::cli::multicall`].
+//! The client commands, in one program: see [`lanai::cli::multicall`].
 
 fn main() -> std::process::ExitCode {
     lanai::cli::multicall::main()

@@ -1,4 +1,4 @@
-//! Runs jobs on this host, as schedd orders.
+//! `noded`: see [`lanai::noded`].
 
 fn main() -> std::process::ExitCode {
     lanai::noded::main()

@@ -5,12 +5,12 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-/// What is wrong with a `lanai.toml`, where, and what to write instead.
+/// An error in a `lanai.toml`: the line, the problem and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong and the remedy.
+    /// The problem and the remedy.
     pub text: String,
 }
 
@@ -30,7 +30,7 @@ impl ConfigError {
         }
     }
 
-    /// What the TOML reader found wrong with the syntax.
+    /// A syntax error found by the TOML parser.
     pub fn syntax(source: &str, error: &Error) -> ConfigError {
         let offset = error.span().map_or(0, |span| span.start);
         ConfigError::at(
@@ -44,17 +44,17 @@ impl ConfigError {
 /// A table of the file.
 pub struct Section<'a> {
     source: &'a str,
-    /// As a person would write it: `[server]`, `[[queue]]`; empty for the file itself.
+    /// The title as written: `[server]`, `[[queue]]`; empty for the file itself.
     title: String,
     offset: usize,
     table: &'a DeTable<'a>,
 }
 
-/// A value, with its place in the file.
+/// A value, with its position in the file.
 pub type LocatedValue<'a> = Spanned<DeValue<'a>>;
 
 impl<'a> Section<'a> {
-    /// The file itself.
+    /// The top-level table.
     pub fn root(source: &'a str, table: &'a DeTable<'a>) -> Section<'a> {
         Section {
             source,
@@ -64,7 +64,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// `[name]`, within a section `[section.name]`; None when there is none.
+    /// The table `[name]`, or `[section.name]` within a section; None if missing.
     pub fn section(&self, name: &str) -> Result<Option<Section<'a>>, ConfigError> {
         let Some(value) = self.table.get(name) else {
             return Ok(None);
@@ -89,7 +89,7 @@ impl<'a> Section<'a> {
         }))
     }
 
-    /// All `[[name]]`, in the order of the file.
+    /// All tables `[[name]]`, in the order of the file.
     pub fn sections(&self, name: &str) -> Result<Vec<Section<'a>>, ConfigError> {
         let Some(value) = self.table.get(name) else {
             return Ok(Vec::new());
@@ -112,7 +112,7 @@ impl<'a> Section<'a> {
         array.iter().map(section).collect()
     }
 
-    /// Refuses keys that are not among `known`.
+    /// Returns an error for the first key that is not in `known`.
     pub fn only(&self, known: &[&str]) -> Result<(), ConfigError> {
         match self.rest(known).next() {
             Some((key, _)) => Err(self.unknown(key, known)),
@@ -120,7 +120,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The keys that are not among `known`, with their values.
+    /// The keys that are not in `known`, with their values.
     pub fn rest(&self, known: &[&str]) -> impl Iterator<Item = (&'a str, &'a LocatedValue<'a>)> {
         self.table
             .iter()
@@ -128,7 +128,7 @@ impl<'a> Section<'a> {
             .filter(|(key, _)| !known.contains(key))
     }
 
-    /// The error for a key that is none of `known`.
+    /// The error for a key that is not in `known`; it names the nearest known key.
     pub fn unknown(&self, key: &str, known: &[&str]) -> ConfigError {
         let offset = self
             .table
@@ -149,7 +149,7 @@ impl<'a> Section<'a> {
         )
     }
 
-    /// The value of `key`, if it is set: read by `read`, which takes what `wanted` describes.
+    /// Reads the value of `key` with `read`; None if not set. `wanted` describes the valid values.
     pub fn read<T>(
         &self,
         key: &str,
@@ -164,7 +164,7 @@ impl<'a> Section<'a> {
             .ok_or_else(|| self.refuse(key, value, wanted))
     }
 
-    /// The value of `key`, which must be set.
+    /// Reads the value of `key`, which must be set.
     pub fn require<T>(
         &self,
         key: &str,
@@ -185,7 +185,7 @@ impl<'a> Section<'a> {
         self.wrong(format!("{} has no `{key}`: add one, {wanted}", self.title))
     }
 
-    /// The error for the value of `key`, which is not what is `wanted`.
+    /// The error for the value of `key`; `wanted` describes the valid values.
     pub fn refuse_key(&self, key: &str, wanted: &str) -> ConfigError {
         match self.table.get(key) {
             Some(value) => self.refuse(key, value, wanted),
@@ -193,7 +193,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The error for a `value` of `key` that is not what is `wanted`.
+    /// The error for this `value` of `key`; `wanted` describes the valid values.
     pub fn refuse(&self, key: &str, value: &LocatedValue, wanted: &str) -> ConfigError {
         let found: String = self
             .source
@@ -213,7 +213,7 @@ impl<'a> Section<'a> {
         )
     }
 
-    /// An error about `key`'s value.
+    /// An error at the value of `key`.
     pub fn wrong_at(&self, key: &str, text: String) -> ConfigError {
         let offset = self
             .table
@@ -222,12 +222,12 @@ impl<'a> Section<'a> {
         ConfigError::at(self.source, offset, text)
     }
 
-    /// An error about the section as a whole.
+    /// An error at the section as a whole.
     pub fn wrong(&self, text: String) -> ConfigError {
         ConfigError::at(self.source, self.offset, text)
     }
 
-    /// The line at which it begins, from 1.
+    /// The first line of the section, from 1.
     pub fn line(&self) -> usize {
         ConfigError::at(self.source, self.offset, String::new()).line
     }

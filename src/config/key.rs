@@ -1,6 +1,6 @@
-//! A row of the table of keys: name, kind of value, place in the configuration, qmgr's name and
-//! description. The reader of `lanai.toml`, `schedd --check` and qmgr work through these rows;
-//! tests compare the manual page and the example file with them.
+//! Rows of the tables of keys: name, kind of value, field in the configuration, qmgr attributes and
+//! description. The reader of `lanai.toml`, `schedd --check` and qmgr use these rows; tests compare
+//! the manual page and the example file with them.
 
 use super::Config;
 use super::document::{ConfigError, Section};
@@ -10,9 +10,9 @@ use crate::model::resource::Resources;
 use std::collections::BTreeSet;
 use toml::Value;
 
-/// A section: its keys, and the rules that concern several of them.
+/// A section: its keys, and the rules that involve several keys.
 pub struct Table<T: 'static> {
-    /// `order.weights`.
+    /// The name: `order.weights`.
     pub name: &'static str,
     /// The keys in the order in which they are read and shown.
     pub keys: &'static [&'static dyn KeyRow<T>],
@@ -20,11 +20,11 @@ pub struct Table<T: 'static> {
     finish: Finish<T>,
 }
 
-/// Checks and completes a section after its keys have been read.
+/// Checks and completes a section after its keys are read.
 type Finish<T> = fn(&mut T, &Section, &Resources) -> Result<(), ConfigError>;
 
 impl<T> Table<T> {
-    /// A section whose keys do not depend on each other.
+    /// A section with independent keys.
     pub const fn new(name: &'static str, keys: &'static [&'static dyn KeyRow<T>]) -> Table<T> {
         Table {
             name,
@@ -34,13 +34,13 @@ impl<T> Table<T> {
         }
     }
 
-    /// Sets the rules that concern several keys.
+    /// Sets the function that checks and completes the section.
     pub const fn finish(mut self, finish: Finish<T>) -> Table<T> {
         self.finish = finish;
         self
     }
 
-    /// Leaves other keys to the rules.
+    /// Allows other keys, which the `finish` function reads.
     pub const fn open(mut self) -> Table<T> {
         self.is_open = true;
         self
@@ -68,7 +68,7 @@ impl<T> Table<T> {
         (self.finish)(of, section, resources)
     }
 
-    /// Reads every `[[name]]` of the file; no two may have the same name.
+    /// Reads every `[[name]]` of the file. Returns an error if two have the same name.
     pub fn read_each(
         &self,
         root: &Section,
@@ -94,7 +94,7 @@ impl<T> Table<T> {
         Ok(all)
     }
 
-    /// The row that holds an attribute of qmgr.
+    /// The row of a qmgr attribute.
     pub fn attribute(&self, name: &str) -> Option<&'static dyn KeyRow<T>> {
         let has_it = |row: &&&'static dyn KeyRow<T>| row.entry().pbs.contains(&name);
         let nested = || self.keys.iter().filter_map(|row| row.nested());
@@ -103,7 +103,7 @@ impl<T> Table<T> {
     }
 }
 
-/// A row without the types of its value and its owner.
+/// A row, without the types of its value and of its section.
 pub trait KeyRow<T>: Sync {
     /// Name and description.
     fn entry(&self) -> &Entry;
@@ -111,44 +111,44 @@ pub trait KeyRow<T>: Sync {
     /// Reads the key from a section, if the section has it.
     fn read(&self, of: &mut T, from: &Section, resources: &Resources) -> Result<(), ConfigError>;
 
-    /// The value as the file may hold it; None if it is not set.
+    /// The value as written in the file; None if not set.
     fn value(&self, of: &mut T) -> Option<Value>;
 
-    /// The value as qmgr shows it.
+    /// The value as displayed by qmgr.
     fn shown(&self, _of: &mut T) -> Option<String> {
         None
     }
 
-    /// Sets the value from qmgr's text; None unsets it. Returns false for an illegal value.
+    /// Sets the value from qmgr's text; None unsets it. Returns false for an invalid value.
     fn set(&self, _of: &mut T, _text: Option<&str>) -> bool {
         false
     }
 
-    /// The value, if it is a list of resources, which qmgr sets one by one.
+    /// The value if it is a list of resources, which qmgr sets separately.
     fn resources<'t>(&self, _of: &'t mut T) -> Option<&'t mut ResourceList> {
         None
     }
 
-    /// The table of its own that the key stands for: `weights` in `[order]`.
+    /// The table of a key whose value is a table: `weights` in `[order]`.
     fn nested(&self) -> Option<&'static Table<T>> {
         None
     }
 }
 
-/// The part of a row that does not depend on its types.
+/// The properties of a key that do not depend on its types.
 #[derive(Clone, Copy)]
 pub struct Entry {
     /// The key.
     pub name: &'static str,
     /// A second name of the key.
     pub alias: Option<&'static str>,
-    /// The attributes of qmgr that set it.
+    /// The qmgr attributes that set the key.
     pub pbs: &'static [&'static str],
-    /// One line for the manual.
+    /// A one-line description for the manual.
     pub text: &'static str,
-    /// For the manual: what holds where the key is not set and no preset sets it.
+    /// For the manual: the default of a key that neither the file nor a preset sets.
     pub default: &'static str,
-    /// For the example file: a value of a key that has no default.
+    /// For the example file: the value of a key without a default.
     pub example: &'static str,
     unset: Option<&'static str>,
     hides_default: bool,
@@ -156,7 +156,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A key that qmgr does not know.
+    /// A key without qmgr attributes.
     pub const fn new(name: &'static str, text: &'static str) -> Entry {
         Entry {
             name,
@@ -172,7 +172,7 @@ impl Entry {
     }
 }
 
-/// A key whose value is a part of a `T`.
+/// A key for a part of a `T`.
 pub struct Key<T, K: Kind> {
     entry: Entry,
     kind: K,
@@ -180,7 +180,7 @@ pub struct Key<T, K: Kind> {
     preset: Option<fn(&T) -> T>,
 }
 
-/// Where a value is in a `T`.
+/// The location of a value in a `T`.
 enum KeyPlace<T, V> {
     Field(fn(&mut T) -> &mut V),
     Computed(fn(&T) -> Option<V>, fn(&mut T, V)),
@@ -197,7 +197,7 @@ impl<T, K: Kind> Key<T, K> {
         }
     }
 
-    /// A key for a value that is no field by itself.
+    /// A key for a value that is not a field.
     pub const fn computed(
         name: &'static str,
         kind: K,
@@ -218,13 +218,13 @@ impl<T, K: Kind> Key<T, K> {
         self
     }
 
-    /// Sets what the manual calls the default of a key without a default value.
+    /// Sets the manual's text for the default of a key without a default value.
     pub const fn default(mut self, default: &'static str) -> Self {
         self.entry.default = default;
         self
     }
 
-    /// Sets the value in the example file.
+    /// Sets the value for the example file.
     pub const fn example(mut self, example: &'static str) -> Self {
         self.entry.example = example;
         self
@@ -236,31 +236,31 @@ impl<T, K: Kind> Key<T, K> {
         self
     }
 
-    /// The section must have the key.
+    /// Makes the key mandatory in its section.
     pub const fn required(mut self) -> Self {
         self.entry.is_required = true;
         self
     }
 
-    /// Sets the attributes of qmgr that change the key.
+    /// Sets the qmgr attributes that change the key.
     pub const fn pbs(mut self, names: &'static [&'static str]) -> Self {
         self.entry.pbs = names;
         self
     }
 
-    /// Sets what qmgr's `unset` makes of it, as qmgr's text.
+    /// Sets the text that qmgr's `unset` sets.
     pub const fn unset(mut self, text: &'static str) -> Self {
         self.entry.unset = Some(text);
         self
     }
 
-    /// qmgr's `unset` restores the preset's value.
+    /// Makes qmgr's `unset` restore the preset's value.
     pub const fn unset_by(mut self, preset: fn(&T) -> T) -> Self {
         self.preset = Some(preset);
         self
     }
 
-    /// qmgr shows the value only if it differs from the unset one.
+    /// Makes qmgr display the value only if it differs from the unset one.
     pub const fn hidden_by_default(mut self) -> Self {
         self.entry.hides_default = true;
         self
@@ -280,7 +280,7 @@ impl<T, K: Kind> Key<T, K> {
         }
     }
 
-    /// The value that qmgr's text means.
+    /// The value for qmgr's text, or for `unset` if None; None if invalid.
     fn parse(&self, of: &T, text: Option<&str>) -> Option<K::Value> {
         if let (None, Some(preset)) = (text, self.preset) {
             return self.get(&mut preset(of), |value| Some(value.clone()));
@@ -333,7 +333,7 @@ impl<T, K: Kind> KeyRow<T> for Key<T, K> {
     }
 }
 
-/// A key of a section that stands once.
+/// A key of a section that occurs once.
 pub const fn key<K: Kind>(
     name: &'static str,
     kind: K,
@@ -342,7 +342,7 @@ pub const fn key<K: Kind>(
     Key::new(name, kind, field)
 }
 
-/// A key of a section that stands once, for a value that is no field by itself.
+/// A key of a section that occurs once, for a value that is not a field.
 pub const fn computed<K: Kind>(
     name: &'static str,
     kind: K,
@@ -352,7 +352,7 @@ pub const fn computed<K: Kind>(
     Key::computed(name, kind, get, set)
 }
 
-/// A key whose value is a table with keys of its own.
+/// A key whose value is a table.
 pub struct Nested<T: 'static> {
     entry: Entry,
     table: &'static Table<T>,
@@ -360,7 +360,7 @@ pub struct Nested<T: 'static> {
 }
 
 impl<T> Nested<T> {
-    /// A table that `schedd --check` writes as a section of its own.
+    /// A table that `schedd --check` writes as a separate section.
     pub const fn new(name: &'static str, table: &'static Table<T>, text: &'static str) -> Self {
         Nested {
             entry: Entry::new(name, text),
@@ -369,7 +369,7 @@ impl<T> Nested<T> {
         }
     }
 
-    /// A table that `schedd --check` writes as a value of the key.
+    /// A table that `schedd --check` writes inline.
     pub const fn inline(name: &'static str, table: &'static Table<T>, text: &'static str) -> Self {
         Nested {
             is_inline: true,

@@ -1,4 +1,4 @@
-//! Kinds of values: how they are written in `lanai.toml` and in qmgr, and what is accepted.
+//! Kinds of values: their forms in `lanai.toml` and in qmgr, and their valid ranges.
 
 use super::document::{ConfigError, Section};
 use crate::model::expression::Expression;
@@ -13,20 +13,20 @@ use toml::de::DeValue;
 
 /// A kind of value.
 pub trait Kind: Sync + 'static {
-    /// The value in the configuration.
+    /// The type of the value in the configuration.
     type Value: Clone + 'static;
 
-    /// What the file must hold, for refusals: "true or false".
+    /// The description of valid values, for error messages: "true or false".
     fn wanted(&self) -> String;
 
-    /// Reads a value of the file; None for one of another kind or out of range.
+    /// Reads a value of the file; None for a wrong type or a value out of range.
     fn read(&self, value: &DeValue) -> Option<Self::Value>;
 
-    /// The value as the file may hold it; None if nothing is set.
+    /// The value as written in the file; None if not set.
     fn write(&self, value: &Self::Value) -> Option<Value>;
 
-    /// Reads a key of a section. Kinds that need the resources or that name their own mistakes
-    /// replace this.
+    /// Reads a key of a section. Kinds that need the resources, or with error messages of their
+    /// own, override this method.
     fn read_key(
         &self,
         section: &Section,
@@ -41,12 +41,12 @@ pub trait Kind: Sync + 'static {
         None
     }
 
-    /// The value as qmgr shows it.
+    /// The value as displayed by qmgr.
     fn show(&self, _value: &Self::Value) -> Option<String> {
         None
     }
 
-    /// What qmgr's `unset` leaves; None if there must be a value.
+    /// The value after qmgr's `unset`; None if the key must have a value.
     fn empty(&self) -> Option<Self::Value> {
         None
     }
@@ -57,29 +57,29 @@ pub trait Kind: Sync + 'static {
     }
 }
 
-/// A value with one form of text.
+/// A type with one text form.
 pub trait Word: Sized + Clone + 'static {
     /// Reads a value of the file.
     fn read(value: &DeValue) -> Option<Self>;
 
-    /// The value for the file.
+    /// The value as written in the file.
     fn write(&self) -> Value;
 
     /// Reads qmgr's text.
     fn parse(text: &str) -> Option<Self>;
 
-    /// The value for qmgr.
+    /// The value as displayed by qmgr.
     fn show(&self) -> String;
 }
 
-/// Words within bounds.
+/// Words in a range.
 #[derive(Clone, Copy)]
 pub struct Scalar<V> {
     wanted: &'static str,
     accepts: fn(&V) -> bool,
 }
 
-/// Words for which `accepts` is true; `wanted` describes them.
+/// The words that `accepts` accepts; `wanted` describes them.
 pub const fn scalar<V: Word>(wanted: &'static str, accepts: fn(&V) -> bool) -> Scalar<V> {
     Scalar { wanted, accepts }
 }
@@ -108,14 +108,14 @@ impl<V: Word> Kind for Scalar<V> {
     }
 }
 
-/// Whole numbers within bounds.
+/// Whole numbers in a range.
 #[derive(Clone, Copy)]
 pub struct WholeNumber<N> {
     wanted: &'static str,
     accepts: fn(&N) -> bool,
 }
 
-/// Whole numbers for which `accepts` is true; `wanted` describes them.
+/// The whole numbers that `accepts` accepts; `wanted` describes them.
 pub const fn whole<N>(wanted: &'static str, accepts: fn(&N) -> bool) -> WholeNumber<N> {
     WholeNumber { wanted, accepts }
 }
@@ -147,7 +147,7 @@ where
     }
 }
 
-/// One of a list of names.
+/// A name from a list.
 #[derive(Clone, Copy)]
 pub struct OneOf<V: 'static>(pub &'static [(&'static str, V)]);
 
@@ -177,7 +177,7 @@ impl<V: Copy + PartialEq + Sync> Kind for OneOf<V> {
     }
 }
 
-/// The names of a list, for a refusal: `"a", "b" or "c"`.
+/// The names of a list, for an error message: `"a", "b" or "c"`.
 pub fn one_of<V>(all: &[(&str, V)]) -> String {
     let names: Vec<String> = all.iter().map(|(name, _)| format!("\"{name}\"")).collect();
     match names.split_last() {
@@ -187,7 +187,7 @@ pub fn one_of<V>(all: &[(&str, V)]) -> String {
     }
 }
 
-/// A value that need not be set.
+/// A value that may be missing.
 pub struct Optional<K>(pub K);
 
 impl<K: Kind> Kind for Optional<K> {
@@ -227,13 +227,13 @@ impl<K: Kind> Kind for Optional<K> {
     }
 }
 
-/// A value, or a word for none: `"never"`.
+/// A value, or a word for no value: `"never"`.
 pub struct OrWord<K> {
     /// The word.
     pub word: &'static str,
-    /// The kind of the value.
+    /// The kind of value.
     pub kind: K,
-    /// What the file must hold.
+    /// The description of valid values.
     pub wanted: &'static str,
 }
 
@@ -266,7 +266,7 @@ pub struct List<K> {
     hides_empty: bool,
 }
 
-/// A list; `wanted` describes it, or if it is empty the kind of the items does.
+/// A list; `wanted` describes it. If `wanted` is empty, the items' kind does.
 pub const fn list<K>(item: K, wanted: &'static str) -> List<K> {
     List {
         item,
@@ -275,7 +275,7 @@ pub const fn list<K>(item: K, wanted: &'static str) -> List<K> {
     }
 }
 
-/// A list that is not shown while it is empty.
+/// A list that is not displayed while empty.
 pub const fn list_if_any<K>(item: K, wanted: &'static str) -> List<K> {
     List {
         item,
@@ -328,21 +328,21 @@ impl<K: Kind> Kind for List<K> {
     }
 }
 
-/// A kind of its own, for values that no other kind describes.
+/// A kind defined by functions, for values that no other kind covers.
 pub struct Custom<V: 'static> {
-    /// What the file must hold.
+    /// The description of valid values.
     pub wanted: fn() -> String,
     /// Reads a value of the file.
     pub read: fn(&DeValue) -> Option<V>,
-    /// The value for the file.
+    /// The value as written in the file.
     pub write: fn(&V) -> Option<Value>,
     /// Reads qmgr's text.
     pub parse: fn(&str) -> Option<V>,
-    /// The value for qmgr.
+    /// The value as displayed by qmgr.
     pub show: fn(&V) -> Option<String>,
 }
 
-/// A kind of its own that qmgr does not know.
+/// A kind for keys without qmgr attributes.
 pub const fn custom<V>(
     wanted: fn() -> String,
     read: fn(&DeValue) -> Option<V>,
@@ -381,11 +381,11 @@ impl<V: Clone> Kind for Custom<V> {
     }
 }
 
-/// A table within a section, read by a function of its own.
+/// A table within a section, read by a function.
 pub struct TableOf<V: 'static> {
     /// Reads the table.
     pub read: fn(&Section, &Resources) -> Result<V, ConfigError>,
-    /// The value for the file.
+    /// The value as written in the file.
     pub write: fn(&V) -> Option<Value>,
 }
 
@@ -499,7 +499,7 @@ impl Kind for Formula {
     }
 }
 
-// ---------------------------------------------------------------- kinds that many keys share
+// ---------------------------------------------------------------- kinds of several keys
 
 /// True or false.
 pub const BOOLEAN: Scalar<bool> = scalar("true or false", |_| true);
@@ -507,21 +507,21 @@ pub const BOOLEAN: Scalar<bool> = scalar("true or false", |_| true);
 pub const TEXT: Scalar<String> = scalar("a text", |_| true);
 /// Any number.
 pub const NUMBER: Scalar<f64> = scalar("a number", |_| true);
-/// A part of a whole.
+/// A fraction.
 pub const FROM_0_TO_1: Scalar<f64> =
     scalar("a number from 0 to 1", |part| (0.0..=1.0).contains(part));
-/// A time for which the daemons wait.
+/// A timeout or an interval of the daemons.
 pub const A_SECOND_OR_MORE: Scalar<Span> = scalar(
     "a time of a second or more, as \"10m\" or \"1:00:00\"",
     |span| *span >= Span::seconds(1),
 );
-/// A program.
+/// A program's path.
 pub const PROGRAM: Scalar<PathBuf> =
     scalar("the absolute path of a program", |path| path.is_absolute());
-/// How many elements an array may have.
+/// The number of subjobs of an array.
 pub const ELEMENTS: WholeNumber<u32> = whole("a number of elements from 1 on", |count| *count > 0);
 
-/// A time of any length, in the words of a key.
+/// Any duration; `wanted` describes it.
 pub const fn time(wanted: &'static str) -> Scalar<Span> {
     scalar(wanted, |_| true)
 }
@@ -610,7 +610,7 @@ impl Word for PathBuf {
     }
 }
 
-/// The file has `"1h 30m"` or `"1:30:00"`, qmgr whole seconds.
+/// `"1h 30m"` or `"1:30:00"` in the file, whole seconds in qmgr.
 impl Word for Span {
     fn read(value: &DeValue) -> Option<Span> {
         let text = value.as_str()?;
@@ -621,7 +621,7 @@ impl Word for Span {
         i64::try_from(length.as_millis()).ok().map(Span)
     }
 
-    /// In the largest unit that divides it.
+    /// Uses the largest unit that divides the value.
     fn write(&self) -> Value {
         let units = [
             ("d", 86_400_000),
@@ -665,7 +665,7 @@ impl Word for Size {
     }
 }
 
-// ---------------------------------------------------------------- helpers of several kinds
+// ---------------------------------------------------------------- functions of several kinds
 
 /// An integer of the file.
 pub fn integer<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
@@ -673,7 +673,7 @@ pub fn integer<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
     N::try_from(i64::from_str_radix(number.as_str(), number.radix()).ok()?).ok()
 }
 
-/// A table for the file.
+/// A table as written in the file.
 pub fn table<'k>(entries: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
     let entries = entries.into_iter();
     Value::Table(
@@ -683,12 +683,12 @@ pub fn table<'k>(entries: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
     )
 }
 
-/// A table of values by name.
+/// A table of values by name, as written in the file.
 pub fn table_by_name<V>(all: &BTreeMap<String, V>, write: impl Fn(&V) -> Value) -> Value {
     table(all.iter().map(|(name, one)| (name.as_str(), write(one))))
 }
 
-/// A table that has one value of a kind for each name.
+/// Reads a table that has a value of one kind for each name.
 pub fn read_by_name<K: Kind>(
     table: &Section,
     kind: &K,
@@ -703,7 +703,7 @@ pub fn read_by_name<K: Kind>(
     Ok(all)
 }
 
-/// What a resource of this kind may have.
+/// The description of valid values of a resource type.
 pub fn wanted_of(kind: resource::ResourceType) -> &'static str {
     match kind {
         resource::ResourceType::Time => "a time, as \"1:00:00\"",
@@ -715,7 +715,7 @@ pub fn wanted_of(kind: resource::ResourceType) -> &'static str {
     }
 }
 
-/// A resource's value, written as TOML's own kind or as PBS's text; nothing below zero.
+/// A resource value from a TOML value or from PBS's text; None if invalid or negative.
 pub fn resource_value(
     kind: resource::ResourceType,
     value: &DeValue,
@@ -730,7 +730,7 @@ pub fn resource_value(
     not_negative(kind, &text)
 }
 
-/// A resource's value of PBS's text; nothing below zero.
+/// A resource value from PBS's text; None if invalid or negative.
 pub fn not_negative(kind: resource::ResourceType, text: &str) -> Option<resource::ResourceValue> {
     resource::ResourceValue::parse(kind, text).filter(|value| match value {
         resource::ResourceValue::Long(number) => *number >= 0,
@@ -739,7 +739,7 @@ pub fn not_negative(kind: resource::ResourceType, text: &str) -> Option<resource
     })
 }
 
-/// A resource's value for the file.
+/// A resource value as written in the file.
 pub fn resource_word(value: &resource::ResourceValue) -> Value {
     match value {
         resource::ResourceValue::Long(number) => (*number).into(),

@@ -1,8 +1,8 @@
-//! The configuration: `lanai.toml`, its defaults, and what qmgr overrides.
+//! The configuration: `lanai.toml`, its defaults, and the overrides of qmgr.
 //!
 //! Reading is pure: text in, [`Config`] out, or a [`ConfigError`] that names the line, the key and
-//! the remedy. A file is accepted whole or not at all. [`sections::listed`] is the list of all
-//! keys; the manual `lanai.toml(5)` is held to it by a test.
+//! the remedy. An error refuses the whole file. [`sections::listed`] lists all keys; a test
+//! compares the manual `lanai.toml(5)` with it.
 
 pub mod document;
 mod key;
@@ -35,19 +35,18 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// All that `lanai.toml` says, with the defaults filled in.
+/// The contents of `lanai.toml`, with defaults for the missing keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// `[server]`.
     pub server: ServerConfig,
     /// `[launch]`.
     pub launch: LaunchConfig,
-    /// Whose habits hold where the file says nothing.
+    /// The preset: the source of the defaults.
     pub preset: Preset,
     /// `[cycle]`.
     pub cycle: CycleConfig,
-    /// What the sections say of scheduling. [`Config::effective_policy`] adds what they say
-    /// together.
+    /// The scheduling settings of the sections. [`Config::effective_policy`] combines them.
     pub policy: Policy,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
@@ -65,61 +64,60 @@ pub struct Config {
     pub(super) queues: Vec<Queue>,
     /// `[[resource]]`, in the order given.
     pub(super) resources: Vec<(String, Definition)>,
-    /// What the whole system has of some of these.
+    /// The system-wide totals of some of these resources.
     pub pools: Vec<(String, Pool)>,
-    /// How it is found out of some of these what there is.
+    /// The commands that report the available amounts of some of these resources.
     pub meters: Vec<(String, ResourceMeter)>,
-    /// What `qmgr` has said besides, which is shown and has no effect.
+    /// Attributes set with `qmgr` that are shown and have no effect.
     pub(super) kept: BTreeMap<(QmgrObject, AttributeKey), String>,
 }
 
 /// `[server]`: the installation as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
-    /// What follows the dot of a job id; None for the host's name.
+    /// The part of a job id after the dot; None for the host's name.
     pub name: Option<String>,
     /// The queue of a job submitted without `-q`.
     pub default_queue: String,
-    /// Whether everybody sees everybody's jobs; operators do in any case.
+    /// Whether users see the jobs of others. Operators always do.
     pub query_other_jobs: bool,
-    /// What counts as said to qsub where neither script nor command line says otherwise; empty for
-    /// nothing.
+    /// Default arguments of qsub, for options that neither the script nor the command line sets.
     pub default_qsub_arguments: String,
-    /// Who may act on others' jobs.
+    /// The users who may act on the jobs of others.
     pub operators: Vec<Person>,
-    /// Who may do anything.
+    /// The users with all rights.
     pub managers: Vec<Person>,
-    /// How long finished jobs are kept.
+    /// The time for which finished jobs are kept.
     pub history: Span,
-    /// How long the accounts are kept; no shorter than `history`.
+    /// The time for which accounting records are kept; at least `history`.
     pub accounting: Span,
-    /// Where a job starts.
+    /// The directory in which a job starts.
     pub workdir: Workdir,
-    /// The largest job script accepted.
+    /// The largest accepted job script.
     pub jobscript_max_size: Size,
-    /// The most elements an array may have; None for any number.
+    /// The most subjobs of an array; None for no limit.
     pub max_array_size: Option<u32>,
-    /// What users may reserve.
+    /// The limits on reservations by users.
     pub reserving: Reserving,
-    /// Whether a job is refused that no node, nor all together, could ever take (P24).
+    /// Whether to refuse a job that the nodes, all free, could never run (P24).
     pub refuse_impossible: bool,
-    /// What a job has that neither it nor its queue says.
+    /// Resources of a job if neither the job nor its queue sets them.
     pub defaults: ResourceList,
-    /// The same for each chunk.
+    /// Resources of each chunk if neither the job nor its queue sets them.
     pub chunk_defaults: ResourceList,
-    /// What a job may ask for at most, of what its queue does not limit.
+    /// The most that a job may request of a resource that its queue does not limit.
     pub most: ResourceList,
-    /// Many users; the file `/etc/lanai/lanai.toml` implies it.
+    /// Whether several users share the installation; `/etc/lanai/lanai.toml` implies it.
     pub shared: bool,
-    /// How long the daemons of a personal installation stay without work.
+    /// The time after which the idle daemons of a personal installation exit.
     pub idle: Span,
-    /// Jobs of users below this number are not run in a shared installation.
+    /// In a shared installation jobs of users with lower uids do not run.
     pub min_uid: u32,
-    /// The program that sends mail, absolute; empty for none, None for the usual one.
+    /// The absolute path of the mail program; empty for no mail, None for the default program.
     pub mailer: Option<PathBuf>,
-    /// In whose name mail is sent; None for that of schedd's user.
+    /// The sender of mail; None for schedd's user.
     pub mail_from: Option<String>,
-    /// The site's program that is told of every begin, end and abort, absolute.
+    /// The absolute path of the site's program that runs at every begin, end and abort of a job.
     pub notify: Option<PathBuf>,
 }
 
@@ -152,16 +150,16 @@ impl Default for ServerConfig {
     }
 }
 
-/// The default and the most that `jobscript_max_size` may be, in megabytes: a script travels in
-/// one frame, and frames are bounded.
+/// The default and the maximum of `jobscript_max_size`, in megabytes. A script is sent in one
+/// frame, and frames are bounded.
 const LARGEST_SCRIPT_MB: u64 = 16;
 
-/// Where a job starts.
+/// The directory in which a job starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workdir {
-    /// Where `qsub` ran.
+    /// The directory in which `qsub` ran.
     Submit,
-    /// In the owner's home folder, PBS's own rule.
+    /// The owner's home directory, as in PBS.
     Home,
 }
 
@@ -170,35 +168,34 @@ pub enum Workdir {
 pub struct LaunchConfig {
     /// Whether the owner's login shell reads its profile before a script.
     pub login: bool,
-    /// How long a job may take to heed TERM before KILL.
+    /// The time between TERM and KILL.
     pub grace: Span,
-    /// How long a job may run on past its walltime before it is ended (M50).
+    /// The time for which a job may run past its walltime before it is ended (M50).
     pub overrun: Span,
-    /// The most processes and threads of a job's script, or of a task, on one host; 0 for any
-    /// number.
+    /// The most processes and threads on one host of a job's script or of a task; 0 for no limit.
     pub max_processes: u32,
-    /// How long a node may take to say that a job has begun; None for ever. A job whose files are
-    /// copied to it first is not held to it.
+    /// The time in which a node must report a job's start; None for no limit. It does not apply to
+    /// a job with files to stage in.
     pub start_timeout: Option<Span>,
-    /// How long copying and delivering a job's files may take, before it and after it each.
+    /// The most time for staging in a job's files, and for staging them out.
     pub staging_timeout: Span,
-    /// What is done about failed starts and about jobs over their limits.
+    /// The responses to failed starts and to jobs over their limits.
     pub rules: FailureRules,
-    /// The program that tells which processes use which GPUs: a path, the name of one in `PATH`, or
-    /// [`NO_TOOL`]. [`GPU_TOOL`] is asked only where noded finds GPUs for it to tell of.
+    /// The program that lists the processes on GPUs: a path, a name in `PATH`, or [`NO_TOOL`].
+    /// [`GPU_TOOL`] runs only if noded finds GPUs that it supports.
     pub gpu_tool: PathBuf,
-    /// How often it is asked.
+    /// The interval between its runs.
     pub gpu_look: Span,
-    /// What the site runs right before and after each job.
+    /// The site's programs that run before and after each job.
     pub scripts: JobScripts,
-    /// By which command of the site it is written down how far a job has come.
+    /// The site's command that writes a job's checkpoint.
     pub checkpoint: CheckpointCommand,
 }
 
-/// NVIDIA's program that tells who uses its GPUs.
+/// NVIDIA's program that lists the processes on its GPUs.
 pub const GPU_TOOL: &str = "nvidia-smi";
 
-/// Nobody is asked who uses the GPUs.
+/// No program lists the processes on GPUs.
 pub const NO_TOOL: &str = "none";
 
 impl Default for LaunchConfig {
@@ -231,16 +228,16 @@ impl LaunchConfig {
     }
 }
 
-/// `[cycle]`: how the scheduler decides.
+/// `[cycle]`: when the scheduler runs, and what it records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CycleConfig {
-    /// Whether cycles start jobs; if not, only `qrun` does.
+    /// Whether cycles start jobs; if false, only `qrun` does.
     pub scheduling: bool,
-    /// The longest time between two cycles when nothing happens.
+    /// The longest time between two cycles without events.
     pub poll_interval: Span,
-    /// The file in which all that cycles go by and come to is written down; None for nowhere.
+    /// The file that records the input and the plan of every cycle; None for no recording.
     pub record: Option<PathBuf>,
-    /// The longest that file may grow.
+    /// The size at which recording stops.
     pub record_size: Size,
 }
 
@@ -255,28 +252,28 @@ impl Default for CycleConfig {
     }
 }
 
-/// `[[node]]`: a node and what the administrator says of it.
+/// `[[node]]`: the administrator's settings for a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeConfig {
-    /// As its noded presents it.
+    /// The name that its noded reports.
     pub name: String,
     /// The absolute path of its noded's socket; None for the noded of this host.
     pub socket: Option<PathBuf>,
-    /// Laid over what noded measured.
+    /// Resources that replace those measured by noded.
     pub available: ResourceList,
-    /// On what terms jobs get it.
+    /// The conditions for jobs on the node.
     pub terms: NodeTerms,
-    /// Its GPUs by number, in the order in which jobs get them; None for those noded found, lowest
-    /// first.
+    /// The numbers of its GPUs in the order of their allocation; None for those that noded found,
+    /// lowest first.
     pub gpus: Option<Vec<u16>>,
-    /// GPUs that no job gets.
+    /// GPUs that are never allocated.
     pub exclude_gpus: Vec<u16>,
-    /// Whether it has a place of its own in the order of the nodes: the file names it.
+    /// Whether the file lists the node, which then has a position in the order of nodes.
     pub is_listed: bool,
 }
 
 impl NodeConfig {
-    /// A node of which the file says nothing.
+    /// A node without a section in the file.
     pub fn unlisted(name: &str) -> NodeConfig {
         NodeConfig {
             name: name.to_string(),
@@ -289,7 +286,7 @@ impl NodeConfig {
         }
     }
 
-    /// The GPUs jobs may have, of those that were found.
+    /// The GPUs that jobs may use, of those found.
     pub fn gpus(&self, found: &[u16]) -> Vec<u16> {
         let all = self.gpus.as_deref().unwrap_or(found);
         all.iter()
@@ -299,60 +296,62 @@ impl NodeConfig {
     }
 }
 
-/// `[[reservation]]`: a window that the configuration makes, once or again and again (M37 to M42).
+/// `[[reservation]]`: a reservation by the configuration, once or recurring (M37 to M42).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReservationConfig {
-    /// By which jobs ask for it.
+    /// The name by which jobs request it.
     pub name: String,
-    /// These nodes as a whole; else what `select` says.
+    /// Whole nodes; if empty, `select` applies.
     pub nodes: Vec<String>,
-    /// Chunks, wherever they fit.
+    /// Chunks, placed where they fit.
     pub select: Option<String>,
-    /// When it is there.
+    /// The times at which it is open.
     pub times: Times,
     /// Primary groups with access, by name.
     pub groups: Vec<String>,
     /// All others with access.
     pub access: WindowAccess,
-    /// Only for who asks for it by name.
+    /// Only jobs that request it by name use it.
     pub by_name: bool,
-    /// Those it is for may preempt others in it.
+    /// Jobs with access may preempt others in it.
     pub owner_preempts: bool,
 }
 
-/// When a window of the configuration is there.
+/// The times of a reservation in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Times {
     /// Once, in local time.
     Once {
-        /// When it opens.
+        /// The start.
         from: NaiveDateTime,
-        /// When it closes.
+        /// The end.
         to: NaiveDateTime,
     },
-    /// Again and again.
+    /// Recurring.
     Standing(RecurringWindow),
 }
 
-/// `[[dedicated]]`: a time, local, in which only jobs of dedicated queues run.
+/// `[[dedicated]]`: a period, in local time, in which only jobs of dedicated queues run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DedicatedConfig {
-    /// When it begins.
+    /// The start.
     pub from: NaiveDateTime,
-    /// When it ends.
+    /// The end.
     pub to: NaiveDateTime,
 }
 
-/// What users who are neither operators nor managers may reserve (`resv_...` in `[server]`).
+/// The limits on reservations by users who are neither operators nor managers (`resv_...` in
+/// `[server]`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserving {
-    /// The users who may; `*` for all.
+    /// The users who may reserve; `*` for all.
     pub users: Vec<Person>,
-    /// The most reservations of one user. Each occurrence of a standing one counts.
+    /// The most reservations per user. Each occurrence of a standing reservation counts.
     pub number: u32,
-    /// The longest duration of one.
+    /// The longest duration of a reservation.
     pub duration: Span,
-    /// The most of all processors, 0 to 1, that one user's reservations have at any time.
+    /// The most processors that a user's reservations hold at any time, as a fraction of all, 0 to
+    /// 1.
     pub share: f64,
 }
 
@@ -368,7 +367,7 @@ impl Default for Reserving {
     }
 }
 
-/// Somebody named in `operators` or `managers`: `ann`, `ann@head`, `*@head`, `*`.
+/// An entry of `operators` or `managers`: `ann`, `ann@head`, `*@head`, `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person {
     user: String,
@@ -376,7 +375,7 @@ pub struct Person {
 }
 
 impl Person {
-    /// Reads one; None for what names nobody.
+    /// Reads an entry; None for invalid text.
     pub fn parse(text: &str) -> Option<Person> {
         let is_name = |name: &str| {
             !name.is_empty() && !name.contains(|c: char| c == '@' || c == ',' || c.is_whitespace())
@@ -392,12 +391,12 @@ impl Person {
         })
     }
 
-    /// The name of the account that is meant; None for any account.
+    /// The account name; None for any account.
     pub fn account(&self) -> Option<&str> {
         Some(self.user.as_str()).filter(|user| *user != "*")
     }
 
-    /// Whether `user` at `host` is meant. Without a host, any host is.
+    /// Whether the entry matches `user` at `host`. An entry without a host matches any host.
     pub fn is(&self, user: &str, host: &str) -> bool {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
         fits(&self.user, user)
@@ -408,7 +407,7 @@ impl Person {
     }
 }
 
-/// As it stands in the file.
+/// The entry as written in the file.
 impl fmt::Display for Person {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.host {
@@ -419,7 +418,7 @@ impl fmt::Display for Person {
 }
 
 impl Config {
-    /// The settings of a preset where the file sets nothing.
+    /// A configuration without a file: the settings of a preset.
     pub fn with_preset(preset: Preset) -> Config {
         Config {
             launch: LaunchConfig::of(preset),
@@ -433,12 +432,12 @@ impl Config {
         }
     }
 
-    /// The settings of its preset.
+    /// The settings of this configuration's preset.
     fn of_preset(&self) -> Config {
         Config::with_preset(self.preset)
     }
 
-    /// PBS's own resources and the site's.
+    /// PBS's resources and the site's.
     pub fn resources(&self) -> Resources {
         let mut all = Resources::builtin();
         for (name, definition) in &self.resources {
@@ -447,7 +446,7 @@ impl Config {
         all
     }
 
-    /// This without what is only shown.
+    /// The configuration without comments and attributes without effect.
     pub fn without_remarks(&self) -> Config {
         let queues = self.queues.iter().map(|queue| Queue {
             comment: None,
@@ -460,7 +459,7 @@ impl Config {
         }
     }
 
-    /// What becomes of jobs whose attempts go wrong, or that have made way.
+    /// The responses to failed attempts and to preemption.
     pub fn rules(&self) -> FailureRules {
         FailureRules {
             boost: self.policy.preemption.boost,
@@ -468,8 +467,8 @@ impl Config {
         }
     }
 
-    /// The policy of a cycle: that of the sections, completed by what several of them say
-    /// together. Exemptions of a quality of service come after all other limits (M27).
+    /// The scheduling policy, with settings that combine several sections. Exemptions of a quality
+    /// of service come after all other limits (M27).
     pub fn effective_policy(&self) -> Policy {
         let Policy {
             qualities,
@@ -489,14 +488,14 @@ impl Config {
         }
     }
 
-    /// What the administrators want everybody to read who lists jobs.
+    /// The administrators' message to all who list jobs.
     pub fn comment(&self) -> Option<&String> {
         self.kept
             .get(&(QmgrObject::Server, AttributeKey::plain("comment")))
     }
 
-    /// The queues in the order given; the default queue is always among them. What the server says
-    /// of resources holds where a queue does not say.
+    /// The queues in the order given, always including the default queue. The server's resource
+    /// settings apply to what a queue does not set.
     pub fn queues(&self) -> Vec<Queue> {
         let mut queues = self.stated_queues();
         let server = &self.server;
@@ -508,7 +507,7 @@ impl Config {
         queues
     }
 
-    /// The same, with what is said of themselves alone.
+    /// The queues with their own settings only.
     pub fn stated_queues(&self) -> Vec<Queue> {
         let mut queues = self.queues.clone();
         if !queues

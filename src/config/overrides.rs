@@ -1,6 +1,6 @@
-//! What `qmgr` has said, which stands above `lanai.toml`: objects made and taken away, attributes
-//! set and unset, in PBS's language. A file read anew is amended anew; what does not fit it then is
-//! kept, passed over and told of.
+//! The overrides that `qmgr` makes over `lanai.toml`: objects created and deleted, attributes set
+//! and unset, in PBS's syntax. They are reapplied whenever the file is read. An override that no
+//! longer fits the file is kept, ignored and reported.
 
 pub mod attributes;
 
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a command of `qmgr` is about. In this order they are amended: queues speak of resources.
+/// The object of a `qmgr` command. Overrides apply in this order, as queues refer to resources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QmgrObject {
@@ -39,7 +39,7 @@ pub enum QmgrObject {
 }
 
 impl QmgrObject {
-    /// As `qmgr` calls its kind.
+    /// The kind as `qmgr` names it.
     pub fn kind(&self) -> &'static str {
         match self {
             QmgrObject::Resource(_) => "resource",
@@ -51,7 +51,7 @@ impl QmgrObject {
         }
     }
 
-    /// Its name; empty for the server and the scheduler.
+    /// The name; empty for the server and the scheduler.
     pub fn name(&self) -> &str {
         match self {
             QmgrObject::Resource(name)
@@ -70,7 +70,7 @@ impl fmt::Display for QmgrObject {
     }
 }
 
-/// An attribute, of a list of resources one of them: `enabled`, `resources_max.walltime`.
+/// An attribute, or one resource of it: `enabled`, `resources_max.walltime`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AttributeKey {
     /// The attribute.
@@ -80,7 +80,7 @@ pub struct AttributeKey {
 }
 
 impl AttributeKey {
-    /// An attribute that is no list of resources.
+    /// An attribute that is not a list of resources.
     pub fn plain(attribute: &str) -> AttributeKey {
         AttributeKey {
             attribute: attribute.to_string(),
@@ -98,38 +98,38 @@ impl fmt::Display for AttributeKey {
     }
 }
 
-/// Where an object comes from.
+/// The origin of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Existence {
-    /// From the file, or it is there anyway.
+    /// The file, or a built-in default.
     #[default]
     Filed,
-    /// It was created: what the file says of one of this name does not count.
+    /// Created with qmgr: a section of this name in the file is ignored.
     Created,
-    /// It was deleted.
+    /// Deleted with qmgr.
     Deleted,
 }
 
-/// What was said of one object.
+/// The overrides of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QmgrOverride {
-    /// Whether it was made or taken away.
+    /// Whether qmgr created or deleted the object.
     pub being: Existence,
-    /// The values of its attributes; None for one that was unset.
+    /// The values of attributes; None for an unset attribute.
     #[serde(with = "pairs")]
     pub values: BTreeMap<AttributeKey, Option<String>>,
 }
 
-/// All that was said, of what was named first first.
+/// All overrides, in the order of the objects' first commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QmgrOverrides {
-    /// Of no object twice.
+    /// The objects, each once.
     pub all: Vec<(QmgrObject, QmgrOverride)>,
 }
 
 impl QmgrOverrides {
-    /// What was said of an object.
+    /// The overrides of an object.
     pub fn of(&self, target: &QmgrObject) -> Option<&QmgrOverride> {
         self.all
             .iter()
@@ -137,14 +137,13 @@ impl QmgrOverrides {
             .map(|(_, change)| change)
     }
 
-    /// Whether a value was said.
+    /// Whether qmgr set or unset this attribute.
     pub fn says(&self, target: &QmgrObject, key: &AttributeKey) -> bool {
         self.of(target)
             .is_some_and(|change| change.values.contains_key(key))
     }
 
-    /// Whether an attribute has a value by them, whatever its letters' case; of a list, any
-    /// resource.
+    /// Whether qmgr set or unset an attribute, or any resource of it. Ignores case.
     pub fn says_of(&self, target: &QmgrObject, attribute: &str) -> bool {
         let is_meant = |key: &AttributeKey| key.attribute.eq_ignore_ascii_case(attribute);
         self.of(target)
@@ -165,7 +164,7 @@ impl QmgrOverrides {
     }
 }
 
-/// JSON's keys are texts: as pairs.
+/// Serializes the values as pairs, since JSON keys must be texts.
 mod pairs {
     use crate::config::overrides::AttributeKey;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

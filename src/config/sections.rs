@@ -40,7 +40,7 @@ use crate::model::resource::Resources;
 use chrono::NaiveDateTime;
 use toml::de::DeTable;
 
-/// The sections that stand once, in the order in which `schedd --check` shows them.
+/// The sections that occur once, in the order of `schedd --check`.
 pub static ONCE: [&Table<Config>; 9] = [
     &server::SERVER,
     &launch::LAUNCH,
@@ -53,18 +53,18 @@ pub static ONCE: [&Table<Config>; 9] = [
     &preemption::PREEMPTION,
 ];
 
-/// A section with its keys, for the manual and the example file.
+/// A section and its keys, for the manual and the example file.
 pub struct Listed {
-    /// `order.weights`.
+    /// The name: `order.weights`.
     pub name: &'static str,
-    /// Whether there may be many: `[[queue]]`.
+    /// Whether the section may occur several times: `[[queue]]`.
     pub is_many: bool,
-    /// The keys in their order.
+    /// The keys, in order.
     pub keys: Vec<&'static Entry>,
 }
 
 impl Listed {
-    /// `[server]`, `[[queue]]`.
+    /// The title: `[server]`, `[[queue]]`.
     pub fn title(&self) -> String {
         if self.is_many {
             format!("[[{}]]", self.name)
@@ -80,7 +80,7 @@ impl Listed {
     }
 }
 
-/// All sections in the order of the manual.
+/// All sections, in the order of the manual.
 pub fn listed() -> Vec<Listed> {
     let mut all = Vec::new();
     for table in [&server::SERVER, &launch::LAUNCH, &cycle::CYCLE] {
@@ -105,7 +105,7 @@ pub fn listed() -> Vec<Listed> {
     all
 }
 
-/// Adds a section and those below it.
+/// Adds a section and its nested tables.
 fn list<T>(table: &'static Table<T>, is_many: bool, all: &mut Vec<Listed>) {
     all.push(Listed {
         name: table.name,
@@ -121,7 +121,7 @@ fn list<T>(table: &'static Table<T>, is_many: bool, all: &mut Vec<Listed>) {
 }
 
 impl Config {
-    /// Reads the text of a `lanai.toml`; an empty one gives the defaults.
+    /// Reads the text of a `lanai.toml`. An empty text gives the defaults.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         read(text)
     }
@@ -176,7 +176,7 @@ fn read_resources(config: &mut Config, root: &Section) -> Result<(), ConfigError
     Ok(())
 }
 
-/// Reads the sections of which there may be many.
+/// Reads the sections that may occur several times.
 fn read_objects(
     config: &mut Config,
     root: &Section,

@@ -1,5 +1,5 @@
-//! The settings in effect: every key with its value and where that comes from. Written down they
-//! are a `lanai.toml` again, which means the same whatever the presets are.
+//! The settings in effect: every key with its value and origin. They are written as a `lanai.toml`
+//! with the same meaning, whatever the presets are.
 
 mod objects;
 
@@ -13,36 +13,36 @@ use std::fmt;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingOrigin {
-    /// The preset, or the default of all presets.
+    /// The preset, or the common default.
     Preset,
-    /// This line of the file, from 1.
+    /// The file, at this line, from 1.
     Line(usize),
     /// `qmgr`, which overrides the file.
     Qmgr,
 }
 
-/// A key with its value.
+/// A key with its value and origin.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeySetting {
-    /// `order.weights`; empty for what stands before the first section.
+    /// The section name, such as `order.weights`; empty for keys before the first section.
     pub section: &'static str,
-    /// Of sections of which there may be many: which; of limits the number.
+    /// The name of the object in a section that may occur several times; for a limit its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `wait_time`.
+    /// The key, such as `wait_time`.
     pub key: Cow<'static, str>,
-    /// As the file may hold it; None for a key that is not set and has no default.
+    /// The value as written in the file; None for a key that is not set and has no default.
     pub value: Option<Value>,
-    /// Where it comes from.
+    /// The origin of the value.
     pub origin: SettingOrigin,
 }
 
 impl KeySetting {
-    /// `[order] by`, `[[queue]] gpu enabled`.
+    /// The full name of the key: `[order] by`, `[[queue]] gpu enabled`.
     pub fn title(&self) -> String {
         match &self.name {
             Some(name) => format!("[[{}]] {name} {}", self.section, self.key),
@@ -77,7 +77,7 @@ pub fn effective(config: &Config, text: &str, overrides: &QmgrOverrides) -> Vec<
     all
 }
 
-/// What tells where a value comes from: the file, and the overrides of qmgr.
+/// The possible origins of a value: the file and the qmgr overrides.
 struct Source<'s> {
     root: Option<&'s DeTable<'s>>,
     text: &'s str,
@@ -85,7 +85,7 @@ struct Source<'s> {
 }
 
 impl Source<'_> {
-    /// The settings of a section that stands once, and of those below it.
+    /// Adds the settings of a section that occurs once, and of its nested tables.
     fn collect<T>(&self, table: &Table<T>, of: &mut T, all: &mut Vec<KeySetting>) {
         let value = |row: &&'static dyn KeyRow<T>| {
             let entry = row.entry();
@@ -114,7 +114,7 @@ impl Source<'_> {
         }
     }
 
-    /// Whether qmgr sets a key of a section that stands once.
+    /// Whether qmgr sets a key of a section that occurs once.
     fn is_overridden(&self, entry: &Entry) -> bool {
         let targets = [QmgrObject::Server, QmgrObject::Sched];
         entry.pbs.iter().any(|name| {
@@ -129,7 +129,7 @@ impl Source<'_> {
         line.map_or(SettingOrigin::Preset, SettingOrigin::Line)
     }
 
-    /// The line that sets a key.
+    /// The line that sets a key, from 1; None if none does.
     fn line(&self, table: &DeTable, section: &str, key: &str) -> Option<usize> {
         let mut table = table;
         for name in section.split('.').filter(|name| !name.is_empty()) {
@@ -143,7 +143,7 @@ impl Source<'_> {
         Some(1 + before.filter(|byte| **byte == b'\n').count())
     }
 
-    /// The sections of a name of which there may be many.
+    /// The sections of a name that may occur several times.
     fn tables(&self, section: &str) -> Vec<&DeTable<'_>> {
         let array = self
             .root
@@ -155,7 +155,7 @@ impl Source<'_> {
     }
 }
 
-/// The settings as a `lanai.toml`, each with a comment on where it comes from.
+/// Displays the settings as a `lanai.toml`, with a comment on the origin of each.
 pub struct Written<'s>(pub &'s [KeySetting]);
 
 impl fmt::Display for Written<'_> {
@@ -167,7 +167,8 @@ impl fmt::Display for Written<'_> {
         for (setting, line) in self.0.iter().zip(&lines) {
             if (setting.section, setting.name.as_deref()) != section {
                 section = (setting.section, setting.name.as_deref());
-                // A file that names the default qualities of service would exclude all others.
+                // A file that lists the default qualities of service would thereby exclude all
+                // others.
                 let is_default =
                     setting.section == "qos" && setting.origin == SettingOrigin::Preset;
                 mark = if is_default { "# " } else { "" };
@@ -195,7 +196,7 @@ fn line(setting: &KeySetting) -> String {
     }
 }
 
-/// Longer lines do not move the comments of others.
+/// Lines longer than this do not affect the alignment of comments.
 const WIDEST: usize = 60;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What `lanai.toml` accepts, and what it says of what it does not.
+//! Valid and invalid `lanai.toml` files, and the error messages.
 
 use super::*;
 use crate::model::account::charge::Weights;

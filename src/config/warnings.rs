@@ -1,4 +1,4 @@
-//! What a configuration says that may not be what is meant.
+//! Warnings about settings that are valid but probably not intended.
 
 use super::Config;
 use super::settings::{KeySetting, SettingOrigin, effective};
@@ -9,11 +9,11 @@ use crate::model::policy::{Preset, PriorityOrder, UserPriority};
 use crate::model::queue::Queue;
 use std::collections::BTreeSet;
 
-/// Nearer queues may be overtaken: fair-share spans as much as one step of a queue's priority by
-/// IT4I's formula, and waiting adds to that.
+/// The least safe difference between queue priorities. In IT4I's formula fair share can equal one
+/// step of queue priority, and waiting time adds to it.
 const NEAREST: i32 = 2;
 
-/// One sentence for each; `settings` are those of the configuration with where they come from.
+/// Returns one sentence per warning. `settings` are those of `config`.
 pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     let rule = &config.policy.precedence;
     let mut all = Vec::new();
@@ -30,7 +30,7 @@ pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     all
 }
 
-/// The priorities of queues that have no effect.
+/// Queue priorities that have no effect.
 fn unused_priorities(config: &Config) -> Vec<String> {
     let policy = config.effective_policy();
     let is_unused = |queue: &Queue| queue.priority != 0 && !policy.uses_queue_priority(&queue.name);
@@ -42,8 +42,8 @@ fn unused_priorities(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// What the file says beyond the preset that has no effect as things are: of each section the first
-/// key, if it is for one cause.
+/// Settings of the file that have no effect. Of the keys of a section with the same cause only the
+/// first is listed.
 fn idle(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     let preset = Config::with_preset(config.preset);
     let preset = effective(&preset, "", &QmgrOverrides::default());
@@ -64,7 +64,7 @@ fn idle(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     settings.iter().zip(&preset).filter_map(sentence).collect()
 }
 
-/// What a setting needs to count and has not.
+/// The missing setting that another one requires; None if it is in effect.
 fn need(config: &Config, setting: &KeySetting) -> Option<&'static str> {
     let (rule, decay) = (&config.policy.precedence, config.policy.usage.decay);
     let (missing, need) = match (setting.section, &*setting.key) {
@@ -101,7 +101,7 @@ fn need(config: &Config, setting: &KeySetting) -> Option<&'static str> {
     missing.then_some(need)
 }
 
-/// I2b: of queues that differ, yet by so little that the higher one does not always win.
+/// Queues with different priorities that are too close for the higher one to always precede (I2b).
 fn near_queues(mut queues: Vec<Queue>, is_it4i: bool) -> Vec<String> {
     queues.sort_by(|one, other| (one.priority, &one.name).cmp(&(other.priority, &other.name)));
     let is_near =

@@ -1,5 +1,5 @@
-//! What is displayed of a job: its attributes by their PBS names, in PBS's order, each with a value
-//! that knows its type, so that no display guesses a type from a text.
+//! The attributes of a job for display, under PBS's names and in PBS's order. Each value has a
+//! type, so that no output format needs to parse texts.
 
 use super::reason::numbers_of;
 use super::{comment, exec_host};
@@ -14,12 +14,12 @@ use crate::model::time::{ClockTable, Time, Wall};
 use crate::wire::message::{JobRecord, ServerFacts};
 use std::borrow::Cow;
 
-/// An attribute: `Job_Name`, or with a resource `Resource_List.ncpus`.
+/// An attribute: `Job_Name`, or one resource of a list, `Resource_List.ncpus`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownAttribute<'a> {
-    /// As PBS names it.
+    /// The PBS name.
     pub name: &'a str,
-    /// The resource, where the attribute is a list of them.
+    /// The resource, if the attribute is a list of resources.
     pub resource: Option<&'a str>,
     /// Its value.
     pub shown: AttributeDisplay<'a>,
@@ -28,23 +28,23 @@ pub struct ShownAttribute<'a> {
 /// A value with its type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttributeDisplay<'a> {
-    /// Text, whatever it looks like.
+    /// A text, even if it resembles a number.
     Text(Cow<'a, str>),
     /// A whole number.
     Number(i64),
-    /// A number.
+    /// A floating-point number.
     Real(f64),
-    /// A moment, shown as `ctime` writes it.
+    /// A time, displayed in the format of `ctime`.
     Moment(Wall),
     /// `Variable_List`: names and values.
     Pairs(Vec<(Cow<'a, str>, Cow<'a, str>)>),
     /// Several texts, joined by commas.
     List(Vec<String>),
-    /// Lanai's own, for JSON alone.
+    /// A value without a PBS counterpart, for JSON only.
     Data(serde_json::Value),
 }
 
-/// The attributes of one thing, in the order of display.
+/// Attributes of an object, in display order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes<'a>(pub Vec<ShownAttribute<'a>>);
 
@@ -63,7 +63,7 @@ impl<'a> Attributes<'a> {
         self.add(name, AttributeDisplay::Text(text.into()));
     }
 
-    /// Adds a text, if there is one.
+    /// Adds a text if there is one.
     pub fn text_if(&mut self, name: &'a str, text: Option<impl Into<Cow<'a, str>>>) {
         if let Some(text) = text {
             self.text(name, text);
@@ -91,7 +91,7 @@ impl<'a> Attributes<'a> {
 }
 
 impl AttributeDisplay<'_> {
-    /// A resource's value: numbers stay numbers, all else is text.
+    /// A resource value: numbers stay numbers, other types become text.
     pub fn of(value: &ResourceValue) -> AttributeDisplay<'static> {
         match value {
             ResourceValue::Long(number) => AttributeDisplay::Number(*number),
@@ -124,7 +124,7 @@ pub fn of_job<'a>(record: &'a JobRecord, server: &'a ServerFacts) -> Attributes<
     view.out
 }
 
-/// Attributes kept as given that have a place of their own in PBS's order; all others come last.
+/// Attributes stored as given that have a fixed position in PBS's order; the others come last.
 const PLACED: [&str; 9] = [
     "Checkpoint",
     "group_list",
@@ -175,7 +175,7 @@ impl<'a> AttributeBuilder<'a> {
         self.record.job.life.state
     }
 
-    /// The attempt to speak of: a job back in the queue has none.
+    /// The attempt to display; None for a job that is queued again.
     fn attempt(&self) -> Option<&'a Run> {
         let run = self.record.job.life.run.as_ref();
         if self.state().is_under_way()
@@ -187,7 +187,8 @@ impl<'a> AttributeBuilder<'a> {
         }
     }
 
-    /// Whether it is an element that has started. PBS leaves out what it has from its array then.
+    /// Whether this is a subjob that has started. PBS then omits attributes inherited from the
+    /// array.
     fn is_begun_element(&self) -> bool {
         self.record.job.id.index().is_some() && self.attempt().is_some()
     }
@@ -201,7 +202,7 @@ impl<'a> AttributeBuilder<'a> {
         );
     }
 
-    /// Known from the node's first report on.
+    /// Adds the usage, which is known from the node's first report on.
     fn used(&mut self) {
         let used = self.record.job.life.used;
         let known =
@@ -269,8 +270,8 @@ impl<'a> AttributeBuilder<'a> {
         self.given("group_list");
     }
 
-    /// The path asked for, or the default one: `host:<workdir>/<name>.<letter><number>`, of an
-    /// array with a mark for the index of each element.
+    /// The requested path, or the default `host:<workdir>/<name>.<letter><number>`. An array's path
+    /// contains a placeholder for the subjob index.
     fn path(&self, asked: &'a Option<Text>, letter: char) -> Cow<'a, str> {
         let (spec, id) = (&self.record.job.spec, self.record.job.id);
         let path = asked.as_ref().map(Text::lossy).unwrap_or_else(|| {
@@ -334,8 +335,7 @@ impl<'a> AttributeBuilder<'a> {
         self.fair_share();
     }
 
-    /// While the job waits, the priority that the order computes; while it runs, the one that it
-    /// started with.
+    /// Adds the priority: the current one of a waiting job, the one at the start of a running job.
     fn score(&mut self) {
         let run = if self.server.has_scores && self.state().is_under_way() {
             self.attempt()
@@ -347,7 +347,7 @@ impl<'a> AttributeBuilder<'a> {
         }
     }
 
-    /// I7: as of the last cycle.
+    /// I7: adds the fair-share value of the last cycle.
     fn fair_share(&mut self) {
         let (owner, spec) = (&self.record.job.owner, &self.record.job.spec);
         let is_shown = matches!(
@@ -380,7 +380,7 @@ impl<'a> AttributeBuilder<'a> {
         self.out
             .text_if("Shell_Path_List", spec.shell.as_ref().map(Text::lossy));
         self.given("sandbox");
-        // Only its node knows the name of a folder of its own.
+        // Only the node has the path of a private sandbox.
         let known = if spec
             .other
             .get("sandbox")
@@ -400,7 +400,7 @@ impl<'a> AttributeBuilder<'a> {
         self.out.number("substate", self.substate());
     }
 
-    /// The owner's home folder, if the job's environment is known.
+    /// The owner's home directory; None if the job's environment is unknown.
     fn home(&self) -> Option<String> {
         let environ = self.record.environ.as_deref()?;
         let home = environ
@@ -441,7 +441,7 @@ impl<'a> AttributeBuilder<'a> {
     fn history(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
         let comment = comment::of(self.record, self.server);
-        // PBS shows no comment for a job that a user keeps suspended.
+        // PBS displays no comment for a job that its user has suspended.
         if !comment.is_empty() || self.state() != JobState::Suspended {
             self.out.text("comment", comment);
         }
@@ -552,7 +552,7 @@ impl<'a> AttributeBuilder<'a> {
         );
     }
 
-    /// I29: the planned start of a queued job, under PBS's names.
+    /// I29: adds the planned start of a queued job, under PBS's names.
     fn estimated(&mut self) {
         let job = &self.record.job;
         let Some(promise) = &self.record.promise else {
@@ -628,10 +628,10 @@ impl<'a> AttributeBuilder<'a> {
     }
 }
 
-/// The status of a job that was deleted before it ran.
+/// The exit status of a job that was deleted before it ran.
 const DELETED: i32 = 271;
 
-/// The entries of an environment: `K=V`, each ended by a zero byte.
+/// The variables of an environment, which consists of zero-terminated texts `K=V`.
 fn variables(environ: &[u8]) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
     let entries = environ
         .split(|&byte| byte == 0)
@@ -651,7 +651,7 @@ fn variables(environ: &[u8]) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
         .collect()
 }
 
-/// PBS shows `umask=0022` as the number 22.
+/// The octal digits as a decimal number: PBS displays `umask=0022` as 22.
 fn in_octal_digits(umask: u32) -> i64 {
     format!("{umask:o}").parse().unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! The comment of a job: the one that was set, or else the scheduler's latest reason, or else a
-//! description of the state. Every job has one, because some clients rely on it.
+//! The comment of a job: the one set by a user, else the scheduler's latest reason, else a
+//! description of the state. Some clients require a comment on every job.
 
 use super::{exec_host, timestamp};
 use crate::model::job::dependency::{DependencyKind, DependencyView};
@@ -9,7 +9,7 @@ use crate::model::time::ClockTable;
 use crate::wire::message::{JobRecord, ServerFacts};
 use std::borrow::Cow;
 
-/// The `Exit_status` of jobs ended over a limit, and the resource of each.
+/// The `Exit_status` of jobs that exceeded a limit, and the limited resource.
 const LIMITS: [(i32, &str); 4] = [
     (-26, "vmem"),
     (-27, "mem"),
@@ -66,12 +66,12 @@ fn by_state<'a>(job: &Job, clock: &ClockTable, server: &str) -> Cow<'a, str> {
     }
 }
 
-/// And by nothing else.
+/// Whether dependencies are the only reason of the hold.
 fn is_held_by_dependency(job: &Job) -> bool {
     job.life.state == JobState::Held && job.life.holds.is_none() && !job.life.bars.are_open()
 }
 
-/// What a job waits for: of several conditions the first, and how many more there are.
+/// The condition that a job waits for: the first one, and the number of further ones.
 pub fn dependency(record: &JobRecord, server: &str) -> String {
     let (bars, awaits) = (&record.job.life.bars, &record.job.life.awaits);
     let awaited = record
@@ -130,7 +130,7 @@ fn dependency_text(link: &DependencyView) -> &'static str {
     }
 }
 
-/// What a suspended job waits for. Of one that waits for a person's word PBS says nothing.
+/// The comment of a suspended job; empty for a job suspended by request, as in PBS.
 fn suspended(job: &Job, run: Option<&Run>, clock: &ClockTable, server: &str) -> String {
     let Some(suspension) = run.and_then(|run| run.suspension.as_ref()) else {
         return String::new();
@@ -160,7 +160,7 @@ fn array_began(job: &Job, clock: &ClockTable) -> String {
     format!("Job Array Began at {}", at.unwrap_or_default())
 }
 
-/// Q28: an array that cannot end well any more while others of its subjobs go on.
+/// Q28: adds to the comment of an array that some of its subjobs have failed.
 fn failing(job: &Job) -> String {
     match job
         .elements
@@ -188,7 +188,7 @@ fn started(said: &str, run: &Run, clock: &ClockTable) -> String {
     )
 }
 
-/// How it ended: by its exit status, then with figures and what became of its files.
+/// The end of a job: its exit status, then figures and the result of staging its files out.
 fn ending(job: &Job) -> String {
     by_status(job) + job.life.ending.as_deref().unwrap_or_default()
 }

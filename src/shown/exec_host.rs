@@ -1,4 +1,4 @@
-//! Where a job runs, as PBS writes it: `exec_host` and `exec_vnode`.
+//! The allocation of a job in PBS's format: `exec_host` and `exec_vnode`.
 
 use crate::model::job::NodeShare;
 use crate::model::request::select::{Chunk, Select};
@@ -6,7 +6,8 @@ use crate::model::resource::{ResourceValue, Resources, Size};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// `node1/0*4+node2/0`: host, slot, and the processors if there is not just one.
+/// `exec_host`: `node1/0*4+node2/0`. Each chunk has a host, a slot, and its processors unless that
+/// is 1.
 pub fn exec_host(shares: &[NodeShare]) -> String {
     slots(
         shares
@@ -15,7 +16,7 @@ pub fn exec_host(shares: &[NodeShare]) -> String {
     )
 }
 
-/// The same of hosts and the processors of each chunk.
+/// `exec_host` for hosts with the processors of each chunk.
 pub fn slots<'a>(chunks: impl Iterator<Item = (&'a str, i64)>) -> String {
     let mut slots: BTreeMap<&str, usize> = BTreeMap::new();
     let mut text = String::new();
@@ -30,7 +31,7 @@ pub fn slots<'a>(chunks: impl Iterator<Item = (&'a str, i64)>) -> String {
     text
 }
 
-/// `(node1:ncpus=4:mem=8388608kb)+(node2:ncpus=4)`: what each chunk holds.
+/// `exec_vnode`: `(node1:ncpus=4:mem=8388608kb)+(node2:ncpus=4)`.
 pub fn exec_vnode(shares: &[NodeShare]) -> String {
     let mut text = String::new();
     for share in shares {
@@ -43,8 +44,8 @@ pub fn exec_vnode(shares: &[NodeShare]) -> String {
     text
 }
 
-/// The same of what is promised: the chunks of a request on these nodes, one for each; `(n1)+(n2)`
-/// where the nodes are known and not which chunk is where.
+/// `exec_vnode` of a planned start, with one chunk of the request on each of these nodes. If the
+/// numbers of chunks and nodes differ, only the nodes: `(n1)+(n2)`.
 pub fn planned_vnode(select: &Select, nodes: &[String], resources: &Resources) -> String {
     let chunks: Vec<&Chunk> = select
         .chunks
@@ -70,7 +71,7 @@ pub fn planned_vnode(select: &Select, nodes: &[String], resources: &Resources) -
     text
 }
 
-/// `n1:0,1+n2:3`: the GPUs of each node, in the order in which the job sees them; None without any.
+/// The GPUs of each node, in the job's order: `n1:0,1+n2:3`; None without GPUs.
 pub fn exec_gpus(shares: &[NodeShare]) -> Option<String> {
     let mut nodes: Vec<(&str, Vec<String>)> = Vec::new();
     for share in shares.iter().filter(|share| !share.gpus.is_empty()) {
@@ -88,7 +89,7 @@ pub fn exec_gpus(shares: &[NodeShare]) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// The processors a share holds.
+/// The processors of a share.
 pub fn processors(share: &NodeShare) -> i64 {
     share
         .taken
@@ -98,7 +99,7 @@ pub fn processors(share: &NodeShare) -> i64 {
         .unwrap_or(0)
 }
 
-/// A value with sizes in kilobytes, as PBS counts what is assigned.
+/// A value with sizes in kilobytes, as PBS displays allocated resources.
 pub fn in_kilobytes(value: &ResourceValue) -> ResourceValue {
     match value {
         ResourceValue::Size(size) => {

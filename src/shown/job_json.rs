@@ -1,5 +1,5 @@
-//! The attributes of a job as one JSON object for hooks and other programs, with the names and
-//! types of `qstat -f -F json`.
+//! A job's attributes as a JSON object for hooks and other programs, with the names and types of
+//! `qstat -f -F json`.
 
 use super::attributes::{self, AttributeDisplay, Attributes, ShownAttribute};
 use super::timestamp;
@@ -7,7 +7,7 @@ use crate::model::job::Job;
 use crate::wire::message::{JobRecord, ServerFacts};
 use serde_json::{Map, Value};
 
-/// The job under its full id as `id`, and its attributes. `environ`: with `Variable_List`.
+/// The job's full id as `id`, and its attributes. With `environ` they include `Variable_List`.
 pub fn of_job(job: &Job, environ: Option<Vec<u8>>, server: &ServerFacts) -> Map<String, Value> {
     let record = JobRecord {
         job: job.clone(),
@@ -24,7 +24,7 @@ pub fn of_job(job: &Job, environ: Option<Vec<u8>>, server: &ServerFacts) -> Map<
     object
 }
 
-/// Attributes of one name that stand together become one object of their resources.
+/// The attributes as an object. The resources of a list attribute form a nested object.
 pub fn of(attributes: &Attributes) -> Map<String, Value> {
     let mut object = Map::new();
     for group in attributes

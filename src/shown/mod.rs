@@ -1,4 +1,4 @@
-//! How a job is displayed: by commands to users, by schedd to hooks and notifications.
+//! How jobs are displayed: by commands to users, by schedd to hooks and notification programs.
 
 pub mod attributes;
 

@@ -1,11 +1,11 @@
-//! A reason for which a job waits, as JSON.
+//! The reason why a job waits, as JSON.
 
 use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::wire::message::ServerFacts;
 
-/// Code, stage and numbers of a reason in one object. Times are in seconds since 1970, null for
-/// never; jobs are named by their full ids.
+/// The code, stage and numbers of a reason. Times are in seconds since 1970, null for never. Jobs
+/// are given by their full ids.
 pub fn numbers_of(reason: &Reason, server: &ServerFacts) -> serde_json::Value {
     let mut object = serde_json::Map::new();
     object.insert("code".into(), reason.code().into());

@@ -1,4 +1,4 @@
-//! Moments as PBS writes them, in the local time zone.
+//! Times in PBS's formats, in the local time zone.
 
 use crate::model::time::Wall;
 use chrono::{DateTime, Datelike, Local, NaiveDateTime, Timelike};
@@ -9,7 +9,7 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// A moment as `ctime` writes it: `Fri Nov 11 17:57:05 2016`, the day padded with a blank.
+/// A time in the format of `ctime`: `Fri Nov 11 17:57:05 2016`, the day padded with a space.
 pub fn ctime(wall: Wall) -> impl Display {
     In(wall, |at, f| {
         let (hour, minute, second) = (at.hour(), at.minute(), at.second());
@@ -22,15 +22,15 @@ pub fn ctime(wall: Wall) -> impl Display {
     })
 }
 
-/// A moment as comments name it: `Fri Nov 11 at 17:57`.
+/// A time in the format of job comments: `Fri Nov 11 at 17:57`.
 pub fn comment_time(wall: Wall) -> impl Display {
     In(wall, |at, f| {
         write!(f, "{} at {:02}:{:02}", Date(at), at.hour(), at.minute())
     })
 }
 
-/// A moment in a list of reservations: `Today 17:57`, `Fri 17:57` within a week, else with its
-/// date, and with its year if that is another.
+/// A time in a list of reservations: `Today 17:57`, `Fri 17:57` within a week, else with the date,
+/// and with the year if it is not the current one.
 pub fn day_and_time(moment: Wall, now: Wall) -> String {
     let Some((at, today)) = local(moment).zip(local(now)) else {
         return "never".to_string();
@@ -45,8 +45,8 @@ pub fn day_and_time(moment: Wall, now: Wall) -> String {
     }
 }
 
-/// A promised start in five columns, as `qstat -T` shows it: `17:57` today, `Fr 17` within a week,
-/// `Nov` later this year, then the year, `>5yrs` at last; None for a moment that has passed.
+/// A planned start in five columns, as `qstat -T` displays it: `17:57` today, `Fr 17` within a
+/// week, `Nov` later this year, then the year, `>5yrs` after five years; None for a past time.
 pub fn start_column(start: Wall, now: Wall) -> Option<String> {
     let (at, today) = (local(start)?.naive_local(), local(now)?.naive_local());
     let days = start.0.checked_sub(now.0).filter(|ahead| *ahead >= 0)? / 86_400;
@@ -60,14 +60,14 @@ pub fn start_column(start: Wall, now: Wall) -> Option<String> {
     })
 }
 
-/// A moment in the local time zone; None if no calendar reaches it.
+/// A time in the local time zone; None if out of range.
 pub fn local(wall: Wall) -> Option<DateTime<Local>> {
     DateTime::from_timestamp(wall.0, 0).map(|at| at.with_timezone(&Local))
 }
 
 struct In(Wall, fn(NaiveDateTime, &mut fmt::Formatter) -> fmt::Result);
 
-/// A moment no calendar reaches is shown as seconds.
+/// Displays a time that is out of range in seconds.
 impl Display for In {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match local(self.0) {

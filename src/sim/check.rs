@@ -1,4 +1,4 @@
-//! A scenario played from beginning to end, and compared with what it expects.
+//! Runs a scenario to its end, and compares the result with its expectations.
 
 use super::expectation::comparison::Course;
 use super::expectation::{Difference, Expectation};
@@ -8,16 +8,16 @@ use super::world::World;
 use crate::model::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// What came of a scenario.
+/// The result of a scenario.
 #[derive(Clone, Debug)]
 pub struct CheckReport {
-    /// What was not as expected.
+    /// The expectations that were not met.
     pub differences: Vec<Difference>,
-    /// Which job ran when and where, as a table.
+    /// The attempts and waiting jobs, as a table.
     pub schedule: String,
 }
 
-/// Plays a scenario. Equal scenarios give equal reports.
+/// Runs a scenario. Equal scenarios give equal reports.
 pub fn play(scenario: &Scenario) -> CheckReport {
     let mut play = Play::new(scenario);
     while play.step() {}
@@ -33,12 +33,12 @@ pub fn play(scenario: &Scenario) -> CheckReport {
 struct Play<'a> {
     scenario: &'a Scenario,
     world: World,
-    /// What is still to come, each by moment.
+    /// The remaining submissions and events, the next one last.
     jobs: Vec<&'a (Span, Planned)>,
     events: Vec<&'a (Span, Done)>,
-    /// Expectations of moments still to come.
+    /// The remaining expectations with a time.
     timed: Vec<&'a Expectation>,
-    /// What submissions were refused with.
+    /// The messages that refused submissions, by job number.
     refused: BTreeMap<u64, String>,
     differences: Vec<Difference>,
 }
@@ -52,7 +52,8 @@ impl<'a> Play<'a> {
             .iter()
             .filter(|expectation| expectation.at.is_some())
             .collect();
-        // Stable: of one moment, the order of the file. The next is taken from the end.
+        // Stable: entries of one time keep the file's order. Reversed, as entries are taken from
+        // the end.
         jobs.sort_by_key(|(at, _)| *at);
         events.sort_by_key(|(at, _)| *at);
         timed.sort_by_key(|expectation| expectation.at);
@@ -71,7 +72,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Goes to the next instant at which something happens. False when there is none.
+    /// Advances to the next instant with an event. Returns false if there is none.
     fn step(&mut self) -> bool {
         let Some(now) = self.next() else { return false };
         self.judge(Some(now));
@@ -94,7 +95,8 @@ impl<'a> Play<'a> {
         let job = self.jobs.last().map(|(at, _)| zero + *at);
         let event = self.events.last().map(|(at, _)| zero + *at);
         let ahead = job.is_some() || event.is_some() || !self.timed.is_empty();
-        // What looks ahead for ever, as windows that return do, does so for somebody.
+        // Recurring reservations have events without end: they count only while something else is
+        // left.
         let own = if ahead || !self.world.is_over() {
             self.world.next()
         } else {
@@ -104,7 +106,7 @@ impl<'a> Play<'a> {
         next.filter(|next| *next <= zero + self.scenario.until)
     }
 
-    /// A plan that cannot be carried out ends the play.
+    /// Records a plan that cannot be carried out, and ends the run.
     fn fault(&mut self, why: String) -> bool {
         let what = "a plan that can be carried out".to_string();
         self.differences.push(Difference {
@@ -146,7 +148,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Judges what is expected of moments before this one.
+    /// Checks the expectations of times before this one; None stands for the end.
     fn judge(&mut self, before: Option<Time>) {
         let zero = self.scenario.zero;
         let is_past = |expectation: &mut &Expectation| {
@@ -209,13 +211,12 @@ fn world(scenario: &Scenario) -> World {
 }
 
 impl CheckReport {
-    /// Whether everything was as expected.
+    /// Whether all expectations were met.
     pub fn is_good(&self) -> bool {
         self.differences.is_empty()
     }
 
-    /// What was not as expected, line by line, and the schedule below it; `at` says from where on
-    /// the beginning of the scenario is counted.
+    /// The unmet expectations by line, and the schedule below them.
     pub fn explain(&self) -> String {
         let mut text = String::new();
         for Difference {

@@ -1,9 +1,8 @@
-//! A cluster in its own time: jobs are submitted to it, the scheduler starts them, they end.
+//! A cluster with simulated time: jobs are submitted, the scheduler starts them, they end.
 //!
-//! Time goes from one instant to the next at which something happens. All that happens at an
-//! instant is done before the scheduler looks: first the ends, then the submissions; then there is
-//! one cycle, and what it starts runs from that very instant. (Predictions that expire would come
-//! between: jobs are planned with their user's estimate and cut at it, so none does.)
+//! Time advances to the next instant with an event. At each instant jobs end first, then jobs are
+//! submitted, then one scheduling cycle runs; the jobs that it starts run from that instant. There
+//! is no event for an exceeded walltime: a job's run time is at most its estimate.
 
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -18,7 +17,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The cluster, and what is going to happen by itself.
+/// The cluster, and the ends of its running jobs.
 #[derive(Debug)]
 pub struct SimulatedCluster {
     state: ClusterState,
@@ -26,13 +25,13 @@ pub struct SimulatedCluster {
     now: Time,
     ends: BinaryHeap<Reverse<(Time, JobId)>>,
     waiting: usize,
-    /// When the scheduler wants to look again though nothing happens before.
+    /// The next time the scheduler requested a cycle even without an event.
     look: Option<Time>,
     memory: CycleCache,
 }
 
 impl SimulatedCluster {
-    /// A cluster that this policy governs, before anything has happened.
+    /// A cluster under this policy, without jobs.
     pub fn new(mut state: ClusterState, policy: Policy) -> SimulatedCluster {
         state.make(&Change::Usage(Cow::Owned(UsageTable::new(
             policy.usage.clone(),
@@ -49,24 +48,24 @@ impl SimulatedCluster {
         }
     }
 
-    /// What the scheduler sees.
+    /// The state that the scheduler uses.
     pub fn state(&self) -> &ClusterState {
         &self.state
     }
 
-    /// How many jobs wait.
+    /// The number of waiting jobs.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// When something happens next, if nobody submits anything.
+    /// The time of the next event, submissions aside; None if there is none.
     pub fn next(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((end, _))| *end);
         let look = if self.waiting > 0 { self.look } else { None };
         end.into_iter().chain(look).min()
     }
 
-    /// Lets time pass until `now`, and ends the jobs that are over then.
+    /// Advances time to `now`, and ends the jobs that finish by then.
     pub fn reach(&mut self, now: Time) {
         self.now = now;
         while let Some(Reverse((_, job))) = self
@@ -88,14 +87,15 @@ impl SimulatedCluster {
         }
     }
 
-    /// A job is submitted. Of equal rank the lower number goes first, and ranks are numbers here.
+    /// Submits a job. Job numbers are queue ranks: among jobs of equal priority the lower number
+    /// starts first.
     pub fn submit(&mut self, job: JobId, class: &ClassKey) {
         self.state.enqueue_as(job, job.number, class, self.now);
         self.waiting += 1;
     }
 
-    /// Has the scheduler decide, and starts what it starts; `run` tells how long a job will run.
-    /// None when there is nothing to decide about.
+    /// Runs a scheduling cycle and starts its jobs; `run` gives a job's run time. None if no job
+    /// waits.
     pub fn decide(&mut self, run: impl Fn(JobId) -> Span) -> Option<Plan> {
         if self.waiting == 0 {
             return None;

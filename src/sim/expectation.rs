@@ -21,7 +21,7 @@ pub struct Expectation {
     pub at: Option<Span>,
     /// The job concerned; None for the whole cluster.
     pub job: Option<JobId>,
-    /// What is expected.
+    /// The expected values.
     pub assertions: Vec<Assertion>,
 }
 
@@ -56,7 +56,7 @@ pub enum Assertion {
     EligibleTime(Span),
     /// The priority, compared to as many digits as are given.
     Score(String),
-    /// How often the job was preempted.
+    /// The number of preemptions of the job.
     Preempted(u32),
     /// The job that preempted it last; None if it was preempted for no job.
     MadeWayFor(Option<JobId>),

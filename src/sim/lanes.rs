@@ -1,22 +1,22 @@
-//! Processors for jobs of which only the number is known, so that they can be drawn: side by side
-//! where there is such a place, else in pieces, the lowest first.
+//! Assigns numbered processors to jobs for a plot. Only their count is known from the replay. A job
+//! gets adjacent processors if possible, else several pieces, the lowest first.
 
 use super::replay::Outcome;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Neighbouring processors of a job.
+/// Adjacent processors of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The job's place among the outcomes.
+    /// The index of the job's outcome.
     pub job: usize,
     /// The first processor, from 0.
     pub first: u32,
-    /// How many.
+    /// The number of processors.
     pub count: u32,
 }
 
-/// Gives each job its processors; the outcomes are those of a machine of so many.
+/// Assigns processors to each job. The outcomes are those of a machine with this many processors.
 pub fn assign(outcomes: &[Outcome], processors: u32) -> Vec<Piece> {
     let mut order: Vec<usize> = (0..outcomes.len()).collect();
     order.sort_by_key(|&job| outcomes[job].start);
@@ -36,7 +36,7 @@ pub fn assign(outcomes: &[Outcome], processors: u32) -> Vec<Piece> {
     pieces
 }
 
-/// Free processors: the first of each gap, and how wide it is.
+/// Free processors: the first processor of each gap, and the gap's width.
 struct Gaps(BTreeMap<u32, u32>);
 
 impl Gaps {
@@ -44,7 +44,7 @@ impl Gaps {
         Gaps([(0, processors)].into())
     }
 
-    /// The first gap that is wide enough, else as many gaps as it takes.
+    /// Takes `count` processors: from the first gap that is wide enough, else from the lowest gaps.
     fn take(&mut self, count: u32) -> Vec<(u32, u32)> {
         let whole = self
             .0

@@ -1,8 +1,8 @@
-//! The machine a trace is run on.
+//! The machine that replays a trace.
 //!
-//! One node that has all processors unless told otherwise: each job is one chunk then, which is
-//! fast. On several nodes a job is as many chunks of one processor, placed freely: any processors
-//! will do in either case, so the starts are the same.
+//! By default it is one node with all processors. Each job is then one chunk, which is fast. On
+//! several nodes a job consists of chunks of one processor, placed freely. In both cases any free
+//! processors suffice, so the starts are the same.
 
 use super::swf::Log;
 use crate::config::Config;
@@ -12,54 +12,54 @@ use crate::sched::view::snapshot::ClusterState;
 use serde::Serialize;
 use std::fmt;
 
-/// Nodes alike.
+/// A number of equal nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeBatch {
     nodes: u32,
     cores_per_node: u32,
 }
 
-/// `32 x 4`: nodes, and the processors of each.
+/// `32 x 4`: 32 nodes with 4 processors each.
 impl fmt::Display for NodeBatch {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{} x {}", self.nodes, self.cores_per_node)
     }
 }
 
-/// Why there is no machine.
+/// Why the size of the machine is unknown or invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMachine {
-    /// Neither header nor options tell.
+    /// Neither the header nor the options give a size.
     #[error(
         "its header has neither MaxProcs nor MaxNodes: say with --nodes and --cores-per-node how large the machine is"
     )]
     Unknown,
-    /// The header's processors do not divide so.
+    /// The header's processors are not divisible by the given number.
     #[error(
         "{processors} processors do not divide by {parts}: give both --nodes and --cores-per-node"
     )]
     Uneven {
-        /// What the header says.
+        /// The processors in the header.
         processors: u32,
-        /// Nodes, or processors of a node.
+        /// The number of nodes, or of processors per node.
         parts: u32,
     },
-    /// More processors than can be counted.
+    /// More processors than a 32-bit number holds.
     #[error(
         "{nodes} nodes with {cores} processors each are more than {} processors",
         u32::MAX
     )]
     TooLarge {
-        /// How many nodes.
+        /// The number of nodes.
         nodes: u32,
-        /// How many processors each.
+        /// The number of processors per node.
         cores: u32,
     },
 }
 
 impl NodeBatch {
-    /// The machine of a log, in so many nodes of so many processors if that is said; what the
-    /// header says only fills in what is not. Both numbers are above zero.
+    /// The machine of a log with this number of nodes and of processors per node, both above zero.
+    /// The header supplies a missing number.
     pub fn new(log: &Log, nodes: Option<u32>, cores: Option<u32>) -> Result<NodeBatch, NoMachine> {
         let (nodes, cores) = match (nodes, cores) {
             (Some(nodes), Some(cores)) => (nodes, cores),
@@ -77,12 +77,12 @@ impl NodeBatch {
             .ok_or(NoMachine::TooLarge { nodes, cores })
     }
 
-    /// How many processors it has in all.
+    /// The total number of processors.
     pub fn processors(self) -> u32 {
         self.nodes * self.cores_per_node
     }
 
-    /// The `select` of a job that needs so many processors.
+    /// The `select` statement of a job with this many processors.
     pub fn select(self, processors: u32) -> String {
         match self.nodes {
             1 => format!("1:ncpus={processors}"),
@@ -90,7 +90,7 @@ impl NodeBatch {
         }
     }
 
-    /// The machine idle, with the queues of a configuration.
+    /// The idle machine, with the queues of a configuration.
     pub fn state(self, config: &Config) -> ClusterState {
         let mut state = ClusterState::new(&config.resources());
         config
@@ -101,7 +101,7 @@ impl NodeBatch {
         state
     }
 
-    /// A node whose jobs are bound to no processor by number: in a replay nobody looks at these.
+    /// A node without numbered processors: a replay does not use the numbers.
     fn node(self, number: u32) -> NodeFacts {
         let name = format!("n{number}");
         NodeFacts {
@@ -119,7 +119,7 @@ impl NodeBatch {
     }
 }
 
-/// How often `parts` go into the header's processors.
+/// The header's processors divided by `parts`.
 fn divided(log: &Log, parts: u32) -> Result<u32, NoMachine> {
     let processors = log.processors().ok_or(NoMachine::Unknown)?;
     match processors % parts {

@@ -1,31 +1,31 @@
-//! How well a schedule serves those who wait: the figures by which schedulers are compared.
+//! Metrics of a schedule by which schedulers are compared.
 //!
-//! Wait is start minus submission. Bounded slowdown is (wait + run) / run, with runs below ten
-//! seconds counted as ten, and never below one. Percentiles are interpolated between neighbours.
+//! Wait is start minus submission. Bounded slowdown is (wait + run) / run, at least 1, where runs
+//! below ten seconds count as ten. Percentiles are interpolated linearly.
 
 use super::replay::{Outcome, Via};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Shorter runs count as this long in a slowdown, in seconds.
+/// The least run time in a slowdown, in seconds.
 const SHORTEST_RUN: i64 = 10;
 
-/// The figures of a schedule. Times are in seconds.
+/// The metrics of a schedule. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Metrics {
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: usize,
-    /// How many of them passed a job that waits.
+    /// The number of backfilled jobs: started ahead of a waiting job.
     pub backfilled: usize,
-    /// Of all jobs.
+    /// The waits of all jobs.
     pub wait: Spread,
-    /// Of all jobs.
+    /// The bounded slowdowns of all jobs.
     pub bounded_slowdown: Spread,
-    /// The mean wait, each job weighed by its processors times its run time.
+    /// The mean wait, weighted by processors times run time.
     pub area_weighted_wait: f64,
-    /// The used part of the machine between the first and the last submission, 0 to 1.
+    /// The used fraction of the machine between the first and the last submission, 0 to 1.
     pub utilization: f64,
-    /// From the first submission to the last end.
+    /// The time from the first submission to the last end.
     pub makespan: i64,
     /// The users' mean waits.
     pub user_wait: Users,
@@ -33,36 +33,36 @@ pub struct Metrics {
     pub user_bounded_slowdown: Users,
 }
 
-/// How numbers are spread.
+/// The distribution of a set of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
     /// The mean.
     pub mean: f64,
-    /// Half are below.
+    /// The 50th percentile.
     pub median: f64,
-    /// 99 of 100 are below.
+    /// The 99th percentile.
     pub p99: f64,
     /// The largest.
     pub max: f64,
 }
 
-/// How means of users are spread: each user counts once, whatever the number of jobs.
+/// The distribution of users' means. Each user counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Users {
-    /// How many users.
+    /// The number of users.
     pub users: usize,
-    /// The mean of their means.
+    /// The mean of the users' means.
     pub mean: f64,
-    /// 9 of 10 are below.
+    /// The 90th percentile.
     pub p90: f64,
     /// The largest.
     pub max: f64,
-    /// 0 when all are equal, towards 1 when one has it all.
+    /// The Gini coefficient: 0 if all are equal, towards 1 if a single user has everything.
     pub gini: f64,
 }
 
 impl Metrics {
-    /// The figures of what became of jobs on a machine of so many processors.
+    /// The metrics of these outcomes on a machine with this many processors.
     pub fn new(outcomes: &[Outcome], processors: u32) -> Metrics {
         let waits: Vec<f64> = outcomes
             .iter()
@@ -106,8 +106,8 @@ fn area_weighted_wait(outcomes: &[Outcome]) -> f64 {
     if total > 0.0 { weighed / total } else { 0.0 }
 }
 
-/// The used part of a machine between the first and the last submission, 0 to 1. 0 where all jobs
-/// are submitted in one second: there is no time in between.
+/// The used fraction of a machine between the first and the last submission, 0 to 1. It is 0 if all
+/// jobs are submitted in the same second.
 pub fn utilization(outcomes: &[Outcome], processors: u32) -> f64 {
     let submissions = || outcomes.iter().map(|outcome| outcome.job.submit);
     let (Some(first), Some(last)) = (submissions().min(), submissions().max()) else {
@@ -162,7 +162,7 @@ fn mean(numbers: &[f64]) -> f64 {
     }
 }
 
-/// Of sorted numbers, the one below which this part of them is.
+/// The percentile `part` (0 to 1) of sorted numbers.
 fn percentile(sorted: &[f64], part: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
         return 0.0;
@@ -175,7 +175,7 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-/// Of sorted numbers, none below zero.
+/// The Gini coefficient of sorted numbers, none of them negative.
 fn gini(sorted: &[f64]) -> f64 {
     let count = sorted.len() as f64;
     let total: f64 = sorted.iter().sum();

@@ -1,13 +1,13 @@
-//! Other worlds for the one scheduler: the past in a trace, a scenario in a file, a recorded run.
-//! Nothing here decides where or when a job runs: that is [`crate::sched::cycle`], the same that
-//! runs in schedd.
+//! Simulations that use the production scheduler: a workload trace, a scenario in a file, or a
+//! recording of a live schedd. No module here decides where or when a job runs: that is
+//! [`crate::sched::cycle`], as in schedd.
 
-// What is known of the past: the Standard Workload Format, and what of it can be run again.
+// Workload traces in the Standard Workload Format.
 pub mod swf;
 
 pub mod trace;
 
-// The machine it is run on, and the passing of its time.
+// The simulated machine, and the replay of a trace on it.
 pub mod machine;
 
 pub mod submission;
@@ -18,7 +18,7 @@ pub mod replay;
 
 pub mod shorthand;
 
-// What came of it.
+// Results: figures, reports and plots.
 pub mod metrics;
 
 pub mod report;
@@ -27,7 +27,7 @@ mod lanes;
 
 pub mod plot;
 
-// A cluster that is not there, with people and machines that do what a scenario says.
+// A simulated cluster with users, nodes and jobs that follow a scenario.
 pub mod world;
 
 pub mod scenario;
@@ -38,5 +38,5 @@ pub mod check;
 
 pub mod schedule;
 
-// What a live schedd has written down of its cycles, decided once more.
+// Recordings of a live schedd's cycles.
 pub mod recorded;

@@ -1,6 +1,6 @@
-//! A schedule as a picture: above which processors were whose, below how much of the machine was
-//! used. Few jobs are drawn one by one; many as a grid of cells, because a job of less than a pixel
-//! shows nothing.
+//! Plots a schedule: the jobs on the processors above, the utilization below. Up to 4000 pieces are
+//! drawn separately; more are aggregated in a grid of cells, because a job narrower than a pixel is
+//! invisible.
 
 mod grid;
 
@@ -12,20 +12,20 @@ use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
-/// The size of the picture, in pixels.
+/// The size of the picture in pixels.
 const SIZE: (u32, u32) = (1200, 800);
 
-/// More pieces are not drawn one by one.
+/// The most pieces that are drawn separately.
 const MOST_PIECES: usize = 4000;
 
-/// Cells of the grid, across and up.
+/// The number of columns and rows of the grid.
 const CELLS: (usize, usize) = (360, 100);
 
-/// The steps in which utilization is drawn.
+/// The number of time steps in the utilization plot.
 const STEPS: usize = 540;
 
-/// Widths of jobs, as parts of the machine, and their colours, which people who see few colours can
-/// tell apart too.
+/// Job widths, as fractions of the machine, and their colors, which color-blind people can tell
+/// apart.
 const WIDTHS: [(f64, RGBColor); 4] = [
     (1.0 / 32.0, RGBColor(0x44, 0x77, 0xaa)),
     (1.0 / 8.0, RGBColor(0x22, 0x88, 0x33)),
@@ -33,18 +33,18 @@ const WIDTHS: [(f64, RGBColor); 4] = [
     (1.0, RGBColor(0xd9, 0x4f, 0x5c)),
 ];
 
-/// The colours of utilization: over time, and in the mean.
+/// The colors of the utilization over time and of its mean.
 const USED: RGBColor = RGBColor(0x55, 0x55, 0x66);
 const MEAN: RGBColor = RGBColor(0x99, 0x33, 0x99);
 
-/// How much of its colour a paler shape keeps.
+/// The opacity of paler shapes.
 const PALE: f64 = 0.5;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Drawn<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The SVG of a schedule on so many processors. The error is that of the drawing library.
+/// The SVG of a schedule on this many processors. The error is that of the drawing library.
 pub fn svg(title: &str, outcomes: &[Outcome], processors: u32) -> Result<String, String> {
     let mut text = String::new();
     draw(&mut text, &Schedule::new(title, outcomes, processors))
@@ -52,7 +52,7 @@ pub fn svg(title: &str, outcomes: &[Outcome], processors: u32) -> Result<String,
     Ok(text)
 }
 
-/// What is drawn.
+/// The schedule to draw.
 struct Schedule<'a> {
     title: &'a str,
     outcomes: &'a [Outcome],
@@ -63,9 +63,9 @@ struct Schedule<'a> {
     /// The last submission.
     last: i64,
     unit: Unit,
-    /// Of each step of time, how much of the machine was used, 0 to 1.
+    /// The used fraction of the machine in each time step, 0 to 1.
     used: Vec<f64>,
-    /// Between the first and the last submission.
+    /// The utilization between the first and the last submission, 0 to 1.
     utilization: f64,
 }
 
@@ -77,7 +77,7 @@ struct Unit {
 }
 
 impl Unit {
-    /// The unit in which a span reads well.
+    /// The unit for a time axis of this length.
     fn of(seconds: i64) -> Unit {
         const UNITS: [(i64, Unit); 4] = [
             (
@@ -152,7 +152,7 @@ impl<'a> Schedule<'a> {
         schedule
     }
 
-    /// A moment in the axis' unit.
+    /// A time in the axis' unit, from the beginning of the schedule.
     fn time(&self, seconds: f64) -> f64 {
         (seconds - self.span.0 as f64) / self.unit.seconds
     }
@@ -171,7 +171,7 @@ impl<'a> Schedule<'a> {
             .any(|outcome| outcome.via == Via::Backfill)
     }
 
-    /// Which of the widths a job has.
+    /// The index in [`WIDTHS`] of a job's width.
     fn width(&self, outcome: &Outcome) -> usize {
         let part = f64::from(outcome.job.processors) / f64::from(self.processors);
         WIDTHS
@@ -201,7 +201,7 @@ fn draw(text: &mut String, schedule: &Schedule) -> Drawn<()> {
     Ok(())
 }
 
-/// Axes from zero to the end of the schedule, and to `top`.
+/// Axes from zero to the end of the schedule, and from zero to `top`.
 fn chart<'a, 'b>(
     area: &'a Area<'b>,
     schedule: &Schedule,
@@ -231,13 +231,13 @@ fn chart<'a, 'b>(
     Ok(chart)
 }
 
-/// A number on an axis, without needless zeros.
+/// A number for an axis label, with at most two decimals.
 fn short(value: f64) -> String {
     let rounded = (value * 100.0).round() / 100.0;
     format!("{rounded}")
 }
 
-/// Each job, in pieces; one that is too short to be seen is drawn a pixel wide.
+/// Draws each job in pieces; a job too short to be visible is drawn one pixel wide.
 fn jobs(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let (wide, high) = chart.plotting_area().dim_in_pixel();
     let (wide, high) = (
@@ -266,7 +266,7 @@ fn jobs(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     Ok(())
 }
 
-/// Cells in a row that are painted alike are one rectangle.
+/// Draws the grid. Adjacent cells of one color in a row are one rectangle.
 fn cells(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let grid = Grid::new(schedule, CELLS);
     let across = schedule.end() / grid.columns as f64;
@@ -293,7 +293,7 @@ fn cells(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     Ok(())
 }
 
-/// The used part of the machine as an area, and that between the submissions as a line.
+/// Draws the utilization over time as an area, and its mean between the submissions as a line.
 fn utilization(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let across = schedule.end() / schedule.used.len() as f64;
     let steps = schedule.used.iter().enumerate().flat_map(|(at, part)| {
@@ -319,7 +319,7 @@ fn utilization(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     Ok(())
 }
 
-/// The title, and what the colours mean.
+/// Draws the title and the legend.
 fn headline(area: &Area, schedule: &Schedule) -> Drawn<()> {
     area.draw(&Text::new(
         schedule.title.to_string(),
@@ -356,7 +356,7 @@ fn headline(area: &Area, schedule: &Schedule) -> Drawn<()> {
     Ok(())
 }
 
-/// The widths that jobs can have on this machine, with their colours.
+/// The widths that jobs can have on this machine, as legend entries with their colors.
 fn legend(schedule: &Schedule) -> Vec<(RGBAColor, String)> {
     let (mut keys, mut below) = (Vec::new(), 0);
     for (part, colour) in WIDTHS {

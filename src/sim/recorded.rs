@@ -1,5 +1,5 @@
-//! What a live schedd has written down (`[cycle] record`), decided once more: the same view, the
-//! same policy and the same moments must give the same plans, byte for byte (M53, G6).
+//! Repeats the cycles of a recording (`[cycle] record`): the same snapshots, policy and times must
+//! give the same plans, byte for byte (M53, G6).
 
 use crate::model::policy::Policy;
 use crate::sched::cycle;
@@ -7,62 +7,62 @@ use crate::sched::view::change::RecordedEntry;
 use crate::sched::view::snapshot::ClusterState;
 use std::io::{self, BufRead};
 
-/// What came of a recording.
+/// The result of repeating a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// How many cycles were decided once more.
+    /// The number of repeated cycles.
     pub cycles: usize,
-    /// The first plan that came out otherwise.
+    /// The first plan that differs.
     pub difference: Option<Deviation>,
-    /// The recording was as long as it may be and ends before its schedd did.
+    /// Whether schedd stopped recording because the file reached its limit.
     pub is_cut: bool,
 }
 
-/// A plan that came out otherwise than it was recorded.
+/// A plan that differs from the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deviation {
     /// The line of the recording.
     pub line: usize,
-    /// The plan recorded.
+    /// The recorded plan.
     pub recorded: String,
-    /// The plan made now.
+    /// The plan of the repetition.
     pub made: String,
 }
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The file.
+    /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A line that is none of a recording's.
+    /// A line that is not part of a recording.
     #[error(
         "line {line}: not a line of a recording ({why}): it is written by schedd, with record = in [cycle]"
     )]
     Malformed {
-        /// Which.
+        /// The line number.
         line: usize,
-        /// What is wrong with it.
+        /// The error in it.
         why: String,
     },
-    /// Changes before any beginning.
+    /// Changes before the first `Begin`.
     #[error("line {line}: the recording has no beginning: its first line is missing")]
     NoBeginning {
-        /// Which.
+        /// The line number.
         line: usize,
     },
-    /// Nothing was decided in it.
+    /// A recording without cycles.
     #[error("there is no cycle in it")]
     Empty,
 }
 
-/// Reads a line of a recording; the error says what is wrong with it.
+/// Reads a line of a recording.
 fn read_entry(line: &[u8]) -> Result<RecordedEntry<'static>, String> {
     let text = str::from_utf8(line).map_err(|error| error.to_string())?;
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-/// Decides once more what a recording says was decided, up to the first difference.
+/// Repeats the cycles of a recording up to the first difference.
 pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
     let mut replayed = Replayed {
         cycles: 0,
@@ -75,7 +75,7 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
         let (line, text) = (number + 1, text?);
         let entry = match (read_entry(&text), torn.take()) {
             (Ok(entry @ RecordedEntry::Begin { .. }), _) | (Ok(entry), None) => entry,
-            // Who was killed while writing has left half a line, and the next one began anew.
+            // A killed schedd leaves half a line; the next line then begins a new recording.
             (Err(why), None) => {
                 torn = Some(Fault::Malformed { line, why });
                 continue;

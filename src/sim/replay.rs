@@ -1,4 +1,4 @@
-//! A trace run again: when would its jobs have started under this policy?
+//! Replays a trace: when would its jobs have started under this policy?
 
 use super::engine::SimulatedCluster;
 use super::machine::NodeBatch;
@@ -12,66 +12,66 @@ use crate::model::time::{Span, Time};
 use crate::sched::view::plan::{Plan, Start};
 use std::sync::Arc;
 
-/// What became of a job.
+/// The start of a replayed job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Which.
+    /// The job.
     pub job: TraceJob,
-    /// When it started, in seconds.
+    /// The start time in seconds.
     pub start: i64,
-    /// The nodes it got, the first of the request first, with blanks between.
+    /// The allocated nodes in the order of the request, separated by spaces.
     pub nodes: Arc<str>,
-    /// Why it was its turn.
+    /// The kind of start.
     pub via: Via,
 }
 
 impl Outcome {
-    /// When it ended.
+    /// The end time in seconds.
     pub fn end(&self) -> i64 {
         self.start + self.job.run
     }
 
-    /// How long it waited.
+    /// The wait in seconds.
     pub fn wait(&self) -> i64 {
         self.start - self.job.submit
     }
 }
 
-/// Why it was a job's turn.
+/// The kind of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
-    /// Nobody with a better place waited.
+    /// In the order of priority.
     Priority,
-    /// It passed a job that waits.
+    /// Ahead of a waiting job.
     Backfill,
 }
 
-/// Why a trace was not run to its end.
+/// Why a replay ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StuckTrace {
     /// A job cannot be submitted.
     #[error("job {id}: {refusal}")]
     Refused {
-        /// Its number in the trace.
+        /// The job number in the trace.
         id: i64,
-        /// What `qsub` would say.
+        /// The refusal that `qsub` would print.
         refusal: Refusal,
     },
-    /// Jobs wait for ever.
+    /// Jobs that never start.
     #[error("{waiting} jobs never start, job {id} among them: {reason}")]
     Waiting {
-        /// How many.
+        /// The number of waiting jobs.
         waiting: usize,
-        /// The first of them.
+        /// The number of the first of them.
         id: i64,
-        /// Why it waits.
+        /// The reason why it waits.
         reason: String,
     },
 }
 
-/// Runs the jobs, which are in order of submission; what became of each comes in the same order.
-/// `progress` is told from time to time how many have started.
+/// Replays the jobs, which are sorted by submission. Returns the outcomes in the same order.
+/// `progress` receives the number of started jobs from time to time.
 pub fn run(
     jobs: &[TraceJob],
     machine: NodeBatch,
@@ -98,24 +98,24 @@ pub fn run(
 
 struct Replay<'t> {
     jobs: &'t [TraceJob],
-    /// How many of them have been submitted.
+    /// The number of submitted jobs.
     submitted: usize,
     classes: Classes,
     world: SimulatedCluster,
     outcomes: Vec<Option<Outcome>>,
     started: usize,
-    /// The nodes of the job started last: often those of the next one, too.
+    /// The nodes of the last started job; the next job often shares the text.
     nodes: Arc<str>,
 }
 
 impl Replay<'_> {
-    /// When something happens next.
+    /// The time of the next event.
     fn next(&self) -> Option<Time> {
         let submission = self.jobs.get(self.submitted).map(|job| moment(job.submit));
         self.world.next().into_iter().chain(submission).min()
     }
 
-    /// All that happens at an instant.
+    /// Processes all events of an instant, and runs a cycle.
     fn instant(&mut self, now: Time) -> Result<Option<Plan>, StuckTrace> {
         self.world.reach(now);
         self.submit(now)?;
@@ -152,7 +152,8 @@ impl Replay<'_> {
                 refusal,
             })?;
             self.submitted += 1;
-            // Numbers are places in the trace, from 1: what was submitted first has the lowest.
+            // Job numbers are positions in the trace, from 1: an earlier submission has a lower
+            // number.
             self.world.submit(JobId::job(self.submitted as u64), class);
         }
         Ok(())
@@ -184,13 +185,13 @@ fn moment(seconds: i64) -> Time {
     Time(seconds * 1000)
 }
 
-/// A job's place in the trace.
+/// A job's index in the trace.
 fn place(id: JobId) -> usize {
     id.number as usize - 1
 }
 
-/// The nodes of a start, each once: `n1`, `n3 n4 n5`. They are written anew only where they are not
-/// those `before`.
+/// The names of a start's nodes, each once: `n1`, `n3 n4 n5`. Reuses the text `before` if it is
+/// equal.
 fn nodes(start: &Start, before: &mut Arc<str>) -> Arc<str> {
     let mut names: Vec<&str> = start
         .shares

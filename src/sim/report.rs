@@ -1,4 +1,4 @@
-//! What is told of a replay: a summary for people or for programs, and the starts one by one.
+//! Reports of a replay: a summary as text or JSON, and a list of starts.
 
 use super::machine::NodeBatch;
 use super::metrics::{Metrics, Spread, Users};
@@ -8,23 +8,23 @@ use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
 
-/// A replay in figures.
+/// The results of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// The file.
+    /// The name of the trace file.
     pub trace: String,
-    /// By which rules the jobs were started.
+    /// The name of the policy.
     pub policy: String,
-    /// What they ran on.
+    /// The simulated machine.
     pub machine: NodeBatch,
-    /// What became of the file's records before the replay.
+    /// The numbers of records that the rules changed.
     pub records: TraceSummary,
-    /// What became of the jobs.
+    /// The figures of the schedule.
     #[serde(flatten)]
     pub metrics: Metrics,
 }
 
-/// For people: a figure a line, with its unit.
+/// The text form: one figure per line, with its unit.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Summary {
@@ -95,7 +95,7 @@ fn users(means: &Users, unit: &str) -> String {
     )
 }
 
-/// How many there were, and what each rule did, if it did anything.
+/// The number of records, and the rules that changed some.
 fn records(summary: &TraceSummary) -> String {
     let touched = [
         (summary.fractions_cut, "with fractions cut off"),
@@ -127,7 +127,7 @@ fn records(summary: &TraceSummary) -> String {
         .join("; ")
 }
 
-/// The starts, one a line, by submission: `job,submit,start,end,procs,nodes,via`.
+/// Writes the starts as CSV, by submission: `job,submit,start,end,procs,nodes,via`.
 pub fn write_starts(outcomes: &[Outcome], mut out: impl Write) -> io::Result<()> {
     writeln!(out, "job,submit,start,end,procs,nodes,via")?;
     for outcome in outcomes {

@@ -1,4 +1,5 @@
-//! A scenario: a cluster, what happens to it, and what is expected of the scheduler, in one file.
+//! Scenarios: a cluster, the events in it, and the expected decisions of the scheduler, in one
+//! file.
 //!
 //! ```toml
 //! name = "a filler may not delay the booked job"
@@ -16,8 +17,8 @@
 //! start = 0
 //! ```
 //!
-//! Moments are seconds from the beginning of the scenario, or texts as "1h" and "1:30:00". A file
-//! is read whole or refused with the line and the remedy.
+//! Times are seconds from the beginning of the scenario, or texts such as "1h" and "1:30:00". An
+//! error refuses the whole file and names the line and the remedy.
 
 mod deeds;
 
@@ -39,60 +40,60 @@ use chrono::{Local, NaiveDateTime, TimeZone};
 use std::collections::BTreeMap;
 use toml::de::DeTable;
 
-/// What a command line does, or what is said of one that is wrong.
+/// The actions of a command line, or the error in it.
 pub type Deeds = Result<Vec<Deed>, String>;
 
-/// How commands of PBS are read; the second argument is what a watch shows at that moment.
+/// The parsers for PBS commands. The second argument is the wall-clock time of the command.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar {
-    /// What stands behind `qsub`.
+    /// Parses the arguments of `qsub`.
     pub qsub: fn(&str, Wall) -> Result<Vec<AttributeSetting>, String>,
-    /// A whole command line that acts on jobs or nodes; None for a command that is not known.
+    /// Parses a command line that acts on jobs or nodes; None for an unknown command.
     pub act: fn(&str, Wall) -> Option<Deeds>,
 }
 
-/// A scenario, read.
+/// A parsed scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it shows.
+    /// The behavior that it shows, in a sentence.
     pub name: String,
-    /// What a watch shows at its beginning, as a time.
+    /// The wall-clock time of the beginning.
     pub zero: Time,
-    /// When it ends at the latest, from its beginning.
+    /// The latest end, from the beginning.
     pub until: Span,
-    /// What holds at its beginning.
+    /// The configuration at the beginning.
     pub config: Config,
-    /// The nodes there are, and those of them that are away or offline from the beginning.
+    /// The nodes, with their states at the beginning.
     pub nodes: Vec<ScenarioNode>,
-    /// What is submitted, by moment from the beginning, then in the order of the file.
+    /// The submissions, by time from the beginning, then in the order of the file.
     pub jobs: Vec<(Span, Planned)>,
-    /// The numbers of the groups that submit.
+    /// The numbers of the submitting groups.
     pub groups: BTreeMap<String, u32>,
-    /// What else is done, likewise.
+    /// The other events, in the same order.
     pub events: Vec<(Span, Done)>,
-    /// What is expected.
+    /// The expectations.
     pub expectations: Vec<Expectation>,
 }
 
-/// A node and how it stands at the beginning.
+/// A node and its state at the beginning.
 #[derive(Clone, Debug)]
 pub struct ScenarioNode {
-    /// What it offers.
+    /// The node's attributes and resources.
     pub facts: NodeFacts,
-    /// Whether it answers.
+    /// Whether the node responds.
     pub up: bool,
-    /// Whether an operator has taken it out of service.
+    /// Whether an operator has marked it offline.
     pub offline: bool,
 }
 
-/// A submission, or what the command line was refused for.
+/// A submission, or the error in its command line.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The line in the file.
     pub line: usize,
     /// The number of the job.
     pub number: u64,
-    /// What is submitted.
+    /// The submission; the error is that of the command line.
     pub submission: Result<Submission, String>,
 }
 
@@ -101,25 +102,25 @@ pub struct Planned {
 pub struct Done {
     /// The line in the file.
     pub line: usize,
-    /// As it is written.
+    /// The command line as written.
     pub text: String,
-    /// Who does it; None for an operator.
+    /// The acting user; None for an operator.
     pub user: Option<String>,
-    /// What is done.
+    /// The actions.
     pub deeds: Vec<Deed>,
-    /// It is to be refused, in words that contain these.
+    /// The expected refusal: a part of its message. None if the event must succeed.
     pub refused: Option<String>,
 }
 
-/// The keys before the first section, and the sections.
+/// The sections, and the keys before the first section.
 const KEYS: &[&str] = &[
     "name", "config", "clock", "until", "node", "job", "event", "expect",
 ];
 
-/// Midnight of a Monday, by the local clock, where a scenario does not say when it begins.
+/// The default beginning: midnight of a Monday, local time.
 const CLOCK: &str = "2024-01-01 00:00";
 
-/// A scenario goes on for so long at most after the last moment it speaks of.
+/// The default of `until`: ten years from the beginning.
 const LONGEST: Span = Span::seconds(10 * 366 * 24 * 3600);
 
 impl Scenario {
@@ -184,7 +185,7 @@ fn local(text: &str) -> Option<Time> {
     ))
 }
 
-/// What a watch shows so long after the beginning.
+/// The wall-clock time at an offset from the beginning.
 pub(super) fn wall(zero: Time, at: Span) -> Wall {
     Wall((zero + at).0.div_euclid(1000))
 }

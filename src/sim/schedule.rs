@@ -1,5 +1,4 @@
-//! What came of a scenario, as a small table: one line for each attempt, and for each job without
-//! one.
+//! The schedule of a scenario as a table: one line per attempt, and one per job without attempts.
 
 use super::expectation::comparison::seconds;
 use super::world::{Past, World};
@@ -11,7 +10,7 @@ const MOST: usize = 60;
 
 const HEAD: [&str; 7] = ["job", "user", "queued", "start", "end", "via", "nodes"];
 
-/// The table, two blanks before each line.
+/// The table, with two spaces before each line.
 pub fn table(world: &World, zero: Time) -> String {
     let jobs = world.jobs().filter(|job| !job.id.is_array());
     let mut rows: Vec<[String; 7]> = Vec::new();
@@ -59,7 +58,7 @@ fn attempt(job: &Job, past: &Past, zero: Time) -> [String; 7] {
     ]
 }
 
-/// A job that has not run: why is said where others have their nodes.
+/// The row of a job that has not run: the last column has the reason instead of the nodes.
 fn waiting(world: &World, job: &Job, zero: Time) -> [String; 7] {
     let none = || "-".to_string();
     let state = format!("({})", job.life.state.letter());
@@ -75,7 +74,7 @@ fn waiting(world: &World, job: &Job, zero: Time) -> [String; 7] {
     ]
 }
 
-/// `n1*2,n2`
+/// The nodes with their numbers of chunks: `n1*2,n2`.
 fn runs(shares: &[NodeShare]) -> String {
     let runs = shares
         .chunk_by(|a, b| a.node == b.node)

@@ -1,8 +1,8 @@
-//! Policies of the literature by name: settings of the one cycle, not algorithms of their own.
+//! Policies of the literature by name. Each is a set of settings for the one scheduling cycle.
 
 use crate::model::policy::{Backfill, BookingRetention, FillOrder, Filling, Policy, Precedence};
 
-/// A name, how it orders the queue, and how it sets backfill.
+/// The name, the queue order, and the backfill settings.
 type Shorthand = (&'static str, fn() -> Precedence, fn() -> Backfill);
 
 const SHORTHANDS: &[Shorthand] = &[
@@ -37,12 +37,12 @@ fn largest_expansion_first() -> Precedence {
     Precedence::by_formula("(eligible_time + walltime) / walltime")
 }
 
-/// All names.
+/// The names of all shorthands.
 pub fn names() -> Vec<&'static str> {
     SHORTHANDS.iter().map(|(name, ..)| *name).collect()
 }
 
-/// A policy with what a shorthand sets laid over it; None for a name that is none.
+/// A policy with the settings of a shorthand; None for an unknown name.
 pub fn applied(name: &str, policy: Policy) -> Option<Policy> {
     let (_, precedence, backfill) = SHORTHANDS.iter().find(|(known, ..)| *known == name)?;
     Some(Policy {

@@ -1,7 +1,7 @@
-//! What `qsub` would make of a trace's jobs: the scheduler is asked what it is asked in schedd.
+//! Submits a trace's jobs as `qsub` would: the scheduler receives the requests that it does in
+//! schedd.
 //!
-//! Traces repeat themselves: jobs alike in processors, estimate and user are one class, and all
-//! that is alike of them is made once.
+//! Jobs with equal processors, estimate and user form one class. Its values are computed once.
 
 use super::machine::NodeBatch;
 use super::trace;
@@ -18,20 +18,20 @@ use crate::sched::view::snapshot::{ClassKey, ClusterState};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The classes of the jobs seen so far.
+/// The classes of the submitted jobs.
 #[derive(Debug)]
 pub struct Classes {
     machine: NodeBatch,
     resources: Resources,
     queue: String,
-    /// By processors and estimate.
+    /// The request by processors and estimate.
     specs: HashMap<(u32, i64), Arc<Spec>>,
-    /// The same, and the user.
+    /// The class by processors, estimate and user.
     known: HashMap<(u32, i64, i64), ClassKey>,
 }
 
 impl Classes {
-    /// None so far; jobs are submitted to this queue.
+    /// No classes yet. Jobs go to this queue.
     pub fn new(machine: NodeBatch, resources: Resources, queue: &str) -> Classes {
         Classes {
             machine,
@@ -42,7 +42,7 @@ impl Classes {
         }
     }
 
-    /// The class of a job in this state.
+    /// The class of a job in this state, or the refusal of its request.
     pub fn of(
         &mut self,
         job: &trace::TraceJob,
@@ -82,7 +82,7 @@ impl Classes {
     }
 }
 
-/// What a job has that nobody asks for: there is no script to be run.
+/// The submission context of a trace's jobs, which have no script.
 fn origin() -> SubmitContext {
     SubmitContext {
         program: JobProgram::Command(Vec::new()),
@@ -93,7 +93,7 @@ fn origin() -> SubmitContext {
     }
 }
 
-/// A job as it stands when it has just been queued.
+/// A job as it is just after it was queued.
 fn submitted(spec: Arc<Spec>, user: i64) -> Job {
     let owner = Owner {
         user: format!("user{user}"),

@@ -1,56 +1,57 @@
-//! Reads the Standard Workload Format: one job a line, 18 numbers each, and a header of `;` lines.
+//! Reads the Standard Workload Format: one job per line, 18 numbers each, and a header of `;`
+//! lines.
 //!
-//! A line at a time, so that a file of any length costs only the numbers kept of it; compressed or
-//! not is told by the first bytes. What the numbers mean for a replay is [`super::trace`]'s.
+//! The file is read line by line, and only the used fields are kept. The first bytes show whether
+//! it is compressed. [`super::trace`] converts the records to jobs.
 
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// The numbers of a line.
+/// The number of fields of a line.
 pub const FIELDS: usize = 18;
 
-/// No line of a trace is longer, in bytes: a file that is none is refused before it fills memory.
+/// The longest accepted line, in bytes. Other kinds of files are refused before they fill memory.
 const LONGEST_LINE: u64 = 1 << 16;
 
-/// No number is this large: in milliseconds it would still be one of 64 bits.
+/// Numbers from here on are refused: below it, a number of seconds in milliseconds fits in 64 bits.
 const TOO_LARGE: u64 = 1 << 43;
 
-/// The kept numbers of a line, as they stand there: -1 is "not known".
+/// The used fields of a line, as written: -1 means unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The line of the file, from 1.
+    /// The line number in the file, from 1.
     pub line: usize,
-    /// Field 1: the job's number.
+    /// Field 1: the job number.
     pub id: i64,
-    /// Field 2: when it was submitted, in seconds.
+    /// Field 2: the submission time in seconds.
     pub submit: i64,
-    /// Field 4: how long it ran, in seconds.
+    /// Field 4: the run time in seconds.
     pub run: i64,
-    /// Field 5: the processors it got.
+    /// Field 5: the allocated processors.
     pub allocated: i64,
-    /// Field 8: the processors it asked for.
+    /// Field 8: the requested processors.
     pub requested: i64,
-    /// Field 9: how long its user said that it would run, in seconds.
+    /// Field 9: the requested time in seconds.
     pub estimate: i64,
-    /// Field 12: the user's number.
+    /// Field 12: the user number.
     pub user: i64,
-    /// Whether a fraction of a number was cut off.
+    /// Whether a fraction was cut off.
     pub truncated: bool,
 }
 
-/// A file as it was read.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// `MaxProcs` of the header, if it is above zero.
+    /// `MaxProcs` of the header; None if missing or zero.
     pub max_procs: Option<u32>,
-    /// `MaxNodes`, likewise.
+    /// `MaxNodes` of the header; None if missing or zero.
     pub max_nodes: Option<u32>,
-    /// In the order of the file.
+    /// The records in the order of the file.
     pub records: Vec<Record>,
 }
 
 impl Log {
-    /// How many processors the header gives the machine: `MaxProcs` stands above `MaxNodes`.
+    /// The number of processors in the header: `MaxProcs`, else `MaxNodes`.
     pub fn processors(&self) -> Option<u32> {
         self.max_procs.or(self.max_nodes)
     }
@@ -59,43 +60,43 @@ impl Log {
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SwfError {
-    /// The system says so, or the compressed data is damaged.
+    /// A read error, or damaged compressed data.
     #[error("line {line}: {error}")]
     Io {
         /// The line that could not be read.
         line: usize,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// A line with too few or too many numbers.
+    /// A line with a wrong number of fields.
     #[error("line {line}: {found} fields where the format has {FIELDS}")]
     Fields {
-        /// Which line.
+        /// The line number.
         line: usize,
-        /// How many it has.
+        /// The number of fields in it.
         found: usize,
     },
-    /// Something that is no number.
+    /// A field that is not a number, or a too large one.
     #[error("line {line}: field {field} is `{text}`, which is no number or one too large")]
     Number {
-        /// Which line.
+        /// The line number.
         line: usize,
-        /// Which field, from 1.
+        /// The field, from 1.
         field: usize,
-        /// What stands there.
+        /// The text of the field.
         text: String,
     },
-    /// A line that is none of a trace.
+    /// A line that is too long for a trace.
     #[error(
         "line {line} is longer than {LONGEST_LINE} bytes: this is no file of the Standard Workload Format"
     )]
     Long {
-        /// Which line.
+        /// The line number.
         line: usize,
     },
 }
 
-/// Reads a trace, compressed by gzip or not. The error names the line.
+/// Reads a trace, plain or compressed by gzip. The error names the line.
 pub fn read(mut source: impl BufRead) -> Result<Log, SwfError> {
     let start = source
         .fill_buf()
@@ -129,7 +130,7 @@ fn read_plain(mut source: impl BufRead) -> Result<Log, SwfError> {
     }
 }
 
-/// Takes what counts from a line of the header: `MaxProcs: 128`.
+/// Reads a header line such as `MaxProcs: 128`.
 fn note(log: &mut Log, remark: &[u8]) {
     let remark = String::from_utf8_lossy(remark);
     let Some((name, value)) = remark.split_once(':') else {
@@ -197,12 +198,12 @@ fn record(line: usize, text: &[u8]) -> Result<Record, SwfError> {
     })
 }
 
-/// A number without its fraction, and whether it had one.
+/// A number without its fraction, and whether it had one; None if invalid or too large.
 fn number(word: &[u8]) -> Option<(i64, bool)> {
     let text = str::from_utf8(word).ok()?;
     let (whole, has_fraction) = match text.parse::<i64>() {
         Ok(whole) => (whole, false),
-        // What is not finite, or beyond 64 bits, becomes too large or fails here.
+        // Numbers beyond 64 bits saturate and are refused below.
         Err(_) => text
             .parse::<f64>()
             .ok()
@@ -212,7 +213,7 @@ fn number(word: &[u8]) -> Option<(i64, bool)> {
     (whole.unsigned_abs() < TOO_LARGE).then_some((whole, has_fraction))
 }
 
-/// A word as an error shows it.
+/// The first 40 characters of a word, for an error message.
 fn shown(word: &[u8]) -> String {
     String::from_utf8_lossy(word).chars().take(40).collect()
 }

@@ -1,76 +1,77 @@
-//! From what a log holds to jobs that can be run again (Rules N1), with a census of what each rule
-//! touched: whoever compares two simulators has to know that they ran the same jobs.
+//! Converts the records of a log to jobs that can be replayed (Rules N1), and counts the records
+//! each rule changed. Results of two simulators are comparable only if both replayed the same jobs.
 
 use super::swf::{Log, Record};
 use std::ops::Range;
 
-/// A job of the past. Times are whole seconds.
+/// A job of a trace. Times are whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceJob {
-    /// Its number in the file.
+    /// The job number in the file.
     pub id: i64,
-    /// When it is submitted.
+    /// The time of submission.
     pub submit: i64,
-    /// How long it runs; above zero, and no longer than the estimate.
+    /// The run time: above zero, at most the estimate.
     pub run: i64,
-    /// How long its user says that it runs.
+    /// The run time that the user requested.
     pub estimate: i64,
-    /// How many processors it needs; above zero.
+    /// The number of processors; above zero.
     pub processors: u32,
-    /// Whose it is; -1 where the file does not tell.
+    /// The user's number; -1 if unknown.
     pub user: i64,
 }
 
-/// How many records each rule touched, in the order of the rules.
+/// The number of records each rule changed, in the order of the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TraceSummary {
     /// Records in the file.
     pub records: usize,
-    /// Fractions of a number were cut off.
+    /// Records with a fraction that was cut off.
     pub fractions_cut: usize,
-    /// Processors from field 5, because field 8 does not tell.
+    /// Processors from field 5, because field 8 is unknown.
     pub processors_as_allocated: usize,
     /// Dropped: no processors.
     pub without_processors: usize,
-    /// Dropped: more processors than the machine has.
+    /// Dropped: more processors than the machine.
     pub larger_than_machine: usize,
-    /// Dropped: did not run.
+    /// Dropped: no run time.
     pub without_run_time: usize,
-    /// The estimate is the run time, because field 9 does not tell.
+    /// Estimate set to the run time, because field 9 is unknown.
     pub without_estimate: usize,
-    /// Ran longer than estimated: cut to the estimate.
+    /// Run time cut to the estimate.
     pub cut_to_estimate: usize,
-    /// Dropped: submitted before the start of time.
+    /// Dropped: a negative submission time.
     pub submitted_before_zero: usize,
-    /// Stood after a job that was submitted later.
+    /// Listed after a job with a later submission.
     pub out_of_order: usize,
-    /// Jobs that are left.
+    /// Jobs left to replay.
     pub jobs: usize,
 }
 
-/// Jobs to be run again, by time of submission.
+/// The jobs to replay, sorted by submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Those submitted in one second, in the order of the file.
+    /// Jobs submitted in the same second keep the order of the file.
     pub jobs: Vec<TraceJob>,
-    /// What the rules did.
+    /// The number of records each rule changed.
     pub summary: TraceSummary,
 }
 
-/// Two lines with one job number.
+/// Two lines with the same job number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("lines {first} and {second} both have job number {id}: numbers must differ")]
 pub struct SameNumber {
-    /// The number.
+    /// The job number.
     pub id: i64,
-    /// The line that has it first.
+    /// The first line with the number.
     pub first: usize,
-    /// The line that has it again.
+    /// The second line with the number.
     pub second: usize,
 }
 
 impl Trace {
-    /// The jobs of a log that fit on a machine of so many processors.
+    /// The jobs of a log that fit on a machine with this many processors. The error is a job number
+    /// that occurs twice.
     pub fn new(log: &Log, processors: u32) -> Result<Trace, SameNumber> {
         check_numbers(&log.records)?;
         let mut summary = TraceSummary {
@@ -88,7 +89,7 @@ impl Trace {
         Ok(Trace { jobs, summary })
     }
 
-    /// Only the jobs of these places, from 0; places past the last are ignored.
+    /// Keeps only the jobs at these positions, from 0. Positions past the last are ignored.
     pub fn window(&mut self, places: Range<usize>) {
         let end = places.end.min(self.jobs.len());
         self.jobs.truncate(end);
@@ -112,7 +113,8 @@ fn check_numbers(records: &[Record]) -> Result<(), SameNumber> {
     }
 }
 
-/// The job of a record; None for one that a rule drops, counted under the first rule that does.
+/// The job of a record; None if a rule drops it. A dropped record is counted under the first such
+/// rule.
 fn job(record: &Record, most: u32, summary: &mut TraceSummary) -> Option<TraceJob> {
     summary.fractions_cut += usize::from(record.truncated);
     let asked = if record.requested > 0 {

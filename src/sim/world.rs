@@ -48,7 +48,7 @@ const HOST: &str = "sim";
 /// The boot id of all hosts.
 const BOOT: &str = "1";
 
-/// A world that needs more cycles than this at one instant never finishes.
+/// A world that needs more cycles than this at one instant is in an endless loop.
 const MOST_CYCLES: usize = 10_000;
 
 /// The record of an attempt.
@@ -56,30 +56,30 @@ const MOST_CYCLES: usize = 10_000;
 pub struct Past {
     /// The job.
     pub job: JobId,
-    /// When it started.
+    /// The start time.
     pub start: Time,
-    /// When it ended; None while it runs.
+    /// The end time; None while the attempt runs.
     pub end: Option<Time>,
-    /// What it was allocated.
+    /// The allocated resources.
     pub shares: Vec<NodeShare>,
     /// Whether it was started ahead of a job with a planned start.
     pub is_backfilled: bool,
 }
 
-/// The server, and what it does not know: what jobs will do, and what has happened so far.
+/// The server, and what only the simulation has: the future of jobs, and the record of attempts.
 pub struct World {
     server: ServerState,
     history: WorldHistory,
     fates: BTreeMap<u64, Fate>,
     users: BTreeMap<String, Owner>,
-    /// How many reservations were made.
+    /// The number of reservations made so far.
     reservations: u64,
     plan: Plan,
     memory: CycleCache,
     past: Vec<Past>,
     /// The messages of the last submission or alteration of each job.
     notes: BTreeMap<JobId, Vec<String>>,
-    /// All charges: under another policy they add up to other usage.
+    /// All charges. After a change of the usage policy the usage is recomputed from them.
     charges: Vec<Charge>,
     cycles: Vec<(Time, Triggers)>,
 }
@@ -179,7 +179,7 @@ impl World {
         &self.past
     }
 
-    /// When cycles ran, and why.
+    /// The times of all cycles, with their triggers.
     pub fn cycles(&self) -> &[(Time, Triggers)] {
         &self.cycles
     }
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// What is in use of a resource of the whole system, what is not there included, and its total.
+    /// The amount of a system-wide resource in use, use outside Lanai included, and its total.
     pub fn in_use(&self, name: &str) -> Option<(i64, i64)> {
         self.server.cluster().pool(name)
     }
@@ -227,7 +227,7 @@ impl World {
     }
 
     /// The eligible time of a job at a moment since the last change. A subjob that has not started
-    /// has that of its array.
+    /// has the eligible time of its array.
     pub fn eligible_time(&self, id: JobId, at: Time) -> Option<Span> {
         let job = self.history.job_or_subjob(id)?;
         Some(job.life.eligibility.at(at))
@@ -250,7 +250,7 @@ impl World {
             .all(|job| job.life.state == JobState::Finished)
     }
 
-    /// When something happens next, if nobody does anything.
+    /// The time of the next event, users' actions aside; None if there is none.
     pub fn next(&self) -> Option<Time> {
         let server = &self.server;
         let ends = server.jobs().filter_map(|job| Some(self.end_of(job)?.0));
@@ -306,7 +306,7 @@ impl World {
             self.server.judge_limits(&plan);
             self.plan = plan;
             self.commit();
-            // The starts of a cycle leave it nothing to decide, unless one failed or freed others.
+            // Starts alone need no further cycle, unless a start failed or freed resources.
             self.server.take_cycle_due();
             if freed || self.server.dependencies.stirred {
                 self.server.look_again();
@@ -331,7 +331,7 @@ impl World {
     }
 }
 
-/// The clocks of the machine at this moment.
+/// The clock reading at a simulated time.
 fn reading(now: Time) -> Reading {
     Reading {
         since_boot: Span(now.0),

@@ -1,4 +1,4 @@
-//! An array of a thousand jobs, and what a million elements that wait cost.
+//! An array of a thousand jobs, and the cost of a million waiting subjobs.
 
 use crate::Scale;
 use crate::figures::median;
@@ -10,7 +10,7 @@ use std::time::Instant;
 
 const MANY: usize = 1_000_000;
 
-/// Measures it, jobs started without a login shell.
+/// Measures arrays, without login shells.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
     let rates = (0..scale.repeats)
         .map(|_| released(scale))
@@ -40,7 +40,7 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// Starts per second, from the moment at which they may start.
+/// The starts per second, from the time at which the array may start.
 fn released(scale: &Scale) -> Result<f64> {
     let stage = Stage::begin(false)?;
     stage.close_gate()?;
@@ -53,7 +53,7 @@ fn released(scale: &Scale) -> Result<f64> {
     Ok(scale.jobs as f64 * 1000.0 / (last - begun))
 }
 
-/// Milliseconds of the submit, and MiB by which schedd grows.
+/// The milliseconds of the submission, and the growth of schedd in MiB.
 fn many() -> Result<(f64, f64)> {
     let stage = Stage::begin(false)?;
     stage.close_gate()?;

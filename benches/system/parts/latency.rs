@@ -1,4 +1,4 @@
-//! From `qsub` to the job's first own act, on a system that does nothing else.
+//! The time from `qsub` to the first action of the job, on an idle system.
 
 use crate::Scale;
 use crate::figures::quantile;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const ONES: usize = 20;
 
-/// Measures it.
+/// Measures the latency.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
     let stage = Stage::begin(false)?;
     let times = (0..ONES * scale.repeats)
@@ -31,7 +31,7 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
 }
 
 fn one(stage: &Stage, number: usize) -> Result<f64> {
-    // Never in step with whatever comes round at fixed intervals.
+    // Varies the pause, so that it is not in phase with periodic work.
     thread::sleep(Duration::from_millis(20 + (number as u64 * 37) % 61));
     let before = wall();
     must(&mut stage.qsub(number))?;

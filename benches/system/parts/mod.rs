@@ -1,4 +1,4 @@
-//! What is measured, one file for each part.
+//! The parts of the measurement.
 
 pub mod array;
 pub mod latency;
@@ -11,5 +11,5 @@ use super::machine::Limits;
 use super::report::Report;
 use anyhow::Result;
 
-/// Measures a part and adds its figures.
+/// Measures a part and adds its figures to the report.
 pub type Part = fn(&Scale, &Limits, &mut Report) -> Result<()>;

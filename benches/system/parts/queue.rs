@@ -1,4 +1,4 @@
-//! A long queue: how long it takes to list, and what it costs schedd to keep.
+//! A long queue: the time to list it, and the memory of schedd.
 
 use crate::Scale;
 use crate::figures::{median, timed};
@@ -14,10 +14,10 @@ use std::process::Stdio;
 
 const LISTINGS: usize = 5;
 const SINGLES: usize = 30;
-/// Requests on their way at once.
+/// The number of requests sent before reading replies.
 const BATCH: usize = 100;
 
-/// Measures it.
+/// Measures the long queue.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
     let stage = Stage::begin(false)?;
     stage.close_gate()?;
@@ -78,7 +78,7 @@ fn listing(stage: &Stage, arguments: &[&str], count: usize) -> Result<f64> {
     Ok(median(&(0..count).map(one).collect::<Result<Vec<_>>>()?))
 }
 
-/// Queues so many jobs quickly: as `qsub` does, but over one connection.
+/// Queues this many jobs fast: as `qsub` does, but over one connection.
 fn fill(stage: &Stage, jobs: usize) -> Result<()> {
     let client = Client::reach(&stage.home())?;
     let mut stream = client.stream();

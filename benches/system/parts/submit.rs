@@ -1,4 +1,4 @@
-//! Submitting, with nothing being started: one `qsub`, many one after another, many at once.
+//! Submission without starts: single `qsub` commands, in sequence and in parallel.
 
 use crate::Scale;
 use crate::figures::{median, quantile, timed};
@@ -9,7 +9,7 @@ use anyhow::Result;
 
 const ONES: usize = 50;
 
-/// Measures it.
+/// Measures submission.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
     let stage = Stage::begin(false)?;
     stage.close_gate()?;

@@ -1,4 +1,5 @@
-//! A thousand jobs: submitted by four while they run, or queued first and then released.
+//! Throughput of a thousand jobs: submitted by four users while they run, or queued first and then
+//! released.
 
 use crate::Scale;
 use crate::figures::median;
@@ -9,17 +10,17 @@ use anyhow::Result;
 
 const SUBMITTERS: usize = 4;
 
-/// What one run comes to.
+/// The results of a run.
 struct Run {
-    /// Starts per second.
+    /// The starts per second.
     rate: f64,
-    /// Processor seconds of everything per thousand jobs.
+    /// The processor seconds of all processes per thousand jobs.
     all: f64,
-    /// Processor seconds of schedd per thousand jobs.
+    /// The processor seconds of schedd per thousand jobs.
     schedd: f64,
 }
 
-/// Measures it, jobs started without a login shell.
+/// Measures throughput without login shells.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
     let runs = repeated(scale, false, flowing)?;
     add(
@@ -40,8 +41,8 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// Measures it, jobs started by their owner's login shell, as PBS does: what that shell reads first
-/// is the machine's own business, and may take long, so there are fewer of them.
+/// Measures throughput with the owner's login shell, as in PBS. Its profile belongs to the machine
+/// and may be slow, so there are fewer jobs.
 pub fn measure_login(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
     let fewer = Scale {
         jobs: (scale.jobs / 10).max(10),
@@ -99,7 +100,7 @@ fn add(report: &mut Report, how: &str, runs: &[Run], limit: f64, target: Option<
     ));
 }
 
-/// From the first submit to the last start.
+/// Measures from the first submission to the last start.
 fn flowing(scale: &Scale, login: bool) -> Result<Run> {
     let before = spent()?;
     let stage = Stage::begin(login)?;
@@ -108,7 +109,7 @@ fn flowing(scale: &Scale, login: bool) -> Result<Run> {
     finish(scale, stage, begun, (before, 0.0))
 }
 
-/// From the moment at which jobs may start to the last start.
+/// Measures from the time at which jobs may start to the last start.
 fn released(scale: &Scale, login: bool) -> Result<Run> {
     let stage = Stage::begin(login)?;
     stage.close_gate()?;
@@ -117,7 +118,7 @@ fn released(scale: &Scale, login: bool) -> Result<Run> {
     let begun = wall();
     stage.open_gate()?;
     let run = finish(scale, stage, begun, before)?;
-    // Nobody reaped schedd before, so what it spent on the submits is in the account, too.
+    // The total includes what schedd spent on the submissions, as schedd was not reaped before.
     Ok(Run {
         all: run.all - before.1 * per_thousand(scale),
         ..run

@@ -1,4 +1,4 @@
-//! A configuration as it is with what was said laid over it.
+//! Applies the overrides of qmgr to a configuration.
 
 use super::{
     AttributeKey, Existence, QmgrObject, QmgrOverride, QmgrOverrides, attributes, forms, resources,
@@ -11,18 +11,18 @@ use crate::model::refusal::Refusal;
 use crate::model::resource::ResourceList;
 use std::fmt;
 
-/// Something said that does not fit the file as it is now.
+/// An override that does not fit the current file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Of what.
+    /// The object.
     pub target: QmgrObject,
-    /// Which attribute; None if the object itself is not there.
+    /// The attribute; None if the object itself is missing.
     pub key: Option<AttributeKey>,
-    /// Why not.
+    /// The reason.
     pub why: Refusal,
 }
 
-/// `queue gpu: Unknown queue`.
+/// The text of the report: `queue gpu: Unknown queue`.
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.key {
@@ -33,16 +33,16 @@ impl fmt::Display for Conflict {
 }
 
 impl Config {
-    /// This with what was said laid over it, and what of that does not fit and was passed over.
+    /// The configuration with these overrides, and the overrides that were ignored.
     pub fn with_overrides(&self, overrides: &QmgrOverrides) -> (Config, Vec<Conflict>) {
         let mut misfits = Vec::new();
-        // The default queue stays when another one becomes it.
+        // Keeps the default queue as a queue when another one becomes the default.
         let mut config = Config {
             queues: self.stated_queues(),
             ..self.clone()
         };
         let mut all: Vec<&(QmgrObject, QmgrOverride)> = overrides.all.iter().collect();
-        // Of one kind those first that were named first.
+        // Resources first, then in the order of their first commands.
         all.sort_by_key(|(target, _)| {
             std::mem::discriminant(target) != std::mem::discriminant(&RESOURCE)
         });
@@ -53,12 +53,12 @@ impl Config {
         (config, misfits)
     }
 
-    /// Whether a resource is the site's own.
+    /// Whether the site defines a resource.
     pub fn has_own_resource(&self, name: &str) -> bool {
         self.resources.iter().any(|(known, _)| known == name)
     }
 
-    /// Whether something is said of a resource.
+    /// Whether any setting refers to a resource.
     pub fn mentions(&self, resource: &str) -> bool {
         let server = &self.server;
         let lists = [&server.defaults, &server.chunk_defaults, &server.most].into_iter();
@@ -123,7 +123,7 @@ fn lay_over(
     }
 }
 
-/// What says whether something counts comes after what says what: `job_history_enable`.
+/// Sorts switches such as `job_history_enable` after the values that they switch.
 fn in_order<'a>(
     target: &QmgrObject,
     change: &'a QmgrOverride,
@@ -158,7 +158,7 @@ fn write(
     }
 }
 
-/// Whether there is such an object; of nodes only the ledger knows.
+/// Returns an error for an unknown object. Nodes are not checked: only the server lists them.
 pub(super) fn exists(config: &Config, target: &QmgrObject) -> Result<(), Refusal> {
     match target {
         QmgrObject::Server | QmgrObject::Sched | QmgrObject::Node(_) => Ok(()),
@@ -192,7 +192,7 @@ pub(super) fn exists(config: &Config, target: &QmgrObject) -> Result<(), Refusal
     }
 }
 
-/// A queue that was created is closed until it is opened.
+/// Creates an object. A new queue is disabled and stopped.
 fn create(config: &mut Config, target: &QmgrObject) {
     delete(config, target);
     match target {
@@ -209,7 +209,7 @@ fn create(config: &mut Config, target: &QmgrObject) {
     }
 }
 
-/// With what limits its jobs, and what the whole system has of it.
+/// Deletes an object: a queue with its limits, a resource with its system-wide total.
 fn delete(config: &mut Config, target: &QmgrObject) {
     match target {
         QmgrObject::Queue(name) => {

@@ -1,4 +1,4 @@
-//! The attributes that `qmgr` knows, by PBS's names and in the order in which they are shown.
+//! The attributes of `qmgr`, under PBS's names and in display order.
 
 mod hook;
 
@@ -37,27 +37,27 @@ const fn limit(
     })
 }
 
-/// What is known of an attribute's name.
+/// The properties of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttributeInfo {
-    /// As PBS writes it.
+    /// PBS's spelling of the name.
     pub name: &'static str,
     /// Whether it is a list of resources.
     pub of_resources: bool,
-    /// Whether its value is a list to which `+=` adds.
+    /// Whether its value is a list that `+=` appends to.
     pub is_list: bool,
-    /// Whether its value is PBS's language of limits.
+    /// Whether its value uses PBS's syntax of limits.
     pub is_limit: bool,
-    /// Whether it is kept and shown, and has no effect.
+    /// Whether it is stored and displayed without effect.
     pub is_idle: bool,
 }
 
-/// The attribute of this name, in whatever letters.
+/// The attribute with this name, ignoring case.
 pub(super) fn find(target: &QmgrObject, name: &str) -> Option<&'static QmgrAttribute> {
     all(target).find(|attribute| attribute.name.eq_ignore_ascii_case(name))
 }
 
-/// What is known of the attribute of this name.
+/// The properties of the attribute with this name.
 pub fn known(target: &QmgrObject, name: &str) -> Option<AttributeInfo> {
     find(target, name).map(|attribute| AttributeInfo {
         name: attribute.name,
@@ -71,7 +71,7 @@ pub fn known(target: &QmgrObject, name: &str) -> Option<AttributeInfo> {
     })
 }
 
-/// Where an attribute stands among those of its object; those that are not known come last.
+/// The position of an attribute in display order. Unknown attributes come last.
 pub fn place(target: &QmgrObject, name: &str) -> usize {
     all(target)
         .position(|attribute| attribute.name == name)
@@ -92,7 +92,7 @@ pub(super) fn all(target: &QmgrObject) -> impl Iterator<Item = &'static QmgrAttr
     first.iter().chain(middle).chain(last)
 }
 
-/// Lists of names.
+/// Attributes whose values are lists of names.
 const LISTS: [&str; 8] = [
     "managers",
     "operators",

@@ -1,4 +1,4 @@
-//! A command of `qmgr` about one object, and what was said before with that added.
+//! A command of `qmgr` on one object, and its effect on the overrides.
 
 use super::apply::Conflict;
 use super::attributes::{find, known, names};
@@ -13,21 +13,21 @@ use crate::model::refusal::Refusal;
 use crate::model::resource::Resources;
 use serde::{Deserialize, Serialize};
 
-/// What is to be done to an object.
+/// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Make it, with these attributes.
+    /// Creates the object with these attributes.
     Create,
-    /// Take it away.
+    /// Deletes the object.
     Delete,
-    /// Set attributes.
+    /// Sets attributes.
     Set,
-    /// Unset attributes.
+    /// Unsets attributes.
     Unset,
 }
 
-/// How a value is to be set.
+/// The operator of an assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
@@ -39,19 +39,19 @@ pub enum Op {
     Remove,
 }
 
-/// An attribute to be set or unset.
+/// An attribute to set or unset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
-    /// Which.
+    /// The attribute.
     pub key: AttributeKey,
-    /// How; of no account when it is unset.
+    /// The operator; ignored for unset.
     pub op: Op,
-    /// To what; empty when it is unset.
+    /// The value; empty for unset.
     pub value: String,
 }
 
 impl Edit {
-    /// Whether it changes one of these attributes.
+    /// Whether the edit changes one of these attributes.
     pub fn changes_one_of(&self, names: &[&str]) -> bool {
         let attribute = &self.key.attribute;
         names
@@ -60,28 +60,28 @@ impl Edit {
     }
 }
 
-/// A command about one object: all of it is done, or nothing.
+/// A command on one object. It takes effect completely or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QmgrCommand {
-    /// What.
+    /// The action.
     pub verb: Verb,
-    /// To which object.
+    /// The object.
     pub target: QmgrObject,
-    /// With which attributes.
+    /// The attributes.
     pub edits: Vec<Edit>,
 }
 
-/// More than this nobody needs to say of an attribute.
+/// The longest text, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// So many attributes a command may name.
+/// The most attributes in one command.
 const MOST_EDITS: usize = 1000;
 
-/// So many objects may be spoken of.
+/// The most objects with overrides.
 const MOST: usize = 10_000;
 
 impl QmgrCommand {
-    /// Whether it is of a bearable size.
+    /// Returns an error if the command is too large.
     pub fn check_size(&self) -> Result<(), Refusal> {
         if self.edits.len() > MOST_EDITS {
             Err(Refusal::more_than(MOST_EDITS, "attributes in one command"))
@@ -100,7 +100,7 @@ impl QmgrCommand {
     }
 }
 
-/// A value is a line, and no long one.
+/// Checks that a text is one line and not too long.
 fn check_text(text: &str) -> Result<(), Refusal> {
     if text.len() > LONGEST {
         Err(Refusal::too_large("a value", LONGEST))
@@ -112,8 +112,8 @@ fn check_text(text: &str) -> Result<(), Refusal> {
 }
 
 impl QmgrOverrides {
-    /// These and a command besides, above a file. An object must be there, or must not; values must
-    /// be ones that its attributes can have.
+    /// Adds a command to these overrides of `file`. Returns an error if the object does not exist,
+    /// or already does, or if a value is invalid.
     pub fn with(&self, command: &QmgrCommand, file: &Config) -> Result<QmgrOverrides, Refusal> {
         command.check_size()?;
         let (mut config, _) = file.with_overrides(self);
@@ -148,7 +148,7 @@ impl QmgrOverrides {
         }
     }
 
-    /// The default queue that is there though nobody has spoken of it stays as it is.
+    /// Creates an object. A default queue that exists implicitly keeps its state.
     fn create(
         &mut self,
         target: &QmgrObject,
@@ -188,7 +188,8 @@ impl QmgrOverrides {
         Ok(())
     }
 
-    /// What the file has stays spoken of: it would come back with the next start.
+    /// Deletes an object. If the file defines it, a deletion is stored, or it would return with the
+    /// next start.
     fn delete(
         &mut self,
         target: &QmgrObject,
@@ -201,7 +202,7 @@ impl QmgrOverrides {
                 return Err(Refusal::busy());
             }
             QmgrObject::Queue(_) | QmgrObject::Resource(_) | QmgrObject::Hook(_) => {}
-            // Whether it may go only the ledger knows.
+            // Only the server can decide whether a node may be deleted.
             QmgrObject::Node(_) => {
                 self.drop(target);
                 return Ok(());
@@ -231,9 +232,9 @@ impl QmgrOverrides {
             Verb::Unset => None,
             _ => Some(self.combined(target, &key, edit, config)?),
         };
-        // What is added up command by command grows, too.
+        // `+=` can exceed the limit over several commands.
         value.as_deref().map_or(Ok(()), check_text)?;
-        // All resources of a list are unset together.
+        // `unset` of a list without a resource unsets all its resources.
         let unset: Vec<AttributeKey> = match (verb, known.of_resources && key.resource.is_none()) {
             (Verb::Unset, true) => present(config, target, &key),
             _ => vec![key],
@@ -245,7 +246,7 @@ impl QmgrOverrides {
         Ok(())
     }
 
-    /// What an attribute is to be in the end; what was said earlier in the same command counts.
+    /// The resulting value of an attribute, including earlier edits of the same command.
     fn combined(
         &self,
         target: &QmgrObject,
@@ -293,7 +294,7 @@ impl QmgrOverrides {
         }
     }
 
-    /// Whether the file, so amended, takes what was just said.
+    /// Checks that the file accepts the new overrides.
     fn check(&self, target: &QmgrObject, edits: &[Edit], file: &Config) -> Result<(), Refusal> {
         let (config, misfits) = file.with_overrides(self);
         let is_new = |key: &AttributeKey| {
@@ -301,7 +302,7 @@ impl QmgrOverrides {
                 .iter()
                 .any(|edit| edit.key.attribute.eq_ignore_ascii_case(&key.attribute))
         };
-        // Of two styles of limits the one that stands later is found to be in the way.
+        // If both styles of limits are used, the error names the later one.
         let is_mixed = |misfit: &Conflict| misfit.why == Refusal::mixed_limits();
         let is_own = |misfit: &Conflict| {
             let attribute = misfit.key.as_ref().map_or("", |key| &key.attribute);
@@ -319,7 +320,7 @@ impl QmgrOverrides {
         }
     }
 
-    /// Whether a queue may be opened as it is, and is of the type that was just said.
+    /// Checks that a queue can be opened, and that its new type fits.
     fn check_type(
         &self,
         target: &QmgrObject,
@@ -348,7 +349,7 @@ impl QmgrOverrides {
         Ok(())
     }
 
-    /// Whether an attribute was given a value.
+    /// Whether qmgr set an attribute to a value.
     pub(super) fn says_value(&self, target: &QmgrObject, attribute: &str) -> bool {
         self.of(target).is_some_and(|said| {
             said.values
@@ -363,7 +364,7 @@ fn is_unspoken(file: &Config, target: &QmgrObject) -> bool {
         && !file.queues.iter().any(|queue| queue.name == target.name())
 }
 
-/// The attribute as it is, all its entries together.
+/// The current value of an attribute, with all entries joined.
 fn current(config: &mut Config, target: &QmgrObject, key: &AttributeKey) -> String {
     let Some(attribute) = find(target, &key.attribute) else {
         return String::new();
@@ -415,7 +416,7 @@ fn check_edit(target: &QmgrObject, edit: &Edit) -> Result<(), Refusal> {
     }
 }
 
-/// The object that keeps an attribute: the server keeps those that the scheduler shares with it.
+/// The object that stores an attribute: the server stores those that the scheduler shares with it.
 fn keeper(target: &QmgrObject, attribute: &str) -> QmgrObject {
     let is_shared = *target == QmgrObject::Sched && known(&QmgrObject::Server, attribute).is_some();
     if is_shared {

@@ -1,32 +1,31 @@
-//! What is shown of objects: their attributes as the configuration has them, in PBS's names and
-//! order.
+//! Displays objects: their attributes in effect, under PBS's names and in PBS's order.
 
 use super::{Existence, QmgrObject, QmgrOverrides, attributes, forms, resources};
 use crate::config::{Config, ServerConfig};
 use serde::{Deserialize, Serialize};
 
-/// A value of an attribute; one with several entries has several of these.
+/// A value of an attribute. An attribute with several entries has several values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttributeValue {
     /// The attribute.
     pub name: String,
-    /// The resource, where it is a list of them.
+    /// The resource if the attribute is a list of resources.
     pub resource: Option<String>,
     /// The value.
     pub value: String,
 }
 
-/// An object.
+/// An object and its attributes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {
-    /// Which.
+    /// The object.
     pub target: QmgrObject,
-    /// What is set of it.
+    /// The attributes that are set.
     pub lines: Vec<AttributeValue>,
 }
 
-/// All objects that are configured: resources and queues in the order in which they came, the
-/// server, the scheduler, nodes of which something is said.
+/// All configured objects: resources and queues in their order, the server, the scheduler, and
+/// nodes with settings.
 pub fn described(config: &Config, overrides: &QmgrOverrides) -> Vec<Described> {
     let resources = config
         .resources
@@ -106,8 +105,7 @@ fn entries(text: &str) -> Vec<String> {
     read.iter().map(ToString::to_string).collect()
 }
 
-/// Of a queue that was created, PBS does not show whether it is open, and what it is, before that
-/// was said.
+/// PBS does not display the type and state of a new queue until they are set.
 fn is_of_a_new_queue(overrides: &QmgrOverrides, target: &QmgrObject, attribute: &str) -> bool {
     let is_created = overrides
         .of(target)
@@ -117,8 +115,8 @@ fn is_of_a_new_queue(overrides: &QmgrOverrides, target: &QmgrObject, attribute: 
 
 const OF_A_NEW_QUEUE: [&str; 3] = ["queue_type", "enabled", "started"];
 
-/// Whether the server has what it has by default: PBS shows these where somebody has said them, and
-/// who prints the server to make the same again would nail the default down.
+/// Whether a server attribute has its default value. PBS displays it only if set: a printed default
+/// would become a fixed value at a site that executes the output.
 fn is_default(config: &Config, target: &QmgrObject, attribute: &str) -> bool {
     match (target, attribute) {
         (QmgrObject::Server, "job_history_duration") => {

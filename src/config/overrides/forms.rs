@@ -1,4 +1,4 @@
-//! How attributes of `qmgr` are kept in a configuration: what each form of them reads and writes.
+//! Reads and writes attributes of `qmgr` in a configuration, by their form.
 
 use super::{AttributeKey, QmgrObject, limits};
 use crate::config::key::KeyRow;
@@ -11,18 +11,18 @@ use crate::model::refusal::Refusal;
 use crate::model::resource::{Definition, ResourceList, ResourceType, ResourceValue};
 use crate::model::system_resource::Pool;
 
-/// What an attribute is as a text; None when it is not set.
+/// Returns an attribute as text; None if not set.
 type Get<T> = fn(&T) -> Option<String>;
 
-/// Sets it, or with None unsets it; false for a value that it cannot have.
+/// Sets an attribute, or unsets it if None. Returns false for an invalid value.
 type Put<T> = fn(&mut T, Option<&str>) -> bool;
 
-/// Where an attribute is in a configuration.
+/// The location of an attribute in a configuration.
 #[derive(Clone, Copy)]
 pub(super) enum AttributeForm {
     /// The key of `lanai.toml` that has this attribute.
     Key,
-    /// The same, for a list of resources.
+    /// The key of `lanai.toml` with this attribute, a list of resources.
     Amounts,
     /// Part of the configuration.
     Server(Get<Config>, Put<Config>),
@@ -30,23 +30,23 @@ pub(super) enum AttributeForm {
     Queue(Get<Queue>, Put<Queue>),
     /// Part of a hook.
     Hook(Get<Hook>, Put<Hook>),
-    /// The totals of resources that the whole system has.
+    /// The totals of system-wide resources.
     Totals,
     /// The resources of a node.
     Available,
-    /// A limit: of jobs, or of resources.
+    /// A limit on jobs or resources.
     Limit(limits::LimitForm),
-    /// Kept and shown, without effect.
+    /// Stored and displayed without effect.
     Kept(ResourceType),
-    /// Always this value, which may be set.
+    /// Always this value. Setting it is allowed.
     Always(&'static str),
     /// Only the server sets it.
     ReadOnly,
-    /// PBS has it, Lanai does not.
+    /// An attribute of PBS that Lanai lacks.
     Missing,
 }
 
-/// An attribute.
+/// An attribute and its form.
 pub(super) struct QmgrAttribute {
     pub name: &'static str,
     pub form: AttributeForm,
@@ -67,7 +67,7 @@ impl AttributeForm {
     }
 }
 
-/// Values, each with its resource if it is one of a list of them.
+/// Values, each with its resource if the attribute is a list of resources.
 type Values = Vec<(Option<String>, String)>;
 
 /// All values of an attribute in a configuration.
@@ -135,12 +135,12 @@ fn read_row<T>(row: Option<&'static dyn KeyRow<T>>, of: &mut T) -> Values {
     one(row.shown(of))
 }
 
-/// The key of a section that stands once.
+/// The key with this attribute, in a section that occurs once.
 fn attribute(name: &str) -> Option<&'static dyn KeyRow<Config>> {
     ONCE.iter().find_map(|table| table.attribute(name))
 }
 
-/// A queue as a section of the file, without its factor.
+/// A queue as a section of the file, without its priority factor.
 fn row(queue: Queue) -> QueueConfig {
     QueueConfig {
         queue,
@@ -148,7 +148,7 @@ fn row(queue: Queue) -> QueueConfig {
     }
 }
 
-/// Sets an attribute, or with None unsets it.
+/// Sets an attribute, or unsets it if `text` is None.
 pub(super) fn write(
     config: &mut Config,
     target: &QmgrObject,
@@ -259,7 +259,7 @@ pub(super) fn queue<'c>(config: &'c Config, target: &QmgrObject) -> Option<&'c Q
         .find(|queue| queue.name == target.name())
 }
 
-/// The queue, made where it is there without being spoken of: the default one.
+/// The queue. Adds the default queue if it exists only implicitly.
 fn queue_mut<'c>(config: &'c mut Config, target: &QmgrObject) -> Option<&'c mut Queue> {
     let name = target.name();
     if queue(config, target).is_none() && name == config.server.default_queue {
@@ -315,7 +315,7 @@ pub(super) fn definition(config: &Config, key: &AttributeKey) -> Result<Definiti
     config.resources().get(name).cloned().ok_or_else(unknown)
 }
 
-/// The value of a resource in a list; nothing below zero.
+/// A resource value of a list; an error if invalid or negative.
 fn resource(
     config: &Config,
     key: &AttributeKey,
@@ -361,7 +361,7 @@ fn totals(config: &Config) -> Vec<(Option<String>, String)> {
     config.pools.iter().map(text).collect()
 }
 
-/// What the whole system has of what nodes have not (Q21).
+/// Sets the total of a system-wide resource (Q21).
 fn set_total(config: &mut Config, key: &AttributeKey, text: Option<&str>) -> Result<(), Refusal> {
     let definition = definition(config, key)?;
     if definition.host_level || !definition.consumable {

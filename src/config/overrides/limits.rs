@@ -1,5 +1,5 @@
-//! PBS's attributes that are limits (`max_run`, `max_queued_res.ncpus`, and the old
-//! `max_user_run`), in the limits of a configuration.
+//! PBS's limit attributes (`max_run`, `max_queued_res.ncpus`, the old `max_user_run`) as limits of
+//! a configuration.
 
 use super::forms::definition;
 use super::{AttributeKey, QmgrObject};
@@ -10,23 +10,23 @@ use crate::model::limit::{Limit, LimitScope, LimitStage, Quantity, Selector};
 use crate::model::refusal::Refusal;
 use crate::model::resource::{ResourceType, ResourceValue, Resources, Size};
 
-/// Which limit an attribute is.
+/// The limit that an attribute sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitForm {
-    /// Of which jobs.
+    /// The jobs that it counts.
     pub stage: LimitStage,
-    /// Whether the soft one.
+    /// Whether it is a soft limit.
     pub is_soft: bool,
-    /// Whether of resources, and not of jobs.
+    /// Whether it limits a resource and not jobs.
     pub of_resources: bool,
-    /// In the old style: for whom.
+    /// The owners in the old style; None in the new style.
     pub old: Option<Old>,
 }
 
-/// Whom a limit in the old style is for.
+/// The owners that a limit in the old style applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Old {
-    /// All together.
+    /// All users together.
     All,
     /// Each user.
     User,
@@ -50,7 +50,7 @@ impl LimitForm {
     }
 }
 
-/// A server's limits are for all queues together.
+/// The queue of a limit. Limits of the server apply to all queues together.
 fn queue(target: &QmgrObject) -> Selector {
     match target {
         QmgrObject::Queue(name) => Selector::Named(name.clone()),
@@ -58,8 +58,8 @@ fn queue(target: &QmgrObject) -> Selector {
     }
 }
 
-/// Whom a limit is for, if it is one of the target's that PBS's language can say: none of a quality
-/// of service, and so none that overrides others.
+/// The owners of a limit; None if it is not the target's or PBS cannot express it. Limits of a
+/// quality of service, and those that override others, cannot be expressed.
 fn owners(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
     if limit.scope.queue == queue(target) {
         LimitOwners::of(&limit.scope)
@@ -68,7 +68,7 @@ fn owners(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
     }
 }
 
-/// Whether the target has limits that the new style says, whoever said them.
+/// Whether the target has limits that the new style can express, whatever their origin.
 pub(super) fn has_any(config: &Config, target: &QmgrObject) -> bool {
     config
         .policy
@@ -78,17 +78,17 @@ pub(super) fn has_any(config: &Config, target: &QmgrObject) -> bool {
         .any(|limit| limit.stage != LimitStage::Idle && owners(limit, target).is_some())
 }
 
-/// Whether limits of a target were said in the old style.
+/// Whether qmgr set limits of a target in the old style.
 pub(super) fn is_old(config: &Config, target: &QmgrObject) -> bool {
     config
         .kept
         .contains_key(&(target.clone(), AttributeKey::plain(OLD)))
 }
 
-/// Under this name it is kept that limits were said in the old style.
+/// The name under which [`Config`] stores that limits are in the old style.
 const OLD: &str = "old style limits";
 
-/// The entries of a limit, each by itself; by resource.
+/// The entries of a limit, each with its resource.
 pub(super) fn read(
     config: &Config,
     target: &QmgrObject,
@@ -106,7 +106,7 @@ pub(super) fn read(
     all
 }
 
-/// The entry of a limit with its resource; None if the attribute does not show this limit.
+/// The entry of a limit with its resource; None if the attribute does not display this limit.
 fn entry(
     limit: &Limit,
     target: &QmgrObject,
@@ -135,7 +135,7 @@ fn entry(
     Some((resource, text))
 }
 
-/// Sets the limits of an attribute for all it names, or unsets them.
+/// Sets the limits of an attribute for all named owners, or unsets them.
 pub(super) fn write(
     config: &mut Config,
     target: &QmgrObject,
@@ -241,7 +241,7 @@ fn set(config: &mut Config, scope: LimitScope, form: LimitForm, quantity: &Quant
     *side = Some(amount);
 }
 
-/// `nodect` is PBS's name for what is counted as nodes.
+/// PBS's name for the number of nodes.
 const NODES: &str = "nodect";
 
 fn quantity(config: &Config, key: &AttributeKey) -> Result<Quantity, Refusal> {
@@ -258,7 +258,7 @@ fn quantity(config: &Config, key: &AttributeKey) -> Result<Quantity, Refusal> {
     }
 }
 
-/// The resource of a quantity, None inside for jobs; None for what PBS's language cannot say.
+/// The resource of a quantity, None inside for jobs; None if PBS cannot express it.
 fn resource_of(quantity: &Quantity) -> Option<Option<String>> {
     match quantity {
         Quantity::Jobs => Some(None),
@@ -282,7 +282,7 @@ fn amount(resources: &Resources, quantity: &Quantity, text: &str) -> Option<i64>
     not_negative(kind, text)?.amount()
 }
 
-/// A counted amount as it is written: a size in the largest unit of which there is a whole number.
+/// An amount as text. A size uses the largest unit that gives a whole number.
 pub(super) fn shown(kind: ResourceType, amount: i64) -> String {
     match kind {
         ResourceType::Size => Size::exactly(amount.max(0).unsigned_abs()).to_string(),

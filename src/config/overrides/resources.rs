@@ -1,4 +1,4 @@
-//! Resources that `qmgr` makes: PBS's types and flags, as definitions.
+//! Resources that `qmgr` creates: PBS's types and flags as definitions.
 
 use super::{AttributeKey, QmgrObject};
 use crate::config::Config;
@@ -8,7 +8,7 @@ use crate::model::resource::{Definition, ResourceType, Resources};
 const TYPE: &str = "type";
 const FLAG: &str = "flag";
 
-/// PBS's names of types. A list of texts is one text here.
+/// PBS's names of types. A string array is stored as a string.
 const TYPES: [(&str, ResourceType); 7] = [
     ("long", ResourceType::Long),
     ("float", ResourceType::Float),
@@ -19,14 +19,15 @@ const TYPES: [(&str, ResourceType); 7] = [
     ("time", ResourceType::Time),
 ];
 
-/// `h` belongs to hosts, `n`, `f` and `q` count what jobs take, `i` and `r` are for the system and
-/// for who runs it.
+/// PBS's flags: `h` for host resources, `n`, `f` and `q` for consumable ones, `i` and `r` for those
+/// that users cannot request.
 const FLAGS: &str = "hnfqirm";
 
-/// What every site of PBS makes itself and Lanai brings along: it may be made, and is what it is.
+/// A resource that sites of PBS create and Lanai has built in. Creating it is allowed and changes
+/// nothing.
 const GPUS: (&str, &str, &str) = ("ngpus", "long", "hn");
 
-/// Defines a resource with nothing said of it: a text.
+/// Defines a new resource: a string, unless built in.
 pub(super) fn create(config: &mut Config, name: &str) {
     if name == GPUS.0 {
         config
@@ -39,7 +40,7 @@ pub(super) fn create(config: &mut Config, name: &str) {
     keep(config, name, TYPE, "string");
 }
 
-/// Sets its type or its flags.
+/// Sets the type or the flags of a resource.
 pub(super) fn write(
     config: &mut Config,
     name: &str,
@@ -66,14 +67,14 @@ pub(super) fn write(
         return Err(Refusal::no_resource());
     };
     *definition = of(&kind, &flags);
-    // Shown in one order, however they were said.
+    // The flags are always displayed in this order.
     let flags: String = FLAGS.chars().filter(|flag| flags.contains(*flag)).collect();
     keep(config, name, TYPE, &kind);
     keep(config, name, FLAG, &flags);
     Ok(())
 }
 
-/// What PBS's words define. What is neither a number nor a size is compared, and not counted.
+/// The definition for PBS's type and flags. Types other than numbers and sizes are not counted.
 fn of(kind: &str, flags: &str) -> Definition {
     let kind = TYPES
         .iter()
@@ -101,7 +102,7 @@ fn keep(config: &mut Config, name: &str, what: &str, text: &str) {
     config.kept.insert(place, text.to_string());
 }
 
-/// A site's resource in PBS's words: its type and its flags.
+/// A site's resource in PBS's terms: its type and its flags.
 pub(super) fn described(config: &Config, name: &str) -> [(&'static str, String); 2] {
     [
         (TYPE, told(config, name, TYPE)),
@@ -109,7 +110,7 @@ pub(super) fn described(config: &Config, name: &str) -> [(&'static str, String);
     ]
 }
 
-/// As it was said, or as PBS would say what the file does.
+/// The type or flags as set with qmgr, else as PBS would name the file's definition.
 fn told(config: &Config, name: &str, what: &str) -> String {
     let kept = config.kept.get(&(
         QmgrObject::Resource(name.to_string()),
@@ -144,7 +145,7 @@ fn in_words(definition: &Definition, what: &str) -> String {
     }
 }
 
-/// Whether the system has it, and nobody made it.
+/// Whether a resource is built in and cannot be created.
 pub(super) fn is_builtin(name: &str) -> bool {
     name != GPUS.0 && Resources::builtin().get(name).is_some()
 }

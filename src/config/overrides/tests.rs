@@ -1,4 +1,4 @@
-//! What is said in the language of `qmgr`, and what becomes of the configuration.
+//! Commands of `qmgr`, and their effect on the configuration.
 
 mod values;
 
@@ -39,7 +39,7 @@ fn queue(name: &str) -> QmgrObject {
     QmgrObject::Queue(name.to_string())
 }
 
-/// A file and what was said above it.
+/// A file, and the overrides over it.
 struct Site {
     file: Config,
     said: QmgrOverrides,
@@ -244,7 +244,7 @@ fn a_refused_command_changes_nothing() {
     assert_eq!(site.said, QmgrOverrides::default());
 }
 
-/// Who makes way for whom, and how, in PBS's words (I20).
+/// I20: the attributes of `[preemption]`.
 #[test]
 fn preemption_is_said_in_the_words_of_pbs() {
     let mut site = Site::of("[preemption]\nexpress = 200\naction = \"suspend\"\n");
@@ -299,7 +299,7 @@ fn preemption_is_said_in_the_words_of_pbs() {
     );
 }
 
-/// PBS's limits become those of `[[limit]]`, and are shown again whoever said them.
+/// PBS's limits become those of `[[limit]]`, and limits of any origin are displayed.
 #[test]
 fn limits_are_said_in_the_language_of_pbs() {
     let mut site = Site::of(

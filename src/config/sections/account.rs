@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use toml::Value;
 use toml::de::DeValue;
 
-/// The sum of shares, by which a share is divided, stays finite and above zero.
+/// Bounds that keep the sum of shares, a divisor, finite and above zero.
 const MOST_SHARES: f64 = 1e9;
 const LEAST_SHARES: f64 = 1e-9;
 
@@ -27,7 +27,7 @@ const SHARES: Custom<Shares> = custom(
     read_shares,
     |shares| Some(write_shares(shares)),
 );
-/// A part of all usage.
+/// A fraction of all usage, with its kind of target.
 pub const TARGET: Custom<UsageTarget> = custom(
     || {
         "percent of all usage, as 25 or \"25\", as \"25+\" (at least), \"25-\" (at most), \
@@ -69,28 +69,28 @@ pub static ACCOUNT: Table<Account> = Table::new(
     &[
         &key("name", NAME, |a| &mut a.name)
             .required()
-            .text("A name without blanks and without any of \",\", \"/\", \":\" and \"@\".")
+            .text("The account name, without blanks and without any of \",\", \"/\", \":\" and \"@\".")
             .example("\"physics\""),
         &key("parent", Optional(PARENT), |a| &mut a.parent)
-            .text("The account that contains it.")
+            .text("The parent account in the fair-share tree.")
             .default("none")
             .example("\"science\""),
         &key("shares", SHARES, |a| &mut a.shares)
-            .text("Its shares: a number from 0 on, or \"parent\"."),
+            .text("The account's shares: a number from 0 on, or \"parent\" for members that share with its siblings."),
         &key("target", Optional(TARGET), |a| &mut a.target)
-            .text("With method = \"target\": percent of all usage, as 25 or \"25\".")
+            .text("The usage target of method = \"target\": percent of all usage, as 25 or \"25\".")
             .default("what its shares give it")
             .example("\"25+\""),
         &key("users", Optional(USERS), |a| &mut a.users)
-            .text("Its users, as a list, or as a table with the shares of each.")
+            .text("The account's users: a list, or a table with the shares of each.")
             .default("every user who charges it, with one share each")
             .example("{ ann = 1, bob = 2 }"),
         &key("guarantee", AmountTable, |a| &mut a.pool.guarantee)
-            .text("Resources that it has before the rest is divided by shares, as far as it uses them.")
+            .text("Resources that the account gets before the rest is divided by shares, up to the demand of its jobs.")
             .default("none")
             .example("{ ncpus = 16 }"),
         &key("max_share", Optional(LARGEST_PART), |a| &mut a.pool.max_share)
-            .text("The largest part of the cluster that is its fair share, above 0 and at most 1.")
+            .text("The largest part of the cluster that its fair share may reach, above 0 and at most 1.")
             .default("all of it")
             .example("0.5"),
         &Key::<Account, _>::computed(
@@ -99,7 +99,7 @@ pub static ACCOUNT: Table<Account> = Table::new(
             |a| Some(a.pool.mode).filter(|mode| *mode != PoolMode::default()),
             |a, mode| a.pool.mode = mode,
         )
-        .text("Which of its operations comes first: \"fair_share\" or \"fifo\".")
+        .text("The order of the account's operations: \"fair_share\" or \"fifo\".")
         .default("\"fair_share\"")
         .example("\"fair_share\""),
         &key("fifo_sort", FIFO_SORT, |a| &mut a.pool.fifo_sort)
@@ -107,35 +107,35 @@ pub static ACCOUNT: Table<Account> = Table::new(
             .default("[\"start_time\"]")
             .example("[\"weight\", \"start_time\"]"),
         &key("tolerance", Optional(FROM_0_TO_1), |a| &mut a.pool.starvation.tolerance)
-            .text("Replaces tolerance of [preemption.starvation] for it and the accounts below it.")
+            .text("Replaces tolerance of [preemption.starvation] for the account and those below it.")
             .default(INHERITED)
             .example("0.8"),
         &key("starvation_timeout", Optional(TIME), |a| &mut a.pool.starvation.timeout)
-            .text("Replaces timeout in the same way.")
+            .text("Replaces timeout of [preemption.starvation] for the account and those below it.")
             .default(INHERITED)
             .example("\"30s\""),
         &key("aggressive_starvation_timeout", Optional(TIME), |a| &mut a.pool.starvation.aggressive_timeout)
-            .text("Replaces aggressive_timeout in the same way.")
+            .text("Replaces aggressive_timeout of [preemption.starvation] for the account and those below it.")
             .default(INHERITED)
             .example("\"2m\""),
         &key("enable_aggressive_starvation", Optional(BOOLEAN), |a| &mut a.pool.starvation.enable_aggressive)
-            .text("Replaces enable_aggressive in the same way.")
+            .text("Replaces enable_aggressive of [preemption.starvation] for the account and those below it.")
             .default(INHERITED)
             .example("false"),
         &key("allow_aggressive_preemption", Optional(BOOLEAN), |a| &mut a.pool.starvation.allow_aggressive)
-            .text("Replaces allow_aggressive in the same way.")
+            .text("Replaces allow_aggressive of [preemption.starvation] for the account and those below it.")
             .default(INHERITED)
             .example("true"),
         &key("aggressive_preemption_threshold", Optional(THRESHOLD), |a| &mut a.pool.starvation.aggressive_threshold)
-            .text("Replaces aggressive_threshold in the same way.")
+            .text("Replaces aggressive_threshold of [preemption.starvation] for the account and those below it.")
             .default(INHERITED)
             .example("0.2"),
         &key("preemption_threshold", Optional(THRESHOLD), |a| &mut a.pool.starvation.preemption_threshold)
-            .text("Replaces preemption_threshold in the same way.")
+            .text("Replaces preemption_threshold of [preemption.starvation] for the account and those below it.")
             .default(INHERITED)
             .example("1.0"),
         &key("non_preemptible_threshold", AmountTable, |a| &mut a.pool.non_preemptible_threshold)
-            .text("Replaces non_preemptible_threshold in the same way.")
+            .text("Replaces non_preemptible_threshold of [preemption.starvation] for the account and those below it.")
             .default(INHERITED)
             .example("{ ncpus = 4 }"),
     ],
@@ -144,7 +144,7 @@ pub static ACCOUNT: Table<Account> = Table::new(
 const INHERITED: &str =
     "that of the nearest account above it, else that of [preemption.starvation]";
 
-/// All accounts of the file; they must form a tree.
+/// Reads all accounts of the file. Returns an error if they do not form a tree.
 pub fn read_accounts(root: &Section, resources: &Resources) -> Result<Vec<Account>, ConfigError> {
     let accounts = ACCOUNT.read_each(root, resources, |_| Account::default())?;
     let Err((place, fault)) = check(&accounts) else {
@@ -181,7 +181,7 @@ fn read_target(value: &DeValue) -> Option<UsageTarget> {
     UsageTarget::parse(&text)
 }
 
-/// Users with their shares, by a list or a table.
+/// Users with their shares, from a list or a table.
 fn read_users(value: &DeValue) -> Option<Vec<(String, Shares)>> {
     let users: Vec<(String, Shares)> = match value.as_table() {
         Some(table) => table

@@ -1,4 +1,4 @@
-//! `[backfill]`: how lower jobs may start around blocked ones.
+//! `[backfill]`: how jobs of lower priority may start ahead of blocked ones.
 
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
@@ -15,7 +15,7 @@ use crate::model::time::Span;
 use toml::Value;
 use toml::de::DeValue;
 
-/// A number of jobs, or all.
+/// A number of jobs; `"all"` for no limit.
 pub const DEPTH: Custom<u32> = Custom {
     wanted: || "a whole number from 0 on, or \"all\"".to_string(),
     read: read_depth,
@@ -41,19 +41,19 @@ pub static BACKFILL: Table<Config> = Table::new(
         &key("order", OneOf(FillOrder::ALL), |c| {
             &mut c.policy.backfill.order
         })
-        .text("The order in which they are tried."),
+        .text("The order in which jobs are tried for backfill."),
         &key("metric", OneOf(Metric::ALL), |c| {
             &mut c.policy.backfill.metric
         })
-        .text("The measure of \"bestfit\" and \"greedy\"."),
+        .text("The measure of a job for policy \"bestfit\" and \"greedy\"."),
         &key("depth", DEPTH, |c| &mut c.policy.backfill.depth)
             .pbs(&["backfill_depth"])
             .unset("1")
-            .text("The number of blocked jobs with a planned start, or \"all\"."),
+            .text("The number of blocked jobs with a planned start, from 0 on, or \"all\"."),
         &key("keep", OneOf(BookingRetention::ALL), |c| {
             &mut c.policy.backfill.keep
         })
-        .text("What happens to a planned start when its job is overtaken."),
+        .text("What happens to a planned start when another job gets a higher priority."),
         &key("consider", CONSIDER, |c| &mut c.policy.backfill.consider)
             .text("The number of jobs tried after the first blocked one; 0 for all."),
         &computed(
@@ -62,7 +62,7 @@ pub static BACKFILL: Table<Config> = Table::new(
             |c| c.policy.backfill.chunk.map(|chunk| chunk.size),
             |c, size| chunk(c).size = size,
         )
-        .text("Freed resources are kept for blocked jobs of at least this many processors.")
+        .text("Keeps freed resources for blocked jobs of at least this many processors.")
         .default("none")
         .example("8"),
         &computed(
@@ -71,11 +71,11 @@ pub static BACKFILL: Table<Config> = Table::new(
             |c| c.policy.backfill.chunk.map(|chunk| chunk.duration),
             |c, duration| chunk(c).duration = duration,
         )
-        .text("How long they are kept after they became free.")
+        .text("The time for which freed resources are kept for the jobs of chunk_size, at least a second.")
         .default("none")
         .example("\"5m\""),
         &key("groups", GROUPS, |c| &mut c.policy.backfill.groups)
-            .text("Separate depths for jobs of some qualities of service.")
+            .text("Separate depths for jobs of certain qualities of service.")
             .default("none")
             .example("[{ qos = [\"high\"], depth = 1 }]"),
     ],
@@ -89,7 +89,7 @@ fn chunk(config: &mut Config) -> &mut SetAside {
     })
 }
 
-/// `chunk_size` and `chunk_duration` need each other.
+/// `chunk_size` and `chunk_duration` require each other.
 fn finish(_: &mut Config, section: &Section, _: &Resources) -> Result<(), ConfigError> {
     for [key, other] in [
         ["chunk_size", "chunk_duration"],

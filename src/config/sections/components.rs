@@ -44,7 +44,7 @@ pub static COMPONENTS: Table<Config> = Table::new(
         &key("min_walltime", time("a time, as \"10m\""), |c| {
             &mut c.policy.precedence.components.min_walltime
         })
-        .text("The shortest walltime that counts in expansion factors."),
+        .text("The shortest walltime in expansion factors; a shorter one counts as this."),
         &key("enable_negative", BOOLEAN, |c| {
             &mut c.policy.precedence.components.enable_negative
         })
@@ -52,33 +52,32 @@ pub static COMPONENTS: Table<Config> = Table::new(
         &Nested::new(
             "credential",
             &CREDENTIAL,
-            "The job's user, group, account, quality of service and queue, in a table of its own.",
+            "The component of the job's user, group, account, quality of service and queue, a table.",
         ),
         &Nested::new(
             "fair_share",
             &FAIR_SHARE,
-            "The distance of the job's owner from the fair-share target, in a table of its own.",
+            "The component of the owner's distance from the fair-share target, a table.",
         ),
         &Nested::new(
             "resource",
             &RESOURCE,
-            "The resources that the job requests, in a table of its own.",
+            "The component of the requested resources, a table.",
         ),
         &Nested::new(
             "service",
             &SERVICE,
-            "The time that the job has been waiting, in a table of its own.",
+            "The component of waiting and of being passed by other jobs, a table.",
         ),
         &Nested::new(
             "target",
             &TARGETS,
-            "The distance from the service targets of its quality of service, \
-             in a table of its own.",
+            "The component of nearness to the targets of the quality of service, a table.",
         ),
         &Nested::new(
             "usage",
             &USAGE,
-            "The resources that a running job has used, in a table of its own.",
+            "The component of the usage of running jobs, a table.",
         ),
     ],
 );
@@ -93,31 +92,31 @@ static CREDENTIAL: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut whole(c, ComponentKind::Credential).cap
         })
-        .text("The largest sum of its parts that counts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
         &key("user", COUNT, |c| {
             part(c, ComponentKind::Credential, "user")
         })
-        .text("The priority of its owner."),
+        .text("The weight of the priority of the job's owner."),
         &key("group", COUNT, |c| {
             part(c, ComponentKind::Credential, "group")
         })
-        .text("The priority of its owner's primary group."),
+        .text("The weight of the priority of the owner's primary group."),
         &key("account", COUNT, |c| {
             part(c, ComponentKind::Credential, "account")
         })
-        .text("The priority of its account."),
+        .text("The weight of the priority of the job's account."),
         &key("qos", COUNT, |c| part(c, ComponentKind::Credential, "qos"))
-            .text("The priority of its quality of service."),
+            .text("The weight of the priority of the job's quality of service."),
         &key("queue", COUNT, |c| {
             part(c, ComponentKind::Credential, "queue")
         })
-        .text("The priority of its queue."),
+        .text("The weight of the priority of the job's queue."),
         &Nested::inline(
             "priorities",
             &CREDENTIAL_PRIORITIES,
-            "The priorities by name, in a table of its own.",
+            "The priorities by name, a table.",
         ),
     ],
 );
@@ -128,27 +127,27 @@ static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
         &key("user", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.user
         })
-        .text("Priorities of users.")
+        .text("Priorities of users; \"*\" for all others.")
         .example("{ john = 300, \"*\" = 0 }"),
         &key("group", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.group
         })
-        .text("Priorities of groups.")
+        .text("Priorities of groups; \"*\" for all others.")
         .example("{ staff = 60 }"),
         &key("account", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.account
         })
-        .text("Priorities of accounts.")
+        .text("Priorities of accounts; \"*\" for all others.")
         .example("{ physics = 120 }"),
         &key("qos", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.qos
         })
-        .text("Priorities of qualities of service.")
+        .text("Priorities of qualities of service; \"*\" for all others.")
         .example("{ high = 1440 }"),
         &key("queue", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.queue
         })
-        .text("Priorities of queues; a queue that is not named has its own priority.")
+        .text("Priorities of queues; a queue that is not listed has its own priority.")
         .example("{ express = 2880 }"),
     ],
 );
@@ -159,15 +158,15 @@ static FAIR_SHARE: Table<Config> = Table::new(
         &key("weight", NUMBER, |c| &mut whole(c, ComponentKind::FairShare).weight)
             .text("The weight of the component."),
         &key("cap", Optional(NUMBER), |c| &mut whole(c, ComponentKind::FairShare).cap)
-            .text("The largest sum of its parts that counts.")
+            .text("The largest sum of the component's parts that counts.")
             .default("none")
             .example("1000"),
         &key("user", COUNT, |c| part(c, ComponentKind::FairShare, "user"))
-            .text("The user."),
+            .text("The weight of the user's distance from the fair-share target."),
         &key("account", COUNT, |c| part(c, ComponentKind::FairShare, "account"))
-            .text("The account, whose target is in [[account]]."),
+            .text("The weight of the account's distance from its target in [[account]]."),
         &key("users", USERS, |c| &mut c.policy.precedence.components.users)
-            .text("Targets of users, as { john = 50, \"*\" = \"25-\" }, written as the target of an account.")
+            .text("Targets of users, as { john = 50, \"*\" = \"25-\" }, in the form of an account's target.")
             .example("{ john = 50, \"*\" = \"25-\" }"),
     ],
 );
@@ -182,37 +181,39 @@ static RESOURCE: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut whole(c, ComponentKind::Resource).cap
         })
-        .text("The largest sum of its parts that counts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
         &key("nodes", COUNT, |c| {
             part(c, ComponentKind::Resource, "nodes")
         })
-        .text("Chunks."),
+        .text("The weight of the number of chunks."),
         &key("processors", COUNT, |c| {
             part(c, ComponentKind::Resource, "processors")
         })
-        .text("Its ncpus."),
+        .text("The weight of the requested ncpus."),
         &key("memory", COUNT, |c| {
             part(c, ComponentKind::Resource, "memory")
         })
-        .text("Megabytes of mem."),
-        &key("swap", COUNT, |c| part(c, ComponentKind::Resource, "swap"))
-            .text("Megabytes of the resource swap, where the site has it."),
-        &key("disk", COUNT, |c| part(c, ComponentKind::Resource, "disk"))
-            .text("Megabytes of the resource disk, where the site has it."),
+        .text("The weight of the requested mem, in megabytes."),
+        &key("swap", COUNT, |c| part(c, ComponentKind::Resource, "swap")).text(
+            "The weight of the requested resource swap, in megabytes, if the site defines it.",
+        ),
+        &key("disk", COUNT, |c| part(c, ComponentKind::Resource, "disk")).text(
+            "The weight of the requested resource disk, in megabytes, if the site defines it.",
+        ),
         &key("processor_seconds", COUNT, |c| {
             part(c, ComponentKind::Resource, "processor_seconds")
         })
-        .text("Processors times walltime."),
+        .text("The weight of processors times walltime, in processor-seconds."),
         &key("processor_equivalents", COUNT, |c| {
             part(c, ComponentKind::Resource, "processor_equivalents")
         })
-        .text("The largest part of any resource that it requests, times all processors."),
+        .text("The weight of the largest requested part of any resource, times all processors."),
         &key("walltime", COUNT, |c| {
             part(c, ComponentKind::Resource, "walltime")
         })
-        .text("Seconds of walltime."),
+        .text("The weight of the walltime, in seconds."),
     ],
 );
 
@@ -226,22 +227,24 @@ static SERVICE: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut whole(c, ComponentKind::Service).cap
         })
-        .text("The largest sum of its parts that counts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
         &key("queue_time", COUNT, |c| {
             part(c, ComponentKind::Service, "queue_time")
         })
-        .text("Minutes of its eligible time.")
+        .text("The weight of the eligible time, in minutes.")
         .example("{ weight = 1, cap = 1440 }"),
         &key("xfactor", COUNT, |c| {
             part(c, ComponentKind::Service, "xfactor")
         })
-        .text("The expansion factor: 1 + waiting time / walltime."),
+        .text("The weight of the expansion factor: 1 + waiting time / walltime."),
         &key("bypass", COUNT, |c| {
             part(c, ComponentKind::Service, "bypass")
         })
-        .text("How many jobs with a lower priority have started before it."),
+        .text(
+            "The weight of the number of jobs with a lower priority that started before the job.",
+        ),
     ],
 );
 
@@ -255,19 +258,19 @@ static TARGETS: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut whole(c, ComponentKind::Target).cap
         })
-        .text("The largest sum of its parts that counts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
         &key("queue_time", COUNT, |c| {
             part(c, ComponentKind::Target, "queue_time")
         })
-        .text("Distance in minutes, at least a second."),
+        .text("The weight of the nearness to the target queue time, with the distance in minutes, at least a second."),
         &key("xfactor", COUNT, |c| {
             part(c, ComponentKind::Target, "xfactor")
         })
-        .text("Distance in expansion factor, at least a thousandth."),
+        .text("The weight of the nearness to the target expansion factor, with the distance at least a thousandth."),
         &key("qos", GOALS, |c| &mut c.policy.precedence.components.goals)
-            .text("The targets of each quality of service, in a table of its own."),
+            .text("The targets of each quality of service, as a table."),
     ],
 );
 
@@ -280,9 +283,9 @@ pub static GOAL: Table<Goal> = Table::new(
             Optional(above_zero("a time above zero, as \"1h\"")),
             |goal| &mut goal.queue_time,
         )
-        .text("The longest time that its jobs should wait."),
+        .text("The longest time that jobs of the quality of service should wait, above zero."),
         &Key::<Goal, _>::new("xfactor", Optional(ABOVE_ONE), |goal| &mut goal.xfactor)
-            .text("The highest expansion factor that they should have, above 1."),
+            .text("The highest expansion factor that jobs of the quality of service should have, above 1."),
     ],
 );
 
@@ -296,25 +299,25 @@ static USAGE: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut whole(c, ComponentKind::Usage).cap
         })
-        .text("The largest sum of its parts that counts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
         &key("consumed", COUNT, |c| {
             part(c, ComponentKind::Usage, "consumed")
         })
-        .text("Processor-seconds used."),
+        .text("The weight of the used processor-seconds."),
         &key("remaining", COUNT, |c| {
             part(c, ComponentKind::Usage, "remaining")
         })
-        .text("Processor-seconds to come."),
+        .text("The weight of the remaining processor-seconds."),
         &key("percent", COUNT, |c| {
             part(c, ComponentKind::Usage, "percent")
         })
-        .text("Percent of its walltime."),
+        .text("The weight of the used part of the walltime, in percent."),
         &key("execution_time", COUNT, |c| {
             part(c, ComponentKind::Usage, "execution_time")
         })
-        .text("Minutes since its start."),
+        .text("The weight of the time since the start, in minutes."),
     ],
 );
 
@@ -332,7 +335,7 @@ fn part<'c>(config: &'c mut Config, kind: ComponentKind, name: &str) -> &'c mut 
     &mut component(config, kind).parts[place.unwrap_or_default()]
 }
 
-/// A weight, or a weight with a cap.
+/// Reads a weight, or a table of a weight and a cap.
 fn read_count(value: &DeValue) -> Option<WeightAndCap> {
     let Some(table) = value.as_table() else {
         return f64::read(value).map(WeightAndCap::of);

@@ -18,11 +18,11 @@ pub static CYCLE: Table<Config> = Table::new(
         &key("scheduling", BOOLEAN, |c| &mut c.cycle.scheduling)
             .pbs(&["scheduling"])
             .unset("True")
-            .text("Whether cycles start jobs; if not, only qrun does."),
+            .text("Whether scheduling cycles start jobs; if not, only qrun does."),
         &key("poll_interval", A_SECOND_OR_MORE, |c| &mut c.cycle.poll_interval)
             .pbs(&["scheduler_iteration"])
             .unset("600")
-            .text("The longest time between two scheduling cycles when nothing happens, at least a second."),
+            .text("The longest time between two scheduling cycles without an event, at least a second."),
         &key("default_walltime", A_SECOND_OR_MORE, |c| &mut c.policy.default_walltime)
             .text("The walltime that the scheduler assumes for a job without one, at least a second."),
         &computed(
@@ -31,8 +31,8 @@ pub static CYCLE: Table<Config> = Table::new(
             |c| Some(c.cycle.record.clone().unwrap_or_default()),
             |c, path| c.cycle.record = Some(path).filter(|path| path.is_absolute()),
         )
-        .text("The absolute path of a file in which schedd records the input and the plan of every cycle, for \"qsim check --recorded\"."),
+        .text("The absolute path of the file that records the input and the plan of every cycle, for \"qsim check --recorded\"; \"\" for none."),
         &key("record_size", RECORD_SIZE, |c| &mut c.cycle.record_size)
-            .text("The size at which recording stops; the last line says so."),
+            .text("The size at which recording stops; the last line of the file reports this."),
     ],
 );

@@ -15,23 +15,23 @@ pub static FAIR_SHARE: Table<Config> = Table::new(
         &key("method", OneOf(Method::ALL), |c| {
             &mut c.policy.fair_share.method
         })
-        .text("How a factor from 0 (over-served) to 1 (unserved) follows from shares and usage."),
+        .text("How shares and usage give the fair-share factor, from 0 (over-served) to 1 (unserved)."),
         &key("subject", OneOf(UsageSubject::ALL), |c| {
             &mut c.policy.fair_share.subject
         })
-        .text("Whose usage counts for a job."),
+        .text("The owner of the usage that counts for a job: a user, an account, a user in an account, or a pool."),
         &key("ties", OneOf(TieRule::ALL), |c| {
             &mut c.policy.fair_share.tie_rule
         })
-        .text("Which levels \"fairtree\" considers equal."),
+        .text("Which levels the method \"fairtree\" treats as equal."),
         &key("distance", OneOf(Distance::ALL), |c| {
             &mut c.policy.fair_share.distance
         })
-        .text("How \"target\" measures the distance from the target."),
+        .text("How the method \"target\" measures the distance from the target."),
         &key("default_account", Optional(ACCOUNT), |c| {
             &mut c.policy.fair_share.default_account
         })
-        .text("The [[account]] below which users without an account get one of their own.")
+        .text("The [[account]] below which users without an account each get a separate one.")
         .default("none")
         .example("\"physics\""),
     ],

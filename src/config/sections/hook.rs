@@ -58,13 +58,13 @@ pub static HOOK: Table<Hook> = Table::new(
     &[
         &key("name", NAME, |h| &mut h.name)
             .required()
-            .text("Its name.")
+            .text("The name of the hook.")
             .example("\"accounts\""),
         &key("event", EVENTS, |h| &mut h.occasions)
             .required()
             .pbs(&["event"])
             .unset("")
-            .text("The events that run it, one or a list.")
+            .text("The events that run the hook, one or a list.")
             .example("[\"queuejob\", \"modifyjob\"]"),
         &key("command", COMMAND, |h| &mut h.command)
             .required()
@@ -74,27 +74,27 @@ pub static HOOK: Table<Hook> = Table::new(
         &key("enabled", BOOLEAN, |h| &mut h.is_enabled)
             .pbs(&["enabled"])
             .unset("True")
-            .text("Whether it runs at all."),
+            .text("Whether the hook runs."),
         &key("order", ORDER, |h| &mut h.order)
             .pbs(&["order"])
             .unset("1")
-            .text("Its place among the hooks of an event, 1 to 1000, the lowest first."),
+            .text("The position among the hooks of an event, 1 to 1000, the lowest first."),
         &key("alarm", A_SECOND_OR_MORE, |h| &mut h.alarm)
             .pbs(&["alarm"])
             .unset("30")
-            .text("How long it may take."),
+            .text("The longest run time of the hook, at least a second."),
         &key("freq", A_SECOND_OR_MORE, |h| &mut h.every)
             .pbs(&["freq"])
             .unset("120")
-            .text("How often exechost_periodic runs it."),
+            .text("The interval of exechost_periodic, at least a second."),
         &key("user", OneOf(RunsAs::ALL), |h| &mut h.runs_as)
             .pbs(&["user"])
             .unset("pbsadmin")
-            .text("The user it runs as on nodes: \"pbsadmin\" as noded, \"pbsuser\" as the job's owner."),
+            .text("The user that runs the hook on nodes: \"pbsadmin\" for noded's user, \"pbsuser\" for the job's owner."),
         &key("fail_action", OneOf(FailAction::ALL), |h| &mut h.on_failure)
             .pbs(&["fail_action"])
             .unset("none")
-            .text("What happens to a node on which it fails: \"none\" or \"offline_vnodes\"."),
+            .text("What happens to a node on which the hook fails: \"none\" or \"offline_vnodes\"."),
     ],
 );
 

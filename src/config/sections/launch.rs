@@ -41,56 +41,56 @@ pub static LAUNCH: Table<Config> = Table::new(
         &key("login", BOOLEAN, |c| &mut c.launch.login)
             .text("Whether the owner's login shell reads its profile before a script runs."),
         &key("grace", time("a time, as \"10s\""), |c| &mut c.launch.grace)
-            .text("The time between TERM and KILL for a job that is deleted or over its walltime."),
+            .text("The time between TERM and KILL for a job that is deleted or exceeds its walltime."),
         &key("overrun", time("a time, as \"30s\""), |c| &mut c.launch.overrun)
-            .text("How long a job may run past its walltime before it is ended."),
+            .text("The time for which a job may run past its walltime before it is ended."),
         &key("walltime_action", OneOf(LimitAction::ALL), |c| &mut c.launch.rules.walltime)
-            .text("What happens to a job over its walltime."),
+            .text("What happens to a job that exceeds its walltime."),
         &key("limits", LIMITS, |c| &mut c.launch.rules.limits)
-            .text("What happens to a job over another limit, as { mem = \"cancel after 5m\", cput = \"requeue\" }."),
+            .text("What happens to a job that exceeds another limit, as { mem = \"cancel after 5m\", cput = \"requeue\" }."),
         &key("max_processes", whole("a number of processes, 0 for any", |_| true), |c| &mut c.launch.max_processes)
-            .text("The most processes and threads that the script of a job, or each of its tasks, may have on a host; 0 for any number."),
+            .text("The most processes and threads on a host of a job's script or of each of its tasks; 0 for no limit."),
         &key("start_timeout", TIMEOUT, |c| &mut c.launch.start_timeout)
-            .text("How long a node may take to report that a job has begun, at least a second; \"none\" for ever."),
+            .text("The time in which a node must report a job's start, at least a second; \"none\" for no limit."),
         &key("staging_timeout", A_SECOND_OR_MORE, |c| &mut c.launch.staging_timeout)
-            .text("How long staging files in may take, and again staging out and delivering output, at least a second."),
+            .text("The longest time for staging files in, and for staging files out with the output, at least a second."),
         &key("max_failed_starts", whole("a whole number from 1 on", |count| *count > 0), |c| &mut c.launch.rules.retries.most)
-            .text("After this many failed starts in a row a job is held."),
+            .text("The number of failed starts in a row after which a job is held."),
         &key("retry", RETRY, |c| &mut c.launch.rules.retries.first)
-            .text("The delay after a first failed start; it doubles with each further failure in a row."),
+            .text("The delay after a failed start; it doubles with each further failure in a row."),
         &key("retry_max", above_zero("a time above zero, as \"1h\""), |c| &mut c.launch.rules.retries.longest)
-            .text("The longest such delay."),
+            .text("The longest delay after a failed start."),
         &key("stage_in", OneOf(Missing::ALL), |c| &mut c.launch.rules.stage_in.missing)
             .text("What a job does when a file to stage in is missing."),
         &key("stage_in_retry", RETRY, |c| &mut c.launch.rules.stage_in.retry)
-            .text("The time until a missing file is looked for again."),
+            .text("The time until a missing file is checked for again."),
         &key("gpu_tool", GPU_TOOL, |c| &mut c.launch.gpu_tool)
-            .text("The program that reports which processes use which GPUs: an absolute path, the name of a program in PATH, or \"none\"."),
+            .text("The program that lists which processes use which GPUs: an absolute path, a name in PATH, or \"none\"."),
         &key("gpu_look", A_SECOND_OR_MORE, |c| &mut c.launch.gpu_look)
-            .text("How often noded runs it, at least a second."),
+            .text("The interval between runs of gpu_tool, at least a second."),
         &key("prologue", Optional(PROGRAM), |c| &mut c.launch.scripts.prologue)
-            .text("The absolute path of a program that noded runs right before each job, on the first of its nodes.")
+            .text("The absolute path of the program that noded runs before each job, on its first node.")
             .default("none")
             .example("\"/etc/lanai/prologue\""),
         &key("epilogue", Optional(PROGRAM), |c| &mut c.launch.scripts.epilogue)
-            .text("The absolute path of a program that noded runs right after each job that began.")
+            .text("The absolute path of the program that noded runs after each job that began, on its first node.")
             .default("none")
             .example("\"/etc/lanai/epilogue\""),
         &key("script_timeout", A_SECOND_OR_MORE, |c| &mut c.launch.scripts.timeout)
-            .text("How long prologue and epilogue may take each, at least a second."),
+            .text("The longest run time of the prologue, and of the epilogue, at least a second."),
         &key("checkpoint", Optional(PROGRAM), |c| &mut c.launch.checkpoint.program)
-            .text("The absolute path of a program that checkpoints a running job.")
+            .text("The absolute path of the program that checkpoints a running job.")
             .default("none")
             .example("\"/etc/lanai/checkpoint\""),
         &key("checkpoint_timeout", A_SECOND_OR_MORE, |c| &mut c.launch.checkpoint.timeout)
-            .text("How long a checkpoint may take, at least a second."),
+            .text("The longest time for a checkpoint, at least a second."),
         &computed(
             "checkpoint_path",
             FOLDER,
             |c| Some(c.launch.checkpoint.folders.clone()).filter(|path| path.is_absolute()),
             |c, path| c.launch.checkpoint.folders = path,
         )
-        .text("The absolute path of the folder that holds the checkpoint folders of jobs, JOBID.CK.")
+        .text("The absolute path of the directory with the checkpoint directories of jobs, JOBID.CK.")
         .default("checkpoints, in the folder of noded's state")
         .example("\"/scratch/checkpoints\""),
     ],

@@ -1,4 +1,4 @@
-//! `[[limit]]`: how much may run or wait for a user, group, project, account, queue or quality.
+//! `[[limit]]`: limits on the jobs and resources of a user, group, project, account, queue or QOS.
 
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
@@ -15,7 +15,7 @@ use toml::de::DeValue;
 
 type Quantities = BTreeMap<String, resource::ResourceValue>;
 
-/// A section `[[limit]]`, which makes a limit of each stage and quantity.
+/// A section `[[limit]]`, which defines a limit for each stage and quantity.
 #[derive(Default)]
 pub struct LimitConfig {
     scope: LimitScope,
@@ -57,55 +57,55 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
     "limit",
     &[
         &key("queue", SELECTOR, |l| &mut l.scope.queue)
-            .text("The queue whose jobs count: a name, or \"*\" for each queue by itself.")
+            .text("Counts the jobs of a queue: a name, or \"*\" for each queue separately.")
             .default("all")
             .example("\"workq\""),
         &key("user", SELECTOR, |l| &mut l.scope.user)
-            .text("The user, in the same way.")
+            .text("Counts the jobs of a user: a name, or \"*\" for each user separately.")
             .default("all")
             .example("\"*\""),
         &key("group", SELECTOR, |l| &mut l.scope.group)
-            .text("The primary group, in the same way.")
+            .text("Counts the jobs of a primary group: a name, or \"*\" for each group separately.")
             .default("all")
             .example("\"staff\""),
         &key("project", SELECTOR, |l| &mut l.scope.project)
-            .text("The project, in the same way.")
+            .text("Counts the jobs of a project: a name, or \"*\" for each project separately.")
             .default("all")
             .example("\"wave\""),
         &key("account", SELECTOR, |l| &mut l.scope.account)
-            .text("The account, in the same way; jobs of accounts below it count too.")
+            .text("Counts the jobs of an account and those below it: a name, or \"*\" for each account separately.")
             .default("all")
             .example("\"physics\""),
         &key("qos", SELECTOR, |l| &mut l.scope.qos)
-            .text("The quality of service, in the same way.")
+            .text("Counts the jobs of a quality of service: a name, or \"*\" for each separately.")
             .default("all")
             .example("\"expedite\""),
         &key("running", QUANTITIES, |l| &mut l.running)
-            .text("How much may run, as { jobs = 4, ncpus = 128, mem = \"1tb\" }.")
+            .text("The most that may run, as { jobs = 4, ncpus = 128, mem = \"1tb\" }.")
             .default("no limit")
             .example("{ jobs = 8, ncpus = 128 }"),
         &key("running_soft", QUANTITIES, |l| &mut l.running_soft)
-            .text("How much may run while jobs within this limit wait.")
+            .text("The most that may run while jobs within this limit wait.")
             .default("no limit")
             .example("{ jobs = 2 }"),
         &key("idle", QUANTITIES, |l| &mut l.idle)
-            .text("How much of what waits is considered in a cycle.")
+            .text("The most waiting jobs and resources that a cycle considers.")
             .default("no limit")
             .example("{ jobs = 10 }"),
         &key("queued", QUANTITIES, |l| &mut l.queued)
-            .text("How much may wait or run; more is refused at submission.")
+            .text("The most that may wait or run; more is refused at submission.")
             .default("no limit")
             .example("{ jobs = 1000 }"),
         &key("queued_soft", QUANTITIES, |l| &mut l.queued_soft)
-            .text("The amount from which a submission gets a warning.")
+            .text("The amount that may wait or run without a warning at submission.")
             .default("no limit")
             .example("{ jobs = 500 }"),
         &key("waiting", QUANTITIES, |l| &mut l.waiting)
-            .text("How much may wait in state Q; more is refused at submission.")
+            .text("The most that may wait in state Q; more is refused at submission.")
             .default("no limit")
             .example("{ jobs = 100 }"),
         &key("waiting_soft", QUANTITIES, |l| &mut l.waiting_soft)
-            .text("The amount from which a submission gets a warning.")
+            .text("The amount that may wait in state Q without a warning at submission.")
             .default("no limit")
             .example("{ jobs = 50 }"),
         &Key::<LimitConfig, _>::computed(
@@ -114,7 +114,7 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             |l| l.overrides.then_some(true),
             |l, overrides| l.overrides = overrides,
         )
-        .text("Whether it replaces all limits of the same kind that name no quality of service.")
+        .text("Whether the limit replaces all limits on the same quantity without a quality of service.")
         .default("false")
         .example("true"),
     ],
@@ -148,7 +148,7 @@ fn finish(row: &mut LimitConfig, section: &Section, _: &Resources) -> Result<(),
 }
 
 impl LimitConfig {
-    /// The section that would make a limit.
+    /// The section that defines a limit.
     pub fn of(limit: &Limit, resources: &Resources) -> LimitConfig {
         let mut row = LimitConfig {
             scope: limit.scope.clone(),
@@ -175,7 +175,7 @@ impl LimitConfig {
         row
     }
 
-    /// The limits: of each stage those with a soft bound first.
+    /// The limits of the section. Within a stage those with a soft limit come first.
     pub fn limits(&self) -> Vec<Limit> {
         let none = Quantities::new();
         let stages = [
@@ -202,7 +202,7 @@ impl LimitConfig {
     }
 }
 
-/// An amount as a value; a size is exact.
+/// An amount as a value; sizes are not rounded.
 fn counted(kind: resource::ResourceType, amount: i64) -> resource::ResourceValue {
     match kind {
         resource::ResourceType::Size => {

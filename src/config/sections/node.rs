@@ -1,4 +1,4 @@
-//! `[[node]]`: a node and its terms.
+//! `[[node]]`: a node and the conditions for jobs on it.
 
 use crate::config::NodeConfig;
 use crate::config::document::{ConfigError, Section};
@@ -58,15 +58,15 @@ pub static NODE: Table<NodeConfig> = Table::new(
     &[
         &key("name", NAME, |n| &mut n.name)
             .required()
-            .text("The name that its noded reports.")
+            .text("The node's name, as its noded reports it.")
             .example("\"hut\""),
         &key("socket", Optional(SOCKET), |n| &mut n.socket)
             .pbs(&["socket"])
-            .text("The absolute path of its noded's socket.")
+            .text("The absolute path of the socket of the node's noded.")
             .default("the noded of this host")
             .example("\"/run/lanai/hut.sock\""),
         &key("gpus", Optional(NUMBERS), |n| &mut n.gpus)
-            .text("The GPUs for jobs, by number, in the order in which jobs get them.")
+            .text("The numbers of the GPUs for jobs, in the order of their allocation.")
             .default("all that noded finds, the lowest first")
             .example("[2, 3, 0, 1]"),
         &Key::<NodeConfig, _>::computed(
@@ -75,20 +75,20 @@ pub static NODE: Table<NodeConfig> = Table::new(
             |n| Some(n.exclude_gpus.clone()).filter(|numbers| !numbers.is_empty()),
             |n, numbers| n.exclude_gpus = numbers,
         )
-        .text("GPUs that no job gets, by number.")
+        .text("The numbers of GPUs that are never allocated.")
         .default("none")
         .example("[0]"),
         &key("sharing", OneOf(NodeSharing::ALL), |n| &mut n.terms.sharing)
             .pbs(&["sharing"])
             .unset("default_shared")
             .hidden_by_default()
-            .text("Whether jobs share it, as in PBS."),
+            .text("Whether jobs share the node, as in PBS."),
         &key("access", OneOf(NodeAccess::ALL), |n| &mut n.terms.access)
-            .text("Who else may use it beside a job."),
+            .text("Which other jobs may run on the node beside a job."),
         &key("max_jobs", Optional(JOBS), |n| &mut n.terms.max_jobs)
             .alias("max_running")
             .pbs(&["max_running"])
-            .text("The most jobs at once.")
+            .text("The most jobs on the node at once.")
             .default("any number")
             .example("32"),
         &key("max_user_jobs", Optional(JOBS), |n| {
@@ -96,34 +96,34 @@ pub static NODE: Table<NodeConfig> = Table::new(
         })
         .alias("max_user_run")
         .pbs(&["max_user_run"])
-        .text("The most jobs of one user at once.")
+        .text("The most jobs of one user on the node at once.")
         .default("any number")
         .example("8"),
         &key("max_load", Optional(LOAD), |n| &mut n.terms.max_load)
-            .text("The load at which it accepts no more jobs, as 7.5.")
+            .text("The load at which the node accepts no more jobs, as 7.5.")
             .default("none")
             .example("7.5"),
         &key("adjust", OneOf(Adjust::ALL), |n| &mut n.terms.adjust)
             .text("How max_load limits new jobs."),
         &key("cluster", CLUSTER, |n| &mut n.terms.cluster)
-            .text("Its place in the tree of clusters, as \"/film/shot3\".")
+            .text("The node's position in the tree of clusters, as \"/film/shot3\".")
             .default("\"/\"")
             .example("\"/\""),
         &key("groups", GROUPS, |n| &mut n.terms.groups)
-            .text("The groups of hosts that it belongs to, as [\"gpu\"].")
+            .text("The host groups of the node, as [\"gpu\"].")
             .default("none")
             .example("[\"gpu\"]"),
         &key("restrictions", Optional(RESTRICTIONS), |n| {
             &mut n.terms.restrictions
         })
-        .text("The clusters whose jobs it accepts, as \"/film/+ || /promo\".")
+        .text("The clusters of the jobs that the node accepts, as \"/film/+ || /promo\".")
         .default("all")
         .example("\"/film/+ || /promo\""),
         &key("priority", PRIORITY, |n| &mut n.terms.priority)
             .pbs(&["Priority"])
             .unset("0")
             .hidden_by_default()
-            .text("The value of PRIORITY in rank of [placement]."),
+            .text("The value of PRIORITY in rank of [placement]; a whole number."),
     ],
 )
 .open()
@@ -133,7 +133,7 @@ pub static NODE: Table<NodeConfig> = Table::new(
     Ok(())
 });
 
-/// Whether a name may be that of a host.
+/// Whether a text is a valid host name.
 pub fn is_host_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 255 && name.chars().all(is_plain)
 }
@@ -177,7 +177,7 @@ fn write_numbers(numbers: &[u16]) -> Option<Value> {
     Some(numbers.collect::<Vec<Value>>().into())
 }
 
-/// In thousandths.
+/// Reads a load, in thousandths.
 fn read_load(value: &DeValue) -> Option<u32> {
     let load = f64::read(value)?;
     (load > 0.0 && load < 4_000_000.0).then_some((load * 1000.0).round() as u32)

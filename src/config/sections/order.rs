@@ -28,46 +28,46 @@ pub static ORDER: Table<Config> = Table::new(
     &[
         &key("by", OneOf(PriorityOrder::ALL), |c| &mut c.policy.precedence.order)
             .pbs(&["job_sort_formula"])
-            .text("What orders the waiting jobs."),
+            .text("The order of the waiting jobs."),
         &key("formula", Formula("an expression over what is known of a job"), |c| &mut c.policy.precedence.formula)
             .pbs(&["job_sort_formula"])
-            .text("The expression that by = \"formula\" evaluates for each job, in the language of requirements.")
+            .text("The expression for the priority of a job with by = \"formula\", in the language of requirements.")
             .default("none")
             .example("\"queue_priority * 1000 + eligible_time / 3600\""),
         &key("formula_threshold", Optional(NUMBER), |c| &mut c.policy.precedence.threshold)
             .pbs(&["job_sort_formula_threshold"])
-            .text("A job whose priority is at most this does not start, in any order that gives it a priority.")
+            .text("The priority at or below which a job does not start, in orders that compute priorities.")
             .default("none")
             .example("0"),
         &key("accrual", OneOf(Accrual::ALL), |c| &mut c.policy.accrual)
-            .text("Which waiting time counts as eligible time, which qstat -f shows."),
+            .text("Which waiting time counts as eligible time, shown by qstat -f."),
         &key("update_period", time("a time, as \"60s\""), |c| &mut c.policy.precedence.update_period)
-            .text("How long a computed priority is kept; 0 computes priorities anew in each cycle."),
+            .text("The time for which a computed priority is kept; 0 computes priorities in each cycle."),
         &key("lexicographic", BOOLEAN, |c| &mut c.policy.precedence.lexicographic)
-            .text("Whether jobs of a queue with a higher priority come first, whatever their own priority."),
+            .text("Whether jobs of queues with a higher priority come first, regardless of their own priorities."),
         &key("turns", OneOf(TurnPolicy::ALL), |c| &mut c.policy.precedence.tiers.turns)
             .text("How the jobs of several queues are merged."),
         &key("max_starve", Optional(above_zero("a time above 0, as \"24h\"")), |c| &mut c.policy.precedence.tiers.max_starve)
-            .text("A job with more eligible time than this comes before all others.")
+            .text("The eligible time beyond which a job comes before all others; above 0.")
             .default("none")
             .example("\"24h\""),
-        &Nested::new("weights", &WEIGHTS, "The weights of the factors, in a table of its own, [order.weights]."),
+        &Nested::new("weights", &WEIGHTS, "The weights of the factors with by = \"multifactor\", the table [order.weights]."),
         &key("user_priority", OneOf(UserPriority::ALL), |c| &mut c.policy.precedence.own_say.user_priority)
-            .text("How far users who are no operators may raise the priority of a job with qsub -p and qalter -p."),
+            .text("How far users other than operators may raise the priority of a job with qsub -p and qalter -p."),
         &key("highest_user_priority", Optional(PRIORITY), |c| &mut c.policy.precedence.own_say.highest_user_priority)
             .text("The best priority that users may set with user_priority = \"clamp\".")
             .default("none")
             .example("100"),
         &key("lowest_is_best", BOOLEAN, |c| &mut c.policy.precedence.own_say.lowest_is_best)
-            .text("Whether priorities are those of Qube: from 1, the best, to 9999, the worst and the default."),
+            .text("Whether priorities are Qube's: from 1, the best, to 9999, the worst and the default."),
         &key("user_factor_ratchet", BOOLEAN, |c| &mut c.policy.precedence.own_say.user_factor_ratchet)
-            .text("Whether an owner may only lower --user-factor; an operator may raise it."),
-        &Nested::new("components", &COMPONENTS, "The components of a job's priority, in tables of their own, [order.components] and those below it."),
+            .text("Whether owners may only lower --user-factor; operators may raise it."),
+        &Nested::new("components", &COMPONENTS, "The components of the priority with by = \"components\", the table [order.components]."),
     ],
 )
 .finish(finish);
 
-/// `[order.weights]`: a key for each factor, and how some of them are computed.
+/// `[order.weights]`: a key for each factor, and the parameters of some of them.
 static WEIGHTS: Table<Config> = Table::new("order.weights", &WEIGHT_KEYS);
 
 static WEIGHT_KEYS: [&dyn KeyRow<Config>; FACTORS.len() + 3] = {
@@ -84,7 +84,7 @@ static WEIGHT_KEYS: [&dyn KeyRow<Config>; FACTORS.len() + 3] = {
 static MAX_WAIT: Key<Config, Scalar<Span>> = key("max_wait", A_SECOND_OR_MORE, |c| {
     &mut c.policy.precedence.max_wait
 })
-.text("The waiting time from which wait_time is 1.");
+.text("The waiting time at which the factor wait_time reaches 1, at least a second.");
 static FAVOR: Key<Config, OneOf<Favor>> = key("favor", OneOf(Favor::ALL), |c| {
     &mut c.policy.precedence.favor
 })
@@ -92,7 +92,7 @@ static FAVOR: Key<Config, OneOf<Favor>> = key("favor", OneOf(Favor::ALL), |c| {
 static SLOWDOWN_CAP: Key<Config, Scalar<f64>> = key("slowdown_cap", ABOVE_ONE, |c| {
     &mut c.policy.precedence.slowdown_cap
 })
-.text("The slowdown from which the slowdown factor is 1.");
+.text("The slowdown at which the slowdown factor reaches 1, above 1.");
 
 static FACTOR_WEIGHTS: [FactorWeight; FACTORS.len()] = {
     let mut weights = [FactorWeight::of(&FACTORS[0]); FACTORS.len()];
@@ -161,8 +161,8 @@ fn finish(
     check_user_priority(config, section)
 }
 
-/// The bound of users' priorities must be in the range of priorities. A preset's bound does not
-/// apply when the file reverses their direction.
+/// Checks that the bound of users' priorities is in the valid range. A preset's bound does not
+/// apply if the file reverses their direction.
 fn check_user_priority(config: &mut Config, section: &Section) -> Result<(), ConfigError> {
     let preset = config.preset.policy().precedence.own_say;
     let own_say = &mut config.policy.precedence.own_say;
@@ -184,13 +184,14 @@ fn check_user_priority(config: &mut Config, section: &Section) -> Result<(), Con
 }
 
 impl Config {
-    /// Whether a formula uses only names that are known of a job.
+    /// Whether a formula uses only known names of job properties and resources.
     pub fn knows_names_of(&self, formula: &Expression, resources: &Resources) -> bool {
         unknown_name(formula, resources).is_none()
     }
 }
 
-/// An error for the first name in a formula that no job has, with the nearest known one.
+/// The error for the first unknown name in a formula, with the nearest known one; None if all are
+/// known.
 fn unknown_name(formula: &Expression, resources: &Resources) -> Option<String> {
     let resources = resources.iter().map(|(name, _)| name);
     let known: Vec<&str> = NAMES.iter().copied().chain(resources).collect();
@@ -303,7 +304,7 @@ mod tests {
         Config::parse(text).unwrap().effective_policy().accrual
     }
 
-    /// X9: the preset says it where the file does not.
+    /// X9: the preset's value applies if the file has none.
     #[test]
     fn what_counts_as_eligible_time_is_said_by_name() {
         assert_eq!(accrual(""), Accrual::Pbs);

@@ -1,4 +1,4 @@
-//! `[placement]`: which nodes a job gets.
+//! `[placement]`: which nodes a job is allocated.
 
 use super::launch::is_program;
 use crate::config::Config;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use toml::Value;
 use toml::de::DeValue;
 
-/// One for all resources, and others by resource.
+/// The rule for all resources, and the rules for individual ones.
 type Availabilities = (Availability, BTreeMap<String, Availability>);
 
 const AVAILABILITY: Custom<Availabilities> = custom(
@@ -58,17 +58,17 @@ pub static PLACEMENT: Table<Config> = Table::new(
                 ) = (all, each)
             },
         )
-        .text("What counts as used on a node, for all resources or in a table by resource."),
+        .text("What counts as used on a node, for all resources or as a table by resource."),
         &key("allocation", OneOf(NodeAllocation::ALL), |c| {
             &mut c.policy.placement.allocation
         })
-        .text("Which of the suitable nodes a job gets."),
+        .text("How the nodes of a job are chosen among the suitable ones."),
         &key(
             "rank",
             Formula("an expression over what is known of a node"),
             |c| &mut c.policy.placement.rank,
         )
-        .text("The expression by which \"priority\" ranks nodes, the highest first.")
+        .text("The expression that ranks nodes for \"priority\", the highest first.")
         .default("none")
         .example("\"SPEED - 10 * JOBCOUNT\""),
         &key("program", Optional(PROGRAM), |c| {
@@ -80,19 +80,19 @@ pub static PLACEMENT: Table<Config> = Table::new(
         &key("program_timeout", Optional(A_SECOND_OR_MORE), |c| {
             &mut c.policy.placement.program_timeout
         })
-        .text("How long the program may take.")
+        .text("The longest run time of the program, at least a second.")
         .default("\"5s\"")
         .example("\"5s\""),
         &key("distribution", OneOf(Distribution::ALL), |c| {
             &mut c.policy.placement.distribution
         })
-        .text("How chunks and tasks are distributed over the nodes."),
+        .text("How chunks and tasks are distributed over nodes."),
         &key("access", OneOf(NodeAccess::ALL), |c| {
             &mut c.policy.placement.access
         })
-        .text("Who may share a node with a job that does not request otherwise."),
+        .text("Which jobs may share a node with a job that does not request otherwise."),
         &key("sets", Optional(SETS), |c| &mut c.policy.placement.sets)
-            .text("Sets of nodes; a job should run within one of them.")
+            .text("Sets of nodes; a job's nodes should be in one of them.")
             .default("none")
             .example(
                 "{ choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], delay = \"10m\" }",
@@ -102,7 +102,7 @@ pub static PLACEMENT: Table<Config> = Table::new(
             Formula("an expression over a node and a job"),
             |c| &mut c.policy.placement.veto,
         )
-        .text("An expression over host.* and job.*; a job gets no node where it is true.")
+        .text("The expression over host.* and job.* that excludes a node from a job if true.")
         .default("none")
         .example("\"job.user == 'guest' && host.name == 'n1'\""),
     ],

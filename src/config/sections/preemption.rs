@@ -1,4 +1,4 @@
-//! `[preemption]`: which running jobs are preempted for which others, and how.
+//! `[preemption]`: which running jobs are preempted for which waiting jobs, and how.
 
 use super::starvation::STARVATION;
 use crate::config::Config;
@@ -41,7 +41,7 @@ const LEVELS: Custom<Vec<Vec<LevelCondition>>> = Custom {
     parse: parse_levels,
     show: |levels| Some(level_names(levels).join(", ")),
 };
-/// PBS has one word, for the newest; qmgr takes those of `lanai.toml` too.
+/// PBS has one name, that of the newest; qmgr also accepts those of `lanai.toml`.
 const VICTIMS: Custom<Victims> = Custom {
     wanted: || one_of(Victims::ALL),
     read: |value| Victims::named(value.as_str()?),
@@ -64,25 +64,25 @@ pub static PREEMPTION: Table<Config> = Table::new(
     "preemption",
     &[
         &key("triggers", TRIGGERS, |c| &mut c.policy.preemption.triggers)
-            .text("What lets a waiting job preempt running ones, in the order tried."),
+            .text("The conditions for a waiting job to preempt running ones, in the order of their checks."),
         &key("repair", BOOLEAN, |c| &mut c.policy.preemption.repair)
-            .text("Whether jobs are preempted where a node or a limit has become too small."),
+            .text("Whether jobs are preempted on a node, or under a limit, that has become too small for them."),
         &key("mode", OneOf(PreemptMode::ALL), |c| {
             &mut c.policy.preemption.mode
         })
-        .text("When jobs leave that trigger \"qube\" preempts."),
+        .text("When jobs preempted by trigger \"qube\" end."),
         &key("no_agenda", OneOf(NoAgenda::ALL), |c| {
             &mut c.policy.preemption.no_agenda
         })
-        .text("When a preempted job that is no array leaves: \"now\", or \"wait\" for its end."),
+        .text("When a preempted job other than an array ends: \"now\", or \"wait\" for its own end."),
         &key("victims", VICTIMS, |c| &mut c.policy.preemption.victims)
             .pbs(&["preempt_sort"])
             .unset_by(Config::of_preset)
-            .text("Which jobs are preempted first."),
+            .text("Which running jobs are preempted first."),
         &key("action", ACTIONS, |c| &mut c.policy.preemption.actions)
             .pbs(&["preempt_order"])
             .unset_by(Config::of_preset)
-            .text("How jobs are preempted, as a name, a list of names, or PBS's letters."),
+            .text("How jobs are preempted: an action, a list of actions, or PBS's letters."),
         &key("grace", Optional(time("a time, as \"10s\"")), |c| {
             &mut c.policy.preemption.grace
         })
@@ -92,36 +92,36 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("interruption", time("a time, as \"10s\""), |c| {
             &mut c.policy.preemption.interruption
         })
-        .text("The time that a job with a signal of its own (qsub -W interrupt=) has to end."),
+        .text("The time that a job with an interrupt signal (qsub -W interrupt=) has to end."),
         &key("exempt", time("a time, as \"60s\""), |c| {
             &mut c.policy.preemption.exempt
         })
-        .text("How long a job that has started is not preempted."),
+        .text("The time after its start in which a job is not preempted."),
         &key("preempted_boost", BOOLEAN, |c| {
             &mut c.policy.preemption.boost
         })
-        .text("Whether a preempted job goes before all jobs of the same priority."),
+        .text("Whether a preempted job precedes all jobs of the same priority when it waits again."),
         &key("levels", LEVELS, |c| &mut c.policy.preemption.levels)
             .pbs(&["preempt_prio"])
             .unset_by(Config::of_preset)
-            .text("The levels of trigger \"levels\", the highest first."),
+            .text("The priority levels of trigger \"levels\", the highest first."),
         &key("express", EXPRESS, |c| &mut c.policy.preemption.express)
             .pbs(&["preempt_queue_prio"])
             .unset_by(Config::of_preset)
-            .text("The priority from which a queue is an express queue."),
+            .text("The priority at which a queue becomes an express queue."),
         &key("releases", RELEASES, |c| &mut c.policy.preemption.releases)
             .pbs(&["restrict_res_to_release_on_suspend"])
             .text("The resources that a suspended job releases."),
         &Nested::new(
             "starvation",
             &STARVATION,
-            "A table of its own, [preemption.starvation].",
+            "The rules of trigger \"starvation\", the table [preemption.starvation].",
         ),
     ],
 )
 .finish(finish);
 
-/// A suspended job can release resources that are counted, each named once.
+/// Checks that `releases` lists consumable resources, each once.
 fn finish(
     config: &mut Config,
     section: &Section,
@@ -162,7 +162,7 @@ fn read_actions(value: &DeValue) -> Option<Actions> {
     (!actions.is_empty()).then(|| actions.into())
 }
 
-/// `cancel` is Maui's word for `delete`.
+/// Reads an action. `cancel` is Maui's name for `delete`.
 fn read_action(name: &str) -> Option<PreemptAction> {
     match name {
         "cancel" => Some(PreemptAction::Delete),
@@ -177,14 +177,14 @@ fn read_levels(value: &DeValue) -> Option<Vec<Vec<LevelCondition>>> {
         .collect()
 }
 
-/// `express_queue+fairshare`.
+/// Parses the conditions of a level: `express_queue+fairshare`.
 fn parse_level(text: &str) -> Option<Vec<LevelCondition>> {
     text.split('+')
         .map(|word| LevelCondition::named(word.trim()))
         .collect()
 }
 
-/// `express_queue+fairshare, normal_jobs`, the highest first, each once.
+/// Parses levels, the highest first: `express_queue+fairshare, normal_jobs`. None if one repeats.
 fn parse_levels(text: &str) -> Option<Vec<Vec<LevelCondition>>> {
     let levels: Vec<Vec<LevelCondition>> =
         text.split(',').map(parse_level).collect::<Option<_>>()?;

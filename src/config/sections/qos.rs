@@ -33,7 +33,7 @@ const DEFAULT_FOR: TableOf<JobOwners> = TableOf {
     read: read_default_for,
     write: write_default_for,
 };
-/// How much of the usage of jobs is charged to their owners (X24).
+/// The fraction of the usage of jobs that is charged to their owners (X24).
 pub const CHARGE: Custom<f64> = custom(
     || "true, false or a number from 0 on".to_string(),
     read_charge,
@@ -62,10 +62,10 @@ pub static QOS: Table<Quality> = Table::new(
     &[
         &key("name", NAME, |q| &mut q.name)
             .required()
-            .text("A name without blanks.")
+            .text("The name of the quality of service, without blanks.")
             .example("\"expedite\""),
         &key("factor", FROM_0_TO_1, |q| &mut q.factor)
-            .text("A number from 0 to 1 for the weight qos in [order.weights]."),
+            .text("The factor for the weight qos in [order.weights], from 0 to 1."),
         &names(
             "users",
             |q| Some(listed(q)?.users.clone()),
@@ -81,7 +81,7 @@ pub static QOS: Table<Quality> = Table::new(
             |q| if_any(&listed(q)?.groups),
             |q, groups| grant(q, |named| named.groups = groups),
         )
-        .text("The same for groups that a job's owner is in.")
+        .text("Groups whose members may request it; \"*\" for all.")
         .default(ANYBODY)
         .example("[\"staff\"]"),
         &names(
@@ -89,7 +89,7 @@ pub static QOS: Table<Quality> = Table::new(
             |q| if_any(&listed(q)?.accounts),
             |q, accounts| grant(q, |named| named.accounts = accounts),
         )
-        .text("The same for the account of the job, -A.")
+        .text("Accounts (-A) whose jobs may request it; \"*\" for all.")
         .default(ANYBODY)
         .example("[\"paying\"]"),
         &names(
@@ -97,30 +97,30 @@ pub static QOS: Table<Quality> = Table::new(
             |q| if_any(&listed(q)?.queues),
             |q, queues| grant(q, |named| named.queues = queues),
         )
-        .text("The same for the queue of the job.")
+        .text("Queues whose jobs may request it; \"*\" for all.")
         .default(ANYBODY)
         .example("[\"night\"]"),
         &key("exempt", BOOLEAN, |q| &mut q.exempt)
-            .text("Whether resources_min and resources_max of queues do not apply to its jobs."),
+            .text("Whether its jobs are exempt from resources_min and resources_max of queues."),
         &key("priority", PRIORITY, |q| &mut q.priority)
-            .text("The priority of its jobs in the component credential of [order.components]."),
+            .text("The priority of its jobs in the component credential of [order.components]; a whole number."),
         &key("flags", FLAGS, |q| &mut q.flags)
             .text("Special rules for its jobs, as [\"NOBF\", \"IGNMAXJOB\"].")
             .default("none")
             .example("[\"NOBF\", \"IGNMAXJOB\"]"),
         &key("default_for", DEFAULT_FOR, |q| &mut q.default_for)
-            .text("Jobs that have it without requesting it, by users, groups, accounts or queues.")
+            .text("Jobs that have it by default, by users, groups, accounts or queues.")
             .default("none")
             .example("{ queues = [\"night\"] }"),
         &key("charge", CHARGE, |q| &mut q.charge).text(
-            "How much of the usage of its jobs is charged: 1 or true for all, 0 or false for none.",
+            "The part of its jobs' usage that is charged: 1 or true for all, 0 or false for none.",
         ),
     ],
 );
 
 const ANYBODY: &str = "everybody, if none of users, groups, accounts and queues is set";
 
-/// All qualities of service; where the file has none, the preset's.
+/// Reads the qualities of service. Without any in the file, those of the preset apply.
 pub fn read_qualities(
     root: &Section,
     preset: Qualities,
@@ -151,7 +151,7 @@ fn listed(quality: &Quality) -> Option<&JobOwners> {
     }
 }
 
-/// Changes the lists of those who may request it; without any list, all users may.
+/// Changes the list of those who may request the QOS. Without a list all users may.
 fn grant(quality: &mut Quality, change: impl FnOnce(&mut JobOwners)) {
     let mut named = listed(quality).cloned().unwrap_or_default();
     change(&mut named);
@@ -162,7 +162,7 @@ fn if_any(names: &[String]) -> Option<Vec<String>> {
     (!names.is_empty()).then(|| names.to_vec())
 }
 
-/// `default_for = { queues = ["night"] }`.
+/// Reads `default_for = { queues = ["night"] }`.
 fn read_default_for(section: &Section, _: &Resources) -> Result<JobOwners, ConfigError> {
     section.only(&["users", "groups", "accounts", "queues"])?;
     let names = |key: &str| {

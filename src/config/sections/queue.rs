@@ -15,12 +15,12 @@ use crate::model::time::Span;
 use toml::Value;
 use toml::de::DeValue;
 
-/// A section `[[queue]]`: the queue, and its factor, which the policy keeps.
+/// A section `[[queue]]`: the queue, and its factor, which the policy stores.
 #[derive(Clone)]
 pub struct QueueConfig {
     /// The queue.
     pub queue: Queue,
-    /// Its factor (F5).
+    /// The queue's priority factor (F5).
     pub factor: Option<f64>,
 }
 
@@ -37,7 +37,7 @@ const NAMES: List<Scalar<String>> = list(
     "a list of names, each as \"ann\", \"-ann\" to keep out, or \"+\" for everybody",
 );
 
-/// A time, of which PBS has 0 for none.
+/// A duration, or none, which PBS writes as 0.
 struct OptionalTime;
 
 impl Kind for OptionalTime {
@@ -92,7 +92,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
     &[
         &key("name", NAME, |q| &mut q.queue.name)
             .required()
-            .text("At most 15 letters, digits, \"-\", \"_\" and \".\".")
+            .text("The name of the queue: at most 15 letters, digits, \"-\", \"_\" and \".\".")
             .example("\"workq\""),
         &computed(
             "priority",
@@ -104,29 +104,29 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             },
         )
         .pbs(&["Priority"])
-        .text("Its priority, -1024 to 1023, the highest first.")
+        .text("The priority of the queue, -1024 to 1023, the highest first.")
         .default("0")
         .example("0"),
         &key("enabled", BOOLEAN, |q| &mut q.queue.enabled)
             .pbs(&["enabled"])
             .unset("False")
-            .text("Whether it accepts jobs."),
+            .text("Whether the queue accepts jobs."),
         &key("started", BOOLEAN, |q| &mut q.queue.started)
             .pbs(&["started"])
             .unset("False")
-            .text("Whether its jobs may start."),
+            .text("Whether the queue's jobs may start."),
         &key("backfill_depth", Optional(DEPTH), |q| {
             &mut q.queue.backfill_depth
         })
         .pbs(&["backfill_depth"])
-        .text("How many of its blocked jobs have a planned start, or \"all\".")
+        .text("The number of the queue's blocked jobs with a planned start, from 0 on, or \"all\".")
         .default("none")
         .example("1"),
         &key("charge", CHARGE, |q| &mut q.queue.charge).text(
-            "How much of the usage of its jobs is charged: 1 or true for all, 0 or false for none.",
+            "The part of its jobs' usage that is charged: 1 or true for all, 0 or false for none.",
         ),
         &key("factor", Optional(FROM_0_TO_1), |q| &mut q.factor)
-            .text("The factor of the queue in by = \"multifactor\", 0 to 1.")
+            .text("The queue's factor with by = \"multifactor\", 0 to 1.")
             .default("its priority divided by 1024")
             .example("0"),
         &computed(
@@ -137,7 +137,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         )
         .pbs(&["route_destinations"])
         .text(
-            "Makes it a routing queue: jobs go on to the first of these queues that accepts them.",
+            "Makes the queue a routing queue: a job goes to the first of these queues that accepts it.",
         )
         .default("none")
         .example("[\"workq\"]"),
@@ -150,7 +150,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         .pbs(&["route_held_jobs"])
         .unset("False")
         .hidden_by_default()
-        .text("Whether held jobs are routed too.")
+        .text("Whether the routing queue also routes held jobs.")
         .default("false")
         .example("false"),
         &computed(
@@ -162,7 +162,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         .pbs(&["route_waiting_jobs"])
         .unset("False")
         .hidden_by_default()
-        .text("Whether jobs that wait for their start time (qsub -a) are routed too.")
+        .text("Whether the routing queue also routes jobs that wait for their start time (qsub -a).")
         .default("false")
         .example("false"),
         &computed(
@@ -172,7 +172,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, time| route(q).lifetime = time,
         )
         .pbs(&["route_lifetime"])
-        .text("How long a job may wait in it before it is deleted, as \"2h\".")
+        .text("The time in a routing queue after which a job is deleted, as \"2h\".")
         .default("for ever")
         .example("\"2h\""),
         &computed(
@@ -182,19 +182,19 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, time| route(q).retry_time = time,
         )
         .pbs(&["route_retry_time"])
-        .text("The time until a job that no queue accepts is tried again.")
+        .text("The time until a job that no queue accepts is routed again.")
         .default("\"30s\"")
         .example("\"30s\""),
         &key("from_route_only", BOOLEAN, |q| &mut q.queue.from_route_only)
             .pbs(&["from_route_only"])
             .unset("False")
             .hidden_by_default()
-            .text("Whether it accepts only jobs from routing queues."),
+            .text("Whether the queue accepts only jobs from routing queues."),
         &key("nested", BOOLEAN, |q| &mut q.queue.nested)
             .pbs(&["nested"])
             .unset("False")
             .hidden_by_default()
-            .text("Whether its jobs run in nested instances."),
+            .text("Whether the queue's jobs run in nested instances."),
         &computed(
             "acl_users",
             NAMES,
@@ -202,7 +202,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, users| (q.queue.access.users, q.queue.access.by_user) = (users, true),
         )
         .pbs(&["acl_users", "acl_user_enable"])
-        .text("Users who may submit to it, as [\"-eve\", \"ann\", \"bob@head\"].")
+        .text("Users who may submit to the queue, as [\"-eve\", \"ann\", \"bob@head\"].")
         .default("everybody")
         .example("[\"-eve\", \"+\"]"),
         &computed(
@@ -217,7 +217,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, groups| (q.queue.access.groups, q.queue.access.by_group) = (groups, true),
         )
         .pbs(&["acl_groups", "acl_group_enable"])
-        .text("The same for primary groups.")
+        .text("Primary groups whose users may submit to the queue.")
         .default("everybody")
         .example("[\"staff\"]"),
         &computed(
@@ -227,7 +227,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, hosts| (q.queue.access.hosts, q.queue.access.by_host) = (hosts, true),
         )
         .pbs(&["acl_hosts", "acl_host_enable"])
-        .text("The same for submission hosts; \"*.example.org\" names all hosts of a domain.")
+        .text("Hosts from which jobs may be submitted; \"*.example.org\" for all hosts of a domain.")
         .default("everywhere")
         .example("[\"*.example.org\", \"head\"]"),
         &key("resources_min", AmountTable, |q| &mut q.queue.least)
@@ -242,21 +242,21 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             .example("{ ncpus = 64, walltime = \"24:00:00\" }"),
         &key("resources_default", AmountTable, |q| &mut q.queue.defaults)
             .pbs(&["resources_default"])
-            .text("Resources of a job that does not request them, as { walltime = \"1:00:00\" }.")
+            .text("Resources of a job that requests none of these, as { walltime = \"1:00:00\" }.")
             .default("those of [server]")
             .example("{ walltime = \"1:00:00\" }"),
         &key("default_chunk", AmountTable, |q| {
             &mut q.queue.chunk_defaults
         })
         .pbs(&["default_chunk"])
-        .text("The same for each chunk of a job, as { mem = \"1gb\" }.")
+        .text("Resources of each chunk that requests none of these, as { mem = \"1gb\" }.")
         .default("that of [server]")
         .example("{ mem = \"1gb\" }"),
         &key("max_array_size", Optional(ELEMENTS), |q| {
             &mut q.queue.max_array_size
         })
         .pbs(&["max_array_size"])
-        .text("The largest number of subjobs of an array.")
+        .text("The most subjobs of an array.")
         .default("that of [server]")
         .example("1000"),
         &key("comment", Optional(TEXT), |q| &mut q.queue.comment)
@@ -268,7 +268,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
 )
 .finish(finish);
 
-/// Only destinations make a queue of the file a routing queue.
+/// Clears the route of a queue without `route_destinations`.
 fn finish(row: &mut QueueConfig, section: &Section, _: &Resources) -> Result<(), ConfigError> {
     if !section.has("route_destinations") {
         row.queue.route = None;
@@ -280,7 +280,7 @@ fn route(row: &mut QueueConfig) -> &mut Route {
     row.queue.route.get_or_insert_default()
 }
 
-/// Refuses routing queues that lead nowhere or in a circle.
+/// Returns an error if a routing queue has no destination or is part of a cycle.
 pub fn check_routes(root: &Section, queues: &[Queue]) -> Result<(), ConfigError> {
     let Err((place, fault)) = admission::check(queues) else {
         return Ok(());

@@ -1,4 +1,5 @@
-//! `[[reservation]]`, `[[dedicated]]` and `[primetime]`: what is set aside, and when.
+//! `[[reservation]]`, `[[dedicated]]` and `[primetime]`: recurring and single periods of restricted
+//! use.
 
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
@@ -79,34 +80,34 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
     &[
         &key("name", NAME, |r| &mut r.name)
             .required()
-            .text("The name by which jobs request it, -W resv=NAME.")
+            .text("The name by which jobs request the reservation, -W resv=NAME.")
             .example("\"office\""),
         &key("nodes", NAMES, |r| &mut r.nodes)
             .text("The nodes to reserve as a whole, as [\"n1\", \"n2\"].")
             .default("none")
             .example("[\"n1\"]"),
         &key("select", Optional(SELECT), |r| &mut r.select)
-            .text("The chunks to reserve instead, wherever they fit, as \"2:ncpus=4\".")
+            .text("The chunks to reserve, wherever they fit, instead of whole nodes, as \"2:ncpus=4\".")
             .default("none")
             .example("\"2:ncpus=4\""),
         &key("from", Optional(DATE), |r| &mut r.from)
-            .text("The start, if it comes once, local time: \"2026-12-24 18:00\".")
+            .text("The start of a single reservation, in local time: \"2026-12-24 18:00\".")
             .default("none")
             .example("\"2026-12-01 09:00\""),
         &key("to", Optional(DATE), |r| &mut r.to)
-            .text("The end, in the same form.")
+            .text("The end of a single reservation, in local time.")
             .default("none")
             .example("\"2026-12-01 17:00\""),
         &key("period", Optional(OneOf(PERIODS)), |r| &mut r.period)
-            .text("How often it comes: \"day\", \"week\" (from Sunday) or \"infinity\" (for ever).")
+            .text("The period of a recurring reservation: \"day\", \"week\" (from Sunday) or \"infinity\" (no repetition).")
             .default("\"day\"")
             .example("\"day\""),
         &key("start", Optional(TIME_OF_WEEK), |r| &mut r.start)
-            .text("The start in each period, from the beginning of the period.")
+            .text("The start in each period, as an offset from its beginning.")
             .default("\"0:00:00\"")
             .example("\"8:00:00\""),
         &key("end", Optional(TIME_OF_WEEK), |r| &mut r.end)
-            .text("The end; one that is not later than the start is in the next period.")
+            .text("The end in each period; one not later than the start is in the next period.")
             .default("the end of the period")
             .example("\"17:00:00\""),
         &Key::<ReservationRow, _>::computed(
@@ -115,15 +116,15 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
             |r| Some(r.days.clone()).filter(|days| !days.is_empty()),
             |r, days| r.days = days,
         )
-        .text("The weekdays on which a daily one begins, as [\"mon\", \"tue\"].")
+        .text("The weekdays on which a daily reservation begins, as [\"mon\", \"tue\"].")
         .default("all")
         .example("[\"mon\", \"tue\", \"wed\", \"thu\", \"fri\"]"),
         &key("depth", Optional(DEPTH), |r| &mut r.depth)
-            .text("How many occurrences are planned ahead, the current one included.")
+            .text("The number of occurrences planned ahead, including the current one.")
             .default("2")
             .example("2"),
         &key("users", NAMES, |r| &mut r.access.users)
-            .text("Users with access; \"*\" for all, here and in the lists below.")
+            .text("Users with access; \"*\" for all, also in the lists below.")
             .default("none")
             .example("[\"john\"]"),
         &key("groups", NAMES, |r| &mut r.groups)
@@ -149,7 +150,7 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
         &key("duration", Optional(A_SECOND_OR_MORE), |r| {
             &mut r.access.duration
         })
-        .text("Jobs of at most this walltime have access.")
+        .text("The walltime up to which any job has access.")
         .default("none")
         .example("\"10m\""),
         &key("time_limit", Optional(A_SECOND_OR_MORE), |r| {
@@ -161,11 +162,11 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
         &key("time_limit_for", Optional(OneOf(BOUND)), |r| {
             &mut r.binds_all
         })
-        .text("The jobs that time_limit is for: \"others\", without access, or \"all\".")
+        .text("The jobs that time_limit applies to: \"others\", without access, or \"all\".")
         .default("\"others\"")
         .example("\"others\""),
         &key("flags", NAMES, |r| &mut r.flags)
-            .text("\"byname\" and \"ownerpreempt\".")
+            .text("Special rules: \"byname\" (jobs must request it), \"ownerpreempt\" (jobs with access may preempt others).")
             .default("none")
             .example("[\"byname\"]"),
     ],
@@ -205,7 +206,7 @@ fn check_period(row: &ReservationRow, section: &Section) -> Result<(), ConfigErr
 }
 
 impl ReservationRow {
-    /// The section that would make a reservation.
+    /// The section that defines a reservation.
     pub fn of(window: &ReservationConfig) -> ReservationRow {
         let (access, limit) = (window.access.clone(), window.access.limit);
         let flags = [
@@ -241,7 +242,7 @@ impl ReservationRow {
         }
     }
 
-    /// The reservation.
+    /// The reservation that the section defines.
     pub fn window(self) -> ReservationConfig {
         let length = self.length();
         let has = |name: &str| self.flags.iter().any(|flag| flag == name);
@@ -287,11 +288,11 @@ pub static DEDICATED: Table<DedicatedConfig> = Table::new(
     &[
         &Key::<DedicatedConfig, _>::new("from", DATE, |d| &mut d.from)
             .required()
-            .text("The start, local time: \"2026-12-24 18:00\".")
+            .text("The start of the dedicated time, in local time: \"2026-12-24 18:00\".")
             .example("\"2026-12-24 18:00\""),
         &Key::<DedicatedConfig, _>::new("to", DATE, |d| &mut d.to)
             .required()
-            .text("The end.")
+            .text("The end of the dedicated time, in local time.")
             .example("\"2026-12-27 06:00\""),
     ],
 )
@@ -307,19 +308,19 @@ pub static PRIME_TIME: Table<PrimeHours> = Table::new(
     "primetime",
     &[
         &Key::<PrimeHours, _>::new("days", DAYS, |p| &mut p.days)
-            .text("The weekdays.")
+            .text("The weekdays of prime time.")
             .default("Monday to Friday")
             .example("[\"mon\", \"tue\", \"wed\", \"thu\", \"fri\"]"),
         &Key::<PrimeHours, _>::new("from", TIME_OF_DAY, |p| &mut p.from)
             .required()
-            .text("The start on these days, as \"6:00:00\".")
+            .text("The start of prime time on these days, as \"6:00:00\".")
             .example("\"6:00:00\""),
         &Key::<PrimeHours, _>::new("to", TIME_OF_DAY, |p| &mut p.to)
             .required()
-            .text("The end.")
+            .text("The end of prime time on these days.")
             .example("\"18:00:00\""),
         &Key::<PrimeHours, _>::new("cross", BOOLEAN, |p| &mut p.may_cross)
-            .text("Whether a job may run across the start or the end.")
+            .text("Whether a job may run across the start or the end of prime time.")
             .default("true")
             .example("true"),
     ],
@@ -332,7 +333,7 @@ pub static PRIME_TIME: Table<PrimeHours> = Table::new(
     Err(section.wrong_at("to", text.to_string()))
 });
 
-/// The hours of a section that does not set them.
+/// The default prime time.
 pub fn prime_hours() -> PrimeHours {
     use Weekday::{Fri, Mon, Thu, Tue, Wed};
     PrimeHours {
@@ -343,14 +344,14 @@ pub fn prime_hours() -> PrimeHours {
     }
 }
 
-/// Names such as R12 are those of reservations that users make.
+/// Excludes names such as R12, which are ids of users' reservations.
 fn is_window_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let is_id = name.starts_with(['R', 'S', 'M']) && name[1..].bytes().all(|b| b.is_ascii_digit());
     (1..=64).contains(&name.len()) && name.chars().all(is_plain) && !is_id
 }
 
-/// With seconds or without, and with a `T` or a blank.
+/// Reads a date and time, with or without seconds, separated by `T` or a space.
 fn read_date(value: &DeValue) -> Option<NaiveDateTime> {
     let text = value.as_str()?.replace('T', " ");
     let formats = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"];

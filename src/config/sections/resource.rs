@@ -1,4 +1,4 @@
-//! `[[resource]]`: the site's own resources.
+//! `[[resource]]`: resources that the site defines.
 
 use super::hook::COMMAND;
 use super::node::NODE;
@@ -19,7 +19,7 @@ use toml::de::DeValue;
 pub struct ResourceConfig {
     /// The name.
     pub name: String,
-    /// What it is.
+    /// Its type and properties.
     pub definition: Definition,
     total: Option<i64>,
     per_host: Option<bool>,
@@ -42,7 +42,7 @@ const TYPES: &[(&str, resource::ResourceType)] = &[
 ];
 const HOSTS: List<Scalar<String>> = list(TEXT, "a list of hosts, as [\"n1\", \"n2\"]");
 
-/// An amount, which is a size if the type of the resource is one.
+/// A total: a size if the resource's type is size.
 struct Total;
 
 impl Kind for Total {
@@ -89,19 +89,19 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
     &[
         &key("name", NAME, |r| &mut r.name)
             .required()
-            .text("A letter, then letters, digits, \"-\" and \"_\".")
+            .text("The name of the resource: a letter, then letters, digits, \"-\" and \"_\".")
             .example("\"licence\""),
         &key("type", OneOf(TYPES), |r| &mut r.definition.kind)
             .required()
             .pbs(&["type"])
-            .text("\"long\", \"size\", \"time\", \"float\", \"boolean\" or \"string\".")
+            .text("The type of the values: \"long\", \"size\", \"time\", \"float\", \"boolean\" or \"string\".")
             .example("\"long\""),
         &key("consumable", BOOLEAN, |r| &mut r.definition.consumable)
-            .text("Whether a job takes it from its node while it runs, like ncpus.")
+            .text("Whether a running job uses up a part of the resource, like ncpus.")
             .example("true"),
         &key("host_level", BOOLEAN, |r| &mut r.definition.host_level)
             .text(
-                "Whether it belongs to nodes and may stand in a chunk; else to the job as a whole.",
+                "Whether the resource belongs to nodes and may be requested in a chunk, or to the job as a whole.",
             )
             .example("false"),
         &Key::<ResourceConfig, _>::computed(
@@ -118,19 +118,19 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
             },
             |r, total| r.total = total.amount(),
         )
-        .text("How much the whole system has of a consumable that is not host_level, as licenses.")
+        .text("The system-wide amount of a consumable that is not host_level, such as licenses.")
         .default("none")
         .example("50"),
         &key("per_host", Optional(BOOLEAN), |r| &mut r.per_host)
-            .text("Whether a job takes it once for each of its hosts, and not once in all.")
+            .text("Whether a job takes the amount once for each of its hosts, and not once in total.")
             .default("false")
             .example("false"),
         &key("hosts", Optional(HOSTS), |r| &mut r.hosts)
-            .text("The only hosts on which it can be used, as [\"n1\", \"n2\"].")
+            .text("The only hosts on which the resource can be used, as [\"n1\", \"n2\"].")
             .default("all")
             .example("[\"hut\", \"porch\"]"),
         &key("command", Optional(COMMAND), |r| &mut r.command)
-            .text("A program that prints how much there is, as a license server reports.")
+            .text("The program that prints the available amount, for example from a license server; may be a list with arguments.")
             .default("none")
             .example("[\"/usr/local/sbin/licences-free\", \"nuke\"]"),
         &key("interval", Optional(A_SECOND_OR_MORE), |r| &mut r.interval)
@@ -138,14 +138,14 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
             .default("\"30s\"")
             .example("\"30s\""),
         &key("timeout", Optional(A_SECOND_OR_MORE), |r| &mut r.timeout)
-            .text("How long the command may take.")
+            .text("The longest run time of the command, at least a second.")
             .default("\"10s\"")
             .example("\"10s\""),
     ],
 )
 .finish(finish);
 
-/// A section with nothing but a name.
+/// The defaults of a section.
 pub fn blank(name: &str) -> ResourceConfig {
     ResourceConfig {
         name: name.to_string(),
@@ -165,7 +165,7 @@ pub fn blank(name: &str) -> ResourceConfig {
 }
 
 impl ResourceConfig {
-    /// The section that would make a resource.
+    /// The section that defines a resource.
     pub fn of(
         name: &str,
         definition: &Definition,
@@ -188,12 +188,12 @@ impl ResourceConfig {
         }
     }
 
-    /// Whether the whole system has it, and not its nodes.
+    /// Whether it is a system-wide resource.
     fn is_pooled(&self) -> bool {
         self.definition.consumable && !self.definition.host_level
     }
 
-    /// How much the whole system has of it.
+    /// The system-wide total; None if the section sets none.
     pub fn pool(&self) -> Option<(String, Pool)> {
         let hosts = self.hosts.clone().unwrap_or_default().join(",");
         let scope = HostList::default().with("hosts", &hosts).ok()?;
@@ -206,7 +206,7 @@ impl ResourceConfig {
         Some((self.name.clone(), pool))
     }
 
-    /// The command that prints how much there is.
+    /// The command that prints the available amount; None if the section sets none.
     pub fn meter(&self) -> Option<(String, ResourceMeter)> {
         let meter = ResourceMeter {
             command: self.command.clone()?,

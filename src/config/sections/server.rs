@@ -33,7 +33,7 @@ const SCRIPT_SIZE: Scalar<Size> = scalar("a size, as \"1mb\", of at most 16mb", 
 const OPTIONS: Scalar<String> = scalar("options on one line, as \"-r n -m n\"", |text| {
     value_syntax::is_line(text)
 });
-/// qmgr does not take the empty path.
+/// A path, empty for no mail. qmgr does not accept the empty path.
 const MAILER: Custom<PathBuf> = Custom {
     wanted: || "the absolute path of a program, or \"\" for no mail".to_string(),
     read: |value| {
@@ -80,21 +80,21 @@ pub static SERVER: Table<Config> = Table::new(
             .example("[\"ann\", \"bob@head\"]"),
         &key("managers", PEOPLE, |c| &mut c.server.managers)
             .pbs(&["managers"])
-            .text("Users who may do anything, in the same form.")
+            .text("Users with all rights: a list of \"user\", \"user@host\" or \"*\".")
             .default("only root")
             .example("[\"ann@head\"]"),
         &key("history", time("a time, as \"90d\""), |c| &mut c.server.history)
             .pbs(&["job_history_duration", "job_history_enable"])
-            .text("How long finished jobs are kept for qstat -x and tracejob."),
+            .text("The time for which finished jobs are kept for qstat -x and tracejob."),
         &key("accounting", time("a time, as \"400d\""), |c| &mut c.server.accounting)
-            .text("How long the accounting records that qacct(1) reads are kept."),
+            .text("The time for which the accounting records of qacct(1) are kept."),
         &key("workdir", OneOf(WORKDIRS), |c| &mut c.server.workdir)
             .text("The directory in which a job starts."),
         &key("jobscript_max_size", SCRIPT_SIZE, |c| &mut c.server.jobscript_max_size)
             .text("The largest job script accepted, at most 16mb."),
         &key("max_array_size", Optional(ELEMENTS), |c| &mut c.server.max_array_size)
             .pbs(&["max_array_size"])
-            .text("The largest number of subjobs of an array.")
+            .text("The most subjobs of an array.")
             .default("any number")
             .example("10000"),
         &key("resv_users", PEOPLE, |c| &mut c.server.reserving.users)
@@ -111,17 +111,17 @@ pub static SERVER: Table<Config> = Table::new(
         &key("resv_max_share", FROM_0_TO_1, |c| &mut c.server.reserving.share)
             .pbs(&["resv_max_share"])
             .unset("0.5")
-            .text("The largest part of all processors that the reservations of one user may have at any time, 0 to 1."),
+            .text("The largest part of all processors that one user's reservations hold at any time, 0 to 1."),
         &key("refuse_impossible", BOOLEAN, |c| &mut c.server.refuse_impossible)
             .text("Whether qsub refuses a job that the configured nodes could never run."),
         &key("resources_default", AmountTable, |c| &mut c.server.defaults)
             .pbs(&["resources_default"])
-            .text("Resources of a job that neither the job nor its queue sets, as { ncpus = 1, walltime = \"1:00:00\" }.")
+            .text("Resources of a job if neither the job nor its queue sets them, as { ncpus = 1, walltime = \"1:00:00\" }.")
             .default("none")
             .example("{ ncpus = 1 }"),
         &key("default_chunk", AmountTable, |c| &mut c.server.chunk_defaults)
             .pbs(&["default_chunk"])
-            .text("The same for each chunk of a job, as { ncpus = 1 }.")
+            .text("Resources of each chunk if neither the job nor its queue sets them, as { ncpus = 1 }.")
             .default("none")
             .example("{ ncpus = 1 }"),
         &key("resources_max", AmountTable, |c| &mut c.server.most)
@@ -130,11 +130,11 @@ pub static SERVER: Table<Config> = Table::new(
             .default("none")
             .example("{ walltime = \"48:00:00\" }"),
         &key("shared", BOOLEAN, |c| &mut c.server.shared)
-            .text("Whether many users share the installation."),
+            .text("Whether several users share the installation."),
         &key("idle", A_SECOND_OR_MORE, |c| &mut c.server.idle)
-            .text("How long the daemons of a personal installation stay without work, at least a second."),
+            .text("The time without work after which the daemons of a personal installation exit, at least a second."),
         &key("min_uid", whole("a user number from 0 on", |_| true), |c| &mut c.server.min_uid)
-            .text("In a shared installation, jobs of users with a lower user id do not run."),
+            .text("The lowest user id whose jobs run in a shared installation."),
         &key("mailer", Optional(MAILER), |c| &mut c.server.mailer)
             .pbs(&["mailer"])
             .text("The absolute path of the program that sends mail (qsub -m, -M), or \"\" for none.")
@@ -146,7 +146,7 @@ pub static SERVER: Table<Config> = Table::new(
             .default("the user that schedd runs as")
             .example("\"lanai\""),
         &key("notify", Optional(PROGRAM), |c| &mut c.server.notify)
-            .text("The absolute path of a program that schedd runs when a job begins, ends or is aborted.")
+            .text("The absolute path of the program that schedd runs when a job begins, ends or is aborted.")
             .default("none")
             .example("\"/etc/lanai/notify\""),
     ],

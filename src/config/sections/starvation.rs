@@ -1,4 +1,4 @@
-//! `[preemption.starvation]`: when an operation below its fair share preempts others.
+//! `[preemption.starvation]`: when an account below its fair share preempts jobs of others.
 
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
@@ -10,9 +10,9 @@ use crate::model::policy::Starvation;
 use crate::model::resource::Resources;
 use crate::model::time::Span;
 
-/// A part of a fair share.
+/// A fraction of a fair share.
 pub const THRESHOLD: Scalar<f64> = scalar("a number from 0 on", |number| *number >= 0.0);
-/// A time.
+/// A duration.
 pub const TIME: Scalar<Span> = time("a time, as \"30s\"");
 
 /// `[preemption.starvation]`.
@@ -22,39 +22,39 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("tolerance", FROM_0_TO_1, |c| {
             &mut c.policy.starvation.patience.tolerance
         })
-        .text("An operation with less than this part of its fair share is below it, 0 to 1."),
+        .text("The part of its fair share below which an operation counts as below it, 0 to 1."),
         &key("timeout", TIME, |c| {
             &mut c.policy.starvation.patience.timeout
         })
-        .text("An operation below its fair share for this long starves."),
+        .text("The time below its fair share after which an operation starves."),
         &key("aggressive_timeout", TIME, |c| {
             &mut c.policy.starvation.patience.aggressive_timeout
         })
-        .text("After this long it starves aggressively, where that is enabled."),
+        .text("The time below its fair share after which an operation starves aggressively, if enabled."),
         &key("enable_aggressive", BOOLEAN, |c| {
             &mut c.policy.starvation.patience.enable_aggressive
         })
-        .text("Whether operations ever starve aggressively."),
+        .text("Whether operations can starve aggressively."),
         &key("allow_aggressive", BOOLEAN, |c| {
             &mut c.policy.starvation.patience.allow_aggressive
         })
-        .text("Whether they may preempt allocations between the two thresholds."),
+        .text("Whether aggressively starving operations preempt allocations between the two thresholds."),
         &key("aggressive_threshold", THRESHOLD, |c| {
             &mut c.policy.starvation.aggressive_threshold
         })
-        .text("Allocations up to this part of the fair share are never preempted."),
+        .text("The part of its fair share up to which an operation's allocations are never preempted."),
         &key("preemption_threshold", THRESHOLD, |c| {
             &mut c.policy.starvation.preemption_threshold
         })
-        .text("Allocations beyond this part of the fair share are preempted first."),
+        .text("The part of its fair share beyond which an operation's allocations are preempted first."),
         &key("boundary", OneOf(Boundary::ALL), |c| {
             &mut c.policy.starvation.boundary
         })
-        .text("On which side of a threshold an allocation counts that crosses it."),
+        .text("Whether an allocation that crosses a threshold counts as above or below it."),
         &key("non_preemptible_threshold", AmountTable, |c| {
             &mut c.policy.starvation.non_preemptible_threshold
         })
-        .text("An operation that uses less of each of these resources is not preempted.")
+        .text("The use of each resource below which an operation is not preempted, as { ncpus = 4 }.")
         .default("none")
         .example("{ ncpus = 4 }"),
         &key("backoff", TIME, |c| &mut c.policy.starvation.backoff)
@@ -62,7 +62,7 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("update_period", TIME, |c| {
             &mut c.policy.starvation.update_period
         })
-        .text("How long computed fair shares are kept while operations and nodes stay the same."),
+        .text("The least time between two computations of fair shares while operations and nodes do not change."),
     ],
 )
 .finish(finish);
@@ -74,7 +74,7 @@ fn finish(config: &mut Config, section: &Section, _: &Resources) -> Result<(), C
     check_patience(section, ["timeout", "aggressive_timeout"], rule.patience)
 }
 
-/// Y5: the aggressive threshold is not above the other.
+/// Y5: the aggressive threshold is at most the normal one.
 fn check_thresholds(
     section: &Section,
     keys: [&str; 2],
@@ -94,7 +94,7 @@ fn check_thresholds(
     Err(section.wrong_at(present(section, keys), text))
 }
 
-/// Y2: an operation starves before it starves aggressively.
+/// Y2: the aggressive timeout is at least the normal one.
 fn check_patience(
     section: &Section,
     keys: [&str; 2],
@@ -111,13 +111,13 @@ fn check_patience(
     Err(section.wrong_at(present(section, keys), text))
 }
 
-/// The one of two keys that the section has.
+/// The first of two keys that the section has, else the first.
 fn present<'k>(section: &Section, keys: [&'k str; 2]) -> &'k str {
     let found = keys.into_iter().find(|key| section.has(key));
     found.unwrap_or(keys[0])
 }
 
-/// Checks accounts that set a pair of values of which the other may come from an account above.
+/// Checks pairs of related settings in accounts. One of a pair may come from a parent account.
 pub fn check_accounts(
     root: &Section,
     rule: &Starvation,

@@ -1,4 +1,4 @@
-//! `[usage]`: what usage counts, and how it decays.
+//! `[usage]`: which usage counts, and how it decays.
 
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
@@ -13,7 +13,7 @@ use crate::model::time::Span;
 use toml::Value;
 
 const DAY: Span = Span::seconds(24 * 3600);
-/// The most windows: each is a number for each member of the fair-share tree.
+/// The most windows. Each requires a number per member of the fair-share tree.
 const MOST_WINDOWS: u32 = 1000;
 
 const WINDOWS: WholeNumber<u32> = whole("a number of windows from 1 to 1000", |count| {
@@ -43,9 +43,9 @@ pub static USAGE: Table<Config> = Table::new(
             |c| Some(fading(c.policy.usage.decay)),
             |c, fading| c.policy.usage.decay = decay(fading),
         )
-        .text("How old usage loses weight."),
+        .text("How the weight of old usage decays."),
         &computed("half_life", A_SECOND_OR_MORE, half_life, set_half_life)
-            .text("The time after which usage counts half, at least a second.")
+            .text("The time in which the weight of usage halves, at least a second.")
             .default("\"7d\"")
             .example("\"7d\""),
         &computed(
@@ -71,7 +71,7 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("How many windows count, the current one included, at most 1000; for \"window\".")
+        .text("The number of windows that count, including the current one, at most 1000; for \"window\".")
         .default("7")
         .example("7"),
         &computed(
@@ -88,9 +88,9 @@ pub static USAGE: Table<Config> = Table::new(
         .default("1")
         .example("1.0"),
         &key("reset", RESET, |c| &mut c.policy.usage.reset)
-            .text("Usage before the last end of a period of this length does not count."),
+            .text("The period at the end of which earlier usage is discarded, or \"never\"."),
         &key("weights", WEIGHTS, |c| &mut c.policy.usage.weights).text(
-            "What a second of each resource counts, as { cores = 1, gpus = 10, power = 0.01 }.",
+            "The weight of a second of each resource, as { cores = 1, gpus = 10, power = 0.01 }.",
         ),
     ],
 );
@@ -143,7 +143,7 @@ fn window(config: &Config) -> Option<(Span, u32, f64)> {
     }
 }
 
-/// The weights of cores, gpus, mem and nodes, and of consumables that none of these counts.
+/// Reads the weights of cores, gpus, mem, nodes and further consumable resources.
 fn read_weights(section: &Section, resources: &Resources) -> Result<Weights, ConfigError> {
     let mut weights = Weights::default();
     let consumable = resources

@@ -1,4 +1,4 @@
-//! The settings of sections of which there may be many: `[[resource]]`, `[[queue]]` and so on.
+//! The settings of sections that may occur several times: `[[resource]]`, `[[queue]]` and so on.
 
 use super::{KeySetting, SettingOrigin, Source};
 use crate::config::Config;
@@ -59,7 +59,7 @@ struct Object<'s> {
 }
 
 impl<'s> Source<'s> {
-    /// The object of a name.
+    /// The object with a name.
     fn named(&'s self, section: &'static str, name: &str) -> Object<'s> {
         let mut tables = self.tables(section).into_iter();
         Object {
@@ -73,7 +73,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The object in a place among those of the file.
+    /// The object at a position among the file's sections; None for an object not in the file.
     fn numbered(
         &'s self,
         section: &'static str,
@@ -90,7 +90,7 @@ impl<'s> Source<'s> {
 }
 
 impl Object<'_> {
-    /// Adds the keys that are set.
+    /// Adds the keys that have values.
     fn rows<T>(
         &self,
         table: &'static Table<T>,
@@ -107,7 +107,7 @@ impl Object<'_> {
         }
     }
 
-    /// A key that is set, in the file by one of these names.
+    /// The setting of a key, under one of these names in the file.
     fn setting(
         &self,
         key: Cow<'static, str>,
@@ -184,7 +184,7 @@ fn nodes(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     }
 }
 
-/// Objects that qmgr does not know.
+/// Adds the objects that qmgr cannot change.
 fn of_file(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     for quality in &config.policy.qualities.all {
         let object = source.named("qos", &quality.name);
@@ -209,7 +209,7 @@ fn of_file(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     }
 }
 
-/// Each limit by itself. A section of the file makes several, in their order.
+/// Adds each limit separately. A section of the file defines several, in this order.
 fn limits(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     let mut of_file: Vec<(usize, &Limit)> = Vec::new();
     for (place, section) in source.tables("limit").into_iter().enumerate() {
@@ -226,7 +226,7 @@ fn limits(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     }
 }
 
-/// How many limits a section makes.
+/// The number of limits that a section defines.
 fn quantities(section: &DeTable) -> usize {
     let mut count = 0;
     for (stage, _) in LimitStage::ALL {
@@ -237,7 +237,7 @@ fn quantities(section: &DeTable) -> usize {
     count
 }
 
-/// The names in a table of a section; none if there is no such table.
+/// The keys of a table in a section; empty if there is no such table.
 fn names<'s>(section: &'s DeTable, key: &str) -> BTreeSet<&'s str> {
     let table = section
         .get(key)

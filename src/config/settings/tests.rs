@@ -1,5 +1,4 @@
-//! What is told of a configuration: all of it, with where it comes from, and meaning the same
-//! again.
+//! The settings in effect: complete, with their origins, and with the same meaning when read again.
 
 use super::*;
 use crate::config::sections::listed;
@@ -109,8 +108,8 @@ fn queues_limits_and_resources_are_written_with_their_origins_and_mean_the_same_
     );
 }
 
-/// All that `[launch]`, nodes, qualities of service, accounts, reservations and their like may
-/// hold.
+/// All keys of `[launch]`, nodes, qualities of service, accounts, reservations and similar
+/// sections.
 const ALL_KEYS: &str = r#"
     [launch]
     login = false
@@ -258,7 +257,7 @@ fn every_key_is_told_with_its_line_and_means_the_same_again() {
         if !sections.contains(&section) {
             continue;
         }
-        // What a key means is told under one name.
+        // Each setting is listed under one name.
         let own = keys
             .iter()
             .filter(|key| !["max_running", "max_user_run"].contains(key));

@@ -1,4 +1,4 @@
-//! What is displayed of jobs, in PBS's order.
+//! The displayed attributes of jobs, in PBS's order.
 
 use super::super::timestamp;
 use super::*;

@@ -364,7 +364,7 @@ fn counted(chunks: &BTreeMap<String, u64>) -> String {
     chunks.join(" ")
 }
 
-/// How many digits a number has after its point.
+/// The number of digits after the decimal point.
 fn digits(text: &str) -> usize {
     text.split_once('.')
         .map_or(0, |(_, fraction)| fraction.len())

@@ -1,19 +1,19 @@
-//! Time and processors cut into cells, for schedules of more jobs than a picture has room for.
+//! A grid of time and processors, for schedules with more jobs than can be drawn separately.
 
 use super::{Schedule, WIDTHS};
 
-/// How much of each cell of time and processors jobs of each width have.
+/// For each cell, the fraction that jobs of each width occupy.
 pub(super) struct Grid {
-    /// Cells across.
+    /// The number of columns.
     pub(super) columns: usize,
-    /// Cells up, no more than there are processors.
+    /// The number of rows, at most that of processors.
     pub(super) rows: usize,
-    /// Row by row.
+    /// The cells, row by row.
     pub(super) cells: Vec<[f64; WIDTHS.len()]>,
 }
 
 impl Grid {
-    /// The cells of a schedule, so many across and up.
+    /// The grid of a schedule, with at most this many columns and rows.
     pub(super) fn new(schedule: &Schedule, (columns, rows): (usize, usize)) -> Grid {
         let rows = rows.min(schedule.processors as usize).max(1);
         let mut grid = Grid {
@@ -36,7 +36,7 @@ impl Grid {
         grid
     }
 
-    /// Adds a rectangle, given in cells.
+    /// Adds a rectangle, given in units of cells.
     fn add(&mut self, time: (f64, f64), space: (f64, f64), width: usize) {
         for (row, high) in overlaps(space, self.rows) {
             for (column, wide) in overlaps(time, self.columns) {
@@ -45,7 +45,8 @@ impl Grid {
         }
     }
 
-    /// What a cell is painted with: the width that has most of it, and how full it is in quarters.
+    /// The color of a cell: the width that occupies most of it, and the occupied quarters. None for
+    /// an empty cell.
     pub(super) fn paint(&self, row: usize, column: usize) -> Option<(usize, u8)> {
         let cell = &self.cells[row * self.columns + column];
         let most = (0..WIDTHS.len()).max_by(|a, b| cell[*a].total_cmp(&cell[*b]))?;
@@ -54,7 +55,7 @@ impl Grid {
     }
 }
 
-/// The cells of a line that a span touches, each with the part of it that is covered.
+/// The cells that a span touches, each with its covered fraction.
 fn overlaps((from, to): (f64, f64), cells: usize) -> impl Iterator<Item = (usize, f64)> {
     let last = (to.ceil() as usize).min(cells);
     (from as usize..last).map(move |cell| (cell, to.min(cell as f64 + 1.0) - from.max(cell as f64)))

@@ -1,11 +1,11 @@
-//! What happens within one second, and at the edges of jobs and machines.
+//! Order of events within a second, and jobs and machines at their limits.
 
 use super::*;
 use crate::sim::shorthand;
 use crate::sim::swf;
 use crate::sim::trace::Trace;
 
-/// Jobs as they stand in a trace: `submit run estimate processors`, numbered from 1.
+/// Jobs as lines of `submit run estimate processors`, numbered from 1.
 fn jobs(lines: &[[i64; 4]]) -> Vec<TraceJob> {
     let numbered = lines.iter().zip(1..);
     let line = |([submit, run, estimate, processors], id): (&[i64; 4], i64)| {
@@ -29,7 +29,7 @@ fn outcomes(policy: &str, machine: NodeBatch, jobs: &[TraceJob]) -> Vec<Outcome>
     run(jobs, machine, &Config::default(), &policy, |_| ()).unwrap()
 }
 
-/// The starts of jobs on so many processors.
+/// The starts of jobs on a machine with this many processors.
 fn starts(policy: &str, processors: u32, lines: &[[i64; 4]]) -> Vec<i64> {
     outcomes(policy, machine(1, processors), &jobs(lines))
         .iter()
@@ -40,7 +40,7 @@ fn starts(policy: &str, processors: u32, lines: &[[i64; 4]]) -> Vec<i64> {
 #[test]
 fn an_end_comes_before_a_submission_of_the_same_second() {
     assert_eq!(starts("fcfs", 1, &[[0, 10, 99, 1], [10, 5, 9, 1]]), [0, 10]);
-    // Were the submission first, job 3 would pass job 2, which then has to wait for 110.
+    // With the submission first, job 3 would pass job 2, which would wait until 110.
     assert_eq!(
         starts(
             "easy",
@@ -53,7 +53,7 @@ fn an_end_comes_before_a_submission_of_the_same_second() {
 
 #[test]
 fn all_ends_of_a_second_come_before_the_scheduler_looks() {
-    // After one of the two ends alone, job 4 would fit beside the promise to job 3.
+    // After only one of the two ends, job 4 would fit beside the planned start of job 3.
     assert_eq!(
         starts(
             "easy",
@@ -95,7 +95,7 @@ fn a_backfilled_job_ends_by_the_shadow_time() {
 
 #[test]
 fn a_long_backfilled_job_uses_only_spare_nodes() {
-    // At 10 the booked job leaves one processor: to job 3, not to job 4 as well.
+    // At 10 the planned job leaves one processor free: enough for job 3, not also for job 4.
     let lines = [[0, 10, 10, 2], [1, 5, 5, 3], [2, 50, 50, 1], [2, 50, 50, 1]];
     assert_eq!(starts("easy", 4, &lines), [0, 10, 2, 15]);
 }
@@ -106,7 +106,7 @@ fn a_job_that_uses_all_of_its_estimate_ends_on_time_and_not_after() {
         starts("easy", 2, &[[0, 10, 10, 2], [0, 10, 10, 2], [20, 1, 1, 2]]),
         [0, 10, 20]
     );
-    // Cut at the estimate, not run to its end.
+    // A job is ended at its estimate.
     assert_eq!(
         starts("easy", 2, &[[0, 30, 10, 2], [0, 10, 10, 2]]),
         [0, 10]

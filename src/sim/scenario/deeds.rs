@@ -1,4 +1,4 @@
-//! `[[event]]`: what else happens, as command lines of PBS, and of what no command does.
+//! `[[event]]`: PBS command lines, and events that no command causes.
 
 use super::machines::Configured;
 use super::{Done, Grammar, values, wall};
@@ -10,7 +10,7 @@ use crate::sim::world::act::Deed;
 /// The keys of an `[[event]]`.
 const KEYS: &[&str] = &["at", "do", "user", "config", "refused"];
 
-/// What no command does: its form, for refusals.
+/// Events that no command causes: name and syntax, for messages.
 const VERBS: &[(&str, &str)] = &[
     ("node-down", "node-down NODE"),
     ("node-up", "node-up NODE"),

@@ -1,4 +1,4 @@
-//! `[[job]]`: who submits what, when, and what it will do.
+//! `[[job]]`: submissions, with their times, users and simulated behavior.
 
 use super::{Grammar, Planned, values, wall};
 use crate::config::Config;
@@ -21,10 +21,10 @@ const KEYS: &[&str] = &[
 /// The most jobs of a scenario.
 const MOST: u64 = 1_000_000;
 
-/// Users and groups get numbers from here on, in the order in which they appear.
+/// The lowest uid and gid. Users and groups are numbered in the order of their appearance.
 const FIRST_NUMBER: u32 = 1000;
 
-/// What [`excess`] reads.
+/// The form that [`excess`] reads, for messages.
 const AN_EXCESS: &str = "a limit and from when on, after the start, it is over it, as { mem = 600 }, or from when to when, \
                          as { mem = [600, 700] }";
 
@@ -35,10 +35,10 @@ pub(super) struct JobReader<'a, 'f> {
     pub zero: Time,
 }
 
-/// What is submitted, by moment, and the numbers of groups.
+/// The submissions by time, and the numbers of groups.
 pub(super) type Submissions = (Vec<(Span, Planned)>, BTreeMap<String, u32>);
 
-/// The numbers of the names seen so far.
+/// Numbers of names, in the order of their first use.
 #[derive(Default)]
 struct Names(BTreeMap<String, u32>);
 
@@ -50,7 +50,7 @@ impl Names {
 }
 
 impl JobReader<'_, '_> {
-    /// All submissions, and the numbers of the groups that are named.
+    /// Reads all submissions, and numbers their groups.
     pub(super) fn read(&self) -> Result<Submissions, ConfigError> {
         let (mut users, mut groups) = (Names::default(), Names::default());
         let mut planned: Vec<(Span, Planned)> = Vec::new();
@@ -111,7 +111,8 @@ impl JobReader<'_, '_> {
         })
     }
 
-    /// The inner error is that of the command line: it may be what is expected.
+    /// Reads one submission. The inner error is that of the command line, which the scenario may
+    /// expect.
     fn submission(
         &self,
         section: &Section,

@@ -1,5 +1,5 @@
-//! `config` and `[[node]]` of a scenario. Both go through the reader of `lanai.toml`, so that a
-//! scenario may say what that may say, and is refused for the same reasons.
+//! `config` and `[[node]]` of a scenario. The reader of `lanai.toml` reads both: the same keys are
+//! allowed, and the same errors are reported.
 
 use super::{ScenarioNode, values};
 use crate::config::document::{ConfigError, Section};
@@ -11,17 +11,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::de::DeValue;
 use toml::{Table, Value as Toml};
 
-/// Keys of a `[[node]]` that are the scenario's own.
+/// Keys of a `[[node]]` that only scenarios have.
 const OWN: &[&str] = &["count", "host", "state"];
 
 /// The most nodes of a scenario.
 const MOST: usize = 100_000;
 
-/// The configuration, with the nodes.
+/// The configuration at the beginning, and the nodes.
 pub struct Configured {
-    /// As written, to be laid under the `config` of events.
+    /// The configuration as written: the base for the `config` of events.
     base: Table,
-    /// What holds at the beginning.
+    /// The configuration at the beginning.
     pub config: Config,
     /// All nodes.
     pub nodes: Vec<ScenarioNode>,
@@ -43,8 +43,8 @@ impl Configured {
         }
         unique(root, &nodes)?;
         share_hosts(&mut nodes);
-        // What the configuration says of a node that is no machine of the scenario would stand
-        // there alone.
+        // The scenario's nodes replace those of `config`, which may name nodes that do not exist
+        // here.
         let config = if nodes.is_empty() {
             plain
         } else {
@@ -58,7 +58,7 @@ impl Configured {
         })
     }
 
-    /// The configuration with this laid over it.
+    /// The configuration with the `config` of an event merged into it; None if the event has none.
     pub fn altered(&self, section: &Section) -> Result<Option<Config>, ConfigError> {
         let Some(over) = section.read("config", A_TABLE, table)? else {
             return Ok(None);
@@ -86,7 +86,7 @@ fn lay_over(base: &mut Table, over: Table) {
     }
 }
 
-/// The table as one that owns what it holds.
+/// The table as an owned value.
 fn table(value: &DeValue) -> Option<Table> {
     match owned(value)? {
         Toml::Table(table) => Some(table),
@@ -117,7 +117,7 @@ fn owned(value: &DeValue) -> Option<Toml> {
     })
 }
 
-/// A node, and what the configuration is to say of it.
+/// A node, and its `[[node]]` table for the configuration.
 fn node(section: &Section, base: &Table) -> Result<(ScenarioNode, Table), ConfigError> {
     let mut said = Table::new();
     for (key, value) in section.rest(OWN) {
@@ -185,7 +185,7 @@ fn name_itself(facts: &mut NodeFacts) {
     );
 }
 
-/// `count` nodes alike are named after the first, with numbers from 1 on.
+/// `count` equal nodes, named after the first with numbers from 1 on.
 fn copies(section: &Section, machine: ScenarioNode) -> Result<Vec<ScenarioNode>, ConfigError> {
     let count = |value: &DeValue| values::whole(value).filter(|count| (1..=MOST).contains(count));
     let Some(count) = section.read("count", "a number of nodes alike, 1 to 100000", count)? else {
@@ -226,7 +226,7 @@ fn unique(root: &Section, nodes: &[ScenarioNode]) -> Result<(), ConfigError> {
     }
 }
 
-/// Of nodes on one host each has processors and GPUs of its own.
+/// Gives nodes on the same host separate processors and GPUs.
 fn share_hosts(nodes: &mut [ScenarioNode]) {
     let mut taken: BTreeMap<String, (u16, u16)> = BTreeMap::new();
     for machine in nodes {

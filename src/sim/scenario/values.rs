@@ -1,14 +1,14 @@
-//! The kinds of values that a scenario holds.
+//! Readers for the values in a scenario.
 
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use toml::de::DeValue;
 
-/// What [`moment`] reads, for a refusal.
+/// The form that [`moment`] reads, for messages.
 pub const A_MOMENT: &str =
     "seconds from the beginning, as 90, or a time, as \"1h 30m\" or \"1:30:00\"";
 
-/// What [`job`] reads.
+/// The form that [`job`] reads.
 pub const A_JOB: &str = "the id of a job, as 3 or \"3[7]\"";
 
 /// A text that is not empty.
@@ -24,13 +24,13 @@ pub fn text(value: &DeValue) -> Option<String> {
     value.as_str().map(str::to_string)
 }
 
-/// A whole number in a range of its own.
+/// A whole number that fits the type.
 pub fn whole<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
     let number = value.as_integer()?;
     N::try_from(i64::from_str_radix(number.as_str(), number.radix()).ok()?).ok()
 }
 
-/// A length of time, not negative, to the millisecond.
+/// A duration, not negative, in milliseconds.
 pub fn moment(value: &DeValue) -> Option<Span> {
     let span = match value {
         DeValue::Integer(_) => Span(whole::<i64>(value)?.checked_mul(1000)?),
@@ -52,7 +52,7 @@ pub fn moment(value: &DeValue) -> Option<Span> {
     (span >= Span(0)).then_some(span)
 }
 
-/// The id of a job, of an array or of an element.
+/// The id of a job, an array or a subjob.
 pub fn job(value: &DeValue) -> Option<JobId> {
     match value {
         DeValue::Integer(_) => whole(value).map(JobId::job),
@@ -61,7 +61,7 @@ pub fn job(value: &DeValue) -> Option<JobId> {
     }
 }
 
-/// A list of what `read` reads.
+/// A list of values that `read` accepts.
 pub fn list<T>(read: fn(&DeValue) -> Option<T>) -> impl Fn(&DeValue) -> Option<Vec<T>> {
     move |value| {
         value

@@ -1,4 +1,4 @@
-//! What users and machines do to a world. Requests go to the server as those of clients do.
+//! Actions of users and machines in a world. The server handles requests as those of clients.
 
 use super::World;
 use super::fate::Fate;
@@ -22,7 +22,7 @@ use crate::wire::batch::Act;
 use crate::wire::message::{self, ClientRequest, Payload, StoredScript};
 use std::sync::Arc;
 
-/// What a user submits.
+/// A job or an array that a user submits.
 #[derive(Clone, Debug)]
 pub struct Submission {
     /// The number of the job.
@@ -31,44 +31,44 @@ pub struct Submission {
     pub owner: Owner,
     /// The options of `qsub`.
     pub settings: Vec<AttributeSetting>,
-    /// What the job will do.
+    /// The simulated behavior of the job.
     pub fate: Fate,
 }
 
-/// Something done.
+/// An action or an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deed {
-    /// What a command does to a job, or to these subjobs of an array only.
+    /// A command on a job, or on these subjobs of an array only.
     Act(Act, JobId, Option<Indices>),
     /// `qorder`.
     Swap(JobId, JobId),
     /// A node stops responding.
     NodeDown(String),
-    /// It was booted, and responds.
+    /// A node was booted, and responds.
     NodeUp(String),
-    /// An operator takes a node out of service, or puts it back for false.
+    /// An operator marks a node offline; false clears the mark.
     Offline(String, bool),
-    /// A node offers this much of a resource.
+    /// A node offers this amount of a resource.
     Offer(String, String, String),
-    /// So much of a resource of a node is really in use.
+    /// The amount of a node's resource really in use.
     Use(String, String, String),
     /// The load of a node, in thousandths.
     Load(String, u32),
-    /// Processes outside the queue use these GPUs of a node.
+    /// Processes that are not jobs use these GPUs of a node.
     UseGpus(String, Vec<u16>),
-    /// There is so much of a resource of the whole system, and so much of it used elsewhere.
+    /// The reported total of a system-wide resource, and the amount used outside Lanai.
     Tell(String, String, Option<String>),
     /// `pbs_rsub`.
     Reserve(Box<ReservationRequest>),
     /// `pbs_rdel`.
     Unreserve(String),
-    /// The site's program is asked about a job.
+    /// The site's allocation script is called for a job.
     AskProgram(JobId),
-    /// It has named these nodes for it, the best first.
+    /// The allocation script returns these nodes for a job, the best first.
     HearProgram(JobId, Vec<String>),
-    /// Another `lanai.toml`.
+    /// A new `lanai.toml`.
     Configure(Box<Config>),
-    /// The scheduler looks.
+    /// A scheduling cycle.
     Cycle,
 }
 
@@ -87,7 +87,7 @@ impl World {
         self.users.insert(owner.user.clone(), owner.clone());
         self.server.number_from(number);
         let caller = self.caller(owner);
-        // Nothing really runs: one script stands for all.
+        // Jobs are simulated: all share one script.
         let stored = StoredScript {
             digest: Digest([0; 32]),
             size: 0,
@@ -113,7 +113,8 @@ impl World {
         Ok(id)
     }
 
-    /// Does something as this user, else as an operator. The error says why it was refused.
+    /// Performs an action as this user, by default as an operator. The error is the reason of a
+    /// refusal.
     pub fn act(&mut self, user: Option<&str>, deed: &Deed) -> Result<(), String> {
         let owner = match user {
             None => account(OPERATOR, 0),
@@ -133,8 +134,8 @@ impl World {
         result
     }
 
-    /// A user with the rights that the configuration grants. All users of a personal installation
-    /// are its one user.
+    /// A user with the rights that the configuration grants. In a personal installation every user
+    /// has all rights.
     fn caller(&self, owner: Owner) -> Caller {
         let mut caller = Caller::of(owner, &self.server.setup);
         let is_personal = !self.server.setup.shared;
@@ -172,7 +173,7 @@ impl World {
         Ok(())
     }
 
-    /// What no client requests.
+    /// Performs what no client can request.
     fn happen_to_machine(&mut self, deed: &Deed) -> Result<(), String> {
         match deed {
             Deed::NodeDown(name) => self.lose_node(name),
@@ -194,7 +195,7 @@ impl World {
         }
     }
 
-    /// A license server reports how much there is of a resource, and how much others use (Q21).
+    /// A license server reports the total of a resource and the use outside Lanai (Q21).
     fn tell(&mut self, name: &str, total: &str, used: Option<&str>) -> Result<(), String> {
         let pools = &self.server.setup.config.pools;
         if !pools.iter().any(|(known, _)| known == name) {
@@ -216,16 +217,16 @@ impl World {
         Ok(())
     }
 
-    /// The allocation script of the site is asked about a job and those alike: they wait for its
-    /// answer (M8i).
+    /// The site's allocation script is called for a job's class. The jobs of that class wait for
+    /// its answer (M8i).
     fn ask_program(&mut self, job: JobId) -> Result<(), String> {
         let class = self.waiting_class(job)?;
         self.server.note_asked(class);
         Ok(())
     }
 
-    /// The script names nodes, the best first. An answer with a node that is no candidate counts as
-    /// none.
+    /// The script returns nodes, the best first. An answer with a node that is not a candidate
+    /// counts as no answer.
     fn hear_program(&mut self, job: JobId, nodes: &[String]) -> Result<(), String> {
         let class = self.waiting_class(job)?;
         let candidates = self.server.cluster().candidates(class);
@@ -242,7 +243,7 @@ impl World {
     }
 }
 
-/// A user whose group has the same number.
+/// A user with this number as uid and gid.
 fn account(user: &str, number: u32) -> Owner {
     Owner {
         user: user.to_string(),
@@ -251,7 +252,7 @@ fn account(user: &str, number: u32) -> Owner {
     }
 }
 
-/// The request that a client sends for this; None for what no client requests.
+/// The client request for an action; None if no client can request it.
 fn request(deed: &Deed) -> Option<ClientRequest> {
     Some(match deed.clone() {
         Deed::Act(act, job, only) => act.on(job, only),
@@ -267,7 +268,7 @@ fn request(deed: &Deed) -> Option<ClientRequest> {
     })
 }
 
-/// Why a reservation was denied, if this update says so.
+/// The reason if this update is the denial of a reservation.
 fn denial(update: Update) -> Option<String> {
     match update {
         Update::ReservationEvent(_, _, Happened::Denied(why)) => Some(why),

@@ -1,4 +1,4 @@
-//! What the nodes of a world report of attempts: they begin, stop, and end as their fates say.
+//! The nodes' reports about attempts: attempts start, are suspended, and end as their fates define.
 
 use super::{BOOT, Past, World};
 use crate::model::job::{Attempt, AttemptOutcome, How, Job, Run, Usage, Want};
@@ -10,7 +10,7 @@ use crate::server::orders;
 use crate::wire::order::AttemptStatus;
 
 impl World {
-    /// The nodes of a job that was just started begin it, or fail to: then false.
+    /// Starts a job on its nodes. Returns false if a node failed.
     pub(super) fn launch(&mut self, id: JobId, is_backfilled: bool) -> bool {
         let Some(run) = self.open_run(id) else {
             return true;
@@ -30,14 +30,14 @@ impl World {
             self.end(id, How::NodeFault("the node refused it".to_string()));
             return false;
         }
-        // In a simulation a job begins the moment it is started: that is no news for the scheduler.
+        // A simulated job runs as soon as it is started: that triggers no cycle.
         let triggers = self.server.take_triggers();
         self.report(id, attempt, &AttemptStatus::Running(1));
         self.server.set_triggers(triggers);
         true
     }
 
-    /// When and how a job ends that runs on nodes that respond.
+    /// When and how a running job ends; None if its nodes do not respond or it is suspended.
     pub(super) fn end_of(&self, job: &Job) -> Option<(Time, How)> {
         let run = job.life.open_run().filter(|run| !run.silent)?;
         let fate = self.fates.get(&job.id.number)?;
@@ -70,7 +70,8 @@ impl World {
         (preemption.at + stops.min(grace), how)
     }
 
-    /// The nodes that respond stop jobs that are to be suspended, and end jobs that are to end now.
+    /// The responding nodes suspend the jobs that are to be suspended, and end those that are to
+    /// end.
     pub(super) fn obey(&mut self) {
         let jobs: Vec<JobId> = self.server.holders().map(|job| job.id).collect();
         for id in jobs {
@@ -91,7 +92,7 @@ impl World {
         }
     }
 
-    /// The nodes report the end of a job.
+    /// Reports the end of a job.
     pub(super) fn end(&mut self, id: JobId, how: How) {
         let Some(run) = self.open_run(id) else {
             return;
@@ -111,13 +112,13 @@ impl World {
         self.report(id, attempt, &AttemptStatus::Ended(outcome));
     }
 
-    /// Reports the state of an attempt to the server. Nothing follows from the server's orders that
-    /// is not done already.
+    /// Reports the state of an attempt to the server. The server's orders are ignored: the
+    /// simulation has carried them out already.
     fn report(&mut self, id: JobId, attempt: Attempt, status: &AttemptStatus) {
         node_reports::attempt_stands(&mut self.server, id, attempt, status, BOOT, &mut Vec::new());
     }
 
-    /// Notes the end of an attempt for the record.
+    /// Records the end time of an attempt.
     pub(super) fn close(&mut self, id: JobId) {
         let now = self.server.now;
         let mut past = self.past.iter_mut().rev();
@@ -126,7 +127,7 @@ impl World {
         }
     }
 
-    /// What an attempt has used.
+    /// The resource usage of an attempt.
     pub(super) fn used(&self, run: &Run) -> Usage {
         Usage {
             walltime: run.ran(self.server.now),

@@ -1,39 +1,39 @@
-//! What a job does that nobody can read off its request, and how it ends by that.
+//! The simulated behavior of a job, and the end that follows from it.
 
 use crate::model::job::How;
 use crate::model::job::attempt::RunLimit;
 use crate::model::job::response::Responses;
 use crate::model::time::Span;
 
-/// What a job does.
+/// The behavior of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// How long each attempt would run if nobody ended it.
+    /// The run time of each attempt that is not ended earlier.
     pub runs: Span,
     /// Its exit code.
     pub code: i32,
-    /// So many of its starts fail by a fault of the node.
+    /// The number of starts that fail by a fault of the node.
     pub failures: u32,
-    /// It goes over a limit.
+    /// A period in which the job exceeds a limit.
     pub excess: Option<OverLimitPeriod>,
-    /// How long it takes to end once it was told to.
+    /// The time that the job takes to end after the first signal.
     pub stops: Span,
 }
 
-/// A while in which a job is over a limit.
+/// A period in which a job exceeds a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverLimitPeriod {
-    /// Which.
+    /// The limit.
     pub bound: RunLimit,
-    /// From when on, after the start of each attempt.
+    /// The beginning, from the start of each attempt.
     pub from: Span,
-    /// Until when; None for the rest of it.
+    /// The end; None for the rest of the attempt.
     pub to: Option<Span>,
 }
 
 impl Fate {
-    /// After how long an attempt ends, and how: of its own accord, at its walltime (M50) or because
-    /// it was over another limit for too long (M51).
+    /// How long an attempt runs, and how it ends: by itself, at its walltime (M50), or after
+    /// exceeding another limit for too long (M51).
     pub fn end(&self, walltime: Option<Span>, overrun: Span, limits: &Responses) -> (Span, How) {
         let overran = walltime.map(|limit| {
             (
@@ -54,10 +54,10 @@ impl Fate {
 }
 
 impl OverLimitPeriod {
-    /// When the job is ended for it, if that ever comes.
+    /// When this period ends the job; None if the job runs on.
     fn ends(&self, runs: Span, limits: &Responses) -> Option<(Span, How)> {
         let at = self.from + limits.of(self.bound).after;
-        // How far it is over the limit is not told, and nothing depends on it.
+        // The excess is unknown, and nothing depends on it.
         (at < self.to.unwrap_or(runs)).then_some((
             at,
             How::Exceeded {
@@ -74,8 +74,8 @@ mod tests {
     use super::*;
     use crate::model::job::response::{LimitAction, Response};
 
-    /// After how many seconds a job ends that would run for 1000, is over its memory then, and has
-    /// a minute's patience.
+    /// The seconds until a job ends that would run for 1000, exceeds its memory in this period, and
+    /// has a minute of tolerance.
     fn ends(from: i64, to: Option<i64>, walltime: i64) -> i64 {
         let excess = OverLimitPeriod {
             bound: RunLimit::Mem,

@@ -8,7 +8,7 @@ use crate::server::outside::JobHistory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What schedd would find in its spool.
+/// The jobs that schedd would store in its spool.
 #[derive(Debug, Default)]
 pub struct WorldHistory {
     /// The jobs by id.
@@ -21,7 +21,7 @@ impl WorldHistory {
         self.jobs.extend(jobs.into_iter().map(|job| (job.id, job)));
     }
 
-    /// A job; a subjob that has not started yet is made from its array.
+    /// A job. A subjob that has not started is derived from its array.
     pub fn job_or_subjob(&self, id: JobId) -> Option<Job> {
         let own = self.jobs.get(&id).map(|job| Job::clone(job));
         own.or_else(|| self.jobs.get(&id.parent()?)?.unrecorded(id.index()?))

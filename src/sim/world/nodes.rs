@@ -1,4 +1,4 @@
-//! The nodes of a world, which come, go, and change.
+//! Adds, changes and removes contact with the nodes of a world.
 
 use super::{BOOT, World};
 use crate::model::node::{Node, NodeFacts};
@@ -18,7 +18,7 @@ impl World {
         });
     }
 
-    /// Lets a node offer this much of a resource.
+    /// Sets the amount of a resource that a node offers.
     pub(super) fn offer(&mut self, name: &str, resource: &str, text: &str) -> Result<(), String> {
         let value = self.value(resource, text)?;
         self.change_facts(name, |facts| {
@@ -27,7 +27,7 @@ impl World {
         })
     }
 
-    /// Sets how much of a resource of a node is really in use.
+    /// Sets the amount of a node's resource really in use.
     pub(super) fn note_use(
         &mut self,
         name: &str,
@@ -70,7 +70,7 @@ impl World {
             .ok_or_else(|| format!("`{text}` is no value of `{resource}`"))
     }
 
-    /// A node stops responding: its jobs neither end nor are known to run.
+    /// Stops a node from responding: the state of its jobs is unknown.
     pub fn lose_node(&mut self, name: &str) -> Result<(), String> {
         self.known_node(name)?;
         node_reports::node_down(&mut self.server, name);
@@ -78,7 +78,7 @@ impl World {
         Ok(())
     }
 
-    /// A node responds again after it was booted: its jobs are gone.
+    /// A node responds after a boot: its jobs are gone.
     pub(super) fn regain_node(&mut self, name: &str) -> Result<(), String> {
         let node = self.known_node(name)?.clone();
         let inventory = Inventory {
@@ -109,8 +109,8 @@ impl World {
     }
 }
 
-/// Numbers a node's processors and GPUs, the processors from `first` on: those below belong to
-/// other nodes of its host.
+/// Numbers a node's processors and GPUs, the processors from `first` on. Lower numbers belong to
+/// other nodes of the host.
 pub fn number(facts: &mut NodeFacts, first: u16) {
     let count = |name: &str| {
         facts

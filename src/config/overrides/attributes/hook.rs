@@ -27,7 +27,7 @@ pub(super) const HOOK: &[QmgrAttribute] = &[
     at("order", AttributeForm::Key),
     at("debug", AttributeForm::Always("false")),
     at("fail_action", AttributeForm::Key),
-    // Not of PBS, where a hook's program has no name of its own.
+    // PBS lacks it: there a hook's program has no path.
     at(
         "command",
         AttributeForm::Hook(
@@ -41,7 +41,7 @@ fn is_periodic(hook: &Hook) -> bool {
     hook.occasions.contains(&HookEvent::ExechostPeriodic)
 }
 
-/// A program without arguments.
+/// Sets a program without arguments.
 fn set_command(hook: &mut Hook, text: Option<&str>) -> bool {
     hook.command = text.map(str::to_string).into_iter().collect();
     text.is_none_or(|text| Path::new(text).is_absolute())

@@ -1,12 +1,11 @@
-//! The scheduler's attributes that say who makes way for whom and how: `[preemption]`, in PBS's
-//! words.
+//! The scheduler's preemption attributes: `[preemption]` in PBS's terms.
 
 use super::texts::{joined, names};
 use crate::config::Config;
 use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
 use crate::model::policy::PreemptionPolicy;
 
-/// In PBS's order.
+/// The attributes in PBS's order.
 pub(super) const OF_SCHED: [QmgrAttribute; 4] = [
     at("preempt_queue_prio", AttributeForm::Key),
     at("preempt_prio", AttributeForm::Key),
@@ -14,7 +13,7 @@ pub(super) const OF_SCHED: [QmgrAttribute; 4] = [
     at("preempt_sort", AttributeForm::Key),
 ];
 
-/// The resources that a suspended job releases; shown if they differ from the default.
+/// The resources that a suspended job releases; displayed if not the default.
 pub(super) const RELEASES: AttributeForm = AttributeForm::Server(
     |config| {
         let releases = &config.policy.preemption.releases;
@@ -27,7 +26,7 @@ pub(super) const RELEASES: AttributeForm = AttributeForm::Server(
     set_releases,
 );
 
-/// Sets resources that are counted, each once.
+/// Sets consumable resources, each once.
 fn set_releases(config: &mut Config, text: Option<&str>) -> bool {
     let Some(text) = text else {
         config.policy.preemption.releases = PreemptionPolicy::default().releases;

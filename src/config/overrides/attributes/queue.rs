@@ -115,7 +115,7 @@ fn kind(queue: &Queue) -> &'static str {
     }
 }
 
-/// As PBS, by any beginning of its name.
+/// Sets the queue type. As in PBS, any prefix of its name is valid.
 fn set_kind(queue: &mut Queue, text: Option<&str>) -> bool {
     let text = text.unwrap_or("Execution").to_ascii_lowercase();
     if text.is_empty() {
@@ -136,7 +136,7 @@ fn route(queue: &mut Queue) -> &mut Route {
     queue.route.get_or_insert_default()
 }
 
-/// Whether a list of access counts; nothing for one that is not there.
+/// Whether an access list is in effect; None if there is no list.
 fn enabled(counts: bool, list: &[String]) -> Option<String> {
     if counts || !list.is_empty() {
         told(counts)

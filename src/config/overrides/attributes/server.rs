@@ -120,11 +120,11 @@ pub(super) const SERVER: &[QmgrAttribute] = &[
     at("comment", AttributeForm::Kept(ResourceType::String)),
 ];
 
-/// What the only scheduler says of itself. What it shares with the server is kept there.
+/// The scheduler's attributes. Those shared with the server are stored there.
 pub(super) const SCHED: &[QmgrAttribute] = &[
     at("sched_host", AttributeForm::ReadOnly),
     at("pbs_version", AttributeForm::ReadOnly),
-    // Cycles never wait for a job to begin.
+    // Cycles never wait for a job to start.
     at("throughput_mode", AttributeForm::Always("True")),
     at("scheduling", AttributeForm::Key),
     at("scheduler_iteration", AttributeForm::Key),
@@ -139,13 +139,13 @@ pub(super) const SCHED: &[QmgrAttribute] = &[
     at("only_explicit_psets", AttributeForm::Missing),
 ];
 
-/// What comes after how jobs make way.
+/// The attributes after those of preemption.
 pub(super) const SCHED_TAIL: &[QmgrAttribute] = &[
     at("log_events", AttributeForm::Missing),
     at("server_dyn_res_alarm", AttributeForm::Missing),
 ];
 
-/// How long finished jobs are kept, where only that they are is said.
+/// The time for which finished jobs are kept if it is only enabled.
 const HISTORY: Span = Span::seconds(90 * 24 * 3600);
 
 fn history(before: Span, is_on: bool) -> Span {
@@ -166,7 +166,7 @@ fn formula(config: &Config) -> Option<String> {
     Some(rule.formula.as_ref()?.text().to_string())
 }
 
-/// Who sets a formula wants it to count; without one the preset's order does.
+/// Sets the formula and orders jobs by it. Without one the preset's order applies.
 fn set_formula(config: &mut Config, text: Option<&str>) -> bool {
     let Some(text) = text else {
         let preset = config.preset.policy().precedence;

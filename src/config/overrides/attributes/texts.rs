@@ -1,4 +1,4 @@
-//! Values of attributes as PBS writes them, and back.
+//! Attribute values in PBS's text form.
 
 use crate::model::resource::{ResourceType, ResourceValue};
 use crate::model::time::Span;
@@ -17,7 +17,7 @@ pub(super) fn put(list: &mut Vec<String>, text: Option<&str>) -> bool {
     list.iter().all(|name| !name.contains(char::is_whitespace))
 }
 
-/// The names of a list.
+/// The names in a comma-separated list.
 pub(in crate::config::overrides) fn names(text: &str) -> Vec<String> {
     text.split(',')
         .map(str::trim)
@@ -38,7 +38,7 @@ pub(super) fn seconds(span: Option<Span>) -> Option<String> {
     span.map(|span| span.as_seconds().to_string())
 }
 
-/// A time of a second or more, or none; PBS has 0 for none.
+/// A duration of at least a second, or none. PBS uses 0 for none.
 pub(super) fn span(text: Option<&str>) -> Option<Option<Span>> {
     let Some(text) = text else { return Some(None) };
     Span::parse(text).map(|span| Some(span).filter(|span| *span >= Span::seconds(1)))

@@ -1,4 +1,4 @@
-//! What single attributes take, and how they are shown.
+//! Valid values of attributes, and their display.
 
 use super::*;
 use crate::config::Config;
@@ -188,7 +188,7 @@ fn one_resource_of_a_list_is_unset_without_the_others() {
     assert!(site.config().queues[0].most.is_empty());
 }
 
-/// What was said before and fits no more is told, and in nobody's way.
+/// An old override that no longer fits is reported, and does not prevent others.
 #[test]
 fn an_old_misfit_keeps_nothing_else_from_being_said() {
     let mut site = Site::of("[[resource]]\nname = \"lic\"\ntype = \"long\"\n");
