@@ -17,7 +17,7 @@ mod repository;
 mod security;
 mod support;
 
-// The fixture is not part of the library; its paths start at the root of this crate.
+// The fixture is not part of the library. Its paths resolve from the root of this crate.
 #[allow(dead_code, reason = "the integration tests use a part of it")]
 #[path = "../src/sched/fixture.rs"]
 mod fixture;
@@ -25,8 +25,7 @@ mod fixture;
 use lanai::{model, sched};
 use std::path::Path;
 
-/// Each source file is a module that the file above it declares; a file that no `mod` line names
-/// would never run.
+/// Every test file is declared as a module by its parent file; an undeclared file would never run.
 #[test]
 fn every_test_file_is_a_module() {
     let folder = support::root().join("tests");
@@ -43,7 +42,7 @@ fn every_test_file_is_a_module() {
     );
 }
 
-/// Whether the module above `path` has a `mod` line for it.
+/// True if the parent module of `path` declares it with a `mod` line.
 fn is_declared(tests: &Path, path: &Path) -> bool {
     let module = if path.ends_with("mod.rs") {
         path.parent().unwrap().to_path_buf()

@@ -1,13 +1,13 @@
-//! An administrator's day, as commands: a queue and a limit, a node drained and back, who has what,
-//! all jobs of somebody held, a limit raised, a configuration changed while all runs, and the log
-//! read for why.
+//! An administrator's day in commands: create a queue and a limit, drain nodes and bring them back,
+//! show usage, hold all jobs of a user, raise a limit, change the configuration while jobs run, and
+//! find its errors in the log.
 
 use crate::support::sandbox::{Sandbox, kill, user};
 use serde_json::{Value, json};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Cycles come with what happens, and not with this clock.
+/// Cycles are triggered by events only.
 const CONFIG: &str = "[cycle]\npoll_interval = \"1h\"\n";
 
 #[track_caller]
@@ -15,7 +15,7 @@ fn qmgr(sandbox: &Sandbox, command: &str) -> String {
     sandbox.run("qmgr", &["-c", command]).ok()
 }
 
-/// The states of these jobs, a letter each.
+/// States of these jobs, one letter each.
 fn states(sandbox: &Sandbox, ids: &[String]) -> String {
     ids.iter().map(|id| sandbox.state(id)).collect()
 }
@@ -27,7 +27,7 @@ fn until(sandbox: &Sandbox, ids: &[String], expected: &str) {
     });
 }
 
-/// The limit of this stage and quantity that stands first.
+/// First listed limit of this quantity.
 fn limit(sandbox: &Sandbox, quantity: &str) -> Value {
     let said = sandbox.run("qstat", &["--limits", "-F", "json"]).ok();
     let document: Value = serde_json::from_str(&said).unwrap();
@@ -37,7 +37,7 @@ fn limit(sandbox: &Sandbox, quantity: &str) -> Value {
         .unwrap_or_else(|| panic!("{quantity}: {said}"))
 }
 
-/// Rewrites `lanai.toml`, has schedd read it, and waits until the log says this since.
+/// Rewrites `lanai.toml`, makes schedd reload it, and waits until the log contains this text.
 #[track_caller]
 fn reload(sandbox: &Sandbox, config: &str, said: &str) -> String {
     let before = sandbox.log().len();
@@ -62,7 +62,7 @@ fn an_administrators_day() {
     let sandbox = Sandbox::configured(CONFIG);
     sandbox.start_nodes(2, 4);
 
-    // A queue for the night, in which nobody runs more than two jobs at once.
+    // A night queue in which each user may run two jobs.
     qmgr(
         &sandbox,
         "create queue night queue_type=execution,enabled=True,started=True",
@@ -72,7 +72,7 @@ fn an_administrators_day() {
     let ids: Vec<String> = (0..5).map(submit).collect();
     until(&sandbox, &ids, "RRQQQ");
 
-    // Who waits can see for what.
+    // A queued job shows what it waits for.
     let comment = "Not Running: User has reached queue night running job limit.";
     sandbox.until("the comment", || {
         (sandbox.job(&ids[2])["comment"] == comment).then_some(())
@@ -87,7 +87,7 @@ fn an_administrators_day() {
         assert!(why.contains(part), "{part}: {why}");
     }
 
-    // Who has what.
+    // Usage of the limit.
     let row = limit(&sandbox, "jobs");
     assert_eq!(
         row["whose"],
@@ -101,8 +101,7 @@ fn an_administrators_day() {
     );
     assert_eq!(row["jobs"], json!([ids[0], ids[1]]), "{row}");
 
-    // Nodes are drained: what runs there runs on, nothing starts there any more, until they are
-    // back.
+    // Drain nodes: running jobs continue and no job starts there until the nodes are back online.
     let backfilled: Vec<String> = (0..2)
         .map(|_| sandbox.submit(&["-l", "select=1:ncpus=3"], "sleep 1000\n"))
         .collect();
@@ -122,7 +121,7 @@ fn an_administrators_day() {
     sandbox.run("pbsnodes", &["-r", "n1", "n2"]).ok();
     sandbox.running(&backfilled[1]);
 
-    // Who has used what.
+    // Usage by user and queue.
     let said = sandbox
         .run("qacct", &["--by", "user,queue", "-F", "json"])
         .ok();
@@ -132,7 +131,7 @@ fn an_administrators_day() {
         "{ended}: {used:#}"
     );
 
-    // All that somebody has waiting is held, and let go again.
+    // Hold and release all queued jobs of a user.
     let hold = format!("qselect -u {} -s Q | xargs qhold", user());
     sandbox.shell(&hold).ok();
     until(&sandbox, &ids, "RRHHH");
@@ -141,7 +140,7 @@ fn an_administrators_day() {
         .ok();
     until(&sandbox, &ids, "RRQQQ");
 
-    // A limit is raised, and who has waited for that starts at once.
+    // Raise a limit: jobs blocked by it start at once.
     let raised = Instant::now();
     qmgr(&sandbox, "set queue night max_run = [u:PBS_GENERIC=4]");
     until(&sandbox, &ids, "RRRRQ");
@@ -152,13 +151,13 @@ fn an_administrators_day() {
     );
     assert_eq!(limit(&sandbox, "jobs")["hard"], 4);
 
-    // Another configuration, while all runs.
+    // Change the configuration while jobs run.
     let file = format!("{CONFIG}[[limit]]\nuser = \"*\"\nrunning = {{ ncpus = 6 }}\n");
     reload(&sandbox, &file, "reloaded");
     assert_eq!(limit(&sandbox, "ncpus")["hard"], 6);
     assert_eq!(states(&sandbox, &ids), "RRRRQ", "nobody noticed");
 
-    // A bad one is refused whole, says where it is bad, and all stays as it was.
+    // An invalid configuration is refused as a whole, with the line of the error; nothing changes.
     let bad = format!(
         "{CONFIG}[[limit]]\nuser = \"*\"\nrunning = {{ ncpus = 1 }}\n[order]\nby = \"fcsf\"\n"
     );
@@ -172,7 +171,7 @@ fn an_administrators_day() {
     assert_eq!(limit(&sandbox, "jobs")["hard"], 4, "and what qmgr has said");
     reload(&sandbox, &file, "reloaded");
 
-    // Where each value comes from.
+    // Show the source of each value.
     let checked = sandbox.run("schedd", &["--check"]).ok();
     let has = |words: &[&str]| {
         checked

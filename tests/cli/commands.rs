@@ -1,4 +1,4 @@
-//! What the commands do to real jobs on real nodes, as their users see it.
+//! Effects of the commands on real jobs and nodes, from the user's point of view.
 
 mod exit_status;
 mod messages;
@@ -11,12 +11,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// One server named `head`.
+/// A server named `head`.
 fn head() -> Sandbox {
     Sandbox::configured("[server]\nname = \"head\"\n")
 }
 
-/// Four nodes of 8 processors; `n1` and `n2` have licences, `n2` is fast.
+/// Four nodes with 8 processors; `n1` and `n2` have licences, `n2` is fast.
 fn cluster() -> Sandbox {
     let sandbox = Sandbox::configured(
         r#"
@@ -55,7 +55,7 @@ fn cluster() -> Sandbox {
     sandbox
 }
 
-/// The nodes a job runs or ran on, one for each of its chunks.
+/// Node of each chunk of a job.
 fn nodes_of(job: &Value) -> Vec<String> {
     let places = job["exec_vnode"].as_str().unwrap_or_default().split('+');
     places

@@ -1,4 +1,4 @@
-//! What is configured of queues and the server is shown by qstat, in every form.
+//! qstat shows the configured values of queues and the server in every format.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ fn default_qsub_arguments_apply_unless_overridden() {
     };
     let plain = sandbox.submit(&["-h"], "#PBS -A own\n");
     assert_eq!(told(&plain), (json!(7), json!("own"), json!("workq")));
-    // One of several queues is settled on here, too.
+    // The first existing queue of a list is chosen.
     let chosen = sandbox.submit(&["-h", "-cwd", "-q", "nosuch,workq"], "true\n");
     assert_eq!(told(&chosen), (json!(7), json!("site"), json!("workq")));
     manage(&sandbox, "set server default_qsub_arguments = -y");

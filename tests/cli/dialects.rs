@@ -1,10 +1,10 @@
-//! Words of TORQUE and Grid Engine, through the real programs.
+//! TORQUE and Grid Engine options, with the real programs.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::fs;
 
-/// A node of four processors under the name of this host, and two queues.
+/// A node with four processors and the name of this host, and two queues.
 fn node() -> Sandbox {
     let host = lanai::sys::sensors::short_host_name();
     let queues = "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"long\"\n";
@@ -13,7 +13,7 @@ fn node() -> Sandbox {
     ))
 }
 
-/// A held job's attributes: what was understood of the line.
+/// Submits a held job; returns its attributes.
 #[track_caller]
 fn held(sandbox: &Sandbox, words: &[&str]) -> Value {
     let words: Vec<&str> = ["-h"].iter().chain(words).copied().collect();

@@ -1,4 +1,4 @@
-//! When will it start? The forecast against what then happens, and the commands that tell it.
+//! Start estimates: compared with the simulated and real starts, and the commands that show them.
 
 use crate::fixture::{TestCluster, cluster};
 use crate::support::cases;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A job: chunks, processors of each, place, walltime in seconds.
+/// A generated job: chunks, processors of each, place, walltime in seconds.
 type Made = (u32, u32, &'static str, i64);
 
 fn made() -> impl Strategy<Value = Made> {
@@ -28,8 +28,8 @@ fn text((count, ncpus, place, walltime): &Made) -> String {
     format!("select={count}:ncpus={ncpus} place={place} walltime={walltime}")
 }
 
-/// What starts when and where, if jobs end at their walltimes: carried on cycle by cycle, also at
-/// moments at which nothing happens.
+/// Start time and nodes of each job, if jobs end at their walltimes. Simulated cycle by cycle, with
+/// extra cycles at times without events.
 fn carried_on(mut fixture: TestCluster, idle: i64) -> BTreeMap<JobId, (Time, Vec<String>)> {
     let (mut started, mut ends) = (BTreeMap::new(), BTreeMap::new());
     loop {
@@ -91,12 +91,12 @@ proptest! {
 
 const NCPUS: u64 = 8;
 
-/// A sandbox with one node, of which job 1 has all processors but `spare` for an hour.
+/// A sandbox with one node. Job 1 has all its processors except `spare` for an hour.
 fn occupied(spare: u64) -> (Sandbox, String) {
     occupied_under("[order]\nby = \"fcfs\"", spare)
 }
 
-/// The same under this policy.
+/// Like [`occupied`], with this policy.
 fn occupied_under(policy: &str, spare: u64) -> (Sandbox, String) {
     let node = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = node.split('.').next().unwrap();
@@ -117,7 +117,8 @@ fn json_of(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
 }
 
-/// M52, I29: every job that waits is told its start, and the promised one has it in its attributes.
+/// M52, I29: every queued job has a start estimate; a job with a planned start also has it in its
+/// attributes.
 #[test]
 fn every_queued_job_has_an_estimated_start() {
     let (sandbox, first) = occupied(0);
@@ -235,7 +236,7 @@ fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
     );
 }
 
-/// M29.
+/// M29: `--holes` lists free windows.
 #[test]
 fn free_windows_are_listed_widest_first() {
     let (sandbox, _) = occupied(2);
@@ -380,7 +381,7 @@ fn a_delayed_planned_start_is_reported_with_its_cause() {
     assert_eq!(kept["slips"].as_array().unwrap().len(), 1, "{kept}");
 }
 
-/// M32: job 3 goes ahead of job 2, which keeps what it was promised, also when schedd is killed.
+/// M32: job 3 is reordered before job 2, whose planned start stays, also across a death of schedd.
 #[test]
 fn a_planned_start_survives_a_killed_schedd() {
     let (sandbox, _) = occupied_under("[order]\nby = \"fcfs\"\n[backfill]\nkeep = \"highest\"", 0);
@@ -406,7 +407,7 @@ fn a_planned_start_survives_a_killed_schedd() {
     for _ in 0..2 {
         sandbox.kill("schedd");
         sandbox.run("schedd", &[]).ok();
-        // It has decided once when a job that is in nobody's way runs.
+        // Once a job that needs no resources has run, a cycle has run, too.
         sandbox.ended(&sandbox.submit(&["-l", "select=1:ncpus=0", "-l", "walltime=60"], "true\n"));
         assert_eq!(foreseen(), before);
     }

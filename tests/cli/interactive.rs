@@ -1,4 +1,4 @@
-//! `qsub -I` as a person meets it: on a real terminal, made by the test.
+//! `qsub -I` from the user's point of view, on a pseudo-terminal.
 
 use crate::support::installation::shared;
 use crate::support::people::two_people;
@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
-/// A node of two processors, and a short grace.
+/// A node with two processors and a short grace period.
 const SMALL: &str = "[launch]\ngrace = \"2s\"\n[[node]]\nname = \"n\"\nncpus = 2\n";
 
 #[test]

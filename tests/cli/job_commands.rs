@@ -1,11 +1,11 @@
-//! qmove, qmsg, qorder and qrun, and what becomes of history.
+//! qmove, qmsg, qorder and qrun, and purging of the history.
 
 use crate::support::people::two_people;
 use crate::support::sandbox::{Done, Sandbox, refused_exactly};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// A server `head` with the queues workq, night and off, and nothing running yet.
+/// A server `head` with the queues workq, night and off.
 fn head(more: &str) -> Sandbox {
     let queues = "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"night\"\nstarted = false\n\
                   [[queue]]\nname = \"off\"\nenabled = false\n";
@@ -120,7 +120,7 @@ fn a_message_reaches_the_files_of_a_running_job() {
         long.code == 166 && long.err.contains("more than 1024 bytes"),
         "{long:?}"
     );
-    // A noded that has begun anew finds the shepherd and passes messages on.
+    // A restarted noded finds the shepherd and passes messages on.
     sandbox.kill("noded");
     let said = || {
         (sandbox.run("qmsg", &[&"y".repeat(1024), &id]).code == 0
@@ -245,7 +245,7 @@ fn qrun_starts_a_job_only_on_free_resources() {
         "qrun: Unknown Job Id 999.head",
     );
     assert_eq!(sandbox.run("qrun", &[]).code, 1);
-    // Requeued it is held again, and may be started where it was.
+    // The requeued job is held again, and may start on its previous node.
     silent(sandbox.run("qrerun", &[&held]));
     sandbox.until("the hold", || (sandbox.state(&held) == "H").then_some(()));
     silent(sandbox.run("qrun", &["-H", "-", &held]));
@@ -295,7 +295,7 @@ fn only_owners_and_operators_steer() {
     silent(sandbox.run("qrun", &[&one]));
 }
 
-/// How many rows of a table of the spool meet a condition.
+/// Number of rows in a table of the spool that meet a condition.
 fn rows(sandbox: &Sandbox, table: &str, condition: &str) -> i64 {
     let spool = rusqlite::Connection::open(sandbox.home().join("spool/spool.db")).unwrap();
     let sql = format!("SELECT count(*) FROM {table} WHERE {condition}");
@@ -420,7 +420,7 @@ fn a_node_shows_when_it_was_last_used() {
         .as_str()
         .unwrap()
         .to_string();
-    // It is written with the node's row when that is written anyway.
+    // The time is stored only when another change of the node is stored.
     sandbox.run("pbsnodes", &["-C", "swept", &name]).ok();
     let used = node()["last_used_time"].as_i64().unwrap();
     let now = chrono::Utc::now().timestamp();
@@ -460,7 +460,7 @@ fn qalter_refuses_what_qsub_refuses_in_the_same_words() {
     }
 }
 
-/// Where the site keeps jobs that can never run, they may be altered like others.
+/// If the site accepts jobs that can never run, they may also be altered.
 #[test]
 fn a_job_that_can_never_run_may_be_altered_where_the_site_keeps_such() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\nrefuse_impossible = false\n");

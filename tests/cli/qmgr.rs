@@ -1,5 +1,4 @@
-//! `qmgr` against running daemons: what it says holds at once, outlives them, and can be read
-//! again.
+//! `qmgr` with running daemons: a change applies at once, survives restarts, and can be read back.
 
 mod golden;
 mod live_changes;
@@ -14,7 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-/// Blocks that do not hold here, by a part of their command, and why not.
+/// Parts of commands whose blocks do not apply to Lanai, with the reasons.
 const NOT_HELD: &[(&str, &str)] = &[
     (
         "hook hq",
@@ -27,7 +26,7 @@ const NOT_HELD: &[(&str, &str)] = &[
     ("create hook zz", "the person and the host have other names"),
 ];
 
-/// Lines that are not compared, by what they begin with, and why not.
+/// Prefixes of lines that are not compared, with the reasons.
 const NOT_COMPARED: &[(&str, &str)] = &[
     (
         "    sched_host = ",
@@ -79,14 +78,14 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("set server eligible_time_enable = ", "the same"),
 ];
 
-/// What the recorded server had been told, or has by default and Lanai has not.
+/// Settings of the recorded server, including defaults that Lanai does not have.
 const TOLD: &str = "set server acl_roots = root@*, log_events = 511, mailer = <OVL>/mailer, mail_from = adm, \
     resources_default.ncpus = 1, default_chunk.ncpus = 1, scheduler_iteration = 600, flatuid = True, \
     node_fail_requeue = 310, max_array_size = 10000, resend_term_delay = 5, pbs_license_min = 0, \
     pbs_license_max = 2147483647, pbs_license_linger_time = 31536000, max_concurrent_provision = 5, \
     clear_topjob_estimates_enable = False, max_job_sequence_id = 9999999";
 
-/// Where the recorded server's mailer was.
+/// Replaces the path of the recorded server's mailer.
 fn placed(text: &str) -> String {
     text.replace("<OVL>", "/nowhere")
 }
@@ -183,7 +182,7 @@ fn refused(done: &Done, code: i32, text: &str) {
     );
 }
 
-/// A little of everything that can be said.
+/// Commands with examples of most settings.
 const SAID: &str = "\
 # resources, queues and the server
 create resource lic type = long, flag = q
@@ -280,7 +279,7 @@ fn the_output_of_print_recreates_the_settings() {
         "{checked}"
     );
 
-    // What holds, as a file alone: all comes out the same but what is only shown.
+    // The printed configuration, used as a file alone, gives the same limits.
     let file = Sandbox::configured(&checked.replace("login = false", ""));
     let by_file = manage(&file, "print server").ok();
     let telling = |text: &str| {
@@ -490,7 +489,7 @@ fn list_sched_shows_the_applicable_attributes() {
     assert!(!manage(&sandbox, "list sched").ok().contains("threshold"));
 }
 
-/// Wherever between request, commit and reply schedd is killed.
+/// schedd is killed at various times between request, commit and reply.
 #[test]
 fn a_qmgr_change_during_a_kill_applies_once_or_not_at_all() {
     let sandbox = Sandbox::new();

@@ -1,11 +1,11 @@
-//! `qterm`: schedd leaves, and what runs goes on, is put back or is waited for.
+//! `qterm` stops schedd: running jobs continue, are requeued, or delay the stop.
 
 use crate::support::people::two_people;
 use crate::support::sandbox::{Sandbox, refused_exactly};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// A job that says that it began and ends with status 7 when there is a file `end`.
+/// A job that records its start, waits for the file `end` and exits with status 7.
 const UNTIL_TOLD: &str = "echo >> began; while [ ! -e end ]; do sleep 0.05; done; exit 7\n";
 
 fn began(sandbox: &Sandbox) -> usize {
@@ -15,7 +15,7 @@ fn began(sandbox: &Sandbox) -> usize {
         .count()
 }
 
-/// Two jobs that run: one that may be run again, and one that may not.
+/// Two running jobs: the first may be rerun, the second may not.
 fn two_jobs() -> (Sandbox, [String; 2]) {
     let host = lanai::sys::sensors::short_host_name();
     let node = format!("[[node]]\nname = \"{host}\"\nncpus = 2\n");

@@ -1,4 +1,4 @@
-//! tracejob tells from the spool's events what has happened to a job.
+//! tracejob prints the history of a job from the events in the spool.
 
 use crate::support::people::two_people;
 use crate::support::sandbox::Sandbox;
@@ -13,7 +13,7 @@ fn head(more: &str) -> Sandbox {
     ))
 }
 
-/// The lines of a trace without their times, which must be as PBS writes them.
+/// Lines of a trace without their times, whose format must be that of PBS.
 #[track_caller]
 fn lines(out: &str, id: &str) -> Vec<String> {
     let rest = out
@@ -112,7 +112,7 @@ fn the_events_of_a_job_are_printed_line_by_line() {
         (events.len(), &events[0]["event"], &events[0]["source"]),
         (told.len(), &"submitted".into(), &"S".into())
     );
-    // It needs no schedd.
+    // tracejob needs no schedd.
     sandbox.run("schedd", &["--stop"]).ok();
     assert_eq!(lines(&sandbox.run("tracejob", &[&id]).ok(), &id), told);
     assert!(sandbox.pid_of("schedd").is_none());

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const SMALL: &str = "[launch]\ngrace = \"2s\"\n[[node]]\nname = \"n\"\nncpus = 2\n";
 
-/// A command that goes on printing.
+/// A command with continuous output.
 struct Printing {
     command: Child,
     lines: Receiver<String>,
@@ -46,7 +46,7 @@ impl Printing {
             .expect("a line")
     }
 
-    /// Lines up to and with the one that this is part of.
+    /// Reads lines up to the first one that contains this text.
     #[track_caller]
     fn until(&self, text: &str) -> Vec<String> {
         let mut lines = Vec::new();
@@ -65,8 +65,8 @@ impl Printing {
         assert_eq!(heard, Err(RecvTimeoutError::Timeout));
     }
 
-    /// Its wake-ups, once nothing more comes of the first submission: figures are written after two
-    /// seconds. A program that polls never gets there.
+    /// Waits until 2.5 s pass without a wake-up; returns the number of wake-ups so far. The first
+    /// submission may cause some for two seconds. A program that polls never gets there.
     fn settled(&self) -> u64 {
         for _ in 0..10 {
             let before = wakeups(self.pid());
@@ -94,7 +94,7 @@ impl Drop for Printing {
     }
 }
 
-/// How often a process has been given a processor: one that polls cannot hide it.
+/// Voluntary context switches of a process, which increase if it polls.
 fn wakeups(pid: i32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status
@@ -219,7 +219,7 @@ fn a_user_without_rights_to_start_schedd_waits_for_it() {
     command.args(["-W", "block=true", "--", "/bin/sh", "-c", "sleep 1; exit 3"]);
     let mut wait = Printing::by(command);
     sandbox.running(&wait.line());
-    // What is told in two steps, that there is something and then what, is not cut between them.
+    // An update is sent in two steps, notice and content. Wait for its content before the kill.
     watch.until(" R workq");
     sandbox.kill("schedd");
     watch.is_silent_for(1200);

@@ -1,4 +1,4 @@
-//! `qstat --why`, asked of real daemons: jobs in every state, every node, every stage.
+//! `qstat --why` with real daemons: all job states, nodes and stages.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn why(sandbox: &Sandbox, id: &str) -> Value {
     whole["Jobs"][id]["why"].clone()
 }
 
-/// The same, once the first refusal has this name: an answer is up to a second old.
+/// Waits until the first reason has this code: an answer may be a second old.
 fn why_for(sandbox: &Sandbox, id: &str, code: &str) -> Value {
     sandbox.until(code, || {
         Some(why(sandbox, id)).filter(|why| why["reason"]["code"] == code)
@@ -173,7 +173,7 @@ fn a_held_job_shows_its_hold_and_the_next_obstacle() {
     );
 }
 
-/// The first stage that refuses is the reason; `-v` tells of all.
+/// The first stage that fails gives the reason; `-v` shows all.
 #[test]
 fn all_obstacles_are_shown_on_request() {
     let sandbox = nodes(
@@ -206,7 +206,7 @@ fn all_obstacles_are_shown_on_request() {
     assert_eq!(sandbox.run("qstat", &["--start", "-v"]).code, 2);
 }
 
-/// What is told would let the job start does so.
+/// The suggested command makes the job start.
 #[test]
 fn an_added_walltime_lets_the_job_start() {
     let sandbox = nodes(1, "");

@@ -1,6 +1,6 @@
-//! What libraries that drive PBS's commands rely on: the quirks that break them most easily, by
-//! number, and the calls that only one of them makes. What people rely on as well stands in
-//! `commands.rs`: exit statuses, directives, where output goes, the environment of a job.
+//! Behavior that libraries driving PBS's commands rely on: the quirks that break them most easily,
+//! by number, and calls that only one library makes. What users also rely on is in `commands.rs`:
+//! exit status, directives, output files, the environment of a job.
 
 mod listings;
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// One server named `head`, and four processors whatever the machine has.
+/// A server named `head` with four processors, whatever the machine has.
 fn head() -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
@@ -20,8 +20,8 @@ fn head() -> Sandbox {
     ))
 }
 
-/// `qstat -f` read as clients do it: jobs end at an empty line, a line that begins with TAB goes on
-/// with the value before it, and any other is an attribute.
+/// Parses `qstat -f` as clients do: an empty line ends a job, a line that begins with TAB continues
+/// the previous value, and any other line is an attribute.
 fn attributes(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut jobs = BTreeMap::new();
     for block in text.split("\n\n").filter(|block| !block.is_empty()) {
@@ -44,7 +44,7 @@ fn attributes(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     jobs
 }
 
-/// The columns of the rows of a table, without its headings.
+/// Columns of the rows of a table, without its headings.
 fn rows(table: &str) -> Vec<Vec<&str>> {
     let rows = table
         .lines()

@@ -1,8 +1,8 @@
-//! The forty checks of the contract with PBS's commands, and ten more, each by its number: what a
-//! command says on which stream, to the byte, and its exit status. Where a decision of Lanai's
-//! stands above PBS, the name says so.
+//! The forty checks of the contract with PBS's commands, and ten additional ones, by number: exact
+//! output on each stream and exit status. Where a decision of Lanai differs from PBS, the name of
+//! the check says so.
 //!
-//! Most checks leave others alone, so those that are made at the same time share a sandbox.
+//! Most checks do not affect each other, so checks that run at the same time share a sandbox.
 
 mod additional;
 mod jobs;
@@ -27,16 +27,16 @@ ncpus = 4
 mem = "8gb"
 "#;
 
-/// Where a sandbox is found as long as some test uses it.
+/// A sandbox that is shared as long as a test uses it.
 type Place = Mutex<Weak<Sandbox>>;
 
-/// A server `head` that runs what is submitted.
+/// A shared server `head` that runs submitted jobs.
 fn busy() -> Arc<Sandbox> {
     static PLACE: Place = Mutex::new(Weak::new());
     shared(&PLACE, "")
 }
 
-/// The same where nothing starts: what is submitted waits.
+/// A shared server `head` without scheduling: submitted jobs stay queued.
 fn quiet() -> Arc<Sandbox> {
     static PLACE: Place = Mutex::new(Weak::new());
     shared(&PLACE, "[cycle]\nscheduling = false\n")
@@ -51,7 +51,7 @@ fn shared(place: &Place, more: &str) -> Arc<Sandbox> {
     })
 }
 
-/// A server `head` for one test alone, with more in its configuration.
+/// A server `head` for one test, with additional configuration.
 fn alone(more: &str) -> Sandbox {
     let sandbox = Sandbox::configured(&format!("{}{more}", HEAD.replace("HOST", &host())));
     sandbox.script("job.sh", "sleep 60");
@@ -59,13 +59,13 @@ fn alone(more: &str) -> Sandbox {
     sandbox
 }
 
-/// What the machine is called in names of nodes.
+/// Short name of the host, as in node names.
 fn host() -> String {
     let name = nix::unistd::gethostname().unwrap().into_string().unwrap();
     name.split('.').next().unwrap().to_string()
 }
 
-/// Runs a line of shell, which says this and no more.
+/// Runs a shell command and asserts its exit status and complete output.
 #[track_caller]
 fn says(sandbox: &Sandbox, line: &str, code: i32, out: &str, err: &str) {
     let done = sandbox.shell(line);
@@ -76,7 +76,7 @@ fn says(sandbox: &Sandbox, line: &str, code: i32, out: &str, err: &str) {
     );
 }
 
-/// The same of a refusal after which the usage follows.
+/// Like [`says`], for a refusal that is followed by the usage.
 #[track_caller]
 fn says_with_usage(sandbox: &Sandbox, line: &str, code: i32, err: &str) {
     let program = line.split(' ').next().unwrap();
@@ -96,13 +96,13 @@ fn says_with_usage(sandbox: &Sandbox, line: &str, code: i32, err: &str) {
     );
 }
 
-/// Submits `job.sh` with these options; its id.
+/// Submits `job.sh` with these options; returns the id.
 #[track_caller]
 fn submitted(sandbox: &Sandbox, options: &str) -> String {
     sandbox.shell(&format!("qsub {options} job.sh")).line()
 }
 
-/// A job that runs and does so for a while.
+/// Submits a long job and waits until it runs.
 #[track_caller]
 fn running(sandbox: &Sandbox, options: &str) -> String {
     let id = submitted(sandbox, options);
@@ -110,7 +110,7 @@ fn running(sandbox: &Sandbox, options: &str) -> String {
     id
 }
 
-/// A job that is over.
+/// Runs a job until it has finished.
 #[track_caller]
 fn finished(sandbox: &Sandbox) -> String {
     let id = sandbox.submit(&["-N", "over"], "true\n");
@@ -118,7 +118,7 @@ fn finished(sandbox: &Sandbox) -> String {
     id
 }
 
-/// One line of `qstat -f`, without its indentation.
+/// Line of an attribute in `qstat -f`, without its indentation.
 fn shown(sandbox: &Sandbox, id: &str, attribute: &str) -> String {
     let full = sandbox.run("qstat", &["-x", "-f", "-w", id]).ok();
     let line = full
@@ -129,7 +129,7 @@ fn shown(sandbox: &Sandbox, id: &str, attribute: &str) -> String {
         .to_string()
 }
 
-/// The attribute of a job, waited for until it says something that begins so.
+/// Waits until the job's comment starts with this text; returns the comment.
 #[track_caller]
 fn comment(sandbox: &Sandbox, id: &str, begin: &str) -> String {
     let told = |job: Value| {
@@ -141,7 +141,7 @@ fn comment(sandbox: &Sandbox, id: &str, begin: &str) -> String {
     sandbox.until(&format!("{begin:?} of {id}"), || told(sandbox.job(id)))
 }
 
-/// A text with each run of at least nine digits replaced: moments, in seconds.
+/// Replaces numbers with nine or more digits, which are times in seconds, by `<EPOCH>`.
 fn timeless(text: &str) -> String {
     let mut rest = text;
     let mut said = String::new();

@@ -1,4 +1,4 @@
-//! Job scripts as sites document them (`tests/clients/site_scripts/`), submitted as they are.
+//! Unmodified job scripts from the documentation of sites (`tests/clients/site_scripts/`).
 
 use crate::support::sandbox::{Sandbox, number};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Copies a script into the work folder.
+/// Copies a script to the work directory.
 fn take(sandbox: &Sandbox, name: &str) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/clients/site_scripts")
@@ -17,7 +17,7 @@ fn take(sandbox: &Sandbox, name: &str) {
         .unwrap_or_else(|error| panic!("{}: {error}", source.display()));
 }
 
-/// Submits it as people do.
+/// Submits with these arguments of `qsub`; returns the id.
 #[track_caller]
 fn submitted(sandbox: &Sandbox, arguments: &[&str]) -> String {
     sandbox.run("qsub", arguments).line()
@@ -30,7 +30,7 @@ fn ended_well(sandbox: &Sandbox, id: &str) -> Value {
     job
 }
 
-/// A node with so many processors under the name of this host.
+/// A node with this number of processors and the name of this host.
 fn node(ncpus: u32) -> Sandbox {
     let host = lanai::sys::sensors::short_host_name();
     Sandbox::configured(&format!(
@@ -38,7 +38,7 @@ fn node(ncpus: u32) -> Sandbox {
     ))
 }
 
-/// A login on a node that does not exist is a shell here.
+/// Program that runs a remote command in a local shell, because the nodes do not exist.
 fn pretend_login(sandbox: &Sandbox) -> PathBuf {
     let body = "while [ \"${1#-}\" != \"$1\" ]; do shift; done\nshift\nexec /bin/sh -c \"$*\"";
     sandbox.script("pretend_login", body)
@@ -65,7 +65,7 @@ fn an_mpi_job_over_four_nodes_of_two_processes() {
         )
         .ok();
     if !is_open_mpi() {
-        // What mpirun would do with the node file: a process for each line.
+        // Replaces mpirun: one process per line of the node file.
         let bin = sandbox.file("bin");
         fs::create_dir(&bin).unwrap();
         sandbox.script(
@@ -88,7 +88,7 @@ fn an_mpi_job_over_four_nodes_of_two_processes() {
         "{job}"
     );
     let said = sandbox.read(&format!("mpi_hello.o{}", number(&id)));
-    // mpirun has its own to say about hosts that are one.
+    // Ignore mpirun's messages about several nodes on one host.
     let (ranks, head): (Vec<&str>, Vec<&str>) = said
         .lines()
         .filter(|line| !line.starts_with('['))

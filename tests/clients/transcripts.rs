@@ -1,8 +1,8 @@
-//! Our programs beside the recordings of a real PBS (`../shared/spec/pbs-transcripts`): every block
-//! is the same, or stands in `transcripts/differences.txt` with the reason.
+//! Compares the programs with the recordings of a real PBS (`../shared/spec/pbs-transcripts`):
+//! every block is equal, or listed in `transcripts/differences.txt` with a reason.
 //!
-//! `LANAI_TRANSCRIPTS=DIR` writes the differences there, a file each;
-//! `LANAI_TRANSCRIPTS_ONLY=03,05` plays these files only.
+//! `LANAI_TRANSCRIPTS=DIR` writes the differences there, one file per recording.
+//! `LANAI_TRANSCRIPTS_ONLY=03,05` selects recordings.
 
 mod alike;
 mod placeholders;
@@ -19,10 +19,10 @@ use std::sync::Mutex;
 use tables::{Place, Reason};
 use verdict::Verdict;
 
-/// How many files are played at the same time: most of the time they wait.
+/// Number of recordings played at the same time; most of the time they sleep.
 const AT_ONCE: usize = 6;
 
-/// Those that take longest come first.
+/// Recordings with the longest duration, which start first.
 const LONGEST: &[u8] = &[12, 10, 13, 5, 9, 7, 11, 3];
 
 #[test]
@@ -64,7 +64,7 @@ fn every_recorded_block_is_the_same_or_differs_for_a_reason() {
     );
 }
 
-/// The recordings, the longest last; None, said on standard output, where there are none.
+/// All recordings, the longest last. None, with a message on standard output, if there are none.
 fn recordings() -> Option<Vec<(u8, Vec<Block>)>> {
     let folder = root().join("../shared/spec/pbs-transcripts");
     let only = std::env::var("LANAI_TRANSCRIPTS_ONLY").unwrap_or_default();
@@ -98,7 +98,8 @@ fn recordings() -> Option<Vec<(u8, Vec<Block>)>> {
     Some(found)
 }
 
-/// What is wrong with a block, or with what the table says of it.
+/// Describes a block that differs without a listed reason, or no longer differs; None if it is as
+/// expected.
 fn complaint(outcome: &Outcome, differences: &BTreeMap<Place, Reason>) -> Option<String> {
     let (file, line) = outcome.place;
     match (outcome.verdict, differences.get(&outcome.place)) {
@@ -112,7 +113,7 @@ fn complaint(outcome: &Outcome, differences: &BTreeMap<Place, Reason>) -> Option
     }
 }
 
-/// How many blocks of each file are the same, and of how many kinds the others are.
+/// Number of equal blocks per file, and of the other blocks by category.
 fn report(outcomes: &[Outcome], differences: &BTreeMap<Place, Reason>) -> String {
     let mut counts: BTreeMap<u8, [usize; 4]> = BTreeMap::new();
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();

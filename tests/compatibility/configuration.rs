@@ -1,13 +1,13 @@
-//! `lanai.toml` sets every key of version 0.1; `lanai.toml.checked` holds the values that its
-//! `schedd --check` printed for them, by section, with the line of each.
+//! `lanai.toml` sets every key of version 0.1. `lanai.toml.checked` holds the values that its
+//! `schedd --check` printed for them, by section, with line numbers.
 
 use super::{old_file, old_text};
 use crate::support::sandbox::Sandbox;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// The settings in the output of `schedd --check` that come from a line of the file, each behind
-/// the name of its section and without the blanks that align comments.
+/// Settings in the output of `schedd --check` that come from a line of the file: each with its
+/// section name, and without the spaces that align comments.
 fn settings(checked: &str) -> BTreeSet<String> {
     let mut section = String::new();
     let mut settings = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! `recording` is what `[cycle] record` wrote during a run with queued, held, dependent and
+//! `recording` was written by `[cycle] record` during a run with queued, held, dependent and
 //! finished jobs, an array, a suspension, a reservation and changes by qmgr.
 
 use super::old_file;

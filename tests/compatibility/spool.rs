@@ -8,8 +8,8 @@ use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// The configuration under which the spool was written. It keeps finished jobs for a century, so
-/// that the tests can read them.
+/// Configuration of the server that wrote the spool. It keeps finished jobs for a century, so that
+/// the tests can read them.
 const CONFIG: &str = r#"
 preset = "hybrid"
 [server]
@@ -40,7 +40,7 @@ ncpus = 4
 mem = "8gb"
 "#;
 
-/// A running schedd on a copy of the old spool.
+/// Starts schedd on a copy of the old spool.
 fn opened() -> Sandbox {
     let sandbox = Sandbox::configured(CONFIG);
     let folder = sandbox.home().join("spool");
@@ -53,7 +53,7 @@ fn opened() -> Sandbox {
     sandbox
 }
 
-/// Attributes in `qstat -f -F json`: the job, the JSON pointer below it, the value.
+/// Attributes in `qstat -f -F json`: job, JSON pointer below it, value.
 const ATTRIBUTES: &[(&str, &str, &str)] = &[
     ("1.head", "/Job_Name", "finished"),
     ("1.head", "/Job_Owner", "root@head"),
@@ -142,7 +142,7 @@ fn the_jobs_of_an_old_spool_are_shown_as_they_were() {
     }
 }
 
-/// Each line occurs in what the command prints.
+/// Asserts that the command prints each of these lines.
 #[track_caller]
 fn prints(sandbox: &Sandbox, program: &str, arguments: &[&str], lines: &[&str]) {
     let out = sandbox.run(program, arguments).ok();

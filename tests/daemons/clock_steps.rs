@@ -1,4 +1,4 @@
-//! The wall clock is stepped while jobs wait and run: nothing but what a watch shows changes.
+//! Steps of the wall clock while jobs are queued and running change only displayed times.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const HOUR: i64 = 3_600_000;
 
-/// A sandbox whose wall clock can be set.
+/// A sandbox with an adjustable wall clock.
 fn watched() -> Sandbox {
     let mut sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
     sandbox.set("LANAI_TEST_CLOCK", sandbox.file("clock").display());
@@ -15,14 +15,14 @@ fn watched() -> Sandbox {
     sandbox
 }
 
-/// Puts the wall clock this many milliseconds off.
+/// Sets the offset of the wall clock, in milliseconds.
 fn set(sandbox: &Sandbox, off: i64) {
     let new = sandbox.file("clock.new");
     fs::write(&new, off.to_string()).unwrap();
     fs::rename(new, sandbox.file("clock")).unwrap();
 }
 
-/// A date for `-a`, so many seconds from now by the stepped watch.
+/// A date for `-a` that is `seconds` after the current time of the stepped clock.
 fn date(off: i64, seconds: i64) -> String {
     let moment = chrono::Utc::now()
         + chrono::Duration::milliseconds(off)
@@ -30,7 +30,7 @@ fn date(off: i64, seconds: i64) -> String {
     moment.format("%Y%m%d%H%M.%S").to_string()
 }
 
-/// A new job is shown as the watch shows it.
+/// Asserts that the job's `ctime` is the current time of the stepped clock.
 #[track_caller]
 fn came_just_now(job: &Value, off: i64) {
     let now = chrono::Utc::now() + chrono::Duration::milliseconds(off);
@@ -40,7 +40,7 @@ fn came_just_now(job: &Value, off: i64) {
     assert!((-2..60).contains(&apart), "{shown} at {now}");
 }
 
-/// All moments and durations that are shown of a job.
+/// All displayed times of a job.
 fn times(job: &Value) -> Vec<String> {
     let names = ["ctime", "mtime", "qtime", "etime", "stime", "obittime"];
     names
@@ -49,8 +49,8 @@ fn times(job: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The clock moves forward by an hour, backward by one, and forward again, with a schedd that
-/// lives through it or not.
+/// Steps the clock forward by an hour, back by an hour, and forward again, with or without restarts
+/// of schedd. No job changes.
 fn steps_change_nothing(restarts: bool) {
     let sandbox = watched();
     let over = sandbox.submit(&[], "exit 1\n");

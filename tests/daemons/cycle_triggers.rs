@@ -1,5 +1,5 @@
-//! What makes schedd look (Q1, X2), as `qstat --cycles` tells it; and that it looks once in a while
-//! though nobody has told it of anything (Q30).
+//! Triggers of scheduling cycles (Q1, X2), as `qstat --cycles` shows them. A cycle also runs
+//! periodically, even if no event has arrived (Q30).
 
 use crate::support::installation::shared;
 use crate::support::people::two_people;
@@ -12,7 +12,7 @@ fn node(more: &str) -> String {
     format!("[server]\nname = \"head\"\n[[node]]\nname = \"{host}\"\nncpus = 1\n{more}")
 }
 
-/// The cycles that are known.
+/// All recorded cycles.
 #[track_caller]
 fn cycles(sandbox: &Sandbox) -> Vec<Value> {
     let said = sandbox.run("qstat", &["--cycles", "-F", "json"]).ok();
@@ -20,7 +20,7 @@ fn cycles(sandbox: &Sandbox) -> Vec<Value> {
     document["Cycles"].as_array().unwrap().clone()
 }
 
-/// `slot_free:n1` for each reason.
+/// Triggers of a cycle, such as `slot_free:n1`.
 fn triggers(cycle: &Value) -> Vec<String> {
     let word = |trigger: &Value| {
         let about = ["host", "job", "resource", "node", "for"]
@@ -84,7 +84,7 @@ fn q1_each_cycle_shows_its_triggers() {
         numbers.windows(2).all(|pair| pair[1] == pair[0] + 1),
         "{numbers:?}"
     );
-    // What was told once is on disk, whatever becomes of schedd.
+    // Recorded cycles are on disk and survive the death of schedd.
     sandbox.kill("schedd");
     let later = sandbox.run("qstat", &["--cycles"]).ok();
     assert!(
@@ -134,7 +134,7 @@ fn heartbeats_that_change_nothing_start_no_cycle() {
     let runs = sandbox.submit(&[], "sleep 60\n");
     let waits = sandbox.submit(&[], "true\n");
     sandbox.running(&runs);
-    // What follows the start of the node, the news of its load, is over.
+    // Wait until the startup of the node and its first load reports have caused their cycles.
     sandbox.until("quiet", || {
         let before = cycles(&sandbox).len();
         std::thread::sleep(Duration::from_millis(1500));
@@ -152,7 +152,7 @@ fn heartbeats_that_change_nothing_start_no_cycle() {
     sandbox.run("qdel", &[&waits, &runs]);
 }
 
-/// Every news that something has happened is lost on its way to the scheduler.
+/// All events are lost on their way to the scheduler.
 #[test]
 fn q30_a_job_with_a_lost_event_starts_by_the_next_poll() {
     let sandbox = Sandbox::configured(&node("[cycle]\npoll_interval = \"3s\"\n"));
@@ -180,8 +180,8 @@ fn q30_a_job_with_a_lost_event_starts_by_the_next_poll() {
     }
 }
 
-/// Of many users only operators see the cycles and say what there is of licenses; jobs are shoved
-/// by their owners and by operators.
+/// Only operators may list cycles and set license counts. Users may apply `qalter --shove` to their
+/// own jobs, operators to all jobs.
 #[test]
 fn only_operators_see_cycles_set_license_counts_and_shove() {
     let Some([ann, bob]) = two_people("cycles") else {

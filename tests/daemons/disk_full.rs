@@ -1,5 +1,5 @@
-//! A disk that is full: nothing new is accepted, nothing accepted is lost, what runs can end.
-//! Needs root to mount a small disk, and says so where there is none.
+//! A full disk: new jobs are refused, accepted jobs are kept, and running jobs can end. Skipped
+//! with a message without root, which is needed to mount a small file system.
 
 use crate::support::sandbox::{Done, Sandbox};
 use std::fs::{self, File};
@@ -15,7 +15,8 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts one at `folder`; None, said on standard output, where that is not possible.
+    /// Mounts a file system at `folder`; None, with a message on standard output, if that is not
+    /// possible.
     fn mount(folder: &Path) -> Option<SmallDisk> {
         let mut mount = Command::new("mount");
         mount
@@ -30,7 +31,7 @@ impl SmallDisk {
         })
     }
 
-    /// Leaves not a byte, not even in the last blocks of the daemons' logs.
+    /// Fills the file system to the last byte, including the last blocks of the daemons' logs.
     fn fill(&self) {
         for log in ["schedd.log", "node/noded.log"].map(|log| self.folder.join(log)) {
             if let Ok(mut file) = File::options().append(true).open(log) {
@@ -70,7 +71,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Ends what runs before its disk goes away.
+/// Ends the daemons and jobs before the file system is unmounted.
 struct Ending<'a>(&'a Sandbox);
 
 impl Drop for Ending<'_> {
@@ -89,7 +90,7 @@ fn refused(done: &Done) {
     );
 }
 
-/// Submits until that is refused; what was accepted before.
+/// Submits held jobs until one is refused. Returns the accepted ids.
 #[track_caller]
 fn submit_until_refused(sandbox: &Sandbox) -> Vec<String> {
     let mut accepted = Vec::new();
@@ -146,7 +147,7 @@ fn a_full_disk_loses_no_accepted_job() {
     sandbox.run("qdel", &[&queued[4], &killed]).ok();
     sandbox.ended(&queued[4]);
     sandbox.ended(&killed);
-    // Whatever was given up meanwhile is taken by somebody else.
+    // Simulate another program that takes all space freed meanwhile.
     for _ in 0..30 {
         disk.fill();
         refused(&sandbox.run("qsub", &["--", "true"]));
@@ -197,7 +198,7 @@ fn a_full_disk_loses_no_accepted_job() {
     whole(&sandbox);
 }
 
-/// The spool is sound, and has room set aside again.
+/// Asserts that the spool is intact and its reserve is allocated again.
 #[track_caller]
 fn whole(sandbox: &Sandbox) {
     let spool = sandbox.home().join("spool");
@@ -225,12 +226,12 @@ fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
     let ends = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
     sandbox.running(&ends);
     let held = sandbox.submit(&["-h", "-A", &"y".repeat(60_000)], "true");
-    // One that is larger than the reserve, before anybody has noticed that the disk is full.
+    // A script larger than the reserve, before schedd has detected the full disk.
     let large = format!("# {}\n", "x".repeat(6 << 20));
     disk.fill();
     refused(&sandbox.run_with_input("qsub", &[], &large));
     assert_eq!(states(&sandbox).len(), 2);
-    // Holds and releases of a job with much to write, until even the reserve is used up.
+    // Hold and release a job with a large record until the reserve is exhausted.
     refused(&sandbox.run("qalter", &["-N", "other", &held]));
     let mut full = None;
     for n in 0..2000 {
@@ -262,7 +263,7 @@ fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
 #[test]
 fn a_node_with_a_full_disk_starts_no_job_partly_and_loses_no_status() {
     let sandbox = Sandbox::new();
-    // A noded that is not schedd's to start.
+    // A noded that schedd does not start itself.
     let socket = sandbox.home().join("n1.sock").display().to_string();
     let config = format!("{CONFIG}[[node]]\nname = \"n1\"\nsocket = \"{socket}\"\n");
     fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
@@ -320,14 +321,15 @@ fn a_node_with_a_full_disk_starts_no_job_partly_and_loses_no_status() {
     assert_eq!(sandbox.read("mark"), "started\n");
 }
 
-/// A file system of 32 MiB in a file, which can become read-only while files on it are open.
+/// A file system of 32 MiB in a file that can turn read-only while files on it are open.
 struct FragileDisk {
     folder: PathBuf,
     _image: tempfile::NamedTempFile,
 }
 
 impl FragileDisk {
-    /// Mounts one at `folder`; None, said on standard output, where that is not possible.
+    /// Mounts a file system at `folder`; None, with a message on standard output, if that is not
+    /// possible.
     fn mount(folder: &Path) -> Option<FragileDisk> {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(32 << 20).unwrap();
@@ -351,7 +353,7 @@ impl FragileDisk {
         })
     }
 
-    /// As after an I/O error in the file system's own records.
+    /// Simulates an I/O error in the file system's metadata.
     fn become_read_only(&self) {
         assert!(succeeds(
             Command::new("mount")
@@ -389,7 +391,7 @@ fn a_read_only_spool_is_called_so() {
         "the spool's file system is read-only: remount {} read-write",
         spool.display()
     );
-    // Before schedd has looked at its disk, and after that.
+    // Before and after the next check of the disk by schedd.
     for attempt in 0..2 {
         for (program, arguments) in [("qsub", &["--", "true"][..]), ("qdel", &[&held])] {
             let done = sandbox.run(program, arguments);

@@ -1,5 +1,5 @@
-//! Nodes that join and leave while schedd runs: sockets in `lanai.toml` and by `qmgr`, beside this
-//! host's noded.
+//! Nodes that join and leave while schedd runs: sockets configured in `lanai.toml` or with `qmgr`,
+//! besides the noded of this host.
 
 use crate::support::sandbox::{Sandbox, kill};
 use nix::libc::SIGHUP;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
-/// The noded of another node, ended with the test.
+/// A noded of another node, killed on drop.
 struct Noded(Child);
 
 impl Drop for Noded {
@@ -21,7 +21,7 @@ fn socket(sandbox: &Sandbox, name: &str) -> PathBuf {
     sandbox.home().join(format!("{name}.sock"))
 }
 
-/// A noded that presents `name`, keeps its state under that name, and listens at `at`.
+/// Starts a noded for node `name` with its own state directory and the socket `at`.
 fn noded(sandbox: &Sandbox, name: &str, at: &str) -> Noded {
     let mut command = sandbox.command("noded");
     command.args([
@@ -125,7 +125,7 @@ fn the_noded_of_this_host_is_dialled_where_all_nodes_of_the_file_have_sockets() 
         sandbox.run("pbsnodes", &[&host()]).code != 0,
         "nobody has asked for it"
     );
-    // It may present all nodes but those that have sockets of their own.
+    // The local noded may present any node that has no socket of its own in the configuration.
     let _imposter = noded(&sandbox, "m1", "noded");
     sandbox.run("noded", &[]).ok();
     until(&sandbox, &host(), "free");
@@ -169,7 +169,7 @@ fn nodes_join_move_and_leave_on_sighup() {
         (&5.into(), &1.into()),
         "{job}"
     );
-    // A socket that is given to another node presents the old one no more.
+    // A socket that is reassigned to another node no longer presents the old node.
     let renamed = format!(
         "[[node]]\nname = \"{}\"\n{}",
         host(),
@@ -219,7 +219,7 @@ fn nodes_join_move_and_leave_by_qmgr() {
         "it is there"
     );
     runs_on(&sandbox, "m1");
-    // It is there after a restart, too, beside this host's.
+    // After a restart the node is still there, besides the node of this host.
     sandbox.run("schedd", &["--stop"]).ok();
     sandbox.until("the end of schedd", || {
         sandbox.pid_of("schedd").is_none().then_some(())
@@ -245,7 +245,7 @@ fn nodes_join_move_and_leave_by_qmgr() {
     until(&sandbox, "m1", "down");
     manage("delete node m1").ok();
     assert!(sandbox.run("pbsnodes", &["m1"]).code != 0);
-    // One whose noded never came can be deleted as well.
+    // A node that never connected can be deleted as well.
     manage(&format!(
         "create node m3 socket = {}",
         socket(&sandbox, "m3").display()

@@ -1,5 +1,5 @@
-//! Any single operation on sockets and spool fails, is cut short or is delayed: the work ends as
-//! it should all the same.
+//! Single operations on sockets and the spool fail, are truncated or delayed; all jobs still end as
+//! they should.
 
 use crate::support::sandbox::{Done, Sandbox};
 use serde_json::Value;
@@ -7,19 +7,19 @@ use std::fs;
 
 const JOBS: i64 = 30;
 
-/// What is to become of the nth job.
+/// Expected exit status of the nth job.
 fn expected(n: i64) -> i64 {
     if n % 3 == 2 { 271 } else { n }
 }
 
-/// Asks until it is granted, or has been done without a word.
+/// Repeats a command until it succeeds, or until it has taken effect although its reply was lost.
 fn insist(sandbox: &Sandbox, program: &str, id: &str, done: impl Fn(&Value) -> bool) {
     sandbox.until(program, || {
         (sandbox.run(program, &[id]).code == 0 || done(&sandbox.job(id))).then_some(())
     });
 }
 
-/// Submits the nth job: at once, held and released, or held and deleted.
+/// Submits the nth job: released at once, held and then released, or held and then deleted.
 fn submit(sandbox: &Sandbox, n: i64) -> Option<String> {
     let name = format!("job{n}");
     let script = format!("echo start >> starts.$PBS_JOBID; exit {n}\n");
@@ -46,7 +46,8 @@ fn submit(sandbox: &Sandbox, n: i64) -> Option<String> {
     Some(id)
 }
 
-/// A `qsub` that fails has a reason; and unless it says that it does not know, there is no job.
+/// A failed `qsub` prints a reason. No job exists, unless the message says that the result is
+/// unknown.
 fn is_honest(sandbox: &Sandbox, name: &str, done: &Done) {
     assert!(
         done.err.lines().any(|line| line.starts_with("qsub: ")),
@@ -61,7 +62,7 @@ fn is_honest(sandbox: &Sandbox, name: &str, done: &Done) {
     }
 }
 
-/// The work under these faults; how many submissions were refused.
+/// Runs the workload with these faults. Returns the number of refused submissions.
 #[track_caller]
 fn work_under(faults: &str) -> usize {
     let sandbox = Sandbox::configured("[launch]\nretry = \"1s\"\n").with("LANAI_FAULTS", faults);

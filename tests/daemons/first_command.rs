@@ -1,17 +1,18 @@
-//! The first command of a personal installation: whatever it is, it is answered as later ones are.
+//! The first command of a personal installation gives the same answer as later ones, whichever
+//! command it is.
 
 use crate::support::sandbox::{Done, Sandbox};
 use serde_json::Value;
 use std::fs;
 
-/// An installation without any configuration, in which nothing has run yet.
+/// An installation without configuration, in which no command has run yet.
 fn fresh() -> Sandbox {
     let sandbox = Sandbox::new();
     fs::remove_file(sandbox.home().join("lanai.toml")).unwrap();
     sandbox
 }
 
-/// An installation in which a job has ended.
+/// An installation in which one job has finished.
 fn used() -> Sandbox {
     let sandbox = fresh();
     let id = sandbox.run("qsub", &["--", "/bin/true"]).line();
@@ -24,7 +25,7 @@ fn host() -> String {
     host.split('.').next().unwrap().to_string()
 }
 
-/// What a command printed, without times and counts.
+/// Exit status and output of a command, without times and counts.
 fn without_numbers(done: &Done) -> (i32, String, String) {
     let masked = |text: &str| {
         let digits: String = text

@@ -1,4 +1,4 @@
-//! A personal and a shared installation on one host: commands say which one they use, and how to
+//! A personal and a shared installation on one host: commands report which one they use and how to
 //! reach the other. Needs root and private copies of /etc, /run and /var/spool.
 
 use crate::clients::transcripts::world::{World, missing};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 const CONFIG: &str = "/etc/lanai/lanai.toml";
 const PERSONAL: &str = "/home/alice/.local/state/lanai";
 
-/// A host on which alice has the held job 1 in her personal installation, and no shared one yet;
-/// None, said on standard output, where none can be made.
+/// A host where alice has the held job 1 in her personal installation, and without a shared one.
+/// None, with a message on standard output, if that is not possible.
 fn host_with_a_personal_job() -> Option<World> {
     if let Some(why) = missing() {
         println!("installations: skipped: {why}");
@@ -24,7 +24,7 @@ fn host_with_a_personal_job() -> Option<World> {
     Some(world)
 }
 
-/// The shared installation comes; its schedd serves.
+/// Adds the shared installation and starts its schedd.
 fn share(world: &World) {
     fs::rename(world.outside("/etc/lanai/later"), world.outside(CONFIG)).unwrap();
     world.ok("root", "schedd");
@@ -79,7 +79,7 @@ fn a_job_of_the_other_installation_is_pointed_out() {
         )),
         "{server}"
     );
-    // The other way round.
+    // In the opposite direction.
     assert_eq!(
         world.ok("alice", "qsub -h true.sh; qsub -h true.sh"),
         "1.cluster\n2.cluster\n"
@@ -98,7 +98,7 @@ fn personal_jobs_and_daemons_stay_with_their_installation() {
     };
     share(&world);
     let personal = format!("export LANAI_HOME={PERSONAL}; ");
-    // New daemons, which must find the folder, configuration and sockets of the old ones.
+    // New daemons must find the directory, configuration and sockets of the old ones.
     world.ok(
         "alice",
         &format!("{personal}schedd --stop; pkill -u alice noded; true"),

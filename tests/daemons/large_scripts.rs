@@ -1,4 +1,5 @@
-//! Large scripts: stored beside the loop, never lost, removed with the last job that has them.
+//! Large job scripts are written outside the main loop, never lost, and removed with their last
+//! job.
 
 use crate::support::sandbox::{Done, Sandbox, finish};
 use std::fs;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A script that is kept in a file. It writes the checksum of itself to the file `sum.NAME`.
+/// A script large enough to be stored in a file. It writes its own checksum to the file `sum.NAME`.
 fn large(name: &str) -> String {
     format!(
         "cksum <$0 >sum.{name}\nexit\n{}\n",
@@ -19,7 +20,7 @@ fn folder(sandbox: &Sandbox) -> PathBuf {
     sandbox.home().join("spool/scripts")
 }
 
-/// The names of the files in the folder of scripts.
+/// Names of the files in the script directory.
 fn files(sandbox: &Sandbox) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder(sandbox)) else {
         return Vec::new();
@@ -35,7 +36,7 @@ fn until_files(sandbox: &Sandbox, count: usize) {
     });
 }
 
-/// Starts a `qsub` of this script and does not wait for its end.
+/// Starts a `qsub` of this script without waiting for it.
 fn begin(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Child {
     let mut command = sandbox.command("qsub");
     command
@@ -57,7 +58,7 @@ fn end(child: Child) -> Done {
     finish(child.wait_with_output().unwrap())
 }
 
-/// The job has run exactly this script.
+/// Asserts that the job has run exactly this script.
 #[track_caller]
 fn has_run(sandbox: &Sandbox, id: &str, name: &str) {
     assert_eq!(sandbox.ended(id)["Exit_status"], 0, "{}", sandbox.job(id));
@@ -98,8 +99,8 @@ fn a_large_script_that_is_refused_leaves_no_file() {
     assert_eq!(sandbox.state(&accepted), "H");
 }
 
-/// A schedd that dies while it stores a script, or before or after it commits the job: the repeated
-/// request comes to one job, and no other file is left.
+/// schedd dies while it stores a script, or before or after it commits the job. The repeated
+/// request creates one job, and no other file remains.
 #[test]
 fn a_large_script_survives_the_death_of_schedd_at_every_point() {
     let points = ["create", "sync", "rename", "renamed", "stored"];
@@ -152,7 +153,7 @@ fn other_requests_are_answered_while_a_large_script_is_written() {
     fs::write(&hold, "").unwrap();
     let mut sandbox = sandbox.with("LANAI_FAULTS", "script.sync:1:hold");
     sandbox.set("LANAI_FAULTS_HOLD", hold.display());
-    // Three of them: schedd reads two and lets the third wait on its connection.
+    // Three scripts: schedd reads two, the third waits on its connection.
     let slow = ["one", "two", "three"].map(|name| begin(&sandbox, &["-h"], &large(name)));
     sandbox.until("the script", || {
         let written = files(&sandbox).iter().any(|name| name.ends_with(".part"));
@@ -187,7 +188,7 @@ fn a_disk_error_is_answered_with_its_file() {
     assert_eq!(files(&sandbox).len(), 1);
 }
 
-/// Programs of a build in a sandbox.
+/// The programs of one build, used in a sandbox.
 struct Build<'a> {
     sandbox: &'a Sandbox,
     folder: Option<PathBuf>,
@@ -216,7 +217,7 @@ impl Build<'_> {
         );
     }
 
-    /// Submits different scripts of 16 MB until then; how many.
+    /// Submits different scripts of 16 MB until this time. Returns their number.
     fn submit_large(&self, name: &str, until: Instant) -> usize {
         let mut count = 0;
         while Instant::now() < until {
@@ -229,7 +230,7 @@ impl Build<'_> {
         count
     }
 
-    /// Submits small scripts until then; how many milliseconds each took, in ascending order.
+    /// Submits small scripts until this time. Returns the duration of each in milliseconds, sorted.
     fn submit_small(&self, until: Instant) -> Vec<u128> {
         let mut took = Vec::new();
         while Instant::now() < until {
@@ -243,8 +244,8 @@ impl Build<'_> {
     }
 }
 
-/// How long a small `qsub` takes while others submit scripts of 16 MB; prints figures.
-/// `LANAI_BENCH_BIN` names the folder of the programs to measure, if not those of this build:
+/// Measures and prints the duration of a small `qsub` while others submit scripts of 16 MB.
+/// `LANAI_BENCH_BIN` names a directory of other programs to measure:
 /// `cargo test --test all -- --ignored --nocapture large_scripts::delays`
 #[test]
 #[ignore = "a measurement"]

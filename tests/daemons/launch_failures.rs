@@ -1,5 +1,5 @@
-//! Starts that fail (M10): refused by the node, or neither confirmed nor refused. The job is put
-//! off and held in the end, the node stays free for others, and nothing runs twice.
+//! Failed starts (M10): refused by the node, or neither confirmed nor refused. The job is retried
+//! later and finally held. The node stays available to other jobs, and no job runs twice.
 
 use crate::support::people::people;
 use crate::support::played::Played;
@@ -13,7 +13,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A daemon started by a test, ended with it.
+/// A daemon that is killed on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -70,7 +70,7 @@ fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
     );
     assert!(comment.ends_with(": no room for it"), "{comment}");
     played.is_free();
-    // Others go on meanwhile, on the same processors.
+    // Meanwhile another job runs on the same processors.
     let other = sandbox.submit(&["-l", "select=1:ncpus=4"], "true\n");
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
     let job = sandbox.until("the hold", || {
@@ -198,7 +198,8 @@ fn a_real_node_that_hangs_during_a_start_runs_it_once() {
     assert_eq!(sandbox.read("runs"), "run\n");
 }
 
-/// The noded of a node with one processor; on a `bare` node the directory `homes` is empty.
+/// Starts the noded of a node with one processor. If `bare`, the node sees `homes` as an empty
+/// directory.
 fn noded(sandbox: &Sandbox, name: &str, homes: &str, bare: bool) -> Daemon {
     let plain = sandbox.command("noded");
     let mut command = Command::new("unshare");
@@ -292,8 +293,8 @@ fn a_node_without_home_directories_ends_no_job() {
         });
     }
     fs::write(home.join("input"), "input").unwrap();
-    // The bare node refuses jobs at once, so it gets each of them while they wait for the other
-    // node.
+    // Node m1 has no home directories and refuses each job at once, so every job that waits for m2
+    // is tried on m1 as well.
     let placement = ["", "-W stagein=copy@localhost:input", "-W sandbox=PRIVATE"];
     let submit = |wish: &&str| {
         let qsub = format!("qsub -l select=1:ncpus=1 {wish}");

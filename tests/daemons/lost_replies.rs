@@ -1,12 +1,12 @@
-//! schedd is killed after a submission is on disk and before qsub hears of it. Needs root, so that
-//! qsub cannot start schedd itself, and says so where there is none.
+//! schedd is killed after a submission is on disk and before it replies to qsub. Skipped with a
+//! message without root: otherwise qsub would start schedd itself.
 
 use crate::support::installation::installed;
 use crate::support::people::{Person, people};
 use crate::support::sandbox::{Done, Sandbox};
 use std::thread;
 
-/// A schedd that is killed before its first answer to a client.
+/// A shared installation whose schedd dies before its first reply to a client.
 fn mortal() -> Sandbox {
     let mut sandbox = installed("").with("LANAI_FAULTS", "reply:1:crash");
     sandbox.run("schedd", &[]).ok();
@@ -18,7 +18,7 @@ fn submit(sandbox: &Sandbox, person: &Person) -> Done {
     person.run(sandbox, "qsub", &["-h", "-N", "once", "--", "/bin/true"])
 }
 
-/// The jobs that were submitted, once schedd runs.
+/// Number of submitted jobs; starts schedd first.
 fn jobs(sandbox: &Sandbox) -> usize {
     sandbox.run("schedd", &[]).ok();
     sandbox.run("qselect", &["-N", "once"]).ok().lines().count()

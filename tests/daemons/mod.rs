@@ -1,4 +1,4 @@
-//! schedd and noded as processes: start, restart, failures, nodes that come and go.
+//! schedd and noded as processes: start, restart, failures, joining and leaving nodes.
 
 mod clock_steps;
 mod cycle_triggers;

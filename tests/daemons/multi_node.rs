@@ -1,4 +1,4 @@
-//! Jobs over several nodes: three nodeds on this machine stand for three hosts.
+//! Jobs on several nodes: three nodeds on this machine simulate three hosts.
 
 mod recovery;
 mod security;
@@ -13,7 +13,7 @@ use std::sync::Mutex;
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
-/// Marks each start of a task by a file of its own, made exclusively: `started.<slot>.<how often>`.
+/// Marks each start of a task with a new file `started.SLOT.N`, created exclusively.
 const MARK: &str = "n=1; while ! (set -C; : > started.$PBS_VNODENUM.$n) 2>/dev/null; do n=$((n+1)); done; echo $$ > pid.$PBS_VNODENUM";
 
 struct Cluster {
@@ -27,7 +27,8 @@ impl Cluster {
     }
 
     fn of(sandbox: Sandbox) -> Cluster {
-        // Ids of its own, and so TMPDIRs: other tests look for theirs under their usual names.
+        // A unique server name gives unique job ids and TMPDIRs: other tests check TMPDIRs of the
+        // default names.
         let folder = sandbox
             .home()
             .parent()
@@ -52,7 +53,7 @@ impl Cluster {
             sandbox,
             nodeds: Mutex::default(),
         };
-        // One after another: their order is that in which they are first met.
+        // One after another, because schedd orders nodes by their first connection.
         for node in NODES {
             cluster.start(node, &[]);
             let known = || {
@@ -75,20 +76,20 @@ impl Cluster {
         self.nodeds.lock().unwrap().insert(node, noded);
     }
 
-    /// Kills the noded of a node where it stands.
+    /// Kills the noded of a node with SIGKILL.
     fn kill(&self, node: &str) {
         let mut noded = self.nodeds.lock().unwrap().remove(node).unwrap();
         noded.kill().unwrap();
         noded.wait().unwrap();
     }
 
-    /// Starts schedd where none serves any more.
+    /// Starts schedd if it is not running.
     #[track_caller]
     fn start_schedd(&self) {
         self.sandbox.run("schedd", &[]).ok();
     }
 
-    /// Submits a script over all three nodes; output and errors go to `out`.
+    /// Submits a script on all three nodes; output and errors go to `out`.
     #[track_caller]
     fn submit(&self, script: &str) -> String {
         self.submit_with("select=3:ncpus=1", script)
@@ -117,7 +118,7 @@ impl Cluster {
         self.sandbox.run_with_input("qsub", &arguments, script)
     }
 
-    /// Runs a script to its end: its exit status, and its output sorted by lines.
+    /// Runs a script until it ends. Returns its exit status and its sorted output lines.
     #[track_caller]
     fn run(&self, script: &str) -> (i64, Vec<String>) {
         let job = self.sandbox.ended(&self.submit(script));
@@ -126,8 +127,8 @@ impl Cluster {
         (status(&job), lines)
     }
 
-    /// Runs a script in which pbsdsh starts what waits for the file `go`, on all nodes; the job,
-    /// and the processes of its tasks.
+    /// Runs a job in which pbsdsh starts a task on each node. The tasks wait for the file `go`.
+    /// Returns the job id and the pids of the tasks.
     fn waiting(&self, rest: &str) -> (String, Vec<i32>) {
         let task = format!(
             "{MARK}; while [ ! -e go ]; do sleep 0.02; done; echo over $PBS_VNODENUM; exit $PBS_VNODENUM"
@@ -152,7 +153,7 @@ impl Cluster {
         })
     }
 
-    /// What a running job has written to its file `out`.
+    /// Output of a running job so far.
     fn so_far(&self, id: &str) -> String {
         self.sandbox
             .read(&format!("out.{}.part", id.split('.').next().unwrap()))
@@ -162,14 +163,14 @@ impl Cluster {
         fs::write(self.sandbox.file("go"), "").unwrap();
     }
 
-    /// How often the task on a line of the node file has been started.
+    /// Number of starts of the task on this line of the node file.
     fn starts(&self, slot: usize) -> usize {
         (1..)
             .take_while(|n| self.sandbox.file(&format!("started.{slot}.{n}")).exists())
             .count()
     }
 
-    /// Nothing of a job is kept by any node once it is over.
+    /// Waits until no node keeps any state of a finished job.
     fn nothing_is_kept(&self) {
         for node in NODES {
             for folder in ["attempts", "tombstones"] {
@@ -379,7 +380,7 @@ fn deleting_the_job_ends_its_tasks_everywhere() {
 #[test]
 fn what_the_script_leaves_behind_ends_with_it_and_its_node_is_free_only_then() {
     let cluster = Cluster::new();
-    // Deaf to TERM: it ends when the grace is over.
+    // The task ignores TERM, so it ends after the grace period.
     let task = "trap '' TERM; echo $$ > pid.$PBS_VNODENUM; while :; do sleep 0.1; done";
     cluster.sandbox.script("task", task);
     let id = cluster.submit_with(
@@ -491,7 +492,8 @@ fn memory_is_bounded_for_all_that_a_job_runs_on_a_node() {
     );
     let over = cluster.submit_with("select=1:ncpus=2:mpiprocs=2:mem=110mb", "pbsdsh ./task 8\n");
     let job = cluster.sandbox.ended(&over);
-    // Whoever's shepherd looks first is ended, the script or a task; what is left then fits.
+    // Whichever shepherd checks first ends its own processes, of the script or of a task. The rest
+    // is then within the limit.
     assert!([-27, 254].contains(&status(&job)), "{job}");
     cluster.nothing_is_kept();
 }

@@ -1,5 +1,5 @@
-//! What nodes measure of themselves (M6): taken in without a write and without a cycle, unless the
-//! policy heeds it.
+//! Load reports of nodes (M6): they cause no write to disk, and no cycle unless the policy uses the
+//! load.
 
 use crate::support::played::{Played, facts};
 use lanai::model::node::NodeFacts;
@@ -8,7 +8,7 @@ use lanai::wire::order::NodeReport;
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-/// The files of the spool, and when each was last written.
+/// Files of the spool with modification time and size.
 fn written(played: &Played) -> Vec<(String, SystemTime, u64)> {
     let files = crate::support::files(&played.sandbox.home());
     let spool = files
@@ -62,7 +62,7 @@ fn a_changed_load_is_not_written_to_disk() {
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(written(&played), before);
-    // What else changes of it is written.
+    // Other changes of the node are written.
     played.say(&NodeReport::Nodes(vec![NodeFacts {
         pcpus: 16,
         ..busy(2000)
@@ -71,8 +71,8 @@ fn a_changed_load_is_not_written_to_disk() {
     assert_ne!(written(&played), before);
 }
 
-/// A node whose processors are in use by others has none free, though no job runs there: the reason
-/// and `pbsnodes` show its load.
+/// A node whose processors are used by processes outside the queue has none free, although no job
+/// runs there. The job's reason and `pbsnodes` show the load.
 #[test]
 fn the_load_of_a_node_is_the_reason_and_is_shown() {
     let played = Played::new("[placement]\navailability = \"combined\"\n", |_| vec![]);

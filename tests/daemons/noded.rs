@@ -1,4 +1,4 @@
-//! The real noded, in a folder of its own, running real jobs.
+//! The real noded with real jobs, in its own directory.
 
 mod connections;
 mod limits;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// With control groups, where they can be made, and without.
+/// Options of noded: with control groups, if available, and without.
 const FENCES: [&[&str]; 2] = [&[], &["--no-cgroups"]];
 
 struct Node {
@@ -60,7 +60,8 @@ impl Node {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Kills noded where it stands and starts it again.
+    /// Kills noded with SIGKILL and starts it again. Returns the attempts that the new noded
+    /// reports.
     fn restart(&mut self) -> Vec<(JobId, Attempt, TaskNumber, AttemptStatus)> {
         self.daemon.kill().unwrap();
         self.daemon.wait().unwrap();
@@ -73,7 +74,7 @@ impl Node {
         self.order(ScheddOrder::Hello { epoch });
         self.heard.clear();
         loop {
-            // What was on its way is said again in the greeting.
+            // Reports that were in transit are repeated in the greeting.
             match self.next() {
                 NodeReport::Hello { attempts, .. } => return attempts,
                 NodeReport::Attempt(..) | NodeReport::Usage(_) => {}
@@ -90,7 +91,7 @@ impl Node {
         frame::read(&mut self.stream).unwrap()
     }
 
-    /// The next standing of a job; those of others are kept for later.
+    /// Waits for the next status of a job. Reports on other jobs are kept for later.
     fn status(&mut self, job: u64) -> AttemptStatus {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(30) {
@@ -125,7 +126,7 @@ impl Node {
         self.ended(job)
     }
 
-    /// A program of the caller's own, to be notified.
+    /// Writes an executable notify program of the current user.
     fn program(&self, name: &str, text: &str) -> PathBuf {
         let program = self.path(name);
         fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -149,7 +150,7 @@ impl Node {
         self.order(ScheddOrder::Notify(Box::new(notification)));
     }
 
-    /// The next program that was notified, and why it failed.
+    /// Waits for the next notification result: its token, and the error if it failed.
     fn notified(&mut self) -> (u64, Option<String>) {
         loop {
             if let NodeReport::Notified { token, why } = self.next() {
@@ -169,7 +170,7 @@ impl Node {
         });
     }
 
-    /// Ends a job that is to run again.
+    /// Ends a job that is to be requeued.
     fn put_back(&mut self, job: u64, signal: Option<i32>) {
         let grace = Span::seconds(60);
         self.order(ScheddOrder::Cancel {
@@ -192,7 +193,7 @@ impl Node {
         while !matches!(self.next(), NodeReport::Pong) {}
     }
 
-    /// A job of the caller's own that runs this script.
+    /// Launch order of a job of the current user with this script.
     fn script(&self, job: u64, text: &str) -> Launch {
         let own = user::own();
         let share = NodeShare {
@@ -326,12 +327,13 @@ fn kill(pid: i32) {
     assert!(lanai::sys::process::send_signal(pid, 9));
 }
 
-/// A number the job wrote into a file, once it is there.
+/// Waits for a number that the job writes to a file.
 fn number(node: &Node, file: &str) -> i32 {
     wait_for(|| node.read(file).trim().parse().ok())
 }
 
-/// A daemon that leaves the session, has no parent in the job, ignores TERM and holds nothing open.
+/// Script that starts a daemon: in its own session, without a parent in the job, ignoring TERM, and
+/// with no open files of the job.
 fn daemon_of_a_job(file: &str) -> String {
     format!(
         "( trap '' TERM HUP; exec >/dev/null 2>&1 </dev/null; setsid sh -c 'trap \"\" TERM; echo $$ > {file}; \

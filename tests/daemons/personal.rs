@@ -1,5 +1,5 @@
-//! The personal mode: daemons that come with the first `qsub`, leave when idle, and are never in
-//! the way.
+//! Personal mode: the first `qsub` starts the daemons, they exit when idle, and they never disturb
+//! the user.
 
 use crate::support::sandbox::{Sandbox, kill};
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ fn left(sandbox: &Sandbox) {
 fn the_first_qsub_of_a_shell_returns_though_it_has_started_daemons() {
     let sandbox = Sandbox::new();
     sandbox.script("job.sh", "sleep 60");
-    // `cat` ends when nobody holds the other end of descriptor 7 any more.
+    // `cat` ends when no process holds the other end of descriptor 7 any more.
     let script = "rm -f fifo; mkfifo fifo; cat fifo > /dev/null & cat=$!\n\
                   exec 7> fifo; id=$(qsub job.sh) || exit 1; exec 7>&-; \n\
                   (sleep 30; kill $cat) > /dev/null 2>&1 & timer=$!; wait $cat || exit 2; kill $timer; echo $id";
@@ -141,7 +141,8 @@ fn a_qsub_during_daemon_shutdown_is_served() {
     let sandbox = Sandbox::configured(LEAVES_SOON);
     for round in 0..4 {
         sandbox.submit(&["-h"], "true\n");
-        // One second of idling, as seen by housekeeping once a second, ends somewhere in here.
+        // The daemons exit after one idle second, checked once a second, so their exit falls into
+        // the following loop.
         std::thread::sleep(Duration::from_millis(900));
         for _ in 0..6 {
             let done = sandbox.run_with_input("qsub", &["-h"], "true\n");
@@ -243,7 +244,7 @@ fn a_second_schedd_on_the_same_spool_is_refused() {
         "{second:?}"
     );
     assert_eq!(sandbox.pids_of("schedd").len(), 1);
-    // To want a schedd where one runs is no error: there it is.
+    // Starting schedd where one already runs is not an error.
     assert_eq!(sandbox.run("schedd", &[]).code, 0);
 }
 
@@ -289,7 +290,8 @@ fn a_socket_that_vanished_comes_back() {
 #[test]
 fn a_runtime_folder_that_vanished_comes_back() {
     let mut sandbox = Sandbox::new();
-    // Without LANAI_HOME, sockets are in the runtime folder and the spool is in the state folder.
+    // Without LANAI_HOME, sockets are in the runtime directory and the spool is in the state
+    // directory.
     sandbox.unset("LANAI_HOME");
     let (runtime, state) = (sandbox.file("run"), sandbox.file("state"));
     fs::create_dir(&runtime).unwrap();
@@ -302,7 +304,7 @@ fn a_runtime_folder_that_vanished_comes_back() {
     sandbox.running(&running);
     assert!(runtime.join("lanai/schedd.sock").exists() && state.join("lanai/spool").exists());
     fs::remove_dir_all(runtime.join("lanai")).unwrap();
-    // At once: whoever finds no socket finds the lock held, and waits until it is there again.
+    // Submit at once: a client without a socket finds the lock held and waits for the new socket.
     let id = sandbox.submit(&[], "exit 3\n");
     assert_eq!(sandbox.ended(&id)["Exit_status"], 3);
     assert_eq!(
@@ -325,7 +327,7 @@ fn a_runtime_folder_that_vanished_comes_back() {
 #[test]
 fn a_network_file_system_is_refused_with_the_remedy() {
     let sandbox = Sandbox::new().with("LANAI_TEST_NETWORK_FS", 1);
-    // A command says besides that it has found no server.
+    // A command additionally reports that it has found no server.
     let done = [
         (sandbox.run_with_input("qsub", &[], "true\n"), 2),
         (sandbox.run("schedd", &["--foreground"]), 1),
@@ -442,7 +444,7 @@ fn a_qsub_that_starts_schedd_reports_an_invalid_configuration() {
 fn stop_ends_a_schedd_that_does_not_understand_it() {
     let sandbox = Sandbox::new();
     sandbox.submit(&["-h"], "true\n");
-    // Nobody answers at the socket any more, as when another version does.
+    // The socket no longer answers, as with a schedd of a different version.
     let socket = sandbox.home().join("schedd.sock");
     fs::remove_file(&socket).unwrap();
     fs::write(&socket, "").unwrap();
@@ -455,7 +457,7 @@ fn stop_ends_a_schedd_that_does_not_understand_it() {
 fn a_schedd_that_is_dying_is_not_taken_for_one_that_serves() {
     let sandbox = Sandbox::new();
     let id = sandbox.submit(&["-h"], "true\n");
-    // It still listens, and holds the spool, but will never answer.
+    // The stopped schedd still listens and holds the spool, but never answers.
     let dying = sandbox.pid_of("schedd").unwrap();
     kill(dying, 19);
     let mut starts = sandbox

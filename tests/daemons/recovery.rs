@@ -1,4 +1,4 @@
-//! Nothing is lost and nothing runs twice, whoever dies when.
+//! No job is lost and none runs twice, whichever daemon dies at whatever time.
 
 use crate::support::sandbox::{Sandbox, kill};
 use lanai::sys::procfs;
@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Marks each start of a job by a file of its own, made exclusively.
+/// Marks each start of a job with a new file, created exclusively.
 const MARK: &str =
     "n=1; while ! (set -C; : > start.$PBS_JOBID.$n) 2>/dev/null; do n=$((n+1)); done\n";
 
-/// How often the scripts of a job have been started.
+/// Number of starts of a job's script.
 fn starts(sandbox: &Sandbox, id: &str) -> u64 {
     (1..)
         .take_while(|n| sandbox.file(&format!("start.{id}.{n}")).exists())
@@ -34,12 +34,12 @@ fn status(job: &Value) -> i64 {
         .unwrap_or_else(|| panic!("no exit status: {job}"))
 }
 
-/// The daemons are there, or are started.
+/// Starts the daemons if they are not running.
 fn start(sandbox: &Sandbox) {
     sandbox.run("schedd", &[]).ok();
 }
 
-/// Jobs of every kind through the death of `victims`.
+/// Jobs in all states survive the death of `victims`.
 fn survive(victims: &[&str]) {
     let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
     let before = sandbox.submit(&[], &format!("{MARK}exit 3\n"));
@@ -88,7 +88,7 @@ fn survive(victims: &[&str]) {
 
 #[test]
 fn a_qsub_gets_its_single_id_after_schedd_dies_before_the_reply() {
-    // Every schedd dies at its nth commit, so that one that has been started anew gets on a little.
+    // Every schedd dies at its nth commit, so that each restarted schedd makes some progress.
     for when in [
         "spool.committed:4",
         "spool.committed:5",
@@ -164,19 +164,19 @@ fn a_job_deleted_by_force_does_not_return() {
     assert_eq!((status(&sandbox.job(&id)), starts(&sandbox, &id)), (265, 1));
 }
 
-// ------------------------------------------------------------------------- every prefix
+// ------------------------------------------------------------------------- death at every commit
 
-/// What became of each acknowledged job, by its name: exit status, run count, starts.
+/// Result of each acknowledged job, by name: exit status, run count, starts.
 type Ending = BTreeMap<&'static str, (i64, u64, u64)>;
 
-/// A fixed piece of work against a schedd that may die once while it is done.
+/// A fixed workload for a schedd that may die once.
 struct Work {
     sandbox: Sandbox,
     acknowledged: Vec<(&'static str, String)>,
 }
 
 impl Work {
-    /// Submits until it is acknowledged.
+    /// Submits until the submission is acknowledged.
     fn submit(&mut self, name: &'static str, arguments: &[&str], script: &str) -> String {
         let arguments = [&["-N", name], arguments].concat();
         let id = self.sandbox.until("an acknowledgement", || {
@@ -189,13 +189,14 @@ impl Work {
         id
     }
 
-    /// Asks until it is acknowledged, or has been done unacknowledged.
+    /// Repeats a command until it succeeds, or until it has taken effect although its reply was
+    /// lost.
     fn ask(&self, program: &str, id: &str, done: impl Fn(&Value) -> bool) {
         self.sandbox.until(program, || {
             if self.sandbox.run(program, &[id]).code == 0 {
                 return Some(());
             }
-            // What was on disk before schedd died is done by the next one.
+            // A restarted schedd completes what was on disk.
             start(&self.sandbox);
             std::thread::sleep(Duration::from_millis(500));
             done(&self.sandbox.job(id)).then_some(())
@@ -240,7 +241,8 @@ impl Work {
     }
 }
 
-/// Does the work with a schedd that dies at the nth passing of a point; None if it never did.
+/// Runs the workload with a schedd that dies at the nth passing of a fault point. The flag is true
+/// if it died.
 fn work_with_a_death(point: &str, n: u32) -> (Ending, bool) {
     let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
     let faulty = sandbox
@@ -357,7 +359,7 @@ fn a_power_cut_at_any_moment_leaves_a_spool_that_goes_on() {
         let job = sandbox.ended(id);
         assert_eq!(status(&job), 7, "{job}");
         let counted = job["run_count"].as_u64().unwrap();
-        // A start that is on disk may have come to nothing; none has happened that is not on disk.
+        // A start on disk may not have happened, but every start that has happened is on disk.
         assert!(
             (1..=counted).contains(&starts(&sandbox, id)),
             "{} of {job}",
@@ -407,7 +409,7 @@ fn twenty_failed_starts_are_the_usual_limit() {
     );
 }
 
-/// Whatever the shepherd waits for, a stopped process or a disk.
+/// The shepherd may hang for any reason: a stopped process or a blocked disk.
 #[test]
 fn a_deletion_by_force_ends_a_shepherd_that_hangs_and_its_job() {
     let sandbox = Sandbox::new();
@@ -432,7 +434,7 @@ fn a_deletion_by_force_ends_a_shepherd_that_hangs_and_its_job() {
     assert_eq!(sandbox.job(&id)["Exit_status"], 265);
 }
 
-/// A disk that has become read-only stays so.
+/// A disk that has become read-only remains read-only.
 #[test]
 fn an_exit_status_that_cannot_be_recorded_is_reported_and_the_shepherd_ends() {
     let sandbox = Sandbox::new().with("LANAI_FAULTS", "attempt.exit:1/1:fail");
@@ -452,8 +454,8 @@ fn an_exit_status_that_cannot_be_recorded_is_reported_and_the_shepherd_ends() {
     );
 }
 
-/// schedd keeps an inventory that the spool did not take, and records it later, when the noded may
-/// be gone.
+/// If the spool refuses a node's list of attempts, schedd keeps the list and records it later, even
+/// if the noded is gone by then.
 #[test]
 fn a_job_is_not_lost_with_a_connection_that_ends_before_the_inventory_is_recorded() {
     for commit in 2..=4 {
@@ -472,7 +474,7 @@ fn a_job_is_not_lost_with_a_connection_that_ends_before_the_inventory_is_recorde
         }
         sandbox.kill("noded");
         std::thread::sleep(Duration::from_millis(500));
-        // It starts its own noded again, too.
+        // schedd starts its noded again, too.
         sandbox.until("schedd", || {
             (sandbox.run("schedd", &[]).code == 0).then_some(())
         });

@@ -1,5 +1,5 @@
-//! State directories of nodeds: what a noded reports holds for the jobs of its own state directory
-//! alone, and a host that never returns is declared gone.
+//! State directories of nodeds: reports of a noded apply only to the jobs of its own state
+//! directory. The administrator declares a host gone if it never returns.
 
 use crate::support::played::facts;
 use crate::support::sandbox::{Sandbox, kill};
@@ -13,7 +13,7 @@ use std::process::Child;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Marks each start of a job by a file of its own, made exclusively.
+/// Marks each start of a job with a new file, created exclusively.
 const MARK: &str =
     "n=1; while ! (set -C; : > start.$PBS_JOBID.$n) 2>/dev/null; do n=$((n+1)); done\n";
 
@@ -42,8 +42,8 @@ impl Cluster {
         }
     }
 
-    /// Starts the noded of a node over one of its state directories; `boot` names the boot of its
-    /// host.
+    /// Starts the noded of a node with one of its state directories. `boot` identifies the boot of
+    /// the host.
     fn start(&self, node: &'static str, directory: &str, boot: &str) {
         let home = self.sandbox.home();
         let boot_file = home.join(format!("boot.{boot}"));
@@ -55,14 +55,14 @@ impl Cluster {
         self.nodeds.lock().unwrap().insert(node, noded);
     }
 
-    /// Kills the noded of a node; its jobs run on under their shepherds.
+    /// Kills the noded of a node; its jobs continue under their shepherds.
     fn kill(&self, node: &str) {
         let mut noded = self.nodeds.lock().unwrap().remove(node).unwrap();
         noded.kill().unwrap();
         noded.wait().unwrap();
     }
 
-    /// Ends all processes of the host: noded, shepherds and jobs.
+    /// Kills all processes of the host: noded, shepherds and jobs.
     fn cut_power(&self, node: &str) {
         self.kill(node);
         for name in ["lanai-spawner", "lanai-shepherd"] {
@@ -86,7 +86,8 @@ impl Cluster {
         })
     }
 
-    /// Declares a host gone; not in the first seconds of schedd, in which it may still respond.
+    /// Declares a host gone, once schedd permits that: during its first seconds the host may still
+    /// respond.
     #[track_caller]
     fn gone(&self, node: &str) {
         self.sandbox.until("schedd to have settled", || {
@@ -171,7 +172,7 @@ fn a_noded_with_another_state_directory_is_refused_while_jobs_of_the_first_one_r
             .contains("pbsnodes --gone n1"),
         "{document}"
     );
-    // Some further dials: the job stays as it is, and the log says the reason once.
+    // Some further connection attempts: the job is unchanged and the reason is logged once.
     std::thread::sleep(Duration::from_secs(5));
     let job = cluster.sandbox.job(&id);
     assert_eq!(
@@ -202,7 +203,7 @@ fn a_noded_with_another_state_directory_is_refused_while_jobs_of_the_first_one_r
         (4, &json!(1), 1),
         "{job}"
     );
-    // Nothing of the first directory is left: the second one is as good.
+    // No job of the first directory is left, so the second directory is accepted.
     cluster.kill("n1");
     cluster.start("n1", "b", "one");
     let id = cluster.sandbox.submit(&[], "exit 5\n");
@@ -312,7 +313,7 @@ fn a_host_that_never_returns_is_declared_gone_and_its_jobs_are_requeued_once_or_
         1,
         "{output}"
     );
-    // The host was there all the same: what runs on it is ended before its node gets jobs.
+    // The host was alive after all: its old attempts are ended before the node gets new jobs.
     let shepherds = cluster.sandbox.pids_of("lanai-shepherd");
     assert_eq!(shepherds.len(), 2);
     cluster.go();
@@ -381,7 +382,7 @@ fn an_attempt_that_is_found_on_a_host_after_the_job_was_started_on_another_is_en
     });
 }
 
-/// Starts a job over two nodes that has one task on each; its id.
+/// Starts a job with one task on each of two nodes; returns its id.
 fn wide(cluster: &Cluster) -> String {
     cluster.start("n1", "a", "one");
     cluster.until_node("n1", "state = free");
@@ -448,12 +449,12 @@ fn a_job_with_a_lost_sister_host_is_requeued() {
         Some(cluster.sandbox.job(&id)).filter(|job| job["job_state"] == "Q")
     });
     assert_eq!(job["run_count"], 1, "{job}");
-    // All four processors of the node that is left are free: the job is over there.
+    // All four processors of the remaining node are free: the attempt has ended there.
     let other = cluster.sandbox.submit(&["-l", "ncpus=4"], "exit 3\n");
     assert_eq!(status(&cluster.sandbox.ended(&other)), 3);
 }
 
-/// Greets schedd as the noded of `n1` over this state directory; what it orders first.
+/// Connects as the noded of `n1` with this state directory; returns the first orders.
 fn greet(listener: &UnixListener, directory: &str) -> (UnixStream, Vec<ScheddOrder>) {
     let (mut stream, _) = listener.accept().unwrap();
     stream

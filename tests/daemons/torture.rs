@@ -1,12 +1,13 @@
-//! Daemons killed at random moments, while people submit, delete and rerun.
+//! Kills daemons at random times while clients submit, delete and rerun jobs.
 //!
-//! Each attempt of a job marks its start with a file that can be made only once, named after job
-//! and attempt. When the storm is over, every job that was accepted must have come to the end that
-//! its own script and the people's wishes say, each start must have left exactly one mark, and
-//! nothing may lie about ([`audit`]).
+//! Each attempt of a job marks its start with an exclusively created file, named after job and
+//! attempt. After the storm every accepted job must have ended as its script, or a `qdel` or
+//! `qrerun`, determines. Each start must have left exactly one mark, and nothing else may remain
+//! ([`audit`]).
 //!
-//! `TORTURE_SEED` repeats a storm's dice; `TORTURE_KILLS=schedd,noded,spawner` sets how often each
-//! is killed; `TORTURE_FAULTS` replaces the faults of the faulty storm.
+//! `TORTURE_SEED` repeats a storm with the same random numbers;
+//! `TORTURE_KILLS=schedd,noded,spawner` sets how often each is killed; `TORTURE_FAULTS` replaces
+//! the faults of the storm with faults.
 
 mod audit;
 mod crew;
@@ -20,12 +21,13 @@ use dice::Dice;
 use killer::{Kill, Kills};
 use std::time::Duration;
 
-/// Processors that the node claims: so many jobs can run at once.
+/// Processors of the node: the number of jobs that can run at once.
 const SLOTS: usize = 40;
 /// Jobs that must be running whenever a daemon is killed.
 const RUNNING: usize = 20;
 
-/// What may fail, be cut short, be late or end its process, in daemons and commands alike.
+/// Faults in daemons and commands: operations that fail, are truncated or delayed, or end the
+/// process.
 const FAULTS: &str = "socket.read:1/300:fail,socket.write:1/300:short,socket.write:1/1000:fail,\
     socket.connect:1/100:delay,socket.connect:1/200:fail,spool.commit:1/200:fail,spool.write:1/2000:fail,\
     spool.committed:1/500:crash,spawner.send:1/300:fail,attempt.build:1/300:fail,attempt.exit:1/100:fail,\
@@ -38,7 +40,7 @@ fn a_few_kills_lose_nothing_and_run_nothing_twice() {
         noded: 2,
         spawner: 2,
     };
-    // How quickly is not judged here: other tests run beside this one.
+    // Recovery times are not checked here, because other tests run at the same time.
     storm(few, "");
 }
 

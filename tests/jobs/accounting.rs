@@ -1,5 +1,4 @@
-//! The accounts agree with what jobs themselves have measured, in every format, and outlive the
-//! jobs.
+//! Accounting records agree with the jobs' own measurements, in every format, and outlive the jobs.
 
 use crate::support::installation::shared;
 use crate::support::people::{Person, people};
@@ -9,8 +8,8 @@ use serde_json::Value;
 use std::fs;
 use std::time::Duration;
 
-/// A script that is busy for so many rounds, then sleeps for so many seconds, and writes down when
-/// it began and ended, its processor time as its shell counts it, and its processors.
+/// A script that computes for `rounds` iterations, then sleeps for `pause` seconds. It records its
+/// begin and end, its CPU time as measured by the shell, and its number of processors.
 fn burning(name: &str, rounds: u32, pause: f64) -> String {
     format!(
         "date +%s.%N > {name}.start\ni=0\nwhile [ $i -lt {rounds} ]; do i=$((i+1)); done\nsleep {pause}\n\
@@ -18,7 +17,7 @@ fn burning(name: &str, rounds: u32, pause: f64) -> String {
     )
 }
 
-/// What a job has measured of itself, in seconds.
+/// Measurements of a job itself, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
     jobs: i64,
@@ -58,13 +57,13 @@ impl Measured {
     }
 }
 
-/// `0m1.230000s`, in seconds.
+/// Converts `0m1.230000s` to seconds.
 fn minutes(text: &str) -> f64 {
     let (minutes, seconds) = text.trim_end_matches('s').split_once('m').unwrap();
     60.0 * minutes.parse::<f64>().unwrap() + seconds.parse::<f64>().unwrap()
 }
 
-/// What the accounts tell of them, in seconds.
+/// Totals from accounting, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Told {
     jobs: i64,
@@ -73,7 +72,7 @@ struct Told {
     charged: f64,
 }
 
-/// What a job measures itself misses its first and last steps: so much of each job, in seconds.
+/// Tolerance per job, in seconds: the script does not measure its own first and last steps.
 const MISSED: f64 = 0.5;
 
 #[track_caller]
@@ -99,7 +98,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The row of these names.
+/// Finds the JSON row with these names.
 fn from_json(document: &Value, names: &[(&str, &str)]) -> Told {
     let rows = document["Accounts"].as_array().unwrap();
     let is_it = |row: &&Value| names.iter().all(|(key, name)| row[*key] == *name);
@@ -142,7 +141,7 @@ fn from_csv(text: &str, names: &[(&str, &str)]) -> Told {
     }
 }
 
-/// Of the table, whose hours are told to four places.
+/// Finds the table row with these names; the table prints hours with four digits.
 fn from_text(text: &str, names: &[&str]) -> Told {
     let lines = text
         .lines()
@@ -173,7 +172,7 @@ fn node(cores: u32) -> String {
     )
 }
 
-/// Show 4: three users, two queues, one of them free of charge.
+/// Three users and two queues, one of them without charging.
 #[test]
 fn qacct_agrees_with_the_measurements_of_the_jobs() {
     let Some(people) = people::<3>("acct") else {
@@ -243,7 +242,7 @@ fn attempts(sandbox: &Sandbox, id: &str) -> Vec<Value> {
         .unwrap_or_default()
 }
 
-/// Waits for the entries of a job.
+/// Waits until a job has this number of accounting records.
 fn accounted(sandbox: &Sandbox, id: &str, count: usize) -> Vec<Value> {
     sandbox.until("the accounts", || {
         Some(attempts(sandbox, id)).filter(|found| found.len() == count)
@@ -329,7 +328,7 @@ fn an_entry_has_all_that_is_known_of_an_attempt() {
             .is_some_and(|line| line.contains("busy") && line.ends_with(" 3")),
         "{list}"
     );
-    // Fair-share counts the same part (X24).
+    // Fair-share usage charges the same seconds (X24).
     let usage = json(&sandbox.run("qstat", &["--usage", "-F", "json"]).ok());
     let charged = usage["Usage"][0]["seconds"].as_f64().unwrap();
     assert!(
@@ -434,7 +433,7 @@ fn a_job_deleted_by_force_is_accounted_for_before_its_node_answers_and_not_again
     let noded = sandbox.pid_of("noded").unwrap();
     kill(noded, Signal::SIGSTOP as i32);
     sandbox.run("qdel", &["-W", "force", &id]).ok();
-    // Its node cannot have said anything yet.
+    // The stopped noded cannot have reported anything yet.
     let entry = attempts(&sandbox, &id).remove(0);
     assert_eq!(
         (&entry["deleted"], &entry["attempt"], &entry["exit_status"]),
@@ -446,7 +445,7 @@ fn a_job_deleted_by_force_is_accounted_for_before_its_node_answers_and_not_again
     );
     assert!(walltime >= 1.2 && cores == 2.0 * walltime, "{entry}");
     kill(noded, Signal::SIGCONT as i32);
-    // Its node forgets an attempt once schedd has taken in the end.
+    // The node removes an attempt after schedd has recorded its end.
     let attempt = sandbox
         .home()
         .join(format!("node/attempts/{}.1", id.split('.').next().unwrap()));
@@ -596,7 +595,7 @@ fn periods_and_groups_are_as_requested() {
     assert_eq!(piped.out.lines().count(), 3, "{piped:?}");
 }
 
-/// P11.
+/// P11: efficiency is shown for a running job, advice only after its end.
 #[test]
 fn a_job_that_runs_is_compared_too_and_advised_when_it_is_over() {
     let sandbox = sandbox("");

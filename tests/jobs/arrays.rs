@@ -1,4 +1,4 @@
-//! Arrays of jobs, as their users see them.
+//! Job arrays from the user's point of view.
 
 mod display;
 mod large;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-/// One server named `head` with one node that takes so many jobs at once.
+/// A server named `head` with one node of `slots` processors.
 fn head(slots: usize) -> Sandbox {
     configured(slots, "")
 }
@@ -35,10 +35,10 @@ fn says(done: &Done, code: i32, out: &str, first_of_err: &str) {
     );
 }
 
-/// Notes the element and its attempt.
+/// Script line that records the subjob's index and attempt.
 const NOTE: &str = "echo $PBS_ARRAY_INDEX $LANAI_ATTEMPT >> done\n";
 
-/// What elements have noted: index and attempt.
+/// Recorded index and attempt of each started subjob.
 fn noted(sandbox: &Sandbox) -> Vec<(u32, u32)> {
     let text = fs::read_to_string(sandbox.file("done")).unwrap_or_default();
     let line = |line: &str| {
@@ -48,14 +48,14 @@ fn noted(sandbox: &Sandbox) -> Vec<(u32, u32)> {
     text.lines().map(line).collect()
 }
 
-/// The same in the order of indices.
+/// Recorded subjobs, sorted by index.
 fn sorted(sandbox: &Sandbox) -> Vec<(u32, u32)> {
     let mut noted = noted(sandbox);
     noted.sort_unstable();
     noted
 }
 
-/// Ids without their server and letters of their states, as `qstat` lists them.
+/// Ids without server name and state letters, as `qstat` lists them.
 fn listed(sandbox: &Sandbox, arguments: &[&str]) -> String {
     let shown = sandbox.run("qstat", arguments).ok();
     let line = |line: &str| {
@@ -74,12 +74,12 @@ fn counts(job: &Value) -> &str {
     job["array_state_count"].as_str().unwrap_or("none")
 }
 
-/// Lets elements end that wait for this.
+/// Creates a file that subjobs wait for.
 fn touch(sandbox: &Sandbox, name: &str) {
     fs::write(sandbox.file(name), "").unwrap();
 }
 
-/// Waits for the file `go`.
+/// Script line that waits for the file `go`.
 const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done\n";
 
 #[test]
@@ -557,7 +557,7 @@ fn only_what_has_failed_is_run_once_more() {
     );
 }
 
-/// Elements through the death of schedd, at whatever moment of their lives.
+/// schedd is killed while subjobs are queued, starting, running and ending.
 #[test]
 fn a_killed_schedd_starts_every_subjob_exactly_once() {
     let sandbox = head(8);
@@ -586,7 +586,7 @@ fn a_killed_schedd_starts_every_subjob_exactly_once() {
     );
 }
 
-/// Since when, in seconds.
+/// Seconds since `start`.
 fn since(start: SystemTime) -> f64 {
     start.elapsed().unwrap_or_default().as_secs_f64()
 }

@@ -1,5 +1,5 @@
-//! Jobs that a command of the site checkpoints, with real processes: they go on where they were,
-//! and where the command fails another way is taken.
+//! Checkpoints of real processes by a command of the site: jobs continue where they were. If the
+//! command fails, the next preemption action is used.
 
 use crate::support::installation::shared;
 use crate::support::people::{Person, two_people};
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The site's command, and what it leaves.
+/// Directory with the site's command and its output.
 struct Site {
     folder: TempDir,
 }
 
 impl Site {
-    /// A command that keeps its arguments, waits until it may, and then does this.
+    /// A command that records its arguments and then runs `body`.
     fn new(body: &str) -> Site {
         let folder = tempfile::Builder::new()
             .prefix("lanai-checkpoint-")
@@ -47,7 +47,7 @@ impl Site {
             .collect()
     }
 
-    /// Whether a command that [hangs](HANGS) does so still, all of it.
+    /// True if the last process of a [hanging](HANGS) command still runs.
     fn hangs(&self) -> bool {
         let pid = fs::read_to_string(self.path("hanging"))
             .ok()
@@ -56,7 +56,7 @@ impl Site {
             .is_some_and(|process| process.lives())
     }
 
-    /// A node of its own with one processor, where who goes before others has their places.
+    /// A node with one processor, where jobs of higher priority preempt others with these actions.
     fn sandbox(&self, actions: &str, more: &str) -> Sandbox {
         let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
         let node = host.split('.').next().unwrap();
@@ -69,15 +69,16 @@ impl Site {
     }
 }
 
-/// A disk that never answers.
+/// A file system that never answers.
 struct HungDisk {
     folder: PathBuf,
-    /// Where somebody would answer for it.
+    /// The FUSE device, from which no server ever reads.
     _silent: fs::File,
 }
 
 impl HungDisk {
-    /// Mounts one at `folder`; None, said on standard output, where that is not possible.
+    /// Mounts a file system at `folder`; None, with a message on standard output, if that is not
+    /// possible.
     fn mount(folder: PathBuf) -> Option<HungDisk> {
         fs::create_dir(&folder).unwrap();
         let silent = fs::File::options()
@@ -119,13 +120,13 @@ impl Drop for HungDisk {
     }
 }
 
-/// Comes to no end, and leaves the number of the last of its processes.
+/// A command that hangs and records the pid of its child process.
 const HANGS: &str = "sleep 300 & echo $! >new; mv new hanging; wait";
 
-/// Copies what a job has come to, which is in its working folder.
+/// A command that copies the job's progress from its working directory.
 const COPY: &str = "cp /proc/$2/cwd/progress $3/progress";
 
-/// Counts on from where it had come to, and says from where that was.
+/// A job that counts on from its checkpoint and records the initial count of each attempt.
 const COUNTER: &str = "n=0\n[ -f $LANAI_CHECKPOINT/progress ] && n=$(cat $LANAI_CHECKPOINT/progress)\n\
                        echo $n >>began\n\
                        while [ ! -e go ]; do n=$((n+1)); echo $n >new; mv new progress; sleep 0.02; done\n\
@@ -139,7 +140,7 @@ fn submit(sandbox: &Sandbox, priority: i32, more: &[&str], script: &str) -> Stri
     )
 }
 
-/// Until a job has counted so far.
+/// Waits until a job has counted to `far`.
 fn counted(sandbox: &Sandbox, far: u32) {
     let number = || {
         fs::read_to_string(sandbox.file("progress"))
@@ -159,7 +160,7 @@ fn begins(sandbox: &Sandbox) -> Vec<u32> {
         .collect()
 }
 
-/// M45: the job is ended once its state is copied, and goes on from there in its next attempt.
+/// M45: the job ends once its state is saved, and its next attempt continues from there.
 #[test]
 fn a_job_that_the_site_checkpoints_goes_on_from_where_it_was() {
     let command = Site::new(COPY);
@@ -198,7 +199,7 @@ fn a_job_that_the_site_checkpoints_goes_on_from_where_it_was() {
     );
 }
 
-/// X15: where the command fails, what comes after it in the order is done.
+/// X15: if the command fails, the next action in the list is used.
 #[test]
 fn a_command_that_fails_leaves_the_next_action() {
     let command = Site::new("echo no disk >&2; exit 3");
@@ -223,7 +224,7 @@ fn a_command_that_fails_leaves_the_next_action() {
     );
 }
 
-/// X15: nobody makes way in another way for a job that is gone meanwhile.
+/// X15: no further action is tried if the preempting job is gone.
 #[test]
 fn a_job_continues_if_its_checkpoint_fails_and_the_preemptor_is_gone() {
     let command = Site::new("while [ ! -e fail ]; do sleep 0.02; done; exit 3");
@@ -295,7 +296,8 @@ fn a_job_that_is_not_to_be_checkpointed_is_not() {
     assert_eq!((begins(&sandbox), command.asked().len()), (vec![0, 0], 0));
 }
 
-/// As PBS: who is held while it runs is checkpointed and waits, where that is possible.
+/// As in PBS: `qhold` of a running job checkpoints and requeues it, if the site has a command for
+/// that.
 #[test]
 fn a_running_job_that_is_held_is_checkpointed_and_goes_on_when_it_is_released() {
     let command = Site::new(COPY);
@@ -317,7 +319,7 @@ fn a_running_job_that_is_held_is_checkpointed_and_goes_on_when_it_is_released() 
     assert_eq!(sandbox.job(&id)["preempted"], serde_json::Value::Null);
 }
 
-/// As PBS, too: where nothing can be written down a job that is held goes on to its end.
+/// As in PBS: without a checkpoint command, a held running job continues to its end.
 #[test]
 fn a_running_job_that_is_held_goes_on_where_the_site_has_no_command() {
     let sandbox = Sandbox::new();
@@ -351,7 +353,7 @@ fn a_job_that_is_deleted_meanwhile_ends_at_once_and_the_command_with_it() {
     sandbox.until("the command's end", || (!command.hangs()).then_some(()));
 }
 
-/// What is wanted is told until it has happened: also to the next noded.
+/// The checkpoint order is repeated to the next noded until it is done.
 #[test]
 fn a_noded_that_is_killed_meanwhile_is_followed_by_one_that_does_it() {
     let command = Site::new(
@@ -372,7 +374,7 @@ fn a_noded_that_is_killed_meanwhile_is_followed_by_one_that_does_it() {
     assert!(begins(&sandbox)[1] >= 5);
 }
 
-/// Y17: it has nothing to go on from, so what it says last is its last word.
+/// Y17: the job has no checkpoint, so its exit status is final.
 #[test]
 fn a_job_that_ends_well_where_the_command_is_gone_is_over_and_its_output_at_its_place() {
     let command = Site::new("sleep 300");
@@ -399,7 +401,7 @@ fn a_job_that_ends_well_where_the_command_is_gone_is_over_and_its_output_at_its_
     sandbox.until("the reload", || {
         sandbox.log().contains("reloaded: ").then_some(())
     });
-    // What is wanted is told again to the next noded.
+    // The order is repeated to the next noded.
     sandbox.kill("noded");
     let ended = sandbox.ended(&id);
     assert_eq!(
@@ -412,8 +414,7 @@ fn a_job_that_ends_well_where_the_command_is_gone_is_over_and_its_output_at_its_
     );
 }
 
-/// What was written down of it is what its next attempt goes on from, whatever it makes of being
-/// told to end.
+/// The next attempt starts from the checkpoint, whatever exit status the requeued attempt returns.
 #[test]
 fn a_job_that_ends_well_because_it_was_put_back_keeps_what_was_written_down_of_it() {
     let command = Site::new(COPY);
@@ -460,7 +461,8 @@ fn a_directory_that_cannot_be_created_is_reported_and_the_job_continues() {
     );
 }
 
-/// A checkpoint holds all that the job knew. Users often have the same primary group.
+/// A checkpoint holds the memory of the job. Its group has no access, because users often share a
+/// primary group.
 #[test]
 fn only_its_owner_reads_a_checkpoint() {
     let Some([ann, bob]) = two_people("saved") else {
@@ -508,8 +510,7 @@ fn only_its_owner_reads_a_checkpoint() {
     );
 }
 
-/// Neither what is made for a checkpoint nor what is removed after it keeps others waiting, or the
-/// job itself.
+/// Neither creating nor removing a checkpoint directory delays other jobs or the job itself.
 #[test]
 fn a_hanging_disk_blocks_no_other_request() {
     let command = Site::new(COPY);

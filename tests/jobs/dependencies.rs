@@ -1,5 +1,5 @@
-//! Jobs that depend on one another: what is accepted, what is shown, and what becomes of them
-//! however the jobs they wait for end.
+//! Dependencies between jobs: which are accepted, how they are shown, and the result for each way
+//! in which a parent ends.
 
 mod arrays;
 mod chain;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// A server named `head`, with room for all jobs of a test at once.
+/// A server named `head` with free resources for all jobs of a test.
 fn head() -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
@@ -24,7 +24,7 @@ fn head() -> Sandbox {
     Sandbox::configured(&config)
 }
 
-/// Submits a command that ends at once with this status; its id.
+/// Submits a command that exits at once with this status; returns the id.
 #[track_caller]
 fn quick(sandbox: &Sandbox, options: &[&str], status: u32) -> String {
     let script = format!("exit {status}");
@@ -32,13 +32,13 @@ fn quick(sandbox: &Sandbox, options: &[&str], status: u32) -> String {
     sandbox.run("qsub", &[options, &command].concat()).line()
 }
 
-/// Submits a job that waits as `depend` says.
+/// Submits a short job with this `depend`.
 #[track_caller]
 fn waits(sandbox: &Sandbox, depend: &str) -> String {
     quick(sandbox, &["-W", &format!("depend={depend}")], 0)
 }
 
-/// All that is known of all jobs.
+/// All jobs with all attributes.
 fn jobs(sandbox: &Sandbox) -> BTreeMap<String, Value> {
     let done = sandbox.run("qstat", &["-x", "-f", "-F", "json"]);
     let document: Value =
@@ -51,7 +51,7 @@ fn jobs(sandbox: &Sandbox) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// Waits until all jobs are over; what is known of them then.
+/// Waits until all jobs have finished; returns their attributes.
 #[track_caller]
 fn all_over(sandbox: &Sandbox) -> BTreeMap<String, Value> {
     sandbox.until("the end of all jobs", || {
@@ -449,13 +449,14 @@ fn a_fall_that_cannot_be_written_has_not_happened() {
     let child = waits(&sandbox, &format!("afterok:{top}"));
     let grandchild = waits(&sandbox, &format!("afterok:{child},runone:{child}"));
     sandbox.kill("schedd");
-    // So many that the daemon's own retries have not used them all up before somebody asks.
+    // More faults than schedd's own retries consume before the first `qdel`.
     let faults: Vec<String> = (3..60)
         .map(|nth| format!("spool.commit:{nth}:fail"))
         .collect();
     sandbox.set("LANAI_FAULTS", faults.join(","));
     sandbox.run("schedd", &[]).ok();
-    // The second commit is that of its node: what is asked before would be that one.
+    // The second commit, without a fault, is that of the node. Wait for it, so that no request
+    // takes its place.
     let up = || {
         sandbox
             .run("schedd", &["--status"])
@@ -486,7 +487,7 @@ fn a_fall_that_cannot_be_written_has_not_happened() {
 #[test]
 fn of_a_set_only_one_runs() {
     let sandbox = head();
-    // What names a finished set is judged like any other condition on a finished job.
+    // A `runone` that names a finished job is evaluated like any other condition.
     let first = quick(&sandbox, &["-h"], 0);
     let second = waits(&sandbox, &format!("on:1,runone:{first}"));
     let third = quick(
@@ -520,7 +521,7 @@ fn of_a_set_only_one_runs() {
         125,
         &format!("runone:{first}, but it ended with status 0"),
     );
-    // Several in one cycle: the machine has room for all of them.
+    // Several members become eligible in one cycle, with free resources for all.
     let gate = quick(&sandbox, &["-h"], 0);
     let one = quick(&sandbox, &["-W", &format!("depend=afterany:{gate}")], 0);
     let set: Vec<String> = (0..5)
@@ -552,8 +553,8 @@ fn a_runone_set_waits_for_its_running_job_and_chooses_again_after_a_requeue() {
     );
     sandbox.run("qhold", &[&runs]).ok();
     sandbox.run("qrerun", &[&runs]).ok();
-    // Once it is held the second runs, and then the first is over: its return may last no time at
-    // all.
+    // The second job runs while the first is held. Its run may be too short to observe, so only its
+    // end is checked.
     assert_eq!(
         sandbox.ended(&other)["Exit_status"],
         0,

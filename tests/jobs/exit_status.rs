@@ -1,4 +1,4 @@
-//! However a job ends, also before it ran: the history has it, with an `Exit_status`, in every
+//! Every job that ends, even before it ran, is in the history with an `Exit_status` in every
 //! format.
 
 use crate::support::sandbox::{Sandbox, kill};
@@ -15,7 +15,7 @@ struct Endings {
 }
 
 impl Endings {
-    /// A job that is to end with this status.
+    /// Submits a job that is expected to end with this status.
     #[track_caller]
     fn job(&mut self, status: i64, options: &[&str], script: &str) -> String {
         let id = self.sandbox.submit(options, script);
@@ -27,7 +27,7 @@ impl Endings {
         self.sandbox.run("qdel", arguments).ok();
     }
 
-    /// Jobs that are deleted as they wait, each for something else.
+    /// Jobs deleted while queued, each waiting for a different reason.
     fn before_they_ran(&mut self) {
         for options in [
             &["-h"][..],
@@ -44,7 +44,7 @@ impl Endings {
         self.delete(&["-W", "force", &by_force]);
     }
 
-    /// Jobs that other jobs end.
+    /// Jobs that end because of other jobs.
     fn by_others(&mut self) {
         let fails = self.job(1, &["-h"], "exit 1\n");
         let child = self.job(271, &["-W", &format!("depend=afterok:{fails}")], "true\n");
@@ -61,7 +61,7 @@ impl Endings {
         self.sandbox.run("qrls", &[&fails, &first]).ok();
     }
 
-    /// Jobs that are started.
+    /// Jobs that have started.
     fn after_a_start(&mut self) {
         self.job(0, &[], "true\n");
         self.job(7, &[], "exit 7\n");
@@ -110,7 +110,7 @@ fn every_finished_job_has_an_exit_status() {
     each_format_has_it(&endings.sandbox, endings.expected.len());
 }
 
-/// Also of subjobs, which `-t` lists.
+/// Every format shows the status, also for subjobs with `-t`.
 fn each_format_has_it(sandbox: &Sandbox, jobs: usize) {
     let json = sandbox.run("qstat", &["-x", "-f", "-t", "-F", "json"]).ok();
     let document: Value = serde_json::from_str(&json).unwrap();
@@ -170,7 +170,7 @@ fn the_history_duration_can_be_changed_at_run_time() {
     );
 }
 
-/// Orders that noded has handed to the shepherds of this sandbox.
+/// Orders that noded has passed to the shepherds of this sandbox.
 fn orders(sandbox: &Sandbox) -> String {
     let attempts = fs::read_dir(sandbox.home().join("node/attempts")).unwrap();
     let files = attempts.map(|attempt| attempt.unwrap().path().join("orders"));
@@ -179,8 +179,8 @@ fn orders(sandbox: &Sandbox) -> String {
         .collect()
 }
 
-/// A subjob whose script has ended with status 3 when this command reaches its shepherd, which
-/// learns of both at once.
+/// A subjob whose script exits with status 3 before the command reaches its shepherd; the shepherd
+/// receives both events at once.
 #[track_caller]
 fn ended_before(program: &str) -> Value {
     let sandbox = Sandbox::configured(CONFIG);

@@ -1,11 +1,11 @@
-//! Arrays that take more where nobody else wants the room, what fails and runs again, and labels.
+//! Arrays that expand into idle resources, retries of failed jobs, and labels.
 
 use crate::support::sandbox::{Done, Sandbox};
 use serde_json::{Value, json};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// A server named `head` with one node that takes so many jobs at once.
+/// A server named `head` with one node of `slots` processors.
 fn head(slots: usize) -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
@@ -19,13 +19,13 @@ fn refused(done: &Done, code: i32, part: &str) {
     assert!(done.code == code && done.err.contains(part), "{done:?}");
 }
 
-/// Says when it begins and ends, with its index, and waits for a file in between: its own, or that
-/// for all.
+/// Script that records begin and end with its index. In between it waits for the file `go` or
+/// `go.INDEX`.
 const NOTE: &str = "echo begin $PBS_ARRAY_INDEX >> log\n\
                     while [ ! -e go ] && [ ! -e go.$PBS_ARRAY_INDEX ]; do sleep 0.02; done\n\
                     echo end $PBS_ARRAY_INDEX >> log\n";
 
-/// How many ran at once, at most, as they have noted it.
+/// Maximum number of subjobs that ran at once, from their records.
 fn most_at_once(sandbox: &Sandbox) -> i32 {
     let mut running = 0;
     let steps = sandbox.read("log");
@@ -41,7 +41,7 @@ fn begun(sandbox: &Sandbox) -> usize {
     log.lines().filter(|line| line.starts_with("begin")).count()
 }
 
-/// Q15: of 8 slots 2 without and 5 with expand, never 6.
+/// Q15: of 8 slots the array uses 2 without and 5 with `--expand`, never 6.
 #[test]
 fn an_array_expands_into_idle_resources_up_to_its_maximum() {
     let sandbox = head(8);
@@ -83,8 +83,8 @@ fn an_array_expands_into_idle_resources_up_to_its_maximum() {
     assert_eq!(sandbox.ended(&unlimited)["expand"], "unlimited");
 }
 
-/// Q15: the array was there before, and has more than it may keep; who comes later has the next
-/// slot. A restarted schedd knows no less.
+/// Q15: an expanded array uses more than its own limit, so a job submitted later gets the next free
+/// slot. This holds across a restart of schedd.
 #[test]
 fn queued_jobs_precede_expansion() {
     let sandbox = head(4);
@@ -109,7 +109,8 @@ fn queued_jobs_precede_expansion() {
     assert_eq!(most_at_once(&sandbox), 4);
 }
 
-/// Q2: a slot goes from one element to the next in the cycle of the former's end, without any poll.
+/// Q2: the next subjob starts in the cycle that the end of the previous one triggers, without a
+/// poll.
 #[test]
 fn the_next_subjob_gets_the_slot_of_the_last_one_at_once() {
     let sandbox = head(1);
@@ -138,7 +139,7 @@ fn the_next_subjob_gets_the_slot_of_the_last_one_at_once() {
     assert!(gaps[19] < 250.0, "{gaps:?}");
 }
 
-/// Q28: the array says that it is failing, and which have failed, and fails in the end.
+/// Q28: the array shows that it is failing and which subjobs have failed, and fails in the end.
 #[test]
 fn an_array_shows_that_it_is_failing_and_fails_in_the_end() {
     let sandbox = head(2);
@@ -179,7 +180,7 @@ fn an_array_shows_that_it_is_failing_and_fails_in_the_end() {
     assert_eq!(sandbox.job(&id.replace("[]", "[2]"))["run_count"], 3);
 }
 
-/// Q27: out of the history, with a script that is still there and the next attempt.
+/// Q27: a retried job returns from the history with its script and the next attempt number.
 #[test]
 fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
     let sandbox = head(2);
@@ -228,7 +229,7 @@ fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
     assert!(told.contains("Job to be run once more"), "{told}");
 }
 
-/// It comes in as a new job does, or not at all.
+/// A retry passes the same checks as a new submission.
 #[test]
 fn a_finished_job_is_not_retried_in_a_disabled_queue_or_without_history() {
     let sandbox = head(2);
@@ -281,7 +282,8 @@ fn failed_and_deleted_subjobs_rerun_when_their_array_is_retried() {
     );
 }
 
-/// Q29, over a crash: who waits for a label goes on when a job of it has ended well.
+/// Q29, across a crash: a job that depends on a label is released when a job with that label has
+/// succeeded.
 #[test]
 fn a_label_of_the_process_group_lets_others_go_on() {
     let sandbox = head(4);
@@ -386,7 +388,7 @@ fn a_label_of_the_process_group_lets_others_go_on() {
     );
 }
 
-/// Q29: who waits for one element of an array by its label, before and after that has ended.
+/// Q29: jobs depend on one subjob by the array's label, before and after that subjob has ended.
 #[test]
 fn a_single_frame_lets_others_go_on() {
     let sandbox = Sandbox::new();

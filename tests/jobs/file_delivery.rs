@@ -15,7 +15,7 @@ fn head() -> Sandbox {
     Sandbox::configured("[server]\nname = \"head\"\n")
 }
 
-/// The names of the files in a folder that begin so.
+/// Sorted names of the files in a directory that start with `begin`.
 fn names(folder: &Path, begin: &str) -> Vec<String> {
     let entries = fs::read_dir(folder)
         .unwrap()
@@ -25,7 +25,7 @@ fn names(folder: &Path, begin: &str) -> Vec<String> {
     names
 }
 
-/// The process that copies files for this user: it has the name of its shepherd.
+/// Pid of the process that copies files for this user. It has the same name as the shepherd.
 fn copying_process(person: &Person) -> Option<i32> {
     let is_copying = |pid: i32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -37,7 +37,8 @@ fn copying_process(person: &Person) -> Option<i32> {
         .find(|&pid| is_copying(pid))
 }
 
-/// The process runs as its owner, who can stop it, and make it wait: nothing reads the FIFO.
+/// The copying process runs as the job owner, who can stop it or make it block on a FIFO without a
+/// reader.
 #[test]
 fn a_user_cannot_keep_a_job_by_stopping_the_process_that_copies_its_files() {
     let Some((sandbox, ann)) = person("stops", "[launch]\nstaging_timeout = \"3s\"\n") else {
@@ -61,7 +62,7 @@ fn a_user_cannot_keep_a_job_by_stopping_the_process_that_copies_its_files() {
             &["-N", "s", "-l", "walltime=1", "-W", transfer],
             "echo output; touch ran",
         );
-        // Until it executes the script, the job's process has the shepherd's name, too.
+        // Until it executes the script, the job's process also has the shepherd's name.
         if transfer.starts_with("stageout") {
             ann.await_file(&sandbox, "ran");
         }
@@ -147,7 +148,7 @@ fn joined_output_that_went_well_is_removed_as_one_file() {
     }
 }
 
-/// A user of a shared installation, whose home folder is no other test's.
+/// A user of a shared installation, with a home directory of this test only.
 fn person(tag: &str, more: &str) -> Option<(Sandbox, Person)> {
     let [ann] = people(tag)?;
     Some((shared(&format!("name = \"head\"\n{more}")), ann))
@@ -214,8 +215,8 @@ fn what_cannot_be_delivered_is_kept_of_both_streams_and_of_subjobs() {
     );
 }
 
-/// As clients ask for it that bring a folder along: `.@host:folder/*`, into a folder of the job's
-/// own.
+/// As submitted by clients that stage a whole directory: `.@host:folder/*`, into the job's private
+/// directory.
 #[test]
 fn a_whole_folder_goes_in_and_comes_out_of_a_private_sandbox() {
     let Some((sandbox, ann)) = person("folder", "") else {
@@ -330,7 +331,7 @@ fn umask_and_group_are_those_of_files_that_stay() {
     }
 }
 
-/// What a job says would be lost.
+/// The job is not started, because its output would be lost.
 #[test]
 fn a_job_without_a_writable_output_directory_does_not_run() {
     let Some((sandbox, ann)) = person("closed", "") else {

@@ -1,12 +1,12 @@
-//! GPUs: which a job gets, what it sees, and those that somebody outside the queue uses.
+//! GPUs: assignment to jobs, visibility in jobs, and GPUs used by processes outside the queue.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::fs;
 use std::process::{Child, Command};
 
-/// A node `n1` with the GPUs 0 and 1, or what the `[[node]]` says, and a tool that tells who uses
-/// them: the processes in the file `users`.
+/// A node `n1` with GPUs 0 and 1, unless the `[[node]]` section differs. Its GPU tool reports the
+/// processes in the file `users`.
 fn node(node: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     let tool = sandbox.file("smi");
@@ -26,7 +26,7 @@ fn node(node: &str) -> Sandbox {
     sandbox
 }
 
-/// What pbsnodes says of the node.
+/// Attributes of the node from pbsnodes.
 fn seen(sandbox: &Sandbox) -> Value {
     let out = sandbox.run("pbsnodes", &["-a", "-F", "json"]).out;
     let document: Value = serde_json::from_str(&out).unwrap_or_default();
@@ -86,7 +86,7 @@ fn the_administrator_chooses_and_orders_them() {
     );
 }
 
-/// Somebody's process, ended with the test.
+/// A process outside the queue, killed on drop.
 struct Stranger(Child);
 
 impl Stranger {
@@ -111,7 +111,7 @@ fn a_gpu_in_use_from_outside_is_not_handed_out_while_that_lasts() {
         format!("GPU-aa, {}, 512 MiB\n", stranger.0.id()),
     )
     .unwrap();
-    // A process of ours that uses its GPU is no stranger.
+    // A process of a job does not count as outside use.
     let both = "echo $CUDA_VISIBLE_DEVICES; echo \"GPU-bb, $$, 5 MiB\" >> users; while [ ! -e go ]; do sleep 0.02; done\n";
     sandbox.submit(&["-h"], "true\n");
     let node = sandbox.until("what the tool says", || {
@@ -136,7 +136,7 @@ fn a_gpu_in_use_from_outside_is_not_handed_out_while_that_lasts() {
     sandbox.until("the reason", || {
         (sandbox.job(&waits)["comment"] == why).then_some(())
     });
-    // Long enough for the tool to have told of the job's own process.
+    // Long enough for the tool to have reported the job's own process.
     std::thread::sleep(std::time::Duration::from_millis(2500));
     assert_eq!(seen(&sandbox)["gpus_used_outside"], "0");
     fs::write(sandbox.file("users"), "").unwrap();
@@ -151,7 +151,7 @@ fn a_gpu_in_use_from_outside_is_not_handed_out_while_that_lasts() {
 #[test]
 fn no_job_gets_a_gpu_before_its_users_are_known() {
     let sandbox = node("");
-    // This noded begins anew and has to ask a tool that takes its time.
+    // The new noded has to query a slow tool.
     let noded = sandbox.pid_of("noded").unwrap();
     fs::write(sandbox.file("slow"), "").unwrap();
     sandbox.kill("noded");

@@ -3,7 +3,7 @@
 use crate::support::sandbox::{Sandbox, bin};
 use crate::support::terminal::Terminal;
 
-/// A sandbox whose users have no `PATH` entry for Lanai. Login shells read their profile.
+/// A sandbox without a `PATH` entry for Lanai. Login shells read the user's profile.
 fn elsewhere(login: bool) -> Sandbox {
     let sandbox = Sandbox::configured(&format!("[launch]\nlogin = {login}\n"));
     sandbox.with("PATH", "/usr/local/bin:/usr/bin:/bin")

@@ -7,7 +7,7 @@ use crate::support::sandbox::Sandbox;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Which job each letter is about, and the line that says what happened.
+/// Job id and event line of each mail.
 fn told(mails: &[String]) -> Vec<(String, String)> {
     let of = |letter: &String, begin: &str| {
         let line = letter.lines().find_map(|line| line.strip_prefix(begin));
@@ -88,7 +88,7 @@ fn invalid_mail_points_are_refused() {
     assert_eq!(refusal(&["-M", ""]), (2, "qsub: illegal -M value".into()));
 }
 
-/// Recipients that a mailer delivers to a program or a file, or takes for an option.
+/// Recipients that a mailer would treat as a program, a file or an option.
 const NO_ADDRESSES: [&str; 6] = [
     "|/bin/sh",
     "/etc/passwd",

@@ -1,4 +1,4 @@
-//! The life of one job or array: resources, files, hooks, messages, accounting.
+//! The life of a job or array: resources, files, hooks, messages, accounting.
 
 mod accounting;
 mod arrays;

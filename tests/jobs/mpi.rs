@@ -1,11 +1,11 @@
-//! MPI in jobs (M9): the node file, the counts of processes and threads, and a real `mpirun`.
+//! MPI in jobs (M9): the node file, process and thread counts, and a real `mpirun`.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// What a program says of its version; None if it is not installed.
+/// Version text of a program; None if it is not installed.
 fn version(program: &str) -> Option<String> {
     let done = Command::new(program)
         .arg("--version")
@@ -15,13 +15,13 @@ fn version(program: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// This host as one node of four processors, whatever it has.
+/// This host as a node with four processors, whatever its real number.
 fn four_processors() -> Sandbox {
     let host = lanai::sys::sensors::short_host_name();
     Sandbox::configured(&format!("[[node]]\nname = \"{host}\"\nncpus = 4\n"))
 }
 
-/// Runs a script on two chunks of two processes each; the lines of its output, sorted.
+/// Runs a script on two chunks of two processes each. Returns the sorted output lines.
 #[track_caller]
 fn ran(sandbox: &Sandbox, script: &str) -> Vec<String> {
     let allow_root = "PATH,OMPI_ALLOW_RUN_AS_ROOT=1,OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
@@ -39,7 +39,7 @@ fn ran(sandbox: &Sandbox, script: &str) -> Vec<String> {
     lines
 }
 
-/// Each of four ranks knows which it is, of how many, and how many threads it may have.
+/// Rank, number of ranks and thread count of each of four ranks.
 const FOUR_RANKS: [&str; 4] = [
     "rank 0 of 4, 1",
     "rank 1 of 4, 1",

@@ -1,4 +1,4 @@
-//! A Lanai within a job of a Lanai: a private queue on what the job was given (F17).
+//! A nested Lanai in a job: a private queue on the resources of the job (F17).
 
 mod parent_queue;
 
@@ -6,8 +6,7 @@ use crate::support::sandbox::{Sandbox, kill};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-/// An installation with one node of 4 processors, and little patience for jobs that are told to
-/// end.
+/// An installation with one node of 4 processors and a short grace period.
 fn outer() -> Sandbox {
     let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
     sandbox
@@ -17,7 +16,7 @@ fn outer() -> Sandbox {
     sandbox
 }
 
-/// Submits a job of 2 processors that runs this in a queue of its own.
+/// Submits a job with 2 processors that runs this workflow in a nested instance.
 #[track_caller]
 fn nest(sandbox: &Sandbox, workflow: &str) -> String {
     sandbox.script("workflow.sh", workflow);
@@ -41,7 +40,7 @@ fn output(sandbox: &Sandbox, id: &str) -> String {
     sandbox.read(&format!("nest.o{number}")) + &sandbox.read(&format!("nest.e{number}"))
 }
 
-/// Names of the processes of the sandbox, sorted.
+/// Sorted names of the processes in the sandbox.
 fn left(sandbox: &Sandbox) -> Vec<String> {
     let mut names: Vec<String> = sandbox
         .processes()
@@ -52,7 +51,7 @@ fn left(sandbox: &Sandbox) -> Vec<String> {
     names
 }
 
-/// Waits until the outer daemons alone are there.
+/// Waits until only the outer daemons run.
 #[track_caller]
 fn until_the_outer_alone_is_left(sandbox: &Sandbox) {
     sandbox.until("the end of all that was within the job", || {
@@ -60,7 +59,7 @@ fn until_the_outer_alone_is_left(sandbox: &Sandbox) {
     });
 }
 
-/// The most that were under way at once, by a `+` for each begin and a `-` for each end.
+/// Maximum number of concurrent steps, from a `+` for each begin and a `-` for each end.
 fn most(steps: &str) -> i32 {
     let walk = steps.lines().scan(0, |under_way, step| {
         *under_way += if step == "+" { 1 } else { -1 };
@@ -185,7 +184,7 @@ fn f17_killed_daemons_of_a_nested_queue_lose_no_job_and_a_killed_keeper_leaves_n
     sandbox.until("the workflow", || {
         sandbox.file("ready").exists().then_some(())
     });
-    // Killed are both that the job has, the keeper's daemon last started first.
+    // The schedd started last is the one of the nested instance.
     let inner = sandbox
         .pids_of("schedd")
         .into_iter()
@@ -305,7 +304,7 @@ fn f17_an_impossible_nesting_is_refused_with_a_reason() {
     assert_eq!(sandbox.read("status"), "127\n");
 }
 
-/// Whoever can write to `TMPDIR` could have put a link in the place of the nested installation.
+/// A user who can write to `TMPDIR` could have replaced the nested installation by a link.
 #[test]
 fn f17_a_tmpdir_that_others_can_write_to_is_refused_and_nothing_is_followed_there() {
     let sandbox = outer();

@@ -1,4 +1,5 @@
-//! What the site has done around jobs on their nodes: hooks, and scripts with PBS's arguments.
+//! Programs of the site that run around jobs on their nodes: hooks, and scripts with PBS's
+//! arguments.
 
 mod periodic;
 
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A folder of the site's programs, where they leave what they were told.
+/// Directory of the site's programs and their records.
 struct Site {
     folder: TempDir,
 }
@@ -42,7 +43,7 @@ impl Site {
         path.display().to_string()
     }
 
-    /// A `[[hook]]` that runs this script.
+    /// Configuration of a `[[hook]]` that runs this script.
     fn hook(&self, name: &str, events: &[&str], more: &str, body: &str) -> String {
         let command = self.program(name, body);
         format!(
@@ -71,7 +72,7 @@ impl Site {
     }
 }
 
-/// Keeps what it is told, and in which order.
+/// Script that records its input and the order of events.
 const KEEP: &str = "cat > $PBS_HOOK_EVENT.json; echo \"$PBS_HOOK_EVENT\" >> order";
 const AROUND: [&str; 4] = [
     "execjob_begin",
@@ -88,7 +89,7 @@ fn comment(sandbox: &Sandbox, id: &str) -> String {
         .to_string()
 }
 
-/// Waits for a comment that holds this.
+/// Waits until the job's comment contains this text.
 #[track_caller]
 fn says(sandbox: &Sandbox, id: &str, text: &str) -> String {
     sandbox.until(text, || {
@@ -383,7 +384,7 @@ fn a_hook_after_the_job_runs_to_its_end_though_the_job_is_deleted_meanwhile() {
     );
 }
 
-/// Nothing of it runs yet that would write it.
+/// No process of the job runs yet that could write the message.
 #[test]
 fn a_job_that_its_hooks_still_make_ready_is_sent_no_message() {
     let site = Site::new();

@@ -1,4 +1,4 @@
-//! Programs that are told when jobs begin, end and go wrong: the site's, and users' own.
+//! Notify programs of the site and of users, run when jobs begin, end or fail.
 
 use crate::support::installation::{installed, shared};
 use crate::support::people::people;
@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A program that keeps what it is told, each message in a file.
+/// A program that stores each message in a file.
 struct Kept {
     folder: TempDir,
 }
@@ -55,7 +55,7 @@ impl Kept {
             .collect()
     }
 
-    /// Waits until it was told that often.
+    /// Waits for this number of messages.
     #[track_caller]
     fn await_told(&self, sandbox: &Sandbox, count: usize) -> Vec<Value> {
         sandbox.until("a notification", || {
@@ -151,7 +151,7 @@ fn a_flood_becomes_twenty_messages_and_a_digest() {
     site.await_told(&sandbox, 20);
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_eq!(site.told().len(), 20);
-    // What waits for the end of the minute is told before schedd leaves.
+    // Messages delayed until the end of the minute are sent before schedd exits.
     sandbox.run("schedd", &["--stop"]).ok();
     let told = sandbox.until("the digest", || {
         Some(site.told()).filter(|told| told.len() > 20)
@@ -200,7 +200,7 @@ fn a_hanging_notify_program_times_out_and_blocks_no_job() {
     sandbox.ended(&sandbox.submit(&["-W", &own.own()], "true"));
     site.await_told(&sandbox, 4);
     let first = fs::read_to_string(&pid).unwrap();
-    // After half a minute the next message is told.
+    // The program is killed after 30 s; then the next message is sent.
     sandbox.until("the end of the first", || {
         (fs::read_to_string(&pid).unwrap() != first).then_some(())
     });
@@ -243,11 +243,11 @@ fn a_users_program_runs_as_the_user() {
     }
 }
 
-/// With control groups and without.
+/// With and without control groups.
 #[test]
 fn a_users_program_is_limited_under_noded_and_all_that_it_starts_ends_with_it() {
     let Some([ann]) = people("fence") else { return };
-    // The shell itself has its script and its own output as 10 and 11.
+    // Descriptors 10 and 11 are the shell's own: its script and saved output.
     let record = "cd ${0%/*}; setsid sleep 1000 & echo $! >>strays
         ls -l /proc/$$/fd >open; grep -v ' 1[01] ->' open | grep -c -e '->' >facts; ulimit -c >>facts; ulimit -n >>facts; ulimit -d >>facts
         cat /proc/$$/cgroup >groups

@@ -1,4 +1,4 @@
-//! When a job's output is at its place: once the job is over, and whole (decision 52).
+//! Output appears at its final path once the job has finished, and is complete (decision 52).
 
 use crate::support::installation::shared;
 use crate::support::people::people;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done";
 
-/// This host with more processors than any test here asks for.
+/// Configuration of this host with more processors than any test here requests.
 fn roomy() -> String {
     let name = nix::unistd::gethostname().unwrap().into_string().unwrap();
     format!(
@@ -18,7 +18,7 @@ fn roomy() -> String {
     )
 }
 
-/// The names of the files in a folder that begin so.
+/// Sorted names of the files in a directory that start with `begin`.
 fn names(folder: &Path, begin: &str) -> Vec<String> {
     let entries = fs::read_dir(folder)
         .unwrap()
@@ -28,7 +28,7 @@ fn names(folder: &Path, begin: &str) -> Vec<String> {
     names
 }
 
-/// Waits until a running job has written this.
+/// Waits until a file of a running job has this content.
 #[track_caller]
 fn writes(sandbox: &Sandbox, file: &str, text: &str) {
     sandbox.until(file, || {
@@ -245,7 +245,7 @@ fn a_requeued_attempt_keeps_its_output_and_the_next_one_starts_empty() {
     writes(&sandbox, &part, "attempt 2\n");
     assert!(!sandbox.file(&place).exists());
     sandbox.running(&id);
-    // Put back by hand, as by who needs its place: nobody takes that for its end.
+    // A rerun, as by preemption, does not count as the end of the job.
     sandbox.run("qrerun", &[&id]).ok();
     writes(&sandbox, &part, "attempt 3\n");
     assert!(!sandbox.file(&place).exists());
@@ -260,7 +260,7 @@ fn a_requeued_attempt_keeps_its_output_and_the_next_one_starts_empty() {
     );
 }
 
-/// `-R` removes what the job has written, and not what was there before it.
+/// `-R` removes only output of the job, and no file that existed before.
 #[test]
 fn a_job_that_is_put_back_and_ends_well_takes_no_old_file_with_it() {
     let sandbox = Sandbox::configured(&roomy());
@@ -278,7 +278,7 @@ fn a_job_that_is_put_back_and_ends_well_takes_no_old_file_with_it() {
     assert_eq!(names(&sandbox.work(), "old"), Vec::<String>::new());
 }
 
-/// What lies at the place of output that did not come there is somebody else's.
+/// If output was not delivered, a file at its path belongs to another program.
 #[test]
 fn failed_delivery_removes_no_existing_file() {
     let sandbox = Sandbox::configured(&roomy());
@@ -372,7 +372,7 @@ fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() 
         ),
         (vec!["bobs".into()], 1)
     );
-    // The work of after the job finds its output under its last name.
+    // Stageout and `-R` happen after delivery, so they find the output at its final path.
     let removed = ann.submit(&sandbox, &["-N", "removed", "-R", "oe"], "echo text");
     let staged = [
         "-N",
@@ -394,7 +394,7 @@ fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() 
     );
 }
 
-/// What root could do and its owner cannot is not done.
+/// Output is not delivered where root may write but the owner may not.
 #[test]
 fn output_is_delivered_with_the_rights_of_its_owner() {
     let Some([ann]) = people("owner") else { return };

@@ -1,27 +1,27 @@
-//! What is done about jobs over their walltime (M50) and over their other limits (M51).
+//! Actions on jobs that exceed their walltime (M50) and other limits (M51).
 
 use crate::support::sandbox::{Sandbox, number};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// A sandbox with little patience for jobs that are told to end.
+/// A sandbox with a short grace period.
 fn sandbox(launch: &str) -> Sandbox {
     Sandbox::configured(&format!(
         "[launch]\ngrace = \"1s\"\nretry = \"1s\"\n{launch}\n"
     ))
 }
 
-/// What ends at once when it is run again.
+/// Script line that ends the second attempt at once.
 const SECOND_IS_SHORT: &str = "[ $LANAI_ATTEMPT = 1 ] || exit 5\n";
 
-/// Takes so many megabytes for so many seconds.
+/// Script line that uses this many megabytes for this many seconds.
 fn hog(megabytes: u32, seconds: u32) -> String {
     format!("(head -c {megabytes}m /dev/zero; sleep {seconds}) | tail | wc -c\n")
 }
 
 #[test]
 fn a_job_may_overrun_its_walltime_as_long_as_it_is_allowed() {
-    // M50: wall 60, overrun 30 => TERM at 90; here 1 and 2.
+    // M50: walltime 60 and overrun 30 give TERM at 90; here 1 and 2.
     let sandbox = sandbox("overrun = \"2s\"");
     let started = Instant::now();
     let long = sandbox.submit(&["-N", "long", "-l", "walltime=1"], "sleep 60\n");
@@ -70,7 +70,7 @@ fn a_job_over_its_walltime_is_requeued_if_configured() {
 
 #[test]
 fn a_job_may_be_above_its_memory_for_a_while() {
-    // M51: MEM:EXTENDED:CANCEL after a time.
+    // M51: MEM:EXTENDED:CANCEL, with a delay.
     let sandbox = sandbox("limits = { mem = \"cancel after 5s\" }");
     let started = Instant::now();
     let select = ["-l", "select=1:ncpus=1:mem=60mb"];

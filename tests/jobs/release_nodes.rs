@@ -1,11 +1,11 @@
-//! `pbs_release_nodes`: nodes of a running job are given back for good.
+//! `pbs_release_nodes` permanently releases nodes of a running job.
 
 use crate::support::sandbox::{Sandbox, refused_exactly};
 use serde_json::{Value, json};
 use std::fs;
 
-/// Three hosts of two processors each, with a job on all of them that runs until the file `end` is
-/// there. Each of its tasks leaves its process id in a file of its host's name.
+/// Three hosts with two processors each, and a job on all of them that runs until the file `end`
+/// exists. Each task writes its pid to a file named after its host.
 fn three_hosts() -> (Sandbox, String) {
     let sandbox = Sandbox::new();
     sandbox

@@ -8,12 +8,12 @@ use std::fs::{self};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A sandbox with little patience for jobs that are told to end.
+/// A sandbox with a short grace period.
 fn impatient() -> Sandbox {
     Sandbox::configured("[launch]\ngrace = \"1s\"\n")
 }
 
-/// Kilobytes of `resources_used`.
+/// Value of a `resources_used` entry in kilobytes.
 fn used_kb(job: &Value, name: &str) -> u64 {
     job["resources_used"][name]
         .as_str()
@@ -23,7 +23,7 @@ fn used_kb(job: &Value, name: &str) -> u64 {
         .unwrap()
 }
 
-/// What the job's error file says of its end: resource, used, limit.
+/// Reason of the kill from the job's error file.
 #[track_caller]
 fn killed(sandbox: &Sandbox, id: &str, name: &str) -> (String, String) {
     let text = sandbox.read(&format!("{name}.e{}", number(id)));
@@ -43,7 +43,7 @@ fn killed(sandbox: &Sandbox, id: &str, name: &str) -> (String, String) {
 #[test]
 fn a_job_over_its_memory_limit_is_killed_with_the_excess_reported() {
     let sandbox = impatient();
-    // `tail` keeps a line without an end in memory until its input ends.
+    // `tail` keeps an unterminated line in memory until its input ends.
     let script = "(head -c 400m /dev/zero; sleep 60) | tail; echo survived\n";
     let started = Instant::now();
     let id = sandbox.submit(&["-N", "hog", "-l", "select=1:ncpus=1:mem=60mb"], script);
@@ -89,7 +89,7 @@ fn memory_that_processes_share_is_counted_once() {
         return println!("skipped: needs perl");
     }
     let sandbox = impatient();
-    // Six children that touch nothing of the 30 MB they share with their parent.
+    // Six children that only share 30 MB with their parent.
     let script = "exec perl -e '$x = \"a\" x 30_000_000; for (1..6) { sleep 3, exit unless fork } 1 while wait > 0'\n";
     let id = sandbox.submit(&["-l", "select=1:ncpus=1:mem=100mb"], script);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", sandbox.job(&id));
@@ -250,15 +250,7 @@ fn a_warning_that_is_none_is_refused() {
     }
 }
 
-// ------------------------------------------------------------------------------- groups
-
-// ------------------------------------------------------------------------------- output
-
-// ------------------------------------------------------------------------------- staging
-
-// ------------------------------------------------------------------------------- mail
-
-/// A file in shared memory, gone at the end.
+/// A file in shared memory, removed on drop.
 struct SharedFile(String);
 
 impl SharedFile {

@@ -1,5 +1,5 @@
-//! Hooks of the site that schedd asks: what they refuse, change and let happen, and that nobody
-//! else waits for one that is slow, fails or hangs.
+//! Hooks run by schedd: they refuse, change or accept requests. A hook that is slow, fails or hangs
+//! delays no other request.
 
 mod qmgr;
 
@@ -15,11 +15,10 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// A hook: its name, what else its section says, and its program, which has what it is told in
-/// `$in`.
+/// A hook: its name, further lines of its section, and its program, which has its input in `$in`.
 struct Hook<'a>(&'a str, &'a str, &'a str);
 
-/// Where an installation has these hooks, on top of other configuration.
+/// Writes a configuration with these hooks, in addition to `rest`.
 fn configure(sandbox: &Sandbox, rest: &str, hooks: &[Hook]) {
     let mut config = format!("{rest}\n");
     if !rest.contains("[launch]") {
@@ -44,7 +43,7 @@ fn with_hooks(hooks: &[Hook]) -> Sandbox {
     sandbox
 }
 
-/// What a hook was told last.
+/// Last input of a hook.
 fn told(sandbox: &Sandbox, hook: &str) -> Value {
     serde_json::from_str(&sandbox.read(&format!("{hook}.hook.in"))).unwrap()
 }
@@ -269,7 +268,7 @@ fn submission(number: u32) -> ClientRequest {
     }))
 }
 
-/// Asks all at once, and reads all answers.
+/// Sends all submissions at once and reads all replies.
 fn flood(sandbox: &Sandbox, count: u32) -> Vec<Reply> {
     let mut line = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
     let mut other = line.try_clone().unwrap();
@@ -311,7 +310,7 @@ fn hundreds_at_once_get_their_turn_while_others_are_answered_at_once() {
             .collect()
     });
     assert_eq!(ids.len(), 300);
-    // Told once more, they are the same jobs, and no hook is asked.
+    // Repeated submissions return the same jobs and run no hook.
     let again = Instant::now();
     let same: BTreeSet<String> = flood(&sandbox, 300)
         .into_iter()
@@ -445,7 +444,7 @@ fn a_start_is_put_off_by_a_hook_until_it_lets_the_job_start() {
     );
 }
 
-/// A running job keeps its place until the hooks have let the start that it would be preempted for.
+/// A running job is not preempted until the hooks have accepted the start of the preempting job.
 #[test]
 fn no_job_is_preempted_for_a_start_that_a_hook_refuses() {
     let body = r#"cd $(dirname $0); case "$in" in

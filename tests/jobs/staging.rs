@@ -56,10 +56,10 @@ fn a_job_without_its_stage_in_files_does_not_start() {
     refused(done, 166, "stagein: far.away is no host of this cluster");
 }
 
-/// Under preset `maui` files to stage in are a precondition; a key says so elsewhere.
+/// With preset `maui`, missing files to stage in keep a job queued; elsewhere a key selects this.
 #[test]
 fn a_job_waits_for_missing_stage_in_files_if_configured() {
-    // The load of the machine is no matter of this test.
+    // Availability must not depend on the load of the test machine.
     let maui = "preset = \"maui\"\nplacement = { availability = \"dedicated\" }\n[launch]\n";
     for config in [maui, "[launch]\nstage_in = \"wait\"\n"] {
         let sandbox = Sandbox::configured(&format!("{config}stage_in_retry = \"1s\"\n"));
@@ -96,7 +96,7 @@ fn a_job_that_waits_for_its_files_can_be_deleted() {
     let work = sandbox.work().display().to_string();
     let stage_in = format!("stagein={work}/copy@localhost:/dev/zero");
     refused_as_no_file(&sandbox, &stage_in);
-    // A copy that takes for ever: nobody reads the other end.
+    // A copy that never ends: the FIFO has no reader.
     sandbox.shell("mkfifo pipe; echo text > file").ok();
     let id = sandbox.submit(
         &["-W", &format!("stagein={work}/pipe@localhost:{work}/file")],

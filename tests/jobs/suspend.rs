@@ -1,5 +1,4 @@
-//! Jobs that are suspended and resumed (`qsig -s suspend`): their processes stand still and lose
-//! nothing.
+//! Suspended and resumed jobs (`qsig -s suspend`): their processes stop and continue without loss.
 
 use crate::support::sandbox::{Sandbox, refused_exactly};
 use lanai::sys::procfs;
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// The name of this host, which its node has.
+/// Short name of this host, which is also its node name.
 fn host() -> String {
     let name = nix::unistd::gethostname().unwrap().into_string().unwrap();
     name.split('.').next().unwrap().to_string()
@@ -21,8 +20,8 @@ fn two_processors() -> Sandbox {
     ))
 }
 
-/// Counts in a file until the file `end` is there; a child of the script does the work, and leaves
-/// its number.
+/// Script that counts in a file until the file `end` exists. A child process does the work and
+/// records its pid.
 const COUNTS: &str = "sh -c 'echo $$ > worker; i=0; while [ ! -e end ]; do i=$((i+1)); echo $i > new; mv new count; \
                       sleep 0.01; done' &\nwait $!\n";
 
@@ -50,9 +49,9 @@ fn number(sandbox: &Sandbox, file: &str) -> i32 {
     })
 }
 
-/// Whether a process stands still: stopped by a signal, in a control group that is frozen, or (D) a
-/// shell whose child was stopped between fork and exec, which hears nothing until that child goes
-/// on.
+/// True if a process is stopped: by a signal, in a frozen control group, or in state D as a shell
+/// whose child was stopped between fork and exec, which handles no signal until the child
+/// continues.
 fn is_stopped(pid: i32) -> bool {
     let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let group = group
@@ -69,8 +68,8 @@ fn is_stopped(pid: i32) -> bool {
         || frozen("/sys/fs/cgroup/unified")
 }
 
-/// Waits until the worker stands still; its count then. D alone may also be a wait for the disk,
-/// which ends.
+/// Waits until the worker is stopped; returns its count. State D alone may also be a short wait for
+/// the disk, so the count must not change.
 #[track_caller]
 fn still(sandbox: &Sandbox) -> u64 {
     let worker = number(sandbox, "worker");
@@ -187,8 +186,8 @@ fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
     }
 }
 
-/// Without a control group every process is stopped by a signal, also one that has made a session
-/// of its own, and one that the job had stopped itself stays so.
+/// Without a control group every process is stopped by a signal, including those with a session of
+/// their own. A process that the job itself had stopped remains stopped.
 #[test]
 fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
     let sandbox = Sandbox::new();
@@ -216,7 +215,7 @@ fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
     sandbox.running(&id);
     let pids = ["own", "away", "worker"].map(|file| number(&sandbox, file));
     let states = || pids.map(|pid| procfs::process(pid).map_or(b'-', |process| process.state));
-    // D: a shell whose child was stopped between fork and exec.
+    // State D: a shell whose child was stopped between fork and exec.
     let are_stopped = || {
         states()
             .iter()
@@ -228,7 +227,7 @@ fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
     let counted = still(&sandbox);
     let other = sandbox.submit(&["-l", "ncpus=2"], "true\n");
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
-    // Somebody else wakes one of them: it is stopped again.
+    // A process continued from outside is stopped again.
     crate::support::sandbox::kill(pids[2], 18);
     sandbox.until("the second stop", are_stopped);
     let counted = counted.max(count(&sandbox));
@@ -256,7 +255,7 @@ fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
     });
 }
 
-/// What it is charged is what it ran, in two rows of which each says when.
+/// The job is charged for the time it runs, in two rows with their own begin and end.
 #[test]
 fn it_is_charged_for_each_stretch_that_it_runs_and_not_for_the_pause() {
     let sandbox = two_processors();
@@ -309,7 +308,7 @@ fn the_time_that_it_stands_still_is_none_of_its_walltime() {
         .lines()
         .find_map(|line| line.strip_prefix("walltime "))
         .map(str::trim);
-    // Not four seconds more; how late the end is noticed is the machine's.
+    // The four suspended seconds are not included. The test machine may detect the end late.
     assert!(
         walltime.is_some_and(|walltime| walltime.starts_with("3.")),
         "{accounts}"
@@ -343,7 +342,7 @@ fn it_stays_suspended_and_can_be_resumed_though_all_daemons_are_killed_meanwhile
         (sandbox.state(&id) == "R").then_some(())
     });
     goes_on(&sandbox, counted);
-    // Its shepherd is older than the noded of now, which hears of this all the same.
+    // The shepherd is older than the current noded, which still controls it.
     turn(&sandbox, "suspend", &id);
     let counted = still(&sandbox);
     let other = sandbox.submit(&["-l", "ncpus=2"], "true\n");
@@ -404,7 +403,7 @@ fn a_suspended_job_that_is_deleted_or_requeued_ends_at_once() {
     }
 }
 
-/// The processors on which a process may run.
+/// Processors on which a process may run.
 fn allowed(pid: i32) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status
@@ -433,7 +432,7 @@ fn it_resumes_on_the_cpus_that_are_free_then() {
     sandbox.running(&second);
     turn(&sandbox, "suspend", &id);
     let counted = still(&sandbox);
-    // What it gave up a third has, and what it goes on with was the second's.
+    // The third job has the processor that was released; the resumed job gets that of the second.
     let third = until("end");
     sandbox.running(&third);
     fs::write(sandbox.file("enough"), "").unwrap();

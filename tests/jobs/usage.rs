@@ -1,11 +1,11 @@
-//! What is charged is what jobs themselves have stamped, whoever dies meanwhile.
+//! Charged usage equals the times that jobs record themselves, whichever daemon dies meanwhile.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;
 
-/// A script that stamps its start, its processors, and its end once `file` is there.
+/// A script that records its start and its processors, waits for `file`, and records its end.
 fn stamps(name: &str, file: &str) -> String {
     format!(
         "date +%s.%N > {name}.start; echo $NCPUS > {name}.cores\n\
@@ -17,7 +17,7 @@ fn stamp(sandbox: &Sandbox, name: &str) -> f64 {
     sandbox.read(name).trim().parse().unwrap()
 }
 
-/// What a job has had by its own stamps, in seconds of processors, and how many it had.
+/// Core seconds of a job from its own records, and its number of processors.
 fn stamped(sandbox: &Sandbox, name: &str) -> (f64, f64) {
     let cores = stamp(sandbox, &format!("{name}.cores"));
     (
@@ -26,7 +26,7 @@ fn stamped(sandbox: &Sandbox, name: &str) -> (f64, f64) {
     )
 }
 
-/// What `qstat --usage` tells of an account; `Null` for nothing.
+/// Usage of an account from `qstat --usage`; `Null` if there is none.
 fn used(sandbox: &Sandbox, account: &str) -> Value {
     let text = sandbox.run("qstat", &["--usage", "-F", "json"]).ok();
     let document: Value =
@@ -41,7 +41,7 @@ fn used(sandbox: &Sandbox, account: &str) -> Value {
         .unwrap_or(Value::Null)
 }
 
-/// Waits until nothing of an account runs any more; what it has used then.
+/// Waits until no job of an account runs. Returns its used seconds.
 fn settled(sandbox: &Sandbox, account: &str) -> f64 {
     sandbox.until("the charge", || {
         let used = used(sandbox, account);
@@ -49,7 +49,7 @@ fn settled(sandbox: &Sandbox, account: &str) -> f64 {
     })
 }
 
-/// Within a second of each processor.
+/// Asserts that the charged usage differs by at most one second per processor.
 #[track_caller]
 fn is_as_stamped(sandbox: &Sandbox, account: &str, names: &[&str]) {
     let stamped = names.iter().map(|name| stamped(sandbox, name));
@@ -93,7 +93,7 @@ fn usage_is_what_jobs_have_stamped_though_schedd_dies_and_starts_again() {
     touch(&sandbox, "first.go");
     sandbox.ended(&first);
     sandbox.ended(&free);
-    // Nobody is there when the second ends, and for a while after that.
+    // schedd is not running when the second job ends, and for a while after that.
     sandbox.kill("schedd");
     touch(&sandbox, "second.go");
     std::thread::sleep(Duration::from_millis(2500));
@@ -107,7 +107,7 @@ fn usage_is_what_jobs_have_stamped_though_schedd_dies_and_starts_again() {
     );
     touch(&sandbox, "third.go");
     sandbox.ended(&third);
-    // I5: what ran in qexp is not there.
+    // I5: usage of jobs in qexp is not charged.
     is_as_stamped(&sandbox, "wave", &["first", "third"]);
     let before = ["wave", "tide"].map(|account| used(&sandbox, account));
     for stop in [true, false] {

@@ -1,5 +1,5 @@
-//! Eligible time as it is shown of live jobs (I6, I7): through holds, restarts of schedd and steps
-//! of the wall clock.
+//! Displayed eligible time of live jobs (I6, I7): across holds, restarts of schedd and steps of the
+//! wall clock.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Whole seconds of eligible time, as `HH:MM:SS` says them.
+/// Displayed eligible time (`HH:MM:SS`) in seconds.
 fn eligible(sandbox: &Sandbox, id: &str) -> f64 {
     seconds(&sandbox.job(id)["eligible_time"])
 }
@@ -55,7 +55,7 @@ fn eligible_time_excludes_holds_and_continues_through_restarts_and_clock_steps()
     assert_eq!(sandbox.job(&id)["accrue_type"], 2);
     sandbox.kill("schedd");
     rest(2200);
-    // Seconds of two readings, rounded down: two may be lost.
+    // Two readings are rounded down, so up to two seconds may be missing.
     let least = released.elapsed().as_secs_f64() + had - 1.0;
     let away = eligible(&sandbox, &id);
     assert!(
@@ -92,8 +92,8 @@ fn eligible_time_excludes_holds_and_continues_through_restarts_and_clock_steps()
     );
 }
 
-/// I13: an array that waits for its own limit, and then for room: what the verdict of a cycle
-/// changes is on disk as what requests change.
+/// I13: an array waits first for its own limit and then for free resources. Changes made by a cycle
+/// are stored like changes made by requests.
 #[test]
 fn an_array_at_its_own_limit_accrues_nothing_until_that_is_lifted() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();

@@ -1,8 +1,9 @@
-//! Fair-share against the published figures of other systems, to the printed digit, and what holds
-//! of any tree.
+//! Fair share compared with published values of other systems, to the printed digit, and properties
+//! of arbitrary trees.
 //!
-//! `fairshare_vectors.json` holds examples from the tests and manuals of other systems. Those of a
-//! method that Lanai offers must come out; [`ELSEWHERE`] says of each other kind why it is not one.
+//! `fairshare_vectors.json` holds examples from the tests and manuals of other systems. Examples of
+//! methods that Lanai has must match. [`ELSEWHERE`] gives the reason why each other kind does not
+//! apply.
 
 use crate::support::cases;
 use crate::support::sandbox::Sandbox;
@@ -17,7 +18,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Kinds of vectors that no fair-share method answers, each with its reason.
+/// Kinds of examples that no fair-share method covers, each with its reason.
 const ELSEWHERE: &[(&str, &str)] = &[
     (
         "flux_usage",
@@ -109,7 +110,7 @@ fn shares(value: &Value) -> Shares {
     }
 }
 
-/// Accounts, and what their users have used.
+/// Accounts and the usage of their members.
 #[derive(Default)]
 struct Site {
     accounts: Vec<Account>,
@@ -151,12 +152,12 @@ impl Site {
     }
 }
 
-/// Users of the root stand under no account.
+/// Users directly below the root have no account.
 fn member(account: &str, user: &str) -> Member {
     Member::new(if account == ROOT_NAME { "" } else { account }, user)
 }
 
-/// Rows of Slurm's own tests: a user hangs below the row that is the parent.
+/// Rows of Slurm's own tests: a user belongs to the row given as parent.
 fn slurm(name: &str, method: Method, input: &Value, expected: &Value) {
     let mut site = Site::default();
     let mut names: BTreeMap<i64, &str> = BTreeMap::new();
@@ -192,7 +193,7 @@ fn slurm(name: &str, method: Method, input: &Value, expected: &Value) {
     }
 }
 
-/// `account/user`, `account/`, or `user` in whatever account.
+/// Finds `account/user`, `account/`, or `user` in any account.
 fn find<'a>(table: &'a ShareTable, key: &str) -> Option<&'a ShareRow> {
     match key.split_once('/') {
         Some((account, "")) => table.accounts.get(account),
@@ -205,7 +206,7 @@ fn find<'a>(table: &'a ShareTable, key: &str) -> Option<&'a ShareRow> {
     }
 }
 
-/// As Slurm prints it. It prints no factor for accounts.
+/// Value of a column as Slurm prints it. Accounts have no factor.
 fn slurm_column(entry: &ShareRow, column: &str, is_account: bool) -> Option<Value> {
     let six = |number: f64| Value::from(format!("{number:.6}"));
     match column {
@@ -220,7 +221,7 @@ fn slurm_column(entry: &ShareRow, column: &str, is_account: bool) -> Option<Valu
     }
 }
 
-/// Rows of flux-accounting: level, account, user (or a mark for none), shares and usage.
+/// Rows of flux-accounting: level, account, user (or a marker for none), shares and usage.
 fn flux_walk(name: &str, input: &Value, expected: &Value) {
     let mut site = Site::default();
     for row in input.as_array().unwrap() {
@@ -257,7 +258,7 @@ fn flux_walk(name: &str, input: &Value, expected: &Value) {
     );
 }
 
-/// F16, as its scenario writes it, with the weights of the vector.
+/// F16: the formula of its scenario with the weights of the example.
 fn flux_priority(input: &Value, expected: &Value) {
     let formula = "fairshare_factor * fairshare_weight + queue_priority * queue_weight + bank * bank_weight \
                    + (urgency - 16) * 1000";
@@ -284,9 +285,9 @@ fn flux_priority(input: &Value, expected: &Value) {
     );
 }
 
-/// PBS counts from one second for everybody and adds to all above what `pbsfs` sets: with such
-/// usage the classic formulas give its numbers. (How it fades, and the sum with walltime over
-/// ncpus, are of decay and of a formula.)
+/// PBS starts with one second for every user and adds the value set by `pbsfs` to all ancestors.
+/// With such usage the classic formulas give its numbers. Decay, and the sum of walltime and ncpus,
+/// are covered by the decay and formula tests.
 fn openpbs(input: &Value, expected: &Value) {
     let tree = input["tree"].as_object().unwrap();
     let parent = |name: &str| text(&tree[name][0]).to_string();
@@ -351,7 +352,8 @@ fn maui_priority(input: &Value, expected: &Value) {
     );
 }
 
-/// The fair-share part, and with queue and eligible time by the published formula the whole.
+/// The fair-share component, and the whole priority with queue and eligible time by the published
+/// formula.
 fn it4i_priority(input: &Value, expected: &Value) {
     let value = linear::priority(
         number(&input["usage_project"]),
@@ -381,10 +383,10 @@ fn schedd_shows_how_shares_are_divided() {
     assert!(said.ends_with(expected), "{said}");
 }
 
-// ---------------------------------------------------------------- what holds of any tree
+// ---------------------------------------------------------------- properties of any tree
 
-/// A tree of up to so many accounts: each with a place for its parent among those before it, its
-/// shares, and users with shares and usage.
+/// A generated tree of up to 7 accounts. Each has an index for its parent among the earlier
+/// accounts, its shares, and users with shares and usage.
 type Made = Vec<(usize, u32, Vec<(u32, u32)>)>;
 
 fn made() -> impl Strategy<Value = Made> {
@@ -392,7 +394,7 @@ fn made() -> impl Strategy<Value = Made> {
     prop::collection::vec((0..8usize, 0..5u32, users), 1..8)
 }
 
-/// Shares of 4 stand for those of the parent.
+/// A value of 4 stands for the parent's shares.
 fn made_shares(number: u32) -> Shares {
     if number == 4 {
         Shares::Parent
@@ -465,7 +467,7 @@ proptest! {
         prop_assert_eq!(straight, turned.stand(method, ties));
     }
 
-    /// F20.
+    /// F20: with equal shares, less usage gives a higher factor.
     #[test]
     fn of_accounts_with_equal_shares_the_one_with_less_usage_is_first(uses in prop::collection::vec(0..1000u32, 2..6), method in method()) {
         prop_assume!(method != Method::Off);
@@ -479,7 +481,7 @@ proptest! {
         }
     }
 
-    /// A member has a standing whatever job they come with, in a tree or without one.
+    /// Every member has an entry, for every subject of usage, with and without a tree.
     #[test]
     fn whoever_is_named_stands(made in made(), account in 0..10usize, user in 0..6u32, subject in 0..4usize) {
         let mut site = site(&made);

@@ -1,10 +1,10 @@
-//! Whose turn it is, live: starts follow the shares, and what is told of them is what was decided.
+//! Fair share with real jobs: starts follow the shares, and the displayed values are those used.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::fs;
 
-/// A node of two processors; of what a job is worth the fair-share alone counts.
+/// A node with two processors and a priority that depends on fair share only.
 fn sandbox(more: &str) -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
@@ -17,7 +17,7 @@ fn sandbox(more: &str) -> Sandbox {
 
 const EQUALS: &str = "[[account]]\nname = \"heavy\"\n[[account]]\nname = \"light\"\n";
 
-/// A job that stamps its start and its end, and takes its time.
+/// Submits a job that records its start and end and runs `takes` in between.
 fn submit(sandbox: &Sandbox, account: &str, name: &str, cores: u32, takes: &str) -> String {
     let script = format!("date +%s.%N > {name}.start\n{takes}\ndate +%s.%N > {name}.end\n");
     sandbox.submit(
@@ -33,7 +33,7 @@ fn told(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The row of an account in a list of `qstat -F json`.
+/// Row of an account in a list of `qstat -F json`.
 fn row(document: &Value, list: &str, account: &str) -> Value {
     let rows = document[list]
         .as_array()
@@ -49,7 +49,7 @@ fn real(value: &Value) -> f64 {
         .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// What a job stamped: whose it was, from when to when, on how many processors.
+/// Recorded run of a job: account, start, end and processors.
 struct Stamped {
     account: &'static str,
     from: f64,
@@ -74,7 +74,7 @@ impl Stamped {
         }
     }
 
-    /// What it had used at a moment.
+    /// Core seconds used until `at`.
     fn used(&self, at: f64) -> f64 {
         (at.min(self.to) - self.from).max(0.0) * self.cores
     }
@@ -109,7 +109,7 @@ fn starts_follow_the_shares_and_each_is_explained() {
     }
     is_explained(&sandbox, &jobs[1].2, &jobs[12].2);
     std::thread::sleep(std::time::Duration::from_millis(1200).saturating_sub(began.elapsed()));
-    // What the first has had on its two processors is what three and a half of the others have.
+    // Each job takes so long that the first job has used as much as three and a half of them.
     fs::write(
         sandbox.file("takes"),
         format!("{:.3}", began.elapsed().as_secs_f64() * 2.0 / 3.5),
@@ -133,14 +133,14 @@ fn starts_follow_the_shares_and_each_is_explained() {
             "{account}: charged {charged}, stamped {stamped}"
         );
     }
-    // F9: the score of a job that has started stays, whatever becomes of the shares.
+    // F9: the score at start is kept, however shares change later.
     let document = told(&sandbox, &["--priority", &jobs[1].2, &jobs[2].2]);
     let score = |at: usize| real(&document["Jobs"][&jobs[at].2]["priority"]["score_at_start"]);
     assert!(score(1) < score(2) && score(2) > 9000.0, "{document}");
 }
 
-/// While all wait for the first: what is told of the heavy account's first job, and of the light
-/// one's last.
+/// While all wait for the first job: checks the displayed priority of the heavy account's first job
+/// and the light account's last.
 fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
     let place = |id: &str| told(sandbox, &["--priority", id])["Jobs"][id]["priority"].clone();
     let (first, last) = (place(heavy), place(light));
@@ -177,7 +177,7 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
             (&"fair_share".into(), &shares["product"])
         );
     }
-    // Of all usage the heavy account has all: a factor of 1/4.
+    // The heavy account has all usage, so its factor is 1/4.
     assert_eq!(
         [real(&first["score"]), real(&last["score"])],
         [2500.0, 10000.0]
@@ -243,7 +243,8 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
     assert_eq!(sandbox.run("qstat", &["--priority", "777"]).code, 153);
 }
 
-/// Whoever starts has used least, but for what a start takes: as long as both have jobs that wait.
+/// Asserts that each start is of the account with less usage, apart from the delay of a start, as
+/// long as both have queued jobs.
 #[track_caller]
 fn follow_the_shares(all: &[Stamped]) {
     let order: Vec<&str> = all[1..].iter().map(|job| job.account).collect();
@@ -276,7 +277,7 @@ fn follow_the_shares(all: &[Stamped]) {
     );
 }
 
-/// I7: as the last cycle had it, a number.
+/// I7: a number, from the last cycle.
 #[test]
 fn the_fair_share_priority_is_shown_on_the_job() {
     let sandbox = sandbox(&format!(
@@ -289,7 +290,7 @@ fn the_fair_share_priority_is_shown_on_the_job() {
     let usage = told(&sandbox, &["--usage"]);
     let [heavy, light] =
         ["heavy", "light"].map(|account| real(&row(&usage, "Usage", account)["decayed"]));
-    // More than there is: it waits for ever, and nothing is used meanwhile.
+    // Requests more than exists: the job stays queued and uses nothing.
     let id = submit(&sandbox, "heavy", "waits", 3, "true");
     let expected = 1e6 * (1.0 - heavy / (heavy + light));
     let shown = sandbox.until("the priority", || {
@@ -312,7 +313,7 @@ fn the_fair_share_priority_is_shown_on_the_job() {
     assert_eq!(real(&share["factor"]) * 1e6, real(&shown));
 }
 
-/// A cycle in which no job of the account waits shows it of the running one as well.
+/// A cycle without queued jobs of the account sets it for the running job as well.
 #[test]
 fn the_fair_share_priority_is_shown_of_a_running_job() {
     let sandbox = sandbox(&format!(
@@ -326,7 +327,7 @@ fn the_fair_share_priority_is_shown_of_a_running_job() {
         "while [ ! -e go ]; do sleep 0.05; done",
     );
     sandbox.running(&id);
-    // More than there is: it waits for ever.
+    // Requests more than exists, so the job stays queued.
     let other = submit(&sandbox, "light", "waits", 3, "true");
     let share = |id: &str| sandbox.job(id)["Resource_List"]["fairshare"].clone();
     sandbox.until("a cycle", || (!share(&other).is_null()).then_some(()));
@@ -335,7 +336,7 @@ fn the_fair_share_priority_is_shown_of_a_running_job() {
     sandbox.ended(&id);
 }
 
-/// Y1, Y2: who has less than its fair share is told so, and since when.
+/// Y1, Y2: a job below its fair share is shown as starving, with the time since then.
 #[test]
 fn a_starving_job_is_shown_by_shares_and_why() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();

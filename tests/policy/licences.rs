@@ -1,5 +1,5 @@
-//! What the whole system has, held by real jobs (Q14, Q21, G2): never more holders than there are
-//! units, and what is told from outside counts at once, and after schedd was killed.
+//! Server-wide resources held by real jobs (Q14, Q21, G2): never more holders than units. Counts
+//! reported from outside apply at once and survive the death of schedd.
 
 use crate::support::sandbox::{Sandbox, kill};
 use serde_json::Value;
@@ -15,7 +15,7 @@ fn node(ncpus: u32, resource: &str) -> String {
     )
 }
 
-/// The resource as `qstat --resources` tells it.
+/// The resource as `qstat --resources` shows it.
 #[track_caller]
 fn told(sandbox: &Sandbox) -> Value {
     let said = sandbox.run("qstat", &["--resources", "-F", "json"]).ok();
@@ -27,7 +27,7 @@ fn figures(resource: &Value) -> [i64; 5] {
     ["total", "missing", "by_jobs", "elsewhere", "free"].map(|key| resource[key].as_i64().unwrap())
 }
 
-/// When jobs began and ended to hold a unit, in nanoseconds, in the order in which that happened.
+/// Times in nanoseconds, in order, at which jobs began (true) or ceased (false) to hold a unit.
 fn log(sandbox: &Sandbox) -> Vec<(i128, bool)> {
     let mut lines: Vec<(i128, bool)> = fs::read_to_string(sandbox.file("held.log"))
         .unwrap_or_default()
@@ -61,7 +61,7 @@ fn g2_a_licence_of_two_units_never_has_three_holders_and_is_handed_on_at_once() 
         most = most.max(holders);
     }
     assert_eq!((holders, most), (0, 2), "{events:?}");
-    // Ends are answered by starts, the first by the first: beyond the two that start at once.
+    // After the first two starts, each start follows the end of an earlier holder.
     let moments = |starts: bool| {
         events
             .iter()
@@ -98,7 +98,8 @@ fn q21_an_operator_sets_the_count_and_jobs_start_or_wait() {
     sandbox.until("one for its host, not four", || {
         (told(&sandbox)["by_jobs"] == 1).then_some(())
     });
-    // Less than jobs have: they keep it, nothing is below zero, and nobody else starts.
+    // The total is below the use by jobs: they keep their units, no figure is negative, and no
+    // further job starts.
     qmgr("set resource nuke total=0").ok();
     assert_eq!(figures(&told(&sandbox)), [50, 50, 1, 10, 0]);
     let waits = sandbox.submit(&["-l", "select=1:ncpus=0", "-l", "nuke=1"], "true\n");
@@ -111,7 +112,7 @@ fn q21_an_operator_sets_the_count_and_jobs_start_or_wait() {
     });
     assert!(why.contains("T: 50"), "{why}");
     assert_eq!(sandbox.state(&runs), "R");
-    // What was told outlives schedd.
+    // The reported total survives a restart of schedd.
     sandbox.kill("schedd");
     sandbox.run("schedd", &[]).ok();
     let after = told(&sandbox);
@@ -120,7 +121,7 @@ fn q21_an_operator_sets_the_count_and_jobs_start_or_wait() {
         after["told"]["by"].as_str().unwrap().contains('@'),
         "{after}"
     );
-    // A server that knows nothing of licenses is told no nonsense.
+    // Invalid reports are refused.
     for wrong in ["total=-1", "total=x", "used=4gb", "used+=1"] {
         assert_ne!(
             qmgr(&format!("set resource nuke {wrong}")).code,
@@ -140,8 +141,8 @@ fn q21_an_operator_sets_the_count_and_jobs_start_or_wait() {
     sandbox.run("qdel", &[&runs]);
 }
 
-/// Four elements of an array are one user of what is counted by host, also for a schedd that was
-/// killed meanwhile, until the last of them is over.
+/// G2: four subjobs on one host hold one per-host unit until the last of them ends, also across a
+/// death of schedd.
 #[test]
 fn g2_subjobs_on_one_host_share_one_unit() {
     let sandbox = Sandbox::configured(&node(8, "total = 1\nper_host = true"));
@@ -175,7 +176,7 @@ fn g2_subjobs_on_one_host_share_one_unit() {
     });
 }
 
-/// What made schedd look, cycle by cycle: the words of `qstat --cycles` that are about resources.
+/// Resource triggers of all cycles, from `qstat --cycles`.
 fn reported_resources(sandbox: &Sandbox) -> Vec<String> {
     let cycles = sandbox.run("qstat", &["--cycles"]).ok();
     let words = cycles
@@ -184,7 +185,7 @@ fn reported_resources(sandbox: &Sandbox) -> Vec<String> {
     words.map(str::to_string).collect()
 }
 
-/// Q1: that there is more is told apart from other news; that the same is said again is none.
+/// Q1: an increase has its own trigger, and an unchanged report triggers no cycle.
 #[test]
 fn q1_a_reported_resource_count_triggers_one_cycle() {
     let sandbox = Sandbox::configured(&node(1, "total = 9"));
@@ -208,8 +209,8 @@ fn q1_a_reported_resource_count_triggers_one_cycle() {
     }
 }
 
-/// Q21: what a command has said is forgotten with the command, and what an operator has said is
-/// not.
+/// Q21: the count reported by a command is dropped with the command; the count set by an operator
+/// stays.
 #[test]
 fn q21_a_reported_count_holds_while_its_source_exists() {
     let command = "[[resource]]\nname = \"asked\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 5\n";
@@ -252,7 +253,8 @@ fn q21_a_reported_count_holds_while_its_source_exists() {
     .unwrap();
     kill(sandbox.pid_of("schedd").unwrap(), 1);
     becomes(5, 7);
-    // Of a resource that is none any more nothing counts, not either when it is one again.
+    // If the resource is removed from the configuration, its reported count is dropped, also when
+    // the resource returns.
     fs::write(
         sandbox.home().join("lanai.toml"),
         base.replace("nuke", "other"),
@@ -271,7 +273,7 @@ fn q21_a_reported_count_holds_while_its_source_exists() {
     becomes(5, 9);
 }
 
-/// What could not be written down was not told, whatever was told before.
+/// A report that could not be stored leaves the previous count in effect.
 #[test]
 fn q21_a_reported_count_takes_effect_only_after_it_is_stored() {
     let mut sandbox = Sandbox::configured(&node(1, "total = 50"));
@@ -323,7 +325,7 @@ fn q14_a_count_from_a_command_starts_jobs_and_survives_failures_and_restarts() {
             .any(|line| line.ends_with("resource_free:nuke")),
         "{cycles}"
     );
-    // What is no answer changes nothing, is shown, and is logged once.
+    // Invalid output changes no count, is shown, and is logged once.
     say(&there, "many\n");
     let fault = sandbox.until("the fault", || {
         told(&sandbox)["fault"].as_str().map(String::from)
@@ -357,7 +359,7 @@ fn q14_a_count_from_a_command_starts_jobs_and_survives_failures_and_restarts() {
     );
 }
 
-/// A program that hangs keeps nobody waiting, and is not run twice at once.
+/// A hanging command blocks no other work and is not started a second time.
 #[test]
 fn a_hanging_command_times_out_and_schedd_continues() {
     let folder = tempfile::tempdir().unwrap();

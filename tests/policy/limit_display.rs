@@ -1,10 +1,9 @@
-//! Who has had enough: what `qstat --limits` and `qstat --why` tell of limits, through the real
-//! programs (P9, M22).
+//! Limits in `qstat --limits` and `qstat --why`, with the real programs (P9, M22).
 
 use crate::support::sandbox::{Sandbox, number, user};
 use serde_json::{Value, json};
 
-/// A node of 8 processors, and limits.
+/// A node with 8 processors and these limits.
 fn limited(limits: &str) -> Sandbox {
     let sandbox = Sandbox::configured(limits);
     sandbox
@@ -25,7 +24,7 @@ fn limits(sandbox: &Sandbox, arguments: &[&str]) -> Vec<Value> {
         .clone()
 }
 
-/// P9, M22: two may run, three are there.
+/// P9, M22: two jobs may run, three are submitted.
 #[test]
 fn a_limit_is_shown_with_its_usage_and_the_jobs_it_blocks() {
     let sandbox = limited("[[limit]]\nuser = \"*\"\nrunning = { jobs = 2 }\n");
@@ -101,7 +100,7 @@ fn a_limit_is_shown_with_its_usage_and_the_jobs_it_blocks() {
     sandbox.running(&ids[2]);
 }
 
-/// P9: what counts is said by the stage.
+/// P9: the stage of a limit determines which jobs count.
 #[test]
 fn held_jobs_and_subjobs_count_as_documented() {
     let limit = "[[limit]]\nuser = \"*\"\nrunning = { ncpus = 4 }\nidle = { jobs = 9 }\n\

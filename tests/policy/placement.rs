@@ -1,11 +1,11 @@
-//! Where jobs run, asked for at the command line: the wishes of `-W`, the quality of service, and
-//! the site's own program (M8i).
+//! Placement requested on the command line: preferences with `-W`, quality of service, and the
+//! site's allocation script (M8i).
 
 use crate::support::sandbox::Sandbox;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// A sandbox of three nodes of four processors, as if each were a host, and this configuration.
+/// A sandbox with this configuration and three simulated hosts of four processors.
 fn three_nodes(config: &str) -> Sandbox {
     let sandbox = Sandbox::configured(config);
     sandbox
@@ -19,7 +19,7 @@ fn three_nodes(config: &str) -> Sandbox {
     sandbox
 }
 
-/// The same, with a program of the site that chooses the nodes.
+/// The three nodes with an allocation script of the site.
 fn with_program(script: &str, more: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     let program = sandbox.script("choose", script);
@@ -33,7 +33,7 @@ fn with_program(script: &str, more: &str) -> Sandbox {
     sandbox
 }
 
-/// Where a job has run, to its end.
+/// Waits for the end of a job; returns its `exec_vnode`.
 fn place(sandbox: &Sandbox, id: &str) -> String {
     sandbox.ended(id)["exec_vnode"]
         .as_str()
@@ -41,7 +41,7 @@ fn place(sandbox: &Sandbox, id: &str) -> String {
         .to_string()
 }
 
-/// What qsub says of a request it refuses, and its exit code.
+/// Exit status and message of a qsub that is refused.
 fn refused(sandbox: &Sandbox, arguments: &[&str]) -> (i32, String) {
     sandbox.script("job.sh", "true");
     let done = sandbox.run("qsub", &[arguments, &["job.sh"]].concat());
@@ -176,7 +176,7 @@ fn a_quality_of_service_is_given_altered_and_shown() {
     assert_eq!(qos(&id).as_deref(), Some("batch"));
 }
 
-/// M8i.
+/// M8i: the script chooses among the candidate nodes.
 #[test]
 fn a_program_of_the_site_chooses_the_nodes() {
     let sandbox = with_program("cat >> $0.asked; echo >> $0.asked; cat $0.says", "");
@@ -203,11 +203,11 @@ fn a_program_of_the_site_chooses_the_nodes() {
         (names, &question["nodes"][0]["resources_available"]["ncpus"]),
         (vec!["n1", "n2", "n3"], &4.into())
     );
-    // One question for jobs that are alike.
+    // One query for equal jobs.
     let wide = sandbox.submit(&["-J", "1-6", "-l", "select=1:ncpus=3"], "sleep 0.2\n");
     sandbox.ended(&wide);
     assert_eq!(asked().lines().count(), 2, "{}", asked());
-    // It lies.
+    // An invalid answer.
     says("nX\n");
     let id = sandbox.submit(&["-l", "select=1:ncpus=2"], "true\n");
     assert_eq!(place(&sandbox, &id), "(n1:ncpus=2)");
@@ -215,7 +215,7 @@ fn a_program_of_the_site_chooses_the_nodes() {
     assert!(log.contains("`nX` is none of the candidates"), "{log}");
 }
 
-/// M8i.
+/// M8i: after the timeout the script and its child processes are killed.
 #[test]
 fn a_hanging_allocation_script_times_out_with_its_children() {
     let sandbox = with_program("sleep 61.5 & wait", "program_timeout = \"1s\"");

@@ -1,10 +1,10 @@
-//! Running jobs make way for others, with real processes: how soon, with what left of their work,
-//! and who is told what.
+//! Preemption of real processes: its delay, the preserved work of the victims, and the messages
+//! shown.
 
 use crate::support::sandbox::Sandbox;
 use std::time::{Duration, Instant};
 
-/// A node of its own with one processor; who goes before others has their places.
+/// A node with one processor, where jobs of higher priority preempt others.
 fn sandbox(preemption: &str) -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
@@ -14,14 +14,14 @@ fn sandbox(preemption: &str) -> Sandbox {
     ))
 }
 
-/// A job of one processor that goes before those of lower priority.
+/// Submits a job with one processor and this priority.
 fn submit(sandbox: &Sandbox, priority: i32, more: &[&str], script: &str) -> String {
     let priority = priority.to_string();
     let arguments = [&["-l", "ncpus=1", "-p", &priority], more].concat();
     sandbox.submit(&arguments, script)
 }
 
-/// Until a job has begun its script, which writes its name there.
+/// Waits until a job's script has begun and created a file with its name.
 fn begun(sandbox: &Sandbox, name: &str) {
     sandbox.until(name, || sandbox.work().join(name).exists().then_some(()));
 }
@@ -105,7 +105,7 @@ fn a_victim_that_ignores_sigterm_is_killed_after_the_grace_period() {
     );
 }
 
-/// Q11: what an element has begun it ends, and the array goes on afterwards.
+/// Q11: a running subjob runs to its end; the array continues afterwards.
 #[test]
 fn a_subjob_ends_by_itself_under_passive_preemption() {
     let sandbox = sandbox("mode = \"passive\"");
@@ -119,7 +119,7 @@ fn a_subjob_ends_by_itself_under_passive_preemption() {
     assert_eq!(sandbox.read("begun"), "1\n2\n3\n", "none was begun twice");
 }
 
-/// The time after a word of `qstat --why`, such as `Planned:`, as far as the nodes.
+/// Time after a label of `qstat --why`, such as `Planned:`.
 fn moment(why: &str, word: &str) -> Option<String> {
     let line = why
         .lines()
@@ -131,10 +131,10 @@ fn moment(why: &str, word: &str) -> Option<String> {
     Some(at.to_string())
 }
 
-/// A cycle each second, though nothing happens.
+/// A cycle each second even without events.
 const POLL: &str = "[cycle]\npoll_interval = \"1s\"";
 
-/// Until several more cycles have run, so that what the first of them found is written.
+/// Waits for several more cycles, so that the results of the first one are stored.
 fn cycles_pass(sandbox: &Sandbox) {
     let latest = || {
         let text = sandbox.run("qstat", &["--cycles", "-F", "json"]).ok();
@@ -147,8 +147,8 @@ fn cycles_pass(sandbox: &Sandbox) {
     sandbox.until("three cycles", || (latest() >= before + 3).then_some(()));
 }
 
-/// A job that waits until another has finished is promised the end of the other's walltime, and
-/// that does not move.
+/// A job that waits for the end of another one has its planned start at the end of the other's
+/// walltime, and that time does not move.
 #[test]
 fn the_planned_start_under_passive_preemption_equals_the_estimate() {
     for more in [
@@ -180,11 +180,11 @@ fn the_planned_start_under_passive_preemption_equals_the_estimate() {
     }
 }
 
-/// Nobody knows when a job without a walltime ends. What is promised of its end moves with the
-/// clock: that is no slip.
+/// The end of a job without a walltime is unknown. Its estimate moves with the clock, which does
+/// not count as a slip.
 #[test]
 fn no_start_is_planned_if_the_end_of_the_victim_is_unknown() {
-    // A walltime for ever: the default one of five years is an end.
+    // An unlimited walltime: the default of five years would be a known end.
     let endless = format!(
         "mode = \"passive\"\nno_agenda = \"wait\"\n{POLL}\ndefault_walltime = \"{}s\"",
         i64::MAX / 1000
@@ -200,8 +200,8 @@ fn no_start_is_planned_if_the_end_of_the_victim_is_unknown() {
     };
     let first = sandbox.until("a promise", start);
     let second = sandbox.until("a later promise", || start().filter(|at| *at != first));
-    // A slip of less than a second is not recorded: the second move makes up more, and is written
-    // with its slip.
+    // A slip of less than a second is not recorded. The second move exceeds that, so a slip would
+    // be recorded with it.
     sandbox.until("one later still", || {
         start().filter(|at| *at != first && *at != second)
     });
@@ -212,7 +212,7 @@ fn no_start_is_planned_if_the_end_of_the_victim_is_unknown() {
     );
 }
 
-/// Y8: an array that is lowered to two running subjobs keeps the oldest two, and the others run
+/// Y8: an array whose limit is lowered to two running subjobs keeps the oldest two; the others run
 /// later.
 #[test]
 fn subjobs_beyond_a_lowered_limit_are_put_back_where_repair_is_on() {
@@ -235,7 +235,7 @@ fn subjobs_beyond_a_lowered_limit_are_put_back_where_repair_is_on() {
     assert_eq!(sandbox.job(&subjobs[3])["run_count"], 2);
 }
 
-/// The comment says why a job is suspended, and is gone once it runs again.
+/// The comment explains a suspension and disappears when the job runs again.
 #[test]
 fn the_comment_of_a_suspended_job_ends_with_the_suspension() {
     let sandbox = sandbox("mode = \"aggressive\"\naction = \"suspend\"");
@@ -268,7 +268,7 @@ fn the_comment_of_a_suspended_job_ends_with_the_suspension() {
     sandbox.ended(&low);
 }
 
-/// Y17: who writes down how far it has come when told so, and ends well, is done.
+/// Y17: a job that saves its state on the signal and exits with 0 is finished.
 #[test]
 fn a_job_that_checkpoints_on_its_signal_and_ends_well_is_done() {
     let sandbox = sandbox("mode = \"aggressive\"\ninterruption = \"5s\"");
@@ -298,7 +298,7 @@ fn a_job_that_checkpoints_on_its_signal_and_ends_well_is_done() {
     sandbox.ended(&high);
 }
 
-/// Y17: one that does not come to its end in time is run again.
+/// Y17: a job that does not end in time is requeued.
 #[test]
 fn a_job_that_is_not_done_in_time_is_run_again() {
     let sandbox = sandbox("mode = \"aggressive\"\ninterruption = \"500ms\"");
@@ -315,7 +315,7 @@ fn a_job_that_is_not_done_in_time_is_run_again() {
     );
 }
 
-/// G8: a schedd that is killed in between keeps the room for whom it was made.
+/// G8: resources freed by preemption stay with the preemptor across a death of schedd.
 #[test]
 fn what_is_freed_for_a_job_is_kept_for_it_though_schedd_is_killed() {
     let sandbox = sandbox("mode = \"aggressive\"\ngrace = \"2s\"");
@@ -345,7 +345,7 @@ fn what_is_freed_for_a_job_is_kept_for_it_though_schedd_is_killed() {
     );
 }
 
-/// Q9.
+/// Q9: `no_preempt` exempts a job from preemption.
 #[test]
 fn a_job_marked_not_preemptable_is_not_preempted() {
     let sandbox = sandbox("mode = \"aggressive\"");
@@ -361,8 +361,8 @@ fn a_job_marked_not_preemptable_is_not_preempted() {
     sandbox.ended(&high);
 }
 
-/// I20: said by qmgr, in force at the next cycle: who runs is suspended from then on, and put back
-/// again when that is unset.
+/// I20: a change by qmgr applies from the next cycle. Victims are suspended while it is set, and
+/// requeued after it is unset.
 #[test]
 fn only_managers_set_the_preemption_order() {
     let sandbox = sandbox("mode = \"aggressive\"");

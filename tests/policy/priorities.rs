@@ -1,12 +1,12 @@
-//! What users and administrators say of single jobs, asked of a live system: who may say it, what
-//! is said back, and what is kept.
+//! Priority settings of single jobs by users and administrators, on a live system: permissions,
+//! messages and persistence.
 
 use crate::support::installation::shared;
 use crate::support::people::two_people;
 use crate::support::sandbox::{Done, Sandbox, refused};
 use std::time::{Duration, Instant};
 
-/// Done, and something was said to it.
+/// Asserts that the command succeeded and printed one warning with this text.
 #[track_caller]
 fn warned(done: &Done, text: &str) {
     assert!(
@@ -15,7 +15,7 @@ fn warned(done: &Done, text: &str) {
     );
 }
 
-/// F4.
+/// F4: the quality of service `expedite` is for operators and managers.
 #[test]
 fn expedite_is_refused_without_a_grant() {
     let Some([ann, bob]) = two_people("qos") else {
@@ -53,7 +53,7 @@ fn expedite_is_refused_without_a_grant() {
     assert_eq!(sandbox.job(&bobs)["qos"], "expedite");
 }
 
-/// F4: a group is one that the system knows the user to be in.
+/// F4: membership in a group is decided by the system's group database.
 #[test]
 fn a_quality_of_service_for_a_group_is_for_its_members() {
     let Some([ann, bob]) = two_people("grp") else {
@@ -78,7 +78,7 @@ fn a_quality_of_service_for_a_group_is_for_its_members() {
     );
 }
 
-/// F7.
+/// F7: the user factor is the owner's, and only lowers the priority.
 #[test]
 fn only_the_owner_sets_the_user_factor() {
     let Some([ann, bob]) = two_people("fac") else {
@@ -130,7 +130,7 @@ fn only_the_owner_sets_the_user_factor() {
     assert_eq!(sandbox.job(&id)["user_factor"], 0.3);
 }
 
-/// X22.
+/// X22: a priority above the maximum is clamped with a warning.
 #[test]
 fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     let Some([ann, bob]) = two_people("pri") else {
@@ -155,7 +155,8 @@ fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     assert_eq!(sandbox.job(&id)["Priority"], 7);
 }
 
-/// Q18: which numbers there are is for the server to know; the one user of an installation runs it.
+/// Q18: the server decides which priorities are valid. The owner of a personal installation is its
+/// operator.
 #[test]
 fn where_the_lowest_is_best_priorities_go_from_1_to_9999() {
     let sandbox = Sandbox::configured("[order]\nlowest_is_best = true\n");
@@ -187,7 +188,7 @@ fn seconds(sandbox: &Sandbox, id: &str) -> f64 {
         .fold(0.0, |sum, part| 60.0 * sum + part.parse::<f64>().unwrap())
 }
 
-/// I6.
+/// I6: an operator sets the eligible time; it continues to count from there.
 #[test]
 fn the_eligible_time_set_by_an_operator_continues_and_survives_restarts() {
     let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
@@ -219,7 +220,7 @@ fn the_eligible_time_set_by_an_operator_continues_and_survives_restarts() {
     );
 }
 
-/// I6: PBS lets it be altered while the job runs.
+/// I6: as in PBS, it can be changed while the job runs.
 #[test]
 fn the_eligible_time_of_a_running_job_may_be_set_but_not_by_its_owner() {
     let Some([ann, _]) = two_people("elig") else {
@@ -240,7 +241,7 @@ fn the_eligible_time_of_a_running_job_may_be_set_but_not_by_its_owner() {
     assert_eq!(sandbox.job(&id)["eligible_time"], "01:00:00");
 }
 
-/// X18: by the default order a longer wait in walltimes is worth more, whatever the places are.
+/// X18: in the default order the ratio of wait to walltime precedes the order set by `qorder`.
 #[test]
 fn an_ineffective_qorder_is_reported() {
     let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
@@ -269,7 +270,7 @@ fn an_ineffective_qorder_is_reported() {
     }
 }
 
-/// X18: by priority `-p` helps; what helps where a formula counts only the site knows.
+/// X18: ordered by priority, `-p` is the hint. With a site formula there is no hint.
 #[test]
 fn an_ineffective_qorder_is_reported_with_a_hint() {
     for (order, help) in [
@@ -303,7 +304,7 @@ fn an_ineffective_qorder_is_reported_with_a_hint() {
     }
 }
 
-/// F18: who alters a job sees at once what comes of it.
+/// F18: a changed job shows the effect at once.
 #[test]
 fn a_changed_factor_shows_at_once() {
     let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
@@ -318,7 +319,7 @@ fn a_changed_factor_shows_at_once() {
     }
 }
 
-/// The waiting jobs in their order.
+/// Queued jobs in scheduling order.
 fn in_order(sandbox: &Sandbox) -> Vec<String> {
     let document = sandbox.run("qstat", &["--priority", "-F", "json"]).ok();
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
@@ -331,7 +332,7 @@ fn in_order(sandbox: &Sandbox) -> Vec<String> {
     places.into_iter().map(|(_, id)| id).collect()
 }
 
-/// In the default order, too.
+/// This holds in the default order, too.
 #[test]
 fn a_priority_orders_the_jobs_of_its_owner() {
     let sandbox = Sandbox::configured("[cycle]\nscheduling = false\n");
@@ -354,7 +355,7 @@ fn a_priority_orders_the_jobs_of_its_owner() {
     assert!(shown.contains("job_priority"), "{shown}");
 }
 
-/// F5: without a factor of its own.
+/// F5: the queue priority counts without a `factor` key.
 #[test]
 fn the_priority_of_a_queue_puts_its_jobs_first() {
     let sandbox = Sandbox::configured("[cycle]\nscheduling = false\n");
@@ -405,7 +406,7 @@ fn a_priority_without_effect_is_reported() {
     );
 }
 
-/// What decides is shown: the formula with its terms, the cluster, the pool.
+/// The display shows the deciding part: the formula with its terms, the cluster, or the pool.
 #[test]
 fn qstat_priority_shows_what_decides() {
     let shown = |order: &str, submissions: [&[&str]; 2]| {
@@ -475,8 +476,8 @@ fn a_stated_priority_of_0_is_shown_of_a_queue() {
     );
 }
 
-/// On nodes of its cluster a job starts first, though it came last: `--why`, `--priority` and
-/// `--start` agree.
+/// On nodes of its own cluster a job starts first although it was submitted last; `--why`,
+/// `--priority` and `--start` agree.
 #[test]
 fn qstat_why_shows_the_cluster_that_decides() {
     let host = lanai::sys::sensors::short_host_name();

@@ -1,5 +1,5 @@
-//! What the default policy reaches, beside EASY on the same trace: on traces kept here in every
-//! test, on all that are at hand with `make quality`, which prints the table of
+//! Results of the default policy compared with EASY on the same traces. Every test run uses the
+//! traces in this repository. `make quality` uses all available ones and prints the table of
 //! lanai-scheduling(7).
 
 use crate::policy::replay::{elsewhere, load, run};
@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// What both reach on a trace.
+/// Metrics of both policies on a trace.
 struct Pair {
     name: String,
     easy: Metrics,
     own: Metrics,
 }
 
-/// A share for everybody in the trace from its beginning on.
+/// Accounts with one share for each user of the trace.
 fn accounts(trace: &Trace) -> String {
     let users: BTreeSet<i64> = trace.jobs.iter().map(|job| job.user).collect();
     let shares: Vec<String> = users
@@ -32,8 +32,8 @@ fn accounts(trace: &Trace) -> String {
     )
 }
 
-/// A column: how the default does relative to EASY, with what is to be reached of the geometric
-/// mean and on every trace.
+/// A metric of the default policy relative to EASY, with goals for the geometric mean and for the
+/// worst trace.
 struct Goal {
     name: &'static str,
     of: fn(&Metrics) -> f64,
@@ -94,14 +94,14 @@ impl Pair {
         }
     }
 
-    /// Whether it is the past of a machine, and not made up.
+    /// True for a trace of a real machine, false for a synthetic one.
     fn is_real(&self) -> bool {
         !["syn-", "lublin"]
             .iter()
             .any(|made| self.name.starts_with(made))
     }
 
-    /// What the default uses of the machine more than EASY, in percent of it.
+    /// Additional utilization of the default policy over EASY, in percentage points.
     fn more_used(&self) -> f64 {
         100.0 * (self.own.utilization - self.easy.utilization)
     }
@@ -196,7 +196,7 @@ fn heads() -> String {
         .collect()
 }
 
-/// How a column does against its goal, over the traces of machines.
+/// Prints the result for a goal over the traces of real machines.
 fn tell(goal: &Goal, real: &[Pair]) {
     let ratios: Vec<f64> = real.iter().map(|pair| goal.ratio(pair)).collect();
     let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();

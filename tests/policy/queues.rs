@@ -1,5 +1,5 @@
-//! What queues take from whom, through the real programs: routing, access, bounds, defaults,
-//! limits, and what is said to who is kept out.
+//! Queues with the real programs: routing, access, bounds, defaults, limits, and the messages for
+//! refused jobs.
 
 use crate::support::sandbox::{Sandbox, refused};
 
@@ -103,7 +103,7 @@ fn queue_bounds_are_reported_and_defaults_are_applied() {
     );
 }
 
-/// F4.
+/// F4: jobs with quality of service `standby` are exempt from the bounds of a queue.
 #[test]
 fn standby_is_exempt_from_bounds() {
     let sandbox = sandbox();
@@ -145,7 +145,8 @@ fn users_outside_the_acl_are_refused() {
     );
 }
 
-/// I19, P30: the words of PBS with the count behind them; a routing queue keeps what is too much.
+/// I19, P30: PBS's message with the count behind it. A routing queue keeps the jobs above the
+/// limit.
 #[test]
 fn a_routing_queue_moves_jobs_up_to_the_destinations_limit() {
     let sandbox = sandbox();
@@ -181,8 +182,8 @@ fn a_routing_queue_moves_jobs_up_to_the_destinations_limit() {
     );
 }
 
-/// P30: what waits in a routing queue outlives the destination it waits for, and a crash, and goes
-/// on when there is another; what is held or an array as all else.
+/// P30: jobs in a routing queue survive the deletion of their destination and a crash, and are
+/// routed when another destination exists. Held jobs and arrays behave the same.
 #[test]
 fn jobs_wait_on_when_their_destination_is_deleted() {
     let sandbox = sandbox();
@@ -227,7 +228,7 @@ fn jobs_wait_on_when_their_destination_is_deleted() {
     });
 }
 
-/// I19.
+/// I19: the message for a refused job contains the count.
 #[test]
 fn one_job_too_many_is_refused_with_the_count() {
     let sandbox = Sandbox::configured("[[limit]]\nuser = \"*\"\nqueued = { jobs = 3 }\n");
@@ -259,7 +260,7 @@ fn one_job_too_many_is_refused_with_the_count() {
     sandbox.run("qsub", &["-h", "job.sh"]).line();
 }
 
-/// P24.
+/// P24: the message for an impossible job contains the nearest possible request.
 #[test]
 fn what_can_never_run_is_refused_with_the_nearest_that_fits() {
     let sandbox = Sandbox::new();
@@ -289,8 +290,7 @@ fn what_can_never_run_is_refused_with_the_nearest_that_fits() {
     );
 }
 
-/// P24: a job that was possible when it came says since when it is not any more, also after a
-/// restart.
+/// P24: a job that became impossible after its submission shows since when, also after a restart.
 #[test]
 fn a_job_that_became_infeasible_shows_since_when() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
@@ -316,7 +316,7 @@ fn a_job_that_became_infeasible_shows_since_when() {
         std::fs::write(sandbox.home().join("lanai.toml"), with(4)).unwrap();
         sandbox.run("schedd", &[]).ok();
     };
-    // Longer after its submission than a first verdict may come.
+    // A verdict within ten seconds of eligibility counts as the first one.
     std::thread::sleep(std::time::Duration::from_secs(11));
     shrinks();
     let words = "Can Never Run: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 4), since ";

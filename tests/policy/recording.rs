@@ -1,4 +1,4 @@
-//! A recorded live run, decided once more, gives byte-identical plans (M53, G6).
+//! Replaying a recorded live run gives byte-identical plans (M53, G6).
 
 use crate::support::sandbox::Sandbox;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn recording(limit: &str) -> (TempDir, Sandbox) {
     (folder, sandbox)
 }
 
-/// Jobs of many kinds, a hold, a deletion and a restart of schedd.
+/// A live run with various jobs, a hold, a deletion and a restart of schedd.
 fn live(sandbox: &Sandbox) {
     let ids: Vec<String> = (0..6)
         .map(|n| sandbox.submit(&["-l", &format!("walltime={}", 60 + n)], "sleep 0.2"))

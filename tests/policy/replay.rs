@@ -1,5 +1,5 @@
-//! Traces run again give, job by job, the starts that independent simulators give: those kept here
-//! in every test, all that are at hand with `make replay-check`.
+//! Replayed traces give the same start of every job as independent simulators. Every test run uses
+//! the traces in this repository; `make replay-check` uses all available ones.
 
 use crate::support::root;
 use crate::support::sandbox::bin;
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Our names of policies, and those of the references.
+/// Policy names of Lanai and of the references.
 const POLICIES: [(&str, &str); 7] = [
     ("fcfs", "FCFS"),
     ("easy", "EASY"),
@@ -28,7 +28,7 @@ const POLICIES: [(&str, &str); 7] = [
     ("wfp3+easy", "WFP3+EASY"),
 ];
 
-/// What is compared of a job: number, submission, start, end, processors.
+/// Compared values of a job: number, submission, start, end, processors.
 type Row = [i64; 5];
 
 pub fn load(path: &Path) -> (NodeBatch, Trace) {
@@ -54,7 +54,7 @@ fn row(outcome: &Outcome) -> Row {
     ]
 }
 
-/// The rows of a reference: numbers with blanks between, a job a line.
+/// Reads a reference: one job per line, numbers separated by spaces.
 fn reference(path: &Path) -> Vec<Row> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(File::open(path).unwrap())
@@ -70,7 +70,7 @@ fn reference(path: &Path) -> Vec<Row> {
     text.lines().map(row).collect()
 }
 
-/// How many jobs differ, and the first of them, as it is and as it should be.
+/// Number of differing jobs, and the first of them with both values.
 fn differences(found: &[Outcome], wanted: &[Row]) -> (usize, String) {
     let mut differing = found
         .iter()
@@ -88,7 +88,7 @@ fn differences(found: &[Outcome], wanted: &[Row]) -> (usize, String) {
     )
 }
 
-/// Compares the traces kept here.
+/// Compares a policy on the traces in this repository.
 fn compare(policy: (&str, &str)) {
     let folder = root().join("tests/policy/traces");
     for trace in ["syn-tiny", "syn-small", "syn-mid"] {
@@ -263,7 +263,7 @@ fn qsim_reports_errors_in_a_trace_with_their_position() {
 
 // ---------------------------------------------------------------- make replay-check
 
-/// Where more traces are, with a folder `reference` beside them.
+/// Directory of further traces with their `reference` directory; None if there is none.
 pub fn elsewhere() -> Option<PathBuf> {
     let folder =
         root().join(std::env::var_os("LANAI_TRACES").unwrap_or_else(|| "../shared/traces".into()));
@@ -274,8 +274,8 @@ pub fn elsewhere() -> Option<PathBuf> {
     is_there.then_some(folder)
 }
 
-/// The traces of a folder, each with the policies it has references for; the largest last, to be
-/// taken first.
+/// Traces of a directory, each with every policy that has a reference. Sorted by size, because the
+/// largest are taken first, from the end.
 fn tasks(folder: &Path) -> Vec<(String, (&'static str, &'static str))> {
     let mut sized: Vec<(u64, String)> = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -299,7 +299,7 @@ fn tasks(folder: &Path) -> Vec<(String, (&'static str, &'static str))> {
     all.filter(|(name, policy)| known(name, policy.1)).collect()
 }
 
-/// Runs one and prints a line; tells whether all jobs agree.
+/// Replays one trace and prints a line. Returns true if all jobs agree.
 fn check(folder: &Path, name: &str, policy: (&str, &str)) -> bool {
     let (machine, trace) = load(&folder.join(format!("{name}.swf.gz")));
     let wanted = reference(&folder.join(format!("reference/{name}.{}.gz", policy.1)));

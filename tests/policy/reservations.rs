@@ -1,5 +1,5 @@
-//! Reservations, live: made, shown, changed and deleted with PBS's commands; their queues, their
-//! jobs, and what becomes of all that as time goes by and schedd is killed.
+//! Live reservations: created, shown, changed and deleted with PBS's commands; their queues and
+//! jobs, over time and across deaths of schedd.
 
 mod access;
 
@@ -7,7 +7,7 @@ use crate::support::sandbox::{Done, Sandbox};
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A node that has answered, so that reservations find one.
+/// A sandbox whose node is connected, so that reservations can be confirmed.
 fn sandbox(config: &str) -> Sandbox {
     let sandbox = Sandbox::configured(config);
     let id = sandbox.submit(&[], "true\n");
@@ -15,7 +15,7 @@ fn sandbox(config: &str) -> Sandbox {
     sandbox
 }
 
-/// So many seconds from now, as `-R` and `-E` take it; the sandbox counts in UTC.
+/// Time `seconds` from now in the format of `-R` and `-E`; the sandbox uses UTC.
 pub fn ahead(seconds: u64) -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -23,7 +23,7 @@ pub fn ahead(seconds: u64) -> String {
         .as_secs()
         + seconds;
     let (days, rest) = (now / 86_400, now % 86_400);
-    // Civil from days (H. Hinnant), enough for this century.
+    // Civil date from days (H. Hinnant), sufficient for this century.
     let z = days as i64 + 719_468;
     let era = z / 146_097;
     let doe = z - era * 146_097;
@@ -63,7 +63,7 @@ fn becomes(sandbox: &Sandbox, id: &str, wanted: &str) {
     });
 }
 
-/// Makes a reservation; its id.
+/// Creates a confirmed reservation; returns its id.
 #[track_caller]
 fn reserve(sandbox: &Sandbox, from: &str, arguments: &[&str]) -> String {
     let line = sandbox
@@ -86,7 +86,7 @@ fn queue_of(id: &str) -> &str {
     id.split('.').next().unwrap()
 }
 
-/// All processors of the only node.
+/// Number of processors of the only node.
 fn processors(sandbox: &Sandbox) -> u64 {
     let document: Value =
         serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).out).unwrap();

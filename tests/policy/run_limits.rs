@@ -1,4 +1,4 @@
-//! Limits on what runs and is considered on somebody's behalf, asked of real daemons.
+//! Limits on running and considered jobs of a user, with real daemons.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn submit(sandbox: &Sandbox, arguments: &[&str]) -> String {
     )
 }
 
-/// Waits until a job's comment says this.
+/// Waits until a job's comment contains this text.
 fn says(sandbox: &Sandbox, id: &str, words: &str) {
     let said = || {
         sandbox.job(id)["comment"]
@@ -30,8 +30,7 @@ fn says(sandbox: &Sandbox, id: &str, words: &str) {
     sandbox.until(words, said);
 }
 
-/// M5, P9: PBS's words, the numbers behind them, and the jobs that use it; the same from a schedd
-/// that has not seen these wait.
+/// M5, P9: PBS's message, its numbers, and the jobs that count, also from a restarted schedd.
 #[test]
 fn a_blocked_user_sees_the_limit_and_the_counted_jobs() {
     let sandbox = sandbox("[[limit]]\nuser = \"*\"\nrunning = { ncpus = 2 }\n");
@@ -69,12 +68,12 @@ fn a_blocked_user_sees_the_limit_and_the_counted_jobs() {
     let late = submit(&sandbox, &["-l", "select=1:ncpus=2"]);
     says(&sandbox, &late, words);
     assert_eq!(sandbox.state(&waits), "Q");
-    // Either might come next.
+    // The scheduler may start either job first, so delete the other one.
     sandbox.run("qdel", &[&late, &runs]).ok();
     sandbox.running(&waits);
 }
 
-/// M24: of jobs alike some are considered and others are not, and each says which it is.
+/// M24: some of several equal jobs are considered and some are not; each shows its own reason.
 #[test]
 fn equal_jobs_show_individually_whether_they_are_considered() {
     let sandbox = sandbox("[[limit]]\nuser = \"*\"\nidle = { jobs = 1 }\n");

@@ -22,7 +22,7 @@ fn play(path: &Path) -> Result<CheckReport, String> {
         .map_err(|error| error.to_string())
 }
 
-/// What is wrong with those that do not come out as they expect.
+/// Names and reports of the scenarios that fail.
 fn failures(folder: &str) -> Vec<String> {
     let fault = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -52,7 +52,7 @@ fn the_examples_for_administrators_come_out_as_they_expect() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The directory of the rules whose id begins with each letter.
+/// Directory of the rules whose ids begin with each letter.
 const SOURCES: &[(char, &str)] = &[
     ('F', "flux"),
     ('G', "invariants"),
@@ -64,17 +64,17 @@ const SOURCES: &[(char, &str)] = &[
     ('Y', "ytsaurus"),
 ];
 
-/// The name of a scenario's file without its extension.
+/// File name of a scenario without its extension.
 fn stem(path: &Path) -> String {
     path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
-/// The id of the rule that a scenario shows: the part of its name before the first hyphen.
+/// Rule id of a scenario: the part of its name before the first hyphen.
 fn rule(path: &Path) -> String {
     stem(path).split('-').next().unwrap().to_string()
 }
 
-/// Whether the directory, the file name and the first line of a scenario state the same rule.
+/// True if the directory, the file name and the first line of a scenario give the same rule.
 fn is_named_after_its_rule(path: &Path) -> bool {
     let id = rule(path);
     let folder = path.parent().unwrap().file_name().unwrap();
@@ -94,7 +94,7 @@ fn scenarios_are_named_after_their_rules() {
     assert!(unnamed.is_empty(), "{unnamed:#?}");
 }
 
-/// The rules that the five systems Lanai has learned from state themselves.
+/// Rules stated by the documents of the five systems that Lanai follows.
 const STATED: &[&str] = &[
     "Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q11", "Q12", "Q13", "Q14", "Q15",
     "Q16", "M1", "M2", "M3", "M4", "M5", "M6", "M8", "M9", "M10", "I1", "I2", "I2b", "I3", "I4",
@@ -104,7 +104,7 @@ const STATED: &[&str] = &[
     "F20",
 ];
 
-/// F17 alone has none: a scenario has one scheduler, and nested ones are tried live (`nested`).
+/// F17 has none: a scenario has one scheduler. Nested instances are tested live (`nested`).
 #[test]
 fn every_rule_that_is_stated_has_a_scenario() {
     let all: BTreeSet<String> = scenarios("tests/scenarios")
@@ -115,8 +115,8 @@ fn every_rule_that_is_stated_has_a_scenario() {
     assert!(missing.is_empty(), "no scenario: {missing:?}");
 }
 
-/// The traps in what the five say, each with the scenario that shows on which side Lanai comes
-/// down.
+/// Ambiguous points in the documents of the five systems, each with the scenario that shows Lanai's
+/// behavior.
 const TRAPS: &[(&str, &str)] = &[
     (
         "a higher queue goes first, but by the printed formula does not",

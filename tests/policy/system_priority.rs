@@ -1,11 +1,10 @@
-//! `qalter --system-priority`: an operator puts a job before all others, and nobody else does
-//! (M11).
+//! `qalter --system-priority`: operators, and only they, put a job before all others (M11).
 
 use crate::support::installation::shared;
 use crate::support::people::two_people;
 use crate::support::sandbox::Sandbox;
 
-/// Has its node for itself.
+/// Options of a job that has its node exclusively.
 const ALONE: &[&str] = &[
     "-l",
     "select=1:ncpus=1",

@@ -1,5 +1,5 @@
-//! Promises pinned to nodes hold together: if all jobs run as long as they may, everybody has room
-//! when and where it was promised, whatever has been started to fill the gaps.
+//! Bookings pinned to nodes are consistent: if all jobs use their full walltime, every booking has
+//! its resources at its time and place, whatever jobs are backfilled.
 
 use crate::fixture::TestCluster;
 use crate::properties::cycle::{Made, enqueue, made, nodes, promising, simulate, snapshot};
@@ -10,19 +10,19 @@ use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A job on its nodes for a while.
+/// A job on its nodes from start to end.
 #[derive(Clone, Debug)]
 struct Stay {
     job: JobId,
     from: i64,
     until: i64,
-    /// Node, processors, bytes.
+    /// Node, processors and bytes of each chunk.
     chunks: Vec<(String, i64, i64)>,
     is_alone: bool,
     has_host: bool,
 }
 
-/// Nodes as made up: processors, bytes, host.
+/// Generated nodes: processors, bytes, host.
 type Capacity = BTreeMap<String, (i64, i64, String)>;
 
 const GB: i64 = 1 << 30;
@@ -74,7 +74,7 @@ fn stay(fixture: &TestCluster, jobs: &[Made], job: JobId, nodes: &[String], from
     }
 }
 
-/// The first clash, in words.
+/// Describes the first conflict; None if there is none.
 fn clash(capacity: &Capacity, stays: &[Stay]) -> Option<String> {
     stays.iter().find_map(|newcomer| {
         let present: Vec<&Stay> = stays
@@ -104,7 +104,7 @@ fn clash(capacity: &Capacity, stays: &[Stay]) -> Option<String> {
     })
 }
 
-/// Whether a job wants something for itself that another has.
+/// True if a job with exclusive nodes or hosts shares one with another job.
 fn disturbs(capacity: &Capacity, stay: &Stay, other: &Stay) -> bool {
     let host = |node: &String| &capacity[node].2;
     let meets = |mine: &String, theirs: &String| {
@@ -122,13 +122,13 @@ fn disturbs(capacity: &Capacity, stay: &Stay, other: &Stay) -> bool {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// I8, G4.
+    /// I8, G4: every booking is free of conflicts with running jobs and other bookings.
     #[test]
     fn every_planned_start_has_its_resources_at_its_time(
         nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(false), early: bool,
     ) {
         let mut fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
-        // So that promises are pinned also where they could be counted.
+        // Forces bookings to be pinned to nodes, even where counting would suffice.
         fixture = fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
         fixture.policy.backfill = backfill;
         let (capacity, made) = (capacity(&nodes, composite), fixture.clone());

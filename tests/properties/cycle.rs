@@ -1,4 +1,4 @@
-//! Properties of the cycle, over clusters and queues made up at random.
+//! Properties of the scheduling cycle, for random clusters and queues.
 
 use crate::fixture::{TestCluster, cluster};
 use crate::support::cases;
@@ -9,8 +9,8 @@ use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A job as made up: its request without walltime, its walltime, and how much of that it really
-/// runs, in percent.
+/// A generated job: request without walltime, walltime in seconds, and actual run time in percent
+/// of it.
 #[derive(Clone, Debug)]
 pub struct Made {
     pub request: String,
@@ -60,7 +60,7 @@ pub fn snapshot(nodes: &[(u32, u32)], composite: bool) -> TestCluster {
     }
 }
 
-/// Promises of every kind; `kept` for those that are never taken back.
+/// Backfill policies of all kinds. With `kept`, bookings are never withdrawn.
 pub fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
     let depth = prop_oneof![3 => 1..=4u32, 1 => Just(Backfill::ALL)];
     let order = prop_oneof![Just(FillOrder::Priority), Just(FillOrder::Shortest)];
@@ -94,8 +94,8 @@ pub fn enqueue(
     })
 }
 
-/// Lets time pass until nothing runs: at each end or promised start another cycle. Returns when
-/// each job started; `seen` gets each plan.
+/// Simulates until nothing runs, with a cycle at each end and each planned start. Returns the start
+/// of each job; `seen` receives each plan.
 pub fn simulate(
     mut fixture: TestCluster,
     jobs: &[Made],
@@ -135,7 +135,7 @@ pub fn simulate(
 proptest! {
     #![proptest_config(cases(400))]
 
-    // `Scene::plan` audits every plan: no node over-committed, nobody beside an exclusive job.
+    // `TestCluster::plan` audits every plan: no overcommitted node, no job beside an exclusive one.
 
     #[test]
     fn backfill_delays_no_planned_start(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), early: bool) {
@@ -198,8 +198,7 @@ proptest! {
         fixture.apply(&plan);
         let second = fixture.plan();
         prop_assert!(second.starts.is_empty(), "first\n{plan}second\n{second}");
-        // Where promises are counted, the nodes of one are a forecast: its job and time are the
-        // promise.
+        // With counted bookings the nodes are only a forecast, so job and time are compared.
         let promises = |plan: &Plan| plan.bookings.iter().map(|b| (b.job, b.at)).collect::<Vec<_>>();
         prop_assert_eq!(promises(&plan), promises(&second));
     }
@@ -217,8 +216,7 @@ proptest! {
     #[test]
     fn a_shared_refusal_hides_no_startable_job(nodes in nodes(), composite: bool, jobs in prop::collection::vec((alike(), bars()), 1..25), backfill in refusing()) {
         let shared = barred(snapshot(&nodes, composite), &jobs, |_| String::new());
-        // A kind of chunk of which there are none: so that nobody asks for the same as anybody
-        // else.
+        // A chunk with count 0 makes every request unique, so that no two jobs share a refusal.
         let alone = barred(snapshot(&nodes, composite), &jobs, |id| format!("+0:ncpus={id}"));
         let (mut shared, mut alone) = (shared, alone);
         for fixture in [&mut shared, &mut alone] {
@@ -286,8 +284,8 @@ proptest! {
         let pieces = |ncpus| format!("{ncpus}:ncpus=1");
         prop_assert_eq!(&one, &run("8 x ncpus=1", pieces, false));
         prop_assert_eq!(&one, &run("1 x ncpus=3, 2 x ncpus=2, 1 x ncpus=1", pieces, false));
-        // A single promise takes what is not free now first, so that pinned it leaves as much as
-        // counted.
+        // A single booking first takes resources that are not free now, so pinned and counted
+        // bookings leave the same amount.
         if backfill.depth == 1 && backfill.keep == BookingRetention::CurrentHighest {
             prop_assert_eq!(&one, &run("8 x ncpus=1", pieces, true));
             prop_assert_eq!(&one, &run("1 x ncpus=3, 2 x ncpus=2, 1 x ncpus=1", pieces, true));
@@ -321,7 +319,7 @@ proptest! {
     }
 }
 
-/// One of a few requests, so that many jobs ask for the same, and differ in their walltimes.
+/// A job with one of a few requests, so that many jobs differ in walltime only.
 fn alike() -> impl Strategy<Value = Made> {
     let request = prop_oneof![
         3 => Just("select=1:ncpus=2"),
@@ -337,19 +335,19 @@ fn alike() -> impl Strategy<Value = Made> {
     })
 }
 
-/// A job that runs: on which node, its processors, until when in tens of seconds, whom it bears.
+/// A running job: node, processors, end in tens of seconds, and sharing.
 fn runs() -> impl Strategy<Value = (usize, u32, i64, &'static str)> {
     let access =
         prop_oneof![4 => Just(""), 1 => Just(" naccess=singleuser"), 1 => Just(" place=excl")];
     (0..3usize, 1..5u32, 1..20i64, access)
 }
 
-/// What else may keep a job from starting, and from others of its kind.
+/// Further properties that may block a job and separate it from equal requests.
 fn bars() -> impl Strategy<Value = &'static str> {
     prop_oneof![8 => Just(""), 1 => Just(" queue=stopped"), 1 => Just(" not_before=60"), 1 => Just(" qos=high")]
 }
 
-/// All ways to deal with blocked jobs, but `greedy`, which looks at classes together.
+/// All backfill policies except `greedy`, which evaluates several classes together.
 fn refusing() -> impl Strategy<Value = Backfill> {
     let policy = [
         Filling::None,
@@ -370,7 +368,7 @@ fn refusing() -> impl Strategy<Value = Backfill> {
         })
 }
 
-/// The jobs, each with what bars it, and with a word more in its select.
+/// Queues the jobs, each with its blocking property and `more` appended to its select.
 fn barred(
     fixture: TestCluster,
     jobs: &[(Made, &str)],
@@ -393,7 +391,7 @@ fn barred(
         })
 }
 
-/// Whether the chunks fit, each tried on each node.
+/// Exhaustive search: true if the chunks fit on the nodes.
 fn some_placement(free: &mut [(u32, u32)], chunks: &[(u32, u32)]) -> bool {
     let Some((&(ncpus, mem), rest)) = chunks.split_first() else {
         return true;
@@ -410,7 +408,7 @@ fn some_placement(free: &mut [(u32, u32)], chunks: &[(u32, u32)]) -> bool {
     })
 }
 
-/// Jobs of so many processors, all submitted at once.
+/// Fewer than `most` jobs with their processors, all submitted at once.
 fn plain(most: usize) -> impl Strategy<Value = (Vec<u32>, Vec<Made>)> {
     prop::collection::vec((1..9u32, made()), 1..most).prop_map(|jobs| jobs.into_iter().unzip())
 }
@@ -432,8 +430,8 @@ fn submitted(
         })
 }
 
-/// The same where a job waits, in a queue that is stopped, for which places would matter: so that
-/// promises are pinned to nodes.
+/// Adds a queued job in a stopped queue that depends on the choice of nodes, so that bookings are
+/// pinned to nodes.
 fn pinned(fixture: TestCluster) -> TestCluster {
     fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
 }
@@ -445,14 +443,14 @@ struct Waiting {
     run: i64,
 }
 
-/// A machine of the plain model: who runs until when, by plan and in truth.
+/// A machine of the plain model: planned end, actual end and width of each running job.
 struct Machine {
     width: i64,
     running: Vec<(i64, i64, i64)>,
 }
 
 impl Machine {
-    /// What is free at a moment, if all run as long as planned.
+    /// Free processors at a time, if all jobs run until their planned ends.
     fn free(&self, at: i64) -> i64 {
         self.width
             - self
@@ -463,8 +461,8 @@ impl Machine {
                 .sum::<i64>()
     }
 
-    /// The next end, or the moment given if that comes first; all that are over then are gone, and
-    /// whether one was early. None when nothing runs.
+    /// Advances to the next end, or to `moment` if that is earlier, and removes ended jobs. Returns
+    /// the time and true if a job ended early. None if nothing runs.
     fn pass(&mut self, moment: Option<i64>) -> Option<(i64, bool)> {
         let end = self.running.iter().map(|(_, end, _)| *end).min()?;
         let now = moment.map_or(end, |moment| moment.min(end));
@@ -482,7 +480,7 @@ impl Machine {
     }
 }
 
-/// EASY backfill as the literature has it: shadow time and extra processors.
+/// EASY backfill as in the literature: shadow time and extra processors.
 fn easily(width: i64, jobs: &[Waiting], shortest: bool) -> Vec<Option<i64>> {
     let mut machine = Machine {
         width,
@@ -536,7 +534,7 @@ fn easily(width: i64, jobs: &[Waiting], shortest: bool) -> Vec<Option<i64>> {
     }
 }
 
-/// Conservative backfill by its definition, with compression after an early end.
+/// Conservative backfill by definition, with compression after an early end.
 fn conservatively(width: i64, jobs: &[Waiting]) -> Vec<Option<i64>> {
     let mut machine = Machine {
         width,
@@ -568,7 +566,8 @@ fn conservatively(width: i64, jobs: &[Waiting]) -> Vec<Option<i64>> {
     }
 }
 
-/// The first moment from which on a job has room for all its estimate, every moment looked at.
+/// Earliest time at which a job fits for its whole estimate. Checks every time at which something
+/// changes.
 fn earliest(
     machine: &Machine,
     booked: &BTreeMap<usize, i64>,

@@ -1,7 +1,6 @@
-//! Properties of cycles that are run for what has happened, over happenings made up at random: one
-//! that goes by what the last ones found out decides what one would that looks at everything (Q1,
-//! X2). Of orders in which a job's place does not hang on the host: there a look from one host is
-//! another look.
+//! An event-driven cycle, which uses results of previous cycles, decides the same as a full cycle,
+//! for random events (Q1, X2). Only for orders in which a job's priority does not depend on the
+//! host: otherwise a cycle for one host is a different decision.
 
 use crate::fixture::{TestCluster, cluster};
 use crate::properties::cycle::{Made, made, promising};
@@ -16,7 +15,7 @@ use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 
-/// What happens, to whom is told by a number.
+/// A generated event. Numbers select the job or node.
 #[derive(Clone, Debug)]
 enum Happening {
     Submitted {
@@ -67,7 +66,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 const LICENCES: i64 = 4;
 
-/// Orders that need no host to tell who goes first.
+/// Orders that do not depend on the host.
 const ORDERS: [&str; 5] = [
     "by = \"fcfs\"",
     "by = \"priority\"",
@@ -86,7 +85,7 @@ fn ways() -> impl Strategy<Value = Backfill> {
     prop_oneof![3 => promising(false), 1 => without]
 }
 
-/// The world, and what its jobs asked for.
+/// A cluster, and the request and user of each job.
 struct Course {
     fixture: TestCluster,
     asked: Vec<(String, &'static str)>,
@@ -148,7 +147,7 @@ impl Course {
                     .for_each(|job| self.fixture.state.vacate(*job));
             }
             Happening::Held(job) => self.fixture.state.withdraw(JobId::job(*job)),
-            // It waits as before, and is put off no more.
+            // The job stays queued; its delay ends.
             Happening::Shoved(job) if fixture.state.class_of(JobId::job(*job)).is_some() => {
                 let (text, user) = self.asked[*job as usize - 1].clone();
                 self.fixture = fixture.owned(user).queued(*job, &text);
@@ -170,7 +169,7 @@ impl Course {
         }
     }
 
-    /// What a look decides that goes by nothing but what there is.
+    /// Plan of a full cycle, without previous results.
     fn whole(&self) -> Plan {
         cycle::run(&self.fixture.state, &self.fixture.policy, self.fixture.now)
     }

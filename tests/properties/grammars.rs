@@ -1,5 +1,5 @@
-//! Texts in PBS's grammars, and texts nearly in them: what holds of each
-//! (`tests/support/grammars.rs`) holds of thousands of them.
+//! Random texts in PBS's grammars, and texts close to them, satisfy the properties in
+//! `tests/support/grammars.rs`.
 
 use crate::support::grammars::{self, Fate};
 use crate::support::{cases, files, root};
@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// One of those that stand in a list between `|`.
+/// One of the items of a list separated by `|`.
 fn one_of(list: &'static str) -> impl Strategy<Value = &'static str> {
     prop::sample::select(list.split('|').collect::<Vec<_>>())
 }
 
-/// Pieces of a grammar one after the other, and among them whatever bytes there are.
+/// A sequence of items of a grammar, mixed with arbitrary bytes.
 fn pieces(known: &'static str, most: usize) -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         12 => one_of(known).prop_map(|text| text.as_bytes().to_vec()),
@@ -26,7 +26,7 @@ fn pieces(known: &'static str, most: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..most).prop_map(|pieces| pieces.concat())
 }
 
-/// What nobody means to write.
+/// Bytes that no user means to write.
 const ODD: &[&[u8]] = &[
     b"\xff",
     b"\xc3",
@@ -79,7 +79,7 @@ const HEADER: &str = "\
     -5|c=5|/bin/sh|alice|a@b,c|abe|tasks=2:lprocs=4|smp 4|mpi 2-8|linear:4|out|head:/x/^job_name^|$JOB_NAME|\
     workq|all.q@head|\"a b\"|'|\"|\\|#";
 
-/// A text of the grammar, and in one of three cases something put in where it does not belong.
+/// A text of the grammar; with a probability of 0.3 odd bytes are inserted.
 fn disturbed(text: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<u8>> {
     let odd = prop::option::weighted(
         0.3,
@@ -95,7 +95,7 @@ fn disturbed(text: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<u
     })
 }
 
-/// `kind:id:id,kind:id`.
+/// Dependencies such as `kind:id:id,kind:id`.
 fn dependencies() -> impl Strategy<Value = Vec<u8>> {
     let kinds = [
         "after",
@@ -119,7 +119,7 @@ fn dependencies() -> impl Strategy<Value = Vec<u8>> {
     disturbed(prop::collection::vec(clause, 1..4).prop_map(|clauses| clauses.join(",")))
 }
 
-/// Directives with an option or two each, rarely of the wrong kind.
+/// Directives with one to three options each, some with an invalid prefix or option.
 fn headers() -> impl Strategy<Value = Vec<u8>> {
     let option = prop_oneof![9 => one_of(OPTIONS), 1 => one_of(HEADER)];
     let options = prop::collection::vec(option, 1..4).prop_map(|options| options.join(" "));
@@ -131,7 +131,7 @@ fn headers() -> impl Strategy<Value = Vec<u8>> {
     disturbed(prop::collection::vec(line, 1..5).prop_map(|lines| lines.join("\n")))
 }
 
-/// Options with values that PBS, TORQUE or Grid Engine take.
+/// Options with values that PBS, TORQUE or Grid Engine accept.
 const OPTIONS: &str = "\
     -N name|-N 007|-A 'a b'|-A \"x,y\"|-P proj|-l select=2:ncpus=4:mem=8gb|-l walltime=1:00:00,file=1gb|\
     -l nodes=2:ppn=4|-l ncpus=2 -l mem=1gb|-l place=scatter:excl -l select=3|-l select=1:color='a b'+2|\
@@ -148,7 +148,7 @@ const OPTIONS: &str = "\
     -wd sub|-pe smp 4|-pe mpi 2-8|-hold_jid a,12,b*|-hold_jid_ad 3|-sync y|-tc 3|-ar 5|-notify|-shell n|\
     -soft -l x=1 -hard|-now y|-binding linear:4|-terse|-w e|-R y|-m bes";
 
-/// A date, and what is nearly one.
+/// A date, or a text close to one.
 fn dates() -> impl Strategy<Value = Vec<u8>> {
     let pair = prop_oneof![4 => "[0-2][0-9]", 1 => "[0-9][0-9]"];
     let date = (
@@ -205,10 +205,10 @@ proptest! {
     }
 }
 
-/// What holds of a text in a grammar.
+/// A check of a text in a grammar.
 type Judge = fn(&[u8]) -> Fate;
 
-/// What the fuzz targets begin with, and what they once broke.
+/// The initial corpus of the fuzz targets, including texts that caused failures.
 #[test]
 fn every_seed_of_the_fuzz_targets_is_parsed_or_refused() {
     let rows: [(&str, Judge); 5] = [
@@ -229,7 +229,7 @@ fn every_seed_of_the_fuzz_targets_is_parsed_or_refused() {
     }
 }
 
-/// What the generators make is neither all refused nor all parsed.
+/// The generators produce valid and invalid texts.
 #[test]
 fn texts_of_both_kinds_are_tried() {
     let rows: [(Judge, BoxedStrategy<Vec<u8>>); 5] = [

@@ -1,5 +1,5 @@
-//! Properties of limits, over clusters, queues of jobs and limits made up at random: what everybody
-//! has is counted here anew, start by start, and by other means than the scheduler's.
+//! Properties of limits, for random clusters, jobs and limits. A simple model recounts the usage at
+//! every start, independently of the scheduler.
 
 use crate::fixture::{TestCluster, cluster, queue};
 use crate::properties::cycle::promising;
@@ -15,7 +15,7 @@ use lanai::sched::view::snapshot::ClusterState;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job, made up.
+/// A generated job.
 #[derive(Clone, Debug)]
 struct Made {
     user: &'static str,
@@ -24,11 +24,11 @@ struct Made {
     chunks: i64,
     ncpus: i64,
     walltime: i64,
-    /// How much of its walltime it runs.
+    /// Actual run time in percent of the walltime.
     percent: i64,
 }
 
-/// Whom a limit is for, and whether these are counted each by itself.
+/// Scope of a limit: the jobs that count together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scope {
     All,
@@ -37,7 +37,7 @@ enum Scope {
     Batch,
     EachUserInBatch,
     EachUserInEachQueue,
-    /// Instead of all others on the same.
+    /// Overrides all other limits on the same quantity.
     High,
 }
 
@@ -84,7 +84,7 @@ impl Limit {
         )
     }
 
-    /// With whom a job counts, if it does.
+    /// Key of the jobs that count together with this job; None if the limit does not apply to it.
     fn key(&self, job: &Made) -> Option<String> {
         match self.whose {
             Scope::All => Some(String::new()),
@@ -97,7 +97,7 @@ impl Limit {
         }
     }
 
-    /// In thousandths, what a job asks for that is to run from `now` until then.
+    /// Amount in thousandths used by a job from `now` until its end.
     fn amount(&self, job: &Made, until: i64, now: i64) -> i64 {
         match self.what {
             What::Jobs => 1000,
@@ -108,15 +108,16 @@ impl Limit {
     }
 }
 
-/// One of the two halves of a limit.
+/// Selects the soft or the hard value of a limit.
 type Half = fn(&Limit) -> Option<i64>;
 
 const SOFT: Half = |limit| limit.soft;
 
 const HARD: Half = |limit| limit.hard;
 
-/// What a half of each limit says that concerns a job, and with whom it counts: a named one instead
-/// of that for each, where it says something, and one that overrides instead of all.
+/// Limits that apply to a job, each with the key of the jobs that count together and its value. A
+/// limit for a named user or queue replaces the generic one if it has a value. An overriding limit
+/// replaces all others.
 fn concerning<'a>(
     limits: &'a [Limit],
     job: &'a Made,
@@ -143,10 +144,10 @@ fn concerning<'a>(
         .filter_map(move |limit| Some((limit, limit.key(job)?, most(limit)?)))
 }
 
-/// What runs, by number of the job, until when at the latest.
+/// Running jobs by number, with their latest ends.
 type Running = BTreeMap<usize, i64>;
 
-/// Whether one more job would be within the halves of all limits.
+/// True if one more job stays within the soft or hard values of all limits.
 fn is_within(
     place: usize,
     half: Half,
@@ -170,7 +171,7 @@ fn is_within(
     })
 }
 
-/// Holds a plan of a state against the limits.
+/// Checks a plan against the limits.
 fn check(
     (plan, state): (&Plan, &ClusterState),
     limits: &[Limit],
@@ -196,7 +197,7 @@ fn check(
     if !over.is_empty() {
         let booked: BTreeSet<JobId> = plan.bookings.iter().map(|booking| booking.job).collect();
         let id = |place: &usize| JobId::job(*place as u64 + 1);
-        // Who is not considered at all waits behind nobody (M24).
+        // A job that is not considered does not precede others (M24).
         let is_listed = |place: &usize| {
             state
                 .verdict(plan, id(place))
@@ -247,7 +248,7 @@ fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> TestC
     fixture
 }
 
-/// Has everything run, and holds each plan against the limits; who never started.
+/// Simulates all jobs and checks each plan. Returns the jobs that never started.
 fn run(
     mut fixture: TestCluster,
     limits: &[Limit],
@@ -358,8 +359,8 @@ fn limit() -> impl Strategy<Value = Limit> {
     })
 }
 
-/// No two limits for the same on the same: of two the lower counts, which this model does not know
-/// apart.
+/// No two limits with the same scope and quantity: the lower value would apply, which the model
+/// does not implement.
 fn limits() -> impl Strategy<Value = Vec<Limit>> {
     prop::collection::vec(limit(), 1..5).prop_map(|limits| {
         let is_first = |place: &usize| {
@@ -389,9 +390,9 @@ fn backfill() -> impl Strategy<Value = Backfill> {
 proptest! {
     #![proptest_config(cases(2000))]
 
-    /// G3: no hard limit is ever exceeded, and a soft one only once every job within the soft
-    /// limits has started or is promised a start; and limits keep nobody waiting for ever but who
-    /// alone exceeds one.
+    /// G3: hard limits are never exceeded. A soft limit is exceeded only if every job within the
+    /// soft limits has started or has a booking. Every job that alone stays within the limits
+    /// starts eventually.
     #[test]
     fn g3_limits_hold_at_every_start(nodes in prop::collection::vec(1..9u32, 1..4), limits in limits(), jobs in prop::collection::vec(made(), 1..16), backfill in backfill(), idle: bool) {
         let more = if idle { "[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n" } else { "" };
@@ -400,14 +401,14 @@ proptest! {
         let left = run(fixture, &limits, &jobs)?;
         let would_run = |place: &usize| is_within(*place, HARD, &limits, &jobs, &Running::new(), 0);
         let stuck: Vec<_> = left.into_iter().filter(would_run).collect();
-        // Where those that alone exceed a limit are considered, they may keep others off the list
-        // for ever.
+        // With a limit on considered jobs, jobs that alone exceed a limit may exclude others
+        // forever.
         prop_assert!(stuck.is_empty() || idle, "never started: {stuck:?}");
     }
 }
 
-/// The least time of several cycles, in microseconds, over 300 users with a job each that waits and
-/// one that runs.
+/// Minimum time of several cycles in microseconds, with 300 users who have one running and one
+/// queued job each.
 fn cycle_time(limits: &str) -> u128 {
     let mut fixture = cluster("300 x ncpus=4");
     fixture.policy.limits = Config::parse(limits).unwrap().effective_policy().limits;
@@ -429,7 +430,7 @@ fn cycle_time(limits: &str) -> u128 {
     (0..20).map(cycle).min().unwrap_or(0)
 }
 
-/// What 500 limits by name cost; to be asked for by itself, as it takes time.
+/// Cost of 500 limits for named users. Run it alone, because it measures time.
 #[test]
 #[ignore = "measures time"]
 fn hundreds_of_named_limits_cost_a_cycle_little() {
@@ -450,7 +451,7 @@ fn hundreds_of_named_limits_cost_a_cycle_little() {
     assert!(times[1] < times[0] * 2, "{times:?}");
 }
 
-/// Job 11's promise is in the way of job 10, and moves in the same cycle; found by the property.
+/// Job 11's booking blocks job 10 and moves in the same cycle; the property has found this case.
 #[test]
 fn a_moved_planned_start_triggers_a_cycle_for_the_jobs_it_blocked() {
     let made = |(queue, chunks, ncpus, walltime, percent)| Made {

@@ -1,6 +1,5 @@
-//! Messages that are nearly those of our commands: bytes of real requests with some of them
-//! changed. Whatever decodes is sent to a real schedd, which answers, refuses or hangs up, and goes
-//! on.
+//! Mutated messages: bytes of real requests with some changes. Those that decode are sent to a real
+//! schedd, which replies, refuses or closes the connection, and continues.
 
 use crate::support::sandbox::Sandbox;
 use lanai::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
@@ -23,10 +22,10 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// How many messages are changed; a third of them still decodes.
+/// Number of mutated messages, of which about a third decodes.
 const MESSAGES: usize = 6000;
 
-/// So many go over one connection, and are blamed together.
+/// Number of requests per connection. A failure is reported for all of them.
 const AT_ONCE: usize = 40;
 
 fn submission(settings: Vec<AttributeSetting>) -> NewJob {
@@ -68,7 +67,7 @@ fn submissions() -> Vec<ClientRequest> {
     ]
 }
 
-/// Commands about the jobs 1 and 2, of which the second is an array.
+/// Commands for job 1 and array 2.
 fn commands() -> Vec<ClientRequest> {
     let (job, array) = (JobId::job(1), JobId::array(2));
     let only = Some("1-9:2".parse().unwrap());
@@ -200,7 +199,7 @@ fn site() -> Vec<ClientRequest> {
     ]
 }
 
-/// Bytes of a request, up to three of them changed, put in or taken away.
+/// Bytes of a request with up to three bytes changed, inserted or removed.
 fn changed() -> impl Strategy<Value = Vec<u8>> {
     let requests = [submissions(), commands(), questions(), site()].concat();
     let sent: Vec<Vec<u8>> = requests
@@ -229,7 +228,7 @@ fn changed() -> impl Strategy<Value = Vec<u8>> {
                 match kind {
                     0 => bytes.insert(at, byte),
                     1 if bytes.len() > 1 => drop(bytes.remove(at)),
-                    // The largest numbers there are.
+                    // The largest encodable 32-bit number.
                     2 => drop(bytes.splice(at..=at, [0xff, 0xff, 0xff, 0xff, 0x0f])),
                     _ => bytes[at] = byte,
                 }
@@ -238,7 +237,8 @@ fn changed() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// The requests among such bytes; one that asks schedd to leave is no matter of this test.
+/// Mutated messages that decode, without `Stop`, and without `Status`, the last request of each
+/// connection.
 fn decoded() -> Vec<ClientRequest> {
     let (mut runner, strategy) = (TestRunner::deterministic(), changed());
     let made = (0..MESSAGES).map(|_| strategy.new_tree(&mut runner).unwrap().current());
@@ -247,7 +247,7 @@ fn decoded() -> Vec<ClientRequest> {
         .collect()
 }
 
-/// Whether it is answered when something happens, and perhaps never.
+/// True if the reply waits for an event that may never happen.
 fn is_patient(request: &ClientRequest) -> bool {
     matches!(
         request,
@@ -255,7 +255,7 @@ fn is_patient(request: &ClientRequest) -> bool {
     )
 }
 
-/// Sends them one after the other, and reads all that is answered; how many were heard.
+/// Sends requests one by one and reads the replies. Returns the number of answered requests.
 fn heard(stream: &mut UnixStream, requests: &[ClientRequest]) -> usize {
     let last = [ClientRequest::Status];
     for (number, request) in requests.iter().chain(&last).enumerate() {
@@ -314,7 +314,7 @@ fn requests_with_any_numbers_and_texts_do_schedd_no_harm() {
     sandbox.run("qstat", &["-f"]).ok();
 }
 
-/// A request with other numbers where it has the range `1-9:2`.
+/// Replaces the range `1-9:2` in an encoded request; None if it has none.
 fn with_range(request: &ClientRequest, range: [u8; 3]) -> Option<Vec<u8>> {
     let mut sent = postcard::to_stdvec(request).unwrap();
     let at = sent.windows(4).position(|bytes| bytes == [1, 1, 9, 2])?;

@@ -1,11 +1,11 @@
-//! Matching against an exhaustive search: on small clusters it finds a placement exactly where
-//! there is one, and the one it finds is one.
+//! Placement compared with an exhaustive search: on small clusters the scheduler finds a placement
+//! exactly if one exists, and its placement is valid.
 
 use crate::fixture::{TestCluster, cluster};
 use crate::support::cases;
 use proptest::prelude::*;
 
-/// A node: processors, gigabytes, colour, and its host.
+/// A node: processors, gigabytes, color, and its host.
 #[derive(Clone, Debug)]
 struct Node {
     ncpus: u32,
@@ -14,10 +14,10 @@ struct Node {
     host: usize,
 }
 
-/// Kinds of chunks: count, processors and gigabytes of each, and a colour that its node must have.
+/// Chunks: count, processors and gigabytes of each, and a required color of the node.
 type Chunks = Vec<(u32, u32, u32, Option<&'static str>)>;
 
-/// Who else may be on the nodes of a job.
+/// Exclusivity of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Sharing {
     Shared,
@@ -25,8 +25,7 @@ enum Sharing {
     Hosts,
 }
 
-/// A request: its chunks, how they lie, who else may be there, and whether nodes must be of one
-/// colour.
+/// A request: chunks, arrangement, exclusivity, and true if all nodes must have the same color.
 #[derive(Clone, Debug)]
 struct Asked {
     chunks: Chunks,
@@ -55,14 +54,14 @@ impl Asked {
         )
     }
 
-    /// Each chunk by itself, in order.
+    /// Single chunks, in order.
     fn single(&self) -> Vec<(u32, u32, Option<&'static str>)> {
         let times = |&(count, ncpus, mem, color): &_| (0..count).map(move |_| (ncpus, mem, color));
         self.chunks.iter().flat_map(times).collect()
     }
 }
 
-/// The cluster with one job on it, if any, which has that of node 0.
+/// A cluster with at most one running job, on node 0, and a new request.
 struct Small<'a> {
     nodes: &'a [Node],
     before: Option<(u32, Sharing)>,
@@ -70,8 +69,8 @@ struct Small<'a> {
 }
 
 impl Small<'_> {
-    /// Whether chunks may lie on these nodes, the first on the first; what holds for all of them
-    /// holds for some.
+    /// True if these nodes are valid for the first chunks. Every part of a valid placement is
+    /// valid, too.
     fn is_valid(&self, picks: &[usize]) -> bool {
         let chunks = self.asked.single();
         let each = |node: usize| {
@@ -101,7 +100,7 @@ impl Small<'_> {
             && (!self.asked.grouped || is_of_one)
     }
 
-    /// Whether a chunk lies as asked beside the others.
+    /// True if a chunk satisfies the arrangement with respect to the others.
     fn is_alone(&self, picks: &[usize], pick: usize) -> bool {
         let host = |pick: usize| self.nodes[picks[pick]].host;
         let mut others = (0..picks.len()).filter(|&other| other != pick);
@@ -112,7 +111,7 @@ impl Small<'_> {
         }
     }
 
-    /// Whether the job that is there and the one that comes bear each other on a node.
+    /// True if neither the running nor the new job excludes the other from a node.
     fn is_open(&self, node: usize) -> bool {
         let Some((_, before)) = self.before else {
             return true;
@@ -128,7 +127,7 @@ impl Small<'_> {
         !is_barred && !is_too_near
     }
 
-    /// Whether the chunks fit with these on their nodes, each of the others tried on each node.
+    /// True if the chunks fit, given these first nodes; tries every node for each of the others.
     fn fits(&self, picks: &mut Vec<usize>, count: usize) -> bool {
         self.is_valid(picks)
             && (picks.len() == count
@@ -201,7 +200,7 @@ fn asked() -> impl Strategy<Value = Asked> {
 proptest! {
     #![proptest_config(cases(2000))]
 
-    /// I11.
+    /// I11: a request starts exactly if the search finds a placement.
     #[test]
     fn a_request_fits_where_a_search_of_all_placements_finds_one(
         nodes in prop::collection::vec(node(), 1..4), asked in asked(), before in prop::option::of((0..4u32, sharing())),

@@ -1,6 +1,5 @@
-//! Properties of preemption, over clusters and jobs made up at random, with time passing: never in
-//! vain, never in a circle, nothing given twice, and everybody who may be run again comes to his
-//! end.
+//! Properties of preemption over time, for random clusters and jobs: it is never in vain and never
+//! cyclic, freed resources are used once, and every rerunnable job finishes.
 
 use crate::fixture::{TestCluster, cluster, queue};
 use crate::support::cases;
@@ -15,7 +14,7 @@ use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job, made up.
+/// A generated job.
 #[derive(Clone, Debug)]
 struct Made {
     at: i64,
@@ -25,7 +24,7 @@ struct Made {
     priority: i32,
     express: bool,
     protected: bool,
-    /// How long it takes to end once told.
+    /// Seconds from the order to end until the end.
     stops: i64,
 }
 
@@ -79,18 +78,18 @@ fn site() -> impl Strategy<Value = Site> {
         })
 }
 
-/// What became of the jobs so far.
+/// State of the simulation.
 struct Run {
     fixture: TestCluster,
     memory: CycleCache,
     jobs: Vec<Made>,
-    /// Those that run, since when.
+    /// Running jobs and their starts.
     running: BTreeMap<u64, i64>,
-    /// Those that were told to make way: for whom, and when they are gone.
+    /// Preempted jobs that still run: their preemptor, and the time of their end.
     leaving: BTreeMap<u64, (u64, i64)>,
-    /// For whom each made way last, and when it was told.
+    /// Last preemptor of each job, and the time of that preemption.
     made_way: BTreeMap<u64, (u64, i64)>,
-    /// For whom others made way: whom it waits for still, and when the last was gone.
+    /// Victims that a preemptor still waits for, and the end of the last one.
     awaited: BTreeMap<u64, (BTreeSet<u64>, Option<i64>)>,
     done: BTreeSet<u64>,
     exempt: i64,
@@ -167,7 +166,7 @@ impl Run {
         self.fixture.state.enqueue(&job);
     }
 
-    /// A second passes.
+    /// Simulates one second.
     fn step(&mut self, now: i64) -> Result<(), TestCaseError> {
         self.fixture.now = Time(now * 1000);
         let gone: Vec<u64> = self
@@ -237,7 +236,7 @@ impl Run {
                     id
                 );
             }
-            // G9: not in a circle.
+            // G9: preemption is not cyclic.
             if let Some(&(for_whom, at)) = self.made_way.get(&to) {
                 prop_assert!(
                     for_whom != id || now >= at + self.exempt,
@@ -257,8 +256,8 @@ impl Run {
             self.running.insert(id, now);
             self.awaited.remove(&id);
         }
-        // G8: as soon as all are gone, those they made way for have started; what one leaves may be
-        // for several.
+        // G8: when all victims have ended, their preemptors have started. The resources of one
+        // victim may serve several preemptors.
         for (id, (victims, gone)) in &self.awaited {
             let waits_on = self.leaving.is_empty() && victims.is_empty() && gone.is_some();
             prop_assert!(!waits_on, "others made way for {} in vain at {}", id, now);

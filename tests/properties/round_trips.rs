@@ -1,16 +1,15 @@
-//! What `qsub` accepts and `qstat` shows reads back as what was given: names, accounts, paths,
-//! environments, comments and commands, whatever bytes are in them.
+//! Values accepted by `qsub` are read back unchanged from `qstat`: names, accounts, paths,
+//! environments, comments and commands with arbitrary bytes.
 //!
-//! Everything is read back by PBS's rules alone, in code of this file: text is rejoined at newline
-//! and TAB, dsv is split at its delimiter, JSON is read by a JSON parser. What these formats cannot
-//! tell apart:
+//! The parsers in this file follow PBS's rules: text is rejoined at newline and TAB, dsv is split
+//! at its delimiter, JSON is read by a JSON parser. Some values are ambiguous in these formats:
 //!
-//! * In all three, bytes that are no UTF-8: each stretch of them is one U+FFFD, since JSON has no
-//!   other form for them and readers of text give up on them. Two variables whose names differ
-//!   there alone are one key of JSON.
-//! * In text and dsv, a control character from `^` and its letter: PBS writes both as `^G`.
-//! * In text, a newline from `\` and `n`, because values are not escaped there. In `Variable_List`,
-//!   and in dsv, `\` is escaped, and they differ.
+//! * In all three, bytes that are not UTF-8: each invalid sequence becomes one U+FFFD, because JSON
+//!   cannot represent it and text readers fail on it. Two variables whose names differ only in
+//!   such bytes are the same JSON key.
+//! * In text and dsv, a control character and `^` with its letter: PBS writes both as `^G`.
+//! * In text, a newline and the characters `\n`, because values are not escaped. In `Variable_List`
+//!   and in dsv `\` is escaped, so they differ.
 
 use crate::support::cases;
 use crate::support::grammars;
@@ -30,10 +29,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// A job's attributes by name, or its variables.
+/// Attributes of a job, or its variables, by name.
 type Named = BTreeMap<String, String>;
 
-/// What stands in values that clients and terminals have stumbled over.
+/// Values that have caused errors in clients and terminals.
 const ODD: &[&str] = &[
     "a",
     "b c",
@@ -85,10 +84,10 @@ const ODD: &[&str] = &[
     "*",
 ];
 
-/// What is no UTF-8.
+/// Bytes that are not valid UTF-8.
 const NO_TEXT: &[&[u8]] = &[b"\xff", b"\xc3", b"\xf0\x9f", b"\x80,"];
 
-/// Texts made of these, some longer than a line.
+/// Texts composed of these, some longer than a line.
 fn text() -> impl Strategy<Value = String> {
     let long = (
         prop::sample::select(&["x", "é,", "y z", ",", "\\"][..]),
@@ -99,7 +98,7 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat())
 }
 
-/// The same, of which some are no text.
+/// Such texts, some with invalid UTF-8.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let odd = prop::sample::select(NO_TEXT);
     (text(), prop::option::weighted(0.3, odd), text()).prop_map(|(before, odd, after)| match odd {
@@ -108,7 +107,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The name of a job: all that PBS lets be one.
+/// Any job name that PBS accepts.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         "[0-9]{1,4}",
@@ -120,12 +119,12 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A variable, as bash exports functions, or with any bytes that an environment takes.
+/// A variable: plain, a function exported by bash, or with arbitrary bytes.
 fn variable() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let plain = "[A-Z][A-Z0-9_]{0,6}".prop_map(String::into_bytes);
     let function = "BASH_FUNC_[a-z]{1,3}%%".prop_map(String::into_bytes);
     let any = bytes().prop_map(|name| name.into_iter().filter(|&b| b != b'=').collect::<Vec<u8>>());
-    // What tells the programs under test where they are is not for a test to change.
+    // Variables used by the programs under test are not changed.
     let ours: [&[u8]; 9] = [
         b"PBS_", b"LANAI_", b"LD_", b"PATH", b"HOME", b"USER", b"LOGNAME", b"TZ", b"LANG",
     ];
@@ -137,17 +136,17 @@ fn variable() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     )
 }
 
-/// A job as somebody gives it.
+/// A generated job.
 #[derive(Clone, Debug)]
 struct Given {
     name: String,
     account: String,
     comment: String,
-    /// None: the default one, in an odd folder.
+    /// None for the default path, in a directory with an odd name.
     path: Option<Vec<u8>>,
-    /// Handed on by `-V`.
+    /// Variables passed with `-V`.
     exported: Vec<(Vec<u8>, Vec<u8>)>,
-    /// By `-v`.
+    /// Variables passed with `-v`.
     named: Vec<(Vec<u8>, Vec<u8>)>,
     words: Vec<Vec<u8>>,
 }
@@ -185,7 +184,7 @@ fn given() -> impl Strategy<Value = Given> {
 }
 
 impl Given {
-    /// The command line: all but the comment.
+    /// Command line of `qsub`. The comment is set separately.
     fn line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = ["-h", "-V", "-N", &self.name, "-A", &self.account]
             .map(OsString::from)
@@ -209,14 +208,13 @@ impl Given {
         line
     }
 
-    /// The variables that the job gets of those given: `-v` counts more than `-V`, the last of one
-    /// name more.
+    /// Resulting variables of the job: `-v` overrides `-V`, and later values override earlier ones.
     fn variables(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         self.exported.iter().chain(&self.named).cloned().collect()
     }
 }
 
-/// A value of `-v`: `\` before what would end it, or be taken off.
+/// Escapes a value of `-v`: `\` before characters that end the value or would be removed.
 fn with_escapes(value: &[u8]) -> Vec<u8> {
     let escaped = |&byte: &u8| {
         if b",\\\"'".contains(&byte) {
@@ -228,7 +226,7 @@ fn with_escapes(value: &[u8]) -> Vec<u8> {
     value.iter().flat_map(escaped).collect()
 }
 
-/// What PBS prints for what cannot be printed.
+/// Text as PBS prints it, with replacements for control characters.
 fn printed(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' => "\\n".to_string(),
@@ -239,7 +237,7 @@ fn printed(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// The same undone.
+/// Reverses [`printed`].
 fn unprinted(text: &str) -> String {
     let (mut plain, mut chars) = (String::new(), text.chars().peekable());
     while let Some(c) = chars.next() {
@@ -257,14 +255,13 @@ fn unprinted(text: &str) -> String {
     plain
 }
 
-/// Whether a text of text output says what was given: nothing that it cannot tell apart aside, to
-/// the letter.
+/// True if text output represents the given value exactly, apart from ambiguous characters.
 fn says(shown: &str, given: &str) -> bool {
     shown == printed(given)
         && (unprinted(shown) == given || given.contains("\\n") || given.contains('^'))
 }
 
-/// The parts of a text between separators that no `\` stands before, each as it stands.
+/// Splits a text at separators that no `\` precedes; the parts stay escaped.
 fn split_unescaped<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
     let (mut parts, mut begin, mut at) = (Vec::new(), 0, 0);
     while at < text.len() {
@@ -282,7 +279,7 @@ fn split_unescaped<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
     parts
 }
 
-/// A text without the `\` before its characters; `\n` is a newline.
+/// Removes the escaping `\`; `\n` becomes a newline.
 fn unescaped(text: &str) -> String {
     let (mut plain, mut chars) = (String::new(), text.chars());
     while let Some(c) = chars.next() {
@@ -294,7 +291,7 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-/// `Variable_List`, `K=V,K=V`.
+/// Parses `Variable_List`: `K=V,K=V`.
 fn variables(list: &str) -> Named {
     let entry = |entry: &str| {
         let entry = unescaped(entry);
@@ -306,7 +303,7 @@ fn variables(list: &str) -> Named {
     split_unescaped(list, ",").into_iter().map(entry).collect()
 }
 
-/// `qstat -f`, with `-w` or without: jobs by their ids.
+/// Parses `qstat -f`, with or without `-w`: attributes by job id.
 fn of_text(out: &str) -> BTreeMap<String, Named> {
     let whole = out.replace("\n\t", "");
     let job = |block: &str| {
@@ -327,7 +324,7 @@ fn of_text(out: &str) -> BTreeMap<String, Named> {
     whole.split_terminator("\n\n").map(job).collect()
 }
 
-/// `qstat -f -F dsv`.
+/// Parses `qstat -f -F dsv`: attributes by job id.
 fn of_dsv(out: &str, delimiter: &str) -> BTreeMap<String, Named> {
     let job = |line: &str| {
         let parts = line
@@ -346,7 +343,7 @@ fn of_dsv(out: &str, delimiter: &str) -> BTreeMap<String, Named> {
     out.split_terminator('\n').map(job).collect()
 }
 
-/// What must be shown of a job: attributes, and variables.
+/// Expected attributes and variables of a job.
 struct Expected {
     texts: Vec<(&'static str, String)>,
     variables: Vec<(String, String)>,
@@ -396,13 +393,13 @@ impl Expected {
     }
 }
 
-/// Where `\` is escaped newlines survive; control characters are as printed.
+/// Text as printed where `\` is escaped: newlines are kept, other control characters replaced.
 fn with_newlines(text: &str) -> String {
     text.split('\n').map(printed).collect::<Vec<_>>().join("\n")
 }
 
 impl Given {
-    /// What must be shown of it, where the job runs on `host` and would write to `path`.
+    /// Expected attributes for a job on `host` with the output path `path`.
     fn expected(&self, path: &[u8], host: &str, arguments: &[OsString]) -> Expected {
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut texts = vec![
@@ -429,7 +426,7 @@ impl Given {
             .iter()
             .map(|(name, value)| (lossy(name), lossy(value)))
             .collect();
-        // A name of control characters may be shown as another is written.
+        // Two names may be printed the same if they contain control characters.
         let is_alone = |name: &str| {
             variables
                 .iter()
@@ -446,7 +443,7 @@ impl Given {
     }
 }
 
-/// A word of a command as PBS shows it.
+/// A command argument as PBS shows it.
 fn in_tags(word: &str) -> String {
     let word = word
         .replace('&', "&amp;")
@@ -455,7 +452,7 @@ fn in_tags(word: &str) -> String {
     format!("<jsdl-hpcpa:Argument>{word}</jsdl-hpcpa:Argument>")
 }
 
-/// The job in the functions that `qsub` and `qstat` use, without their processes.
+/// Submits and records the job with the functions of `qsub` and schedd, without processes.
 fn recorded(given: &Given, here: &qsub::Here) -> (NewJob, JobRecord) {
     let submission = qsub::submission_of(given.line(), b"", here)
         .unwrap_or_else(|failure| panic!("{failure:?}"));
@@ -494,7 +491,7 @@ proptest! {
         }
         let mut out = String::new();
         dsv::write(&mut out, "Job Id: ", "7.head", &attributes, delimiter);
-        // Two colons are not told from three.
+        // Three colons could also be a separator and a colon.
         if delimiter != "::" || !out.contains(":::") {
             expected.check_dsv(&of_dsv(&out, delimiter)["7.head"]);
         }
@@ -502,7 +499,7 @@ proptest! {
     }
 }
 
-/// The absolute path of the output file, without what says nothing in it.
+/// Normalized absolute path of the output file.
 fn path_of(given: &Given, workdir: &OsStr, number: &str) -> Vec<u8> {
     let Some(path) = &given.path else {
         return [
@@ -526,12 +523,12 @@ fn path_of(given: &Given, workdir: &OsStr, number: &str) -> Vec<u8> {
     bytes
 }
 
-/// What is a placeholder in a path is filled in, which is no matter of these tests.
+/// Replaces `^`, which begins a placeholder in a path; these tests do not cover placeholders.
 fn plain(byte: u8) -> u8 {
     if byte == b'^' { b'-' } else { byte }
 }
 
-/// Some forty jobs of any kind, and one of each kind that has been trouble somewhere.
+/// 34 generated jobs, and known difficult ones.
 fn some_jobs() -> Vec<(Given, Vec<u8>)> {
     let mut runner = TestRunner::deterministic();
     let strategy = (given(), bytes());
@@ -561,7 +558,7 @@ fn some_jobs() -> Vec<(Given, Vec<u8>)> {
         .collect()
 }
 
-/// `-W comment=`, in quotes: `"` in single ones, all else in double ones.
+/// Value for `-W comment=` in quotes: `"` in single quotes, the rest in double quotes.
 fn as_comment(text: &str) -> String {
     let quoted = text
         .split('"')

@@ -1,5 +1,4 @@
-//! Properties of fair shares and of who makes way for who starves, over claims and clusters made up
-//! at random.
+//! Properties of fair shares and of preemption for starving jobs, for random demands and clusters.
 
 use crate::fixture::{TestCluster, cluster};
 use crate::support::cases;
@@ -52,8 +51,8 @@ fn thresholds() -> impl Strategy<Value = Thresholds> {
         })
 }
 
-/// A node of so many processors that is full of jobs of these sizes, oldest first, of an account
-/// that is owed nothing; a job of another has starved for long.
+/// A full node with running jobs of these sizes, oldest first, of an account without a fair share.
+/// A job of another account has been starving for a long time.
 fn crowded(sizes: &[u32], needs: u32) -> TestCluster {
     let all: u32 = sizes.iter().sum();
     let mut fixture = cluster(&format!("1 x ncpus={all}"));
@@ -89,9 +88,9 @@ fn crowded(sizes: &[u32], needs: u32) -> TestCluster {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// Y20: nobody has more than they want, or less than is theirs; all together have what there
-    /// is, or all they want; and those who want more have the same by weight, or what is theirs in
-    /// any case.
+    /// Y20: each claim gets at most its maximum and at least its guarantee. All resources are
+    /// distributed or all claims satisfied. Unsatisfied claims get equal amounts by weight, or
+    /// their guarantee if that is more.
     #[test]
     fn unsatisfied_claims_get_equal_amounts_by_weight(all in claims(1)) {
         let parts = split(1.0, &all);
@@ -109,7 +108,7 @@ proptest! {
         }
     }
 
-    /// Y20: who counts for more has no less.
+    /// Y20: a larger weight never gets less.
     #[test]
     fn a_larger_weight_gets_no_less(all in claims(2), more in 0.0f64..5.0) {
         let mut heavier = all.clone();
@@ -117,7 +116,7 @@ proptest! {
         prop_assert!(split(1.0, &heavier)[0] + 1e-9 >= split(1.0, &all)[0]);
     }
 
-    /// Some alike have together what each of them would have.
+    /// Equal claims get the same in total if they are combined.
     #[test]
     fn some_equal_jobs_may_claim_together(one in a_claim(), others in claims(0), number in 1u64..9) {
         let each: Vec<Demand> = (0..number).map(|_| one).chain(others.clone()).collect();
@@ -126,9 +125,9 @@ proptest! {
         prop_assert!((each - together).abs() < 1e-9, "{each} {together}");
     }
 
-    /// Y3 to Y6: every allocation is in one group; who is older is in no group that goes before;
-    /// and what is kept of the text's rule is no more than the threshold allows, unless it is
-    /// spared in any case.
+    /// Y3 to Y6: every allocation is in one group, and an older one is never in a group that is
+    /// preempted earlier. With the documented boundary rule, the kept amount is within the
+    /// threshold, or spared in any case.
     #[test]
     fn the_groups_are_a_partition_by_age(sizes in prop::collection::vec(1i64..4, 0..12), thresholds in thresholds()) {
         let all: i64 = sizes.iter().sum();
@@ -150,8 +149,8 @@ proptest! {
         prop_assert!(thresholds.allow_aggressive || of(AllocationGroup::Aggressively).next().is_none());
     }
 
-    /// Y12: those that make way are enough, nobody of them can be spared, and no other would have
-    /// done who is newer than all of them; and nobody makes way where that is in vain (G8).
+    /// Y12: the victims suffice, each is necessary, and the oldest one ends the shortest sufficient
+    /// sequence of the newest jobs. No job is preempted in vain (G8).
     #[test]
     fn victims_are_sufficient_and_all_are_necessary(sizes in prop::collection::vec(1u32..5, 1..8), needs in 1u32..12) {
         let plan = crowded(&sizes, needs).plan();

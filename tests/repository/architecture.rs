@@ -1,10 +1,10 @@
-//! The rules of the house that the compiler does not know: layers, bans, shape of files.
+//! Rules for the sources that the compiler does not check: layers, banned names, size of files.
 
 use crate::support::source::Source;
 use crate::support::{files, root};
 
-/// Who may not know whom: modules under the first never name the others. So that no name hides in
-/// a list, these modules write one `use crate::...` a line.
+/// Forbidden imports: modules with the first prefix never name the others. These modules write each
+/// `use crate::...` on its own line, so that no name is hidden in a list.
 const LAYERS: &[(&str, &[&str])] = &[
     (
         "model/",
@@ -74,7 +74,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The files and directories of a layer, in order: each imports only those before it.
+/// Files and directories of a layer, in order: each imports only those before it.
 const ORDER: &[(&str, &[&str])] = &[
     (
         "model",
@@ -167,8 +167,8 @@ const ORDER: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What makes a decision depend on more than its arguments: never in `model`, `config`,
-/// `sched` and `server`.
+/// Sources of side effects, forbidden in `model`, `config`, `sched` and `server`, whose decisions
+/// depend on their arguments only.
 const IMPURE: &[&str] = &[
     "fs::",
     "net::",
@@ -192,8 +192,8 @@ const IMPURE: &[&str] = &[
     "dbg!",
 ];
 
-/// Words that stand only in files under the given prefixes. `clippy.toml` bans the functions
-/// among them too; this test needs no clippy.
+/// Words allowed only in files with the given prefixes. `clippy.toml` also bans the functions among
+/// them; this test does not need clippy.
 const RESERVED: &[(&[&str], &[&str])] = &[
     (&["unsafe"], &["sys/"]),
     (&["rusqlite"], &["spool/"]),
@@ -223,10 +223,10 @@ const RESERVED: &[(&[&str], &[&str])] = &[
     ),
 ];
 
-/// The longest a file may be, in lines of code.
+/// Maximum length of a file in lines of code.
 const LONGEST: usize = 600;
 
-/// Longer files, each with its reason.
+/// Longer files, with reasons.
 const LONG: &[(&str, &str)] = &[
     (
         "sched/backfill/bookings/tests.rs",
@@ -243,7 +243,7 @@ const LONG: &[(&str, &str)] = &[
     ),
 ];
 
-/// Names that say nothing.
+/// File names without meaning.
 const EMPTY_NAMES: &[&str] = &[
     "util", "utils", "helper", "helpers", "manager", "common", "misc",
 ];
@@ -277,7 +277,7 @@ fn expect_none(rule: &str, breaches: Vec<String>) {
     assert!(breaches.is_empty(), "{rule}\n  {}", breaches.join("\n  "));
 }
 
-/// `path:line: phrase` for the first of each of `phrases` that stands in `code`.
+/// `path:line: phrase` for the first occurrence in `code` of each phrase.
 fn found<'a>(
     source: &Source,
     code: &str,

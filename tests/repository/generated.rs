@@ -1,6 +1,5 @@
-//! What is written by Lanai itself stands in the repository as it would be written now: manual
-//! pages, completions. `BLESS=1 cargo test --test all generated` (or `make man completions`)
-//! writes it anew.
+//! Generated files in the repository are up to date: manual pages and completions. `BLESS=1 cargo
+//! test --test all generated` (or `make man completions`) regenerates them.
 
 mod completion;
 
@@ -17,11 +16,11 @@ use lanai::model::reason::CODES;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The remedy, in every message.
+/// Instruction at the end of every message.
 const REMEDY: &str = "run `make man completions` and commit what it writes";
 
-/// Compares `folder` with what belongs in it, or writes it when `BLESS` is set. Of the files there,
-/// those for which `is_ours` is false are left alone.
+/// Compares the files in `folder` with the expected ones, or writes them if `BLESS` is set. Ignores
+/// files for which `is_ours` is false.
 fn hold(folder: &Path, expected: &BTreeMap<PathBuf, Vec<u8>>, is_ours: impl Fn(&Path) -> bool) {
     let present: Vec<PathBuf> = files(folder)
         .into_iter()
@@ -58,7 +57,7 @@ fn bless(path: &Path, text: &[u8]) {
     std::fs::write(path, text).unwrap();
 }
 
-/// The pages that nobody generates.
+/// Manual pages that are not generated.
 const BY_HAND: [&str; 5] = [
     "lanai.7",
     "lanai-migration.7",
@@ -124,7 +123,7 @@ fn the_manual_describes_every_key_of_the_configuration() {
     }
 }
 
-/// Of keys that have a value under every preset.
+/// Checks the keys that have a value under every preset.
 #[test]
 fn the_manual_names_the_presets_that_change_a_default() {
     let page = std::fs::read_to_string(root().join("man/lanai.toml.5")).unwrap();

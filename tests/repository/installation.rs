@@ -1,4 +1,4 @@
-//! What `make install` puts in place, and the client program that the commands are links to.
+//! Files installed by `make install`, and the client program that the commands link to.
 
 use crate::support::sandbox::{bin, finish};
 use crate::support::{files, root};
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a target of the Makefile on the programs under test.
+/// Runs a target of the Makefile with the programs under test.
 fn make(target: &str, folder: &Path) {
     let built = bin("lanai").parent().unwrap().to_path_buf();
     let done = Command::new("make")
@@ -20,7 +20,7 @@ fn make(target: &str, folder: &Path) {
     assert!(done.status.success(), "make {target}: {done:?}");
 }
 
-/// The version that a program prints.
+/// Version printed by a program.
 fn version(program: &Path) -> String {
     finish(Command::new(program).arg("--version").output().unwrap()).out
 }
@@ -48,7 +48,7 @@ fn every_program_is_installed_once_and_removed() {
 fn a_command_keeps_its_name_wherever_it_is_copied_linked_or_moved() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("qstat");
-    // Not by this process: a child of another test could hold the copy open for writing.
+    // Copied by another process: a child of a parallel test could hold the copy open for writing.
     let copied = Command::new("cp").arg(bin("qstat")).arg(&copy).status();
     assert!(copied.unwrap().success());
     let renamed = folder.path().join("qstat.real");

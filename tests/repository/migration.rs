@@ -1,9 +1,9 @@
-//! `lanai-migration(7)` beside what it describes: every name of the five systems in
-//! `tests/repository/migration` has its row, everything of Lanai's that the page names exists, and the lists
-//! hold every name of the documents that the presets follow.
+//! Checks `lanai-migration(7)`: every name of the five systems in `tests/repository/migration` has
+//! a row, everything of Lanai that the page names exists, and the lists contain every name in the
+//! documents that the presets follow.
 //!
-//! In the page's tables the first column has another system's name; bold type is for names of
-//! Lanai's, italics for manual pages.
+//! In the tables of the page the first column has a name of another system; names of Lanai are
+//! bold, manual pages italic.
 
 use crate::support::root;
 use lanai::cli::programs::PROGRAMS;
@@ -22,7 +22,7 @@ use lanai::model::report::fair_share_status::FairShareStatus;
 use lanai::model::trigger::{AwaitedMoment, JobChange, Trigger};
 use std::collections::BTreeSet;
 
-/// A system: the heading of its section, its names, one on each line, and its document in
+/// A system: heading of its section, its names, one per line, and its document in
 /// `../shared/seeds`.
 struct System {
     heading: &'static str,
@@ -63,7 +63,7 @@ impl System {
         self.names.lines().filter(|line| !line.is_empty()).collect()
     }
 
-    /// Its section of the page.
+    /// Section of the page about this system.
     fn section(&self, page: &str) -> String {
         let heading = format!("\n.SH \"{}\"\n", self.heading);
         let plain = format!("\n.SH {}\n", self.heading);
@@ -174,8 +174,8 @@ fn every_preset_is_introduced() {
     }
 }
 
-/// Names that can be told from other words: with an underscore, in capitals alone, or with capitals
-/// inside.
+/// Checks names that differ from ordinary words: with an underscore, all in capitals, or with inner
+/// capitals.
 #[test]
 fn the_lists_hold_every_name_of_the_documents() {
     let folder = root().join("../shared/seeds");
@@ -208,7 +208,7 @@ fn the_lists_hold_every_name_of_the_documents() {
     }
 }
 
-/// Words that look like names and are none, and words that have run together in the documents.
+/// Words that only look like names, and names merged in the documents, with replacements.
 const NO_NAMES: [(&str, &str); 9] = [
     ("MAX", ""),
     (
@@ -224,7 +224,7 @@ const NO_NAMES: [(&str, &str); 9] = [
     ("usageTotal", "usage_Total"),
 ];
 
-/// The words of a text, without the marks of formulas.
+/// Words of a text, without formula markup.
 fn words(text: &str) -> Vec<String> {
     let text = ["\\frac", "}{"]
         .iter()
@@ -249,7 +249,7 @@ fn is_name(word: &str) -> bool {
     word.contains('_') || (letters && inner && (capitals > 2 || word.len() > capitals))
 }
 
-/// The entries of the first column of all tables: `name|...`, or a line of its own above `|...`.
+/// Entries in the first column of all tables: `name|...`, or on a line of their own above `|...`.
 fn first_column(section: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for table in section.split("\n.TS\n").skip(1) {
@@ -284,13 +284,13 @@ fn spans(page: &str, font: &str) -> Vec<String> {
         .collect()
 }
 
-/// `lanai\-scheduling\fR(7)...` as the name of a file.
+/// File name of a manual page from `lanai\-scheduling\fR(7)...`.
 fn reference(rest: &str) -> Option<String> {
     let (name, rest) = rest.split_once("\\fR(")?;
     Some(format!("{}.{}", plain(name), rest.split_once(')')?.0))
 }
 
-/// Text without troff's escapes.
+/// Text without troff escapes.
 fn plain(text: &str) -> String {
     let escapes = [
         ("\\-", "-"),
@@ -307,7 +307,7 @@ fn plain(text: &str) -> String {
         })
 }
 
-/// Whether Lanai has what a text in bold type names; the error says what it lacks.
+/// Checks that Lanai has what a bold text names; the error describes what is missing.
 fn check(name: &str) -> Result<(), String> {
     let first = name.split(' ').next().unwrap_or_default();
     if name.starts_with('[') {
@@ -339,13 +339,13 @@ fn check(name: &str) -> Result<(), String> {
     }
 }
 
-/// Values that are refused without another key beside them.
+/// Values that require another key.
 const NEEDS: [(&str, &str); 2] = [
     ("by = \"formula\"", "formula = \"1\""),
     ("user_priority = \"clamp\"", "highest_user_priority = 1"),
 ];
 
-/// `[section] key`, `[[section]] key = value`, `[section]`.
+/// Checks `[section] key`, `[[section]] key = value` or `[section]`.
 fn check_key(name: &str) -> Result<(), String> {
     let (section, rest) = name
         .split_once("] ")
@@ -386,7 +386,7 @@ fn check_key(name: &str) -> Result<(), String> {
         .map_err(|error| format!("`{name}`: {error}"))
 }
 
-/// `server scheduling`, as `qmgr` takes it behind `set`.
+/// Checks an object and attribute of `qmgr`'s `set`, such as `server scheduling`.
 fn check_qmgr(words: &str) -> Result<(), String> {
     let (object, attribute) = words.split_once(' ').unwrap_or((words, ""));
     let target = match object {
@@ -400,7 +400,7 @@ fn check_qmgr(words: &str) -> Result<(), String> {
         .ok_or_else(|| format!("`set {words}`: no such attribute"))
 }
 
-/// `qsub -W qos=`, `qstat --why`, `qsim check`.
+/// Checks a command with options, such as `qsub -W qos=`, `qstat --why`, `qsim check`.
 fn check_command(line: &str) -> Result<(), String> {
     let mut words = line.split(' ');
     let name = words.next().unwrap_or_default();
@@ -444,7 +444,7 @@ fn states() -> BTreeSet<String> {
         .collect()
 }
 
-/// `submit:JOB`, `poll`: the part in capitals stands for a name.
+/// True for a trigger such as `submit:JOB` or `poll`; capitals stand for a name.
 fn is_trigger(name: &str) -> bool {
     let jobs = [
         JobChange::Submit,
@@ -480,7 +480,7 @@ fn is_reason(name: &str) -> bool {
     CODES.iter().any(|code| code.name == name) || name == "amount.RESOURCE"
 }
 
-/// Whether jobs have such an attribute, whoever may set it.
+/// True if jobs have this attribute, settable or read-only.
 fn is_attribute(name: &str) -> bool {
     match name.strip_prefix("Resource_List.") {
         Some(resource) => formula::NAMES.contains(&resource),

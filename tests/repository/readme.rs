@@ -1,10 +1,10 @@
-//! The README's tour, run as it stands.
+//! Runs the tour of the README exactly as printed.
 
 use crate::support::{root, transcript};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Ends the daemons of the tour, whatever has become of it.
+/// Stops the daemons of the tour, however it ends.
 struct Ending<'a> {
     schedd: &'a Path,
     home: &'a Path,
@@ -19,7 +19,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The text of all ```` ```console ```` blocks.
+/// Text of all ```` ```console ```` blocks.
 fn console_blocks(markdown: &str) -> String {
     let blocks = markdown.split("```console\n").skip(1);
     blocks
@@ -37,7 +37,7 @@ fn the_commands_of_the_readme_print_what_it_shows() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("lanai");
     std::fs::create_dir(&home).unwrap();
-    // What the account running the tests has in its profile is no part of the tour.
+    // The profile of the account that runs the tests is not part of the tour.
     std::fs::write(home.join("lanai.toml"), "[launch]\nlogin = false\n").unwrap();
     let ending = Ending {
         schedd,

@@ -5,7 +5,7 @@ use crate::support::people::{Person, change_accounts, people};
 use crate::support::sandbox::Sandbox;
 use std::process::Command;
 
-/// Submits a job of each kind as this user, to be refused by noded with this text.
+/// Asserts that noded refuses each kind of job of this user with this text.
 #[track_caller]
 fn all_are_refused(person: &Person, sandbox: &Sandbox, text: &str) {
     let submissions: [&[&str]; 4] = [
@@ -49,7 +49,7 @@ fn closed_accounts_run_no_jobs() {
     all_are_refused(&expired, &sandbox, "expired on 2020-01-01");
     all_are_refused(&nologin, &sandbox, "may not log in");
     all_are_refused(&unlisted, &sandbox, "is not in /etc/shells");
-    // The password of this account is locked, as those of users who log in by key are.
+    // The password of this account is locked, as for users who log in with a key.
     let id = open.submit(&sandbox, &[], "touch ran\n");
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
     assert!(open.file("ran").exists());

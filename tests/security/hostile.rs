@@ -1,4 +1,4 @@
-//! Clients that mean harm, or do it: nobody else notices.
+//! Malicious and faulty clients do not affect other clients.
 
 use crate::support::sandbox::Sandbox;
 use lanai::model::attribute::AttributeSetting;
@@ -16,10 +16,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What a command may take though others misbehave: far less than any patience with them.
+/// Maximum duration of a command while other clients misbehave, much shorter than their timeouts.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A sandbox whose schedd runs.
+/// A sandbox with a running schedd.
 fn serving() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.submit(&["-h"], "true\n");
@@ -34,7 +34,7 @@ fn dial(sandbox: &Sandbox) -> UnixStream {
     stream
 }
 
-/// What is answered until the other side closes.
+/// Reads until the peer closes the connection.
 fn until_closed(stream: &mut UnixStream) -> Vec<u8> {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
@@ -53,7 +53,7 @@ fn ask(stream: &mut UnixStream, request: &ClientRequest) -> Reply {
     frame::read(stream).unwrap()
 }
 
-/// Others are served, quickly, by the schedd that was there before.
+/// Asserts that the same schedd still serves other clients quickly.
 #[track_caller]
 fn serves(sandbox: &Sandbox, pid: i32) {
     let started = Instant::now();
@@ -101,7 +101,7 @@ fn garbage_ends_the_conversation_and_nothing_else() {
         [good.clone(), noise].concat(),
     ] {
         let mut stream = dial(&sandbox);
-        // It may be closed before all is written.
+        // schedd may close the connection before all is written.
         let _ = stream.write_all(&bytes);
         until_closed(&mut stream);
     }
@@ -173,7 +173,8 @@ fn idle_connections_and_partial_frames_block_no_other_client() {
     serves(&sandbox, pid);
     let asking = ClientRequest::Ask(Question::Server);
     for stream in &mut idle[..100] {
-        // Those that had sent nothing yet, or half a frame: some of this is garbage now.
+        // Some connections have sent nothing and some a partial frame, which this turns into
+        // garbage.
         let _ = frame::write(stream, &asking);
     }
     serves(&sandbox, pid);
@@ -284,7 +285,7 @@ fn ten_thousand_operands_are_answered() {
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
 }
 
-/// What no `qsub` of ours would send.
+/// Submissions that Lanai's `qsub` never sends.
 fn submissions_by_hand(workdir: &Path) -> Vec<NewJob> {
     let submission = || NewJob {
         defaults: String::new(),
@@ -383,7 +384,7 @@ fn submissions_by_hand(workdir: &Path) -> Vec<NewJob> {
     ]
 }
 
-/// One that would cost everybody, not only its owner, is told how large it may be.
+/// A submission that would burden all users is refused with the maximum size.
 #[test]
 fn what_is_larger_than_a_job_may_be_is_refused() {
     let sandbox = serving();
@@ -429,7 +430,7 @@ fn what_is_larger_than_a_job_may_be_is_refused() {
             reply => panic!("{what}: {reply:?}"),
         }
     }
-    // All of this fits: what is on the way to a node must fit into a frame with it.
+    // A submission of maximum size: with its start order it must still fit into one frame.
     let fits = NewJob {
         environ: (0..1000)
             .flat_map(|n| format!("V{n}={}\0", "x".repeat(1000)).into_bytes())
@@ -445,7 +446,8 @@ fn what_is_larger_than_a_job_may_be_is_refused() {
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
 }
 
-/// A thousand requests in one breath are answered one by one, and others in between.
+/// A thousand requests sent at once are answered one by one, interleaved with those of other
+/// clients.
 #[test]
 fn a_client_with_many_requests_takes_turns_with_others() {
     let sandbox = serving();
@@ -520,7 +522,7 @@ fn questions_made_by_hand_are_answered_or_refused() {
     serves(&sandbox, pid);
 }
 
-/// Whoever begins large messages and ends none keeps no memory from the others.
+/// Large unfinished messages of all clients together use a bounded amount of memory.
 #[test]
 fn unfinished_messages_are_bounded_together() {
     let sandbox = serving();

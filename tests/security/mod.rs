@@ -1,4 +1,4 @@
-//! Installations that several users share: each user is confined to their own jobs and files.
+//! Installations shared by several users: each user is confined to their own jobs and files.
 
 mod closed_accounts;
 mod hostile;

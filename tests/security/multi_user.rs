@@ -1,5 +1,5 @@
-//! One installation for many users: each runs as nobody but oneself, and nobody meddles with
-//! another's. Needs root, and says so where there is none.
+//! One installation for many users: each job runs as its owner, and users cannot affect each
+//! other's jobs. Skipped with a message without root.
 
 use crate::support::installation::shared;
 use crate::support::people::{Person, two_people};
@@ -12,7 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// All that a user is told of a job.
+/// All attributes of a job that a user sees.
 fn told(person: &Person, sandbox: &Sandbox, id: &str) -> Value {
     let done = person.run(sandbox, "qstat", &["-x", "-f", "-F", "json", id]);
     let document: Value =
@@ -70,8 +70,7 @@ fn no_user_reads_files_of_another() {
     let Some([ann, bob]) = two_people("read") else {
         return;
     };
-    // A name of its own, so that no other test, nor this one run elsewhere, has a TMPDIR of the
-    // same name.
+    // A unique server name, so that no other test or test run has a TMPDIR of the same name.
     let sandbox = shared(&format!("name = \"reading{}\"\n", std::process::id()));
     let id = ann.submit(
         &sandbox,
@@ -129,8 +128,8 @@ fn no_user_reads_files_of_another() {
     );
 }
 
-/// The serial numbers of the session keyrings in the text of a `/proc/keys`, which lists those that
-/// its reader possesses or owns.
+/// Serial numbers of the session keyrings in a `/proc/keys` text, which lists keys that its reader
+/// possesses or owns.
 fn session_keyrings(keys: &str) -> Vec<String> {
     let lines = keys
         .lines()
@@ -141,8 +140,8 @@ fn session_keyrings(keys: &str) -> Vec<String> {
         .collect()
 }
 
-/// A notification program, and a job whose script and task leave their `/proc/keys` as files: the
-/// session keyrings of each program, by file.
+/// Session keyrings, by file, of a notify program and of a job's script and task, each of which
+/// saves its `/proc/keys`.
 fn keyrings_of_programs(sandbox: &Sandbox, person: &Person) -> Vec<(&'static str, Vec<String>)> {
     let program = person.file("notify");
     fs::write(
@@ -170,7 +169,8 @@ fn programs_of_two_users_share_no_session_keyring() {
     };
     let own = || session_keyrings(&fs::read_to_string("/proc/keys").unwrap_or_default());
     let before = own();
-    // The daemons inherit it: systemd gives each service a session keyring of its own, too.
+    // The daemons inherit this keyring. systemd gives each service a session keyring of its own,
+    // too.
     lanai::sys::keyring::join_session().unwrap();
     let Some(inherited) = own().into_iter().find(|serial| !before.contains(serial)) else {
         println!("keyring: skipped: the kernel gives this process no session keyring");
@@ -267,7 +267,7 @@ fn jobs_of_root_and_of_users_below_the_lowest_number_are_refused() {
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
 }
 
-/// Submits a job that cannot start; what it leaves as its comment.
+/// Submits a job that cannot start; returns its comment.
 fn comment(person: &Person, sandbox: &Sandbox, arguments: &[&str]) -> String {
     let id = person.submit(sandbox, arguments, "echo overwritten");
     let job = sandbox.ended(&id);
@@ -281,7 +281,7 @@ fn output_is_written_only_where_its_owner_could_write() {
         return;
     };
     let sandbox = shared("");
-    // Bob's home can be entered, so that only his files' own modes protect them.
+    // Bob's home is accessible, so that only the modes of his files protect them.
     fs::set_permissions(bob.home(), Permissions::from_mode(0o755)).unwrap();
     fs::write(bob.file("diary"), "kept").unwrap();
     fs::create_dir(bob.file("box")).unwrap();
@@ -327,8 +327,8 @@ fn output_is_written_only_where_its_owner_could_write() {
     assert_eq!(sandbox.read("roots"), "kept");
 }
 
-/// Whether the kernel keeps users from following links of others in folders like /tmp, as
-/// distributions have it; what the machine had before is put back.
+/// Sets `fs.protected_symlinks`, the default of distributions: users do not follow other users'
+/// links in directories like /tmp. Restores the previous value on drop.
 struct ProtectedSymlinks {
     before: String,
 }
@@ -363,7 +363,7 @@ fn output_follows_no_link_that_the_kernel_does_not_follow_for_its_owner() {
     fs::create_dir(&sticky).unwrap();
     fs::set_permissions(&sticky, Permissions::from_mode(0o1777)).unwrap();
     ann.shell(&sandbox, "echo kept >precious").ok();
-    // The second link has the name that the output of job 3 gets.
+    // The second link has the name of job 3's output.
     let links = [
         ("trap", "precious"),
         ("named.o3", "precious"),
@@ -409,7 +409,7 @@ fn output_follows_no_link_that_the_kernel_does_not_follow_for_its_owner() {
     );
     assert_eq!(ann.read("named.o3"), "output\n");
 
-    // Links of the owner are followed, wherever they are.
+    // The owner's own links are followed in every directory.
     for (link, target) in [("own", "precious"), ("own-new", "created")] {
         let link = sticky.join(link);
         ann.shell(
@@ -488,7 +488,8 @@ fn no_user_impersonates_schedd_or_noded() {
         assert!(done.code != 0 && done.err.contains("denied"), "{done:?}");
     }
 
-    // Bob serves a folder that is not his: he has got his socket's name into the record there.
+    // The record of Bob's schedd, with his socket, lies in a directory that is not his. Clients of
+    // that directory must not trust it.
     let bobs = bob.home().join("own");
     ann_may_enter(&bob);
     bob.shell(
@@ -538,7 +539,7 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
     let sandbox = Sandbox::new();
     let path = sandbox.home().join("schedd.sock");
     let socket = UnixListener::bind(&path).unwrap();
-    // A command that comes too early waits.
+    // A command that starts before schedd waits.
     let mut early = sandbox.command("qsub");
     let mut early = early
         .args(["--", "true"])
@@ -546,8 +547,8 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Shells take only descriptors of one digit, and this process may have many open: hence the way
-    // through standard input.
+    // Shells accept only single-digit descriptors, and this process may have many open, so the
+    // socket is passed as standard input.
     let line =
         "exec 3<&0 0</dev/null && LISTEN_PID=$$ LISTEN_FDS=1 exec schedd --foreground 2>schedd.log";
     let plain = sandbox.command("schedd");
@@ -562,7 +563,7 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
         .current_dir(sandbox.home())
         .stdin(std::os::fd::OwnedFd::from(socket));
     let mut schedd = shell.spawn().unwrap();
-    // With it goes this process's own end of the socket.
+    // This closes this process's own descriptor of the socket.
     drop(shell);
     let ended = (0..4000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -592,7 +593,7 @@ fn a_slow_reader_gets_the_complete_listing() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Longer than qstat waits before it lets go of its connection.
+    // Longer than qstat waits before it closes its connection.
     std::thread::sleep(std::time::Duration::from_millis(1500));
     let lines = BufReader::new(child.stdout.take().unwrap())
         .lines()

@@ -1,11 +1,11 @@
-//! What users may reserve in a shared installation. Needs root, and says so where there is none.
+//! Reservation rights of users in a shared installation. Skipped with a message without root.
 
 use crate::policy::reservations::ahead;
 use crate::support::installation::installed;
 use crate::support::people::{Person, people, two_people};
 use crate::support::sandbox::{Done, Sandbox};
 
-/// Nodes with 8 processors in all, and this in `[server]`.
+/// Nodes with 8 processors in total, and `more` in the `[server]` section.
 fn cluster(more: &str) -> Sandbox {
     let sandbox = installed(more);
     sandbox
@@ -74,10 +74,10 @@ fn users_reserve_within_bounds_by_default() {
         &reserve(&ann, &sandbox, hour + 60, "1:00:00", "2:ncpus=1"),
         &format!("{share}; 3 reserved, 2 requested"),
     );
-    // At another time, and for another user.
+    // The limit does not apply to another time or another user.
     confirmed(reserve(&ann, &sandbox, 3 * hour, "1:00:00", "2:ncpus=2"));
     confirmed(reserve(&bob, &sandbox, hour, "1:00:00", "2:ncpus=2"));
-    // Altered, it is bound by the same.
+    // The same limits apply to changes.
     let alter = |arguments: &[&str]| ann.run(&sandbox, "pbs_ralter", &[arguments, &[&id]].concat());
     refused(
         &alter(&["-D", "30:00:00"]),
@@ -88,7 +88,7 @@ fn users_reserve_within_bounds_by_default() {
         &format!("{share}; 0 reserved, 8 requested"),
     );
     alter(&["-N", "renamed"]).ok();
-    // Operators are free.
+    // Operators have no limits.
     let from = ahead(100 * hour);
     sandbox
         .run(

@@ -1,11 +1,11 @@
-//! An account is deleted, and its number or its name is given to another person, who gets neither
-//! its rights nor its jobs. Needs root, and says so where there is none.
+//! An account is deleted and its uid or name is reused for another person, who gets neither its
+//! rights nor its jobs. Skipped with a message without root.
 
 use crate::support::installation::shared;
 use crate::support::people::{Person, people};
 use crate::support::sandbox::{Done, Sandbox};
 
-/// A manager with a queue, a job that waits, and a reservation.
+/// A manager with a queue, a held job and a reservation.
 struct Manager {
     sandbox: Sandbox,
     person: Person,
@@ -37,10 +37,10 @@ impl Manager {
         self.person.run(&self.sandbox, program, arguments)
     }
 
-    /// The person who has the account now is anybody.
+    /// Asserts that the new owner of the account has no special rights.
     #[track_caller]
     fn has_no_rights(&self) {
-        // schedd remembers a name for a few seconds.
+        // schedd caches user names for a few seconds.
         let speak = ["-c", "set server comment = mine"];
         self.sandbox.until("the new account", || {
             (self.run("qmgr", &speak).code != 0).then_some(())
@@ -67,8 +67,7 @@ impl Manager {
         assert_eq!(self.sandbox.state(&self.job), "H");
     }
 
-    /// The jobs of the person who has the account now run, and the waiting job of the other does
-    /// not.
+    /// Asserts that jobs of the new owner run, and the held job of the previous owner does not.
     #[track_caller]
     fn runs_own_jobs_only(&self) {
         let own = self.person.submit(&self.sandbox, &[], "id -un > who");
@@ -111,7 +110,7 @@ fn a_reused_account_name_grants_no_access() {
             .contains("has no rights: `managers` and `operators` mean the account")
     );
     manager.runs_own_jobs_only();
-    // The right is granted anew.
+    // The right is granted again.
     let grant = format!("set server managers += {name}@*");
     manager.sandbox.run("qmgr", &["-c", &grant]).ok();
     manager.run("qmgr", &["-c", "create queue other"]).ok();

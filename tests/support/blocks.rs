@@ -1,28 +1,27 @@
-//! The golden transcripts of a real PBS: blocks of a command with what it prints, and on which
-//! streams.
+//! Parses the golden transcripts of a real PBS: blocks with a command, its output and exit status.
 //!
-//! A line `$ command` begins a block, or `root$ command` for another user. The lines below it are
-//! standard output, `2> text` is a line of standard error, `? 3` the exit status. A command goes on
-//! over the next line while a quote or a here-text of it is open. `# text` between blocks is a
-//! remark.
+//! A line `$ command` begins a block; `root$ command` runs the command as another user. The
+//! following lines are standard output, `2> text` is a line of standard error, and `? 3` is the
+//! exit status. A command continues on the next line while a quote or a here-document is open. `#
+//! text` between blocks is a comment.
 
 use std::path::Path;
 
-/// A command, who runs it, and what is expected.
+/// A command, the user who runs it, and the expected result.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// The line of the file it begins in.
+    /// Line number in the file where the block begins.
     pub line: usize,
-    /// The user, or empty: the ordinary one.
+    /// User name; empty for the default user.
     pub who: String,
     pub command: String,
     pub out: String,
     pub err: String,
-    /// None where the recorder gave up waiting.
+    /// Exit status; None if the recording timed out.
     pub code: Option<i32>,
 }
 
-/// All blocks of a file; None where there is no such file.
+/// Reads all blocks of a file. None if the file does not exist.
 pub fn read(file: &Path) -> Option<Vec<Block>> {
     let bytes = std::fs::read(file).ok()?;
     Some(parse(&String::from_utf8_lossy(&bytes)))
@@ -69,7 +68,7 @@ impl Block {
     }
 }
 
-/// A user's name and a command, if the line is where a block begins.
+/// Splits a line that begins a block into user name and command; None for any other line.
 fn prompt(line: &str) -> Option<(&str, &str)> {
     let (who, command) = line.split_once("$ ")?;
     let is_name = who
@@ -78,7 +77,8 @@ fn prompt(line: &str) -> Option<(&str, &str)> {
     is_name.then_some((who, command))
 }
 
-/// Whether a line is the recorder's own. What `print` of qmgr prints begins with a `#`, too.
+/// True if the line is a comment of the recorder, and not output of qmgr's `print`, which also
+/// begins with `#`.
 fn is_remark(lines: &[&str]) -> bool {
     let says = |line: &&str| {
         line.starts_with("# ") && !line.starts_with("# Create ") && !line.starts_with("# Set ")
@@ -90,8 +90,8 @@ fn is_remark(lines: &[&str]) -> bool {
             .is_none_or(|line| prompt(line).is_some())
 }
 
-/// Whether the shell would want another line of this command: a quote is open, or the text of a
-/// `<<WORD`.
+/// True if the shell needs another line to complete the command: a quote or a `<<WORD`
+/// here-document is open.
 fn is_open(command: &str) -> bool {
     let mut quote = None;
     let mut chars = command.chars();

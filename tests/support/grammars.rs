@@ -1,9 +1,8 @@
-//! What holds of every text in PBS's grammars: it is parsed or refused in the contract's words,
-//! never with a panic, and what is parsed and shown parses again to the same.
+//! Properties of every text in PBS's grammars: it either parses or is refused with a message of the
+//! contract, and never panics. A parsed text survives display and a second parse unchanged.
 //!
-//! Property tests give these functions texts of all kinds, and so do the fuzz targets of `fuzz/`,
-//! which have this file in common with them. Each panics where the text shows that something does
-//! not hold.
+//! The property tests and the fuzz targets in `fuzz/` share this file. Each function panics if its
+//! text violates a property.
 
 use lanai::cli::arguments::{date, resources};
 use lanai::cli::client::exit::Failure;
@@ -30,31 +29,31 @@ const NOW: Wall = Wall(1_700_000_000);
 
 const SERVER: &str = "head";
 
-/// What a text came to.
+/// Result of parsing a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// A job.
+    /// Valid: the text describes a job.
     Parsed,
-    /// What PBS would say, and exit with.
+    /// Refused with PBS's message and exit status.
     Refused,
 }
 
-/// The script of a job, for its directives.
+/// Checks a job script: its directives.
 pub fn script_header(script: &[u8]) -> Fate {
     judged(vec!["job.sh".into()], script)
 }
 
-/// A command line, in whosever words.
+/// Checks a `qsub` command line in any supported dialect.
 pub fn command_line(words: Vec<OsString>) -> Fate {
     judged(words, b"")
 }
 
-/// The value of `-l`.
+/// Checks a value of `-l`.
 pub fn resource_list(text: &[u8]) -> Fate {
     judged(option("-l", text), b"")
 }
 
-/// A select; behind a newline there may be a place.
+/// Checks a select specification, and a place specification after a newline.
 pub fn chunks(text: &[u8]) -> Fate {
     let mut parts = text.splitn(2, |&b| b == b'\n');
     let mut words = option(
@@ -67,7 +66,7 @@ pub fn chunks(text: &[u8]) -> Fate {
     judged(words, b"")
 }
 
-/// The value of `-W depend=`.
+/// Checks a value of `-W depend=`.
 pub fn dependency(text: &[u8]) -> Fate {
     if let Ok(text) = std::str::from_utf8(text) {
         for server in [None, Some(SERVER)] {
@@ -79,7 +78,7 @@ pub fn dependency(text: &[u8]) -> Fate {
     judged(option("-W", &[b"depend=", text].concat()), b"")
 }
 
-/// The value of `-a`: read where its digits make sense, and nowhere else.
+/// Checks a value of `-a`: accepted exactly if its digits form a valid date.
 pub fn date(text: &[u8]) -> Fate {
     let fate = judged(option("-a", text), b"");
     let (text, begin) = (
@@ -93,9 +92,8 @@ pub fn date(text: &[u8]) -> Fate {
     fate
 }
 
-/// Whether a text is of the form `[[[[CC]YY]MM]DD]hhmm[.SS]` and each part within its bounds; None
-/// around the beginning of 1970, before which nothing is accepted, and which comes at its own hour
-/// in each zone.
+/// True if a text has the form `[[[[CC]YY]MM]DD]hhmm[.SS]` and each part is in range. None near the
+/// start of 1970: earlier dates are refused, and the boundary depends on the time zone.
 fn makes_sense(text: &str) -> Option<bool> {
     let (digits, seconds) = text.split_once('.').unwrap_or((text, "00"));
     let all_digits = digits
@@ -135,7 +133,7 @@ fn option(letter: &str, value: &[u8]) -> Vec<OsString> {
     vec![letter.into(), OsString::from_vec(value.to_vec())]
 }
 
-/// Where all command lines of these tests run.
+/// Submission context of all command lines in these tests.
 pub fn here() -> Here {
     let var = |name: &str, value: &str| (name.into(), value.into());
     Here {
@@ -181,7 +179,7 @@ fn origin(submission: &NewJob) -> SubmitContext {
     }
 }
 
-/// The resources there are: PBS's, and a few of a site's own.
+/// Defined resources: those of PBS and some site-defined ones.
 fn resources_known() -> Resources {
     let mut resources = Resources::builtin();
     for (name, kind, host_level) in [
@@ -218,13 +216,13 @@ fn drafted(
     attribute::submit(settings, origin, &context)
 }
 
-/// What the server makes of a submission that it takes.
+/// Converts a valid submission as the server does.
 pub fn draft(submission: &NewJob) -> Draft {
     drafted(&submission.settings, origin(submission))
         .unwrap_or_else(|refusal| panic!("{refusal}: {submission:?}"))
 }
 
-/// A draft as the job that it becomes.
+/// Makes a job record, number 7 of alice, from a draft.
 pub fn record(draft: &Draft) -> JobRecord {
     let elements = draft.spec.elements().map(Arc::new);
     let job = Job {
@@ -254,7 +252,7 @@ pub fn record(draft: &Draft) -> JobRecord {
     }
 }
 
-/// The server that has it.
+/// Facts about the server that the job's display needs.
 pub fn server() -> ServerFacts {
     ServerFacts {
         name: SERVER.into(),
@@ -277,7 +275,7 @@ pub fn server() -> ServerFacts {
     }
 }
 
-/// What `qstat -f -F json` says of the job.
+/// The job's attributes as `qstat -f -F json` prints them.
 pub fn as_json(record: &JobRecord, server: &ServerFacts) -> Map<String, Value> {
     let mut document = Document::begin(&Preamble {
         timestamp: NOW,
@@ -292,7 +290,7 @@ pub fn as_json(record: &JobRecord, server: &ServerFacts) -> Map<String, Value> {
         .clone()
 }
 
-/// A job that is asked for by what is shown of another is asked for the same.
+/// Resubmitting a job from its displayed attributes gives the same request.
 fn is_read_again(draft: &Draft, submission: &NewJob) {
     let wish = draft.depend.clone();
     preference_is_parsed_again(&wish);
@@ -305,7 +303,7 @@ fn is_read_again(draft: &Draft, submission: &NewJob) {
     let again = again.unwrap_or_else(|refusal| panic!("{refusal}: {settings:?}"));
     same_request(&draft.spec.request, &again.spec.request);
     let mut spec = again.spec;
-    // Shown apart, joined by blanks, or not at all.
+    // These are displayed separately, joined by spaces, or not at all.
     spec.request = draft.spec.request.clone();
     spec.job_arguments = draft.spec.job_arguments.clone();
     spec.interactive = draft.spec.interactive;
@@ -324,15 +322,15 @@ fn preference_is_parsed_again(wish: &ParsedDependency) {
             ParsedDependency::parse(shown, Some(SERVER))
         });
     let mut again = again.unwrap_or_else(|fault| panic!("{shown:?}: {fault:?}"));
-    // What is of one kind is shown together.
+    // The display groups edges of the same type.
     let mut edges = wish.edges.clone();
     edges.sort();
     again.edges.sort();
     assert_eq!((wish.on, edges), (again.on, again.edges), "{shown:?}");
 }
 
-/// PBS stores a quoted value of a select without its quotes, and shows it so: a blank, a colon or a
-/// plus in it can then not be told from one that separates.
+/// True if the displayed select cannot be parsed back. PBS stores and displays quoted values
+/// without quotes, so a space, colon or plus in a value looks like a separator.
 fn is_ambiguous(draft: &Draft, shown: &Map<String, Value>) -> bool {
     let select = shown["Resource_List"]["select"]
         .as_str()
@@ -351,7 +349,7 @@ fn is_ambiguous(draft: &Draft, shown: &Map<String, Value>) -> bool {
     has_separator || select.is_empty()
 }
 
-/// What is shown, as what is asked for: what a client does that submits a job again.
+/// Converts displayed attributes to settings, as a client that resubmits a job does.
 fn said_again(draft: &Draft, shown: &Map<String, Value>) -> Vec<AttributeSetting> {
     let mut settings = vec![AttributeSetting::new("queue", draft.spec.queue.as_str())];
     for (name, value) in shown {
@@ -375,7 +373,8 @@ fn number_again(number: &serde_json::Number) -> String {
     )
 }
 
-/// `select` says what belongs to hosts; what it comes to in all is shown beside it.
+/// Settings for job-wide resources. Host-level resources are in `select`; the list only shows their
+/// totals.
 fn list_again(list: &Map<String, Value>) -> Vec<AttributeSetting> {
     let known = resources_known();
     let is_of_job = |name: &str| {
@@ -396,7 +395,7 @@ fn list_again(list: &Map<String, Value>) -> Vec<AttributeSetting> {
         .collect()
 }
 
-/// Attributes whose values are bytes; of those that are no text JSON shows less than there is.
+/// Attributes with byte values. JSON cannot represent bytes that are not valid text.
 const BYTES: [&str; 4] = [
     "Output_Path",
     "Error_Path",
@@ -418,7 +417,7 @@ fn setting_again(name: &str, text: &str, spec: &Spec) -> Option<AttributeSetting
     let is_settable = attribute::may_set(name, false).is_ok() && !BYTES.contains(&name);
     match (name, text) {
         _ if !is_settable => None,
-        // What PBS shows of a job that does not say it, and does not take.
+        // PBS displays defaults for these, but does not accept them.
         ("Checkpoint" | "Keep_Files" | "Mail_Points", _) if !spec.other.contains_key(name) => None,
         ("Hold_Types", "n") => None,
         ("project", DEFAULT_PROJECT) => None,
@@ -432,8 +431,8 @@ fn setting_again(name: &str, text: &str, spec: &Spec) -> Option<AttributeSetting
     }
 }
 
-/// `Fri Nov 11 17:57:05 2016` in seconds since the Unix epoch; a moment that no calendar has is
-/// shown so.
+/// Converts `Fri Nov 11 17:57:05 2016` to seconds since the Unix epoch. A time outside the calendar
+/// range is already displayed in seconds and returned unchanged.
 fn moment_again(text: &str) -> String {
     let parts: Vec<&str> = text.split_whitespace().collect();
     let [_, month, day, clock, year] = parts[..] else {
@@ -454,8 +453,8 @@ fn moment_again(text: &str) -> String {
     date::begin(&asked, Wall(0)).unwrap_or_else(|| panic!("{text} is no moment as {asked}"))
 }
 
-/// What `-l` asks for without a select stands beside the select that comes of it even if it is no
-/// amount, and beside `nodes` even if nothing comes of it.
+/// Asserts that two requests are equal. Ignores host-level values in the list that the select
+/// replaces: those that are not consumable, and all of them beside `nodes`.
 fn same_request(first: &Request, second: &Request) {
     let (known, by_nodes) = (resources_known(), first.list.contains_key("nodes"));
     let is_of_select = |name: &str| {
@@ -483,7 +482,7 @@ fn same_request(first: &Request, second: &Request) {
     );
 }
 
-/// Exit status and beginning of every line with which the contract lets a text be refused.
+/// Exit status and message prefix of every refusal in the contract.
 const REFUSALS: &[(u8, &str)] = &[
     (1, "cannot send environment with the job"),
     (1, "script contains cr, lf"),
@@ -535,7 +534,7 @@ const REFUSALS: &[(u8, &str)] = &[
     (241, "node(s) specification error"),
 ];
 
-/// The lines that the usage follows.
+/// Messages that are followed by the usage text.
 const WITH_USAGE: &[&str] = &[
     "illegal -",
     "invalid option -- '",
@@ -565,8 +564,7 @@ fn is_of_the_contract(failure: &Failure) -> bool {
     }
 }
 
-/// The names and values of `-l` are those that stand there: read by PBS's rule, they are put
-/// together again.
+/// Splitting a `-l` list by PBS's rules returns exactly the names and values it was built from.
 pub fn list_is_split(pairs: &[(String, String)]) {
     let quoted = |value: &str| {
         if value.contains('"') {

@@ -1,10 +1,10 @@
-//! A mailer that keeps what it is given.
+//! A mailer that stores the mails it receives.
 
 use super::sandbox::Sandbox;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// A mailer that keeps what it is given.
+/// A mailer program that stores each mail in a file.
 pub struct Mailbox {
     folder: tempfile::TempDir,
     pub program: std::path::PathBuf,
@@ -27,7 +27,7 @@ impl Mailbox {
         ))
     }
 
-    /// All mails so far, in the order in which they came.
+    /// All mails so far, in order of arrival.
     pub fn all(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path())
             .unwrap()
@@ -42,7 +42,7 @@ impl Mailbox {
             .collect()
     }
 
-    /// Waits for `count` mails.
+    /// Waits until `count` mails have arrived.
     #[track_caller]
     pub fn mails(&self, sandbox: &Sandbox, count: usize) -> Vec<String> {
         sandbox.until(&format!("{count} mails"), || {

@@ -1,4 +1,4 @@
-//! What several tests share.
+//! Helpers shared by the tests.
 
 pub mod blocks;
 pub mod grammars;
@@ -15,16 +15,16 @@ pub mod terminal;
 use proptest::test_runner::RngSeed;
 use std::path::{Path, PathBuf};
 
-/// The root of the repository.
+/// Root directory of the repository.
 pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What the cases of every run begin with, unless others are asked for.
+/// Seed of the property tests unless `PROPTEST_CASES` is set.
 const SEED: u64 = 20;
 
-/// So many cases of a property, the same in each run; or more, others each time, where
-/// `PROPTEST_CASES` says so.
+/// Settings for at least `least` cases of a property, with a fixed seed. If `PROPTEST_CASES` is
+/// set, it may raise the number, and the seed is random.
 pub fn cases(least: u32) -> proptest::test_runner::Config {
     let default = proptest::test_runner::Config::default();
     let asked = std::env::var("PROPTEST_CASES").is_ok();
@@ -46,7 +46,7 @@ pub fn cases(least: u32) -> proptest::test_runner::Config {
     }
 }
 
-/// All files under `folder`, in the order of their paths; none if there is no such folder.
+/// All files below `folder`, sorted by path. Empty if the folder does not exist.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Throw-away users, for tests of what many users may do to each other. Only root can make them.
+//! Temporary user accounts, for tests of isolation between users. Creating them requires root.
 
 use super::sandbox::{Done, Sandbox, finish, is_root, kill};
 use lanai::cli::programs::PROGRAMS;
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A user with a group of the same name and one more, both gone at the end.
+/// A user with a primary group of the same name and a supplementary group. Removed on drop.
 pub struct Person {
     pub name: String,
     pub uid: u32,
     pub gid: u32,
-    /// The number of the other group.
+    /// ID of the supplementary group.
     pub other: u32,
 }
 
-/// Two users, or None, said on standard output, where none can be made.
+/// Creates two users; None, with a message on standard output, if that is not possible.
 pub fn two_people(test: &str) -> Option<[Person; 2]> {
     people(test)
 }
 
-/// The same of any number.
+/// Creates N users; None, with a message on standard output, if that is not possible.
 pub fn people<const N: usize>(test: &str) -> Option<[Person; N]> {
     let tools = ["useradd", "userdel", "groupadd", "groupdel", "setpriv"];
     let missing = tools
@@ -76,7 +76,7 @@ impl Person {
         }
     }
 
-    /// The home folder, closed to others.
+    /// Home directory, with mode 0700.
     pub fn home(&self) -> PathBuf {
         place(&self.name)
     }
@@ -89,13 +89,13 @@ impl Person {
         fs::read_to_string(self.file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// The content of a file in the home folder, as soon as it exists.
+    /// Waits until a file in the home directory exists; returns its content.
     #[track_caller]
     pub fn await_file(&self, sandbox: &Sandbox, name: &str) -> String {
         sandbox.until(name, || fs::read_to_string(self.file(name)).ok())
     }
 
-    /// A program of ours, run by this user in the home folder.
+    /// A program under test, run by this user in the home directory.
     pub fn command(&self, sandbox: &Sandbox, program: &str) -> Command {
         self.wrapped(sandbox, &programs(sandbox).join(program))
     }
@@ -110,7 +110,7 @@ impl Person {
         )
     }
 
-    /// Runs a line of shell.
+    /// Runs a shell command line.
     pub fn shell(&self, sandbox: &Sandbox, line: &str) -> Done {
         let mut shell = self.wrapped(sandbox, Path::new("/bin/sh"));
         finish(
@@ -122,7 +122,7 @@ impl Person {
         )
     }
 
-    /// Submits a script given as text; its id.
+    /// Submits a script given as text; returns the job id.
     #[track_caller]
     pub fn submit(&self, sandbox: &Sandbox, arguments: &[&str], script: &str) -> String {
         let path = self.file("job.sh");
@@ -132,7 +132,7 @@ impl Person {
             .line()
     }
 
-    /// Deletes the account and makes one with this name and number, for another person.
+    /// Deletes the account and creates a different account with this name and uid.
     pub fn replace(&mut self, name: String, uid: u32) {
         self.end_all();
         fs::remove_dir_all(self.home()).unwrap();
@@ -156,7 +156,7 @@ impl Person {
         (self.uid, self.gid) = (account.uid, account.gid);
     }
 
-    /// Ends every process of this user; whether there was one.
+    /// Kills all processes of this user. Returns true if there were any.
     pub fn end_all(&self) -> bool {
         let mut found = false;
         for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -217,7 +217,7 @@ fn place(name: &str) -> PathBuf {
     Path::new("/tmp").join(name)
 }
 
-/// Runs a tool that changes account data, again while somebody else does.
+/// Runs a tool that changes account data. Retries while another process holds the lock.
 #[track_caller]
 pub fn change_accounts(command: &mut Command) {
     let mut said = String::new();
@@ -232,11 +232,12 @@ pub fn change_accounts(command: &mut Command) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    // A second panic would hide the first.
+    // A second panic during unwinding would hide the first.
     assert!(std::thread::panicking(), "{command:?}: {said}");
 }
 
-/// Where every user can run our programs: where they are, or copies beside the sandbox.
+/// Directory of the programs under test: the build directory if all users can reach it, else copies
+/// beside the sandbox.
 fn programs(sandbox: &Sandbox) -> PathBuf {
     let here = super::sandbox::bin("qsub").parent().unwrap().to_path_buf();
     if closed_on_the_way_to(&here).is_none() {

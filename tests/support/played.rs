@@ -1,4 +1,4 @@
-//! A noded that is played by the test: it refuses, keeps silent or lies as the test wants.
+//! A simulated noded: the test decides what it answers, and whether it answers at all.
 
 use super::sandbox::Sandbox;
 use lanai::model::node::NodeFacts;
@@ -10,14 +10,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// What a played noded has been ordered: when, and which.
+/// Orders that a simulated noded has received, with their times.
 pub type Heard = Arc<Mutex<Vec<(Instant, ScheddOrder)>>>;
 
-/// A noded played by the test, which answers orders as it is told to, for the node `n1`.
+/// A simulated noded for node `n1`; a callback of the test answers its orders.
 pub struct Played {
     pub sandbox: Sandbox,
     heard: Heard,
-    /// The way to schedd, once that has dialled.
+    /// Connection to schedd, once schedd has connected.
     voice: Arc<Mutex<Option<UnixStream>>>,
 }
 
@@ -51,13 +51,13 @@ impl Played {
         }
     }
 
-    /// Says something unasked.
+    /// Sends a report without an order.
     pub fn say(&self, report: &NodeReport) {
         let mut voice = self.voice.lock().unwrap();
         frame::write(voice.as_mut().expect("schedd has dialled"), report).unwrap();
     }
 
-    /// The orders to start, as job and attempt, and when they came.
+    /// Time, job number and attempt of each start order.
     pub fn starts(&self) -> Vec<(Instant, u64, u32)> {
         let heard = self.heard.lock().unwrap();
         let start = |(at, order): &(Instant, ScheddOrder)| match order {
@@ -67,7 +67,7 @@ impl Played {
         heard.iter().filter_map(start).collect()
     }
 
-    /// When an attempt of a job was told to end.
+    /// Time of the cancel order for this attempt of a job; None if there was none.
     pub fn cancelled(&self, number: u64, wanted: u32) -> Option<Instant> {
         let heard = self.heard.lock().unwrap();
         let is_it = |order: &ScheddOrder| matches!(order, ScheddOrder::Cancel { job, attempt, .. } if job.number == number && *attempt == wanted);
@@ -77,7 +77,7 @@ impl Played {
             .map(|(at, _)| *at)
     }
 
-    /// Nothing of the node counts as taken.
+    /// Asserts that the node is free and no processors are assigned.
     #[track_caller]
     pub fn is_free(&self) {
         let text = self.sandbox.run("pbsnodes", &["n1"]).ok();
@@ -114,7 +114,7 @@ fn converse(
     }
 }
 
-/// What it says of its node: four processors, all free.
+/// Reported facts of the node: 4 processors and 4 GB.
 pub fn facts() -> NodeFacts {
     let available = [
         ("ncpus".to_string(), ResourceValue::Long(4)),

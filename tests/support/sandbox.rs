@@ -1,4 +1,4 @@
-//! A Lanai of its own for each test: real daemons and commands under a folder that goes away.
+//! A private Lanai for each test: real daemons and commands in a temporary directory.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
@@ -14,15 +14,16 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A folder with a home, a work folder and the programs under test.
+/// A temporary directory with a home directory, a work directory and the environment of the
+/// programs under test.
 pub struct Sandbox {
     folder: TempDir,
     environment: Vec<(String, String)>,
-    /// What processes that were killed have left outside the folder.
+    /// Directories outside the sandbox left behind by killed processes.
     debris: Mutex<BTreeSet<PathBuf>>,
 }
 
-/// What a command did.
+/// Result of a finished command.
 #[derive(Debug)]
 pub struct Done {
     pub code: i32,
@@ -31,14 +32,14 @@ pub struct Done {
 }
 
 impl Done {
-    /// Its standard output, if it ended well; else the test ends here with all it said.
+    /// Standard output of a successful command. Panics with the full output otherwise.
     #[track_caller]
     pub fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }
 
-    /// Its standard output's only line.
+    /// The single line of standard output.
     #[track_caller]
     pub fn line(self) -> String {
         let out = self.ok();
@@ -58,8 +59,8 @@ impl Sandbox {
         Sandbox::configured("")
     }
 
-    /// A sandbox whose `lanai.toml` holds this text. Login shells are off unless it says otherwise:
-    /// what profile files of the machine do is no matter of most tests.
+    /// Creates a sandbox with this text as `lanai.toml`. Login shells are off unless the text
+    /// enables them, so that profile files of the host do not affect the tests.
     pub fn configured(config: &str) -> Sandbox {
         let launch = if config.contains("login =") {
             "[launch]"
@@ -87,7 +88,7 @@ impl Sandbox {
         sandbox
     }
 
-    /// The same with one more variable in the environment of every command and daemon.
+    /// Adds a variable to the environment of all commands and daemons.
     pub fn with(mut self, name: &str, value: impl ToString) -> Sandbox {
         self.set(name, value);
         self
@@ -102,12 +103,12 @@ impl Sandbox {
         self.environment.retain(|(known, _)| known != name);
     }
 
-    /// `LANAI_HOME`.
+    /// Directory that `LANAI_HOME` names.
     pub fn home(&self) -> PathBuf {
         self.folder.path().join("home")
     }
 
-    /// Where commands run.
+    /// Working directory of commands.
     pub fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
@@ -120,7 +121,7 @@ impl Sandbox {
         fs::read_to_string(self.file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Writes an executable script into the work folder.
+    /// Writes an executable script to the work directory.
     pub fn script(&self, name: &str, body: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let path = self.file(name);
@@ -129,7 +130,7 @@ impl Sandbox {
         path
     }
 
-    /// A program of ours, with a fixed environment.
+    /// Command for a program under test, with a fixed environment.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(bin(program));
         let path = format!(
@@ -152,7 +153,7 @@ impl Sandbox {
         command
     }
 
-    /// Runs a program to its end.
+    /// Runs a program and waits until it exits.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Done {
         finish(
             self.command(program)
@@ -163,8 +164,8 @@ impl Sandbox {
         )
     }
 
-    /// Starts a noded in the foreground. Its socket and its state directory are in the home folder,
-    /// where its output is appended to the log of the state directory.
+    /// Starts a noded in the foreground, with its socket and state directory in the home directory.
+    /// Its output is appended to the log in the state directory.
     pub fn start_noded(
         &self,
         name: &str,
@@ -193,8 +194,8 @@ impl Sandbox {
             .unwrap()
     }
 
-    /// Starts `count` nodes n1, n2, ... of `ncpus` processors and 4 GB each, as if each were a host,
-    /// and schedd. Waits until all are free.
+    /// Starts schedd and `count` simulated hosts n1, n2, ... with `ncpus` processors and 4 GB each.
+    /// Waits until all are free.
     #[track_caller]
     pub fn start_nodes(&self, count: usize, ncpus: usize) {
         let (nodes, processors) = (count.to_string(), ncpus.to_string());
@@ -219,7 +220,7 @@ impl Sandbox {
         });
     }
 
-    /// Runs a program that reads this from its standard input.
+    /// Runs a program with this standard input.
     pub fn run_with_input(&self, program: &str, arguments: &[&str], input: &str) -> Done {
         let mut command = self.command(program);
         command
@@ -228,12 +229,12 @@ impl Sandbox {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A program that refuses its arguments reads nothing.
+        // A program that refuses its arguments reads no input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         finish(child.wait_with_output().unwrap())
     }
 
-    /// Runs a line of shell.
+    /// Runs a shell command line.
     pub fn shell(&self, line: &str) -> Done {
         let command = self.command("qsub");
         let mut shell = Command::new("/bin/sh");
@@ -249,13 +250,13 @@ impl Sandbox {
         finish(shell.output().unwrap())
     }
 
-    /// Submits a script given as text; its id.
+    /// Submits a script given as text; returns the job id.
     #[track_caller]
     pub fn submit(&self, arguments: &[&str], script: &str) -> String {
         self.run_with_input("qsub", arguments, script).line()
     }
 
-    /// All that `qstat -x -f -F json` says of a job; `Null` when it is not known.
+    /// Job as `qstat -x -f -F json` shows it; `Null` for an unknown job.
     pub fn job(&self, id: &str) -> Value {
         let done = self.run("qstat", &["-x", "-f", "-F", "json", id]);
         let document: Value =
@@ -270,14 +271,14 @@ impl Sandbox {
             .to_string()
     }
 
-    /// The user name of the job's owner.
+    /// User name of the job's owner.
     pub fn owner(&self, id: &str) -> String {
         let job = self.job(id);
         let owner = job["Job_Owner"].as_str().unwrap();
         owner.split('@').next().unwrap().to_string()
     }
 
-    /// Waits until the job is over; all that is known of it then.
+    /// Waits until the job has finished; returns its final attributes.
     #[track_caller]
     pub fn ended(&self, id: &str) -> Value {
         self.until(&format!("the end of {id}"), || {
@@ -286,7 +287,7 @@ impl Sandbox {
         })
     }
 
-    /// Waits until the job runs, in a session of its own.
+    /// Waits until the job is running and its session has started.
     #[track_caller]
     pub fn running(&self, id: &str) -> Value {
         self.until(&format!("the start of {id}"), || {
@@ -295,12 +296,12 @@ impl Sandbox {
         })
     }
 
-    /// Waits for something to become so, at most 40 seconds.
+    /// Polls until `so` returns a value. Panics after 40 seconds.
     #[track_caller]
     pub fn until<T>(&self, what: &str, mut so: impl FnMut() -> Option<T>) -> T {
         let started = Instant::now();
-        // Most look by running a program: those who wait for long leave the processors to what they
-        // wait for.
+        // Most conditions run a program, so the pause grows: long waits leave the processors to the
+        // daemons.
         let mut pause = Duration::from_millis(5);
         loop {
             if let Some(found) = so() {
@@ -318,12 +319,12 @@ impl Sandbox {
         }
     }
 
-    /// What the daemons have logged.
+    /// Content of schedd's log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.home().join("schedd.log")).unwrap_or_default()
     }
 
-    /// The processes that belong to this sandbox, jobs included: (process, its name for `ps`).
+    /// Pid and command name of all processes of this sandbox, including jobs.
     pub fn processes(&self) -> Vec<(i32, String)> {
         let mark = self.folder.path().as_os_str().as_bytes();
         let mut found = Vec::new();
@@ -340,7 +341,7 @@ impl Sandbox {
         found
     }
 
-    /// The processes of this sandbox with this name: `schedd`, `noded`, `lanai-spawner`,
+    /// Pids of the processes with this name: `schedd`, `noded`, `lanai-spawner` or
     /// `lanai-shepherd`.
     pub fn pids_of(&self, name: &str) -> Vec<i32> {
         let named = |process: &(i32, String)| process.1 == name;
@@ -351,12 +352,12 @@ impl Sandbox {
             .collect()
     }
 
-    /// The process of a daemon of this sandbox.
+    /// Pid of a daemon in this sandbox; None if it is not running.
     pub fn pid_of(&self, name: &str) -> Option<i32> {
         self.pids_of(name).first().copied()
     }
 
-    /// Kills a daemon where it stands, and waits until it is gone.
+    /// Kills a daemon with SIGKILL and waits until it is gone.
     #[track_caller]
     pub fn kill(&self, name: &str) {
         let pid = self
@@ -368,7 +369,7 @@ impl Sandbox {
         });
     }
 
-    /// As a power cut does: nothing of this sandbox goes on.
+    /// Simulates a power failure: kills all processes of this sandbox.
     pub fn cut_power(&self) {
         self.debris.lock().unwrap().extend(self.lying_about());
         for _ in 0..400 {
@@ -389,10 +390,10 @@ impl Drop for Sandbox {
 }
 
 impl Sandbox {
-    /// Ends all that runs here: nothing stays behind, whatever the test did.
+    /// Ends all processes and removes their leftovers, in whatever state the test ended.
     pub fn end(&self) {
         let _ = self.run("schedd", &["--stop"]);
-        // A shepherd whose job is over has still to take its TMPDIR away.
+        // The shepherd of a finished job may still be removing its TMPDIR.
         for _ in 0..20 {
             if self.processes().is_empty() {
                 break;
@@ -405,8 +406,8 @@ impl Sandbox {
         }
     }
 
-    /// What killed shepherds have no chance to take away: control groups and `TMPDIR`s of their
-    /// jobs, as the attempts' records name them.
+    /// Control groups and `TMPDIR`s that killed shepherds could not remove, read from the records
+    /// of the attempts.
     fn lying_about(&self) -> Vec<PathBuf> {
         let files = super::files(self.folder.path()).into_iter();
         let records = files
@@ -421,14 +422,14 @@ impl Sandbox {
     }
 }
 
-/// Sends a signal.
+/// Sends a signal; errors are ignored.
 pub fn kill(pid: i32, signal: i32) {
     let signal = nix::sys::signal::Signal::try_from(signal).unwrap();
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
 }
 
-/// Whether a process has ended and closed its files. A process keeps its files until its last
-/// thread has ended, although its first thread may be a zombie before.
+/// True if a process has ended and closed its files. Files stay open until the last thread ends,
+/// even if the first thread is already a zombie.
 fn is_gone(pid: i32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return true;
@@ -440,7 +441,7 @@ fn is_gone(pid: i32) -> bool {
     })
 }
 
-/// A program under test. The build script links the commands to the client program.
+/// Path of a program under test. The build script links the commands to the client program.
 pub fn bin(program: &str) -> PathBuf {
     let client = Path::new(env!("CARGO_BIN_EXE_lanai"));
     client.with_file_name(program)
@@ -450,7 +451,7 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// The name of the user who runs the tests.
+/// Name of the user who runs the tests.
 pub fn user() -> String {
     nix::unistd::User::from_uid(nix::unistd::geteuid())
         .ok()
@@ -466,18 +467,18 @@ pub fn finish(output: Output) -> Done {
     }
 }
 
-/// The digits of a job id.
+/// Sequence number of a job id.
 pub fn number(id: &str) -> &str {
     id.split(['.', '[']).next().unwrap()
 }
 
-/// The comment of a job, or the empty text.
+/// Comment of a job; empty if there is none.
 pub fn comment(job: &Value) -> &str {
     job["comment"].as_str().unwrap_or_default()
 }
 
-/// The command failed with this exit status, printed nothing, and its error message contains
-/// `part`.
+/// Asserts that the command failed with this exit status, printed nothing on standard output, and
+/// that its error message contains `part`.
 #[track_caller]
 pub fn refused(done: impl Borrow<Done>, code: i32, part: &str) {
     let done = done.borrow();
@@ -487,7 +488,8 @@ pub fn refused(done: impl Borrow<Done>, code: i32, part: &str) {
     );
 }
 
-/// The command failed with this exit status and printed this line on standard error only.
+/// Asserts that the command failed with this exit status and printed exactly this line, on standard
+/// error.
 #[track_caller]
 pub fn refused_exactly(done: impl Borrow<Done>, code: i32, line: &str) {
     let done = done.borrow();

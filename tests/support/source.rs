@@ -1,24 +1,24 @@
-//! Rust source as far as the architecture test must understand it: what is code, what is comment
-//! or text, what is only compiled for tests.
+//! A minimal scanner of Rust source for the architecture test: it separates code from comments,
+//! literals and unit tests.
 
 /// A source file.
 pub struct Source {
-    /// Relative to `src/`, with `/` between folders.
+    /// Path relative to `src/`, with `/` as separator.
     pub path: String,
-    /// As it stands.
+    /// Full text of the file.
     pub text: String,
     /// The same lines without comments and without the contents of literals.
     pub code: String,
 }
 
 impl Source {
-    /// A file and its text.
+    /// Scans the text of a file.
     pub fn new(path: String, text: String) -> Source {
         let code = scrub(&text);
         Source { path, text, code }
     }
 
-    /// The code in front of the unit tests, which end a file.
+    /// Code before the unit tests, which are at the end of a file.
     pub fn production(&self) -> &str {
         if self.path.ends_with("tests.rs") {
             return "";
@@ -29,7 +29,7 @@ impl Source {
             .unwrap_or_default()
     }
 
-    /// Lines that hold code.
+    /// Number of lines that contain code.
     pub fn code_lines(&self) -> usize {
         self.code
             .lines()
@@ -37,7 +37,7 @@ impl Source {
             .count()
     }
 
-    /// The first line of `code` where `phrase` stands, not as part of longer words; from 1.
+    /// Line number, from 1, of the first occurrence of `phrase` as whole words.
     pub fn line_of(code: &str, phrase: &str) -> Option<usize> {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         let stands_alone = |&(at, _): &(usize, &str)| {
@@ -51,7 +51,7 @@ impl Source {
     }
 }
 
-/// Blanks out comments and the contents of literals, keeping line ends.
+/// Replaces comments and the contents of literals by spaces and keeps line ends.
 fn scrub(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -81,7 +81,7 @@ fn copy_word<'t>(rest: &'t str, code: &mut String) -> &'t str {
     &rest[end..]
 }
 
-/// The length of the comment or literal that `rest` begins with.
+/// Length of the comment or literal at the start of `rest`; None if there is none.
 fn opaque(rest: &str) -> Option<usize> {
     if rest.starts_with("//") {
         return Some(rest.find('\n').unwrap_or(rest.len()));
@@ -107,7 +107,7 @@ fn raw_string(body: &str) -> Option<usize> {
     Some(hashes + 1 + inner.find(&end)? + end.len())
 }
 
-/// The length of a literal up to the closing `quote` that no backslash precedes.
+/// Length of a literal up to its unescaped closing `quote`.
 fn quoted(body: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in body.char_indices().skip(1) {
@@ -119,7 +119,7 @@ fn quoted(body: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// The length of a character literal; None for a lifetime.
+/// Length of a character literal; None for a lifetime.
 fn character(body: &str) -> Option<usize> {
     let length = quoted(body, '\'')?;
     let inner = &body[1..length - 1];

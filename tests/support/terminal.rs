@@ -1,4 +1,4 @@
-//! A command on a terminal of its own, as an interactive user runs it.
+//! Runs a command on a pseudo-terminal, as an interactive user does.
 
 use crate::support::sandbox::Sandbox;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// Somebody at a terminal on which one command runs.
+/// A pseudo-terminal with one running command.
 pub struct Terminal {
     pub keyboard: Option<OwnedFd>,
     pub terminal: PathBuf,
     command: Child,
     pub screen: String,
-    /// How much of the screen has been read.
+    /// Length of the screen text that has been matched.
     read: usize,
 }
 
@@ -27,7 +27,7 @@ impl Terminal {
         Terminal::with(&command)
     }
 
-    /// Runs this command on a terminal.
+    /// Runs this command on a new terminal.
     pub fn with(ours: &Command) -> Terminal {
         let size = Winsize {
             ws_row: 24,
@@ -42,7 +42,7 @@ impl Terminal {
         fcntl(&made.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         let terminal = nix::unistd::ttyname(&made.slave).unwrap();
         let mut command = Command::new("setsid");
-        // Whoever started the tests may have been told to ignore ^C.
+        // The test runner may have been started with SIGINT ignored.
         command
             .args(["-c", "env", "--default-signal"])
             .arg(ours.get_program())
@@ -71,7 +71,8 @@ impl Terminal {
         }
     }
 
-    /// At a shell of the job, whose prompt is `$ `.
+    /// Starts an interactive job and waits for the prompt `$ ` of its shell. Returns the terminal
+    /// and the job id.
     pub fn at_shell(sandbox: &Sandbox, arguments: &[&str]) -> (Terminal, String) {
         let mut person = Terminal::runs(
             sandbox,
@@ -108,14 +109,14 @@ impl Terminal {
         );
     }
 
-    /// Types a line, and sees what comes of it.
+    /// Types a line and waits for this answer.
     pub fn asks(&mut self, line: &str, answer: &str) {
         self.types(&format!("{line}\r"));
         self.sees(&format!("{line}\r\n"));
         self.sees(answer);
     }
 
-    /// Waits for this to appear, after what was seen before.
+    /// Waits until this text appears after the previous match.
     #[track_caller]
     pub fn sees(&mut self, text: &str) {
         let started = Instant::now();
@@ -165,7 +166,7 @@ impl Terminal {
         String::from_utf8(stty.stdout).unwrap()
     }
 
-    /// Waits for the end of the command; its exit code, or 128 and the signal.
+    /// Waits until the command exits; returns its exit code, or 128 plus the signal.
     #[track_caller]
     pub fn ends(&mut self) -> i32 {
         let started = Instant::now();

@@ -1,24 +1,24 @@
-//! Transcripts: commands as a person would type them, and what they print.
+//! Transcripts of shell sessions: commands as a user types them, and their output.
 //!
-//! A line `$ command` is run, lines `> more` continue it, the lines below are what it prints on
-//! both streams. `[..]` stands for anything within a line, a line `[...]` for any lines. A command
-//! exits with 0, or a line `? 3` in front of its output says otherwise.
+//! A line `$ command` is run and lines `> more` continue it. The lines below are its output on both
+//! streams. `[..]` matches any text within a line, a line `[...]` any number of lines. The expected
+//! exit status is 0, unless a line `? 3` precedes the output.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A command and what is expected of it.
+/// A command and its expected result.
 #[derive(Debug)]
 pub struct Step {
-    /// What the shell is given.
+    /// Command line for the shell.
     pub command: String,
-    /// The exit status.
+    /// Expected exit status.
     pub status: i32,
-    /// The lines printed.
+    /// Expected output lines.
     pub output: Vec<String>,
 }
 
-/// Reads a transcript.
+/// Parses a transcript.
 pub fn read(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for line in text.lines() {
@@ -44,11 +44,11 @@ pub fn read(text: &str) -> Vec<Step> {
     steps
 }
 
-/// What stands between the output of two commands; no command prints it.
+/// Separator between the outputs of two commands; no command prints it.
 const MARK: &str = "\u{1}end of step ";
 
-/// Runs the steps in one shell in `folder`, with nothing in the environment but `variables`.
-/// Returns one text for each step that went otherwise than expected.
+/// Runs the steps in one shell in `folder`, with only `variables` in the environment. Returns one
+/// message for each step that did not go as expected.
 pub fn run(steps: &[Step], folder: &Path, variables: &[(&str, &Path)]) -> Vec<String> {
     let script: String = steps
         .iter()
@@ -98,7 +98,7 @@ fn compare(step: &Step, printed: &str, status: &str) -> Option<String> {
     ))
 }
 
-/// Whether `lines` are as the patterns say.
+/// True if the lines match the patterns.
 fn lines_fit(patterns: &[&str], lines: &[&str]) -> bool {
     match patterns {
         [] => lines.is_empty(),
@@ -109,7 +109,7 @@ fn lines_fit(patterns: &[&str], lines: &[&str]) -> bool {
     }
 }
 
-/// Whether `line` is as `pattern` says.
+/// True if the line matches the pattern.
 fn fits(pattern: &str, line: &str) -> bool {
     let Some((before, after)) = pattern.split_once("[..]") else {
         return pattern == line;

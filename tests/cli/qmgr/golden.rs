@@ -1,9 +1,9 @@
-//! The golden transcripts of a real PBS, as far as they are about one program.
+//! Golden transcripts of a real PBS, restricted to one program.
 
 use crate::support::blocks;
 use std::path::Path;
 
-/// A command, who runs it, and what is expected.
+/// A command, the user who runs it, and the expected result.
 #[derive(Debug)]
 pub struct Block {
     pub line: usize,
@@ -14,8 +14,8 @@ pub struct Block {
     pub code: i32,
 }
 
-/// The blocks of a file that run this program, from the first that holds `from` on; None where
-/// there is no such file.
+/// Blocks of a file that run this program, beginning with the first that contains `from`. None if
+/// the file does not exist.
 pub fn blocks(file: &Path, from: &str, program: &str) -> Option<Vec<Block>> {
     let all = blocks::read(file)?;
     let first = all.iter().position(|block| block.command.contains(from))?;

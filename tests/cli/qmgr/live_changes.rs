@@ -1,10 +1,10 @@
-//! Settings that change while jobs run: limits, resources, the file.
+//! Changes of limits, resources and the configuration file while jobs run.
 
 use super::{manage, refused};
 use crate::support::sandbox::{Sandbox, kill};
 use std::fs;
 
-/// A system whose cycles are recorded in a file of this folder.
+/// A sandbox that records its cycles in a file in this directory.
 fn recorded() -> (tempfile::TempDir, Sandbox) {
     let folder = tempfile::tempdir().unwrap();
     let sandbox = Sandbox::configured(&format!(
@@ -14,7 +14,7 @@ fn recorded() -> (tempfile::TempDir, Sandbox) {
     (folder, sandbox)
 }
 
-/// What was recorded, decided once more, comes to the same.
+/// Asserts that a replay of the recording gives the same plans.
 #[track_caller]
 fn decides_the_same(sandbox: &Sandbox, folder: &tempfile::TempDir) {
     sandbox.run("schedd", &["--stop"]).ok();
@@ -29,7 +29,7 @@ fn decides_the_same(sandbox: &Sandbox, folder: &tempfile::TempDir) {
     assert_eq!(checked.code, 0, "{checked:?}");
 }
 
-/// A policy that becomes another is in the recording.
+/// Changes of the policy are part of the recording.
 #[test]
 fn a_limit_set_by_qmgr_applies_at_once_and_a_higher_one_starts_jobs() {
     let (folder, sandbox) = recorded();
@@ -55,8 +55,8 @@ fn a_limit_set_by_qmgr_applies_at_once_and_a_higher_one_starts_jobs() {
     decides_the_same(&sandbox, &folder);
 }
 
-/// With another resource the scheduler's view is made anew: what runs still holds what it has, and
-/// a recording decides the same.
+/// A new resource rebuilds the scheduler's state: running jobs keep their resources, and a replay
+/// gives the same plans.
 #[test]
 fn a_resource_made_while_jobs_run_is_counted_at_once() {
     let (folder, sandbox) = recorded();

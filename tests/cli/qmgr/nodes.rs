@@ -63,7 +63,7 @@ fn a_node_is_taken_offline_and_its_resources_are_set() {
     );
 }
 
-/// Which nodes there are, as `pbsnodes` lists them.
+/// Names of the nodes that `pbsnodes` lists.
 fn nodes(sandbox: &Sandbox) -> Vec<String> {
     let all = sandbox.run("pbsnodes", &["-a"]).out;
     all.lines()
@@ -102,7 +102,7 @@ fn an_unused_node_that_no_noded_reports_is_removed() {
         "Cannot delete busy object\n",
     );
     sandbox.run("qdel", &["-W", "force", &id]).ok();
-    // Its noded has still to say that the job is over.
+    // The noded still has to report the end of the job.
     let is_idle = || {
         manage(&sandbox, "delete node n2")
             .err

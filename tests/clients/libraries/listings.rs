@@ -1,4 +1,4 @@
-//! Tables, lists of nodes and counts that monitors read.
+//! Tables, node lists and counts that monitoring tools read.
 
 use super::{attributes, head};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Ten more checks, by what the contract lists after the forty.
+//! Ten additional checks, numbered by the contract's list after the forty.
 
 use super::{alone, busy, comment, quiet, running, says, submitted};
 use crate::support::sandbox::{Sandbox, number};
@@ -25,8 +25,8 @@ fn extra_01_a_job_finds_its_variables() {
     assert_eq!(sandbox.read(&format!("names.o{}", number(&id))), said);
 }
 
-/// Decision 7: a job starts where it was submitted, and at home where the site wants PBS's own
-/// rule.
+/// Decision 7: a job starts in the directory where it was submitted; in the home directory, as in
+/// PBS, only if configured.
 #[test]
 fn extra_02_a_job_starts_where_it_was_submitted_or_at_home_if_the_site_says_so() {
     let lines = "mkdir -p sub && cd sub && echo pwd | qsub -N where -W block=true -o ../where";
@@ -103,7 +103,7 @@ fn extra_06_an_afternotok_job_is_released_by_a_failure() {
     );
 }
 
-/// Decision 14: with figures, also where no processor is free.
+/// Decision 14: the comment has figures, also if no processor is free.
 #[test]
 fn extra_07_a_queued_job_shows_the_missing_amounts() {
     let sandbox = alone("");

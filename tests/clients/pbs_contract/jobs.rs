@@ -1,4 +1,4 @@
-//! Checks 34 to 38: what happens to jobs, and who may make it happen.
+//! Checks 34 to 38: state changes of jobs, and the permissions for them.
 
 use super::{busy, finished, quiet, running, says, shown, submitted};
 use crate::support::installation::shared;
@@ -38,8 +38,8 @@ fn check_35_a_deleted_job_is_history_with_status_271() {
     );
 }
 
-/// An ordinary user of a shared installation, and a job of hers that runs. What holds for those who
-/// manage a server of their own is another matter.
+/// An ordinary user of a shared installation with a running job. The owner of a personal
+/// installation has more rights.
 struct Alice {
     sandbox: Sandbox,
     alice: Person,

@@ -1,4 +1,4 @@
-//! Checks 26 to 33, 39 and 40: what `qstat`, `qselect` and `pbsnodes` show, and how they refuse.
+//! Checks 26 to 33, 39 and 40: output and refusals of `qstat`, `qselect` and `pbsnodes`.
 
 use super::{
     alone, busy, finished, host, quiet, running, says, says_with_usage, submitted, timeless,
@@ -6,7 +6,7 @@ use super::{
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 
-/// The three lines of `qstat` about a job of ours called `job.sh` or otherwise.
+/// The three lines of `qstat` for one job.
 fn table(sandbox: &Sandbox, id: &str, name: &str, time: &str, state: &str) -> String {
     let owner = sandbox.owner(id);
     let queue = "workq";
@@ -165,7 +165,7 @@ fn check_40_nodes_are_shown_in_the_layout_of_pbs() {
     );
 }
 
-/// A document of one key a line without the lines of these keys.
+/// Removes the lines of these keys from a document with one key per line.
 fn without(text: &str, keys: &[&str]) -> String {
     let is_kept = |line: &&str| {
         !keys

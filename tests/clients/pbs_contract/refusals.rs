@@ -1,4 +1,4 @@
-//! Checks 1 to 25, of `qsub`: what it takes, and how it refuses.
+//! Checks 1 to 25: requests that `qsub` accepts, and its refusals.
 
 use super::{busy, quiet, says, says_with_usage, shown, submitted};
 use crate::support::sandbox::Sandbox;
@@ -158,7 +158,7 @@ fn check_17_a_single_number_is_no_range() {
     says_with_usage(&quiet(), "qsub -J 5 job.sh", 2, "qsub: illegal -J value\n");
 }
 
-/// Decision 4: PBS refuses it, real clients send it.
+/// Decision 4: PBS refuses this request, but real clients send it.
 #[test]
 fn check_18_an_array_that_is_not_to_be_rerun_is_taken() {
     let sandbox = quiet();

@@ -1,9 +1,9 @@
-//! Which lines count as the same, and which are not compared: what Lanai tells of every job or
-//! never does, and what depends on the moment.
+//! Comparison of lines. Attributes that only one of the two systems shows are skipped, and values
+//! that depend on time may differ.
 
 use super::placeholders::Bindings;
 
-/// A line that was recorded, said, or both.
+/// A compared line: in both outputs, only in the recording, or only in Lanai's output.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Row {
     Same(String),
@@ -11,7 +11,7 @@ pub enum Row {
     Extra(String),
 }
 
-/// Attributes that Lanai may show where the recorded server did not, and why.
+/// Attributes shown by Lanai but not by the recorded server, with reasons.
 const ALSO_SHOWN: &[(&str, &str)] = &[
     ("eligible_time", "always counted here"),
     ("accrue_type", "the same"),
@@ -32,7 +32,7 @@ const ALSO_SHOWN: &[(&str, &str)] = &[
     ("resources_utilized", "the same"),
 ];
 
-/// Attributes that Lanai does not show, and why.
+/// Attributes that Lanai does not show, with reasons.
 const NOT_SHOWN: &[(&str, &str)] = &[
     ("license", "there are no licences"),
     ("license_count", "the same"),
@@ -55,17 +55,17 @@ const NOT_SHOWN: &[(&str, &str)] = &[
     ("PBS_O_INTERACTIVE_ENCRYPT_METHOD", "the same"),
 ];
 
-/// What `qstat -s` says of jobs about which the recorded server said nothing.
+/// Reasons that `qstat -s` shows where the recorded server shows none.
 const WHY: [&str; 2] = ["   Job held: ", "   Not Running: Waiting until "];
 
 fn tells_why(line: &str) -> bool {
     WHY.iter().any(|why| line.starts_with(why))
 }
 
-/// How far a line is looked for among those said.
+/// Number of following output lines in which a recorded line is searched.
 const NEAR: usize = 12;
 
-/// The lines side by side. Numbers not known yet are bound.
+/// Compares two outputs line by line and binds new job numbers.
 pub fn rows(recorded: &str, said: &str, bindings: &mut Bindings) -> Vec<Row> {
     let (wanted, said) = (lines(recorded), lines(said));
     let (mut rows, mut at, mut of) = (Vec::new(), 0, 0);
@@ -96,8 +96,8 @@ pub fn rows(recorded: &str, said: &str, bindings: &mut Bindings) -> Vec<Row> {
     rows
 }
 
-/// The lines of a text; a list of variables is one line each, however it was wrapped, and so is
-/// what `|` parts. A comment is one line, too.
+/// Lines of a text. A wrapped variable list or comment is joined; variables and fields separated by
+/// `|` become lines of their own.
 fn lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut in_list = false;
@@ -132,7 +132,7 @@ fn parts(line: &str) -> Vec<String> {
     }
 }
 
-/// Whether a line tells of one of these attributes, in any form of `qstat` and `pbsnodes`.
+/// True if a line shows one of these attributes, in any format of `qstat` and `pbsnodes`.
 fn is_one_of(line: &str, attributes: &[(&str, &str)]) -> bool {
     let name = line.trim_start().trim_start_matches('"');
     let is_attribute = line.starts_with([' ', '\t']) || line.contains('=');
@@ -143,7 +143,7 @@ fn is_one_of(line: &str, attributes: &[(&str, &str)]) -> bool {
             .any(|(attribute, _)| name.strip_prefix(attribute).is_some_and(ends))
 }
 
-/// The line behind this one, or behind the object of JSON that begins with it.
+/// Index after this line, or after the JSON object that begins on it.
 fn behind(lines: &[String], at: usize) -> usize {
     let is_end = |line: &String| line.trim().starts_with('}');
     let object = lines[at]
@@ -153,15 +153,14 @@ fn behind(lines: &[String], at: usize) -> usize {
     at + object.unwrap_or(0) + 1
 }
 
-/// Whether a line is what was recorded, or differs only by the moment or by a comment that says
-/// more.
+/// True if the lines are equal, or differ only in times or in a longer comment.
 fn alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
     let (wanted, said) = (without_comma(wanted), without_comma(said));
-    // Use was not known yet when the recorder looked.
+    // The recorded server had not measured usage yet.
     let not_yet = said
         .replace("00:00:00 R ", "       0 R ")
         .replace(" R 00:00", " R   --");
-    // Nor is it compared how long the recorder's machine took.
+    // A second more or less depends on the speed of the recorder's machine.
     let sooner = [" R ", " F "].iter().fold(said.to_string(), |text, state| {
         text.replace(&format!("{state}00:01"), &format!("{state}00:00"))
     });
@@ -177,7 +176,7 @@ fn alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
         || comments_alike(&wanted, said, bindings)
 }
 
-/// In JSON the last line of an object has none.
+/// Removes the trailing comma, which the last line of a JSON object lacks.
 fn without_comma(line: &str) -> &str {
     if line.starts_with('\t') {
         line.strip_suffix(',').unwrap_or(line)
@@ -186,10 +185,10 @@ fn without_comma(line: &str) -> &str {
     }
 }
 
-/// Decision 14: the comment of a job that waits has figures. Other comments may say more, too
+/// Decision 14: the comment of a queued job has figures. Other comments may be longer, too
 /// (decision 21).
 fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
-    // What is short of several things is told of one of them.
+    // If several resources are insufficient, only one of them is named.
     let never = "Can Never Run: Insufficient amount of resource: ";
     let one_of_them = wanted
         .split_once(never)

@@ -1,33 +1,34 @@
-//! What a recorded line stands for: placeholders are bound by their first use and mean the same
-//! from then on.
+//! Placeholders in recorded lines. The first use binds a placeholder to a value, and later uses
+//! must match it.
 
 use std::collections::BTreeMap;
 
-/// What stands for the number of a job that was never made here.
+/// Substitute for the number of a job that was not created here.
 const NEVER_MADE: &str = "88888";
 
-/// The numbers that jobs have here, by what the recording calls them.
+/// Job numbers here, by their placeholder names in the recording.
 #[derive(Clone, Debug, Default)]
 pub struct Bindings {
     numbers: BTreeMap<String, String>,
-    /// The number of the last that was made.
+    /// Number of the last created job.
     pub last: Option<String>,
-    /// What `qsub` has printed last, without the server: nothing where it refused.
+    /// Id last printed by `qsub`, without the server; None if it refused the job.
     pub last_id: Option<String>,
 }
 
 /// A piece of an expected line.
 enum Piece<'a> {
     Text(&'a str),
-    /// `J1`: the number of a job.
+    /// Number of a job, such as `J1`.
     Number(&'a str),
-    /// A form: `9` is a digit, `a` a letter, `_` a blank or a digit, all else itself.
+    /// Fixed form: `9` matches a digit, `a` a letter, `_` a space or digit, other characters
+    /// themselves.
     Form(&'static str),
-    /// At least one of these.
+    /// One or more characters of this class.
     Some(fn(char) -> bool),
 }
 
-/// The forms of placeholders of fixed width.
+/// Placeholders with a fixed form.
 const FORMS: &[(&str, &str)] = &[
     ("CTIME", "aaa aaa _9 99:99:99 9999"),
     ("DAY at H:M", "aaa aaa _9 at 99:99"),
@@ -51,7 +52,7 @@ fn placeholder(name: &str) -> Option<Piece<'_>> {
     }
 }
 
-/// `J1`, `Ja`, `K1`: the number of a job.
+/// True for the name of a job number: `J1`, `Ja`, `K1`.
 fn is_number(name: &str) -> bool {
     matches!(name.as_bytes(), [b'J' | b'K', one] if one.is_ascii_alphanumeric())
 }
@@ -72,7 +73,7 @@ fn pieces(line: &str) -> Vec<Piece<'_>> {
     found
 }
 
-/// Takes off `text` what fits a form.
+/// Strips a prefix of this form from `text`; None if it does not match.
 fn formed<'t>(text: &'t str, form: &str) -> Option<&'t str> {
     let mut chars = text.chars();
     let fits = form.chars().all(|wanted| {
@@ -87,8 +88,7 @@ fn formed<'t>(text: &'t str, form: &str) -> Option<&'t str> {
 }
 
 impl Bindings {
-    /// The rest of `text` behind what a whole expected line stands for. Numbers not known yet are
-    /// bound.
+    /// Strips a prefix that matches the whole expected line from `text`, and binds new job numbers.
     fn behind<'t>(&mut self, expected: &str, text: &'t str) -> Option<&'t str> {
         let mut rest = text;
         for piece in pieces(expected) {
@@ -118,7 +118,7 @@ impl Bindings {
         })
     }
 
-    /// Whether a line is what was expected.
+    /// True if the line matches; binds job numbers only in that case.
     pub fn fits(&mut self, expected: &str, line: &str) -> bool {
         let mut bound = self.clone();
         let fits = bound.behind(expected, line) == Some("");
@@ -128,7 +128,7 @@ impl Bindings {
         fits
     }
 
-    /// Remembers what a command has submitted.
+    /// Records the id that a `qsub` has printed.
     pub fn note(&mut self, command: &str, out: &str) {
         if command.contains("qsub") {
             let id = out.lines().find_map(|line| line.strip_suffix(".head"));
@@ -136,13 +136,13 @@ impl Bindings {
         }
     }
 
-    /// Whether a line says what was expected, and maybe more behind it.
+    /// True if the line matches or continues after the match with a space or punctuation.
     pub fn begins(&mut self, expected: &str, line: &str) -> bool {
         let rest = self.behind(expected.trim_end(), line);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ':', ';', ',', '(', '.']))
     }
 
-    /// A command with the numbers that its jobs have here.
+    /// Replaces the placeholders in a command by job numbers.
     pub fn filled(&self, command: &str) -> String {
         let number = |name| {
             self.numbers
@@ -160,8 +160,7 @@ impl Bindings {
         filled + rest
     }
 
-    /// A text as the recording would have it, numbers of jobs by their names, to be compared by a
-    /// person.
+    /// Replaces job numbers by their placeholders, for comparison with the recording by a reader.
     pub fn named(&self, text: &str) -> String {
         let mut text = text.to_string();
         for (name, number) in &self.numbers {

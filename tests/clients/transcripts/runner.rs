@@ -1,4 +1,4 @@
-//! One recording played against our own programs, block by block.
+//! Plays one recording with Lanai's programs, block by block.
 
 use super::placeholders::Bindings;
 use super::tables::{Direction, Place};
@@ -9,30 +9,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// The number of the first job, so that ids are as wide as those recorded.
+/// Number of the first job: ids are as wide as in the recordings.
 const FIRST: u32 = 1001;
 
 const CONFIG: &str = "[server]\nname = \"head\"\nworkdir = \"home\"\nmanagers = [\"root\"]\nmax_array_size = 10000\n\
     mailer = \"/tmp/recorded-in/mailer\"\nmail_from = \"adm\"\nrefuse_impossible = false\n\
     [order]\nuser_priority = \"free\"\n[cycle]\npoll_interval = \"1s\"\n";
 
-/// How long a command may take, and one that the recorder gave up on.
+/// Time limits of a command, and of one that timed out in the recording.
 const LIMIT: Duration = Duration::from_secs(20);
 const GIVEN_UP: Duration = Duration::from_millis(1500);
 
-/// How long a question is asked again, until its answer is the one recorded, and what comes too
-/// early for a job's state is tried again.
+/// Maximum time for which a query is repeated until its answer matches, and for which a command is
+/// repeated that a job's state still refuses.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// What a block came to.
+/// Result of a block.
 pub struct Outcome {
     pub place: Place,
     pub verdict: Verdict,
-    /// The command, what was expected and what came; empty if they are the same.
+    /// Command, expected and actual output; empty if equal.
     pub difference: String,
 }
 
-/// Plays one file. Where a block is known to differ there is no waiting for it to be the same.
+/// Plays one file. Blocks that are known to differ are not repeated.
 pub struct Player<'a> {
     pub file: u8,
     pub directions: &'a BTreeMap<Place, Vec<Direction>>,
@@ -40,7 +40,7 @@ pub struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// What became of each block.
+    /// Plays all blocks and returns their results.
     pub fn play(&self, blocks: &[Block]) -> Vec<Outcome> {
         let world = World::new(CONFIG);
         begin(&world);
@@ -71,7 +71,7 @@ impl Player<'_> {
         instead
     }
 
-    /// A command with what it stands for, names as they are here, and the numbers of jobs.
+    /// Expands substitutions, names and job numbers in a command.
     fn filled(&self, command: &str, bindings: &Bindings) -> String {
         let mut command = command.to_string();
         for direction in [(0, 0), (self.file, 0)]
@@ -149,7 +149,7 @@ impl Player<'_> {
     }
 }
 
-/// Starts the daemons.
+/// Starts the daemons, with the first job number set in the spool.
 fn begin(world: &World) {
     let spool = world.outside(&format!("{PBSHOME}/spool"));
     world.ok("root", "schedd && schedd --stop");
@@ -168,7 +168,7 @@ fn begin(world: &World) {
     }
 }
 
-/// Whether a command only asks, so that it may be asked again.
+/// True if a command only queries, so that it may be repeated.
 fn is_question(command: &str) -> bool {
     let changing = [
         "qsub",
@@ -203,15 +203,15 @@ fn is_question(command: &str) -> bool {
     !manages && !marks && !changing.iter().any(|program| command.contains(program))
 }
 
-/// How long a job may be starting or ending, on a loaded machine.
+/// Maximum time in which a job starts or ends, on a loaded machine.
 const IN_TRANSIT: Duration = Duration::from_secs(20);
 
-/// How long a job may have no comment, or compute without a pause. Some jobs of the recordings do
-/// either for ever.
+/// Maximum wait for a job that has no comment or that computes without a pause. Some recorded jobs
+/// never leave these states.
 const RESTLESS: Duration = Duration::from_secs(5);
 
-/// Waits until every job has been considered, has ended, or runs and waits for something: a signal
-/// that comes before the script has set its trap has another effect.
+/// Waits until every job has a comment, has ended, or is running and sleeps. A signal sent before
+/// the script has set its trap would have a different effect.
 fn settle(world: &World) {
     let started = Instant::now();
     loop {
@@ -237,7 +237,7 @@ fn settle(world: &World) {
     }
 }
 
-/// How long to wait for a job's next state; zero if it has settled.
+/// Maximum wait for a job's next state; zero if it has settled.
 fn patience(world: &World, job: &serde_json::Value) -> Duration {
     match (job["job_state"].as_str(), job["session_id"].as_u64()) {
         (Some("R"), None) | (Some("E"), _) => IN_TRANSIT,
@@ -247,15 +247,14 @@ fn patience(world: &World, job: &serde_json::Value) -> Duration {
     }
 }
 
-/// Whether a process waits for something, as shown in `/proc/PID/stat`. A process that has ended
-/// does not hold up the commands either.
+/// True if a process sleeps according to `/proc/PID/stat`, or has ended.
 fn is_asleep(world: &World, process: u64) -> bool {
     let status = world.run("root", &format!("cat /proc/{process}/stat"), LIMIT);
     let state = status.and_then(|done| Some(done.out.rsplit_once(") ")?.1.chars().next()));
     !matches!(state, Some(Some('R' | 'D')))
 }
 
-/// Writes the differences of a file where somebody wants them: into the folder `LANAI_TRANSCRIPTS`.
+/// Writes the differences of a file to the directory `LANAI_TRANSCRIPTS`, if set.
 pub fn write_down(file: u8, outcomes: &[Outcome]) {
     let Some(folder) = std::env::var_os("LANAI_TRANSCRIPTS") else {
         return;

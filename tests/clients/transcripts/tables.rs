@@ -1,26 +1,26 @@
-//! The two tables beside this file: what the recorder did between blocks, and which blocks differ
-//! and why.
+//! The two tables beside this file: actions of the recorder between blocks, and blocks that differ,
+//! with the reasons.
 
 use std::collections::BTreeMap;
 
-/// A block: its file's number and its line.
+/// A block: number of its file and its line.
 pub type Place = (u8, usize);
 
-/// What happens before a block, or in its stead.
+/// An action before a block or instead of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// A user runs a command whose output nobody compares.
+    /// A user runs a command whose output is not compared.
     Run { who: String, command: String },
-    /// The block's command stands for this one.
+    /// This command replaces the block's command.
     Instead(String),
-    /// A text in any command of the file stands for a command.
+    /// A text in any command of the file is replaced by a command.
     Means(String, String),
-    /// So many milliseconds pass.
+    /// Sleeps for this many milliseconds.
     Wait(u64),
 }
 
-/// The directions of `directions.txt`, by the block before which they are followed. Line 0 of file
-/// 0 is before every file, line 0 of another before this one.
+/// Actions from `directions.txt`, by the block that they precede. Line 0 of file 0 precedes every
+/// file; line 0 of any other file precedes that file.
 pub fn directions() -> BTreeMap<Place, Vec<Direction>> {
     let mut found: BTreeMap<Place, Vec<Direction>> = BTreeMap::new();
     for line in include_str!("directions.txt")
@@ -50,7 +50,7 @@ pub fn directions() -> BTreeMap<Place, Vec<Direction>> {
     found
 }
 
-/// Why a block is not as it was recorded.
+/// Reason for the difference of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// `decision N`, `difference`, `setting`, `timing` or `BUG`.
@@ -59,13 +59,13 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Whether the block may also be as recorded: which of both depends on the moment.
+    /// True if the block may also be as recorded, depending on timing.
     pub fn is_of_the_moment(&self) -> bool {
         self.category == "timing"
     }
 }
 
-/// The blocks of `differences.txt`, each with its reason.
+/// Blocks in `differences.txt` with their reasons.
 pub fn differences() -> BTreeMap<Place, Reason> {
     let mut found = BTreeMap::new();
     let mut reason = None;

@@ -1,4 +1,4 @@
-//! Whether what a command did is what was recorded.
+//! Compares the result of a command with its recording.
 
 use super::alike::{Row, rows};
 use super::placeholders::Bindings;
@@ -7,18 +7,18 @@ use crate::support::blocks::Block;
 use crate::support::sandbox::Done;
 use std::fmt::Write as _;
 
-/// How a command compares to its recording.
+/// Result of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// The same.
+    /// Equal.
     Same,
-    /// The same, but standard error says more (decision 21).
+    /// Equal except for additional text on standard error (decision 21).
     SaysMore,
-    /// Not the same.
+    /// Different.
     Differs,
 }
 
-/// Compares; None stands for a command that does not end.
+/// Compares a block with a result; None is a command that timed out.
 pub fn verdict(block: &Block, done: Option<&Done>, bindings: &mut Bindings) -> Verdict {
     let (Some(done), Some(code)) = (done, block.code) else {
         return if done.is_none() && block.code.is_none() {
@@ -52,7 +52,7 @@ pub fn verdict(block: &Block, done: Option<&Done>, bindings: &mut Bindings) -> V
     }
 }
 
-/// What was recorded, with names as they are here, and a placeholder for what is of the machine.
+/// Recorded text with local paths, and placeholders for values that depend on the machine.
 pub fn expected(text: &str) -> String {
     let text = text
         .replace("<EXEC>", EXEC)
@@ -71,9 +71,8 @@ pub fn expected(text: &str) -> String {
     text.split_inclusive('\n').map(measured).collect()
 }
 
-/// Reservations that were recorded began and ended on one day. Late in the evening ours do so on
-/// the next, which is told by its name: of a line that should say `Today` before or after a length,
-/// the same with that.
+/// Recorded reservations begin and end on the same day. Late in the evening they cross midnight
+/// here, and a weekday is printed: replaces it by `Today` where the recording has that.
 fn as_if_today(wanted: &str, said: &str) -> String {
     let line = |(wanted, said): (&str, &str)| {
         let (wanted, mut said) = (
@@ -99,7 +98,7 @@ fn as_if_today(wanted: &str, said: &str) -> String {
     wanted.zip(said.split_inclusive('\n')).map(line).collect()
 }
 
-/// A line of JSON with a figure that was measured has a placeholder for it.
+/// Replaces a measured value in a JSON line by a placeholder.
 fn measured(line: &str) -> String {
     let Some((key, value)) = line
         .split_once(":\t")
@@ -123,7 +122,7 @@ fn measured(line: &str) -> String {
     }
 }
 
-/// Usage and help texts are ours (decision 8): one mark stands for them.
+/// Replaces a usage text by a marker, because usage and help texts differ from PBS's (decision 8).
 fn without_usage(text: &str) -> String {
     let is_usage =
         |line: &&str| line.to_ascii_lowercase().starts_with("usage:") || *line == "<USAGE>";
@@ -135,12 +134,12 @@ fn without_usage(text: &str) -> String {
     kept.concat() + if is_all { "" } else { "<USAGE>\n" }
 }
 
-/// The text without the mark for a usage text.
+/// Text without the marker for a usage.
 fn usage_apart(text: &str) -> &str {
     text.strip_suffix("<USAGE>\n").unwrap_or(text)
 }
 
-/// Whether every line expected is said in order, maybe with more behind it.
+/// True if the output contains every expected line in order, each possibly continued.
 fn says_all(expected: &str, text: &str, bindings: &mut Bindings) -> bool {
     let mut said = text.lines();
     let mut wanted = usage_apart(expected).lines().peekable();
@@ -148,7 +147,7 @@ fn says_all(expected: &str, text: &str, bindings: &mut Bindings) -> bool {
     wanted.all(|wanted| said.any(|line| bindings.begins(wanted, line))) && !is_silent
 }
 
-/// The block for a person to read: lines that fit as they are, others as `-` recorded and `+` said.
+/// Block for a reader: equal lines unchanged, others as `-` recorded and `+` actual.
 pub fn difference(
     block: &Block,
     command: &str,

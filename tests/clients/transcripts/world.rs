@@ -1,7 +1,7 @@
-//! The setting of the recordings: a host `head` with its own users, folders and processes.
+//! The environment of the recordings: a host `head` with its own users, directories and processes.
 //!
-//! Namespaces of the kernel make it, so that users may be called `alice` and `bob` and files lie
-//! where they lay for the recorder, whatever the machine has. Only root can make them.
+//! It uses kernel namespaces, so that users are named `alice` and `bob` and paths are the recorded
+//! ones, whatever the machine has. Creating it requires root.
 
 use crate::support::sandbox::{Done, bin, is_root};
 use nix::sys::signal::{Signal, killpg};
@@ -15,15 +15,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Where the programs lie there, and what the recorder's scratch folder is called.
+/// Paths of the programs, of the spool, and of the recorder's scratch directory.
 pub const EXEC: &str = "/opt/pbs";
 pub const PBSHOME: &str = "/var/spool/lanai";
 pub const SCRATCH: &str = "/tmp/recorded-in";
 
-/// The users: name, user and group.
+/// Users: name, uid and gid.
 const USERS: &[(&str, u32, u32)] = &[("alice", 61001, 61000), ("bob", 61002, 61000)];
 
-/// Lays one folder of the world over each of the machine's own, and ends with its standard input.
+/// Mounts directories of the environment over those of the machine, and exits at the end of its
+/// standard input.
 const BUILD: &str = r#"
 set -e
 hostname head
@@ -37,15 +38,15 @@ exec 3<&0
 cat <&3 > /dev/null & wait $!
 "#;
 
-/// Such a host, gone with all its processes when dropped.
+/// A simulated host; dropping it ends all its processes.
 pub struct World {
     folder: TempDir,
     init: Child,
-    /// The process whose namespaces the others enter.
+    /// Process whose namespaces commands enter.
     inner: i32,
 }
 
-/// Why no world can be made here, if so.
+/// Reason why the environment cannot be created; None if it can.
 pub fn missing() -> Option<String> {
     if !is_root() {
         return Some("making users and hosts needs root".into());
@@ -66,7 +67,7 @@ pub fn missing() -> Option<String> {
 }
 
 impl World {
-    /// A world whose `lanai.toml` this is. Nothing runs in it yet.
+    /// Creates an environment with this `lanai.toml`, without any daemons.
     pub fn new(config: &str) -> World {
         let folder = tempfile::Builder::new()
             .prefix("lanai-world-")
@@ -104,12 +105,12 @@ impl World {
         }
     }
 
-    /// A file or folder of this world, as seen from outside.
+    /// Path of a file in this environment as seen from outside.
     pub fn outside(&self, path: &str) -> std::path::PathBuf {
         self.folder.path().join(path.trim_start_matches('/'))
     }
 
-    /// Runs a command as the recorder did, at most so long.
+    /// Runs a command as a user; None if it exceeds the time limit.
     pub fn run(&self, who: &str, command: &str, limit: Duration) -> Option<Done> {
         let [mut out, mut err] = [(); 2].map(|()| tempfile::tempfile().unwrap());
         let mut entered = self.entered(who);
@@ -136,7 +137,7 @@ impl World {
         })
     }
 
-    /// The same for what must go well.
+    /// Runs a command that must succeed; returns its output.
     #[track_caller]
     pub fn ok(&self, who: &str, command: &str) -> String {
         let done = self.run(who, command, Duration::from_secs(20));
@@ -144,7 +145,8 @@ impl World {
             .ok()
     }
 
-    /// What enters this world as a user, with nothing in the environment but what the recorder had.
+    /// Command that enters the environment as a user, with only the variables that the recorder
+    /// had.
     fn entered(&self, who: &str) -> Command {
         let mut command = Command::new("/bin/sh");
         command.args([
@@ -199,7 +201,7 @@ impl Drop for World {
     }
 }
 
-/// The exit status; None if it had to be killed after this time.
+/// Exit status; None if the process was killed after this time.
 fn ended(child: &mut Child, limit: Duration) -> Option<i32> {
     let started = Instant::now();
     while started.elapsed() < limit {
@@ -213,7 +215,7 @@ fn ended(child: &mut Child, limit: Duration) -> Option<i32> {
     None
 }
 
-/// The folders of a world, before it is entered.
+/// Creates the directories and files, before the namespaces are entered.
 fn furnish(root: &Path, config: &str) {
     let folder = |path: &str, mode| {
         fs::create_dir_all(root.join(path)).unwrap();
@@ -248,7 +250,7 @@ fn furnish(root: &Path, config: &str) {
     people(root);
 }
 
-/// The users with their groups, homes and scripts.
+/// Creates the users with their groups, homes and scripts.
 fn people(root: &Path) {
     let add = |file: &str, text: &str| {
         let known = fs::read_to_string(root.join(file)).unwrap();
@@ -263,7 +265,7 @@ fn people(root: &Path) {
         let work = format!("home/{name}/w");
         fs::create_dir_all(root.join(&work)).unwrap();
         for (script, text) in [
-            // The recorder was faster.
+            // Outlasts the playing, which is slower than the recording.
             ("job.sh", "#!/bin/sh\nsleep 1000\n"),
             ("true.sh", "exit 0\n"),
             ("false.sh", "exit 3\n"),

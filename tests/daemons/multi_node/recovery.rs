@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::time::Duration;
 
-/// The tasks of a job live through the death of `victims`, and end as they would have.
+/// The tasks of a job survive the death of `victims` and end with their own status.
 fn survive(victims: &[&'static str]) {
     let cluster = Cluster::new();
     let (id, pids) = cluster.waiting("; echo pbsdsh $?; exit 6");
@@ -18,7 +18,7 @@ fn survive(victims: &[&'static str]) {
     }
     std::thread::sleep(Duration::from_millis(100));
     assert!(pids.iter().all(|&pid| lives(pid)));
-    // What ends while nobody is there to hear it is heard later.
+    // A task that ends without a noded is reported later.
     if victims.contains(&"n3") {
         cluster.go();
         cluster
@@ -148,7 +148,7 @@ fn tasks_requested_while_daemons_die_run_once() {
     );
 }
 
-/// What may fail, be cut short or end its process, in daemons and commands alike.
+/// Faults in daemons and commands: operations that fail, are truncated, or end the process.
 const FAULTS: &str = "socket.read:1/300:fail,socket.write:1/300:short,socket.write:1/1000:fail,\
     socket.connect:1/200:fail,spool.commit:1/100:fail,spool.committed:1/300:crash,attempt.exit:1/100:fail,\
     attempt.tombstone:1/50:fail,noded.epoch:1/20:fail";
@@ -165,14 +165,14 @@ fn torture_of_tasks_by_kills_among_faults() {
     torture(Sandbox::new().with("LANAI_FAULTS", FAULTS));
 }
 
-/// Every noded and schedd is killed again and again, at moments that differ each time.
+/// Kills every noded and schedd repeatedly, at varying times.
 fn torture(sandbox: Sandbox) {
     let cluster = Cluster::of(sandbox);
     let task =
         "n=1; while ! (set -C; : > ran.$PBS_TASKNUM.$n) 2>/dev/null; do n=$((n+1)); done; exit 3";
     cluster.sandbox.script("task", task);
     let script = "i=0; while [ $i -lt 100 ]; do pbsdsh ./task 2>>said; [ $? = 3 ] || echo round $i >> wrong; i=$((i+1)); done\n";
-    // Faults may refuse it, and say so.
+    // A fault may cause the submission to be refused, with a message.
     let taken =
         || Some(cluster.try_submit("select=3:ncpus=1", script)).filter(|done| done.code == 0);
     let id = cluster.sandbox.until("a job", taken).line();
@@ -198,7 +198,7 @@ fn torture(sandbox: Sandbox) {
                     .pids_of("schedd")
                     .into_iter()
                     .for_each(|pid| kill(pid, 9));
-                // Faults may end it before it has begun, and it says so.
+                // A fault may end schedd during startup, with a message.
                 let begins = || (cluster.sandbox.run("schedd", &[]).code == 0).then_some(());
                 cluster.sandbox.until("schedd", begins);
             }
@@ -257,8 +257,8 @@ fn a_job_deleted_while_a_sister_node_is_down_finishes_at_once() {
     cluster.nothing_is_kept();
 }
 
-/// M32, G4: nobody starts in the way of a promise while schedd, started anew, has yet to hear of
-/// some of its nodes.
+/// M32, G4: after a restart of schedd, no job starts that would delay a planned start while some
+/// nodes have not reconnected.
 #[test]
 fn a_planned_start_on_all_nodes_survives_a_late_node_after_a_restart() {
     let cluster = Cluster::new();
@@ -312,7 +312,7 @@ fn a_planned_start_on_all_nodes_survives_a_late_node_after_a_restart() {
     assert_eq!(status(&sandbox.ended(&long)), 0);
 }
 
-/// A node that is away when schedd starts is waited for once, and not for long.
+/// schedd waits for an absent node only once after its start, and only for a short time.
 #[test]
 fn a_silent_node_blocks_no_other_job_after_a_restart() {
     let cluster = Cluster::new();
@@ -383,7 +383,7 @@ fn a_rebooted_sister_loses_its_tasks_and_the_job_continues() {
     assert_eq!(cluster.starts(2), 1);
 }
 
-/// As a power cut does to one host: the shepherds of its node and their processes are gone.
+/// Simulates a power failure of one host: kills the shepherds of its node and the process `task`.
 fn kill_all_under(state: &std::path::Path, task: i32) {
     for entry in fs::read_dir(state.join("attempts")).unwrap().flatten() {
         let record = fs::read(entry.path().join("record")).unwrap();

@@ -130,7 +130,7 @@ fn garbage_at_the_task_socket_affects_no_other_client() {
         let _ = stranger.write_all(words);
         open.push(stranger);
     }
-    // Only as many as one user may have are let in: the others make room for those of jobs.
+    // One user may have a limited number of connections; the tasks of the job need the others.
     open.truncate(20);
     let (code, lines) = cluster.run("pbsdsh -- echo fine\n");
     assert_eq!((code, lines), (0, vec!["fine".to_string(); 3]));

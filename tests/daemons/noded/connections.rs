@@ -1,4 +1,4 @@
-//! Connections of schedd and the background daemon.
+//! Connections of schedd to noded, and noded in the background.
 
 use super::{Node, daemon, dial, signal, wait_for};
 use lanai::model::job::How;
@@ -71,7 +71,7 @@ fn in_the_background_it_holds_nothing_of_its_caller_and_leaves_when_idle() {
     command
         .args(["--exit-when-idle", "1", "--socket"])
         .arg(folder.path().join("s.sock"));
-    // Returns only when nobody holds the pipe any more.
+    // `output` returns only when no process holds the pipe any more.
     let output = command
         .arg("--state")
         .arg(folder.path().join("state"))

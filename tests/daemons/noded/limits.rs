@@ -90,7 +90,7 @@ fn a_failed_start_reports_operation_object_and_cause() {
 fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
     for options in FENCES {
         let mut node = Node::with(options);
-        // What takes the memory has lost its parent.
+        // The process that allocates the memory has lost its parent.
         let mut hog = node.script(
             1,
             "((head -c 400m /dev/zero; sleep 60) | tail &) ; sleep 60",

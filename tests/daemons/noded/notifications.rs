@@ -1,4 +1,4 @@
-//! Notify programs that users name.
+//! Notify programs configured by users.
 
 use super::{Node, wait_for};
 use lanai::sys::{process, procfs, user};
@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A process that makes others wait who open a file: it has a lease on the file and does not give
-/// it up. The kernel takes the lease away after `/proc/sys/fs/lease-break-time`.
+/// A process that blocks others from opening a file: it holds a lease on the file and does not
+/// release it. The kernel breaks the lease after `/proc/sys/fs/lease-break-time`.
 struct Lease(Child);
 
 impl Lease {

@@ -66,7 +66,7 @@ fn as_owner(name: &str) {
     );
     assert_eq!(fs::metadata(theirs.join("out")).unwrap().uid(), account.uid);
 
-    // Under a login shell without a profile; the tester's own may do anything.
+    // With a login shell without a profile: the tester's own profile may do anything.
     let login = Launch {
         login: true,
         ..own(node.script(5, "echo $$; ps -o args= -p $$"))

@@ -1,4 +1,4 @@
-//! Restarts: a killed noded, spawner or shepherd loses no attempt.
+//! No attempt is lost if noded, the spawner or a shepherd is killed.
 
 use super::{FENCES, Node, daemon_of_a_job, kill, lives, number, wait_for};
 use lanai::model::job::How;
@@ -46,7 +46,7 @@ fn an_adopted_job_can_be_cancelled() {
     assert_eq!((outcome.how, outcome.sent), (How::Signaled(15), Some(15)));
 }
 
-/// Starts jobs that say when they are told to end, and go on until they may, to end with 0.
+/// Starts jobs that report TERM and USR1 but run until the file `go` exists, and then exit with 0.
 fn lingering(node: &mut Node, jobs: impl IntoIterator<Item = u64>) {
     for job in jobs {
         let text = format!(
@@ -62,7 +62,7 @@ fn lingering(node: &mut Node, jobs: impl IntoIterator<Item = u64>) {
     }
 }
 
-/// Which of these jobs have their output at its place, once they are over.
+/// Waits for the end of these jobs. Returns for each if its output was delivered.
 fn delivered<const N: usize>(node: &mut Node, jobs: [u64; N]) -> [bool; N] {
     fs::write(node.path("go"), "").unwrap();
     jobs.map(|job| {
@@ -80,13 +80,13 @@ fn delivered<const N: usize>(node: &mut Node, jobs: [u64; N]) -> [bool; N] {
     })
 }
 
-/// A noded that was killed after it had told a job to end leaves to the next one what that end
-/// means.
+/// A requeue order stays in effect if noded is killed before the job ends.
 #[test]
 fn an_end_and_requeue_order_survives_a_restart() {
     let mut node = Node::start();
     lingering(&mut node, 1..=2);
-    // By signal it may come to its end in time, which only its exit status tells.
+    // Job 2 gets a signal first. If it exits with 0 in response, it has finished and is not
+    // requeued.
     for (job, signal) in [(1, None), (2, Some(10))] {
         node.put_back(job, signal);
         wait_for(|| node.path(&format!("told{job}")).exists().then_some(()));
@@ -99,7 +99,7 @@ fn an_end_and_requeue_order_survives_a_restart() {
     assert_eq!(delivered(&mut node, [1, 2]), [false, true]);
 }
 
-/// On a disk that two hosts share, where the one was lost and its job runs on.
+/// Two hosts share a disk. The first was declared lost, but its attempt still runs.
 #[test]
 fn an_abandoned_attempt_delivers_no_output_of_its_successor() {
     let (mut lost, mut next) = (Node::start(), Node::start());
@@ -144,13 +144,12 @@ fn an_abandoned_attempt_delivers_no_output_of_its_successor() {
     );
 }
 
-/// Where the disk has no room for an order to end, nothing of it is left to be taken for a part of
-/// the next one.
+/// If the disk is full, no partial end order remains that could be read as part of the next one.
 #[test]
 fn an_end_order_on_a_full_disk_still_records_whether_the_job_is_requeued() {
     let mut node = Node::start();
     lingering(&mut node, 1..=3);
-    // Nothing can be written there.
+    // A directory in its place makes the orders file unwritable.
     let orders = |node: &Node, job: u64| node.path(&format!("state/attempts/{job}.1/orders"));
     (1..=3).for_each(|job| fs::create_dir(orders(&node, job)).unwrap());
     for (job, signal) in [(1, None), (2, Some(10)), (3, None)] {
@@ -177,7 +176,7 @@ fn a_spawner_killed_at_any_moment_costs_nothing() {
         if job % 20 == 10 {
             let spawner = node.spawner();
             kill(spawner);
-            // Else it may be found again, dying, in place of the next one.
+            // Otherwise the dying spawner may be found again in place of its successor.
             wait_for(|| (!lives(spawner)).then_some(()));
         }
     }

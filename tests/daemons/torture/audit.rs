@@ -1,4 +1,4 @@
-//! What must be true after a storm.
+//! Checks of the state after a storm.
 
 use super::crew::{Crew, ELEMENTS, open};
 use super::killer::{Kill, Victim};
@@ -13,17 +13,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::fs;
 
-/// Work must have begun again after so many milliseconds.
+/// Maximum time until a job starts after a kill, in milliseconds.
 const RECOVERY: i64 = 1000;
 
-/// What the spool tells of a job.
+/// A job as recorded in the spool.
 struct JobRecord {
     name: String,
     life: Life,
     events: Vec<Event>,
 }
 
-/// All that was found.
+/// Result of an audit.
 pub struct Report {
     killed: Vec<Kill>,
     counts: Vec<(&'static str, usize)>,
@@ -31,7 +31,7 @@ pub struct Report {
     wrong: Vec<String>,
 }
 
-/// Looks at everything.
+/// Checks the spool, the marks, the processes and the remaining files.
 pub fn audit(crew: &Crew, killed: &[Kill]) -> Report {
     let mut wrong = Vec::new();
     let spool = open(&crew.spool()).expect("a spool");
@@ -119,7 +119,7 @@ fn records(spool: &Connection) -> BTreeMap<JobId, JobRecord> {
     records
 }
 
-/// The id that number, index and whether it is an array make.
+/// Job id from the columns number, index and is-array.
 fn id_of(row: &Row) -> JobId {
     let (number, index, is_array): (u64, i64, bool) = (
         row.get(0).unwrap(),
@@ -133,7 +133,7 @@ fn id_of(row: &Row) -> JobId {
     }
 }
 
-/// The attempts of each job that have marked their start.
+/// Attempts of each job that have marked their start.
 fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<JobId, BTreeSet<u32>> {
     let mut marks: BTreeMap<JobId, BTreeSet<u32>> = BTreeMap::new();
     for entry in fs::read_dir(crew.marks()).unwrap().flatten() {
@@ -149,7 +149,7 @@ fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<JobId, BTreeSet<u32>>
     marks
 }
 
-/// Whether the script had ended by itself when the order to end it came: such a job keeps its exit
+/// True if the script had ended by itself when the delete order arrived: such a job keeps its exit
 /// status.
 fn ended_before_its_deletion(record: &JobRecord) -> bool {
     let mut ends = record.events.iter().rev().filter_map(|event| match event {
@@ -159,7 +159,8 @@ fn ended_before_its_deletion(record: &JobRecord) -> bool {
     ends.next() == Some(true)
 }
 
-/// Over, with the status of its script, or as deleted when somebody wanted that.
+/// Checks that a job is finished with the exit status of its script, or as deleted if a `qdel` was
+/// issued.
 fn right_end(crew: &Crew, id: JobId, record: &JobRecord, wrong: &mut Vec<String>) {
     let code: i32 = record.name[1..].parse().unwrap();
     let Some(exit) = record
@@ -185,7 +186,7 @@ fn right_end(crew: &Crew, id: JobId, record: &JobRecord, wrong: &mut Vec<String>
     );
 }
 
-/// Over when each of its elements is, with the status that theirs come to.
+/// Checks that an array finishes with its subjobs, and that its exit status follows from theirs.
 fn right_array(id: JobId, records: &BTreeMap<JobId, JobRecord>, wrong: &mut Vec<String>) {
     let indices: Indices = ELEMENTS.parse().unwrap();
     let elements: Vec<_> = indices
@@ -210,8 +211,8 @@ fn right_array(id: JobId, records: &BTreeMap<JobId, JobRecord>, wrong: &mut Vec<
     });
 }
 
-/// Attempts numbered without gap; each ends once; one follows another only for a reason; a mark
-/// wherever the script began and nowhere else.
+/// Checks the attempts of a job: consecutive numbers, one end each, a reason for each further
+/// attempt, and a mark exactly for each script that began.
 fn right_attempts(record: &JobRecord, marks: &BTreeSet<u32>, wrong: &mut Vec<String>) {
     let life = &record.life;
     let mut attempts: Vec<(bool, Option<&AttemptOutcome>)> = Vec::new();
@@ -276,7 +277,7 @@ fn right_attempt(
                 format!("attempt {number} had ended well and was followed by another")
             });
         }
-        // Ended between its fork and its mark it leaves none.
+        // A script killed between fork and mark leaves no mark.
         How::Signaled(_) => require(wrong, unwanted, || {
             format!("attempt {number} was ended, which nobody wanted")
         }),
@@ -316,7 +317,7 @@ fn nothing_lies_about(crew: &Crew, wrong: &mut Vec<String>) {
         }
     }
     let daemons = crew.sandbox.processes();
-    // Two daemons, the spawner, and what is just leaving.
+    // schedd, noded and the spawner, apart from processes that are just exiting.
     require(wrong, daemons.len() == 3, || {
         format!("processes are left or missing: {daemons:?}")
     });
@@ -398,7 +399,7 @@ impl Report {
         times
     }
 
-    /// Work must have begun again soon after every kill.
+    /// Asserts that jobs started soon after every kill.
     pub fn assert_quick(&self) {
         let slow: Vec<&Kill> = self
             .killed

@@ -1,4 +1,4 @@
-//! The people at work during a storm: submitters, deleters, rerunners, and one who watches.
+//! The clients of a storm: submitters, deleters, rerunners, and a watcher.
 
 use super::dice::Dice;
 use super::{RUNNING, SLOTS};
@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 const SUBMITTERS: usize = 4;
 const DELETERS: usize = 2;
 const RERUNNERS: usize = 2;
-/// A command that takes this many seconds hangs.
+/// Seconds after which a command counts as hanging.
 const PATIENCE: u64 = 30;
 
 /// The indices of every array.
 pub const ELEMENTS: &str = "1-19:2";
 
-/// Marks its start where no other start of the attempt can, then does what its name says:
-/// `x7` ends with status 7.
+/// Marks its start with an exclusively created file, then exits with the status in its name: 7 for
+/// `x7`.
 const SCRIPT: &str = r#"#!/bin/sh
 set -C
 mark=$MARKS/${PBS_JOBID%%.*}.$LANAI_ATTEMPT
@@ -35,7 +35,7 @@ sleep $SLEEP
 exit ${PBS_JOBNAME#x}
 "#;
 
-/// Jobs as the watcher last saw them in the spool.
+/// Jobs as the watcher last read them from the spool.
 #[derive(Default)]
 struct View {
     queued: Vec<JobId>,
@@ -43,18 +43,18 @@ struct View {
     arrays: usize,
 }
 
-/// All of them, and what they did.
+/// All clients and a record of their actions.
 pub struct Crew<'a> {
     pub sandbox: &'a Sandbox,
     over: AtomicBool,
     view: Mutex<View>,
-    /// Jobs whose id `qsub` printed.
+    /// Jobs with an id printed by `qsub`.
     pub accepted: Mutex<Vec<JobId>>,
-    /// Jobs somebody tried to delete, and whether `qdel` said yes.
+    /// Jobs with an attempted `qdel`, and true if it succeeded.
     pub deleted: Mutex<BTreeMap<JobId, bool>>,
-    /// Jobs somebody tried to rerun, and how often `qrerun` said yes.
+    /// Jobs with an attempted `qrerun`, and the number of successful ones.
     pub rerun: Mutex<BTreeMap<JobId, u32>>,
-    /// What commands complained of, digits left out, and how often.
+    /// Error messages of commands without digits, and their counts.
     pub complaints: Mutex<BTreeMap<String, u32>>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Lets all of them begin.
+    /// Starts all clients.
     pub fn begin<'s>(&'s self, scope: &'s Scope<'s, '_>, dice: &mut Dice) {
         scope.spawn(|| self.watch());
         for _ in 0..SUBMITTERS {
@@ -108,7 +108,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Keeps the queue filled, but not without bound.
+    /// Submits a job unless the queue is long enough.
     fn submit(&self, dice: &mut Dice) {
         if self.view.lock().unwrap().queued.len() > SLOTS {
             return sleep(20);
@@ -116,7 +116,7 @@ impl<'a> Crew<'a> {
         self.submit_one(dice, &[]);
     }
 
-    /// Now and then an array, of which few elements run at once.
+    /// Submits an array with at most 4 running subjobs, unless there are two unfinished arrays.
     fn submit_array(&self, dice: &mut Dice) {
         if self.view.lock().unwrap().arrays < 2 {
             self.submit_one(dice, &["-J", &format!("{ELEMENTS}%4")]);
@@ -174,7 +174,7 @@ impl<'a> Crew<'a> {
         };
         let Some(&id) = dice.one_of(from) else { return };
         drop(view);
-        // Noted first: a command that dies may have been heard.
+        // Recorded first: the command may take effect even if it dies.
         self.deleted.lock().unwrap().entry(id).or_default();
         if self.run("qdel", &[&id.to_string()]).is_some() {
             self.deleted.lock().unwrap().insert(id, true);
@@ -191,7 +191,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// What a command did, if it did well; else its complaint is noted.
+    /// Result of a successful command; otherwise None, and its error message is recorded.
     fn run(&self, program: &str, arguments: &[&str]) -> Option<Done> {
         let ours = self.sandbox.command(program);
         let mut command = Command::new("timeout");
@@ -247,7 +247,7 @@ impl<'a> Crew<'a> {
         self.sandbox.file("marks")
     }
 
-    /// The folders of attempts that noded has not been told to forget.
+    /// Directories of attempts that noded still keeps.
     pub fn attempts(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.sandbox.home().join("node/attempts"))
             .into_iter()
@@ -255,8 +255,8 @@ impl<'a> Crew<'a> {
         entries.flatten().map(|entry| entry.path()).collect()
     }
 
-    /// Whether enough jobs run at this very moment: attempts begun and without a record of their
-    /// end.
+    /// True if enough jobs run at this moment, that is, attempts that have begun and have no
+    /// recorded end.
     pub fn is_busy(&self) -> bool {
         let state = self.sandbox.home().join("node");
         let running = |name: &AttemptName| {
@@ -267,11 +267,11 @@ impl<'a> Crew<'a> {
         names.iter().filter(|name| running(name)).count() >= RUNNING
     }
 
-    /// Waits until every job is over and every end confirmed; whether that came to be.
+    /// Waits until every job has finished and every end is confirmed. False on timeout.
     pub fn wait_until_quiet(&self, limit: Duration) -> bool {
         let start = Instant::now();
         while start.elapsed() < limit {
-            // Any command starts schedd if the last kill was its.
+            // Starts schedd if it was the last daemon killed.
             let listed = self.sandbox.run("qselect", &[]);
             self.sandbox.run("schedd", &[]);
             if listed.code == 0 && listed.out.is_empty() && self.attempts().is_empty() {
@@ -282,7 +282,7 @@ impl<'a> Crew<'a> {
         false
     }
 
-    /// Copies what the daemons left to where it stays.
+    /// Copies the state of the daemons to a directory that is kept.
     pub fn keep_the_evidence(&self) -> PathBuf {
         let kept = tempfile::Builder::new()
             .prefix("lanai-torture-")
@@ -303,7 +303,7 @@ pub fn sleep(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// The spool, for reading.
+/// Opens the spool for reading.
 pub fn open(spool: &Path) -> Option<Connection> {
     let connection = Connection::open_with_flags(spool, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
     connection.busy_timeout(Duration::from_secs(5)).ok()?;

@@ -1,8 +1,8 @@
-//! Dice that fall the same way for the same seed.
+//! Reproducible pseudo-random numbers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 pub struct Dice {
     seed: u64,
     state: u64,
@@ -13,7 +13,7 @@ impl Dice {
         Dice { seed, state: seed }
     }
 
-    /// From `TORTURE_SEED`, else from the clock.
+    /// Seed from `TORTURE_SEED`, otherwise from the clock.
     pub fn from_environment() -> Dice {
         let given = std::env::var("TORTURE_SEED")
             .ok()
@@ -32,7 +32,7 @@ impl Dice {
         self.seed
     }
 
-    /// Other dice, for another hand.
+    /// A new generator, seeded from this one.
     pub fn fork(&mut self) -> Dice {
         Dice::new(self.next())
     }
@@ -49,7 +49,7 @@ impl Dice {
         self.next() % bound
     }
 
-    /// One of these, if there are any.
+    /// A random item; None if there are none.
     pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         (!all.is_empty()).then(|| &all[self.below(all.len() as u64) as usize])
     }

@@ -1,5 +1,5 @@
-//! Two nodeds with one node name and two state directories take turns at one socket, as pilots and
-//! re-installed hosts do, while they and schedd are killed: each attempt starts once.
+//! Two nodeds with the same node name and different state directories alternate at one socket, as
+//! pilot jobs and reinstalled hosts do, while they and schedd are killed. Each attempt starts once.
 
 use super::dice::Dice;
 use crate::support::sandbox::{Sandbox, finish, kill};
@@ -13,7 +13,7 @@ const DIRECTORIES: [&str; 2] = ["a", "b"];
 /// Jobs submitted before each kill.
 const BATCH: usize = 4;
 
-/// Marks its start where no other start of the attempt can.
+/// Marks its start with an exclusively created file.
 const SCRIPT: &str = "mark=start.${PBS_JOBID%%.*}.$LANAI_ATTEMPT
 set -C
 : > $mark || : > TWICE.$mark.$$
@@ -56,7 +56,7 @@ impl Pair {
         self.nodeds.insert(directory, noded);
     }
 
-    /// Whoever dials the node from now on reaches the noded with this state directory.
+    /// Redirects the node's socket to the noded with this state directory.
     fn lead_to(&self, directory: &str) {
         let home = self.sandbox.home();
         let beside = home.join("n1.sock.new");
@@ -114,7 +114,7 @@ impl Pair {
         listed.code == 0 && listed.out.is_empty()
     }
 
-    /// Leads to the one and the other until all jobs are over.
+    /// Alternates between the nodeds until all jobs have finished.
     fn wait(&self) {
         let begun = Instant::now();
         for directory in DIRECTORIES.iter().cycle() {
@@ -126,11 +126,11 @@ impl Pair {
                 "{}",
                 self.sandbox.run("qstat", &["-a"]).out
             );
-            // The last kill may have been schedd's.
+            // schedd may have been the last daemon killed.
             self.sandbox.run("schedd", &[]).ok();
             self.lead_to(directory);
             let turn = Instant::now();
-            // Longer than a refused noded waits for the next dial.
+            // Longer than the interval at which schedd connects again to a refused noded.
             while turn.elapsed() < Duration::from_secs(8) && !self.all_over() {
                 std::thread::sleep(Duration::from_millis(100));
             }
@@ -151,7 +151,7 @@ impl Drop for Pair {
     }
 }
 
-/// Kills one of the nodeds or schedd so many times, and submits jobs before each.
+/// Kills one of the nodeds or schedd `kills` times, and submits jobs before each kill.
 fn storm(kills: usize) {
     let mut dice = Dice::from_environment();
     println!("TORTURE_SEED={} {kills} kills", dice.seed());

@@ -1,4 +1,4 @@
-//! Who kills: which daemon next, and when, is for the dice.
+//! Kills daemons in random order and at random times.
 
 use super::crew::{Crew, open, sleep};
 use super::dice::Dice;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often each is to be killed.
+/// Number of kills of each daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Kills {
     pub schedd: usize,
@@ -18,7 +18,7 @@ pub struct Kills {
 }
 
 impl Kills {
-    /// As `TORTURE_KILLS` has it, if set.
+    /// Numbers from `TORTURE_KILLS` if it is set.
     pub fn or_as_asked(self) -> Kills {
         let Ok(asked) = std::env::var("TORTURE_KILLS") else {
             return self;
@@ -72,16 +72,16 @@ impl fmt::Display for Victim {
 #[derive(Clone, Copy, Debug)]
 pub struct Kill {
     pub victim: Victim,
-    /// From the kill until a job that schedd started afterwards had marked its start, in
-    /// milliseconds; None if another kill came first.
+    /// Milliseconds from the kill to the first mark of a job that schedd started afterwards. None
+    /// if another kill came first.
     pub recovery: Option<i64>,
 }
 
-/// After so long without a start the storm has found something.
+/// Longest time without a start before the storm fails.
 const STALL: Duration = Duration::from_secs(30);
 
-/// Kills all of them, one by one. Mostly the next one is killed some time after work has begun
-/// again, now and then right into the recovery.
+/// Performs all kills. Most come some time after jobs have started again, one in five during the
+/// recovery.
 pub fn kill_all(crew: &Crew, kills: Kills, dice: &mut Dice) -> Vec<Kill> {
     let mut killed: Vec<Kill> = Vec::new();
     for victim in kills.in_any_order(dice) {
@@ -121,7 +121,7 @@ fn await_work(crew: &Crew, what: &str, mut so: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Kills it at some moment at which enough jobs run; when that was.
+/// Kills the daemon at a time when enough jobs run. Returns the time of the kill.
 fn strike(crew: &Crew, victim: Victim) -> Option<i64> {
     let mut at = 0;
     let struck = await_work(crew, &format!("{victim} to kill among enough jobs"), || {
@@ -151,7 +151,7 @@ fn process(crew: &Crew, victim: Victim) -> Option<i32> {
         Victim::Noded => noded(),
         Victim::Spawner => noded().and_then(spawner_of),
     }?;
-    // The record of a dead daemon may name a process that is somebody else's by now.
+    // The pid in the record of a dead daemon may belong to another process by now.
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let named = match victim {
         Victim::Spawner => "lanai-spawner".to_string(),
@@ -175,7 +175,7 @@ fn installation(crew: &Crew) -> lanai::sys::home::Home {
     }
 }
 
-/// Waits for the mark of a job that schedd has started since; how long after the kill it was made.
+/// Waits for the mark of a job that schedd has started since the kill. Returns the delay.
 fn await_recovery(crew: &Crew, at: i64) -> Option<i64> {
     let spool = open(&crew.spool())?;
     let mut marked = None;

@@ -1,4 +1,4 @@
-//! Arrays of a million elements.
+//! Arrays with a million subjobs.
 
 use super::{NOTE, counts, head, listed, noted, says, since, sorted};
 use crate::support::sandbox::Sandbox;
@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
-/// The shortest of so many times, in seconds: a busy machine only ever makes it longer.
+/// Shortest of several runs, in seconds. Load on the machine only makes runs longer.
 fn best(tries: usize, mut act: impl FnMut()) -> f64 {
     let times = (0..tries).map(|_| {
         let start = SystemTime::now();
@@ -19,7 +19,7 @@ fn best(tries: usize, mut act: impl FnMut()) -> f64 {
     times.fold(f64::MAX, f64::min)
 }
 
-/// A figure of a process's memory, in kilobytes: `VmRSS`, or `VmHWM` for the most so far.
+/// Memory of a process in kilobytes: `VmRSS`, or `VmHWM` for the peak.
 fn memory(pid: i32, figure: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status
@@ -37,7 +37,8 @@ fn spool_bytes(sandbox: &Sandbox) -> u64 {
     size("spool.db") + size("spool.db-wal")
 }
 
-/// Runs a command that prints much; its lines, and the most memory it had, in kilobytes.
+/// Runs a command with long output, passes each line to `each`, and returns its peak memory in
+/// kilobytes.
 fn streamed(
     sandbox: &Sandbox,
     program: &str,
@@ -190,7 +191,8 @@ fn a_listing_of_a_million_subjobs_is_streamed() {
     assert!(most < 50 << 10, "qstat took {most} kB");
 }
 
-/// Who reads a page at a time neither keeps the spool's log from being emptied nor loses his place.
+/// A client that reads a list slowly does not prevent the spool's log from being emptied, and does
+/// not lose its position.
 #[test]
 fn a_list_that_is_read_slowly_does_not_hold_the_spool() {
     let sandbox = head(4);

@@ -1,9 +1,9 @@
-//! Arrays where they meet what else can happen to jobs: holds, reruns, dependencies, alterations.
+//! Arrays combined with holds, reruns, dependencies and alterations.
 
 use super::{NOTE, WAIT, counts, head, listed, noted, says, sorted, touch};
 use serde_json::json;
 
-/// As [`WAIT`], and then a failure.
+/// Script that waits for the file `fail` and then fails.
 const FAIL: &str = "while [ ! -e fail ]; do sleep 0.02; done\nexit 3\n";
 
 #[test]

@@ -93,7 +93,7 @@ fn qsub_reads_ranges_as_pbs_does() {
     assert_eq!(most, [json!(0), json!(2), json!(1), Value::Null]);
 }
 
-/// The ranges that stand below a line of qsub's manual page that begins so.
+/// Ranges listed in qsub's manual page after the line that starts with `introduction`.
 fn documented(page: &str, introduction: &str) -> Vec<String> {
     let page = page.replace("\\-", "-");
     let mut lines = page

@@ -1,11 +1,11 @@
-//! Arrays of jobs, as what others wait for and as what waits: one bond, whatever their size.
+//! Arrays as parents and as dependents: one dependency edge, whatever their size.
 
 use super::{head, jobs, number, quick, refuses, stands, state_and_status, waits};
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// An array whose element `index` ends with status `index % 2`, or with 0.
+/// Submits an array. Subjob `index` exits with status `index % 2` if `odd_fail`, otherwise with 0.
 fn array(sandbox: &Sandbox, options: &[&str], indices: &str, odd_fail: bool) -> String {
     let script = if odd_fail {
         "exit $((PBS_ARRAY_INDEX % 2))"

@@ -1,4 +1,4 @@
-//! Long chains: what they cost grows with their length and no faster.
+//! Long dependency chains: the cost grows linearly with their length.
 
 use super::head;
 use crate::support::sandbox::Sandbox;
@@ -36,7 +36,7 @@ fn submission(number: u64, settings: Vec<AttributeSetting>) -> ClientRequest {
     }))
 }
 
-/// Jobs 2 to `length`, each of which waits for the one before; how long that took.
+/// Submits jobs 2 to `length`, each dependent on its predecessor. Returns the duration.
 fn submit_chain(sandbox: &Sandbox, length: u64) -> Duration {
     let started = Instant::now();
     let mut stream = dial(sandbox);
@@ -78,7 +78,7 @@ fn rows(sandbox: &Sandbox) -> Vec<JobRow> {
     }
 }
 
-/// How long a chain takes to be submitted, to be loaded by a new schedd, and to fall.
+/// Time to submit a chain, to load it in a new schedd, and to delete it through its first job.
 fn chain(length: u64) -> [Duration; 3] {
     let sandbox = head();
     assert_eq!(
@@ -129,8 +129,8 @@ fn ten_thousand_chained_jobs_cost_ten_times_a_thousand() {
         .zip(short.iter().zip(&long))
     {
         let least = Duration::from_millis(50);
-        // Ten times the jobs cost ten times as much, a hundred times if the cost grew with the
-        // square.
+        // Linear cost means ten times as much for ten times the jobs; quadratic cost, a hundred
+        // times.
         assert!(
             *long < 50 * (*short).max(least),
             "{what}: 1,000 in {short:?}, 10,000 in {long:?}"

@@ -1,13 +1,13 @@
-//! A table: how a job ends, and what becomes of those that wait for it.
+//! The result for dependent jobs, for each way in which the parent ends.
 
 use super::{all_over, head, number, quick, waits};
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How the job waited for ends.
+/// Ways in which a parent ends.
 const WAYS: [(&str, [bool; 4]); 9] = [
-    // Whether after, afterok, afternotok, afterany let the waiting job run.
+    // True if a job that depends on it with after, afterok, afternotok or afterany runs.
     ("ends with 0", [true, true, false, true]),
     ("ends with 3", [true, false, true, true]),
     ("is killed by a signal", [true, false, true, true]),
@@ -24,7 +24,8 @@ const WAYS: [(&str, [bool; 4]); 9] = [
 
 const KINDS: [&str; 4] = ["", "ok", "notok", "any"];
 
-/// A job of each way, held, with these options besides; then the one that the eighth waits for.
+/// Submits one held job for each way, with these additional options, and last the parent of the
+/// eighth job.
 fn parents(sandbox: &Sandbox, options: impl Fn(usize) -> Vec<String>) -> Vec<String> {
     let endless =
         "[ -e again.$PBS_JOBID ] && exit 0; : > again.$PBS_JOBID; while :; do sleep 0.05; done\n";
@@ -50,7 +51,7 @@ fn parents(sandbox: &Sandbox, options: impl Fn(usize) -> Vec<String>) -> Vec<Str
     parents.into_iter().chain([fails]).collect()
 }
 
-/// Lets each end in its way.
+/// Makes each parent end in its way.
 fn let_go(sandbox: &Sandbox, parents: &[String]) {
     sandbox.run("qdel", &[&parents[6]]).ok();
     let all: Vec<&str> = [0, 1, 2, 3, 4, 5, 8, 9]

@@ -1,4 +1,4 @@
-//! Graphs of dependencies made up at random end as a simple evaluator says.
+//! Random dependency graphs end as a simple evaluator predicts.
 
 use super::{all_over, head, quick};
 use crate::support::sandbox::Sandbox;
@@ -6,22 +6,22 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
 
-/// `after`, `afterok`, `afternotok`, `afterany`.
+/// Suffixes of `after`, `afterok`, `afternotok` and `afterany`.
 const KINDS: [&str; 4] = ["", "ok", "notok", "any"];
 
-/// A job as made up.
+/// A generated job.
 #[derive(Clone, Debug)]
 struct Made {
     status: u32,
-    /// Deleted before anything begins.
+    /// True if the job is deleted before any job starts.
     deleted: bool,
-    /// Kinds and jobs, these by their place in the order of the graph: each waits for earlier ones.
+    /// Dependency types and parents. Parents are earlier positions in the graph.
     conditions: Vec<(usize, usize)>,
-    /// When it is submitted, among the others.
+    /// Order of submission among the jobs.
     turn: u32,
 }
 
-/// What becomes of a job.
+/// Result of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Ran(u32),
@@ -62,7 +62,7 @@ fn graph() -> impl Strategy<Value = Vec<Made>> {
     })
 }
 
-/// What must become of each: the whole rule, without a scheduler.
+/// Predicted results: the complete rule, without a scheduler.
 fn fates(jobs: &[Made]) -> Vec<Fate> {
     let mut fates: Vec<Fate> = Vec::new();
     for job in jobs {
@@ -82,8 +82,9 @@ fn fates(jobs: &[Made]) -> Vec<Fate> {
     fates
 }
 
-/// Submits the jobs in their turns: who waits for an earlier one names it, who waits for a later
-/// one is named by it. None begins before the gate is opened.
+/// Submits the jobs in their order. A job names its earlier submitted parents with `after*`, and
+/// its earlier submitted dependents with `before*`. No job starts before the job `gate` is
+/// released.
 fn submit(sandbox: &Sandbox, jobs: &[Made], gate: &str) -> Vec<String> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&place| (jobs[place].turn, place));
@@ -154,7 +155,7 @@ fn random_graphs_end_by_the_rules_whether_schedd_dies_or_not() {
             .map(|(id, _)| id.as_str())
             .collect();
         for id in deleted {
-            // It may have fallen already, with another that was deleted.
+            // The job may already have been deleted together with another one.
             sandbox.run("qdel", &[id]);
         }
         sandbox.run("qrls", &[&gate]).ok();

@@ -1,16 +1,16 @@
-//! Commands with a list of jobs: all of them are changed before anything follows from it.
+//! Commands with several jobs: all of them are changed before dependencies are evaluated.
 
 use super::{head, number, quick};
 use crate::support::sandbox::Sandbox;
 
-/// Whether a job has started at any time.
+/// True if a job has ever started.
 fn has_started(sandbox: &Sandbox, id: &str) -> bool {
     let job = sandbox.job(id);
     assert!(job.is_object(), "{id} is unknown");
     job["stime"].is_string() || job["run_count"].as_i64().unwrap_or(0) > 0
 }
 
-/// Submits a job that waits as `depend` says and would leave a file behind.
+/// Submits a job with this `depend` that creates a file when it runs.
 #[track_caller]
 fn writes(sandbox: &Sandbox, depend: &str) -> String {
     let depend = format!("depend={depend}");
@@ -132,7 +132,7 @@ fn jobs_released_by_one_command_compete_in_the_next_cycle() {
             )
             .line()
     });
-    // Once a job has run, the node is there.
+    // The node is available once a job has run.
     sandbox.ended(&quick(&sandbox, &[], 0));
     sandbox.run("qrls", &[&low, &high]).ok();
     sandbox.ended(&low);

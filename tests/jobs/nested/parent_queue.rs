@@ -10,7 +10,7 @@ use lanai::wire::message::{ClientAnswer, ClientRequest, NestedClaim, Offered, Qu
 use std::collections::BTreeSet;
 use std::fs;
 
-/// An installation with a queue whose jobs wait for nested instances.
+/// An installation with a queue for nested instances.
 fn outer_with_nested_queue(faults: &str) -> Sandbox {
     let config = "[launch]\ngrace = \"1s\"\n[[queue]]\nname = \"inner\"\nnested = true\n";
     let mut sandbox = Sandbox::configured(config);
@@ -24,7 +24,7 @@ fn outer_with_nested_queue(faults: &str) -> Sandbox {
     sandbox
 }
 
-/// A nested instance that takes jobs of the queue until there is a file `go`.
+/// Submits a nested instance that takes jobs from the queue until the file `go` exists.
 #[track_caller]
 fn nest_with_queue(sandbox: &Sandbox) -> String {
     let wait =
@@ -69,20 +69,20 @@ fn f5_a_nested_instance_takes_no_job_of_another_user() {
     assert_eq!(sandbox.state(&his), "Q");
 }
 
-/// A job of the queue that says that it ran.
+/// Submits a job to the queue that records its run.
 #[track_caller]
 fn submit_to_nested_queue(sandbox: &Sandbox) -> String {
     sandbox.submit(&["-q", "inner", "-N", "moves"], "echo ran >> ran\nexit 3\n")
 }
 
-/// What a command prints that speaks to the nested instance.
+/// Output of a command sent to the nested instance.
 fn within(sandbox: &Sandbox, command: &str) -> String {
     sandbox
         .shell(&format!("LANAI_HOME=$(cat home) {command}"))
         .out
 }
 
-/// Lets the claim of a job fail for some seconds, so that the copy stays held.
+/// Faults that fail the claim of a job for some seconds, so that its copy stays held.
 fn late_claims() -> String {
     let rules: Vec<String> = (1..=24)
         .map(|nth| format!("nested.claim:{nth}:fail"))
@@ -101,7 +101,7 @@ fn until_there_is_a_held_copy(sandbox: &Sandbox) {
 #[track_caller]
 fn ends_after_one_run(sandbox: &Sandbox, id: &str, host: &str) {
     sandbox.until("the run within", || {
-        // A schedd that has died is started again by the next command.
+        // A dead schedd is restarted by the next command.
         let _ = sandbox.run("schedd", &[]);
         if sandbox.file("home").exists() {
             within(sandbox, "schedd");
@@ -213,14 +213,14 @@ fn f5_a_nested_instance_takes_no_job_of_another_queue() {
     sandbox.running(&busy);
     let host = nest_with_queue(&sandbox);
     sandbox.running(&host);
-    // It waits for processors, and would be offered first.
+    // This job waits for processors and was submitted first.
     let other = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
     let id = submit_to_nested_queue(&sandbox);
     ends_after_one_run(&sandbox, &id, &host);
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
 }
 
-/// A job is adopted once, however often the request is repeated.
+/// A job is adopted once, even if the request is repeated.
 #[test]
 fn f5_a_nested_schedd_that_dies_after_a_commit_makes_one_copy() {
     for when in 3..=5 {
@@ -342,7 +342,7 @@ fn f5_a_nested_instance_does_not_start_its_parent_again() {
     assert_eq!(sandbox.read("status"), "0\n");
 }
 
-/// The requests of one user that reach the schedd of the sandbox in one tick, and the replies.
+/// Sends the requests of one user so that schedd receives them in one tick. Returns the replies.
 fn in_one_tick(sandbox: &Sandbox, requests: &[ClientRequest]) -> Vec<Reply> {
     let schedd = sandbox.pid_of("schedd").unwrap();
     let mut client = Client::reach(&home_of(sandbox)).unwrap();
@@ -468,7 +468,7 @@ fn f5_jobs_with_large_and_with_empty_scripts_move() {
     assert_eq!(sandbox.read("ran"), "large\nsmall\n");
 }
 
-/// The outer schedd has read the variable before, so it holds for the nested one alone.
+/// The outer schedd already runs, so the variable applies to the nested one only.
 #[test]
 fn f5_a_job_runs_once_although_a_nested_schedd_cannot_write_or_the_answer_to_a_claim_is_lost() {
     let faults = (3..=7).map(|commit| format!("spool.commit:{commit}:fail"));
@@ -481,14 +481,14 @@ fn f5_a_job_runs_once_although_a_nested_schedd_cannot_write_or_the_answer_to_a_c
     }
 }
 
-/// A program that writes down what it is told, and the option that names it.
+/// Creates a notify program that records its messages. Returns the option that configures it.
 fn notified(sandbox: &Sandbox) -> String {
     let told = sandbox.file("told").display().to_string();
     sandbox.script("notify.sh", &format!("(cat; echo) >> {told}"));
     format!("notify={}", sandbox.file("notify.sh").display())
 }
 
-/// How many notifications tell of this.
+/// Number of notifications of this event.
 fn told(sandbox: &Sandbox, event: &str) -> usize {
     let told = fs::read_to_string(sandbox.file("told")).unwrap_or_default();
     told.matches(&format!("\"event\":\"{event}\"")).count()

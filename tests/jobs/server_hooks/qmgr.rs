@@ -63,7 +63,7 @@ fn qmgr_makes_a_hook_brings_its_program_and_takes_it_away() {
     let printed = manage(&sandbox, "print hook").ok();
     manage(&sandbox, "delete hook hq").ok();
     assert_eq!(manage(&sandbox, "list hook").out, "");
-    // What is printed makes the same again, where the program is.
+    // The output of `print` recreates the hook, with an existing path of its program.
     let elsewhere = printed.replace(kept[0].to_str().unwrap(), program.to_str().unwrap());
     assert_ne!(elsewhere, printed);
     let again = sandbox.run_with_input("qmgr", &[], &elsewhere);
@@ -125,7 +125,7 @@ fn invalid_hook_commands_are_refused_with_a_message() {
         checked.contains("[[hook]]") && checked.contains("modifyjob"),
         "{checked}"
     );
-    // What the file says of one is amended, and comes back when that is taken back.
+    // `qmgr` can delete a hook of the configuration file.
     manage(&sandbox, "delete hook filed").ok();
     assert_eq!(manage(&sandbox, "list hook").out, "");
 }

@@ -1,13 +1,13 @@
-//! Completions for shells, written from the same definitions that read the command line.
+//! Shell completions, generated from the definitions of the command lines.
 
 use clap_complete::Shell;
 use lanai::cli::programs::CliProgram;
 use std::path::PathBuf;
 
-/// The shells served, and how each names its files.
+/// Supported shells.
 pub const SHELLS: &[Shell] = &[Shell::Bash, Shell::Zsh, Shell::Fish];
 
-/// The file of a program's completion, under the folder of its shell: `bash/qsub`, `zsh/_qsub`,
+/// Path of a program's completion below the output directory: `bash/qsub`, `zsh/_qsub`,
 /// `fish/qsub.fish`.
 pub fn file_name(program: &CliProgram, shell: Shell) -> PathBuf {
     let name = match shell {
@@ -18,7 +18,7 @@ pub fn file_name(program: &CliProgram, shell: Shell) -> PathBuf {
     PathBuf::from(shell.to_string()).join(name)
 }
 
-/// The completion of a program.
+/// Completion script of a program.
 pub fn script(program: &CliProgram, shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut (program.command)(), program.name, &mut script);
