@@ -1,1 +1,1 @@
-complete -c pbs_rdel -s q -d 'The server: @server' -r
+complete -c pbs_rdel -s q -d 'Server: @server' -r

@@ -1,3 +1,3 @@
-complete -c pbs_release_nodes -s j -d 'Which job; the one that this is called from, if it is not given' -r
-complete -c pbs_release_nodes -s k -d 'All but so many hosts besides the script\'s; or all that is not needed for a select, as select=2:ncpus=4+1:ngpus=1, in which the script\'s host counts first' -r
-complete -c pbs_release_nodes -s a -d 'All nodes but those of the script\'s host'
+complete -c pbs_release_nodes -s j -d 'Job id (default: the job in which the command runs)' -r
+complete -c pbs_release_nodes -s k -d 'Release all but this number of hosts, besides the host of the script; or all that the given select does not need, such as select=2:ncpus=4+1:ngpus=1, whose first chunk is on the host of the script' -r
+complete -c pbs_release_nodes -s a -d 'All nodes except those on the host of the script'

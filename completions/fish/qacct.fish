@@ -1,18 +1,18 @@
 complete -c qacct -s u -d 'Jobs of these users' -r
-complete -c qacct -s A -d 'Jobs of these accounts; "" for jobs of none' -r
+complete -c qacct -s A -d 'Jobs charged to these accounts; "" for jobs without one' -r
 complete -c qacct -s P -d 'Jobs of these projects' -r
 complete -c qacct -s q -d 'Jobs in these queues' -r
-complete -c qacct -s b -d 'What was over then or later: 7d, today, 2026-11, 2026-11-20, or a date as qsub -a has it' -r
-complete -c qacct -s e -d 'What was over before the end of this' -r
-complete -c qacct -l by -d 'What to add up by, in this order' -r -f -a "user\t'The owner'
-account\t'`-A`'
-project\t'`-P`'
-queue\t'The queue'
-qos\t'The quality of service'
-month\t'The month of the end'
-day\t'The day of the end'"
-complete -c qacct -s j -d 'All that is known of these jobs, attempt by attempt' -r
-complete -c qacct -s F -d 'The format: csv or json, with times in seconds and moments since 1970' -r -f -a "text\t'For people'
-csv\t'Comma-separated values, with their names in the first line'
-json\t'One document'"
-complete -c qacct -l list -d 'Each attempt on a line, instead of sums'
+complete -c qacct -s b -d 'Jobs that ended at or after this time: 7d, today, 2026-11, 2026-11-20, or a date as for qsub -a' -r
+complete -c qacct -s e -d 'Jobs that ended before the end of this period' -r
+complete -c qacct -l by -d 'Group the sums by these keys, in this order' -r -f -a "user\t'Owner of the job'
+account\t'Account of the job (`qsub -A`)'
+project\t'Project of the job (`qsub -P`)'
+queue\t'Queue of the job'
+qos\t'Quality of service of the job'
+month\t'Month in which the attempt ended'
+day\t'Day on which the attempt ended'"
+complete -c qacct -s j -d 'All records of these jobs, attempt by attempt' -r
+complete -c qacct -s F -d 'Output format: csv or json; durations in seconds, times in seconds since 1970' -r -f -a "text\t'Tables'
+csv\t'Comma-separated values with a header line'
+json\t'One JSON document'"
+complete -c qacct -l list -d 'Print each attempt on a line instead of sums'

@@ -1,2 +1,2 @@
-complete -c qdel -s W -d 'force: over at once, whatever the node says; suppress_email=N is accepted: mail is bounded in any case' -r
-complete -c qdel -s x -d 'Also delete finished jobs, out of the history'
+complete -c qdel -s W -d 'force: remove the job immediately, without waiting for the node. suppress_email=N is accepted and has no effect: the number of mails is always limited' -r
+complete -c qdel -s x -d 'Also remove finished jobs from the history'

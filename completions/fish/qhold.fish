@@ -1,1 +1,1 @@
-complete -c qhold -s h -d 'Place holds of these kinds: letters of u (user), o (operator), s (system), p (password), or n (none); u if not given' -r
+complete -c qhold -s h -d 'Holds to set, as letters: u (user), o (operator), s (system), p (password), n (none); default u' -r

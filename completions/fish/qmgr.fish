@@ -1,5 +1,5 @@
-complete -c qmgr -s c -d 'One command, or several with ; between them: "set queue gpu enabled = True"' -r
-complete -c qmgr -s a -d 'Stop at the first error of commands that are read'
-complete -c qmgr -s e -d 'Print each command before it is done'
-complete -c qmgr -s n -d 'Only read the commands, to see whether they are well formed'
-complete -c qmgr -s z -d 'Say nothing of errors'
+complete -c qmgr -s c -d 'Command, or several separated by ;: "set queue gpu enabled = True"' -r
+complete -c qmgr -s a -d 'Stop at the first error'
+complete -c qmgr -s e -d 'Print each command before running it'
+complete -c qmgr -s n -d 'Only check the syntax of the commands'
+complete -c qmgr -s z -d 'Do not print error messages'

@@ -1,2 +1,2 @@
-complete -c qmsg -s E -d 'Into the standard error of the job; so it is if neither -E nor -O is given'
-complete -c qmsg -s O -d 'Into the standard output of the job'
+complete -c qmsg -s E -d 'Write to the standard error of the job (the default)'
+complete -c qmsg -s O -d 'Write to the standard output of the job'

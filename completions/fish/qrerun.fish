@@ -1,2 +1,2 @@
-complete -c qrerun -s W -d 'force: at once, whatever the node says' -r
-complete -c qrerun -l failed -d 'Run the failed subjobs of these arrays once more; nothing that runs is ended'
+complete -c qrerun -s W -d 'force: requeue the job immediately, without waiting for the node' -r
+complete -c qrerun -l failed -d 'Rerun the failed subjobs of these arrays; running subjobs continue'

@@ -1,1 +1,1 @@
-complete -c qsig -s s -d 'The signal: a name, with or without SIG, or a number, SIGTERM if not given; or suspend, resume, admin-suspend, admin-resume' -r
+complete -c qsig -s s -d 'Signal: a name, with or without SIG, or a number (default SIGTERM); or suspend, resume, admin-suspend, admin-resume' -r

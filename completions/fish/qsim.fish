@@ -26,36 +26,36 @@ end
 
 complete -c qsim -n "__fish_qsim_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c qsim -n "__fish_qsim_needs_command" -s V -l version -d 'Print version'
-complete -c qsim -n "__fish_qsim_needs_command" -f -a "check" -d 'Plays scenarios, and compares what the scheduler decides with what they expect'
-complete -c qsim -n "__fish_qsim_needs_command" -f -a "replay" -d 'Run a trace in Standard Workload Format again, and say when its jobs would have started'
+complete -c qsim -n "__fish_qsim_needs_command" -f -a "check" -d 'Run scenarios and compare the scheduler\'s decisions with the expected ones'
+complete -c qsim -n "__fish_qsim_needs_command" -f -a "replay" -d 'Replay a trace in Standard Workload Format and report when its jobs would have started'
 complete -c qsim -n "__fish_qsim_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c qsim -n "__fish_qsim_using_subcommand check" -s F -l format -d 'text, or json: one document with all differences' -r -f -a "text\t''
+complete -c qsim -n "__fish_qsim_using_subcommand check" -s F -l format -d 'Output format: text, or json for one document with all differences' -r -f -a "text\t''
 json\t''"
-complete -c qsim -n "__fish_qsim_using_subcommand check" -l recorded -d 'Decide once more what a live schedd has recorded ([cycle] record in lanai.toml), and compare the plans byte for byte' -r -F
+complete -c qsim -n "__fish_qsim_using_subcommand check" -l recorded -d 'Repeat the cycles that schedd recorded ([cycle] record in lanai.toml), and compare the plans byte for byte' -r -F
 complete -c qsim -n "__fish_qsim_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l nodes -d 'The machine has N nodes; without this, all processors of the trace\'s header are one node' -r
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l cores-per-node -d 'Each node has C processors' -r
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l preset -d 'Decide as a preset does' -r -f -a "hybrid\t''
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l nodes -d 'Number of nodes (default: one node with all processors of the trace\'s header)' -r
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l cores-per-node -d 'Number of processors of each node' -r
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l preset -d 'Use the policy of a preset' -r -f -a "hybrid\t''
 qube\t''
 maui\t''
 it4i\t''
 ytsaurus\t''
 flux\t''"
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l config -d 'Decide as this lanai.toml says; its nodes are left aside' -r -F
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l policy -d 'Set order and backfill as a policy of the literature does, whatever preset or configuration say' -r -f -a "fcfs\t''
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l config -d 'Use the policy of this lanai.toml, without its nodes' -r -F
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l policy -d 'Use the order and backfill of a policy from the literature, instead of those of the preset or configuration' -r -f -a "fcfs\t''
 easy\t''
 easy-sjbf\t''
 conservative\t''
 lxf+easy\t''
 lxf+easy-sjbf\t''
 wfp3+easy\t''"
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l from -d 'Begin with the job at this place in the trace, counted from 0' -r
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l first -d 'Run only so many jobs' -r
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l jobs-out -d 'Write the starts to this file, as comma-separated values: job,submit,start,end,procs,nodes,via' -r -F
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l plot -d 'Draw the schedule and the utilization over time into this file, as SVG' -r -F
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l summary -d 'How the summary is written' -r -f -a "text\t'A figure a line, with its unit'
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l from -d 'Index of the first job of the trace to run, from 0' -r
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l first -d 'Number of jobs to run (default: all)' -r
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l jobs-out -d 'Write the starts to this file as CSV: job,submit,start,end,procs,nodes,via' -r -F
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l plot -d 'Draw the schedule and the utilization over time as SVG into this file' -r -F
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l summary -d 'Format of the summary' -r -f -a "text\t'One figure per line, with its unit'
 json\t'JSON; times in seconds'"
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "check" -d 'Plays scenarios, and compares what the scheduler decides with what they expect'
-complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "replay" -d 'Run a trace in Standard Workload Format again, and say when its jobs would have started'
+complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "check" -d 'Run scenarios and compare the scheduler\'s decisions with the expected ones'
+complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "replay" -d 'Replay a trace in Standard Workload Format and report when its jobs would have started'
 complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -1,5 +1,5 @@
-complete -c qterm -s t -d 'What becomes of jobs that run. quick: they go on, and schedd leaves at once. delay: they are put back, and schedd leaves when those that cannot be run again have ended. immediate: they are put back, those that cannot be run again deleted, and schedd leaves at once' -r
-complete -c qterm -s m -d 'The nodeds leave too; jobs that run go on under their shepherds'
-complete -c qterm -s s -d 'The scheduler leaves too, as it does in any case: it is part of schedd'
-complete -c qterm -s f -d 'The secondary server leaves too; there is none'
-complete -c qterm -s i -d 'The secondary server goes idle and nothing else happens; there is none'
+complete -c qterm -s t -d 'How to treat running jobs. quick: they continue, and schedd exits at once. delay: they are requeued, and schedd exits when the jobs that are not rerunnable have ended. immediate: they are requeued, jobs that are not rerunnable are deleted, and schedd exits at once' -r
+complete -c qterm -s m -d 'Shut down the nodeds too; running jobs continue'
+complete -c qterm -s s -d 'Accepted for compatibility: the scheduler is part of schedd and always stops with it'
+complete -c qterm -s f -d 'Accepted for compatibility: there is no secondary server'
+complete -c qterm -s i -d 'Accepted for compatibility: there is no secondary server. Nothing happens'

@@ -51,7 +51,7 @@ mod usage;
 mod why;
 
 /// Heading of these options in `qstat --help`.
-pub const HEADING: &str = "Reports (-F json for JSON)";
+pub const HEADING: &str = "Scheduler reports";
 
 /// Options of qstat that show reports of the scheduler.
 #[derive(Args, Clone, Debug, Default)]

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub struct ProgramToRun {
     /// The file. A name without a slash is searched in the job's `PATH`.
     pub file: PathBuf,
-    /// Its arguments, including argv[0].
+    /// Its arguments, including `argv[0]`.
     pub arguments: Vec<CString>,
     /// The files that must be executable, each with its role, in the order of checks.
     pub needs: Vec<(&'static str, PathBuf)>,

@@ -35,7 +35,7 @@ pub const OTHER: &str = "Other options";
 /// Options of a job, shared by qsub and qalter.
 #[derive(Args, Clone, Debug, Default)]
 pub struct JobOptions {
-    /// Name of the job: up to 230 letters, digits and - _ + .
+    /// Name of the job: up to 230 letters, digits and the characters . - _ +
     #[arg(short = 'N', value_name = "jobname", help_heading = COMMON)]
     pub name: Option<OsString>,
     /// Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...
@@ -78,7 +78,7 @@ pub struct JobOptions {
     #[arg(long, value_name = "factor", help_heading = SCHEDULING)]
     pub user_factor: Option<OsString>,
     /// Process group, the scope of the job's label and of its dependencies on labels: up to 230
-    /// letters, digits and - _ + .
+    /// letters, digits and the characters . - _ +
     #[arg(long, value_name = "group", help_heading = SCHEDULING)]
     pub group: Option<OsString>,
     /// Label: jobs of the same process group may depend on it before this job is submitted. See

@@ -133,13 +133,13 @@ pub struct QstatArgs {
     /// The server
     #[arg(short = 'B', help_heading = OBJECTS)]
     server: bool,
+    /// Reports of the scheduler.
+    #[command(flatten)]
+    ahead: report::ReportOptions,
     /// Compare used and requested resources of these jobs, and suggest what to request next time.
     /// Without jobs: your own jobs that ended in the last week
     #[arg(long = "eff", help_heading = report::HEADING)]
     efficiency: bool,
-    /// Reports of the scheduler.
-    #[command(flatten)]
-    ahead: report::ReportOptions,
     /// Not accepted, as in PBS
     #[arg(short = 'W', value_name = "SITE", hide = true)]
     site: Option<OsString>,

@@ -272,7 +272,7 @@ impl JobView<'_> {
             _ => {
                 let ahead = counted(explanation.ahead, "job");
                 return Some(format!(
-                    "the {ahead} ahead of it start; its start is expected at {}",
+                    "the {ahead} ahead of it start (expected at {})",
                     self.moment(at)
                 ));
             }
