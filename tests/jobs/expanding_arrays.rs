@@ -55,8 +55,8 @@ fn an_array_expands_into_idle_resources_up_to_its_maximum() {
     assert_eq!(sandbox.job(&id)["expand"], 5);
     let why = sandbox.run("qstat", &["--why", &id]).ok();
     for part in [
-        "lets 2 subjobs run at once in its turn",
-        "up to 5 when there is room",
+        "already runs 2 subjobs, the limit of the array",
+        "Up to 5 run only on resources",
         "in use: 5",
     ] {
         assert!(why.contains(part), "{part}: {why}");

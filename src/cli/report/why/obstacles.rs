@@ -271,8 +271,13 @@ impl JobView<'_> {
             _ if explanation.ahead == 0 => return None,
             _ => {
                 let ahead = counted(explanation.ahead, "job");
+                let start = if explanation.ahead == 1 {
+                    "starts"
+                } else {
+                    "start"
+                };
                 return Some(format!(
-                    "the {ahead} ahead of it start (expected at {})",
+                    "the {ahead} ahead of it {start} (expected at {})",
                     self.moment(at)
                 ));
             }

@@ -206,11 +206,9 @@ fn a_job_that_waits_for_others_names_them() {
         state: Some(JobState::Running),
     }];
     let held = found(record, None);
-    assert!(
-        text(&held).contains(
-            "It waits for other jobs: afterok:1.head, which is running.  (state: dep_wait)"
-        )
-    );
+    assert!(text(&held).contains(
+        "The job waits for other jobs: afterok:1.head, which is running.  (state: dep_wait)"
+    ));
     let depends = with_view(&held, |view| {
         view.data()["reason"]["numbers"]["depends_on"].clone()
     });
@@ -257,9 +255,10 @@ fn a_walltime_that_is_told_leaves_time_to_type_it() {
         );
         with_view(&waits, |view| view.obstacles()[0].help[0].clone())
     };
-    let expected = "with a walltime of at most 00:58:00 it would start now: qalter -l walltime=00:58:00 1.head";
+    let expected =
+        "its walltime is at most 00:58:00; then it starts now: qalter -l walltime=00:58:00 1.head";
     assert_eq!(shorter(3599), expected);
-    assert!(shorter(90).contains("at most 00:01:30 "), "{}", shorter(90));
+    assert!(shorter(90).contains("at most 00:01:30;"), "{}", shorter(90));
     let data = with_view(
         &found(queued(1, "a", ""), Some(explanation(vec![waits.clone()]))),
         |view| view.data(),
@@ -286,7 +285,7 @@ fn who_starts_after_others_is_not_told_that_the_end_of_one_would_do() {
         view.obstacles()[0].help[0].clone()
     });
     assert!(
-        help.starts_with("its turn, after 3 jobs ahead of it: at "),
+        help.starts_with("the 3 jobs ahead of it start (expected at "),
         "{help}"
     );
 }
