@@ -361,7 +361,7 @@ fn a_delayed_planned_start_is_reported_with_its_cause() {
     let cause = slip["cause"].as_str().unwrap();
     let text = sandbox.run("qstat", &["--why", &second]).ok();
     assert!(
-        text.contains(&format!(": {cause}")) && text.contains("first promised for"),
+        text.contains(&format!(": {cause}")) && text.contains("first planned for"),
         "{text}"
     );
     let output = sandbox.run("tracejob", &[&second]).ok();

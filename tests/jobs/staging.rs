@@ -73,7 +73,7 @@ fn a_job_waits_for_missing_stage_in_files_if_configured() {
         });
         assert!(
             why.contains(&format!(
-                "Files to stage in are missing: {missing}. They are looked for"
+                "Files to stage in are missing: {missing}. The next check is at"
             )),
             "{why}"
         );

@@ -122,7 +122,7 @@ fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
     );
     let counted = still(&sandbox);
     let why = sandbox.run("qstat", &["--why", &id]).ok();
-    assert!(why.contains("until somebody says qsig -s resume"), "{why}");
+    assert!(why.contains("; qsig -s resume resumes it."), "{why}");
     let foreseen = sandbox.run("qstat", &["--start", &id]).ok();
     assert!(
         !foreseen.ends_with(&format!(" {}\n", host())),

@@ -354,7 +354,7 @@ fn q14_a_count_from_a_command_starts_jobs_and_survives_failures_and_restarts() {
     assert_eq!(told(&sandbox)["told"]["by"], "command");
     let text = sandbox.run("qstat", &["--resources"]).ok();
     assert!(
-        text.contains("nuke: its command says nothing: it ends with 1"),
+        text.contains("nuke: its command reports no value: it ends with 1"),
         "{text}"
     );
 }

@@ -506,7 +506,7 @@ fn qstat_why_shows_the_cluster_that_decides() {
         let (text, data) = why(id);
         assert!(
             text.contains(&format!(
-                "on nodes of cluster {cluster} ahead of jobs of all other clusters"
+                "on nodes of cluster {cluster}, ahead of jobs of all other clusters"
             )),
             "{text}"
         );
