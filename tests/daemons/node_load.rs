@@ -102,10 +102,10 @@ fn the_load_of_a_node_is_the_reason_and_is_shown() {
         let why = sandbox.run("qstat", &["--why", &id]).out;
         why.contains("match: in_use").then_some(why)
     });
-    let said = "2 requested, 0 of 4 free; 17 in use beyond what jobs were given. The load average of n1 is 17.0.";
+    let said = "2 requested, 0 of 4 free; 17 in use beyond what is allocated to jobs. The load average of n1 is 17.0.";
     assert!(why.contains(said), "{why}");
     assert!(
-        why.contains("ncpus: 2 requested, 0 free, more in use beyond what jobs were given"),
+        why.contains("ncpus: 2 requested, 0 free, more in use beyond what is allocated to jobs"),
         "{why}"
     );
     assert!(

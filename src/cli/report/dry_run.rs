@@ -14,8 +14,9 @@ use std::fmt::Write as _;
 /// Queries schedd and prints the prediction. Fails if the submission would be refused.
 pub fn run(submission: NewJob, home: &Home) -> Result<u8, Failure> {
     let mut client = Client::connect(home)?;
-    let (server, told) = ask(&mut client, ForecastQuery::Trial(Box::new(submission)))?;
-    let (Some(server), Some(ForecastAnswer::Tried { explanation, held })) = (server, told.first())
+    let (server, answers) = ask(&mut client, ForecastQuery::Trial(Box::new(submission)))?;
+    let (Some(server), Some(ForecastAnswer::Tried { explanation, held })) =
+        (server, answers.first())
     else {
         return Err(exit::garbled());
     };
@@ -64,7 +65,12 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
         }
     };
     if let Some(reason) = &explanation.reason {
-        let _ = writeln!(out, "{reason}\nSooner if: {}.", reason.remedy());
+        let heading = if explanation.needs_change() {
+            "Starts if"
+        } else {
+            "Sooner if"
+        };
+        let _ = writeln!(out, "{reason}\n{heading}: {}.", reason.remedy());
     }
     if let Some(walltime) = explanation.shorter {
         let _ = writeln!(
@@ -85,7 +91,7 @@ mod tests {
     use crate::model::time::Time;
 
     #[test]
-    fn a_trial_says_when_where_or_why_not() {
+    fn a_dry_run_shows_the_start_or_the_reason() {
         let horizon = Horizon {
             from: Time(1000),
             until: Time(5000),
@@ -114,12 +120,12 @@ mod tests {
             way: None,
             fair_share: None,
         };
-        let said = |explanation, held| shown(&explanation, held, &example::server());
+        let text = |explanation, held| shown(&explanation, held, &example::server());
         assert!(
-            said(explanation(starts(1000), None), false)
+            text(explanation(starts(1000), None), false)
                 .contains("The job would start now on n1, until")
         );
-        let later = said(explanation(starts(4000), Some(Reason::NoNodes)), true);
+        let later = text(explanation(starts(4000), Some(Reason::NoNodes)), true);
         assert!(
             later.contains("The job would be held; once released, it would start at "),
             "{later}"
@@ -132,10 +138,9 @@ mod tests {
             Prospect::Waits(Reason::QueueStopped),
             Some(Reason::QueueStopped),
         );
-        assert!(
-            said(never, false)
-                .contains("The job would not start.\nNot Running: Queue not started.")
-        );
-        assert!(said(explanation(Prospect::Beyond, None), false).contains("(3 cycles simulated)"));
+        assert!(text(never, false).contains(
+            "The job would not start.\nNot Running: Queue not started.\nStarts if: its queue"
+        ));
+        assert!(text(explanation(Prospect::Beyond, None), false).contains("(3 cycles simulated)"));
     }
 }

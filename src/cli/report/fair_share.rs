@@ -45,25 +45,24 @@ pub fn sentence(report: &FairShareReport, server: &ServerFacts) -> String {
         .resource
         .as_ref()
         .map_or(String::new(), |resource| format!(" of {resource}"));
-    let has = format!(
+    let figures = format!(
         "usage {}{of}, fair share {}",
         percent(report.used),
         percent(report.fair)
     );
     let Some(since) = since(report, server) else {
-        return format!("{has}: not below its fair share");
+        return format!("{figures}: not below its fair share");
     };
     match report.status {
-        FairShareStatus::Normal => has,
+        FairShareStatus::Normal => figures,
         FairShareStatus::Below => {
-            format!("{has}: below its fair share since {since}, not starving yet")
+            format!("{figures}: below its fair share since {since}, not starving yet")
         }
-        FairShareStatus::Starving => format!(
-            "{has}: below its fair share since {since}, \
-                                              starving"
-        ),
+        FairShareStatus::Starving => {
+            format!("{figures}: below its fair share since {since}, starving")
+        }
         FairShareStatus::Aggressive => {
-            format!("{has}: below its fair share since {since}, starving aggressively")
+            format!("{figures}: below its fair share since {since}, starving aggressively")
         }
     }
 }
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starves_is_told_in_columns_a_sentence_and_json() {
+    fn a_report_has_a_table_row_a_sentence_and_json() {
         let server = example::server();
         let (prod, id) = (ShareHolder::Pool("prod".into()), JobId::array(7));
         let all = [

@@ -23,24 +23,25 @@ pub fn shown(
     json: bool,
 ) -> Result<Vec<u8>, Failure> {
     let (mut at, mut uses) = (Time(0), Vec::new());
-    for told in inquiry.ask(ForecastQuery::Limits)? {
+    for answer in inquiry.ask(ForecastQuery::Limits)? {
         if let ForecastAnswer::Limits {
             at: moment,
             uses: part,
-        } = told
+        } = answer
         {
             at = moment;
             uses.extend(part);
         }
     }
-    let asked: Option<Vec<&str>> = users.map(|list| list.split(',').map(name_alone).collect());
+    let users_shown: Option<Vec<&str>> =
+        users.map(|list| list.split(',').map(name_alone).collect());
     uses.retain(|one| {
-        asked
+        users_shown
             .as_ref()
             .is_none_or(|users| user_of(one).is_none_or(|user| users.contains(&user)))
     });
     let caller = user::own().name;
-    let first = asked.unwrap_or_else(|| vec![&caller]);
+    let first = users_shown.unwrap_or_else(|| vec![&caller]);
     uses.sort_by(|a, b| {
         rank(a, &first)
             .cmp(&rank(b, &first))
@@ -121,7 +122,7 @@ struct LimitTable<'a> {
 const HEADS: [ColumnHead; 8] = [
     ("Scope", false),
     ("Stage", false),
-    ("Resource", false),
+    ("Quantity", false),
     ("Used", true),
     ("Soft", true),
     ("Hard", true),
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn ones_own_come_first_and_of_these_the_nearest_to_being_reached() {
+    fn limits_of_the_user_come_first_then_those_nearest_to_their_limit() {
         let uses = vec![
             one(0, of_users(), &["bob"], 10, 10),
             one(1, LimitScope::default(), &[], 5, 6),
@@ -324,7 +325,7 @@ mod tests {
 
     /// Rule P9.
     #[test]
-    fn a_limit_is_told_in_columns_and_in_json() {
+    fn a_limit_has_a_table_row_and_json() {
         let scope = LimitScope {
             queue: Selector::Named("night".into()),
             user: Selector::Each,
@@ -336,7 +337,7 @@ mod tests {
             uses: vec![one(0, scope, &["night", "ann"], 2, 4)],
         };
         let expected = "\
-Scope                   Stage   Resource Used Soft Hard Blocked Used by
+Scope                   Stage   Quantity Used Soft Hard Blocked Used by
 ----------------------- ------- -------- ---- ---- ---- ------- ------------------
 user ann in queue night running jobs        2   --    4       2 1,2,3,4 and 5 more
 ";
@@ -359,7 +360,7 @@ user ann in queue night running jobs        2   --    4       2 1,2,3,4 and 5 mo
     }
 
     #[test]
-    fn sizes_are_told_in_their_largest_unit() {
+    fn sizes_are_shown_in_the_largest_whole_unit() {
         assert_eq!(
             [
                 round("6291456kb"),

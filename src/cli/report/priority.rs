@@ -25,13 +25,13 @@ pub fn queue(inquiry: &mut ReportContext, json: bool, out: &mut dyn Write) -> Re
         return document_of_queue(inquiry, out);
     }
     let (mut listed, mut places, mut by) = (Vec::new(), 0, None);
-    inquiry.parts(ForecastQuery::Queue(Some(LISTED)), &mut |_, told| {
+    inquiry.parts(ForecastQuery::Queue(Some(LISTED)), &mut |_, answer| {
         if let ForecastAnswer::Queue {
             all,
             formula,
             turns,
             ..
-        } = told
+        } = answer
         {
             (places, by) = (all, formula);
             listed.extend(turns);
@@ -46,13 +46,13 @@ pub fn queue(inquiry: &mut ReportContext, json: bool, out: &mut dyn Write) -> Re
 /// Writes the queue as JSON, part by part: it may be long.
 fn document_of_queue(inquiry: &mut ReportContext, out: &mut dyn Write) -> Result<(), Failure> {
     let mut document = inquiry.document();
-    inquiry.parts(ForecastQuery::Queue(None), &mut |inquiry, told| {
+    inquiry.parts(ForecastQuery::Queue(None), &mut |inquiry, answer| {
         let ForecastAnswer::Queue {
             all,
             formula,
             turns,
             ..
-        } = told
+        } = answer
         else {
             return Ok(());
         };
@@ -79,19 +79,19 @@ pub fn shown(
     failures: &mut Vec<Failure>,
 ) -> Result<Vec<u8>, Failure> {
     let (mut waiting, mut all, mut formula) = (Vec::new(), 0, None);
-    for told in inquiry.ask(ForecastQuery::Places(ids.to_vec()))? {
+    for answer in inquiry.ask(ForecastQuery::Places(ids.to_vec()))? {
         if let ForecastAnswer::Placed {
             all: places,
             formula: by,
             places: some,
             ..
-        } = told
+        } = answer
         {
             (all, formula) = (places, by);
             waiting.extend(some);
         }
     }
-    let known: BTreeSet<JobId> = waiting.iter().map(|told| told.own.priority.job).collect();
+    let known: BTreeSet<JobId> = waiting.iter().map(|one| one.own.priority.job).collect();
     let others: Vec<JobId> = ids
         .iter()
         .filter(|id| !known.contains(id))
@@ -115,7 +115,7 @@ pub fn shown(
     }
     let texts = waiting
         .iter()
-        .map(|told| view.text(told))
+        .map(|one| view.text(one))
         .chain(records.iter().map(|record| view.other(record)));
     Ok(texts.collect::<Vec<_>>().join("\n").into_bytes())
 }
@@ -133,8 +133,8 @@ impl PriorityView<'_> {
         job.full(&self.inquiry.server.name)
     }
 
-    fn text(&self, told: &Neighbours) -> String {
-        let Neighbours { own, above, below } = told;
+    fn text(&self, neighbours: &Neighbours) -> String {
+        let Neighbours { own, above, below } = neighbours;
         let account = own
             .account
             .as_ref()
@@ -302,10 +302,7 @@ fn sentence(difference: &OrderDifference, comes_first: bool) -> String {
     match difference {
         OrderDifference::Reserved => format!("it requests {a} reservation"),
         OrderDifference::Cluster(own, other) => {
-            format!(
-                "cluster {own} against {other}: each job is first on the nodes of its \
-                     cluster"
-            )
+            format!("cluster {own} against {other}: each job is first on the nodes of its cluster")
         }
         OrderDifference::Tier(own, other) => {
             format!("{} against {}", or_nothing(own), or_nothing(other))
@@ -483,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_listed_in_its_order_and_the_rest_counted() {
+    fn the_table_lists_jobs_in_order_and_counts_the_rest() {
         let expected = "\
 Rank Job ID  Username Account Queue  Score wait_time fair_share
 ---- ------- -------- ------- ----- ------ --------- ----------
@@ -496,7 +493,7 @@ and 7 more; -F json lists them all
     }
 
     #[test]
-    fn an_operators_word_is_named_where_it_sets_jobs_apart() {
+    fn the_system_priority_is_named_if_it_differs() {
         let [first, mut second] = two();
         second.priority.parts = vec![ScorePart::named(PriorityScore::SYSTEM_PRIORITY, 5.0)];
         let [told] = &first.differences(&second)[..] else {
@@ -511,7 +508,7 @@ and 7 more; -F json lists them all
 
     /// Rule F18.
     #[test]
-    fn every_input_factor_weight_and_product_is_told() {
+    fn parts_show_input_factor_weight_and_product() {
         let [first, second] = two();
         let expected = "    Part        Input    Factor  Weight  Product
     wait_time   43200 s  0.0714    1000     71.4

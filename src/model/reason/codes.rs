@@ -62,7 +62,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::State,
         "deferred",
-        "the job failed or could not be started; it is tried again after a pause",
+        "the job could not be started; the next attempt is after a pause",
     ),
     code(
         CycleStage::Admission,
@@ -152,7 +152,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Throttle,
         "awaits_choice",
-        "the site's program is choosing nodes for the job",
+        "the program that chooses nodes has not answered yet",
     ),
     code(
         CycleStage::Match,
@@ -243,7 +243,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Backfill,
         "depth_cut",
-        "the job is too far behind a blocked job to be considered for backfill",
+        "too many jobs are between this job and a blocked job: it is not considered for backfill",
     ),
     code(
         CycleStage::Backfill,

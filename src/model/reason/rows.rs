@@ -173,7 +173,7 @@ impl Reason {
             )),
             R::NestedQueue => take(row(
                 "nested_queue",
-                format_args!("Job waits for a nested instance of its owner to take it"),
+                format_args!("Job waits for a nested instance of its owner"),
                 format_args!(
                     "Jobs of queue {} run in nested instances. The job waits until an instance \
                      of its owner takes it.",
@@ -202,8 +202,7 @@ impl Reason {
                 "dedicated_time",
                 format_args!("Dedicated time conflict"),
                 format_args!(
-                    "Its queue starts jobs either only during dedicated time or never \
-                              during it."
+                    "Its queue starts jobs either only during dedicated time or never during it."
                 ),
                 "dedicated time begins or ends, or the job moves to another queue (qmove)",
             )),
@@ -255,9 +254,7 @@ impl Reason {
             R::Deferred { until } => match job.refused_start {
                 Some((hook, why)) => take(row(
                     "deferred",
-                    format_args!(
-                        "Job failed or could not be started; it is tried again after a pause"
-                    ),
+                    format_args!("Job could not be started; the next attempt is after a pause"),
                     format_args!(
                         "Hook {hook} of the site refused the start: {why}. The next attempt is \
                          at {}.",
@@ -267,9 +264,7 @@ impl Reason {
                 )),
                 None => take(row(
                     "deferred",
-                    format_args!(
-                        "Job failed or could not be started; it is tried again after a pause"
-                    ),
+                    format_args!("Job could not be started; the next attempt is after a pause"),
                     format_args!(
                         "The job failed or could not be started. The next attempt is at {}.",
                         (job.moment)(*until)
@@ -307,7 +302,7 @@ impl Reason {
                 "array_limit",
                 format_args!(
                     "Number of concurrent running subjobs limit reached (L: {limit}), \
-                     more where there is room that nobody else wants"
+                     more on resources that no other job uses"
                 ),
                 format_args!(
                     "Its array already runs {limit} subjob{}, the limit of the array. More run \
@@ -323,7 +318,7 @@ impl Reason {
                 "array_limit",
                 format_args!(
                     "Number of concurrent running subjobs limit reached (L: {limit}), \
-                     up to {most} where there is room that nobody else wants"
+                     up to {most} on resources that no other job uses"
                 ),
                 format_args!(
                     "Its array already runs {limit} subjob{}, the limit of the array. Up to \
@@ -338,19 +333,18 @@ impl Reason {
                     limit::LimitStage::Running => "active_limit.hard",
                     _ => "idle_limit",
                 };
-                let soft = if excess.soft { "soft " } else { "" };
+                let limit = if excess.soft { "Soft limit" } else { "Limit" };
                 let by = (job.jobs)(&excess.by, excess.more);
                 take(row(
                     code,
                     format_args!("{excess}"),
                     format_args!(
-                        "A {soft}limit allows {} {} {} {}: {} in use{}{by}. This job would add \
-                         {}.",
+                        "{limit} for {}, {} {}: {} of {} in use{}{by}. This job adds {}.",
                         excess.scope_text(),
-                        excess.most,
                         excess.stage.name(),
                         excess.quantity.name(),
                         excess.used,
+                        excess.most,
                         if by.is_empty() { "" } else { ", by " },
                         excess.asked
                     ),
@@ -379,9 +373,9 @@ impl Reason {
             )),
             R::AwaitsChoice => take(row(
                 "awaits_choice",
-                format_args!("The site's program is choosing nodes"),
-                format_args!("The program of the site is choosing nodes for the job."),
-                "the program of the site answers, or its timeout passes (no action is needed)",
+                format_args!("Waiting for the program that chooses nodes"),
+                format_args!("The program that chooses nodes for jobs has not answered yet."),
+                "the program answers or its timeout passes (no action is needed)",
             )),
             R::NoNodes => take(row(
                 "node_state",
@@ -438,7 +432,12 @@ impl Reason {
                 let [comma, semicolon, in_use, beyond] = if is_none(in_use) {
                     [""; 4]
                 } else {
-                    [", ", "; ", in_use, " in use beyond what jobs were given"]
+                    [
+                        ", ",
+                        "; ",
+                        in_use,
+                        " in use beyond what is allocated to jobs",
+                    ]
                 };
                 take(row(
                     "in_use",
@@ -482,28 +481,28 @@ impl Reason {
             )),
             R::NotContiguous => take(row(
                 "contiguity",
-                format_args!("Not enough free nodes available side by side"),
+                format_args!("Not enough contiguous free nodes available"),
                 format_args!("Enough nodes are free, but they are not contiguous."),
                 "jobs on other suitable nodes end (see qstat --why)",
             )),
             R::NoSet { by } => take(row(
                 "nodeset",
-                format_args!("Not enough free nodes available of one {by}"),
+                format_args!("Not enough free nodes available with the same {by}"),
                 format_args!("Enough nodes are free, but they do not have the same {by}."),
                 "jobs on other suitable nodes end (see qstat --why)",
             )),
             R::Booked { at } => take(row(
                 "booked_at",
-                format_args!("Job waits for its promised start"),
+                format_args!("Job waits for its planned start"),
                 format_args!("Its start is planned for {}.", (job.moment)(*at)),
-                "that time comes (no action is needed)",
+                "the planned time is reached (no action is needed)",
             )),
             R::WouldDelayBooking {
                 holder,
                 at: Time::NEVER,
             } => take(row(
                 "would_delay_booking",
-                format_args!("Job would conflict with the promised start of job {holder}"),
+                format_args!("Job would conflict with the planned start of job {holder}"),
                 format_args!(
                     "Resources are free, but no job starts before job {}, which is waiting.",
                     (job.jobs)(&[*holder], 0)
@@ -512,7 +511,7 @@ impl Reason {
             )),
             R::WouldDelayBooking { holder, at } => take(row(
                 "would_delay_booking",
-                format_args!("Job would conflict with the promised start of job {holder}"),
+                format_args!("Job would conflict with the planned start of job {holder}"),
                 format_args!(
                     "Resources are free, but not for the whole walltime: job {} is planned to \
                      start on them at {}.",
@@ -523,7 +522,7 @@ impl Reason {
             )),
             R::BackfillDepth { limit } => take(row(
                 "depth_cut",
-                format_args!("Not among the first {limit} jobs considered behind a blocked one"),
+                format_args!("Not among the first {limit} jobs considered after a blocked job"),
                 format_args!(
                     "The scheduler considers only {limit} jobs after the first one that waits \
                      for resources."
@@ -532,7 +531,7 @@ impl Reason {
             )),
             R::NoBackfill => take(row(
                 "no_backfill",
-                format_args!("Job would pass a blocked job, which its quality of service does not"),
+                format_args!("Quality of service does not allow the job to pass a blocked job"),
                 format_args!(
                     "Resources are free, but its quality of service does not allow it to pass a \
                      job that waits for resources."
@@ -542,7 +541,7 @@ impl Reason {
             )),
             R::NoWalltime => take(row(
                 "no_walltime",
-                format_args!("Job has no walltime and would pass jobs that are promised a start"),
+                format_args!("Job has no walltime and could delay jobs with planned starts"),
                 format_args!(
                     "Resources are free, but the job has no walltime and could delay jobs with \
                      planned starts."
@@ -552,7 +551,7 @@ impl Reason {
             R::KeptForWider { size, until } => take(row(
                 "chunking",
                 format_args!(
-                    "What became free is kept for jobs of {size} processors or more for a while"
+                    "Free resources are kept for jobs of {size} processors or more for a while"
                 ),
                 format_args!(
                     "Resources are free, but until {} they are kept for jobs of {size} \

@@ -215,4 +215,9 @@ impl PreemptionOutlook {
 impl Explanation {
     /// Maximum number of other jobs listed.
     pub const MOST: usize = 20;
+
+    /// Returns true if the job starts only after a user or an administrator has changed something.
+    pub fn needs_change(&self) -> bool {
+        matches!(self.prospect, Prospect::Waits(_))
+    }
 }

@@ -542,7 +542,7 @@ mod tests {
         fixture.policy.placement.availability = Availability::Utilized;
         let said = |fixture: &TestCluster, request: &str| why(fixture, request);
         let busy = "Not Running: Insufficient amount of resource: ncpus (R: 2 A: 1 T: 3";
-        let outside = ", 17 in use beyond what jobs were given; load average 17.0 on n1)";
+        let outside = ", 17 in use beyond what is allocated to jobs; load average 17.0 on n1)";
         assert_eq!(
             said(&fixture, "select=1:ncpus=2"),
             format!("{busy}{outside}")

@@ -151,7 +151,7 @@ fn f5_a_nested_instance_takes_jobs_of_its_parents_queue() {
     });
     assert_eq!(
         comment,
-        "Not Running: Job waits for a nested instance of its owner to take it"
+        "Not Running: Job waits for a nested instance of its owner"
     );
     assert_eq!(sandbox.state(&id), "Q");
     let array = sandbox.submit(&["-q", "inner", "-J", "1-2"], "true\n");

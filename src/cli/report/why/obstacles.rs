@@ -138,10 +138,10 @@ impl JobView<'_> {
         if record.job.life.bars.are_open() {
             return None;
         }
-        let said = comment::dependency(record, &self.server.name);
+        let comment = comment::dependency(record, &self.server.name);
         let text = format!(
             "{}.",
-            said.replacen(
+            comment.replacen(
                 "Job held by dependency: ",
                 "The job waits for other jobs: ",
                 1
@@ -160,7 +160,7 @@ impl JobView<'_> {
             })
             .collect();
         let help = "these jobs reach that state (no action is needed), or the dependency changes \
-             (qalter -W depend=...)"
+                    (qalter -W depend=...)"
             .to_string();
         Some(WaitObstacle::of_state(
             "dep_wait",

@@ -40,7 +40,7 @@ pub fn rejected(rejection: &Rejection) -> String {
     let kind = if rejection.never { "there" } else { "free" };
     let outside = match rejection.code.as_str() {
         "used_outside" => ", more in use outside the queue",
-        "in_use" => ", more in use beyond what jobs were given",
+        "in_use" => ", more in use beyond what is allocated to jobs",
         _ => "",
     };
     format!("{resource}: {requested} requested, {range} {kind}{outside}")

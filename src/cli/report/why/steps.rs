@@ -80,7 +80,7 @@ impl JobView<'_> {
     fn verdict(&self, stage: CycleStage, first: Option<CycleStage>) -> StageVerdict {
         let is_known = first.is_some() || self.found.explanation.is_some();
         match first {
-            _ if stage == CycleStage::Preempt => match self.way() {
+            _ if stage == CycleStage::Preempt => match self.preemption_outlook() {
                 None => StageVerdict::Off,
                 Some(PreemptionOutlook::Made(_)) => StageVerdict::Passed,
                 Some(PreemptionOutlook::Barred { .. }) => StageVerdict::Failed,
@@ -97,8 +97,8 @@ impl JobView<'_> {
         let (mut code, mut text) = (None, String::new());
         match (stage, verdict) {
             (CycleStage::Launch, _) => {
-                if let Some((name, said)) = self.failed_start() {
-                    (code, text) = (Some(name.to_string()), said);
+                if let Some((name, failure)) = self.failed_start() {
+                    (code, text) = (Some(name.to_string()), failure);
                 }
             }
             (CycleStage::Preempt, _) => (code, text) = self.preemption(),
@@ -117,9 +117,7 @@ impl JobView<'_> {
             }
             (CycleStage::Allocate, _) => text = "unreserved resources are free".to_string(),
             (CycleStage::Backfill, _) => {
-                text = "it may start before jobs that wait for \
-                                                 resources"
-                    .to_string()
+                text = "it may start before jobs that wait for resources".to_string();
             }
         }
         StageStep {
@@ -130,16 +128,16 @@ impl JobView<'_> {
         }
     }
 
-    fn way(&self) -> Option<&PreemptionOutlook> {
+    fn preemption_outlook(&self) -> Option<&PreemptionOutlook> {
         self.found.explanation.as_ref()?.way.as_ref()
     }
 
     /// The jobs that are or could be preempted for it: a code, and the text.
     fn preemption(&self) -> (Option<String>, String) {
-        let Some(way) = self.way() else {
+        let Some(outlook) = self.preemption_outlook() else {
             return (None, "no running job is preempted for it".to_string());
         };
-        let said = match way {
+        let text = match outlook {
             PreemptionOutlook::Made(jobs) if jobs.len() == 1 => {
                 format!(
                     "{} is being preempted for it",
@@ -165,11 +163,11 @@ impl JobView<'_> {
                 protected,
             } => {
                 let all = candidates + protected;
-                let them = if all == 1 { "candidate" } else { "candidates" };
-                format!("{all} {them}, {protected} protected: none is preempted")
+                let noun = if all == 1 { "candidate" } else { "candidates" };
+                format!("{all} {noun}, {protected} protected: none is preempted")
             }
         };
-        (Some(way.code().to_string()), said)
+        (Some(outlook.code().to_string()), text)
     }
 
     /// The fair share and usage of its pool, if starvation leads to preemption.
@@ -216,13 +214,13 @@ impl JobView<'_> {
             return None;
         }
         let mut events = self.found.events.iter().rev();
-        let (code, said) = events.find_map(|(at, event)| self.failure(*at, event))?;
+        let (code, failure) = events.find_map(|(at, event)| self.failure(*at, event))?;
         let starts = if count == 1 {
             "a start failed".to_string()
         } else {
             format!("{count} starts failed")
         };
-        Some((code, format!("{starts}, the last {said}")))
+        Some((code, format!("{starts}, the last {failure}")))
     }
 
     /// The hook that refused its last start, and the reason; None if no hook refused it or it has

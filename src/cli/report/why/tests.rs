@@ -95,14 +95,14 @@ fn verdicts(found: &ExplainedJob) -> Vec<StageVerdict> {
 }
 
 #[test]
-fn the_first_stage_that_refuses_stands_out_and_those_behind_it_are_not_reached() {
+fn stages_after_the_failed_one_are_not_reached() {
     use StageVerdict::{Failed, NotReached, Off, Passed};
     let waits = found(queued(1, "a", "ncpus=8"), Some(explanation(vec![busy()])));
     let expected = [
         Passed, Passed, Passed, Passed, Failed, NotReached, NotReached, Off, NotReached,
     ];
     assert_eq!(verdicts(&waits), expected);
-    let said = text(&waits);
+    let text_of_job = text(&waits);
     for part in [
         "  Not enough ncpus free: 8 requested, 1 of 8 free.  (match: amount.ncpus)\n",
         "  Sooner if:  job 7.head ends, at the latest at ",
@@ -110,7 +110,7 @@ fn the_first_stage_that_refuses_stands_out_and_those_behind_it_are_not_reached()
         "  priority   passed       2 of 5 waiting jobs are ahead of it\n",
         "  Waits for:  job 7.head on n1, which ends by ",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(text_of_job.contains(part), "{part}: {text_of_job}");
     }
     let free = found(queued(1, "a", "ncpus=8"), Some(explanation(vec![])));
     assert_eq!(
@@ -119,26 +119,27 @@ fn the_first_stage_that_refuses_stands_out_and_those_behind_it_are_not_reached()
             Passed, Passed, Passed, Passed, Passed, Passed, Passed, Off, NotReached
         ]
     );
-    assert!(text(&free).contains("Nothing prevents its start."));
+    assert!(text(&free).contains("\n\n  Nothing prevents its start.\n  Predicted:  starts at "));
     let new = found(queued(1, "a", "ncpus=8"), None);
     assert_eq!(verdicts(&new)[..2], [Passed, NotReached]);
     assert!(text(&new).contains("has not considered it yet"));
 }
 
 #[test]
-fn all_stages_that_refuse_are_told_to_who_asks_for_more() {
+fn the_verbose_text_lists_the_obstacles_at_all_stages() {
     let both = found(
         queued(1, "a", "ncpus=8"),
         Some(explanation(vec![Reason::QueueStopped, busy()])),
     );
-    let said = with_view(&both, |view| view.text(true));
+    let text_of_job = with_view(&both, |view| view.text(true));
     assert!(
-        said.contains("  Obstacles:  2\n    admission  queue_stopped: Queue workq is stopped"),
-        "{said}"
+        text_of_job
+            .contains("  Obstacles:  2\n    admission  queue_stopped: Queue workq is stopped"),
+        "{text_of_job}"
     );
     assert!(
-        said.contains("    match      amount.ncpus: Not enough ncpus"),
-        "{said}"
+        text_of_job.contains("    match      amount.ncpus: Not enough ncpus"),
+        "{text_of_job}"
     );
     assert!(!text(&both).contains("amount.ncpus"));
     let data = with_view(&both, |view| view.data());
@@ -153,7 +154,7 @@ fn all_stages_that_refuse_are_told_to_who_asks_for_more() {
 }
 
 #[test]
-fn a_held_job_is_told_who_may_release_it_and_what_would_come_then() {
+fn a_held_job_names_who_may_release_it_and_its_predicted_start() {
     let mut record = queued(1, "a", "ncpus=8");
     (record.job.life.state, record.job.life.holds) = (JobState::Held, Holds::parse("uos").unwrap());
     record.job.life.failed_starts = 3;
@@ -168,18 +169,19 @@ fn a_held_job_is_told_who_may_release_it_and_what_would_come_then() {
         codes,
         ["held.user", "held.operator", "held.system", "amount.ncpus"]
     );
-    let said = text(&held);
+    let text_of_job = text(&held);
     assert!(
-        said.contains("The job is held by its owner; 3 of its starts failed.  (state: held.user)"),
-        "{said}"
+        text_of_job
+            .contains("The job is held by its owner; 3 of its starts failed.  (state: held.user)"),
+        "{text_of_job}"
     );
     assert!(
-        said.contains("Sooner if:  its owner releases it: qrls 1.head\n"),
-        "{said}"
+        text_of_job.contains("Starts if:  its owner releases it: qrls 1.head\n"),
+        "{text_of_job}"
     );
     assert!(
-        said.contains("Predicted:  if released now, it starts at "),
-        "{said}"
+        text_of_job.contains("Predicted:  if released now, it starts at "),
+        "{text_of_job}"
     );
     assert_eq!(
         verdicts(&held)[..2],
@@ -219,7 +221,7 @@ fn a_job_that_waits_for_others_names_them() {
 }
 
 #[test]
-fn a_begin_time_is_told_once_and_as_such() {
+fn a_begin_time_is_one_obstacle() {
     let mut record = queued(1, "a", "");
     record.job.life.state = JobState::Waiting;
     std::sync::Arc::make_mut(&mut record.job.spec).begin = Some(Wall(1_700_009_000));
@@ -238,7 +240,7 @@ fn a_begin_time_is_told_once_and_as_such() {
 }
 
 #[test]
-fn a_walltime_that_is_told_leaves_time_to_type_it() {
+fn a_suggested_walltime_leaves_time_to_type_it() {
     let holder = JobId::job(4);
     let waits = Reason::WouldDelayBooking {
         holder,
@@ -270,7 +272,7 @@ fn a_walltime_that_is_told_leaves_time_to_type_it() {
 }
 
 #[test]
-fn who_starts_after_others_is_not_told_that_the_end_of_one_would_do() {
+fn a_job_behind_others_waits_for_their_starts() {
     let early = Occupant {
         job: JobId::job(7),
         end: Time(1_700_001_000_000),
@@ -291,7 +293,7 @@ fn who_starts_after_others_is_not_told_that_the_end_of_one_would_do() {
 }
 
 #[test]
-fn nodes_are_told_by_what_they_say() {
+fn nodes_are_grouped_by_reason() {
     let rejection = |code: &str, found: Option<(&str, &str)>, never, nodes| Rejection {
         code: code.to_string(),
         resource: found.map(|_| "ncpus".to_string()),
@@ -313,7 +315,7 @@ fn nodes_are_told_by_what_they_say() {
         named: vec!["n8".into(), "n9".into()],
         rejections,
     });
-    let said = text(&found(
+    let text_of_job = text(&found(
         queued(1, "a", ""),
         Some(Explanation {
             survey,
@@ -327,12 +329,12 @@ fn nodes_are_told_by_what_they_say() {
         "2 nodes    amount.ncpus         ncpus: 8 requested, 4 there  [n1,n2]\n",
         "free  [n8,n9]\n",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(text_of_job.contains(part), "{part}: {text_of_job}");
     }
 }
 
 #[test]
-fn a_limit_is_told_with_its_value_and_use() {
+fn a_limit_shows_its_value_and_use() {
     let (limit, value, used) = ("max_run_subjobs".into(), "2".into(), "2".into());
     let barriers = vec![Barrier {
         limit,
@@ -348,15 +350,15 @@ fn a_limit_is_told_with_its_value_and_use() {
             expand: None,
         }])
     };
-    let said = text(&found(queued(1, "a", ""), Some(waits)));
+    let text_of_job = text(&found(queued(1, "a", ""), Some(waits)));
     assert!(
-        said.contains("  Limit:      max_run_subjobs is 2, in use: 2\n"),
-        "{said}"
+        text_of_job.contains("  Limit:      max_run_subjobs is 2, in use: 2\n"),
+        "{text_of_job}"
     );
 }
 
 #[test]
-fn jobs_that_do_not_wait_say_how_they_stand() {
+fn jobs_that_do_not_wait_show_their_state() {
     let runs = running(queued(1, "a", "walltime=01:00:00"), vec![share(2, None)]);
     assert!(
         text(&found(runs.clone(), None)).contains(" has been running since "),
@@ -390,7 +392,7 @@ fn jobs_that_do_not_wait_say_how_they_stand() {
 }
 
 #[test]
-fn programs_find_the_same_keys_whatever_the_state() {
+fn json_has_the_same_keys_in_all_states() {
     let keys = |found: &ExplainedJob| {
         with_view(found, |view| {
             view.data().as_object().unwrap().keys().cloned().collect()
@@ -411,13 +413,14 @@ fn programs_find_the_same_keys_whatever_the_state() {
 }
 
 #[test]
-fn a_job_without_walltime_is_not_told_when_it_ends() {
+fn a_job_without_walltime_has_no_predicted_end() {
     let prediction = |list: &str| {
-        let said = text(&found(
+        let text_of_job = text(&found(
             queued(1, "a", list),
             Some(explanation(vec![busy()])),
         ));
-        said.lines()
+        text_of_job
+            .lines()
             .find(|line| line.contains("Predicted:"))
             .unwrap_or_default()
             .to_string()
@@ -435,22 +438,24 @@ fn a_job_without_walltime_is_not_told_when_it_ends() {
 }
 
 #[test]
-fn who_never_starts_is_not_told_how_many_start_before() {
+fn a_job_that_needs_a_change_shows_no_jobs_ahead() {
     let never = busy();
     let ahead = Explanation {
         prospect: Prospect::Waits(never.clone()),
         ahead: 3,
         ..explanation(vec![never])
     };
-    let said = text(&found(queued(1, "a", "ncpus=8"), Some(ahead)));
+    let text_of_job = text(&found(queued(1, "a", "ncpus=8"), Some(ahead)));
     assert!(
-        said.contains("does not start without a change") && !said.contains("Ahead:"),
-        "{said}"
+        text_of_job.contains("does not start without a change")
+            && text_of_job.contains("  Starts if:  ")
+            && !text_of_job.contains("Ahead:"),
+        "{text_of_job}"
     );
 }
 
 #[test]
-fn a_start_that_failed_is_told_at_the_launch() {
+fn a_failed_start_is_shown_at_the_launch_stage() {
     let mut waits = found(
         queued(1, "a", ""),
         Some(explanation(vec![Reason::Deferred { until: Time(5) }])),
@@ -507,14 +512,17 @@ fn a_start_that_failed_is_told_at_the_launch() {
 }
 
 #[test]
-fn every_reason_has_a_sentence_of_its_own() {
+fn every_reason_has_a_sentence() {
     let waits = found(queued(1, "a", ""), None);
     for reason in reason::tests::all() {
-        let said = with_view(&waits, |view| view.plain(&reason));
+        let text_of_job = with_view(&waits, |view| view.plain(&reason));
         assert!(
-            said.ends_with('.') && !said.ends_with("..") && said.len() > 20,
-            "{reason:?}: {said}"
+            text_of_job.ends_with('.') && !text_of_job.ends_with("..") && text_of_job.len() > 20,
+            "{reason:?}: {text_of_job}"
         );
-        assert!(!said.starts_with("Not Running"), "{reason:?}: {said}");
+        assert!(
+            !text_of_job.starts_with("Not Running"),
+            "{reason:?}: {text_of_job}"
+        );
     }
 }

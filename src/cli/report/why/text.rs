@@ -19,8 +19,8 @@ use crate::shown::timestamp;
 use std::fmt::Write as _;
 
 /// Printed first while scheduling is off.
-const IS_OFF: &str = "Scheduling is off: only qrun starts jobs. qmgr -c 'set server scheduling \
-                      = True' turns it on. With scheduling on:\n\n";
+const IS_OFF: &str = "Scheduling is off: only qrun starts jobs. \
+                      qmgr -c 'set server scheduling = True' turns it on. With scheduling on:\n\n";
 
 impl JobView<'_> {
     /// The whole explanation; `verbose` lists the obstacles at every stage.
@@ -44,7 +44,7 @@ impl JobView<'_> {
         self.headline(obstacles.first(), &mut out);
         self.table(&obstacles, &mut out);
         if verbose {
-            self.everything(&obstacles, &mut out);
+            self.list_obstacles(&obstacles, &mut out);
         }
         self.promise(&mut out);
         if let Some(explanation) = &self.found.explanation {
@@ -58,9 +58,9 @@ impl JobView<'_> {
             if let Some(survey) = &explanation.survey {
                 survey_of(survey, &mut out);
             }
-            self.in_the_way(explanation, &mut out);
+            self.blockers(explanation, &mut out);
             for overtaker in &explanation.overtakers {
-                let _ = writeln!(out, "  {}", self.passed(overtaker));
+                let _ = writeln!(out, "  {}", self.overtaken_by(overtaker));
             }
         }
         out
@@ -80,7 +80,7 @@ impl JobView<'_> {
     }
 
     /// The state of a suspended job.
-    fn stands_still(&self, said: &str) -> String {
+    fn suspended(&self, comment: &str) -> String {
         let Some(suspension) = self.found.record.job.suspension() else {
             return "is suspended".to_string();
         };
@@ -88,7 +88,7 @@ impl JobView<'_> {
         if suspension.waits {
             format!(
                 "has been suspended since {since} and resumes when its resources are free: \
-                     {said}"
+                 {comment}"
             )
         } else {
             let signal = if suspension.manner == SuspendMode::Maintenance {
@@ -104,7 +104,7 @@ impl JobView<'_> {
     pub fn state_text(&self) -> String {
         let record = &self.found.record;
         let job = &record.job;
-        let said = comment::of(record, self.server);
+        let comment = comment::of(record, self.server);
         match (job.life.state, job.life.open_run()) {
             (JobState::Running, Some(run)) => {
                 let mut names: Vec<String> =
@@ -122,22 +122,24 @@ impl JobView<'_> {
                     }
                 }
             }
-            (JobState::Suspended, _) => self.stands_still(&said),
+            (JobState::Suspended, _) => self.suspended(&comment),
             (JobState::Queued, _) => "will be considered in the next scheduling cycle".to_string(),
             (JobState::Finished | JobState::Expired, _) => {
                 match (&job.life.exit, job.life.obittime) {
                     (Some(exit), Some(at)) => {
                         format!(
-                            "ended at {} with exit status {}: {said}",
+                            "ended at {} with exit status {}: {comment}",
                             self.moment(at),
                             exit.status
                         )
                     }
-                    (Some(exit), None) => format!("ended with exit status {}: {said}", exit.status),
-                    (None, _) => format!("ended: {said}"),
+                    (Some(exit), None) => {
+                        format!("ended with exit status {}: {comment}", exit.status)
+                    }
+                    (None, _) => format!("ended: {comment}"),
                 }
             }
-            _ => format!("is running: {said}"),
+            _ => format!("is running: {comment}"),
         }
     }
 
@@ -151,18 +153,22 @@ impl JobView<'_> {
                     obstacle.stage.name(),
                     obstacle.code
                 );
+                let heading = if self.starts_by_itself() {
+                    "Sooner if:"
+                } else {
+                    "Starts if:"
+                };
                 let mut help = obstacle.help.iter();
                 if let Some(surest) = help.next() {
-                    let _ = writeln!(out, "  Sooner if:  {surest}");
+                    let _ = writeln!(out, "  {heading}  {surest}");
                 }
                 for other in help {
                     let _ = writeln!(out, "      or if:  {other}");
                 }
             }
-            None if self.found.explanation.is_some() => out.push_str(
-                "Nothing prevents its \
-                                                                      start.\n",
-            ),
+            None if self.found.explanation.is_some() => {
+                out.push_str("  Nothing prevents its start.\n");
+            }
             None => out.push_str("  The scheduler has not considered it yet.\n"),
         }
         if let Some(explanation) = &self.found.explanation {
@@ -182,14 +188,14 @@ impl JobView<'_> {
     fn table(&self, obstacles: &[WaitObstacle], out: &mut String) {
         out.push('\n');
         for step in self.steps(obstacles) {
-            let said = match (step.code, step.verdict) {
+            let text = match (step.code, step.verdict) {
                 // The whole sentence is printed above.
                 (Some(code), StageVerdict::Failed) => code,
                 (Some(code), _) => format!("{code}: {}", step.text),
                 (None, _) => step.text,
             };
             let mut line = String::from("  ");
-            let cells = [step.stage.name(), step.verdict.shown(), &said];
+            let cells = [step.stage.name(), step.verdict.shown(), &text];
             push_line(&mut line, [Left(10), Left(12), Rest], cells);
             let _ = writeln!(out, "{}", line.trim_end());
         }
@@ -197,7 +203,7 @@ impl JobView<'_> {
     }
 
     /// Lists the obstacles at all stages, including those after the first failed one.
-    fn everything(&self, obstacles: &[WaitObstacle], out: &mut String) {
+    fn list_obstacles(&self, obstacles: &[WaitObstacle], out: &mut String) {
         let _ = writeln!(out, "  Obstacles:  {}", obstacles.len());
         for obstacle in obstacles {
             let text = format!("{}: {}", obstacle.code, obstacle.text);
@@ -205,12 +211,12 @@ impl JobView<'_> {
             push_line(out, [Left(10), Rest], [obstacle.stage.name(), &text]);
             out.push('\n');
             for help in &obstacle.help {
-                let _ = writeln!(out, "               sooner if: {help}");
+                let _ = writeln!(out, "               resolved if: {help}");
             }
         }
     }
 
-    fn in_the_way(&self, explanation: &Explanation, out: &mut String) {
+    fn blockers(&self, explanation: &Explanation, out: &mut String) {
         for Occupant {
             job,
             end,
@@ -244,8 +250,7 @@ impl JobView<'_> {
                 barrier.limit, barrier.value, barrier.used
             );
         }
-        let never_starts = matches!(explanation.prospect, Prospect::Waits(_));
-        if explanation.ahead > 0 && !never_starts {
+        if explanation.ahead > 0 && !explanation.needs_change() {
             let _ = writeln!(
                 out,
                 "  Ahead:      {} to start before it",
@@ -278,6 +283,12 @@ impl JobView<'_> {
                 let _ = writeln!(out, "  Delayed:    at {at} from {from} to {to}: {cause}");
             }
         }
+    }
+
+    /// True if the job starts without a change by a user or an administrator.
+    fn starts_by_itself(&self) -> bool {
+        let explanation = self.found.explanation.as_deref();
+        self.state() != JobState::Held && !explanation.is_some_and(Explanation::needs_change)
     }
 
     /// True if the predicted start has a time.
@@ -317,23 +328,23 @@ impl JobView<'_> {
         }
     }
 
-    /// A job that was backfilled ahead of this one (I9).
-    fn passed(&self, overtaker: &Overtaker) -> String {
+    /// A job that was queued after this one and started before it (I9).
+    fn overtaken_by(&self, overtaker: &Overtaker) -> String {
         let end = clock_of(self.wall(overtaker.end), self.now);
         let id = self.id(overtaker.job);
         let Some(promise) = &self.found.record.promise else {
-            return format!("Job {id} was backfilled: it ends at {end}");
+            return format!("Job {id} started before this one: it ends at {end}");
         };
         let start = clock_of(self.wall(promise.at), self.now);
         if overtaker.end <= promise.at {
             format!(
-                "Job {id} was backfilled: it ends at {end}, before the planned start \
-                     {start} of this job"
+                "Job {id} started before this one: it ends at {end}, before the planned start \
+                 {start} of this job"
             )
         } else {
             format!(
-                "Job {id} was backfilled: it ends at {end} and does not delay the planned start \
-                 {start} of this job"
+                "Job {id} started before this one: it ends at {end} and does not delay the planned \
+                 start {start} of this job"
             )
         }
     }

@@ -62,7 +62,7 @@ fn a_long_job_may_run_beside_the_booking() {
     assert_eq!(fixture.starts(), "3 on n2,n2");
     assert_eq!(
         fixture.why(4),
-        "Not Running: Job would conflict with the promised start of job 2"
+        "Not Running: Job would conflict with the planned start of job 2"
     );
 }
 
