@@ -13,7 +13,7 @@ SHARE    = $(DESTDIR)$(PREFIX)/share
 UNITS    = $(DESTDIR)$(PREFIX)/lib/systemd/system
 PAGES    = $(wildcard man/*.[1-8])
 
-.PHONY: all demo test test-clients check bench torture fuzz transcripts replay-check quality man completions install uninstall clean
+.PHONY: all demo test test-clients check audit bench torture fuzz transcripts replay-check quality man completions install uninstall clean
 
 # The daemons are linked dynamically, as they look up accounts through NSS. lanai does not, and starts a
 # third faster if it is linked statically. A fixed address saves relocation at each start.
@@ -43,6 +43,10 @@ check:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 	$(CARGO) test --locked
+
+# Checks licenses, duplicates, sources and advisories of the dependencies. Skipped without cargo-deny.
+audit:
+	@sh etc/audit.sh
 
 bench: all
 	rm -rf target/measured && mkdir -p target/measured
