@@ -49,7 +49,7 @@ pub fn file_name(program: &CliProgram) -> String {
 }
 
 /// What every piece of roff begins with: an apostrophe that stays one.
-const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
+pub const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
 /// The page of a program, as roff.
 pub fn page(program: &CliProgram) -> io::Result<Vec<u8>> {
